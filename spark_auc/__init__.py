@@ -1,0 +1,32 @@
+"""AUC maximization on Apache Spark.
+
+The public names resolve on first use, so that importing a part of the package imports no more
+than that part needs.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spark_auc.spark.mba import MBAClassifier
+    from spark_auc.spark.model import MBAModel
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "MBAClassifier": "spark_auc.spark.mba",
+    "MBAModel": "spark_auc.spark.model",
+}
+__all__ = ["MBAClassifier", "MBAModel"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

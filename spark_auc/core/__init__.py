@@ -1,0 +1,1 @@
+"""Mathematics on arrays: no Spark, no Arrow, no files, no configuration."""

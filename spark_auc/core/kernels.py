@@ -1,0 +1,113 @@
+"""Compiled loops over rows and tiles: the Gram update of sparse rows, tile by vector products.
+
+Each kernel releases the interpreter lock, so that plain threads run it side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+Float = NDArray[np.float64]
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def compiled(**options: Any) -> Callable[[F], F]:
+    """`numba.njit` without the interpreter lock, cached on disk where a directory allows it."""
+
+    def decorate(function: F) -> F:
+        try:
+            return numba.njit(nogil=True, cache=True, **options)(function)  # type: ignore[no-any-return]
+        except RuntimeError:
+            # numba refuses at import when neither the source's directory nor NUMBA_CACHE_DIR is
+            # writable (read-only images, zipped packages): the code is then compiled per process.
+            return numba.njit(nogil=True, **options)(function)  # type: ignore[no-any-return]
+
+    return decorate
+
+
+@compiled()
+def add_sparse_gram(
+    data: Float,
+    indices: NDArray[np.int32],
+    indptr: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    weight: Float,
+    origin: Float,
+    tile: int,
+    longest: int,
+    gram: Float,
+) -> None:
+    """Add ``sum_r u_r (x_r - o)(x_r - o)'`` over stored entries to lower-triangle tiles.
+
+    Parameters
+    ----------
+    data, indices, indptr
+        CSR rows; the indices of a row ascend.
+    rows
+        The rows to add.
+    weight
+        Row weights, aligned with ``rows``.
+    origin : (d,)
+        Subtracted from stored entries only, so it must be 0 in columns that a row may omit.
+    tile
+        Side of a tile.
+    longest
+        Most stored entries of any row.
+    gram
+        Flat view of the tiles, in the order of `SymmetricTiles`; diagonal tiles receive their
+        lower triangle only.
+    """
+    size = tile * tile
+    column_offset = np.empty(longest, np.uint64)
+    centred = np.empty(longest, np.float64)
+    for a in range(rows.shape[0]):
+        start = indptr[rows[a]]
+        u = weight[a]
+        for p in range(indptr[rows[a] + 1] - start):
+            i = indices[start + p]
+            block = i // tile
+            inside = i - block * tile
+            column_offset[p] = np.uint64(block * size + inside)
+            centred[p] = data[start + p] - origin[i]
+            value = u * centred[p]
+            base = np.uint64(block * (block + 1) // 2 * size + inside * tile)
+            for q in range(p + 1):
+                gram[base + column_offset[q]] += value * centred[q]
+
+
+@compiled(fastmath={"reassoc", "contract"})
+def tiles_times_vector(
+    tiles: Float, first: int, last: int, vector: Float, tile: int, out: Float
+) -> None:
+    """Add the product of tiles ``first..last-1`` of a symmetric matrix with a vector to ``out``.
+
+    ``vector`` and ``out`` are padded to a whole number of tiles. Each tile is read once and
+    serves both its place and, off the diagonal, its transposed place.
+    """
+    block = 0
+    while (block + 1) * (block + 2) // 2 <= first:
+        block += 1
+    for k in range(first, last):
+        if (block + 1) * (block + 2) // 2 <= k:
+            block += 1
+        other = k - block * (block + 1) // 2
+        here = tiles[k]
+        v_other = vector[other * tile : (other + 1) * tile]
+        out_other = out[other * tile : (other + 1) * tile]
+        for i in range(tile):
+            row = here[i]
+            total = 0.0
+            if block == other:
+                for j in range(tile):
+                    total += row[j] * v_other[j]
+            else:
+                v_i = vector[block * tile + i]
+                for j in range(tile):
+                    total += row[j] * v_other[j]
+                    out_other[j] += row[j] * v_i
+            out[block * tile + i] += total

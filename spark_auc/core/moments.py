@@ -1,0 +1,297 @@
+"""Pair moments: the mergeable statistics from which every all-pairs squared loss is made.
+
+Over all pairs of a positive and a negative row, with D their difference,
+``mu = E[D]`` and ``Sigma = E[D D']`` follow from each class's weight, mean and covariance
+(Gultekin et al., MBA, Eq. 8-14), so that no pair is ever formed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_auc.core.accumulator import Accumulator, Rows
+from spark_auc.core.codec import decode, encode
+from spark_auc.core.moments_tile import MomentsTile, Vectors
+from spark_auc.core.objective import Quadratic
+from spark_auc.core.tiles import SymmetricTiles, Tiling
+from spark_auc.errors import DataError
+
+Float = NDArray[np.float64]
+Batch: TypeAlias = tuple[Rows, NDArray[np.bool_], Float | None]
+
+
+@dataclass(frozen=True, eq=False)
+class ClassMoments:
+    """Weight, mean and scatter of the rows of one class.
+
+    Parameters
+    ----------
+    dimension
+        Number of features ``d``.
+    tiles
+        One `MomentsTile` per place of ``Tiling(d)``.
+    """
+
+    dimension: int
+    tiles: tuple[MomentsTile, ...]
+
+    @classmethod
+    def zero(cls, dimension: int) -> ClassMoments:
+        """The moments of no rows."""
+        return cls(dimension, Accumulator(dimension).finish())
+
+    @classmethod
+    def of(cls, X: Rows, weight: Float | None = None) -> ClassMoments:
+        """The moments of the rows ``X`` ``(n, d)``, dense or CSR, with weights ``(n,)`` > 0."""
+        accumulator = Accumulator(X.shape[1])
+        accumulator.add(X, np.arange(X.shape[0]), weight)
+        return cls(X.shape[1], accumulator.finish())
+
+    def update(self, X: Rows, weight: Float | None = None) -> ClassMoments:
+        """The moments with the rows ``X`` added."""
+        return self.merge(ClassMoments.of(X, weight))
+
+    def _each(self, other: ClassMoments, name: Literal["merge", "subtract"]) -> ClassMoments:
+        _same_dimension(self.dimension, other.dimension)
+        return ClassMoments(
+            self.dimension,
+            tuple(getattr(a, name)(b) for a, b in zip(self.tiles, other.tiles, strict=True)),
+        )
+
+    def merge(self, other: ClassMoments) -> ClassMoments:
+        """The moments of both sets of rows."""
+        return self._each(other, "merge")
+
+    def subtract(self, other: ClassMoments) -> ClassMoments:
+        """The moments of the rows that are not in ``other``; `DataError` if it is no part."""
+        return self._each(other, "subtract")
+
+    def scale(self, factor: float) -> ClassMoments:
+        """The moments with every weight multiplied by ``factor`` > 0 (forgetting)."""
+        return ClassMoments(self.dimension, tuple(t.scale(factor) for t in self.tiles))
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return self.tiles[0].rows
+
+    @property
+    def weight(self) -> float:
+        """Total weight ``n``."""
+        return self.tiles[0].weight
+
+    def _diagonal(self) -> list[MomentsTile]:
+        return [self.tiles[i * (i + 3) // 2] for i in range(Tiling(self.dimension).blocks)]
+
+    @property
+    def mean(self) -> Float:
+        """Mean ``c`` ``(d,)``; 0 where there are no rows."""
+        parts = [Vectors(t.weight, t.origin[0], t.total[0]).mean for t in self._diagonal()]
+        return np.concatenate(parts)[: self.dimension]
+
+    @property
+    def variance(self) -> Float:
+        """Variance ``diag(C)`` ``(d,)``, dividing by ``n``."""
+        parts = [
+            t.gram.diagonal() - t.total[0] * t.total[1] / (t.weight or 1.0)
+            for t in self._diagonal()
+        ]
+        scatter: Float = np.concatenate(parts)[: self.dimension]
+        return np.maximum(scatter, 0.0) / (self.weight or 1.0)
+
+    def variance_along(self, w: Float) -> float:
+        """Variance ``w' C w`` of the scores of the rows."""
+        if not self.rows:
+            return 0.0
+        tiling = Tiling(self.dimension)
+        padded = np.zeros(tiling.blocks * tiling.tile)
+        padded[: self.dimension] = w
+        parts = padded.reshape(tiling.blocks, tiling.tile)
+        total = sum(
+            (1.0 if i == j else 2.0)
+            * (
+                parts[i] @ (t.gram @ parts[j])
+                - (parts[i] @ t.total[0]) * (parts[j] @ t.total[1]) / t.weight
+            )
+            for t, (i, j) in zip(self.tiles, tiling.places(), strict=True)
+        )
+        return max(float(total), 0.0) / self.weight
+
+    def to_bytes(self) -> bytes:
+        """Versioned bytes."""
+        return encode(
+            "ClassMoments",
+            1,
+            _nested(t.to_bytes() for t in self.tiles)
+            | {"dimension": np.array(self.dimension, np.int64)},
+        )
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> ClassMoments:
+        """The moments that `to_bytes` stored; `ModelFormatError` if they are none."""
+        a = decode("ClassMoments", 1, data)
+        dimension = int(a.pop("dimension"))
+        return cls(dimension, tuple(MomentsTile.from_bytes(t.tobytes()) for t in a.values()))
+
+
+@dataclass(frozen=True, eq=False)
+class PairMoments:
+    """Moments of both classes, and the exact all-pairs quadratic that they define.
+
+    Parameters
+    ----------
+    positive, negative
+        Moments of the rows of each class.
+    """
+
+    positive: ClassMoments
+    negative: ClassMoments
+
+    @classmethod
+    def zero(cls, dimension: int) -> PairMoments:
+        """The moments of no rows."""
+        return cls(ClassMoments.zero(dimension), ClassMoments.zero(dimension))
+
+    @classmethod
+    def of(cls, X: Rows, y: NDArray[np.bool_], weight: Float | None = None) -> PairMoments:
+        """The moments of rows ``X`` ``(n, d)``, ``y`` ``(n,)`` true where positive."""
+        return cls.fold([(X, y, weight)], X.shape[1])
+
+    @classmethod
+    def fold(cls, batches: Iterable[Batch], dimension: int) -> PairMoments:
+        """The moments of all ``(X, y, weight)`` batches, in the memory of one state.
+
+        Raises
+        ------
+        DataError
+            A batch has another number of columns.
+        """
+        positive, negative = Accumulator(dimension), Accumulator(dimension)
+        for X, y, weight in batches:
+            _same_dimension(dimension, X.shape[1])
+            for accumulator, mine in ((positive, y), (negative, ~y)):
+                rows = np.flatnonzero(mine)
+                accumulator.add(X, rows, None if weight is None else weight[rows])
+        return cls(
+            ClassMoments(dimension, positive.finish()), ClassMoments(dimension, negative.finish())
+        )
+
+    def update(self, X: Rows, y: NDArray[np.bool_], weight: Float | None = None) -> PairMoments:
+        """The moments with the rows ``X`` added."""
+        return self.merge(PairMoments.of(X, y, weight))
+
+    def merge(self, other: PairMoments) -> PairMoments:
+        """The moments of both sets of rows."""
+        return PairMoments(self.positive.merge(other.positive), self.negative.merge(other.negative))
+
+    def subtract(self, other: PairMoments) -> PairMoments:
+        """The moments of the rows that are not in ``other``; `DataError` if it is no part."""
+        return PairMoments(
+            self.positive.subtract(other.positive), self.negative.subtract(other.negative)
+        )
+
+    def scale(self, factor: float) -> PairMoments:
+        """The moments with every weight multiplied by ``factor`` > 0 (forgetting)."""
+        return PairMoments(self.positive.scale(factor), self.negative.scale(factor))
+
+    @property
+    def dimension(self) -> int:
+        """Number of features ``d``."""
+        return self.positive.dimension
+
+    def parts(self) -> Iterator[tuple[str, MomentsTile]]:
+        """The independent tiles of the state, each under its name."""
+        for sign, moments in (("+", self.positive), ("-", self.negative)):
+            for tile, (i, j) in zip(moments.tiles, Tiling(self.dimension).places(), strict=True):
+                yield f"{sign}/{i}/{j}", tile
+
+    @classmethod
+    def of_parts(cls, parts: dict[str, MomentsTile], dimension: int) -> PairMoments:
+        """The state whose `parts` are given."""
+        places = list(Tiling(dimension).places())
+        return cls(
+            *(
+                ClassMoments(dimension, tuple(parts[f"{sign}/{i}/{j}"] for i, j in places))
+                for sign in "+-"
+            )
+        )
+
+    @staticmethod
+    def nbytes(dimension: int) -> int:
+        """Bytes of a state of ``dimension`` features: two packed triangles."""
+        return 2 * Tiling(dimension).nbytes
+
+    def standard_deviation(self) -> Float:
+        """Standard deviation ``(d,)`` of each column over all rows; 1 where it is constant."""
+        p, n = self.positive, self.negative
+        weight, rows = p.weight + n.weight, p.rows + n.rows
+        delta = p.mean - n.mean
+        variance = (
+            p.weight * p.variance + n.weight * n.variance
+        ) / weight + p.weight * n.weight * (delta / weight) ** 2
+        # What rounding alone leaves of a constant column is no scale to divide by.
+        floor = (64 * np.finfo(float).eps * np.maximum(abs(p.mean), abs(n.mean))) ** 2
+        variance *= rows / max(rows - 1, 1)
+        return np.where(variance > floor, np.sqrt(variance), 1.0)
+
+    def quadratic(self, scale: Float | None = None) -> Quadratic:
+        """Exact ``Sigma = C+ + C- + delta delta'`` and ``mu = delta`` over all pairs.
+
+        Parameters
+        ----------
+        scale : (d,), optional
+            Columns are divided by it: ``Sigma / (s s')`` and ``mu / s``.
+
+        Raises
+        ------
+        DataError
+            One of the classes has no rows.
+        """
+        p, n = self.positive, self.negative
+        if not (p.rows and n.rows):
+            raise DataError(
+                f"found {p.rows} positive and {n.rows} negative rows, expected both classes; "
+                "check the label column and the positive label"
+            )
+        tiling = Tiling(self.dimension)
+        inverse = 1.0 / scale if scale is not None else np.ones(self.dimension)
+        mu = (p.mean - n.mean) * inverse
+        tiles = np.zeros((tiling.count, tiling.tile, tiling.tile))
+        for k, (i, j) in enumerate(tiling.places()):
+            rows, columns = tiling.span(i), tiling.span(j)
+            here = tiles[k, : rows.stop - rows.start, : columns.stop - columns.start]
+            for moments in (p, n):
+                scatter = moments.tiles[k].scatter()[: here.shape[0], : here.shape[1]]
+                here += scatter / moments.weight
+            here *= np.outer(inverse[rows], inverse[columns])
+            here += np.outer(mu[rows], mu[columns])
+        return Quadratic(SymmetricTiles(self.dimension, tiles), mu)
+
+    def to_bytes(self) -> bytes:
+        """Versioned bytes."""
+        return encode(
+            "PairMoments", 1, _nested([self.positive.to_bytes(), self.negative.to_bytes()])
+        )
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> PairMoments:
+        """The moments that `to_bytes` stored; `ModelFormatError` if they are none."""
+        a = decode("PairMoments", 1, data)
+        return cls(*(ClassMoments.from_bytes(part.tobytes()) for part in a.values()))
+
+
+def _nested(parts: Iterable[bytes]) -> dict[str, NDArray[np.uint8]]:
+    return {str(k): np.frombuffer(part, np.uint8) for k, part in enumerate(parts)}
+
+
+def _same_dimension(expected: int, found: int) -> None:
+    if found != expected:
+        raise DataError(
+            f"found vectors of {found} features, expected {expected} as in the first; "
+            "make every vector of the same dimension"
+        )

@@ -1,0 +1,158 @@
+"""Moments of one class between two ranges of columns: the unit that merges and travels.
+
+A class's moments are kept about an origin ``o`` per column: ``n = sum u``,
+``m = sum u (x - o)`` and ``G = sum u (x - o)(x - o)'``. States about the same origin add;
+states about different origins are first moved to their common mean, which is Chan's formula.
+Columns that some row omits keep the origin 0, so that the moments of sparse rows stay sparse;
+columns stored in every row take their mean, so that a large offset cancels nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_auc.core.codec import decode, encode
+from spark_auc.errors import DataError
+
+Float = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Vectors:
+    """The part of a class's moments that is no matrix: ``n``, ``o`` and ``m`` of some columns."""
+
+    weight: float
+    origin: Float
+    total: Float
+
+    @property
+    def mean(self) -> Float:
+        """Mean of the columns; the origin where there are no rows."""
+        return self.origin + self.total / self.weight if self.weight else self.origin
+
+    def moved(self, origin: Float) -> tuple[Vectors, Float, Float]:
+        """The same about another origin, and the ``p, t`` for which G gains ``p t' + t p'``."""
+        t = self.origin - origin
+        return (
+            Vectors(self.weight, origin, self.total + self.weight * t),
+            self.total + self.weight / 2 * t,
+            t,
+        )
+
+    def plus(self, other: Vectors) -> Vectors:
+        """The sum with moments about the same origin."""
+        return Vectors(self.weight + other.weight, self.origin, self.total + other.total)
+
+
+def common_origin(a: Vectors, b: Vectors) -> Float:
+    """The origin about which two sets of rows are added: 0 once either has it, else their mean.
+
+    A column that is 0 in some row varies at least as much as that 0 makes it, so the origin 0
+    costs it little precision, and sparse columns stay sparse.
+    """
+    weight = a.weight + b.weight
+    if not weight:
+        return a.origin
+    mean = (a.weight * a.mean + b.weight * b.mean) / weight
+    either = np.where(a.origin == b.origin, a.origin, mean)
+    return np.where((a.origin == 0.0) | (b.origin == 0.0), 0.0, either)
+
+
+@dataclass(frozen=True, eq=False)
+class MomentsTile:
+    """One tile of a class's moments: its own state, which merges without the other tiles.
+
+    Parameters
+    ----------
+    rows
+        Number of rows seen.
+    weight
+        Their total weight ``n``.
+    origin, total : (2, tile)
+        ``o`` and ``m`` of the tile's row features and of its column features.
+    gram : (tile, tile)
+        ``G`` between the two.
+    """
+
+    rows: int
+    weight: float
+    origin: Float
+    total: Float
+    gram: Float
+
+    def _combine(self, other: MomentsTile, sign: int) -> MomentsTile:
+        rows = self.rows + sign * other.rows
+        if not other.rows:
+            return self
+        if not self.rows and sign > 0:
+            return other
+        if rows == 0:
+            nothing = np.zeros_like
+            return MomentsTile(
+                0, 0.0, nothing(self.origin), nothing(self.total), nothing(self.gram)
+            )
+        a = Vectors(self.weight, self.origin, self.total)
+        b = Vectors(sign * other.weight, other.origin, sign * other.total)
+        if rows < 0 or a.weight + b.weight <= 0:
+            raise DataError(
+                f"found {other.rows} rows of weight {other.weight:g} to subtract from "
+                f"{self.rows} rows of weight {self.weight:g}, expected a part of them; "
+                "subtract only what was merged before"
+            )
+        origin = common_origin(a, b)
+        gram = self.gram + sign * other.gram
+        (a, p_a, t_a), (b, p_b, t_b) = a.moved(origin), b.moved(origin)
+        for p, t in ((p_a, t_a), (p_b, t_b)):
+            if t.any():
+                gram += np.outer(p[0], t[1]) + np.outer(t[0], p[1])
+        both = a.plus(b)
+        return MomentsTile(rows, both.weight, both.origin, both.total, gram)
+
+    def merge(self, other: MomentsTile) -> MomentsTile:
+        """The tile of both sets of rows."""
+        return self._combine(other, 1)
+
+    def subtract(self, other: MomentsTile) -> MomentsTile:
+        """The tile of the rows that are not in ``other``.
+
+        Raises
+        ------
+        DataError
+            ``other`` is not a part of this.
+        """
+        return self._combine(other, -1)
+
+    def scale(self, factor: float) -> MomentsTile:
+        """The tile with every row's weight multiplied by ``factor`` > 0 (forgetting)."""
+        return MomentsTile(
+            self.rows, factor * self.weight, self.origin, factor * self.total, factor * self.gram
+        )
+
+    def scatter(self) -> Float:
+        """Centred scatter ``sum u (x - c)(x - c)'`` of the tile."""
+        if not self.rows:
+            return self.gram
+        return self.gram - np.outer(*self.total) / self.weight
+
+    def to_bytes(self) -> bytes:
+        """Versioned bytes."""
+        return encode(
+            "MomentsTile",
+            1,
+            {
+                "rows": np.array(self.rows, np.int64),
+                "weight": np.array(self.weight),
+                "origin": self.origin,
+                "total": self.total,
+                "gram": self.gram,
+            },
+        )
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> MomentsTile:
+        """The tile that `to_bytes` stored; `ModelFormatError` if it is none."""
+        a = decode("MomentsTile", 1, data)
+        return cls(int(a["rows"]), float(a["weight"]), a["origin"], a["total"], a["gram"])

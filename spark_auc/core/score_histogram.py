@@ -1,0 +1,141 @@
+"""AUC in bounded memory: a mergeable histogram of scores, with guaranteed bounds.
+
+The bins come from no data: they are the doubles, in order, cut at every 2^shift of them, so that
+scores of any range fall into bins that all machines agree on. Only bins in use are kept, and the
+shift is the least at which they are few enough: a function of the set of rows, not of the order
+in which they were merged.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_auc.core.roc import FloatArray, ScoreTable, pair_weights
+from spark_auc.errors import ConfigError, ModelFormatError
+
+_SIGN = np.uint64(1 << 63)
+_MAGIC, _VERSION = b"SAUCHIST", 1
+_HEADER = struct.Struct("<8sHHQQ")  # magic, version, shift, max_bins, bins in use
+_CHECKSUM = struct.Struct("<I")
+
+
+def _keys(scores: FloatArray) -> NDArray[np.uint64]:
+    """Return the rank of each double among all: IEEE 754 orders by sign and magnitude."""
+    bits = scores.view(np.uint64)
+    keys: NDArray[np.uint64] = np.where(bits & _SIGN, ~bits, bits | _SIGN)
+    return keys
+
+
+_LOWEST = _keys(np.array([np.finfo(np.float64).min]))[0]
+
+
+def _bin_starts(scores: FloatArray, shift: int) -> FloatArray:
+    """Return the least finite double of each score's bin: a score of the same bin itself."""
+    width = np.uint64(shift)
+    keys = np.maximum(_keys(scores) >> width << width, _LOWEST)
+    starts: FloatArray = np.where(keys & _SIGN, keys ^ _SIGN, ~keys).view(np.float64)
+    return starts
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreHistogram:
+    """Class weights in at most `max_bins` bins of scores. Build it with `of` or `zero`.
+
+    Attributes
+    ----------
+    table : ScoreTable of the bins, each standing at its least score. It serves every measure of
+        `spark_auc.core.roc` and `.delong`, with the scores of a bin taken as tied.
+    shift : binary logarithm of the number of doubles a bin holds; at 0 the histogram is exact
+    max_bins : greatest number of bins, >= 2. A bin takes 56 bytes.
+
+    Merging is commutative in every bit, and associative in every bit when the weights are whole
+    (sums below 2^53); other weights keep the same bins and associate to rounding.
+    """
+
+    table: ScoreTable
+    shift: int
+    max_bins: int
+
+    @classmethod
+    def zero(cls, max_bins: int = 1 << 16) -> ScoreHistogram:
+        """Return the histogram of no rows: the identity of `merge`."""
+        return cls._fitted(ScoreTable.zero(), 0, max_bins)
+
+    @classmethod
+    def of(
+        cls,
+        scores: FloatArray,
+        y: NDArray[np.bool_],
+        weight: FloatArray | None = None,
+        max_bins: int = 1 << 16,
+    ) -> ScoreHistogram:
+        """Count rows; arguments and DataError as in `ScoreTable.of`, ConfigError for max_bins."""
+        return cls._fitted(ScoreTable.of(scores, y, weight), 0, max_bins)
+
+    @classmethod
+    def _fitted(cls, table: ScoreTable, shift: int, max_bins: int) -> ScoreHistogram:
+        """Widen the bins to 2^shift doubles, then on until there are at most max_bins."""
+        if max_bins < 2:
+            raise ConfigError(f"found max_bins = {max_bins}; expected 2 or more")
+        keys = _keys(table.score)
+        # Neighbours part at the highest bit in which they differ, so the bins are few enough
+        # once the max_bins-th largest difference is shifted away.
+        parting = keys[1:] ^ keys[:-1]
+        if parting.size >= max_bins:
+            shift = max(shift, int(np.partition(parting, -max_bins)[-max_bins]).bit_length())
+        return cls(ScoreTable.grouped(_bin_starts(table.score, shift), table.sums), shift, max_bins)
+
+    def merge(self, other: ScoreHistogram) -> ScoreHistogram:
+        """Return the histogram of both sets of rows; ConfigError unless max_bins agree."""
+        if self.max_bins != other.max_bins:
+            raise ConfigError(
+                f"found histograms of {self.max_bins} and {other.max_bins} bins; expected one "
+                "max_bins: build both with the same"
+            )
+        shift = max(self.shift, other.shift)
+        return self._fitted(self.table.merge(other.table), shift, self.max_bins)
+
+    def auc_bounds(self) -> tuple[float, float]:
+        """Return bounds that contain the exact AUC of the rows: pairs of one bin lost, or won.
+
+        Guaranteed for whole weights whose classes' product is below 2^53, and otherwise to the
+        rounding of the sums. Their mean, `auc(histogram.table)`, takes those pairs as ties.
+        """
+        won, together, lost = pair_weights(self.table)
+        pairs = won + together + lost
+        if self.shift == 0:  # a bin is one score, so these are true ties
+            won, together = won + together / 2, 0.0
+        return won / pairs, (won + together) / pairs
+
+    def to_bytes(self) -> bytes:
+        """Return a versioned, checksummed, little-endian form of 56 bytes a bin."""
+        bins = self.table.score.size
+        data = _HEADER.pack(_MAGIC, _VERSION, self.shift, self.max_bins, bins)
+        for array in (self.table.score, self.table.sums):
+            data += array.astype("<f8").tobytes()
+        return data + _CHECKSUM.pack(zlib.crc32(data))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> ScoreHistogram:
+        """Read back `to_bytes`; ModelFormatError for other, truncated or changed bytes."""
+        head = data[: _HEADER.size].ljust(_HEADER.size, b"\0")
+        magic, version, shift, max_bins, bins = _HEADER.unpack(head)
+        if (magic, version) != (_MAGIC, _VERSION):
+            raise ModelFormatError(
+                f"found {magic!r} version {version}; expected a score histogram {_MAGIC!r} "
+                f"version {_VERSION}: read it with the release that wrote it"
+            )
+        body, size = data[: -_CHECKSUM.size], _HEADER.size + 56 * bins + _CHECKSUM.size
+        if len(data) != size or _CHECKSUM.pack(zlib.crc32(body)) != data[-_CHECKSUM.size :]:
+            raise ModelFormatError(
+                f"found {len(data)} bytes, truncated or changed; expected {size} bytes that match "
+                "their checksum: restore them from their source"
+            )
+        values = np.frombuffer(body, dtype="<f8", offset=_HEADER.size).astype(np.float64)
+        table = ScoreTable.grouped(values[:bins], values[bins:].reshape(3, 2, bins))
+        return cls(table, shift, max_bins)

@@ -1,0 +1,39 @@
+"""The exceptions that users meet.
+
+Each message names what was found, what was expected and the remedy. ``exit_code`` is the
+status with which a job that fails with the exception ends.
+"""
+
+from __future__ import annotations
+
+
+class SparkAUCError(Exception):
+    """Base of every error this package raises on purpose."""
+
+    exit_code = 1
+
+
+class ConfigError(SparkAUCError):
+    """A setting, parameter or path is missing, unknown, contradictory or comes too late."""
+
+    exit_code = 2
+
+
+class DataError(SparkAUCError):
+    """The data cannot be used: a bad value, a bad schema, one class only, or no rows."""
+
+    exit_code = 3
+
+
+class ConvergenceError(SparkAUCError):
+    """A solver stopped before it reached the tolerance asked for."""
+
+    exit_code = 4
+
+
+class ResourceError(SparkAUCError):
+    """A job would need more memory than the settings allow."""
+
+
+class ModelFormatError(SparkAUCError):
+    """A saved model or state is of another version, truncated or changed."""

@@ -1,0 +1,1 @@
+"""From a quadratic and a penalty to weights with a certificate."""

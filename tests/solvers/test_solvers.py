@@ -1,0 +1,179 @@
+"""Solvers against scikit-learn and skglm, and certificates against the truth."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from spark_auc.core.moments import PairMoments
+from spark_auc.core.objective import ElasticNet, Quadratic
+from spark_auc.errors import ConfigError, ConvergenceError
+from spark_auc.solvers import ridge as ridge_module
+from spark_auc.solvers.coordinate_descent import elastic_net
+from spark_auc.solvers.path import path, solve
+from spark_auc.solvers.ridge import ridge
+from spark_auc.solvers.solution import certified
+from tests.data import libsvm
+
+
+def problem(seed=0, n=400, d=30):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) @ rng.normal(size=(d, d)) / np.sqrt(d)
+    y = X @ rng.normal(size=d) + rng.normal(size=n) > 1.0
+    moments = PairMoments.of(X, y)
+    return moments.quadratic(moments.standard_deviation())
+
+
+@pytest.fixture(scope="module")
+def a9a():
+    X, y = libsvm("a9a", 123)
+    moments = PairMoments.of(X, y > 0)
+    return moments.quadratic(moments.standard_deviation())
+
+
+def objective(quadratic: Quadratic, penalty, w):
+    Sigma = quadratic.Sigma.toarray()
+    return (
+        w @ Sigma @ w / 2
+        - w @ quadratic.mu
+        + penalty.l1 * np.abs(w).sum()
+        + penalty.l2 / 2 * (w @ w)
+    )
+
+
+def scikit_learn(quadratic, penalty):
+    """The same objective as a lasso on a square root of Sigma + l2 I."""
+    from sklearn.linear_model import Lasso
+
+    d = quadratic.dimension
+    values, vectors = np.linalg.eigh(quadratic.Sigma.toarray() + penalty.l2 * np.eye(d))
+    keep = values > 1e-12 * values.max()
+    root = np.sqrt(values[keep])
+    A = root[:, None] * vectors[:, keep].T
+    b = (vectors[:, keep].T @ quadratic.mu) / root
+    rows = len(b)
+    model = Lasso(alpha=penalty.l1 / rows, fit_intercept=False, tol=1e-14, max_iter=1_000_000)
+    return model.fit(A, b).coef_
+
+
+def skglm_solution(quadratic, penalty):
+    from skglm.datafits import QuadraticHessian
+    from skglm.penalties import L1_plus_L2
+    from skglm.solvers import AndersonCD
+
+    Sigma = np.asfortranarray(quadratic.Sigma.toarray())
+    alpha = penalty.l1 + penalty.l2
+    term = L1_plus_L2(alpha, penalty.l1 / alpha)
+    solver = AndersonCD(tol=1e-12, fit_intercept=False, max_iter=1000, max_epochs=100_000)
+    w, *_ = solver.solve(Sigma, -quadratic.mu, QuadraticHessian(), term)
+    return w
+
+
+PENALTIES = [(0.3, 1.0), (0.1, 0.5), (0.03, 0.9), (0.003, 1.0), (0.001, 0.5)]
+
+
+@pytest.mark.parametrize(("reg", "mix"), PENALTIES)
+def test_elastic_net_on_a9a_equals_the_peers(a9a, reg, mix):
+    penalty = ElasticNet.of(reg * a9a.lambda1_max, mix)
+    solution = solve(a9a, penalty, tol=1e-9, max_iter=10_000)
+    mine = solution.certificate.objective
+    assert mine == pytest.approx(objective(a9a, penalty, solution.w), abs=1e-12)
+    assert solution.certificate.kkt <= 1e-8
+    for peer in (scikit_learn, skglm_solution):
+        assert abs(objective(a9a, penalty, peer(a9a, penalty)) - mine) <= 1e-9
+    assert solution.certificate.gap <= 1e-8
+
+
+@pytest.mark.parametrize(
+    ("l1", "l2"), [(0.05, 0.0), (0.05, 0.3), (0.0, 0.3), (0.2, 1e-8), (1e-4, 1.0)]
+)
+def test_gap_bounds_the_true_suboptimality_of_any_point(l1, l2):
+    quadratic, penalty = problem(), ElasticNet(l1, l2)
+    best = solve(quadratic, penalty, tol=1e-13, max_iter=100_000)
+    least = best.certificate.objective
+    rng = np.random.default_rng(1)
+    tight = []
+    for distance in (0.0, 1e-6, 1e-3, 0.1, 1.0, 10.0):
+        w = best.w + distance * rng.normal(size=best.w.size)
+        c = certified(quadratic, penalty, w, iterations=0, tolerance=0, stopped="maxIter")
+        suboptimality = c.certificate.objective - least
+        assert c.certificate.gap >= suboptimality - 1e-13
+        tight.append(c.certificate.gap)
+    assert tight[0] < 1e-9
+    none = certified(quadratic, penalty, 0 * best.w, iterations=0, tolerance=0, stopped="maxIter")
+    assert none.certificate.gap >= -least - 1e-13
+
+
+def test_gap_holds_at_every_iterate():
+    quadratic = problem(2)
+    for penalty in (ElasticNet(0.02, 0.0), ElasticNet(0.02, 0.05)):
+        best = solve(quadratic, penalty, tol=1e-13, max_iter=100_000).certificate.objective
+        for k in range(1, 30):
+            c = elastic_net(quadratic, penalty, tol=1e-13, max_iter=k).certificate
+            assert c.gap >= c.objective - best - 1e-13
+    best = solve(quadratic, ElasticNet(0.0, 0.1), tol=1e-13, max_iter=10_000)
+    for k in range(1, 30):
+        w, *_ = ridge_module._conjugate_gradients(quadratic, 0.1, 1e-13, k, None)
+        c = certified(
+            quadratic, ElasticNet(0.0, 0.1), w, iterations=k, tolerance=0, stopped="maxIter"
+        ).certificate
+        assert c.gap >= c.objective - best.certificate.objective - 1e-13
+
+
+@pytest.mark.parametrize("l2", [0.0, 1e-4, 0.3])
+@pytest.mark.parametrize("largest_factorised", [0, 2048])
+def test_ridge_is_the_linear_system(l2, largest_factorised, monkeypatch):
+    monkeypatch.setattr(ridge_module, "LARGEST_FACTORISED", largest_factorised)
+    quadratic = problem(3)
+    w = np.linalg.solve(quadratic.Sigma.toarray() + l2 * np.eye(30), quadratic.mu)
+    solution = ridge(quadratic, l2, tol=1e-12, max_iter=1000)
+    np.testing.assert_allclose(solution.w, w, rtol=1e-7)
+    assert solution.certificate.reason == "converged"
+
+
+def test_ridge_of_a_singular_quadratic():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(50, 6))
+    X = np.hstack([X, X[:, :3], np.zeros((50, 1))])
+    quadratic = PairMoments.of(X, X[:, 0] > 0).quadratic()
+    solution = ridge(quadratic, 0.0, tol=1e-8, max_iter=1000)
+    assert solution.certificate.reason == "converged"
+    assert solution.certificate.gap == np.inf
+
+
+def test_path_equals_cold_starts_and_is_empty_at_lambda1_max():
+    quadratic = problem(5)
+    factors = quadratic.lambda1_max * np.geomspace(1, 1e-3, 12)
+    penalties = [ElasticNet(f, 0.01) for f in factors]
+    solutions = list(path(quadratic, penalties, tol=1e-11, max_iter=10_000))
+    assert not solutions[0].w.any()
+    for penalty, solution in zip(penalties, solutions, strict=True):
+        cold = solve(quadratic, penalty, tol=1e-11, max_iter=10_000)
+        np.testing.assert_allclose(solution.w, cold.w, atol=1e-9)
+
+
+def test_matrix_products_of_many_tiles():
+    rng = np.random.default_rng(6)
+    X = sparse.random(3000, 1300, 0.01, "csr", random_state=rng)
+    quadratic = PairMoments.of(X, rng.random(3000) < 0.5).quadratic()
+    Sigma = quadratic.Sigma.toarray()
+    v = rng.normal(size=1300)
+    np.testing.assert_allclose(quadratic.Sigma.matvec(v), Sigma @ v, rtol=1e-10, atol=1e-12)
+    np.testing.assert_array_equal(Sigma, Sigma.T)
+    np.testing.assert_array_equal(quadratic.Sigma.diagonal(), np.diag(Sigma))
+    some = np.array([1299, 0, 512, 7])
+    np.testing.assert_array_equal(quadratic.Sigma.columns(some), Sigma[:, some])
+
+
+def test_not_converging_is_never_silent(caplog):
+    quadratic = problem(7)
+    solution = elastic_net(quadratic, ElasticNet(1e-4, 0.0), tol=1e-12, max_iter=1)
+    assert solution.certificate.reason == "maxIter"
+    with pytest.raises(ConvergenceError, match="after 1 iterations"):
+        solution.checked("raise")
+    solution.checked("warn")
+    assert "KKT residual" in caplog.text
+
+
+def test_negative_penalty():
+    with pytest.raises(ConfigError, match="regParam >= 0"):
+        solve(problem(), ElasticNet(-0.1, 0.0), tol=1e-6, max_iter=10)
