@@ -1,0 +1,169 @@
+"""Fold a DataFrame into mergeable states: one pass, then a tree of merges in a fixed order.
+
+States travel as rows of (key, source, compressed bytes). Rows with the same key merge in order
+of the partition they come from, so that the order in which tasks finish changes no bit.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import reduce
+from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+
+from spark_auc.core.codec import kind_of
+from spark_auc.errors import SparkAUCError
+from spark_auc.spark.failures import translated
+from spark_auc.spark.resources import Gathering, check_memory, task_slots
+
+S = TypeVar("S", bound="State")
+
+# Above this a state per partition costs more to move than its rows do to read.
+_LARGE_STATE = 64 * 2**20
+_SOURCES_PER_SLOT = 16
+_FAN_IN = 32
+
+_SCHEMA = "key string, source int, merged int, size long, payload binary"
+_ARROW = pa.schema(
+    [
+        ("key", pa.string()),
+        ("source", pa.int32()),
+        ("merged", pa.int32()),
+        ("size", pa.int64()),
+        ("payload", pa.binary()),
+    ]
+)
+# Every partition emits it, so that a row lost on the way to the driver is noticed.
+_PRESENT = ""
+
+
+@runtime_checkable
+class State(Protocol):
+    """A commutative monoid that travels as bytes."""
+
+    def merge(self: S, other: S) -> S:
+        """The state of both sets of rows."""
+        ...
+
+    def to_bytes(self) -> bytes:
+        """Versioned bytes."""
+        ...
+
+    @classmethod
+    def from_bytes(cls: type[S], data: bytes) -> S:
+        """The state that `to_bytes` stored."""
+        ...
+
+
+Fold: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterable[tuple[str, State]]]
+Kinds: TypeAlias = Mapping[str, type[State]]
+
+
+def aggregate(
+    df: DataFrame, fold: Fold, kinds: Iterable[type[State]], *, state_bytes: int, what: str
+) -> dict[str, State]:
+    """Fold every partition and merge the results by key.
+
+    Parameters
+    ----------
+    df
+        The columns that the fold reads.
+    fold
+        Turns the Arrow batches of one partition into states under distinct keys, the same keys
+        in every partition (or none at all).
+    kinds
+        The state classes that it yields.
+    state_bytes
+        Upper estimate of the bytes of all states of one partition.
+    what
+        What the states are, for messages ("moments of 10000 features").
+
+    Returns
+    -------
+    dict
+        The merged state of each key; empty if no partition yielded any.
+
+    Raises
+    ------
+    ResourceError
+        The states would not fit in the driver.
+    SparkAUCError
+        What the fold raised.
+    """
+    spark = df.sparkSession
+    gathering = Gathering.of(spark)
+    gathering.check(state_bytes, what)
+    slots = task_slots(spark)
+    check_memory(spark, state_bytes, slots, what)
+    sources = slots if state_bytes > _LARGE_STATE else _SOURCES_PER_SLOT * slots
+    by_name = {kind.__name__: kind for kind in kinds}
+    rows = df.coalesce(sources).mapInArrow(_folding(fold), _SCHEMA)
+    while sources > 1 and sources * state_bytes > gathering.limit:
+        rows = rows.selectExpr("*", f"source div {_FAN_IN} AS parent")
+        rows = rows.groupBy("key", "parent").applyInArrow(_merging(by_name), _SCHEMA)
+        sources = -(-sources // _FAN_IN)
+    with translated():
+        table = rows.toArrow()
+    return _gathered(table, by_name)
+
+
+def _row(key: str, source: int, merged: int, data: bytes) -> dict[str, list[object]]:
+    payload = pa.compress(data, codec="zstd", asbytes=True)
+    values = (key, source, merged, len(data), payload)
+    return {name: [value] for name, value in zip(_ARROW.names, values, strict=True)}
+
+
+def _folding(fold: Fold) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        source = context.partitionId()
+        yield pa.RecordBatch.from_pydict(_row(_PRESENT, source, 1, b""), _ARROW)
+        for key, state in fold(batches):
+            yield pa.RecordBatch.from_pydict(_row(key, source, 1, state.to_bytes()), _ARROW)
+
+    return run
+
+
+def _merging(kinds: Kinds) -> Callable[[pa.Table], pa.Table]:
+    def run(table: pa.Table) -> pa.Table:
+        key, source = table["key"][0].as_py(), pc.min(table["source"]).as_py() // _FAN_IN
+        merged = pc.sum(table["merged"]).as_py()
+        data = b"" if key == _PRESENT else _merge_rows(table, kinds).to_bytes()
+        return pa.Table.from_pydict(_row(key, source, merged, data), _ARROW)
+
+    return run
+
+
+def _merge_rows(table: pa.Table, kinds: Kinds) -> State:
+    """The merged state of rows of one key, in order of their source."""
+
+    def states() -> Iterator[State]:
+        for row in table.select(["size", "payload"]).take(pc.sort_indices(table["source"])).to_batches():
+            for size, payload in zip(row.column(0).to_pylist(), row.column(1), strict=True):
+                data = pa.decompress(payload.as_buffer(), size, codec="zstd", asbytes=True)
+                yield kinds[kind_of(data)].from_bytes(data)
+
+    return reduce(lambda a, b: a.merge(b), states())
+
+
+def _gathered(table: pa.Table, kinds: Kinds) -> dict[str, State]:
+    """Merge what arrived, after checking that all of it did."""
+    keys = table["key"].to_pylist()
+    merged: Counter[str] = Counter()
+    rows: dict[str, list[int]] = {}
+    for k, (key, count) in enumerate(zip(keys, table["merged"].to_pylist(), strict=True)):
+        merged[key] += count
+        rows.setdefault(key, []).append(k)
+    present = merged.pop(_PRESENT, 0)
+    if not present or len(set(merged.values())) > 1 or max(merged.values(), default=0) > present:
+        raise SparkAUCError(
+            f"found results of {sorted(set(merged.values()))} partitions for {present} partitions "
+            "that ran, expected one number; raise spark.driver.memory and run again"
+        )
+    return {key: _merge_rows(table.take(rows[key]), kinds) for key in sorted(merged)}

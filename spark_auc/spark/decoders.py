@@ -1,0 +1,147 @@
+"""Arrow columns of features as arrays, with every value checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy import sparse
+
+from spark_auc.core.accumulator import Rows
+from spark_auc.errors import DataError
+
+Float = NDArray[np.float64]
+
+
+def whole(array: pa.Array, what: str) -> pa.Array:
+    if array.null_count:
+        raise DataError(
+            f"found {array.null_count} nulls in {what} in a batch of {len(array)} rows; "
+            "expected none; impute or drop these rows"
+        )
+    return array
+
+
+def _lists(array: pa.Array, what: str) -> tuple[NDArray[np.int64], NDArray[np.generic]]:
+    """Offsets ``(n + 1,)`` from 0 and the elements of a list array."""
+    offsets = array.offsets.to_numpy().astype(np.int64)
+    values = array.values.slice(offsets[0], offsets[-1] - offsets[0])
+    return offsets - offsets[0], whole(values, what).to_numpy(zero_copy_only=False)
+
+
+def _check_sizes(sizes: NDArray[np.int64], dimension: int) -> None:
+    other = sizes[sizes != dimension]
+    if other.size:
+        raise DataError(
+            f"found {other.size} vectors of another dimension (the first has {other[0]} features), "
+            f"expected {dimension}; make every vector of the same dimension or set numFeatures"
+        )
+
+
+def _dense(offsets: NDArray[np.int64], values: NDArray[np.generic], dimension: int) -> Float:
+    _check_sizes(np.diff(offsets), dimension)
+    return np.asarray(values, float).reshape(len(offsets) - 1, dimension)
+
+
+def _csr(
+    values: NDArray[np.generic],
+    indices: NDArray[np.generic],
+    offsets: NDArray[np.int64],
+    dimension: int,
+) -> sparse.csr_matrix:
+    if indices.size:
+        outside = (indices < 0) | (indices >= dimension)
+        if outside.any():
+            raise DataError(
+                f"found feature index {indices[outside][0]}, expected 0 to {dimension - 1}; "
+                "repair the indices or set numFeatures"
+            )
+        falling = np.diff(indices) <= 0
+        starts = offsets[1:-1][(offsets[1:-1] > 0) & (offsets[1:-1] < indices.size)]
+        falling[starts - 1] = False
+        if falling.any():
+            at = int(np.flatnonzero(falling)[0])
+            raise DataError(
+                f"found feature index {indices[at + 1]} after {indices[at]} in one row, expected "
+                "ascending indices without repetition; sort and combine them"
+            )
+    matrix = (np.asarray(values, float), indices.astype(np.int32), offsets)
+    return sparse.csr_matrix(matrix, shape=(len(offsets) - 1, dimension), copy=False)
+
+
+def _decode_vectors(arrays: Sequence[pa.Array], dimension: int) -> Rows:
+    kind, size, indices, values = whole(arrays[0], "the features column").flatten()
+    is_dense = kind.to_numpy(zero_copy_only=False) == 1
+    offsets, elements = _lists(values, "vector values")
+    if is_dense.all():
+        return _dense(offsets, elements, dimension)
+    lengths = np.diff(offsets)
+    _check_sizes(np.where(is_dense, lengths, size.fill_null(0).to_numpy()), dimension)
+    _, stored = _lists(indices, "vector indices")
+    if is_dense.any():
+        by_element = np.repeat(is_dense, lengths)
+        all_indices = np.arange(len(elements)) - np.repeat(offsets[:-1], lengths)
+        all_indices[~by_element] = stored
+        stored = all_indices
+    return _csr(elements, stored, offsets, dimension)
+
+
+def _decode_arrays(arrays: Sequence[pa.Array], dimension: int) -> Rows:
+    return _dense(*_lists(whole(arrays[0], "the features column"), "feature arrays"), dimension)
+
+
+def _decode_indexed(arrays: Sequence[pa.Array], dimension: int) -> Rows:
+    offsets, indices = _lists(whole(arrays[0], "the indices column"), "feature indices")
+    of_values, values = _lists(whole(arrays[1], "the values column"), "feature values")
+    if not np.array_equal(offsets, of_values):
+        row = int(np.flatnonzero(np.diff(offsets) != np.diff(of_values))[0])
+        raise DataError(
+            f"found {np.diff(offsets)[row]} indices with {np.diff(of_values)[row]} values in a "
+            "row, expected as many of each; repair the row"
+        )
+    return _csr(values, indices, offsets, dimension)
+
+
+def _decode_numbers(arrays: Sequence[pa.Array], dimension: int) -> Rows:
+    return np.column_stack(
+        [whole(a, f"feature column {k}").to_numpy() for k, a in enumerate(arrays)]
+    )
+
+
+_DECODERS: dict[str, Callable[[Sequence[pa.Array], int], Rows]] = {
+    "vector": _decode_vectors,
+    "array": _decode_arrays,
+    "indexed": _decode_indexed,
+    "numbers": _decode_numbers,
+}
+
+
+def decode(form: str, arrays: Sequence[pa.Array], dimension: int) -> Rows:
+    """Rows ``(n, d)`` of Arrow columns, CSR where any row is sparse.
+
+    Parameters
+    ----------
+    form
+        "vector", "array", "indexed" or "numbers"; see `Features`.
+    arrays
+        The columns of that form.
+    dimension
+        Number of features ``d``.
+
+    Raises
+    ------
+    DataError
+        A feature is null, NaN or infinite; a vector has another dimension; an index is out
+        of range or the indices do not ascend.
+    """
+    X = _DECODERS[form](arrays, dimension)
+    values = X.data if sparse.issparse(X) else X
+    if not np.isfinite(values).all():
+        bad = values[~np.isfinite(values)]
+        raise DataError(
+            f"found {bad.size} features that are NaN or infinite in a batch of {X.shape[0]} "
+            f"rows (the first is {bad[0]}); expected finite numbers; impute or drop these rows"
+        )
+    return X

@@ -1,0 +1,34 @@
+"""Errors raised on executors, as the ones the user should meet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.errors import PySparkException
+
+from spark_auc import errors
+
+_RAISED = re.compile(r"spark_auc\.errors\.(\w+): (.*)")
+_UNREADABLE = re.compile(r"FAILED_READ_FILE\.?\w*\]? Encountered error while reading file (\S+?)\.? ")
+_CAUSE = re.compile(r"Caused by: (.*)")
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raise this package's own error, and name an unreadable file, where Spark wrapped them."""
+    try:
+        yield
+    except PySparkException as failure:
+        text = str(failure)
+        if raised := _RAISED.search(text):
+            raise getattr(errors, raised[1])(raised[2]) from None
+        if unreadable := _UNREADABLE.search(text):
+            causes = _CAUSE.findall(text)
+            raise errors.DataError(
+                f"found the unreadable file {unreadable[1]}"
+                + (f" ({causes[-1].strip()})" if causes else "")
+                + "; expected a whole file of the stated format; replace it or leave it out"
+            ) from failure
+        raise

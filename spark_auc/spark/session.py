@@ -1,0 +1,93 @@
+"""The one place that makes or stops a SparkSession."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+from spark_auc.errors import ConfigError
+
+_log = logging.getLogger(__name__)
+
+# A running JVM has fixed these: a later value would be ignored.
+_AT_LAUNCH = (
+    "spark.driver.memory",
+    "spark.driver.extraJavaOptions",
+    "spark.driver.extraClassPath",
+    "spark.driver.extraLibraryPath",
+    "spark.driver.cores",
+)
+
+
+def launched_by_spark_submit() -> bool:
+    """Whether a JVM already runs this program."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def check_java() -> None:
+    """`ConfigError` with what to install where there is no Java."""
+    home = os.environ.get("JAVA_HOME")
+    if not (home and os.path.exists(os.path.join(home, "bin", "java"))) and not shutil.which("java"):
+        raise ConfigError(
+            "found no Java, expected version 17 or 21; install it (Debian and Ubuntu: "
+            "apt-get install openjdk-17-jre-headless) or set JAVA_HOME"
+        )
+
+
+@contextmanager
+def session(
+    name: str, conf: Mapping[str, str] | None = None, *, remote: str | None = None
+) -> Iterator[SparkSession]:
+    """A session with the given Spark settings, stopped at the end if it was made here.
+
+    Parameters
+    ----------
+    name
+        Application name.
+    conf
+        Spark settings, such as ``spark.master``.
+    remote
+        Address of a Spark Connect server, or "local[N]" for one of its own.
+
+    Raises
+    ------
+    ConfigError
+        Java is missing, or a setting comes too late to take effect.
+    """
+    conf = dict(conf or {})
+    # Workers would otherwise run the system's python, without this one's packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if launched_by_spark_submit():
+        late = [key for key in _AT_LAUNCH if key in conf]
+        # Asking the builder is the only way to see what spark-submit was given.
+        given = SparkSession.builder.getOrCreate()
+        wrong = [key for key in late if given.conf.get(key, "") != conf[key]]
+        if wrong:
+            given.stop()
+            raise ConfigError(
+                f"found spark settings {', '.join(wrong)} that differ from those the running JVM "
+                "has, expected none; give them to spark-submit "
+                f"({' '.join(f'--conf {key}={conf[key]}' for key in wrong)})"
+            )
+    elif remote is None or remote.startswith("local"):
+        check_java()
+    builder = SparkSession.builder.appName(name)
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    if remote:
+        builder = builder.remote(remote)
+    elif not launched_by_spark_submit() and "spark.master" not in conf:
+        builder = builder.master("local[*]")
+    spark = builder.getOrCreate()
+    _log.info("Spark %s, %s", spark.version, remote or spark.conf.get("spark.master"))
+    try:
+        yield spark
+    finally:
+        spark.stop()
