@@ -17,29 +17,28 @@ from spark_auc.errors import ModelFormatError
 
 _MAGIC = b"SAUC"
 _LENGTH = np.dtype("<u4")
+_WORTH_PACKING = 4096
 
 
 def encode(kind: str, version: int, arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Bytes of ``arrays`` under a header that names the kind and version of the state."""
-    stored = {
-        name: np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-        for name, array in arrays.items()
-    }
-    header = json.dumps(
-        {
-            "kind": kind,
-            "version": version,
-            "arrays": [
-                [name, a.dtype.str, list(np.shape(arrays[name]))] for name, a in stored.items()
-            ],
-        }
-    ).encode()
+    """Bytes of ``arrays`` under a header that names the kind and version of the state.
+
+    An array with many zeros is stored as a bitmap of the others and their values.
+    """
+    described, parts = [], []
+    for name, array in arrays.items():
+        stored = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+        nonzero = stored != 0 if stored.size >= _WORTH_PACKING else None
+        packed = nonzero is not None and np.count_nonzero(nonzero) < 0.9 * stored.size
+        described.append([name, stored.dtype.str, list(array.shape), bool(packed)])
+        parts += [np.packbits(nonzero), stored[nonzero]] if packed else [stored]
+    header = json.dumps({"kind": kind, "version": version, "arrays": described}).encode()
     prefix = _MAGIC + np.array(len(header), _LENGTH).tobytes() + header
-    return b"".join([prefix, *(a.tobytes() for a in stored.values())])
+    return b"".join([prefix, *(part.data for part in parts)])
 
 
 def decode(kind: str, version: int, data: bytes) -> dict[str, NDArray[Any]]:
-    """Arrays that `encode` stored, as read-only views of ``data``.
+    """Read-only arrays that `encode` stored.
 
     Raises
     ------
@@ -62,10 +61,21 @@ def decode(kind: str, version: int, data: bytes) -> dict[str, NDArray[Any]]:
                 f"{version}; write it again with this version of spark_auc"
             )
         arrays = {}
-        for name, dtype, shape in header["arrays"]:
+        for name, dtype, shape, packed in header["arrays"]:
             count = int(np.prod(shape, dtype=np.int64))
-            arrays[name] = np.frombuffer(data, dtype, count, position).reshape(shape)
-            position += arrays[name].nbytes
+            if packed:
+                bitmap = np.frombuffer(data, np.uint8, -(-count // 8), position)
+                nonzero = np.unpackbits(bitmap, count=count).view(bool)
+                position += bitmap.nbytes
+                count = np.count_nonzero(nonzero)
+            values = np.frombuffer(data, dtype, count, position)
+            position += values.nbytes
+            if packed:
+                array = np.zeros(nonzero.size, dtype)
+                array[nonzero] = values
+                array.flags.writeable = False
+                values = array
+            arrays[name] = values.reshape(shape)
     except (ValueError, KeyError) as error:
         raise ModelFormatError(
             f"found a truncated or damaged {kind!r} state of {len(data)} bytes ({error}); "

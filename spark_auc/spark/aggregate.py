@@ -6,8 +6,10 @@ of the partition they come from, so that the order in which tasks finish changes
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -166,4 +168,7 @@ def _gathered(table: pa.Table, kinds: Kinds) -> dict[str, State]:
             f"found results of {sorted(set(merged.values()))} partitions for {present} partitions "
             "that ran, expected one number; raise spark.driver.memory and run again"
         )
-    return {key: _merge_rows(table.take(rows[key]), kinds) for key in sorted(merged)}
+    names = sorted(merged)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        states = pool.map(lambda key: _merge_rows(table.take(rows[key]), kinds), names)
+        return dict(zip(names, states, strict=True))

@@ -1,0 +1,221 @@
+"""The linear ranker that training returns: scores rows, saves, loads, and tells how it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.ml import Model
+from pyspark.ml.linalg import DenseVector, Vectors
+from pyspark.ml.util import MLReadable, MLWritable
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_auc.core.labels import Label
+from spark_auc.core.moments import PairMoments
+from spark_auc.errors import ConfigError
+from spark_auc.spark.decoders import decode
+from spark_auc.spark.features import Features
+from spark_auc.spark.params import MBAParams
+from spark_auc.spark.persistence import Reader, Writer
+
+Float = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class FeatureWeight:
+    """A feature's weight, as it applies to raw values and per standard deviation."""
+
+    feature: str
+    weight: float
+    standardized: float
+
+
+@dataclass(frozen=True)
+class TrainingSummary:
+    """How a model was made.
+
+    Parameters
+    ----------
+    rows
+        Rows of each label value.
+    positive_weight, negative_weight
+        Total row weight of each class.
+    certificate
+        Evidence of optimality; see `spark_auc.solvers.solution.Certificate`.
+    seconds
+        Wall time of each phase.
+    largest_weights
+        Features by the size of their weight per standard deviation, largest first.
+    nonzeros
+        Number of weights that are not 0.
+    """
+
+    rows: dict[str, int]
+    positive_weight: float
+    negative_weight: float
+    certificate: dict[str, Any]
+    seconds: dict[str, float]
+    largest_weights: tuple[FeatureWeight, ...]
+    nonzeros: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields as JSON takes them."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> TrainingSummary:
+        """The summary that `as_dict` gave."""
+        weights = tuple(FeatureWeight(**w) for w in fields["largest_weights"])
+        return cls(**{**fields, "largest_weights": weights})
+
+
+@dataclass(frozen=True, eq=False)
+class LinearScorer:
+    """What scoring needs.
+
+    Parameters
+    ----------
+    w : (d,)
+        Weights for raw feature values.
+    threshold
+        Scores above it are predicted positive.
+    positive, negative
+        The label values.
+    names
+        Feature names, where the training columns carried them.
+    """
+
+    w: Float
+    threshold: float
+    positive: Label
+    negative: Label
+    names: tuple[str, ...] | None = None
+
+
+class MBAModel(Model, MBAParams, MLWritable, MLReadable["MBAModel"]):
+    """A linear model trained for AUC; made by `MBAClassifier.fit` or `MBAModel.load`.
+
+    ``transform`` adds rawPredictionCol (double: the score ``w'x``, whose order is what was
+    trained; no probability is claimed) and predictionCol (one of the two label values, by a
+    threshold for which about as many rows are predicted positive as were positive in training).
+
+    Attributes
+    ----------
+    moments
+        The pair moments, right after a fit with keepMoments; None otherwise.
+    """
+
+    def __init__(
+        self,
+        scorer: LinearScorer | None = None,
+        summary: TrainingSummary | None = None,
+        moments: PairMoments | None = None,
+    ) -> None:
+        super().__init__()
+        self._scorer = scorer
+        self._summary = summary
+        self.moments = moments
+
+    @property
+    def scorer(self) -> LinearScorer:
+        """Weights, threshold and labels."""
+        assert self._scorer is not None, "an MBAModel is made by fit() or load()"
+        return self._scorer
+
+    @property
+    def summary(self) -> TrainingSummary:
+        """How the model was made."""
+        assert self._summary is not None, "an MBAModel is made by fit() or load()"
+        return self._summary
+
+    @property
+    def coefficients(self) -> DenseVector:
+        """Weights ``(d,)`` for raw feature values."""
+        return Vectors.dense(self.scorer.w)
+
+    @property
+    def numFeatures(self) -> int:  # type: ignore[override]  # noqa: N802
+        """Number of features ``d``, as Spark ML's models name it."""
+        return int(self.scorer.w.size)
+
+    @property
+    def threshold(self) -> float:
+        """Scores above it are predicted positive."""
+        return self.scorer.threshold
+
+    def _transform(self, dataset: DataFrame) -> DataFrame:
+        scorer = self.scorer
+        raw, prediction = self.getRawPredictionCol(), self.getPredictionCol()
+        taken = [c for c in (raw, prediction) if c and c in dataset.columns]
+        if taken:
+            raise ConfigError(
+                f"found column {taken[0]!r} in the data already, expected it to be new; "
+                "drop it or set rawPredictionCol and predictionCol"
+            )
+        features = Features.resolve(
+            dataset, self.getOrDefault(self.featuresCol), int(scorer.w.size)
+        )
+        score = score_column(features, scorer.w)
+        scored = dataset.withColumn(raw, score) if raw else dataset
+        if prediction:
+            above = (F.col(raw) if raw else score) > F.lit(scorer.threshold)
+            label = F.when(above, F.lit(scorer.positive)).otherwise(F.lit(scorer.negative))
+            scored = scored.withColumn(prediction, label)
+        return scored
+
+    def write(self) -> Writer:
+        """A writer; ``write().overwrite().save(path)`` replaces."""
+        return Writer(self)
+
+    @classmethod
+    def read(cls) -> Reader[MBAModel]:
+        """A reader."""
+        return Reader(cls)
+
+    def _saved(self) -> tuple[pa.Table, dict[str, Any]]:
+        s = self.scorer
+        columns: dict[str, Any] = {"feature": np.arange(s.w.size), "weight": s.w}
+        if s.names:
+            columns["name"] = list(s.names)
+        facts = {"threshold": s.threshold, "positive": s.positive, "negative": s.negative}
+        return pa.table(columns), facts | {"summary": self.summary.as_dict()}
+
+    def _loaded(self, table: pa.Table, facts: dict[str, Any]) -> None:
+        named = "name" in table.column_names
+        self._scorer = LinearScorer(
+            table["weight"].to_numpy(),
+            facts["threshold"],
+            facts["positive"],
+            facts["negative"],
+            tuple(table["name"].to_pylist()) if named else None,
+        )
+        self._summary = TrainingSummary.from_dict(facts["summary"])
+
+
+def score_column(features: Features, w: Float) -> Column:
+    """The scores ``w'x`` as a column; a row that cannot be used fails the job (`DataError`)."""
+    form, dimension = features.form, features.dimension
+
+    def scores(*arrays: pa.Array) -> pa.Array:
+        return pa.array(decode(form, arrays, dimension) @ w)
+
+    scores.__annotations__ = {"arrays": pa.Array, "return": pa.Array}
+    return F.arrow_udf(scores, "double")(*features.expressions())
+
+
+def largest_weights(
+    w: Float, scale: Float, names: Sequence[str] | None, count: int = 30
+) -> tuple[FeatureWeight, ...]:
+    """The features whose weight times standard deviation ``scale`` is largest."""
+    standardized = w * scale
+    order = np.argsort(-np.abs(standardized), kind="stable")[:count]
+    return tuple(
+        FeatureWeight(names[j] if names else str(j), float(w[j]), float(standardized[j]))
+        for j in order
+        if w[j]
+    )
