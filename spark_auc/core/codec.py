@@ -28,9 +28,9 @@ def encode(kind: str, version: int, arrays: Mapping[str, NDArray[Any]]) -> bytes
     described, parts = [], []
     for name, array in arrays.items():
         stored = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-        nonzero = stored != 0 if stored.size >= _WORTH_PACKING else None
-        packed = nonzero is not None and np.count_nonzero(nonzero) < 0.9 * stored.size
-        described.append([name, stored.dtype.str, list(array.shape), bool(packed)])
+        nonzero = np.not_equal(stored, 0) if stored.size >= _WORTH_PACKING else np.ones(1, bool)
+        packed = bool(np.count_nonzero(nonzero) < 0.9 * nonzero.size)
+        described.append([name, stored.dtype.str, list(array.shape), packed])
         parts += [np.packbits(nonzero), stored[nonzero]] if packed else [stored]
     header = json.dumps({"kind": kind, "version": version, "arrays": described}).encode()
     prefix = _MAGIC + np.array(len(header), _LENGTH).tobytes() + header
@@ -67,7 +67,7 @@ def decode(kind: str, version: int, data: bytes) -> dict[str, NDArray[Any]]:
                 bitmap = np.frombuffer(data, np.uint8, -(-count // 8), position)
                 nonzero = np.unpackbits(bitmap, count=count).view(bool)
                 position += bitmap.nbytes
-                count = np.count_nonzero(nonzero)
+                count = int(np.count_nonzero(nonzero))
             values = np.frombuffer(data, dtype, count, position)
             position += values.nbytes
             if packed:

@@ -146,7 +146,9 @@ def _merge_rows(table: pa.Table, kinds: Kinds) -> State:
     """The merged state of rows of one key, in order of their source."""
 
     def states() -> Iterator[State]:
-        for row in table.select(["size", "payload"]).take(pc.sort_indices(table["source"])).to_batches():
+        for row in (
+            table.select(["size", "payload"]).take(pc.sort_indices(table["source"])).to_batches()
+        ):
             for size, payload in zip(row.column(0).to_pylist(), row.column(1), strict=True):
                 data = pa.decompress(payload.as_buffer(), size, codec="zstd", asbytes=True)
                 yield kinds[kind_of(data)].from_bytes(data)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, NumericType, StringType
 
@@ -20,6 +20,51 @@ from spark_auc.spark.decoders import whole
 from spark_auc.spark.features import Features, known_column, quoted
 
 Float = NDArray[np.float64]
+
+
+def label_column(
+    df: DataFrame, name: str, positive: Label | bool | None
+) -> tuple[Column, Label | None]:
+    """The label as double or string, and the positive value as it compares with it.
+
+    Raises
+    ------
+    ConfigError
+        The column is unknown or of a type that cannot serve, or the positive value is missing
+        or of another type.
+    """
+    found = known_column(df, name).dataType
+    if not isinstance(found, NumericType | BooleanType | StringType):
+        raise ConfigError(
+            f"found label column {name!r} of type {found.simpleString()}; "
+            "expected numbers, booleans or strings; set labelCol"
+        )
+    column = F.col(quoted(name))
+    if isinstance(found, StringType):
+        if positive is None:
+            raise ConfigError(
+                f"found label column {name!r} of strings without a positive value, expected "
+                "to be told it; set positiveLabel"
+            )
+        return column, str(positive)
+    try:
+        return column.cast("double"), None if positive is None else float(positive)
+    except ValueError:
+        raise ConfigError(
+            f"found positiveLabel {positive!r} for the numeric label column {name!r}; "
+            "expected a number; set positiveLabel"
+        ) from None
+
+
+def weight_column(df: DataFrame, name: str) -> Column:
+    """The weight as double; `ConfigError` if the column is unknown or holds no numbers."""
+    found = known_column(df, name).dataType
+    if not isinstance(found, NumericType):
+        raise ConfigError(
+            f"found weight column {name!r} of type {found.simpleString()}; "
+            "expected numbers; set weightCol"
+        )
+    return F.col(quoted(name)).cast("double")
 
 
 @dataclass(frozen=True)
@@ -53,41 +98,16 @@ class TrainingColumns:
         weight: str | None = None,
     ) -> TrainingColumns:
         """Check label and weight against the schema; `ConfigError` if they cannot serve."""
-        found = known_column(df, label).dataType
-        if not isinstance(found, NumericType | BooleanType | StringType):
-            raise ConfigError(
-                f"found label column {label!r} of type {found.simpleString()}; "
-                "expected numbers, booleans or strings; set labelCol"
-            )
-        text = isinstance(found, StringType)
-        if text and positive is None:
-            raise ConfigError(
-                f"found label column {label!r} of strings without a positive value; "
-                "set positiveLabel"
-            )
-        if weight and not isinstance(known_column(df, weight).dataType, NumericType):
-            raise ConfigError(
-                f"found weight column {weight!r} of type "
-                f"{df.schema[weight].dataType.simpleString()}; expected numbers; set weightCol"
-            )
-        if positive is not None:
-            try:
-                positive = str(positive) if text else float(positive)
-            except ValueError:
-                raise ConfigError(
-                    f"found positiveLabel {positive!r} for the numeric label column {label!r}; "
-                    "expected a number; set positiveLabel"
-                ) from None
-        return cls(features, label, positive, weight or None)
+        _, value = label_column(df, label, positive)
+        if weight:
+            weight_column(df, weight)
+        return cls(features, label, value, weight or None)
 
     def select(self, df: DataFrame) -> DataFrame:
-        """The columns that `read` takes."""
-        label = F.col(quoted(self.label))
-        if not isinstance(df.schema[self.label].dataType, StringType):
-            label = label.cast("double")
-        chosen = [*self.features.expressions(), label]
+        """The columns that `Reader` takes."""
+        chosen = [*self.features.expressions(), label_column(df, self.label, self.positive)[0]]
         if self.weight:
-            chosen.append(F.col(quoted(self.weight)).cast("double"))
+            chosen.append(weight_column(df, self.weight))
         return df.select(*(c.alias(f"c{k}") for k, c in enumerate(chosen)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,7 @@ def whole(array: pa.Array, what: str) -> pa.Array:
     return array
 
 
-def _lists(array: pa.Array, what: str) -> tuple[NDArray[np.int64], NDArray[np.generic]]:
+def _lists(array: pa.Array, what: str) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Offsets ``(n + 1,)`` from 0 and the elements of a list array."""
     offsets = array.offsets.to_numpy().astype(np.int64)
     values = array.values.slice(offsets[0], offsets[-1] - offsets[0])
@@ -40,14 +41,14 @@ def _check_sizes(sizes: NDArray[np.int64], dimension: int) -> None:
         )
 
 
-def _dense(offsets: NDArray[np.int64], values: NDArray[np.generic], dimension: int) -> Float:
+def _dense(offsets: NDArray[np.int64], values: NDArray[Any], dimension: int) -> Float:
     _check_sizes(np.diff(offsets), dimension)
     return np.asarray(values, float).reshape(len(offsets) - 1, dimension)
 
 
 def _csr(
-    values: NDArray[np.generic],
-    indices: NDArray[np.generic],
+    values: NDArray[Any],
+    indices: NDArray[Any],
     offsets: NDArray[np.int64],
     dimension: int,
 ) -> sparse.csr_matrix:
@@ -137,7 +138,7 @@ def decode(form: str, arrays: Sequence[pa.Array], dimension: int) -> Rows:
         of range or the indices do not ascend.
     """
     X = _DECODERS[form](arrays, dimension)
-    values = X.data if sparse.issparse(X) else X
+    values: Float = np.asarray(X.data if sparse.issparse(X) else X)
     if not np.isfinite(values).all():
         bad = values[~np.isfinite(values)]
         raise DataError(

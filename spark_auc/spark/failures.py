@@ -6,12 +6,18 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from spark_auc import errors
 
+# On classic Spark, what fails in the JVM without an error class of Spark's is no PySparkException.
+SPARK_FAILURES = (PySparkException, Py4JJavaError)
+
 _RAISED = re.compile(r"spark_auc\.errors\.(\w+): (.*)")
-_UNREADABLE = re.compile(r"FAILED_READ_FILE\.?\w*\]? Encountered error while reading file (\S+?)\.? ")
+_UNREADABLE = re.compile(
+    r"FAILED_READ_FILE\.?\w*\]? Encountered error while reading file (\S+?)\.? "
+)
 _CAUSE = re.compile(r"Caused by: (.*)")
 
 
@@ -20,7 +26,7 @@ def translated() -> Iterator[None]:
     """Raise this package's own error, and name an unreadable file, where Spark wrapped them."""
     try:
         yield
-    except PySparkException as failure:
+    except SPARK_FAILURES as failure:
         text = str(failure)
         if raised := _RAISED.search(text):
             raise getattr(errors, raised[1])(raised[2]) from None
@@ -32,3 +38,10 @@ def translated() -> Iterator[None]:
                 + "; expected a whole file of the stated format; replace it or leave it out"
             ) from failure
         raise
+
+
+def first_line(failure: Exception) -> str:
+    """What a failure says, without its stack trace."""
+    lines = [line for line in str(failure).splitlines() if line.strip()]
+    causes = [line for line in lines if line.startswith((": ", "Caused by: "))]
+    return (causes or lines or [repr(failure)])[-1 if causes else 0].removeprefix(": ").strip()

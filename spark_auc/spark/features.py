@@ -26,6 +26,7 @@ from pyspark.sql.types import (
 
 from spark_auc.core.accumulator import Rows
 from spark_auc.errors import ConfigError, DataError
+from spark_auc.spark.checks import checked
 from spark_auc.spark.decoders import decode
 
 
@@ -118,6 +119,17 @@ class Features:
         if self.form == "numbers":
             return [F.col(quoted(c)).cast("double") for c in self.columns]
         return [F.col(quoted(c)) for c in self.columns]
+
+    def without_nulls(self, df: DataFrame) -> DataFrame:
+        """The rows, of which one with a null vector fails the job (`DataError`).
+
+        Also a cure: Spark 4.3 hands a column-wise source to an Arrow UDF without turning it into
+        rows first, and cannot do so with vectors. A filter makes rows of them.
+        """
+        for name in self.columns if self.form == "vector" else ():
+            null = F.lit(f"found null in column {name!r}, expected features; drop these rows")
+            df = df.filter(checked(F.lit(True), F.when(F.col(quoted(name)).isNull(), null)))
+        return df
 
     def decode(self, arrays: Sequence[pa.Array]) -> Rows:
         """Rows ``(n, d)`` of Arrow columns, CSR where any row is sparse; see `decoders.decode`."""

@@ -73,7 +73,7 @@ class MBAClassifier(Estimator[MBAModel], MBAParams, MLWritable, MLReadable["MBAC
     def __init__(
         self,
         *,
-        featuresCol: str | list[str] = "features",  # noqa: N803
+        featuresCol: str | list[str] = "features",
         labelCol: str = "label",
         positiveLabel: float | str | bool | None = None,
         weightCol: str | None = None,
@@ -90,11 +90,12 @@ class MBAClassifier(Estimator[MBAModel], MBAParams, MLWritable, MLReadable["MBAC
         keepMoments: bool = False,
     ) -> None:
         super().__init__()
-        self.setParams(**self._input_kwargs)
+        given: dict[str, Any] = self._input_kwargs  # type: ignore[attr-defined]
+        self.setParams(**given)
 
-    def setParams(self, **params: Any) -> MBAClassifier:  # noqa: N802
+    def setParams(self, **params: Any) -> MBAClassifier:
         """Set any Params by name; None leaves one as it is."""
-        self._set(**params)
+        self._set(**{name: value for name, value in params.items() if value is not None})
         return self
 
     def _fit(self, dataset: DataFrame) -> MBAModel:
@@ -117,7 +118,7 @@ class MBAClassifier(Estimator[MBAModel], MBAParams, MLWritable, MLReadable["MBAC
         scale = deviation if self.getOrDefault(self.standardization) else None
         quadratic = moments.quadratic(scale)
         solution = solve(quadratic, penalty, tol=self.getTol(), max_iter=self.getMaxIter())
-        solution.checked(self.getOrDefault(self.whenNotConverged))
+        solution.checked(self.onFailure())
         w = solution.w if scale is None else solution.w / scale
         positive, negative = labels.classes(columns.positive)
         scorer = LinearScorer(
@@ -142,7 +143,7 @@ class MBAClassifier(Estimator[MBAModel], MBAParams, MLWritable, MLReadable["MBAC
         )
         kept = moments if self.getOrDefault(self.keepMoments) else None
         model = MBAModel(scorer, summary, kept)
-        return self._copyValues(model)  # type: ignore[no-any-return]
+        return self._copyValues(model)
 
     def write(self) -> Writer:
         """A writer; ``write().overwrite().save(path)`` replaces."""

@@ -14,6 +14,7 @@ from pyspark.ml.linalg import DenseVector, Vectors
 from pyspark.ml.util import MLReadable, MLWritable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.functions import arrow_udf
 
 from spark_auc.core.labels import Label
 from spark_auc.core.moments import PairMoments
@@ -139,7 +140,7 @@ class MBAModel(Model, MBAParams, MLWritable, MLReadable["MBAModel"]):
         return Vectors.dense(self.scorer.w)
 
     @property
-    def numFeatures(self) -> int:  # type: ignore[override]  # noqa: N802
+    def numFeatures(self) -> int:  # type: ignore[override]
         """Number of features ``d``, as Spark ML's models name it."""
         return int(self.scorer.w.size)
 
@@ -161,7 +162,8 @@ class MBAModel(Model, MBAParams, MLWritable, MLReadable["MBAModel"]):
             dataset, self.getOrDefault(self.featuresCol), int(scorer.w.size)
         )
         score = score_column(features, scorer.w)
-        scored = dataset.withColumn(raw, score) if raw else dataset
+        rows = features.without_nulls(dataset)
+        scored = rows.withColumn(raw, score) if raw else rows
         if prediction:
             above = (F.col(raw) if raw else score) > F.lit(scorer.threshold)
             label = F.when(above, F.lit(scorer.positive)).otherwise(F.lit(scorer.negative))
@@ -204,8 +206,10 @@ def score_column(features: Features, w: Float) -> Column:
     def scores(*arrays: pa.Array) -> pa.Array:
         return pa.array(decode(form, arrays, dimension) @ w)
 
+    # Spark reads the types themselves, which are but text under postponed annotations.
     scores.__annotations__ = {"arrays": pa.Array, "return": pa.Array}
-    return F.arrow_udf(scores, "double")(*features.expressions())
+    scored: Column = arrow_udf(scores, "double")(*features.expressions())  # type: ignore[call-overload]
+    return scored
 
 
 def largest_weights(

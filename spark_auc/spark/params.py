@@ -20,6 +20,7 @@ from pyspark.ml.param.shared import (
 
 from spark_auc.core.objective import ElasticNet
 from spark_auc.errors import ConfigError
+from spark_auc.solvers.solution import OnFailure
 
 
 def _to_columns(value: Any) -> str | list[str]:
@@ -105,6 +106,10 @@ class MBAParams(
     def optional(self, param: Param[Any]) -> Any:
         """The param's value, None where it has neither a value nor a default."""
         return self.getOrDefault(param) if self.isDefined(param) else None
+
+    def onFailure(self) -> OnFailure:
+        """What whenNotConverged says."""
+        return "warn" if self.getOrDefault(self.whenNotConverged) == "warn" else "raise"
 
     def penalty(self) -> ElasticNet:
         """The elastic net of regParam and elasticNetParam; `ConfigError` if out of range."""

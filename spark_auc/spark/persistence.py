@@ -12,11 +12,11 @@ import hashlib
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 from pyspark.ml.param import Params
 from pyspark.ml.util import DefaultParamsReader, DefaultParamsWriter, MLReader, MLWriter
 
 from spark_auc.errors import ConfigError, ModelFormatError
+from spark_auc.spark.failures import SPARK_FAILURES, first_line
 
 VERSION = 1
 T = TypeVar("T", bound=Params)
@@ -29,10 +29,10 @@ class Writer(MLWriter):
         super().__init__()
         self.instance = instance
 
-    def _handleOverwrite(self, path: str) -> None:  # noqa: N802
+    def _handleOverwrite(self, path: str) -> None:
         pass
 
-    def saveImpl(self, path: str) -> None:  # noqa: N802
+    def saveImpl(self, path: str) -> None:
         """Write to ``path``."""
         spark = self.sparkSession
         mode = "overwrite" if self.shouldOverwrite else "error"
@@ -69,9 +69,9 @@ class Reader(MLReader[Any], Generic[T]):
         expected = f"a saved {self.kind.__name__}"
         try:
             metadata = DefaultParamsReader.loadMetadata(path, spark)
-        except PySparkException as failure:
+        except SPARK_FAILURES as failure:
             raise ConfigError(
-                f"found nothing that can be read at {path!r} ({failure.getCondition()}), expected "
+                f"found nothing that can be read at {path!r} ({first_line(failure)}), expected "
                 f"{expected}; check the path"
             ) from None
         except (ValueError, KeyError, TypeError) as failure:
@@ -92,9 +92,9 @@ class Reader(MLReader[Any], Generic[T]):
         if "hash" in facts:
             try:
                 table = spark.read.parquet(f"{path}/data").toArrow()
-            except PySparkException as failure:
+            except SPARK_FAILURES as failure:
                 raise ModelFormatError(
-                    f"found no readable weights at {path!r}/data ({failure.getCondition()}), "
+                    f"found no readable weights at {path!r}/data ({first_line(failure)}), "
                     "expected those saved with the metadata; restore the files or save it again"
                 ) from None
             table = table.sort_by(table.column_names[0])

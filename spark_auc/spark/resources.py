@@ -71,7 +71,10 @@ def available_memory() -> int | None:
         amounts += [int(kib[1]) * 1024] if kib else []
     for limit, used in (
         ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
+        (
+            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+        ),
     ):
         if Path(limit).exists() and (most := Path(limit).read_text().strip()).isdigit():
             amounts.append(int(most) - int(Path(used).read_text()))

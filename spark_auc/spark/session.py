@@ -33,7 +33,9 @@ def launched_by_spark_submit() -> bool:
 def check_java() -> None:
     """`ConfigError` with what to install where there is no Java."""
     home = os.environ.get("JAVA_HOME")
-    if not (home and os.path.exists(os.path.join(home, "bin", "java"))) and not shutil.which("java"):
+    if not (home and os.path.exists(os.path.join(home, "bin", "java"))) and not shutil.which(
+        "java"
+    ):
         raise ConfigError(
             "found no Java, expected version 17 or 21; install it (Debian and Ubuntu: "
             "apt-get install openjdk-17-jre-headless) or set JAVA_HOME"
@@ -44,7 +46,7 @@ def check_java() -> None:
 def session(
     name: str, conf: Mapping[str, str] | None = None, *, remote: str | None = None
 ) -> Iterator[SparkSession]:
-    """A session with the given Spark settings, stopped at the end if it was made here.
+    """A session with the given Spark settings; stopped at the end if it was made here.
 
     Parameters
     ----------
@@ -64,19 +66,23 @@ def session(
     # Workers would otherwise run the system's python, without this one's packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    if launched_by_spark_submit():
-        late = [key for key in _AT_LAUNCH if key in conf]
-        # Asking the builder is the only way to see what spark-submit was given.
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        fixed = [key for key in conf if not running.conf.isModifiable(key)]
+        _refuse_late(running, fixed, conf)
+        for key in conf.keys() - set(fixed):
+            running.conf.set(key, conf[key])
+        yield running
+        return
+    late = [key for key in _AT_LAUNCH if key in conf] if launched_by_spark_submit() else []
+    if late:
+        # A session of its own is the only way to see what spark-submit was given.
         given = SparkSession.builder.getOrCreate()
-        wrong = [key for key in late if given.conf.get(key, "") != conf[key]]
-        if wrong:
+        try:
+            _refuse_late(given, late, conf)
+        finally:
             given.stop()
-            raise ConfigError(
-                f"found spark settings {', '.join(wrong)} that differ from those the running JVM "
-                "has, expected none; give them to spark-submit "
-                f"({' '.join(f'--conf {key}={conf[key]}' for key in wrong)})"
-            )
-    elif remote is None or remote.startswith("local"):
+    elif not launched_by_spark_submit() and (remote or "local").startswith("local"):
         check_java()
     builder = SparkSession.builder.appName(name)
     for key, value in conf.items():
@@ -91,3 +97,13 @@ def session(
         yield spark
     finally:
         spark.stop()
+
+
+def _refuse_late(running: SparkSession, keys: list[str], conf: Mapping[str, str]) -> None:
+    wrong = [key for key in keys if running.conf.get(key, "") != conf[key]]
+    if wrong:
+        flags = " ".join(f"--conf {key}={conf[key]}" for key in wrong)
+        raise ConfigError(
+            f"found spark settings {', '.join(wrong)} that differ from those of the running JVM, "
+            f"which cannot change any more; give them to spark-submit: {flags}"
+        )

@@ -1,0 +1,46 @@
+# Every target does its own set-up in .venv.
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+CONF ?= conf/demo.yaml
+
+export PYSPARK_PYTHON := $(abspath $(BIN)/python)
+export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
+
+.PHONY: help setup java demo test lint bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+
+java:
+	@command -v "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" >/dev/null || { echo "No Java found, 17 or 21 is needed: install it (Debian, Ubuntu: apt-get install openjdk-17-jre-headless) or set JAVA_HOME." >&2; exit 2; }
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or later is needed, found $$($(PYTHON) --version): set PYTHON=..." >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+setup: java $(READY) ## make .venv with everything
+
+demo: setup ## prepare, train, evaluate and score made-up click data
+	$(BIN)/spark-submit --properties-file conf/spark-defaults.conf jobs/prepare.py --config $(CONF)
+	$(BIN)/spark-submit --properties-file conf/spark-defaults.conf jobs/train.py --config $(CONF)
+	$(BIN)/spark-submit --properties-file conf/spark-defaults.conf jobs/score.py --config $(CONF)
+	$(BIN)/spark-submit --properties-file conf/spark-defaults.conf jobs/evaluate.py --config $(CONF)
+
+test: setup ## run all tests
+	$(BIN)/python -m pytest
+
+lint: $(READY) ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: setup ## measure against the scan and Spark ML logistic regression
+	$(BIN)/python benchmarks/main_job.py
+
+clean: ## remove .venv and outputs
+	rm -rf $(VENV) output

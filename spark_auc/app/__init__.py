@@ -1,0 +1,1 @@
+"""What a job is made of: configuration, publication, reports, and one module per job."""

@@ -1,0 +1,126 @@
+"""Running a job from the command line: arguments, configuration, session, exit code."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import logging
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from spark_auc.app.config import load
+from spark_auc.errors import ConfigError, SparkAUCError
+
+JOBS = ("prepare", "train", "evaluate", "score")
+
+_EPILOG = """\
+Arguments after the options are dotted.key=value overrides of the file, with values in YAML:
+  train.training.regParam=0.01 spark.conf.spark.driver.memory=4g
+
+The last line of standard output is one JSON object.
+Exit codes: 0 success, 2 configuration, 3 data, 4 not converged, 1 anything else.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Run ``spark-auc JOB --config FILE [dotted.key=value ...]``."""
+    parser = argparse.ArgumentParser(
+        "spark-auc",
+        description="AUC maximization on Apache Spark.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
+    for name in JOBS:
+        doc = _module(name).__doc__ or ""
+        _arguments(
+            jobs.add_parser(
+                name,
+                help=doc.splitlines()[0],
+                description=doc,
+                epilog=_EPILOG,
+                formatter_class=argparse.RawDescriptionHelpFormatter,
+            )
+        )
+    given = parser.parse_args(argv)
+    sys.exit(run(given.job, given.config, given.overrides))
+
+
+def script(job: str) -> NoReturn:
+    """Run ``jobs/JOB.py --config FILE [dotted.key=value ...]``."""
+    parser = argparse.ArgumentParser(
+        f"{job}.py",
+        description=_module(job).__doc__,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _arguments(parser)
+    given = parser.parse_args()
+    sys.exit(run(job, given.config, given.overrides))
+
+
+def run(job: str, config: str, overrides: Sequence[str] = ()) -> int:
+    """Run one job; prints its result as the last line of standard output.
+
+    Returns
+    -------
+    int
+        The exit code.
+    """
+    _log_to_stderr()
+    start = time.perf_counter()
+    result: dict[str, Any] = {"job": job}
+    code = 0
+    try:
+        result |= {"status": "ok", **_run(job, config, overrides)}
+    except SparkAUCError as error:
+        code = error.exit_code
+        result |= {"status": "error", "error": type(error).__name__, "message": str(error)}
+        print(f"{job}: {type(error).__name__}: {error}", file=sys.stderr)
+    except Exception as error:
+        code = SparkAUCError.exit_code
+        message = (str(error).strip() or repr(error)).splitlines()[0]
+        result |= {"status": "error", "error": type(error).__name__, "message": message}
+        traceback.print_exc()
+    result["seconds"] = round(time.perf_counter() - start, 3)
+    sys.stderr.flush()
+    print(json.dumps(result, allow_nan=False), flush=True)
+    return code
+
+
+def _run(job: str, path: str, overrides: Sequence[str]) -> dict[str, Any]:
+    file = load(path, overrides)
+    section = getattr(file, job)
+    if section is None:
+        raise ConfigError(f"found no section {job!r} in {path!r}, expected it; add it")
+    module = _module(job)
+    module.check(section)
+    # Imported late, so that a wrong configuration is told without waiting for Spark.
+    from spark_auc.spark.failures import translated
+    from spark_auc.spark.session import session
+
+    name = f"spark_auc {job}"
+    with session(name, file.spark.settings(), remote=file.spark.remote) as spark, translated():
+        result: dict[str, Any] = module.run(spark, section)
+    return result
+
+
+def _module(job: str) -> Any:
+    return importlib.import_module(f"spark_auc.app.{job}")
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--config", required=True, metavar="FILE", help="YAML configuration")
+    parser.add_argument("overrides", nargs="*", metavar="dotted.key=value")
+
+
+def _log_to_stderr() -> None:
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    for noisy in ("py4j", "pyspark", "DataFrameQueryContextLogger", "matplotlib"):
+        logging.getLogger(noisy).setLevel(logging.CRITICAL)

@@ -1,0 +1,42 @@
+"""Score rows with a published model.
+
+Section ``score`` of the configuration: model, data, keep (columns to keep beside the scores),
+output. Publishes ``scores``, Parquet of the columns kept, the score and the prediction.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from spark_auc.app.config import Score
+from spark_auc.app.publish import check_free, publication
+from spark_auc.app.read import check_model, check_path, read_model, reading
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def check(config: Score) -> None:
+    """What can be known to be wrong before Spark starts; `ConfigError`."""
+    check_model(config.model)
+    check_path(config.data.path)
+    check_free(config.output.path, config.output.replace)
+
+
+def run(spark: SparkSession, config: Score) -> dict[str, Any]:
+    """Run the job; the result for standard output."""
+    from pyspark.sql import functions as F
+
+    from spark_auc.spark.features import known_column, quoted
+
+    model = read_model(config.model)
+    with (
+        reading(spark, config.data) as data,
+        publication(config.output.path, config.output.replace, "scores") as version,
+    ):
+        kept = [F.col(quoted(known_column(data, name).name)) for name in config.keep]
+        scored = model.transform(data)
+        scored = scored.select(*kept, model.getRawPredictionCol(), model.getPredictionCol())
+        scored.write.parquet(f"{version.uri}/scores")
+        rows = spark.read.parquet(f"{version.uri}/scores").count()
+    return {"scores": f"{version.uri}/scores", "rows": rows, "columns": scored.columns}

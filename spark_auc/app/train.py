@@ -1,0 +1,73 @@
+"""Train a linear ranker for AUC and publish it.
+
+Section ``train`` of the configuration: data (parquet, csv, libsvm, any Spark format, or a
+table), columns, training (the Params of MBAClassifier), output. Publishes ``model`` (loaded by
+``MBAModel.load``), ``config.json``, ``summary.json`` and, with saveMoments, ``moments.parquet``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_auc.app.config import Train
+from spark_auc.app.publish import check_free, publication
+from spark_auc.app.read import check_path, reading
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from spark_auc.core.moments import PairMoments
+
+KIND = "model"
+
+
+def check(config: Train) -> None:
+    """What can be known to be wrong before Spark starts; `ConfigError`."""
+    check_path(config.data.path)
+    check_free(config.output.path, config.output.replace)
+
+
+def run(spark: SparkSession, config: Train) -> dict[str, Any]:
+    """Run the job; the result for standard output."""
+    from spark_auc.spark.mba import MBAClassifier
+
+    columns, training = config.columns, config.training
+    estimator = MBAClassifier(
+        featuresCol=columns.features,
+        numFeatures=columns.numFeatures,
+        labelCol=columns.label,
+        positiveLabel=columns.positiveLabel,
+        weightCol=columns.weight,
+        keepMoments=config.saveMoments,
+        **training.model_dump(),
+    )
+    with (
+        reading(spark, config.data) as rows,
+        publication(config.output.path, config.output.replace, KIND) as version,
+    ):
+        model = estimator.fit(rows)
+        model.save(f"{version.uri}/model")
+        summary = model.summary.as_dict() | {"threshold": model.threshold}
+        version.write_json("summary.json", summary)
+        version.write_json("config.json", config.model_dump(mode="json"))
+        if model.moments is not None:
+            version.write("moments.parquet", _moments_table(model.moments))
+    return {
+        "model": config.output.path,
+        "features": model.numFeatures,
+        "nonzeros": summary["nonzeros"],
+        "rows": summary["rows"],
+        "certificate": summary["certificate"],
+        "phases": summary["seconds"],
+    }
+
+
+def _moments_table(moments: PairMoments) -> bytes:
+    names, tiles = zip(*moments.parts(), strict=True)
+    table = pa.table({"tile": list(names), "moments": [t.to_bytes() for t in tiles]})
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    return bytes(sink.getvalue())

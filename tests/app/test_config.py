@@ -1,0 +1,98 @@
+"""Configuration files, before Spark starts."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from spark_auc.app.config import load
+from spark_auc.errors import ConfigError
+
+CONF = Path(__file__).parents[2] / "conf"
+
+
+@pytest.fixture
+def write(tmp_path):
+    def written(content):
+        path = tmp_path / "conf.yaml"
+        path.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
+        return str(path)
+
+    return written
+
+
+@pytest.mark.parametrize("path", sorted(CONF.glob("*.yaml")), ids=lambda p: p.name)
+def test_shipped_files_are_valid(path):
+    file = load(str(path))
+    assert file.train is not None
+    assert file.evaluate is not None
+
+
+TRAIN = {"data": {"path": "rows"}, "output": {"path": "model"}}
+
+
+def changed(where, value):
+    content = yaml.safe_load(yaml.safe_dump({"train": TRAIN}))
+    here = content
+    for key in where[:-1]:
+        here = here.setdefault(key, {})
+    here[where[-1]] = value
+    return content
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (changed(("train", "training", "regparam"), 1), "did you mean 'regParam'"),
+        (changed(("train", "outptu"), 1), "'train.outptu'; did you mean 'output'"),
+        (changed(("trian",), {}), "did you mean 'train'"),
+        (changed(("train", "output", "pth"), "x"), "'train.output.pth'; did you mean 'path'"),
+        (changed(("train", "training", "zzz"), 1), "expected one of elasticNetParam, maxIter"),
+        (changed(("train", "training", "regParam"), -1), "found -1 at 'train.training.regParam'"),
+        (changed(("train", "training", "tol"), "small"), "found 'small' at 'train.training.tol'"),
+        (changed(("train", "data"), {}), "give either table, or path"),
+        ({"train": {"data": {"path": "rows"}}}, "found no 'train.output'"),
+        (
+            {"prepare": {"input": {"layout": "criteo", "path": "x", "dimensoin": 1}}},
+            "dimensoin'; did you mean 'dimension'",
+        ),
+        ({"prepare": {"input": {"layout": "criteoo"}}}, "criteoo|expected"),
+        ("train: [", "no YAML"),
+        ("[1, 2]", "found list"),
+    ],
+)
+def test_mistakes_are_named(write, content, message):
+    with pytest.raises(ConfigError, match=message):
+        load(write(content))
+
+
+def test_missing_file():
+    with pytest.raises(ConfigError, match="no readable file 'nowhere'"):
+        load("nowhere")
+
+
+def test_overrides(write):
+    path = write({"train": TRAIN})
+    file = load(
+        path,
+        [
+            "train.training.regParam=1e-4",
+            "train.data.options.numFeatures=12",
+            "spark.conf.spark.driver.memory=3g",
+            "train.columns.features=[a, b]",
+        ],
+    )
+    assert file.train.training.regParam == 1e-4
+    assert file.train.data.options == {"numFeatures": 12}
+    assert file.spark.settings() == {"spark.driver.memory": "3g"}
+    assert file.train.columns.features == ["a", "b"]
+    for wrong in ("train.training.regParam", "=3", "train.data.path.deep=1", "a..b=1"):
+        with pytest.raises(ConfigError, match=r"dotted\.key=value|to be a value"):
+            load(path, [wrong])
+    with pytest.raises(ConfigError, match="did you mean 'regParam'"):
+        load(path, ["train.training.regParm=1"])
+
+
+def test_settings_as_spark_takes_them(write):
+    file = load(write({"spark": {"conf": {"a": True, "b": 3, "c": "x"}}}))
+    assert file.spark.settings() == {"a": "true", "b": "3", "c": "x"}
