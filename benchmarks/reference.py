@@ -33,7 +33,8 @@ def job(name: str, config: dict, work: Path) -> dict:
     script = str(ROOT / "jobs" / f"{name}.py")
     defaults = str(ROOT / "conf" / "spark-defaults.conf")
     command = [str(submit), "--properties-file", defaults, script, "--config", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    env = os.environ | {"PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=env, check=False)
     if done.returncode:
         sys.exit(f"{' '.join(command)}\n{done.stdout}\n{done.stderr}")
     return json.loads(done.stdout.splitlines()[-1])

@@ -224,7 +224,7 @@ def _checked(directory: Directory, manifest: dict[str, Any], *, hashes: bool) ->
 
 
 def resolve(location: str) -> str:
-    """The location itself, or where it lies in the current version of a publication.
+    """The location as a URI, in the current version where it lies in a publication.
 
     ``out/train`` is the part ``train`` of what is published at ``out``. Sizes are checked, not
     hashes, which would read bulk data twice.
@@ -246,4 +246,4 @@ def resolve(location: str) -> str:
         if manifest is not None:
             version = _checked(directory, manifest, hashes=False)
             return f"{version.uri}/{inside}".rstrip("/")
-    return location
+    return location if "://" in location else Directory.of(location).uri

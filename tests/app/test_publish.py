@@ -29,9 +29,14 @@ def test_current_is_what_was_published_last(tmp_path):
 def test_what_dies_leaves_the_previous_version(tmp_path):
     out = tmp_path / "out"
     publish(out)
-    with pytest.raises(RuntimeError), publication(str(out), True, "model") as version:
-        version.write("model/a.txt", b"half")
-        raise RuntimeError
+
+    def die():
+        with publication(str(out), True, "model") as version:
+            version.write("model/a.txt", b"half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        die()
     assert current(str(out), "model").read("model/a.txt") == b"one"
     assert len(list((out / "versions").iterdir())) == 1
     # A process that is killed cannot clean up; what it wrote is not read.
@@ -76,7 +81,7 @@ def test_damage_is_noticed(tmp_path):
 def test_other_formats_and_kinds(tmp_path):
     publish(tmp_path / "out")
     with pytest.raises(
-        ConfigError, match="found a published model at .*, expected a published data"
+        ConfigError, match=r"found a published model at .*, expected a published data"
     ):
         current(str(tmp_path / "out"), "data")
     with pytest.raises(ConfigError, match="found nothing published"):
@@ -96,5 +101,5 @@ def test_parts_resolve_to_the_current_version(tmp_path):
     version = current(str(tmp_path / "out"), "model")
     assert resolve(str(tmp_path / "out")) == version.uri
     assert resolve(str(tmp_path / "out" / "model")) == f"{version.uri}/model"
-    assert resolve(str(tmp_path / "plain")) == str(tmp_path / "plain")
+    assert resolve(str(tmp_path / "plain")) == f"file://{tmp_path}/plain"
     assert resolve("unreachable://host/x") == "unreachable://host/x"

@@ -1,0 +1,196 @@
+"""One fit of MBAClassifier against the bare scan and Spark ML logistic regression, in one run.
+
+Prints one JSON object per measurement and a table of ratios. Seconds are wall time of warm runs
+(kernels compiled, files in the page cache); machines are noisy, so read the ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.ml.classification import LogisticRegression
+from pyspark.ml.functions import vector_to_array
+from pyspark.ml.linalg import VectorUDT
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import DoubleType, StructField, StructType
+
+from spark_auc import MBAClassifier
+from spark_auc.core.accumulator import Accumulator
+from spark_auc.core.roc import auc
+from spark_auc.spark.decoders import decode
+from spark_auc.spark.evaluate import score_table
+from spark_auc.spark.resources import task_slots
+from spark_auc.spark.session import session
+from spark_auc.spark.synthetic import best_auc, click_data
+
+
+def seconds(run: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
+    """Least wall time of some repeats, and the last result."""
+    best, result = float("inf"), None
+    for _ in range(repeats):
+        start = time.perf_counter()
+        result = run()
+        best = min(best, time.perf_counter() - start)
+    return best, result
+
+
+def scan(df: DataFrame) -> float:
+    """Read the same columns into Python workers and drop them there."""
+
+    def drop(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield pa.RecordBatch.from_pydict({"rows": [batch.num_rows]})
+
+    return seconds(lambda: df.mapInArrow(drop, "rows long").agg(F.sum("rows")).first(), 3)[0]
+
+
+def kernel(df: DataFrame, dimension: int, rows: int, slots: int) -> float:
+    """Seconds of the Gram product alone, of all rows on all slots, from one core's sample."""
+    sample = df.select("features").limit(100_000).toArrow()
+    batches = [decode("vector", [b.column(0)], dimension) for b in sample.to_batches()]
+
+    def run() -> None:
+        accumulator = Accumulator(dimension)
+        for X in batches:
+            accumulator.add(X, np.arange(X.shape[0]), None)
+
+    return seconds(run, 2)[0] / sample.num_rows * rows / slots
+
+
+def test_auc(df: DataFrame, column: str) -> float:
+    return auc(score_table(df, column, "label")[0])
+
+
+def compare(name: str, train: DataFrame, test: DataFrame, **params: Any) -> dict[str, Any]:
+    """Time our fit and logistic regression on the same rows."""
+    spark = train.sparkSession
+    dimension = len(train.first()["features"])
+    rows, slots = train.count(), task_slots(spark)
+    standardization = params.pop("standardization")
+    mba = MBAClassifier(regParam=params.pop("mba"), standardization=standardization)
+    mba.fit(train)
+    fit_seconds, model = seconds(lambda: mba.fit(train), 2)
+    scan_seconds = scan(train.select("features", "label"))
+    gram_seconds = kernel(train, dimension, rows, slots)
+
+    cached = train.cache()
+    cache_seconds, _ = seconds(cached.count)
+    lr = LogisticRegression(
+        regParam=params.pop("lr"), maxIter=100, standardization=standardization, **params
+    )
+    lr_seconds, lr_model = seconds(lambda: lr.fit(cached))
+    iterations = lr_model.summary.totalIterations
+    cached.unpersist()
+
+    scored = lr_model.transform(test).withColumn("s", vector_to_array("rawPrediction")[1])
+    result = {
+        "benchmark": name,
+        "rows": rows,
+        "features": dimension,
+        "slots": slots,
+        "fit": fit_seconds,
+        "phases": model.summary.seconds,
+        "scan": scan_seconds,
+        "gram": gram_seconds,
+        "fit/scan": fit_seconds / scan_seconds,
+        "fit-scan-gram": fit_seconds - scan_seconds - gram_seconds,
+        "lr": lr_seconds,
+        "lrCache": cache_seconds,
+        "lrIterations": iterations,
+        "lrPerIteration": lr_seconds / max(iterations, 1),
+        "lr/fit": lr_seconds / fit_seconds,
+        "auc": test_auc(model.transform(test), "rawPrediction"),
+        "lrAUC": test_auc(scored, "s"),
+        "certificate": model.summary.certificate,
+    }
+    print(json.dumps(result), flush=True)
+    return result
+
+
+def dense_rows(spark: SparkSession, rows: int, dimension: int, seed: int) -> DataFrame:
+    """Gaussian rows with a planted direction, as dense vectors."""
+
+    def make(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        w = np.random.default_rng(0).normal(size=dimension) / np.sqrt(dimension)
+        for batch in batches:
+            ids = batch.column(0).to_numpy()
+            rng = np.random.default_rng([seed, int(ids[0])])
+            X = rng.normal(size=(ids.size, dimension))
+            y = X @ w + rng.normal(size=ids.size) > 2.0
+            n, offsets = ids.size, np.arange(0, X.size + 1, dimension, np.int32)
+            vector = pa.StructArray.from_arrays(
+                [
+                    pa.array(np.ones(n, np.int8)),
+                    pa.nulls(n, pa.int32()),
+                    pa.nulls(n, pa.list_(pa.int32())),
+                    pa.ListArray.from_arrays(offsets, X.ravel()),
+                ],
+                ["type", "size", "indices", "values"],
+            )
+            yield pa.RecordBatch.from_arrays(
+                [vector, pa.array(y.astype(float))], ["features", "label"]
+            )
+
+    schema = StructType([StructField("features", VectorUDT()), StructField("label", DoubleType())])
+    return spark.range(rows).mapInArrow(make, schema)
+
+
+def stored(df: DataFrame, path: str) -> DataFrame:
+    df.write.parquet(path)
+    return df.sparkSession.read.parquet(path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the rows")
+    parser.add_argument("--only", choices=["dense", "hard", "easy"], help="one benchmark")
+    given = parser.parse_args()
+    conf = {
+        "spark.master": "local[2]",
+        "spark.driver.memory": "8g",
+        "spark.driver.maxResultSize": "4g",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "4",
+    }
+    results = []
+    with session("benchmark", conf) as spark, tempfile.TemporaryDirectory() as work:
+        spark.sparkContext.setLogLevel("ERROR")
+        if given.only in {None, "dense"}:
+            n = int(800_000 * given.scale)
+            train = stored(dense_rows(spark, n, 200, 1), f"{work}/dense")
+            test = stored(dense_rows(spark, 100_000, 200, 2), f"{work}/dense-test")
+            results.append(compare("dense", train, test, mba=1e-4, lr=1e-6, standardization=True))
+        for name, ceiling, lr, tol in (("hard", 0.8, 0.0, 1e-9), ("easy", 0.8, 1e-3, 1e-6)):
+            if given.only not in {None, name}:
+                continue
+            planted = {"dimension": 10_000, "positive_rate": 0.05, "ceiling": ceiling, "seed": 1}
+            n = int(1_000_000 * given.scale)
+            rows = click_data(spark, n + 100_000, **planted)
+            whole = stored(rows, f"{work}/{name}")
+            train, test = whole.filter(f"id < {n}"), whole.filter(f"id >= {n}")
+            print(json.dumps({"benchmark": name, "bestAUC": best_auc(**planted)}), flush=True)
+            results.append(
+                compare(name, train, test, mba=1e-4, lr=lr, standardization=False, tol=tol)
+            )
+    print(
+        f"{'':8}{'fit s':>8}{'/scan':>8}{'-scan-gram':>12}{'LR s':>8}{'iter':>6}{'LR/fit':>8}"
+        f"{'AUC':>8}{'LR AUC':>8}"
+    )
+    for r in results:
+        print(
+            f"{r['benchmark']:8}{r['fit']:8.1f}{r['fit/scan']:8.2f}{r['fit-scan-gram']:12.1f}"
+            f"{r['lr']:8.1f}{r['lrIterations']:6d}{r['lr/fit']:8.2f}{r['auc']:8.4f}{r['lrAUC']:8.4f}"
+        )
+
+
+if __name__ == "__main__":
+    main()
