@@ -17,6 +17,7 @@ Float = NDArray[np.float64]
 
 
 def whole(array: pa.Array, what: str) -> pa.Array:
+    """The array itself; `DataError` naming ``what`` it is if it holds nulls."""
     if array.null_count:
         raise DataError(
             f"found {array.null_count} nulls in {what} in a batch of {len(array)} rows; "

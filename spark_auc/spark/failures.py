@@ -14,7 +14,7 @@ from spark_auc import errors
 # On classic Spark, what fails in the JVM without an error class of Spark's is no PySparkException.
 SPARK_FAILURES = (PySparkException, Py4JJavaError)
 
-_RAISED = re.compile(r"spark_auc\.errors\.(\w+): (.*)")
+_RAISED = re.compile(r"spark_auc\.errors\.(\w+): (.*?)(?: SQLSTATE: \w+.*)?$", re.MULTILINE)
 _UNREADABLE = re.compile(
     r"FAILED_READ_FILE\.?\w*\]? Encountered error while reading file (\S+?)\.? "
 )

@@ -58,18 +58,23 @@ def criteo(spark: SparkSession, path: str, dimension: int) -> DataFrame:
         return (text != "") & text.try_cast("long").isNull()
 
     def binned(text: Column) -> Column:
-        number = text.try_cast("long")
+        number = F.nullif(text, F.lit("")).cast("long")
         squared = F.floor(F.pow(F.log(number), 2))
         return F.when(number > 2, F.concat(F.lit("log^2 "), squared)).otherwise(text)
 
+    names = [*CRITEO_INTEGERS, *CRITEO_TOKENS]
     rows = _fields(
         spark.read.text(path),
         "\t",
-        ["label", *CRITEO_INTEGERS, *CRITEO_TOKENS],
+        ["label", *names],
         {"label": _LABEL} | dict.fromkeys(CRITEO_INTEGERS, (not_integer, "a whole number")),
-    ).withColumns({name: binned(F.col(name)) for name in CRITEO_INTEGERS})
-    rows = _hashed(rows, [*CRITEO_INTEGERS, *CRITEO_TOKENS], dimension)
-    return rows.select(F.col("label").cast("double"), "features")
+    )
+    # Over the array, which takes half the time of thirteen expressions.
+    integers, tokens = F.transform(F.slice("fields", 2, 13), binned), F.slice("fields", 15, 26)
+    label = F.col("fields")[0].cast("double").alias("label")
+    rows = rows.select(label, F.concat(integers, tokens).alias("fields"))
+    rows = _hashed(rows.select("label", *_named(names)), names, dimension)
+    return rows.select("label", "features")
 
 
 def avazu(spark: SparkSession, path: str, dimension: int) -> DataFrame:
@@ -100,7 +105,8 @@ def avazu(spark: SparkSession, path: str, dimension: int) -> DataFrame:
 
     def time(hour: Column) -> Column:
         iso = F.regexp_replace(hour, r"^(\d\d)(\d\d)(\d\d)(\d\d)$", "20$1-$2-$3 $4:00:00")
-        return iso.try_cast("timestamp_ntz")  # an hour means the same in every session's zone
+        # Without a zone, an hour means the same in every session's.
+        return F.when(hour.rlike(r"^\d{8}$"), iso.try_cast("timestamp_ntz"))
 
     lines = spark.read.text(path)
     rows = _fields(
@@ -108,7 +114,8 @@ def avazu(spark: SparkSession, path: str, dimension: int) -> DataFrame:
         ",",
         AVAZU_COLUMNS,
         {"click": _LABEL, "hour": (lambda text: time(text).isNull(), "YYMMDDHH")},
-    ).withColumn("time", time(F.col("hour")))
+    )
+    rows = rows.select(*_named(AVAZU_COLUMNS)).withColumn("time", time(F.col("hour")))
     derived = {"hour_of_day": F.hour("time"), "day_of_week": F.dayofweek("time")}
     tokens = [name for name in AVAZU_COLUMNS if name not in {"id", "click", "hour"}]
     rows = _hashed(rows.withColumns(derived), [*derived, *tokens], dimension)
@@ -121,15 +128,21 @@ _LABEL: Rule = (lambda text: ~text.isin("0", "1"), "0 or 1")
 def _fields(
     lines: DataFrame, separator: str, names: Sequence[str], rules: dict[str, Rule]
 ) -> DataFrame:
-    """Split text lines into string columns, each line checked for its width and the rules."""
-    fields = F.split("value", separator)
+    """Split text lines into arrays ``fields``, each checked for its width and the rules."""
+    file = F.col("_metadata.file_path").alias("file")
+    # A column of its own, lest Spark split the line once for each rule.
+    lines = lines.select("value", file, F.split("value", separator).alias("fields"))
+    fields = F.col("fields")
     broken = F.when(F.size(fields) != len(names), f"{len(names)} columns")
     for name, (wrong, rule) in rules.items():
         broken = broken.when(wrong(fields[names.index(name)]), f"{rule} in column {name}")
     # A null in concat makes the whole text null: no rule broken, no fault.
-    fault = line_fault(F.col("value"), F.col("_metadata.file_path"), broken)
-    rows = lines.select(checked(fields, fault).alias("fields"))
-    return rows.select(*(F.col("fields")[i].alias(name) for i, name in enumerate(names)))
+    fault = line_fault(F.col("value"), F.col("file"), broken)
+    return lines.select(checked(fields, fault).alias("fields"))
+
+
+def _named(names: Sequence[str]) -> list[Column]:
+    return [F.col("fields")[i].alias(name) for i, name in enumerate(names)]
 
 
 def _hashed(df: DataFrame, tokens: list[str], dimension: int) -> DataFrame:

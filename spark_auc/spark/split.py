@@ -64,9 +64,9 @@ def by_position(df: DataFrame, train: int | float) -> DataFrame:
     Raises
     ------
     ConfigError
-        If ``df`` was not read from files, or one part would be empty.
+        If ``df`` was not read from files, was shuffled since, or one part would be empty.
     DataError
-        If ``df`` has no rows; when an action meets rows of that block otherwise than counted.
+        If ``df`` has no rows; when an action reads the block of the cut otherwise.
     """
     blocks = _blocks(df)
     total = sum(block.rows for block in blocks)
@@ -83,7 +83,9 @@ def by_position(df: DataFrame, train: int | float) -> DataFrame:
         if before + block.rows >= rows:
             break
         before += block.rows
-    return _parted(df, _is_before(block, rows - before))
+    # A column of its own: in a branch of the condition, ids would count the branch's rows alone.
+    placed = df.withColumn("_row_id", F.monotonically_increasing_id())
+    return _parted(placed, _is_before(block, rows - before)).drop("_row_id")
 
 
 def by_time(df: DataFrame, column: str, start_of_test: datetime) -> DataFrame:
@@ -94,12 +96,12 @@ def by_time(df: DataFrame, column: str, start_of_test: datetime) -> DataFrame:
     column
         Column of type timestamp, timestamp_ntz or date.
     start_of_test
-        Read as the column is: without a time zone, in the session's for type timestamp.
+        With a time zone only for type timestamp; without one, that of the session is meant.
 
     Raises
     ------
     ConfigError
-        For an unknown column, or one of another type.
+        For an unknown column, one of another type, or a time zone that the column lacks.
     DataError
         When an action meets a null time.
     """
@@ -109,62 +111,69 @@ def by_time(df: DataFrame, column: str, start_of_test: datetime) -> DataFrame:
             f"found {kind.simpleString()} in column {column!r}; expected timestamp, timestamp_ntz "
             "or date: cast it"
         )
-    time = F.col(quoted(column))
+    zoned = isinstance(kind, TimestampType)
+    if start_of_test.tzinfo and not zoned:
+        raise ConfigError(
+            f"found {start_of_test} for column {column!r} of type {kind.simpleString()}; expected "
+            "a time without time zone, as the column's are"
+        )
+    moment = "timestamp" if zoned else "timestamp_ntz"
     null = f"found a null in time column {column!r}; expected a time: fill or remove these rows"
-    fault = F.when(time.isNull(), null)
-    return _parted(df, checked(time, fault) < F.lit(start_of_test.isoformat()).cast(kind))
+    time = F.col(quoted(column))
+    present = checked(time.cast(moment), F.when(time.isNull(), null))
+    return _parted(df, present < F.lit(start_of_test.isoformat()).cast(moment))
 
 
 class _Block(NamedTuple):
-    """A stretch of a file (bytes) read by one task; its rows have ids first .. first + rows - 1."""
+    """A stretch of a file (bytes) that one task reads: its rows, and their first and last id."""
 
     path: str
     start: int
     length: int
     rows: int
     first: int
+    last: int
 
 
 def _blocks(df: DataFrame) -> list[_Block]:
     """Count the rows of each block, in order of position."""
-    rows = df.select(
-        *("_metadata.file_path", "_metadata.file_block_start", "_metadata.file_block_length"),
-        F.monotonically_increasing_id().alias("id"),
-    )
-    place = rows.columns[:-1]
-    counts = rows.groupBy(*place).agg(F.count("*"), F.min("id"))
+    place = [f"_metadata.{name}" for name in ("file_path", "file_block_start", "file_block_length")]
     try:
-        return sorted(_Block(*row) for row in counts.collect())
+        rows = df.select(*place, F.monotonically_increasing_id().alias("id"))
+        counts = rows.groupBy(*rows.columns[:3]).agg(F.count("*"), F.min("id"), F.max("id"))
+        blocks = sorted(_Block(*row) for row in counts.collect())
     except AnalysisException as failure:
-        if "_metadata" not in str(failure):
+        if "`_metadata`.`file_path` cannot be resolved" not in str(failure):
             raise
         raise ConfigError(
             "found a DataFrame without file positions; expected one just read from files: split "
             "before joins and aggregations, or by key or time"
         ) from failure
+    if any(block.last - block.first + 1 != block.rows for block in blocks):
+        raise ConfigError(
+            "found rows shuffled since they were read; expected the order of the files: split "
+            "before any shuffle, or by key or time"
+        )
+    return blocks
 
 
 def _is_before(cut: _Block, rows: int) -> Column:
     """Tell whether a row precedes the end of the first ``rows`` rows of block ``cut``.
 
-    Only inside that block do row ids matter, and there they must be those counted: Spark may
-    cut and pack files otherwise once executors come or go, and a shuffle renumbers rows.
+    Only inside that block do row ids matter, and there they must be those counted: Spark cuts
+    and packs files otherwise once executors come or go.
     """
     path, start = F.col("_metadata.file_path"), F.col("_metadata.file_block_start")
     end = start + F.col("_metadata.file_block_length")
-    row_id = F.monotonically_increasing_id()
+    row_id = F.col("_row_id")
     cut_end = cut.start + cut.length
     in_file = path == cut.path
     overlaps = in_file & (start < cut_end) & (end > cut.start)
-    as_counted = (
-        (start == cut.start)
-        & (end == cut_end)
-        & row_id.between(cut.first, cut.first + cut.rows - 1)
-    )
+    as_counted = (start == cut.start) & (end == cut_end) & row_id.between(cut.first, cut.last)
     fault = F.when(
         overlaps & ~as_counted,
         f"found rows of {cut.path} at other places than when they were counted; expected the "
-        "order of the file: split before any shuffle, on a fixed number of executors",
+        "same arrangement: set spark.dynamicAllocation.enabled=false",
     )
     earlier = (path < cut.path) | (in_file & (start < cut.start))
     return checked(earlier | (overlaps & (row_id < cut.first + rows)), fault)

@@ -64,7 +64,8 @@ def plain(
                 f"found {types[name].simpleString()} in column {name!r}; expected numbers: cast "
                 "it, or name it as categorical"
             )
-    rows = df.withColumns({name: _present(name) for name in numeric})
+    others = map(quoted, [label, *categorical, *kept])
+    rows = df.select(*others, *(_present(name).alias(name) for name in numeric))
     if not categorical:
         rows = VectorAssembler(inputCols=[*numeric], outputCol="features").transform(rows)
         features = F.col("features")
