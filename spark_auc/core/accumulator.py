@@ -41,7 +41,7 @@ class Accumulator:
         if sparse.issparse(X):
             batch = self._add_sparse(X, rows, u)
         else:
-            batch = self._add_dense(np.asarray(X, float)[rows], u)
+            batch = self._add_dense(np.asarray(X, float)[rows], u, weight is not None)
         self.rows += rows.size
         if not self.vectors.weight:
             self.vectors = batch
@@ -57,15 +57,17 @@ class Accumulator:
         if len(self.pending) >= _PENDING:
             self._apply_pending()
 
-    def _add_dense(self, X: Float, u: Float) -> Vectors:
-        origin = np.average(X, axis=0, weights=u)
+    def _add_dense(self, X: Float, u: Float, weighted: bool) -> Vectors:
+        weight = float(u.sum())
+        origin: Float = u @ X / weight
         X -= origin
-        total = u @ X
-        X *= np.sqrt(u)[:, None]
+        total: Float = u @ X
+        if weighted:
+            X *= np.sqrt(u)[:, None]
         for k, (i, j) in enumerate(self.tiling.places()):
             a, b = X[:, self.tiling.span(i)], X[:, self.tiling.span(j)]
             self.gram[k, : a.shape[1], : b.shape[1]] += a.T @ b
-        return Vectors(float(u.sum()), origin, total)
+        return Vectors(weight, origin, total)
 
     def _add_sparse(
         self, X: sparse.csr_matrix | sparse.csr_array, rows: NDArray[np.int64], u: Float
