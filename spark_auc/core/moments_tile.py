@@ -103,7 +103,7 @@ class MomentsTile:
                 "subtract only what was merged before"
             )
         origin = common_origin(a, b)
-        gram = self.gram + sign * other.gram
+        gram: Float = (np.add if sign > 0 else np.subtract)(self.gram, other.gram)
         (a, p_a, t_a), (b, p_b, t_b) = a.moved(origin), b.moved(origin)
         for p, t in ((p_a, t_a), (p_b, t_b)):
             if t.any():

@@ -7,14 +7,12 @@ of the partition they come from, so that the order in which tasks finish changes
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
-from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
@@ -134,43 +132,53 @@ def _folding(fold: Fold) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Rec
 
 def _merging(kinds: Kinds) -> Callable[[pa.Table], pa.Table]:
     def run(table: pa.Table) -> pa.Table:
-        key, source = table["key"][0].as_py(), pc.min(table["source"]).as_py() // _FAN_IN
-        merged = pc.sum(table["merged"]).as_py()
-        data = b"" if key == _PRESENT else _merge_rows(table, kinds).to_bytes()
-        return pa.Table.from_pydict(_row(key, source, merged, data), _ARROW)
+        rows = _rows(table)
+        first = rows[0]
+        merged = sum(row.merged for row in rows)
+        data = b"" if first.key == _PRESENT else _merged(rows, kinds).to_bytes()
+        return pa.Table.from_pydict(_row(first.key, first.source // _FAN_IN, merged, data), _ARROW)
 
     return run
 
 
-def _merge_rows(table: pa.Table, kinds: Kinds) -> State:
-    """The merged state of rows of one key, in order of their source."""
+class _Row(NamedTuple):
+    key: str
+    source: int
+    merged: int
+    size: int
+    payload: pa.Buffer
 
-    def states() -> Iterator[State]:
-        for row in (
-            table.select(["size", "payload"]).take(pc.sort_indices(table["source"])).to_batches()
-        ):
-            for size, payload in zip(row.column(0).to_pylist(), row.column(1), strict=True):
-                data = pa.decompress(payload.as_buffer(), size, codec="zstd", asbytes=True)
-                yield kinds[kind_of(data)].from_bytes(data)
 
-    return reduce(lambda a, b: a.merge(b), states())
+def _rows(table: pa.Table) -> list[_Row]:
+    """The rows, by source."""
+    plain = (table[name].to_pylist() for name in _ARROW.names[:-1])
+    payloads = (value.as_buffer() for value in table["payload"])
+    return sorted(map(_Row, *plain, payloads), key=lambda row: row.source)
+
+
+def _merged(rows: Sequence[_Row], kinds: Kinds) -> State:
+    """The merged state of rows of one key, in their order."""
+
+    def state(row: _Row) -> State:
+        data = pa.decompress(row.payload, row.size, codec="zstd", asbytes=True)
+        return kinds[kind_of(data)].from_bytes(data)
+
+    return reduce(lambda a, b: a.merge(b), map(state, rows))
 
 
 def _gathered(table: pa.Table, kinds: Kinds) -> dict[str, State]:
     """Merge what arrived, after checking that all of it did."""
-    keys = table["key"].to_pylist()
-    merged: Counter[str] = Counter()
-    rows: dict[str, list[int]] = {}
-    for k, (key, count) in enumerate(zip(keys, table["merged"].to_pylist(), strict=True)):
-        merged[key] += count
-        rows.setdefault(key, []).append(k)
-    present = merged.pop(_PRESENT, 0)
-    if not present or len(set(merged.values())) > 1 or max(merged.values(), default=0) > present:
+    by_key: dict[str, list[_Row]] = {}
+    for row in _rows(table):
+        by_key.setdefault(row.key, []).append(row)
+    present = sum(row.merged for row in by_key.pop(_PRESENT, []))
+    found = {sum(row.merged for row in rows) for rows in by_key.values()}
+    if not present or len(found) > 1 or max(found, default=0) > present:
         raise SparkAUCError(
-            f"found results of {sorted(set(merged.values()))} partitions for {present} partitions "
-            "that ran, expected one number; raise spark.driver.memory and run again"
+            f"found results of {sorted(found)} partitions for {present} partitions that ran, "
+            "expected one number; raise spark.driver.memory and run again"
         )
-    names = sorted(merged)
+    names = sorted(by_key)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        states = pool.map(lambda key: _merge_rows(table.take(rows[key]), kinds), names)
+        states = pool.map(lambda key: _merged(by_key[key], kinds), names)
         return dict(zip(names, states, strict=True))

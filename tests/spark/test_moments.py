@@ -157,7 +157,7 @@ def test_order_of_arrival_changes_no_bit():
         merged = aggregate_module._merging(kinds)(
             table.filter(pa.compute.equal(table["key"], "+/0/0"))
         )
-        found.add(bits(aggregate_module._merge_rows(merged, kinds)))
+        found.add(bits(aggregate_module._merged(aggregate_module._rows(merged), kinds)))
     assert len(found) == 1
 
 
