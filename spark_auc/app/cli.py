@@ -83,7 +83,9 @@ def run(job: str, config: str, overrides: Sequence[str] = ()) -> int:
         print(f"{job}: {type(error).__name__}: {error}", file=sys.stderr)
     except Exception as error:
         code = SparkAUCError.exit_code
-        message = (str(error).strip() or repr(error)).splitlines()[0]
+        from spark_auc.spark.failures import first_line
+
+        message = first_line(error)
         result |= {"status": "error", "error": type(error).__name__, "message": message}
         traceback.print_exc()
     result["seconds"] = round(time.perf_counter() - start, 3)

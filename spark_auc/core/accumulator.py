@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from spark_auc.core.kernels import add_sparse_gram
+from spark_auc.core.kernels import add_sparse_gram, sparse_column_sums
 from spark_auc.core.moments_tile import MomentsTile, Vectors, common_origin
 from spark_auc.core.tiles import Tiling
 
@@ -72,29 +72,20 @@ class Accumulator:
     def _add_sparse(
         self, X: sparse.csr_matrix | sparse.csr_array, rows: NDArray[np.int64], u: Float
     ) -> Vectors:
-        lengths = np.diff(X.indptr)
-        mine = np.repeat(np.isin(np.arange(X.shape[0]), rows), lengths)
-        indices, data = X.indices[mine], np.asarray(X.data, float)[mine]
-        by_entry = np.repeat(u, lengths[rows])
-        stored = np.bincount(indices, minlength=self.dimension)
+        data = np.asarray(X.data, float)
+        indices, indptr = np.asarray(X.indices, np.int32), np.asarray(X.indptr, np.int64)
+        entries = data, indices, indptr, rows, u
         weight = float(u.sum())
-
-        def column_sums(values: Float) -> Float:
-            return np.bincount(indices, by_entry * values, self.dimension).astype(float)
-
-        origin = np.where(stored == rows.size, column_sums(data) / weight, 0.0)
-        total = column_sums(data - origin[indices])
-        add_sparse_gram(
-            np.asarray(X.data, float),
-            np.asarray(X.indices, np.int32),
-            np.asarray(X.indptr, np.int64),
-            rows,
-            u,
-            origin,
-            self.tiling.tile,
-            int(lengths.max(initial=0)),
-            self.gram.reshape(-1),
-        )
+        stored = np.zeros(self.dimension, np.int64)
+        origin, total = np.zeros((2, self.dimension))
+        sparse_column_sums(*entries, origin, stored, total)
+        full = stored == rows.size
+        if full.any():
+            origin = np.where(full, total / weight, 0.0)
+            total = np.zeros(self.dimension)
+            sparse_column_sums(*entries, origin, stored, total)
+        longest = int(np.diff(indptr).max(initial=0))
+        add_sparse_gram(*entries, origin, self.tiling.tile, longest, self.gram.reshape(-1))
         return Vectors(weight, origin, total)
 
     def _apply_pending(self) -> None:

@@ -5,6 +5,7 @@ Each kernel releases the interpreter lock, so that plain threads run it side by 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -20,12 +21,14 @@ def compiled(**options: Any) -> Callable[[F], F]:
     """`numba.njit` without the interpreter lock, cached on disk where a directory allows it."""
 
     def decorate(function: F) -> F:
-        try:
-            return numba.njit(nogil=True, cache=True, **options)(function)  # type: ignore[no-any-return]
-        except RuntimeError:
-            # numba refuses at import when neither the source's directory nor NUMBA_CACHE_DIR is
-            # writable (read-only images, zipped packages): the code is then compiled per process.
-            return numba.njit(nogil=True, **options)(function)  # type: ignore[no-any-return]
+        # numba keeps its cache beside the source or under NUMBA_CACHE_DIR, and refuses at import
+        # where it can write neither; for a source inside a zip it only fails when called.
+        if os.path.isfile(function.__code__.co_filename):
+            try:
+                return numba.njit(nogil=True, cache=True, **options)(function)  # type: ignore[no-any-return]
+            except RuntimeError:
+                pass
+        return numba.njit(nogil=True, **options)(function)  # type: ignore[no-any-return]
 
     return decorate
 
@@ -78,6 +81,28 @@ def add_sparse_gram(
             base = np.uint64(block * (block + 1) // 2 * size + inside * tile)
             for q in range(p + 1):
                 gram[base + column_offset[q]] += value * centred[q]
+
+
+@compiled()
+def sparse_column_sums(
+    data: Float,
+    indices: NDArray[np.int32],
+    indptr: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    weight: Float,
+    origin: Float,
+    stored: NDArray[np.int64],
+    total: Float,
+) -> None:
+    """Add, per column, the number of stored entries and ``sum_r u_r (x_r - o)`` over them.
+
+    Parameters are those of `add_sparse_gram`; ``stored`` and ``total`` are ``(d,)``.
+    """
+    for a in range(rows.shape[0]):
+        for p in range(indptr[rows[a]], indptr[rows[a] + 1]):
+            j = indices[p]
+            stored[j] += 1
+            total[j] += weight[a] * (data[p] - origin[j])
 
 
 @compiled(fastmath={"reassoc", "contract"})

@@ -18,6 +18,7 @@ _RAISED = re.compile(r"spark_auc\.errors\.(\w+): (.*?)(?: SQLSTATE: \w+.*)?$", r
 _UNREADABLE = re.compile(
     r"FAILED_READ_FILE\.?\w*\]? Encountered error while reading file (\S+?)\.? "
 )
+_PYTHON_ERROR = re.compile(r"[\w.]*(Error|Exception|Interrupt): (?!.*Exception:)")
 _CAUSE = re.compile(r"Caused by: (.*)")
 
 
@@ -41,7 +42,9 @@ def translated() -> Iterator[None]:
 
 
 def first_line(failure: Exception) -> str:
-    """What a failure says, without its stack trace."""
-    lines = [line for line in str(failure).splitlines() if line.strip()]
-    causes = [line for line in lines if line.startswith((": ", "Caused by: "))]
-    return (causes or lines or [repr(failure)])[-1 if causes else 0].removeprefix(": ").strip()
+    """What a failure says, without its stack traces: the innermost cause where it names one."""
+    lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
+    in_python = [line for line in lines if _PYTHON_ERROR.match(line)]
+    in_java = [line for line in lines if line.startswith((": ", "Caused by: "))]
+    found = (in_python or in_java or lines[:1] or [repr(failure)])[-1]
+    return found.removeprefix(": ").removeprefix("Caused by: ")

@@ -72,12 +72,17 @@ def _libsvm_fault(spark: SparkSession, path: str, dimension: int | None) -> str 
         .selectExpr("*", "slice(split(line, ' +'), 2, length(line)) as pairs")
         .selectExpr("*", "transform(pairs, p -> try_cast(split_part(p, ':', 1) as int)) as index")
     )
+    label, value = _no_number("split_part(line, ' ', 1)"), _no_number("split_part(p, ':', 2)")
     corrupt = lines.where(
-        "try_cast(split_part(line, ' ', 1) as double) is null"
-        " or exists(pairs, p -> try_cast(split_part(p, ':', 2) as double) is null)"
+        f"{label} or exists(pairs, p -> {value})"
         f" or exists(index, i -> i is null or i not between 1 and {highest})"
         " or index != array_sort(array_distinct(index))"
     )
     rule = f"'label index:value ...' with ascending indices in 1..{highest}"
     found = corrupt.select(line_fault(F.col("line"), F.col("file"), F.lit(rule))).head()
     return None if found is None else str(found[0])
+
+
+def _no_number(text: str) -> str:
+    """SQL that holds where the text is no finite number, whose names Java and SQL spell apart."""
+    return f"coalesce(abs(try_cast({text} as double)) >= double('Infinity'), true)"

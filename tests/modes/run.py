@@ -1,0 +1,140 @@
+"""Everything that one mode is asked to do, in a process of its own; the results as JSON.
+
+python run.py MODE DATA RESULT, or by spark-submit. MODE: classic, connect or cluster.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.ml import Pipeline
+from pyspark.ml.evaluation import BinaryClassificationEvaluator
+from pyspark.ml.feature import VectorAssembler
+from pyspark.ml.tuning import CrossValidator, ParamGridBuilder, TrainValidationSplit
+
+import spark_auc
+from spark_auc import MBAClassifier, MBAModel
+from spark_auc.spark.session import session
+
+DATASETS = {
+    "sparse": {"elasticNetParam": 0.5, "regParam": 0.1},
+    "dense": {"weightCol": "weight", "regParam": 0.01},
+}
+LOCAL = {
+    "spark.driver.memory": "1g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+}
+
+
+def trained(rows, params):
+    """Scores of all rows in order, and what the model says of its training."""
+    model = MBAClassifier(**params).fit(rows)
+    return model, {
+        "scores": scores(model, rows),
+        "rows": model.summary.rows,
+        "positiveWeight": model.summary.positive_weight,
+        "negativeWeight": model.summary.negative_weight,
+        "nonzeros": model.summary.nonzeros,
+    }
+
+
+def scores(model, rows):
+    """Key, score and prediction of each row, in order of the key."""
+    scored = model.transform(rows).select("id", "rawPrediction", "prediction").collect()
+    return sorted(map(list, scored))
+
+
+def values(stage):
+    """Class, name and all Params."""
+    return (
+        type(stage),
+        stage.uid,
+        {param.name: value for param, value in stage.extractParamMap().items()},
+    )
+
+
+def saved(instance, path):
+    """What is loaded after saving, failing to save there again, and overwriting."""
+    instance.save(path)
+    try:
+        instance.save(path)
+    except Exception:
+        instance.write().overwrite().save(path)
+        return type(instance).load(path)
+    raise AssertionError(f"{type(instance).__name__}.save() replaced what was at {path}")
+
+
+def persistence(model, rows, params, place):
+    """Whether all that can be saved comes back as it was."""
+    assembler = VectorAssembler(inputCols=["weight", "vector"], outputCol="all")
+    estimator = MBAClassifier(**params, featuresCol="all")
+    pipeline = Pipeline(stages=[assembler, estimator])
+    fitted = pipeline.fit(rows)
+
+    model_again = saved(model, f"{place}/model")
+    estimator_again = saved(estimator, f"{place}/estimator")
+    pipeline_again = saved(pipeline, f"{place}/pipeline")
+    fitted_again = saved(fitted, f"{place}/fitted")
+    return {
+        "model": scores(model_again, rows) == scores(model, rows)
+        and model_again.summary == model.summary
+        and values(model_again) == values(model),
+        "estimator": values(estimator_again) == values(estimator),
+        "pipeline": [*map(values, pipeline_again.getStages())]
+        == [*map(values, [assembler, estimator])],
+        "pipelineModel": scores(fitted_again, rows) == scores(fitted, rows),
+    }
+
+
+def tuning(rows, params):
+    """Metrics of the candidates by Spark ML's two tuners."""
+    estimator = MBAClassifier(**params)
+    grid = ParamGridBuilder().addGrid(estimator.regParam, [0.01, 10.0]).build()
+    common = {
+        "estimator": estimator,
+        "estimatorParamMaps": grid,
+        "evaluator": BinaryClassificationEvaluator(weightCol="weight"),
+        "seed": 1,
+    }
+    folds = CrossValidator(**common, numFolds=2).fit(rows)
+    part = TrainValidationSplit(**common).fit(rows)
+    for best in (folds.bestModel, part.bestModel):
+        assert isinstance(best, MBAModel)
+    return {"folds": list(folds.avgMetrics), "part": list(part.validationMetrics)}
+
+
+def origins(spark):
+    """Where the driver and each executor import the package from."""
+
+    def imported(batches):
+        import spark_auc
+
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"file": [str(spark_auc.__file__)]})
+
+    found = spark.range(8, numPartitions=4).mapInArrow(imported, "file string").collect()
+    return sorted({str(spark_auc.__file__)} | {row.file for row in found})
+
+
+def main(mode, data, result):
+    conf = {"classic": LOCAL | {"spark.master": "local[2]"}, "connect": LOCAL}.get(mode)
+    place = Path(result).parent / mode
+    with session(f"modes {mode}", conf, remote="local[2]" if mode == "connect" else None) as spark:
+        found = {"origins": origins(spark), "session": type(spark).__module__}
+        for name, params in DATASETS.items():
+            rows = spark.read.parquet(f"{data}/{name}")
+            model, found[name] = trained(rows, params)
+            _, found[f"{name} again"] = trained(rows, params)
+        if mode != "cluster":
+            # One file, one task a stage: what is asked here does not depend on the number of rows.
+            few = spark.read.parquet(f"{data}/dense/0.parquet")
+            found["persistence"] = persistence(model, few, params, place)
+            found["tuning"] = tuning(few, params)
+    Path(result).write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
