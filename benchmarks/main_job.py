@@ -172,16 +172,19 @@ def main() -> None:
             train = stored(dense_rows(spark, n, 200, 1), f"{work}/dense")
             test = stored(dense_rows(spark, 100_000, 200, 2), f"{work}/dense-test")
             results.append(compare("dense", train, test, mba=1e-4, lr=1e-6, standardization=True))
-        for name, ceiling, rate in (("hard", 0.75, 0.05), ("easy", 0.75, 0.2)):
+        # Logistic regression stops early on these data unless its tolerance is out of reach.
+        for name, rate, tol in (("hard", 0.05, 1e-15), ("easy", 0.2, 1e-6)):
             if given.only not in {None, name}:
                 continue
-            planted = {"dimension": 10_000, "positive_rate": rate, "ceiling": ceiling, "seed": 1}
+            planted = {"dimension": 10_000, "positive_rate": rate, "ceiling": 0.75, "seed": 1}
             n = int(1_000_000 * given.scale)
             rows = click_data(spark, n + 100_000, **planted)
             whole = stored(rows, f"{work}/{name}")
             train, test = whole.filter(f"id < {n}"), whole.filter(f"id >= {n}")
             print(json.dumps({"benchmark": name, "bestAUC": best_auc(**planted)}), flush=True)
-            results.append(compare(name, train, test, mba=1e-4, lr=0.0, standardization=False))
+            results.append(
+                compare(name, train, test, mba=1e-4, lr=0.0, tol=tol, standardization=False)
+            )
     print(
         f"{'':8}{'fit s':>8}{'/scan':>8}{'-scan-gram':>12}{'LR s':>8}{'iter':>6}{'LR/fit':>8}"
         f"{'AUC':>8}{'LR AUC':>8}"
