@@ -183,7 +183,7 @@ def main() -> None:
             train, test = whole.filter(f"id < {n}"), whole.filter(f"id >= {n}")
             print(json.dumps({"benchmark": name, "bestAUC": best_auc(**planted)}), flush=True)
             results.append(
-                compare(name, train, test, mba=1e-4, lr=0.0, tol=tol, standardization=False)
+                compare(name, train, test, mba=1e-5, lr=0.0, tol=tol, standardization=False)
             )
     print(
         f"{'':8}{'fit s':>8}{'/scan':>8}{'-scan-gram':>12}{'LR s':>8}{'iter':>6}{'LR/fit':>8}"
