@@ -1,4 +1,4 @@
-"""AUC, curves, thresholds and calibration of weighted scores, all read off one table.
+"""AUC, curves and thresholds of weighted scores, all read off one table.
 
 Everything here is a function of a :class:`ScoreTable`: the weight of each class at each distinct
 score. Rows are needed only to build that table, so a cluster may aggregate them first.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -264,54 +264,3 @@ def best_threshold(table: ScoreTable, criterion: Criterion) -> OperatingPoint:
     called = tp[i] + fp[i]
     rates = (tp[i] / tp[-1], fp[i] / fp[-1], tp[i] / called if called else np.nan)
     return OperatingPoint(float(thresholds[i]), *map(float, rates))
-
-
-def _probabilities(table: ScoreTable) -> FloatArray:
-    outside = np.count_nonzero((table.score < 0) | (table.score > 1))
-    if outside or not table.score.size:
-        raise DataError(
-            f"found {outside} of {table.score.size} distinct scores outside [0, 1]; expected at "
-            "least one row, and probabilities: map the scores to probabilities first"
-        )
-    return table.score
-
-
-def log_loss(table: ScoreTable) -> float:
-    """Mean negative log likelihood (nats) of scores that are probabilities of the positive class.
-
-    Clipped to [eps, 1 - eps], eps = 2^-52, as scikit-learn does: a certain error costs 36 nats.
-    """
-    eps = np.finfo(np.float64).eps
-    p = np.clip(_probabilities(table), eps, 1 - eps)
-    positive, negative = table.weight
-    return float(-(positive @ np.log(p) + negative @ np.log1p(-p)) / table.weight.sum())
-
-
-def reliability_curve(
-    table: ScoreTable, bins: int = 10, width: Literal["count", "score"] = "count"
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return (mean probability, positive share, weight) of each bin that is not empty.
-
-    The bins have equal weight ("count", as far as ties allow: a score is never split) or equal
-    width in probability ("score": [0, 1/bins), ... with 1 in the last).
-    """
-    if bins < 1:
-        raise ConfigError(f"found bins = {bins}; expected 1 or more")
-    p = _probabilities(table)
-    weight = table.weight.sum(axis=0)
-    position = p if width == "score" else (np.cumsum(weight) - weight / 2) / weight.sum()
-    bin_of = np.minimum((position * bins).astype(np.intp), bins - 1)
-    sums = np.stack([np.bincount(bin_of, v) for v in (p * weight, table.weight[0], weight)])
-    predicted, observed, total = sums[:, sums[2] > 0]
-    return predicted / total, observed / total, total
-
-
-def calibration_error(
-    table: ScoreTable, bins: int = 10, width: Literal["count", "score"] = "count"
-) -> float:
-    """Return the weighted mean of |mean probability - positive share| over the reliability bins.
-
-    The expected calibration error of Naeini et al. 2015.
-    """
-    predicted, observed, weight = reliability_curve(table, bins, width)
-    return float(np.abs(predicted - observed) @ weight / weight.sum())

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn import metrics  # type: ignore[import-untyped]
 from sklearn.calibration import calibration_curve  # type: ignore[import-untyped]
 
-from spark_auc.core import roc
+from spark_auc.core import calibration, roc
 from spark_auc.core.roc import FloatArray, ScoreTable
 from spark_auc.errors import ConfigError, DataError
 
@@ -236,7 +236,7 @@ def test_log_loss_equals_scikit_learn(weights: str) -> None:
     p = 1 / (1 + np.exp(-scores))
     p[:2] = 0.0, 1.0  # certain and wrong
     expected = metrics.log_loss(y, p, sample_weight=u)
-    assert roc.log_loss(ScoreTable.of(p, y, u)) == pytest.approx(expected, rel=TOL)
+    assert calibration.log_loss(ScoreTable.of(p, y, u)) == pytest.approx(expected, rel=TOL)
 
 
 @pytest.mark.parametrize(("width", "strategy"), [("count", "quantile"), ("score", "uniform")])
@@ -244,7 +244,7 @@ def test_reliability_equals_scikit_learn(width: Literal["count", "score"], strat
     scores, y, _ = draw(2001, None, "ones")
     p = 1 / (1 + np.exp(-scores))
     p[0] = 1.0
-    predicted, observed, weight = roc.reliability_curve(ScoreTable.of(p, y), 8, width)
+    predicted, observed, weight = calibration.reliability_curve(ScoreTable.of(p, y), 8, width)
     theirs = calibration_curve(y, p, n_bins=8, strategy=strategy)
     # The two place a row on a quantile differently: one row in 250.
     atol = 0.005 if width == "count" else TOL
@@ -258,20 +258,20 @@ def test_calibration_error_by_hand() -> None:
     u = np.array([1.0, 3.0, 1.0, 1.0, 2.0])
     table = ScoreTable.of(p, y, u)
     low, high = abs(0.55 / 4 - 3 / 4), abs(3.8 / 4 - 2 / 4)
-    assert roc.calibration_error(table, 5, "score") == pytest.approx((low + high) / 2)
-    assert roc.calibration_error(table, 2, "count") == pytest.approx((low + high) / 2)
+    assert calibration.calibration_error(table, 5, "score") == pytest.approx((low + high) / 2)
+    assert calibration.calibration_error(table, 2, "count") == pytest.approx((low + high) / 2)
 
 
 def test_a_score_falls_whole_into_the_bin_of_its_middle() -> None:
     table = ScoreTable.of(np.repeat([0.1, 0.5, 0.9], [1, 8, 1]), np.arange(10) % 2 == 0)
-    assert roc.reliability_curve(table, 2)[2].tolist() == [1, 9]
+    assert calibration.reliability_curve(table, 2)[2].tolist() == [1, 9]
 
 
 def test_a_calibrated_model_has_little_calibration_error() -> None:
     rng = np.random.default_rng(3)
     p = rng.random(100_000)
     table = ScoreTable.of(p, rng.random(p.size) < p)
-    assert roc.calibration_error(table) < 4 * 0.5 / np.sqrt(p.size / 10)
+    assert calibration.calibration_error(table) < 4 * 0.5 / np.sqrt(p.size / 10)
 
 
 @pytest.mark.parametrize(
@@ -322,9 +322,9 @@ def test_one_class_and_no_rows_are_refused(measure: Callable[[ScoreTable], objec
 def test_scores_that_are_no_probabilities_are_refused() -> None:
     y = np.array([True, False, True])
     with pytest.raises(DataError, match="found 2 of 3 distinct scores outside"):
-        roc.log_loss(ScoreTable.of(np.array([-0.1, 0.5, 1.1]), y))
+        calibration.log_loss(ScoreTable.of(np.array([-0.1, 0.5, 1.1]), y))
     with pytest.raises(DataError, match="at least one row"):
-        roc.calibration_error(ScoreTable.zero())
+        calibration.calibration_error(ScoreTable.zero())
 
 
 def test_settings_out_of_range_are_refused() -> None:
@@ -335,4 +335,4 @@ def test_settings_out_of_range_are_refused() -> None:
     with pytest.raises(ConfigError, match="max_points"):
         roc.roc_curve(table, max_points=3)
     with pytest.raises(ConfigError, match="bins"):
-        roc.reliability_curve(table, 0)
+        calibration.reliability_curve(table, 0)
