@@ -7,7 +7,9 @@ Over all pairs of a positive and a negative row, with D their difference,
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -261,15 +263,20 @@ class PairMoments:
         tiling = Tiling(self.dimension)
         inverse = 1.0 / scale if scale is not None else np.ones(self.dimension)
         mu = (p.mean - n.mean) * inverse
-        tiles = np.zeros((tiling.count, tiling.tile, tiling.tile))
-        for k, (i, j) in enumerate(tiling.places()):
-            rows, columns = tiling.span(i), tiling.span(j)
-            here = tiles[k, : rows.stop - rows.start, : columns.stop - columns.start]
-            for moments in (p, n):
-                scatter = moments.tiles[k].scatter()[: here.shape[0], : here.shape[1]]
-                here += scatter / moments.weight
-            here *= np.outer(inverse[rows], inverse[columns])
-            here += np.outer(mu[rows], mu[columns])
+        tiles = np.empty((tiling.count, tiling.tile, tiling.tile))
+        padded = np.zeros((2, tiling.blocks * tiling.tile))
+        padded[:, : self.dimension] = inverse, mu
+        factors, means = padded.reshape(2, tiling.blocks, tiling.tile)
+
+        def fill(k: int, i: int, j: int) -> None:
+            here = np.divide(p.tiles[k].scatter(), p.weight, out=tiles[k])
+            here += n.tiles[k].scatter() / n.weight
+            if scale is not None:
+                here *= np.outer(factors[i], factors[j])
+            here += np.outer(means[i], means[j])
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(fill, range(tiling.count), *zip(*tiling.places(), strict=True)))
         return Quadratic(SymmetricTiles(self.dimension, tiles), mu)
 
     def to_bytes(self) -> bytes:

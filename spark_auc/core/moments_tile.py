@@ -135,7 +135,9 @@ class MomentsTile:
         """Centred scatter ``sum u (x - c)(x - c)'`` of the tile."""
         if not self.rows:
             return self.gram
-        return self.gram - np.outer(*self.total) / self.weight
+        correction = np.outer(*self.total)
+        correction /= self.weight
+        return np.subtract(self.gram, correction, out=correction)
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
@@ -14,6 +16,11 @@ Float = NDArray[np.float64]
 # Above this conjugate gradients are faster, and LAPACK's threaded factorisation has been seen to
 # crash the process at d = 16,384.
 LARGEST_FACTORISED = 2048
+# Features whose block is factorised to precondition: on hashed clicks the 512 of largest variance
+# cut the steps to a third of the diagonal's, and 2048 would cost more than the steps they save.
+_BLOCK = 512
+# Relative: what makes a singular block definite without being seen by the other directions.
+_RIDGE_OF_BLOCK = 1e-8
 
 
 def ridge(
@@ -22,8 +29,9 @@ def ridge(
     """Minimise ``1/2 w' Sigma w - w' mu + l2/2 |w|^2`` (MBA, Eq. 14 without l1).
 
     A Cholesky factorisation up to d = 2048, else (and where the matrix is singular)
-    conjugate gradients preconditioned by the diagonal. ``mu`` is in the range of ``Sigma``, so
-    that ``l2 = 0`` has a solution too.
+    conjugate gradients, preconditioned by the block of the 512 features of largest variance and
+    by the diagonal of the others. ``mu`` is in the range of ``Sigma``, so that ``l2 = 0`` has a
+    solution too.
 
     Parameters
     ----------
@@ -69,18 +77,37 @@ def _factorised(quadratic: Quadratic, l2: float) -> Float | None:
     return w
 
 
+def _preconditioner(quadratic: Quadratic, l2: float) -> Callable[[Float], Float]:
+    diagonal = quadratic.Sigma.diagonal() + l2
+    inverse = np.where(diagonal > 0, 1.0 / np.where(diagonal > 0, diagonal, 1.0), 0.0)
+    varying = np.flatnonzero(diagonal)
+    largest = varying[np.argsort(-diagonal[varying], kind="stable")[:_BLOCK]]
+    block = quadratic.Sigma.columns(largest)[largest]
+    block[np.diag_indices_from(block)] = diagonal[largest] * (1.0 + _RIDGE_OF_BLOCK)
+    try:
+        factor = linalg.cho_factor(block, lower=True, check_finite=False)
+    except linalg.LinAlgError:
+        return lambda residual: inverse * residual
+
+    def precondition(residual: Float) -> Float:
+        z = inverse * residual
+        z[largest] = linalg.cho_solve(factor, residual[largest], check_finite=False)
+        return z
+
+    return precondition
+
+
 def _conjugate_gradients(
     quadratic: Quadratic, l2: float, tolerance: float, max_iter: int, start: Float | None
 ) -> tuple[Float, int, Reason]:
-    diagonal = quadratic.Sigma.diagonal() + l2
-    inverse = np.where(diagonal > 0, 1.0 / np.where(diagonal > 0, diagonal, 1.0), 0.0)
+    precondition = _preconditioner(quadratic, l2)
 
     def product(v: Float) -> Float:
         return quadratic.Sigma.matvec(v) + l2 * v
 
     w = np.zeros(quadratic.dimension) if start is None else start.copy()
     residual = quadratic.mu - product(w)
-    direction = z = inverse * residual
+    direction = z = precondition(residual)
     rho = residual @ z
     # The recursion's residual drifts from the true one, which the certificate measures.
     target = 0.9 * tolerance
@@ -89,7 +116,7 @@ def _conjugate_gradients(
             true = quadratic.mu - product(w)
             if np.abs(true).max(initial=0.0) <= tolerance:
                 return w, iteration, "converged"
-            residual, z = true, inverse * true
+            residual, z = true, precondition(true)
             direction, rho = z, true @ z
         moved = product(direction)
         curvature = direction @ moved
@@ -98,7 +125,7 @@ def _conjugate_gradients(
         step = rho / curvature
         w = w + step * direction
         residual = residual - step * moved
-        z = inverse * residual
+        z = precondition(residual)
         rho, before = residual @ z, rho
         direction = z + rho / before * direction
     return w, max_iter, "maxIter"
