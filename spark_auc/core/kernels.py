@@ -50,7 +50,7 @@ def add_sparse_gram(
     Parameters
     ----------
     data, indices, indptr
-        CSR rows; the indices of a row ascend.
+        CSR rows; the indices of a row are distinct, in any order.
     rows
         The rows to add.
     weight
@@ -66,21 +66,73 @@ def add_sparse_gram(
         lower triangle only.
     """
     size = tile * tile
+    ascending = np.empty(longest, np.int32)
     column_offset = np.empty(longest, np.uint64)
     centred = np.empty(longest, np.float64)
     for a in range(rows.shape[0]):
         start = indptr[rows[a]]
+        count = indptr[rows[a] + 1] - start
         u = weight[a]
-        for p in range(indptr[rows[a] + 1] - start):
+        for p in range(count):
             i = indices[start + p]
+            x = data[start + p] - origin[i]
+            q = p
+            while q > 0 and ascending[q - 1] > i:
+                ascending[q] = ascending[q - 1]
+                centred[q] = centred[q - 1]
+                q -= 1
+            ascending[q] = i
+            centred[q] = x
+        for p in range(count):
+            i = ascending[p]
             block = i // tile
             inside = i - block * tile
             column_offset[p] = np.uint64(block * size + inside)
-            centred[p] = data[start + p] - origin[i]
             value = u * centred[p]
             base = np.uint64(block * (block + 1) // 2 * size + inside * tile)
             for q in range(p + 1):
                 gram[base + column_offset[q]] += value * centred[q]
+
+
+@compiled()
+def gather_tile(
+    gram: Float, rows: NDArray[np.int64], columns: NDArray[np.int64], tile: int, out: Float
+) -> None:
+    """Copy the entries at ``rows`` x ``columns`` of a symmetric matrix of tiles.
+
+    Parameters
+    ----------
+    gram
+        As in `add_sparse_gram`.
+    rows, columns
+        Row and column numbers.
+    tile
+        Side of a tile.
+    out : (at least the number of rows, at least that of columns)
+        Receives them.
+    """
+    size = tile * tile
+    n = columns.shape[0]
+    # In ascending order the test "below the diagonal" turns once a row, and reads run forward.
+    place = np.argsort(columns)
+    ascending = columns[place]
+    row_offset, column_offset = np.empty(n, np.uint64), np.empty(n, np.uint64)
+    for b in range(n):
+        block = ascending[b] // tile
+        inside = ascending[b] - block * tile
+        row_offset[b] = np.uint64(block * (block + 1) // 2 * size + inside * tile)
+        column_offset[b] = np.uint64(block * size + inside)
+    for a in range(rows.shape[0]):
+        i = rows[a]
+        block = i // tile
+        inside = i - block * tile
+        as_row = np.uint64(block * (block + 1) // 2 * size + inside * tile)
+        as_column = np.uint64(block * size + inside)
+        turn = np.searchsorted(ascending, i, "right")
+        for b in range(turn):
+            out[a, place[b]] = gram[as_row + column_offset[b]]
+        for b in range(turn, n):
+            out[a, place[b]] = gram[row_offset[b] + as_column]
 
 
 @compiled()

@@ -16,9 +16,9 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_auc.core.accumulator import Accumulator, Rows
+from spark_auc.core.accumulator import Accumulator, PairAccumulator, Rows
 from spark_auc.core.codec import decode, encode
-from spark_auc.core.moments_tile import MomentsTile, Vectors
+from spark_auc.core.moments_tile import MomentsTile, Vectors, other_dimension, part_names
 from spark_auc.core.objective import Quadratic
 from spark_auc.core.tiles import SymmetricTiles, Tiling
 from spark_auc.errors import DataError
@@ -45,21 +45,22 @@ class ClassMoments:
     @classmethod
     def zero(cls, dimension: int) -> ClassMoments:
         """The moments of no rows."""
-        return cls(dimension, Accumulator(dimension).finish())
+        return cls(dimension, tuple(Accumulator(dimension).tiles()))
 
     @classmethod
     def of(cls, X: Rows, weight: Float | None = None) -> ClassMoments:
         """The moments of the rows ``X`` ``(n, d)``, dense or CSR, with weights ``(n,)`` > 0."""
         accumulator = Accumulator(X.shape[1])
         accumulator.add(X, np.arange(X.shape[0]), weight)
-        return cls(X.shape[1], accumulator.finish())
+        return cls(X.shape[1], tuple(accumulator.tiles()))
 
     def update(self, X: Rows, weight: Float | None = None) -> ClassMoments:
         """The moments with the rows ``X`` added."""
         return self.merge(ClassMoments.of(X, weight))
 
     def _each(self, other: ClassMoments, name: Literal["merge", "subtract"]) -> ClassMoments:
-        _same_dimension(self.dimension, other.dimension)
+        if other.dimension != self.dimension:
+            raise other_dimension(self.dimension, other.dimension)
         return ClassMoments(
             self.dimension,
             tuple(getattr(a, name)(b) for a, b in zip(self.tiles, other.tiles, strict=True)),
@@ -166,22 +167,17 @@ class PairMoments:
 
     @classmethod
     def fold(cls, batches: Iterable[Batch], dimension: int) -> PairMoments:
-        """The moments of all ``(X, y, weight)`` batches, in the memory of one state.
+        """The moments of all ``(X, y, weight)`` batches.
 
         Raises
         ------
         DataError
             A batch has another number of columns.
         """
-        positive, negative = Accumulator(dimension), Accumulator(dimension)
-        for X, y, weight in batches:
-            _same_dimension(dimension, X.shape[1])
-            for accumulator, mine in ((positive, y), (negative, ~y)):
-                rows = np.flatnonzero(mine)
-                accumulator.add(X, rows, None if weight is None else weight[rows])
-        return cls(
-            ClassMoments(dimension, positive.finish()), ClassMoments(dimension, negative.finish())
-        )
+        accumulator = PairAccumulator(dimension)
+        for batch in batches:
+            accumulator.add(*batch)
+        return cls.of_parts(dict(accumulator.parts()), dimension)
 
     def update(self, X: Rows, y: NDArray[np.bool_], weight: Float | None = None) -> PairMoments:
         """The moments with the rows ``X`` added."""
@@ -208,19 +204,17 @@ class PairMoments:
 
     def parts(self) -> Iterator[tuple[str, MomentsTile]]:
         """The independent tiles of the state, each under its name."""
-        for sign, moments in (("+", self.positive), ("-", self.negative)):
-            for tile, (i, j) in zip(moments.tiles, Tiling(self.dimension).places(), strict=True):
-                yield f"{sign}/{i}/{j}", tile
+        tiles = (*self.positive.tiles, *self.negative.tiles)
+        return zip(part_names(self.dimension), tiles, strict=True)
 
     @classmethod
     def of_parts(cls, parts: dict[str, MomentsTile], dimension: int) -> PairMoments:
         """The state whose `parts` are given."""
-        places = list(Tiling(dimension).places())
+        tiles = [parts[name] for name in part_names(dimension)]
+        half = len(tiles) // 2
         return cls(
-            *(
-                ClassMoments(dimension, tuple(parts[f"{sign}/{i}/{j}"] for i, j in places))
-                for sign in "+-"
-            )
+            ClassMoments(dimension, tuple(tiles[:half])),
+            ClassMoments(dimension, tuple(tiles[half:])),
         )
 
     @staticmethod
@@ -294,11 +288,3 @@ class PairMoments:
 
 def _nested(parts: Iterable[bytes]) -> dict[str, NDArray[np.uint8]]:
     return {str(k): np.frombuffer(part, np.uint8) for k, part in enumerate(parts)}
-
-
-def _same_dimension(expected: int, found: int) -> None:
-    if found != expected:
-        raise DataError(
-            f"found vectors of {found} features, expected {expected} as in the first; "
-            "make every vector of the same dimension"
-        )

@@ -15,9 +15,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.codec import decode, encode
+from spark_auc.core.tiles import Tiling
 from spark_auc.errors import DataError
 
 Float = NDArray[np.float64]
+
+
+def part_names(dimension: int) -> list[str]:
+    """Names of the tiles of both classes: sign, tile row, tile column."""
+    return [f"{sign}/{i}/{j}" for sign in "+-" for i, j in Tiling(dimension).places()]
+
+
+def other_dimension(expected: int, found: int) -> DataError:
+    """The error of rows with another number of features."""
+    return DataError(
+        f"found vectors of {found} features, expected {expected} as in the first; "
+        "make every vector of the same dimension"
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,9 +149,10 @@ class MomentsTile:
         """Centred scatter ``sum u (x - c)(x - c)'`` of the tile."""
         if not self.rows:
             return self.gram
-        correction = np.outer(*self.total)
+        correction: Float = np.outer(*self.total)
         correction /= self.weight
-        return np.subtract(self.gram, correction, out=correction)
+        np.subtract(self.gram, correction, out=correction)
+        return correction
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""

@@ -8,6 +8,7 @@ from typing import cast
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from spark_auc.core.accumulator import PairAccumulator
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments import PairMoments
 from spark_auc.core.moments_tile import MomentsTile
@@ -43,9 +44,11 @@ def pair_moments(df: DataFrame, columns: TrainingColumns) -> tuple[PairMoments, 
 def _fold(columns: TrainingColumns) -> Fold:
     def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, State]]:
         reader = Reader(columns)
-        moments = PairMoments.fold(reader.read(batches), columns.features.dimension)
+        accumulator = PairAccumulator(columns.features.dimension)
+        for batch in reader.read(batches):
+            accumulator.add(*batch)
         if reader.counts:
             yield _LABELS, reader.labels()
-            yield from moments.parts()
+            yield from accumulator.parts()
 
     return fold

@@ -134,3 +134,14 @@ def test_dimension_and_class_errors():
     small, large = PairMoments.of(X[:10], y[:10]), PairMoments.of(X, y)
     with pytest.raises(DataError, match="to subtract"):
         small.subtract(large)
+
+
+@pytest.mark.usefixtures("tile_side")
+def test_sparse_and_dense_batches_mix():
+    X, y, u = rows(9)
+    X[:, 4:] *= np.random.default_rng(1).random((60, 3)) < 0.2
+    forms = [sparse.csr_matrix, np.asarray, sparse.csr_array, np.asarray]
+    for turned in (forms, forms[::-1]):
+        parts = zip(turned, np.array_split(np.arange(60), 4), strict=True)
+        folded = PairMoments.fold(((form(X[p]), y[p], u[p]) for form, p in parts), 7)
+        assert_close_sigma(folded.quadratic().Sigma.toarray(), all_pairs(X, y, u)[1])
