@@ -20,34 +20,52 @@ def _probabilities(table: ScoreTable) -> FloatArray:
     return table.score
 
 
-def log_loss(table: ScoreTable) -> float:
-    """Mean negative log likelihood (nats) of scores that are probabilities of the positive class.
+def total_log_loss(table: ScoreTable) -> float:
+    """Sum of the weighted negative log likelihoods (nats) of a table, or of a range of one.
 
     Clipped to [eps, 1 - eps], eps = 2^-52, as scikit-learn does: a certain error costs 36 nats.
     """
     eps = np.finfo(np.float64).eps
     p = np.clip(_probabilities(table), eps, 1 - eps)
     positive, negative = table.weight
-    return float(-(positive @ np.log(p) + negative @ np.log1p(-p)) / table.weight.sum())
+    return float(-(positive @ np.log(p) + negative @ np.log1p(-p)))
 
 
-def reliability_curve(
+def log_loss(table: ScoreTable) -> float:
+    """Mean negative log likelihood (nats) of scores that are probabilities; see above."""
+    return total_log_loss(table) / float(table.class_sums()[0].sum())
+
+
+def reliability_sums(
     table: ScoreTable, bins: int = 10, width: Literal["count", "score"] = "count"
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return (mean probability, positive share, weight) of each bin that is not empty.
+) -> FloatArray:
+    """Return (3, bins): the sums of probability, of positive weight and of weight in each bin.
 
     The bins have equal weight ("count", as far as ties allow: a score is never split) or equal
-    width in probability ("score": [0, 1/bins), ... with 1 in the last).
+    width in probability ("score": [0, 1/bins), ... with 1 in the last). Of a range, its share.
     """
     if bins < 1:
         raise ConfigError(f"found bins = {bins}; expected 1 or more")
     p = _probabilities(table)
     weight = table.weight.sum(axis=0)
-    position = p if width == "score" else (np.cumsum(weight) - weight / 2) / weight.sum()
+    below = table.below().sum(axis=0)
+    position = p if width == "score" else (below + weight / 2) / table.class_sums()[0].sum()
     bin_of = np.minimum((position * bins).astype(np.intp), bins - 1)
-    sums = np.stack([np.bincount(bin_of, v) for v in (p * weight, table.weight[0], weight)])
+    summed = (p * weight, table.weight[0], weight)
+    return np.stack([np.bincount(bin_of, values, bins) for values in summed])
+
+
+def reliability_of(sums: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return (mean probability, positive share, weight) of each bin that is not empty."""
     predicted, observed, total = sums[:, sums[2] > 0]
     return predicted / total, observed / total, total
+
+
+def reliability_curve(
+    table: ScoreTable, bins: int = 10, width: Literal["count", "score"] = "count"
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the `reliability_of` the `reliability_sums` of a table."""
+    return reliability_of(reliability_sums(table, bins, width))
 
 
 def calibration_error(
@@ -57,5 +75,10 @@ def calibration_error(
 
     The expected calibration error of Naeini et al. 2015.
     """
-    predicted, observed, weight = reliability_curve(table, bins, width)
+    return error_of(reliability_sums(table, bins, width))
+
+
+def error_of(sums: FloatArray) -> float:
+    """Return the calibration error of `reliability_sums`."""
+    predicted, observed, weight = reliability_of(sums)
     return float(np.abs(predicted - observed) @ weight / weight.sum())

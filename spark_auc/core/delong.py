@@ -24,7 +24,7 @@ SMALL_CLASS = 50
 """Below this many effective rows of a class, nominal 95% intervals cover less (89-94% at 20)."""
 
 
-def _placements(table: ScoreTable) -> FloatArray:
+def placements(table: ScoreTable) -> FloatArray:
     """Return V at each score, (2, m): the share of the other class beaten, ties half.
 
     Row 0 is for positives (negatives below), row 1 for negatives (positives above); the weighted
@@ -55,7 +55,7 @@ def placement_products(
     DataError
         If a score is not in its model's table, or a table has one class only.
     """
-    centred = [_placements(table) - auc(table) for table in tables]
+    centred = [placements(table) - auc(table) for table in tables]
     products = np.empty((2, len(tables), len(tables)))
     for k in range(2):
         rows = squares[k] > 0
@@ -80,32 +80,33 @@ def _positions(table: ScoreTable, scores: FloatArray) -> NDArray[np.intp]:
     return at
 
 
-def auc_covariance(tables: Sequence[ScoreTable], products: FloatArray) -> FloatArray:
+def auc_covariance(class_sums: FloatArray, products: FloatArray) -> FloatArray:
     """Return DeLong's covariance (k, k) of the AUCs of k models on the same rows.
 
-    `products` is the sum of `placement_products` over all blocks of rows. Raises DataError where
-    a class has fewer than two rows of weight above 0: its spread is then unknown.
+    `class_sums` (3, 2) is that of `ScoreTable.class_sums` and `products` the sum of
+    `placement_products` over all blocks of rows. Raises DataError where a class has fewer than
+    two rows of weight above 0: its spread is then unknown.
     """
-    if min(tables[0].rows) < 2:
+    weight, squares, rows = class_sums
+    if min(rows) < 2:
         raise DataError(
-            "found {} positive and {} negative rows; expected at least two of each for a "
-            "variance: widen the selection of rows".format(*tables[0].rows)
+            f"found {rows[0]:.0f} positive and {rows[1]:.0f} negative rows; expected at least two "
+            "of each for a variance: widen the selection of rows"
         )
-    spread = np.square(tables[0].totals()) - tables[0].squares.sum(axis=1)
-    total: FloatArray = (products / spread[:, None, None]).sum(axis=0)
+    total: FloatArray = (products / (weight**2 - squares)[:, None, None]).sum(axis=0)
     return total
 
 
 def auc_variance(table: ScoreTable) -> float:
     """Return DeLong's variance of the AUC of `table`; DataError as `auc_covariance`."""
     products = placement_products([table], table.score[:, None], table.squares)
-    return float(auc_covariance([table], products)[0, 0])
+    return float(auc_covariance(table.class_sums(), products)[0, 0])
 
 
-def effective_rows(table: ScoreTable) -> float:
-    """Return the smaller class's effective size, (sum u)^2 / sum u^2 (Kish); its count if u = 1."""
-    table.totals()
-    return float((np.square(table.weight.sum(axis=1)) / table.squares.sum(axis=1)).min())
+def effective_rows(class_sums: FloatArray) -> FloatArray:
+    """Return each class's effective size (2,), (sum u)^2 / sum u^2 (Kish); its count if u = 1."""
+    effective: FloatArray = class_sums[0] ** 2 / class_sums[1]
+    return effective
 
 
 class AUCInterval(NamedTuple):
@@ -127,7 +128,23 @@ class AUCInterval(NamedTuple):
 def auc_interval(
     table: ScoreTable, level: float = 0.95, scale: Literal["linear", "logit"] = "logit"
 ) -> AUCInterval:
-    """Return the normal confidence interval of the AUC on the scale asked for.
+    """Return the normal confidence interval of the AUC of a table; see `interval_of`.
+
+    Raises DataError for one class, or fewer than two rows of one; ConfigError for `level`.
+    """
+    value = auc(table)
+    variance = 0.0 if value in (0.0, 1.0) else auc_variance(table)
+    return interval_of(value, variance, table.class_sums(), level, scale)
+
+
+def interval_of(
+    value: float,
+    variance: float,
+    class_sums: FloatArray,
+    level: float = 0.95,
+    scale: Literal["linear", "logit"] = "logit",
+) -> AUCInterval:
+    """Return the normal confidence interval of an AUC of a variance, on the scale asked for.
 
     The linear interval is cut to [0, 1]; the logit one stays inside by itself.
 
@@ -137,15 +154,13 @@ def auc_interval(
     probability <= A^n. So A < (1 - level)^(1/n) is rejected, which is Clopper & Pearson's
     one-sided bound for n successes in n. With weights n is `effective_rows`: an approximation.
 
-    Raises DataError for one class, or fewer than two rows of one; ConfigError for `level`.
+    Raises ConfigError for `level`.
     """
-    quantile = _quantile(level)
-    value, rows = auc(table), effective_rows(table)
+    quantile, rows = _quantile(level), float(effective_rows(class_sums).min())
     if value in (0.0, 1.0):
         bound = (1 - level) ** (1 / rows)
         lower, upper = (bound, 1.0) if value else (0.0, 1 - bound)
         return AUCInterval(value, lower, upper, 0.0, level, "exact", rows < SMALL_CLASS)
-    variance = auc_variance(table)
     reach = quantile * sqrt(variance) * np.array((-1.0, 1.0))
     if scale == "linear":
         ends = np.clip(value + reach, 0, 1)
@@ -199,8 +214,13 @@ class PairedAUC:
     def from_products(cls, tables: Sequence[ScoreTable], products: FloatArray) -> PairedAUC:
         """Finish from the tables of all rows and the summed `placement_products`."""
         aucs = np.array([auc(table) for table in tables])
-        small = effective_rows(tables[0]) < SMALL_CLASS
-        return cls(aucs, auc_covariance(tables, products), small)
+        return cls.from_sums(aucs, tables[0].class_sums(), products)
+
+    @classmethod
+    def from_sums(cls, aucs: FloatArray, class_sums: FloatArray, products: FloatArray) -> PairedAUC:
+        """Finish from the AUCs, the class sums and the summed `placement_products`."""
+        small = bool(effective_rows(class_sums).min() < SMALL_CLASS)
+        return cls(aucs, auc_covariance(class_sums, products), small)
 
     def compare(self, first: int = 0, second: int = 1, level: float = 0.95) -> AUCDifference:
         """Test AUC[first] - AUC[second], by the normal approximation, two-sided.

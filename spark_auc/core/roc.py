@@ -6,8 +6,7 @@ score. Rows are needed only to build that table, so a cluster may aggregate them
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +28,8 @@ class ScoreTable:
     score : (m,) distinct finite scores, ascending
     sums : (3, 2, m), the sums at each score of weight, squared weight and 1 (axis 0) over the
         positive and the negative rows (axis 1)
+    outside : (2, 3, 2), where the table is a range of a larger one (see `within`): the same sums
+        over the rows below and above (axis 0) all of its scores
 
     With whole-number weights the sums are exact below 2^53, so that neither the order of rows
     nor that of merges can change a bit. With other weights the order of rows still cannot, and
@@ -37,6 +38,7 @@ class ScoreTable:
 
     score: FloatArray
     sums: FloatArray
+    outside: FloatArray = field(default_factory=lambda: np.zeros((2, 3, 2)))
 
     @classmethod
     def zero(cls) -> ScoreTable:
@@ -82,7 +84,10 @@ class ScoreTable:
         kept = sums[0].any(axis=0)
         score, sums = score[kept] + 0.0, sums[..., kept]  # + 0.0 makes -0.0 the 0.0 it equals
         # Equal scores too are put in order: sums of fractions must not depend on how rows arrive.
-        order = np.lexsort((*sums[1], *sums[0], score))
+        whole = not np.any(sums[0] % 1.0)
+        order = (
+            np.argsort(score, kind="stable") if whole else np.lexsort((*sums[1], *sums[0], score))
+        )
         score, sums = score[order], sums[..., order]
         starts = np.flatnonzero(np.diff(score, prepend=-np.inf))
         table = cls(score[starts], np.add.reduceat(sums, starts, axis=-1))
@@ -97,6 +102,14 @@ class ScoreTable:
             np.concatenate((self.sums, other.sums), axis=-1),
         )
 
+    def within(self, outside: FloatArray) -> ScoreTable:
+        """Return the table as a range of a larger one.
+
+        Measures then refer to the whole: curves are the range's stretch of the whole curve, and
+        weights of pairs, areas and averages are the range's share, which over all ranges add up.
+        """
+        return replace(self, outside=outside)
+
     @property
     def weight(self) -> FloatArray:
         """Weight of the positive and of the negative rows at each score, (2, m)."""
@@ -107,15 +120,20 @@ class ScoreTable:
         """Sum of the squared weights of the positive and of the negative rows, (2, m)."""
         return self.sums[1, ...]
 
+    def class_sums(self) -> FloatArray:
+        """Return the sums of weight, squared weight and 1 over each class, (3, 2)."""
+        total: FloatArray = self.sums.sum(axis=2) + self.outside.sum(axis=0)
+        return total
+
     @property
     def rows(self) -> tuple[int, int]:
         """Numbers of positive and of negative rows of weight above 0."""
-        positive, negative = self.sums[2].sum(axis=1)
+        positive, negative = self.class_sums()[2]
         return int(positive), int(negative)
 
     def totals(self) -> tuple[float, float]:
         """Return the weight of each class; DataError unless both are present."""
-        positive, negative = self.weight.sum(axis=1)
+        positive, negative = self.class_sums()[0]
         if not 1e-300 < positive * negative < 1e300:
             raise DataError(
                 f"found {self.rows[0]} positive rows of weight {positive:g} and {self.rows[1]} "
@@ -127,7 +145,8 @@ class ScoreTable:
     def below(self) -> FloatArray:
         """Return the class weights strictly below each score, (2, m)."""
         # Shifted sums: subtracting a score's own weight would leave residues where the truth is 0.
-        return np.cumsum(np.pad(self.weight, ((0, 0), (1, 0)))[:, :-1], axis=1)
+        shifted = np.column_stack((self.outside[0, 0], self.weight))[:, :-1]
+        return np.cumsum(shifted, axis=1)
 
 
 def pair_weights(table: ScoreTable) -> tuple[float, float, float]:
@@ -149,11 +168,42 @@ def auc(table: ScoreTable) -> float:
     return (won + tied / 2) / (won + tied + lost)
 
 
-def _sweep(table: ScoreTable) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return descending thresholds from +inf, and the class weights at or above, (m + 1,) each."""
-    table.totals()
-    weights = np.cumsum(np.pad(table.weight[:, ::-1], ((0, 0), (1, 0))), axis=1)
-    return np.append(np.inf, table.score[::-1]), weights[0], weights[1]
+class Sweep(NamedTuple):
+    """What thresholds do, from the strictest down: a curve before it is drawn.
+
+    `threshold`, `tp` and `fp` are (k,): the rule "positive if score >= threshold" calls weight
+    `tp` of the positives and `fp` of the negatives positive, out of `positive` and `negative`.
+    """
+
+    threshold: FloatArray
+    tp: FloatArray
+    fp: FloatArray
+    positive: float
+    negative: float
+
+    def kept(self, points: NDArray[np.intp]) -> Sweep:
+        """Return some of the points."""
+        threshold, tp, fp = (values[points] for values in self[:3])
+        return Sweep(threshold, tp, fp, self.positive, self.negative)
+
+    def spread(self, count: int) -> NDArray[np.intp]:
+        """Return about `count` (>= 8) points spread evenly along the ROC curve."""
+        if count < 8:
+            raise ConfigError(f"found max_points = {count}; expected 8 or more")
+        # Both ends of an edge that crosses a mark are kept, so that no chord replaces a long edge.
+        along = self.tp / self.positive + self.fp / self.negative
+        marks = np.linspace(0.0, 2.0, count // 2)
+        after = np.searchsorted(along, marks[(along[0] <= marks) & (marks <= along[-1])])
+        ends = (0, along.size - 1)
+        return np.unique(np.clip(np.concatenate((after - 1, after, ends)), 0, along.size - 1))
+
+
+def sweep(table: ScoreTable) -> Sweep:
+    """Return all thresholds of a table, (m + 1,), the first being that above its scores."""
+    positive, negative = table.totals()
+    shifted = np.column_stack((table.outside[1, 0], table.weight[:, ::-1]))
+    tp, fp = np.cumsum(shifted, axis=1)
+    return Sweep(np.append(np.inf, table.score[::-1]), tp, fp, positive, negative)
 
 
 def roc_curve(
@@ -165,16 +215,10 @@ def roc_curve(
     still exact. The area drawn changes by at most about 1 / max_points, and for a smooth curve
     by about its square: a monotone path leaves its chord by at most half their common rectangle.
     """
-    thresholds, tp, fp = _sweep(table)
-    fpr, tpr = fp / fp[-1], tp / tp[-1]
-    if max_points is None or thresholds.size <= max_points:
-        return fpr, tpr, thresholds
-    if max_points < 8:
-        raise ConfigError(f"found max_points = {max_points}; expected 8 or more")
-    # Both ends of an edge that crosses a mark are kept, so that no chord replaces a long edge.
-    after = np.searchsorted(fpr + tpr, np.linspace(0.0, 2.0, max_points // 2))
-    kept = np.unique(np.clip(np.concatenate((after - 1, after)), 0, fpr.size - 1))
-    return fpr[kept], tpr[kept], thresholds[kept]
+    swept = sweep(table)
+    if max_points is not None and swept.threshold.size > max_points:
+        swept = swept.kept(swept.spread(max_points))
+    return swept.fp / swept.negative, swept.tp / swept.positive, swept.threshold
 
 
 def precision_recall_curve(table: ScoreTable) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -182,29 +226,41 @@ def precision_recall_curve(table: ScoreTable) -> tuple[FloatArray, FloatArray, F
 
     Precision and recall have one point more, the closing (1, 0).
     """
-    thresholds, tp, fp = (values[:0:-1] for values in _sweep(table))
-    return np.append(tp / (tp + fp), 1.0), np.append(tp / tp[0], 0.0), thresholds
+    swept = sweep(table)
+    thresholds, tp, fp = (values[:0:-1] for values in swept[:3])
+    recall = np.append(tp, 0.0) / swept.positive
+    return np.append(tp / (tp + fp), 1.0), recall, thresholds
 
 
 def average_precision(table: ScoreTable) -> float:
     """Sum of precision times the step in recall (scikit-learn's definition: no interpolation)."""
-    precision, recall, _ = precision_recall_curve(table)
-    return float(-np.diff(recall) @ precision[:-1])
+    _, tp, fp, positive, _ = sweep(table)
+    return float(np.diff(tp) @ (tp[1:] / (tp[1:] + fp[1:]))) / positive
 
 
-def partial_auc(table: ScoreTable, max_fpr: float, standardized: bool = True) -> float:
-    """Area under the ROC curve over 0 <= fpr <= max_fpr, with max_fpr in (0, 1].
-
-    Standardized (McClish 1989): 1/2 for chance and 1 for the best, whatever max_fpr is.
-    """
+def partial_area(table: ScoreTable, max_fpr: float) -> float:
+    """Area under the ROC curve over 0 <= fpr <= max_fpr, with max_fpr in (0, 1]."""
     if not 0 < max_fpr <= 1:
         raise ConfigError(f"found max_fpr = {max_fpr}; expected a rate in (0, 1]")
     fpr, tpr, _ = roc_curve(table)
+    if fpr[0] >= max_fpr:
+        return 0.0
     inside = np.searchsorted(fpr, max_fpr, side="right")
-    x = np.append(fpr[:inside], max_fpr)
-    area = float(np.trapezoid(np.append(tpr[:inside], np.interp(max_fpr, fpr, tpr)), x))
+    last = min(max_fpr, fpr[-1])
+    x = np.append(fpr[:inside], last)
+    return float(np.trapezoid(np.append(tpr[:inside], np.interp(last, fpr, tpr)), x))
+
+
+def standardized_area(area: float, max_fpr: float) -> float:
+    """A partial area on the scale 1/2 for chance and 1 for the best (McClish 1989)."""
     chance = max_fpr**2 / 2
-    return (1 + (area - chance) / (max_fpr - chance)) / 2 if standardized else area
+    return (1 + (area - chance) / (max_fpr - chance)) / 2
+
+
+def partial_auc(table: ScoreTable, max_fpr: float, standardized: bool = True) -> float:
+    """Area under the ROC curve over 0 <= fpr <= max_fpr, standardized or as it is."""
+    area = partial_area(table, max_fpr)
+    return standardized_area(area, max_fpr) if standardized else area
 
 
 def gain_curve(table: ScoreTable) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -213,54 +269,6 @@ def gain_curve(table: ScoreTable) -> tuple[FloatArray, FloatArray, FloatArray]:
     The best `share` of all weight holds the fraction `gain` of the positive weight, which is
     `lift` = gain / share times what a random selection of the size would hold.
     """
-    _, tp, fp = _sweep(table)
-    share, gain = ((tp + fp) / (tp[-1] + fp[-1]))[1:], (tp / tp[-1])[1:]
+    _, tp, fp, positive, negative = sweep(table)
+    share, gain = ((tp + fp) / (positive + negative))[1:], (tp / positive)[1:]
     return share, gain, gain / share
-
-
-Criterion = Callable[[FloatArray, FloatArray], FloatArray]
-"""Value, to be maximised, of each threshold, given the true and the false positive weight from
-the strictest threshold (0) to the laxest (all)."""
-
-
-def f1(tp: FloatArray, fp: FloatArray) -> FloatArray:
-    """Harmonic mean of precision and recall."""
-    score: FloatArray = 2 * tp / (tp + fp + tp[-1])
-    return score
-
-
-def class_ratio(tp: FloatArray, fp: FloatArray) -> FloatArray:
-    """Call as much weight positive as is positive."""
-    excess: FloatArray = np.abs(tp + fp - tp[-1])
-    return -excess
-
-
-def cost_ratio(ratio: float) -> Criterion:
-    """Least total cost, a false negative costing `ratio` times a false positive."""
-    return lambda tp, fp: ratio * tp - fp
-
-
-def fpr_budget(budget: float) -> Criterion:
-    """Highest recall at a false positive rate of at most `budget`."""
-    return lambda tp, fp: np.where(fp / fp[-1] <= budget, tp, -np.inf)
-
-
-class OperatingPoint(NamedTuple):
-    """A rule "positive if score >= threshold" and what it does; precision is nan if none is."""
-
-    threshold: float
-    tpr: float
-    fpr: float
-    precision: float
-
-
-def best_threshold(table: ScoreTable, criterion: Criterion) -> OperatingPoint:
-    """Return the threshold of the greatest value of `criterion`, the strictest among equals.
-
-    It is a score of the table, or +inf (call nothing positive).
-    """
-    thresholds, tp, fp = _sweep(table)
-    i = int(np.argmax(criterion(tp, fp)))
-    called = tp[i] + fp[i]
-    rates = (tp[i] / tp[-1], fp[i] / fp[-1], tp[i] / called if called else np.nan)
-    return OperatingPoint(float(thresholds[i]), *map(float, rates))

@@ -112,6 +112,23 @@ class ScoreHistogram:
             won, together = won + together / 2, 0.0
         return won / pairs, (won + together) / pairs
 
+    def ranges(self, rows: int) -> tuple[FloatArray, FloatArray]:
+        """Cut the scores into ranges of whole bins, of about `rows` rows each or one bin.
+
+        Returns
+        -------
+        starts (r,), the least score of each range, ascending, the first being -inf; and outside
+        (r, 2, 3, 2), what makes the table of each range one `within` that of all rows.
+        """
+        last = np.cumsum(self.table.sums[2].sum(axis=0))
+        first = np.unique(np.searchsorted(last, np.arange(0, last[-1], rows), side="right"))
+        below = np.cumsum(np.pad(self.table.sums, ((0, 0), (0, 0), (1, 0))), axis=2)
+        above = np.cumsum(np.pad(self.table.sums[..., ::-1], ((0, 0), (0, 0), (1, 0))), axis=2)
+        ends = np.append(first[1:], last.size)
+        outside = np.stack((below[..., first], above[..., last.size - ends]))
+        starts = np.append(-np.inf, self.table.score[first[1:]])
+        return starts, np.moveaxis(outside, 3, 0)
+
     def to_bytes(self) -> bytes:
         """Return a versioned, checksummed, little-endian form of 56 bytes a bin."""
         bins = self.table.score.size

@@ -13,6 +13,7 @@ from sklearn import metrics  # type: ignore[import-untyped]
 from sklearn.calibration import calibration_curve  # type: ignore[import-untyped]
 
 from spark_auc.core import calibration, roc
+from spark_auc.core import thresholds as choosing
 from spark_auc.core.roc import FloatArray, ScoreTable
 from spark_auc.errors import ConfigError, DataError
 
@@ -198,17 +199,17 @@ def test_best_thresholds_equal_a_search_over_all(levels: int | None) -> None:
     false = np.array([u[~y & call].sum() for call in calls])
     called = calls @ u
 
-    best = roc.best_threshold(table, roc.f1)
+    best = choosing.best_threshold(roc.sweep(table), choosing.f1)
     assert np.array(f1)[thresholds == best.threshold] == pytest.approx(max(f1))
-    best = roc.best_threshold(table, roc.class_ratio)
+    best = choosing.best_threshold(roc.sweep(table), choosing.class_ratio)
     distance = np.abs(called - u[y].sum())
     assert distance[thresholds == best.threshold] == distance.min()
     for ratio in (0.1, 1.0, 7.0):
         cost = ratio * missed + false
-        found = roc.best_threshold(table, roc.cost_ratio(ratio)).threshold
+        found = choosing.best_threshold(roc.sweep(table), choosing.cost_ratio(ratio)).threshold
         assert cost[thresholds == found] == pytest.approx(cost.min())
     for budget in (0.0, 0.1, 1.0):
-        point = roc.best_threshold(table, roc.fpr_budget(budget))
+        point = choosing.best_threshold(roc.sweep(table), choosing.fpr_budget(budget))
         allowed = false <= budget * u[~y].sum()
         assert point.fpr <= budget
         assert point.tpr == pytest.approx(1 - missed[allowed].min() / u[y].sum())
@@ -216,8 +217,8 @@ def test_best_thresholds_equal_a_search_over_all(levels: int | None) -> None:
 
 def test_an_fpr_budget_met_exactly_is_met() -> None:
     y = np.append(np.zeros(100, bool), True)
-    point = roc.best_threshold(
-        ScoreTable.of(np.append(np.arange(100.0), 70.5), y), roc.fpr_budget(0.29)
+    point = choosing.best_threshold(
+        roc.sweep(ScoreTable.of(np.append(np.arange(100.0), 70.5), y)), choosing.fpr_budget(0.29)
     )
     assert point[:3] == (70.5, 1.0, 0.29)
     assert point.precision == pytest.approx(1 / 30)
@@ -225,7 +226,7 @@ def test_an_fpr_budget_met_exactly_is_met() -> None:
 
 def test_a_threshold_may_call_nothing() -> None:
     table = ScoreTable.of(np.array([1.0, 2.0]), np.array([True, False]))
-    assert roc.best_threshold(table, roc.fpr_budget(0.0)) == pytest.approx(
+    assert choosing.best_threshold(roc.sweep(table), choosing.fpr_budget(0.0)) == pytest.approx(
         (np.inf, 0, 0, np.nan), nan_ok=True
     )
 
@@ -307,7 +308,7 @@ def test_labels_that_are_not_boolean_are_refused() -> None:
         roc.average_precision,
         roc.gain_curve,
         lambda table: roc.partial_auc(table, 0.5),
-        lambda table: roc.best_threshold(table, roc.f1),
+        lambda table: choosing.best_threshold(roc.sweep(table), choosing.f1),
     ],
 )
 def test_one_class_and_no_rows_are_refused(measure: Callable[[ScoreTable], object]) -> None:
