@@ -26,9 +26,8 @@ from threadpoolctl import threadpool_limits
 
 from spark_auc import MBAClassifier
 from spark_auc.core.accumulator import Accumulator
-from spark_auc.core.roc import auc
 from spark_auc.spark.decoders import decode
-from spark_auc.spark.evaluate import score_table
+from spark_auc.spark.evaluate import evaluate
 from spark_auc.spark.resources import task_slots
 from spark_auc.spark.session import session
 from spark_auc.spark.synthetic import best_auc, click_data
@@ -69,7 +68,7 @@ def kernel(df: DataFrame, dimension: int, rows: int, slots: int) -> float:
 
 
 def test_auc(df: DataFrame, column: str) -> float:
-    return auc(score_table(df, column, "label")[0])
+    return evaluate(df, scoreCol=column).auc
 
 
 def compare(name: str, train: DataFrame, test: DataFrame, **params: Any) -> dict[str, Any]:

@@ -18,8 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_auc import MBAClassifier
-from spark_auc.core.roc import auc
-from spark_auc.spark.evaluate import score_table
+from spark_auc.spark.evaluate import evaluate
 from spark_auc.spark.libsvm import libsvm
 from spark_auc.spark.raw import criteo
 from spark_auc.spark.session import session
@@ -49,7 +48,7 @@ def timed_fit(estimator: Any, train: DataFrame) -> tuple[Any, float]:
 
 
 def test_auc(df: DataFrame, column: str) -> float:
-    return 100 * auc(score_table(df, column, "label")[0])
+    return 100 * evaluate(df, scoreCol=column).auc
 
 
 def main() -> None:

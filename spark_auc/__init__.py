@@ -10,16 +10,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spark_auc.spark.evaluate import compare, evaluate
+    from spark_auc.spark.evaluator import AUCEvaluator
     from spark_auc.spark.mba import MBAClassifier
     from spark_auc.spark.model import MBAModel
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AUCEvaluator": "spark_auc.spark.evaluator",
     "MBAClassifier": "spark_auc.spark.mba",
     "MBAModel": "spark_auc.spark.model",
+    "compare": "spark_auc.spark.evaluate",
+    "evaluate": "spark_auc.spark.evaluate",
 }
-__all__ = ["MBAClassifier", "MBAModel"]
+__all__ = ["AUCEvaluator", "MBAClassifier", "MBAModel", "compare", "evaluate"]
 
 
 def __getattr__(name: str) -> Any:

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from spark_auc.app.config import load
+from spark_auc.app.load import load
 from spark_auc.errors import ConfigError, SparkAUCError
 
 JOBS = ("prepare", "train", "evaluate", "score")

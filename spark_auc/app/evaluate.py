@@ -1,26 +1,23 @@
-"""Exact AUC of a published model on rows, with its confidence interval and ROC curve.
+"""Exact AUC of a published model on rows: a report as a page, as JSON and as pictures.
 
-Section ``evaluate`` of the configuration: model, data, output. Publishes ``evaluation.json`` and
-``roc.png``. Label and weight columns are those that the model was trained with.
+Section ``evaluate`` of the configuration: model, data, output, and what to measure. Publishes
+``report.html`` (self-contained), ``evaluation.json`` and a PNG of each picture. Label and weight
+columns are those that the model was trained with.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from spark_auc import __version__
 from spark_auc.app.config import Evaluate
+from spark_auc.app.page import page
+from spark_auc.app.pictures import check_matplotlib, pictures, png
 from spark_auc.app.publish import check_free, publication
 from spark_auc.app.read import check_model, check_path, read_model, reading
-from spark_auc.app.report import check_matplotlib, roc_picture
-from spark_auc.core.delong import auc_interval
-from spark_auc.core.roc import auc, average_precision, roc_curve
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_POINTS = 200
 
 
 def check(config: Evaluate) -> None:
@@ -33,31 +30,35 @@ def check(config: Evaluate) -> None:
 
 def run(spark: SparkSession, config: Evaluate) -> dict[str, Any]:
     """Run the job; the result for standard output."""
-    from spark_auc.spark.evaluate import score_table
+    from spark_auc.spark.evaluate import evaluate
 
     model = read_model(config.model)
     with reading(spark, config.data) as rows:
-        table, labels = score_table(
+        report = evaluate(
             model.transform(rows),
-            model.getRawPredictionCol(),
-            model.getLabelCol(),
-            model.scorer.positive,
-            model.optional(model.weightCol),
+            scoreCol=model.getRawPredictionCol(),
+            labelCol=model.getLabelCol(),
+            positiveLabel=model.scorer.positive,
+            weightCol=model.optional(model.weightCol),
+            **config.measures.model_dump(),
         )
-    area, interval = auc(table), auc_interval(table)
-    fpr, tpr, _ = roc_curve(table, _POINTS)
-    result = {
-        "auc": area,
-        "interval": {
-            "level": interval.level,
-            "lower": interval.lower,
-            "upper": interval.upper,
+    summary = model.summary.as_dict()
+    result = report.as_dict() | {
+        "model": {
+            "path": config.model,
+            "features": model.numFeatures,
+            "nonzeros": summary["nonzeros"],
+            "certificate": summary["certificate"],
+            "largestWeights": summary["largest_weights"],
         },
-        "averagePrecision": average_precision(table),
-        "rows": {str(value): rows for value, rows in labels.rows.items()},
+        "data": config.data.model_dump(exclude_none=True),
+        "version": __version__,
     }
+    figures = pictures(result)
     with publication(config.output.path, config.output.replace, "evaluation") as version:
-        curve = {"fpr": np.round(fpr, 6).tolist(), "tpr": np.round(tpr, 6).tolist()}
-        version.write_json("evaluation.json", result | {"model": config.model, "roc": curve})
-        version.write("roc.png", roc_picture(table, area, interval))
-    return result | {"report": f"{version.uri}/roc.png"}
+        version.write_json("evaluation.json", result)
+        version.write("report.html", page(result, figures).encode())
+        for name, figure in figures.items():
+            version.write(f"{name}.png", png(figure))
+    kept = ("auc", "interval", "bounds", "averagePrecision", "partialAUC", "classes", "thresholds")
+    return {name: result[name] for name in kept} | {"report": f"{version.uri}/report.html"}

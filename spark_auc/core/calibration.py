@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from spark_auc.core.roc import FloatArray, ScoreTable
+from spark_auc.core.score_table import FloatArray, ScoreTable
 from spark_auc.errors import ConfigError, DataError
 
 

@@ -17,7 +17,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_auc.core.roc import FloatArray, ScoreTable, auc
+from spark_auc.core.roc import auc
+from spark_auc.core.score_table import FloatArray, ScoreTable
 from spark_auc.errors import ConfigError, DataError
 
 SMALL_CLASS = 50

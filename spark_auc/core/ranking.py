@@ -15,15 +15,8 @@ import numpy as np
 from spark_auc.core import calibration
 from spark_auc.core.codec import decode, encode
 from spark_auc.core.delong import placements
-from spark_auc.core.roc import (
-    FloatArray,
-    ScoreTable,
-    Sweep,
-    average_precision,
-    pair_weights,
-    partial_area,
-    sweep,
-)
+from spark_auc.core.roc import Sweep, average_precision, pair_weights, partial_area, sweep
+from spark_auc.core.score_table import FloatArray, ScoreTable
 from spark_auc.core.thresholds import Criterion, class_ratio, cost_ratio, f1, fpr_budget
 
 
@@ -41,6 +34,8 @@ class Asked:
         Greatest false positive rate at which to choose a threshold, in [0, 1].
     points
         About how many points of the curves to keep, >= 8.
+    probabilities
+        Whether scores claim to be probabilities, and are measured as such.
     bins
         Bins of the reliability curve, of equal weight.
     """
@@ -49,6 +44,7 @@ class Asked:
     cost: float = 1.0
     budget: float = 0.01
     points: int = 1000
+    probabilities: bool = False
     bins: int = 20
 
     @cached_property
@@ -75,7 +71,7 @@ class Ranking:
     areas : (2,), average precision, and area under the ROC curve up to the greatest rate
     swept : (3, k), threshold, tp and fp of the points kept: evenly along the curve, and the best
         of the range by each criterion, so that the best of all is among them
-    losses : (1,), sum of log losses; nan where scores are no probabilities
+    losses : (1,), sum of log losses; nan unless scores are asked about as probabilities
     reliability : (3, bins), sums of probability, of positive weight and of weight
     """
 
@@ -97,16 +93,16 @@ class Ranking:
         best = [int(np.argmax(criterion(swept))) for criterion in asked.criteria.values()]
         kept = swept.kept(np.union1d(swept.spread(asked.points), best))
         deviation = placements(table) - centre
-        probable = bool(((table.score >= 0) & (table.score <= 1)).all())
-        reliability = np.full((3, asked.bins), np.nan)
-        if probable:
+        losses, reliability = np.full(1, np.nan), np.full((3, asked.bins), np.nan)
+        if asked.probabilities:
+            losses = np.array([calibration.total_log_loss(table)])
             reliability = calibration.reliability_sums(table, asked.bins)
         return cls(
             np.array(pair_weights(table)),
             np.stack([(table.squares * deviation**k).sum(axis=1) for k in range(3)], axis=1),
             np.array((average_precision(table), partial_area(table, asked.max_fpr))),
             np.stack(kept[:3]),
-            np.array([calibration.total_log_loss(table) if probable else np.nan]),
+            losses,
             reliability,
         )
 

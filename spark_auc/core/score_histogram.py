@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_auc.core.roc import FloatArray, ScoreTable, pair_weights
+from spark_auc.core.roc import pair_weights
+from spark_auc.core.score_table import FloatArray, ScoreTable
 from spark_auc.errors import ConfigError, ModelFormatError
 
 _SIGN = np.uint64(1 << 63)
@@ -75,7 +76,12 @@ class ScoreHistogram:
         max_bins: int = 1 << 16,
     ) -> ScoreHistogram:
         """Count rows; arguments and DataError as in `ScoreTable.of`, ConfigError for max_bins."""
-        return cls._fitted(ScoreTable.of(scores, y, weight), 0, max_bins)
+        return cls.of_table(ScoreTable.of(scores, y, weight), max_bins)
+
+    @classmethod
+    def of_table(cls, table: ScoreTable, max_bins: int = 1 << 16) -> ScoreHistogram:
+        """Count the rows of a table; ConfigError for max_bins."""
+        return cls._fitted(table, 0, max_bins)
 
     @classmethod
     def _fitted(cls, table: ScoreTable, shift: int, max_bins: int) -> ScoreHistogram:

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_auc.core.roc import FloatArray, Sweep
+from spark_auc.core.roc import Sweep
+from spark_auc.core.score_table import FloatArray
 
 Criterion = Callable[[Sweep], FloatArray]
 """Value, to be maximised, of each threshold of a sweep."""

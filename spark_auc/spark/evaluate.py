@@ -1,74 +1,249 @@
-"""Score tables of a DataFrame: what every measure of a ranking is made from."""
+"""Exact AUC of a DataFrame of scored rows, of its groups, and of several models beside each other.
+
+See `spark_auc.spark.scores` for how it is done.
+"""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+
 import numpy as np
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_auc.core.labels import Label, LabelCounts
-from spark_auc.core.roc import ScoreTable
-from spark_auc.errors import DataError
-from spark_auc.spark.columns import label_column, weight_column
+from spark_auc.core.delong import AUCDifference, AUCInterval, PairedAUC, auc_interval, interval_of
+from spark_auc.core.labels import Label
+from spark_auc.core.ranking import Asked, Ranking
+from spark_auc.core.report import AUCReport, GroupAUC, Groups
+from spark_auc.core.roc import auc
+from spark_auc.errors import ConfigError
+from spark_auc.spark.columns import label_column
 from spark_auc.spark.failures import translated
 from spark_auc.spark.features import known_column, quoted
+from spark_auc.spark.score_columns import ScoreColumns, read
+from spark_auc.spark.scores import tabulated
+
+_log = logging.getLogger(__name__)
 
 
-def score_table(
+def evaluate(
     df: DataFrame,
-    score: str,
-    label: str,
-    positive: Label | bool | None = None,
-    weight: str | None = None,
-) -> tuple[ScoreTable, LabelCounts]:
-    """Class weights at each distinct score, grouped on the executors.
+    *,
+    scoreCol: str = "rawPrediction",
+    labelCol: str = "label",
+    positiveLabel: Label | bool | None = None,
+    weightCol: str | None = None,
+    groupCol: str | None = None,
+    level: float = 0.95,
+    probabilities: bool = False,
+    exact: bool = True,
+    maxBins: int = 1 << 16,
+    maxFPR: float = 0.1,
+    costRatio: float = 1.0,
+    fprBudget: float = 0.01,
+) -> AUCReport:
+    """Measure how well scores rank, in one pass over the rows.
 
     Parameters
     ----------
     df
         Rows with a score, a label and maybe a weight.
-    score, label, weight
-        Names of the columns.
-    positive
-        The positive label; None for 0/1 or -1/+1.
+    scoreCol
+        A number, or a vector of two as Spark ML's classifiers give.
+    labelCol, positiveLabel
+        Label (0/1, -1/+1, or any two values with positiveLabel).
+    weightCol
+        Sampling weight >= 0 of each row.
+    groupCol
+        Column by whose values to measure AUC too (per advertiser, per day); another pass, in
+        which all rows of one group meet in one task.
+    level
+        Confidence level.
+    probabilities
+        Whether scores are probabilities of the positive class: their log loss and calibration
+        are measured too.
+    exact
+        Whether to measure all scores as they are; else a histogram of ``maxBins`` bins is
+        measured, which keeps nothing of the rows, and bounds contain the exact AUC.
+    maxBins
+        Most bins of the histogram.
+    maxFPR
+        Greatest false positive rate of the partial AUC.
+    costRatio
+        Cost of a false negative over that of a false positive, for the threshold "cost".
+    fprBudget
+        Greatest false positive rate of the threshold "fprBudget".
+
+    Returns
+    -------
+    AUCReport
 
     Raises
     ------
     ConfigError
-        A column is unknown or of a type that cannot serve.
+        A column is unknown or of a type that cannot serve, or a setting is out of range.
     DataError
-        A score, label or weight is null, NaN or infinite, a weight is not positive, or there
-        are not exactly two label values.
+        A score, label or weight cannot be measured, or there are not two classes; with counts.
     """
-    known_column(df, score)
-    labels, positive_value = label_column(df, label, positive)
-    rows = df.select(
-        F.col(quoted(score)).cast("double").alias("score"),
-        labels.alias("label"),
-        (weight_column(df, weight) if weight else F.lit(1.0)).alias("u"),
+    asked = _asked(maxFPR, costRatio, fprBudget, level, probabilities)
+    columns = ScoreColumns(scoreCol, labelCol, positiveLabel, weightCol)
+    if groupCol is not None:
+        known_column(df, groupCol)
+    with tabulated(df, columns, max_bins=maxBins, keep=exact) as scored:
+        ranking = scored.ranking(asked) if exact else Ranking.of(scored.table, scored.centre, asked)
+    bounds = None if exact else scored.overview.histogram.auc_bounds()
+    groups = by_group(df, columns, groupCol, level) if groupCol is not None else None
+    report = AUCReport(
+        asked, ranking, scored.centre, scored.table, scored.classes, level, bounds, groups
     )
-    usable = (F.col("u") > 0) & (F.col("u") < float("inf"))
-    grouped = rows.groupBy("score", "label").agg(
-        F.sum("u").alias("weight"),
-        F.sum(F.col("u") * F.col("u")).alias("squares"),
-        F.count(F.lit(1)).alias("rows"),
-        F.count_if(~F.coalesce(usable, F.lit(False))).alias("bad"),
-    )
-    with translated():
-        table = grouped.toArrow()
-    counts = table["rows"].to_numpy()
-    nulls = [int(counts[table[c].is_null().to_numpy()].sum()) for c in ("score", "label")]
-    bad = int(table["bad"].to_numpy().sum())
-    if bad or any(nulls):
-        raise DataError(
-            f"found {nulls[0]} null scores, {nulls[1]} null labels and {bad} weights that are not "
-            f"finite and positive among {counts.sum()} rows, expected none; "
-            "repair or drop these rows"
+    _log.info("AUC %.6f of %s rows", report.auc, scored.overview.labels.rows)
+    return report
+
+
+def _asked(
+    max_fpr: float, cost: float, budget: float, level: float, probabilities: bool = False
+) -> Asked:
+    if not (0 < max_fpr <= 1 and 0 < cost < float("inf") and 0 <= budget <= 1 and 0 < level < 1):
+        raise ConfigError(
+            f"found maxFPR {max_fpr}, costRatio {cost}, fprBudget {budget} and level {level}; "
+            "expected 0 < maxFPR <= 1, costRatio > 0, 0 <= fprBudget <= 1 and 0 < level < 1; "
+            "set them so"
         )
-    values, group = np.unique(table["label"].to_numpy(), return_inverse=True)
-    by_value = np.bincount(group, counts, minlength=values.size).astype(int)
-    found = LabelCounts(dict(zip(values.tolist(), by_value.tolist(), strict=True)))
-    is_positive = values[group] == found.classes(positive_value)[0]
-    sums = np.stack([table[c].to_numpy().astype(float) for c in ("weight", "squares", "rows")])
-    by_class = np.where((is_positive, ~is_positive), sums[:, np.newaxis], 0.0)
-    return ScoreTable.grouped(table["score"].to_numpy(), by_class), found
+    return Asked(max_fpr, cost, budget, probabilities=probabilities)
+
+
+_GROUP = pa.schema(
+    [
+        ("value", pa.string()),
+        ("positive", pa.int64()),
+        ("negative", pa.int64()),
+        ("weight", pa.float64()),
+        ("auc", pa.float64()),
+        ("lower", pa.float64()),
+        ("upper", pa.float64()),
+    ]
+)
+_GROUP_DDL = "value string, positive long, negative long, weight double, "
+_GROUP_DDL += "auc double, lower double, upper double"
+
+
+def by_group(df: DataFrame, columns: ScoreColumns, column: str, level: float) -> Groups:
+    """AUC among the rows of each value of a column; the rows must have been found measurable."""
+    _, positive = label_column(df, columns.label, columns.positive)
+
+    def measured(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
+        table, _, _ = read(rows.to_batches(), positive)
+        found = [*table.rows, float(table.class_sums()[0].sum()), None, None, None]
+        if min(table.rows):
+            found[3] = auc(table)
+        if min(table.rows) > 1:
+            found[4:] = auc_interval(table, level)[1:3]
+        arrays = [
+            pa.array([v], t) for v, t in zip([key[0].as_py(), *found], _GROUP.types, strict=True)
+        ]
+        return pa.Table.from_arrays(arrays, schema=_GROUP)
+
+    rows = columns.select(df, group=F.col(quoted(column)).cast("string"))
+    with translated():
+        found = rows.groupBy("group").applyInArrow(measured, _GROUP_DDL).toArrow()
+    groups = [GroupAUC(**row) for row in found.to_pylist()]
+    return Groups(column, tuple(sorted(groups, key=lambda g: (g.value is None, g.value))))
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """AUCs of several models on the same rows.
+
+    Parameters
+    ----------
+    names
+        The score columns.
+    paired
+        AUCs and DeLong's covariance of them.
+    intervals
+        The AUC of each with its interval.
+    level
+        Confidence level.
+    """
+
+    names: tuple[str, ...]
+    paired: PairedAUC
+    intervals: tuple[AUCInterval, ...]
+    level: float
+
+    def difference(self, first: str, second: str) -> AUCDifference:
+        """AUC of the first less that of the second, its interval, and the test that it is 0."""
+        i, j = (self.names.index(name) for name in (first, second))
+        return self.paired.compare(i, j, self.level)
+
+
+def compare(
+    df: DataFrame,
+    scoreCols: Sequence[str],
+    *,
+    labelCol: str = "label",
+    positiveLabel: Label | bool | None = None,
+    weightCol: str | None = None,
+    level: float = 0.95,
+) -> Comparison:
+    """Compare models that scored the same rows, by paired DeLong (DeLong et al. 1988).
+
+    Parameters
+    ----------
+    df
+        Rows with several scores, a label and maybe a weight. It is read once per score and once
+        more: cache it if making it is expensive.
+    scoreCols
+        Two score columns or more.
+    labelCol, positiveLabel, weightCol, level
+        As in `evaluate`.
+
+    Raises
+    ------
+    ConfigError, DataError
+        As `evaluate`; DataError too where a class has fewer than two rows.
+    """
+    if len(set(scoreCols)) < max(2, len(scoreCols)):
+        raise ConfigError(
+            f"found the score columns {list(scoreCols)}, expected two or more different ones; "
+            "set scoreCols"
+        )
+    asked = _asked(1.0, 1.0, 0.0, level)
+    columns = [ScoreColumns(name, labelCol, positiveLabel, weightCol) for name in scoreCols]
+    u = F.col(quoted(weightCol)).cast("double") if weightCol else F.lit(1.0)
+    rows = columns[0].select(
+        df,
+        u=u,
+        y=columns[0].is_positive(df),
+        **{f"s{k}": c.score_column(df) for k, c in enumerate(columns)},
+    )
+    aucs = []
+    with ExitStack() as stack:
+        for k, each in enumerate(columns):
+            scored = stack.enter_context(tabulated(df, each))
+            aucs.append(scored.ranking(asked).auc)
+            placed = scored.placements().toDF(f"s{k}", f"p{k}", f"n{k}")
+            rows = rows.join(placed, f"s{k}")
+        for k, value in enumerate(aucs):
+            placement = F.when(F.col("y"), F.col(f"p{k}")).otherwise(F.col(f"n{k}"))
+            rows = rows.withColumn(f"v{k}", placement - F.lit(value))
+        pairs = list(combinations_with_replacement(range(len(columns)), 2))
+        sums = [F.sum(F.expr(f"u * u * v{i} * v{j}")).alias(f"c{i}_{j}") for i, j in pairs]
+        with translated():
+            found = rows.groupBy("y").agg(*sums).toArrow().to_pylist()
+    products = np.zeros((2, len(columns), len(columns)))
+    for row in found:
+        for i, j in pairs:
+            products[0 if row["y"] else 1, [i, j], [j, i]] = row[f"c{i}_{j}"]
+    class_sums = scored.table.class_sums()
+    paired = PairedAUC.from_sums(np.array(aucs), class_sums, products)
+    intervals = tuple(
+        interval_of(value, float(paired.covariance[k, k]), class_sums, level)
+        for k, value in enumerate(aucs)
+    )
+    return Comparison(tuple(scoreCols), paired, intervals, level)

@@ -43,7 +43,23 @@ def _to_choice(value: Any) -> str:
     raise TypeError(f"found whenNotConverged {value!r}, expected 'raise' or 'warn'")
 
 
+class HasPositiveLabel(Params):
+    """Which of two label values is positive."""
+
+    positiveLabel: Param[Any] = Param(
+        Params._dummy(),
+        "positiveLabel",
+        "label of the positive class; not needed for labels 0/1 and -1/+1.",
+        typeConverter=_to_label,
+    )
+
+    def optional(self, param: Param[Any]) -> Any:
+        """The param's value, None where it has neither a value nor a default."""
+        return self.getOrDefault(param) if self.isDefined(param) else None
+
+
 class MBAParams(
+    HasPositiveLabel,
     HasLabelCol,
     HasWeightCol,
     HasRawPredictionCol,
@@ -69,12 +85,6 @@ class MBAParams(
         "numFeatures",
         "number of features; needed for (indices, values) columns, else found in the data.",
         typeConverter=TypeConverters.toInt,
-    )
-    positiveLabel: Param[Any] = Param(
-        Params._dummy(),
-        "positiveLabel",
-        "label of the positive class; not needed for labels 0/1 and -1/+1.",
-        typeConverter=_to_label,
     )
     whenNotConverged: Param[str] = Param(
         Params._dummy(),
@@ -102,10 +112,6 @@ class MBAParams(
             whenNotConverged="raise",
             keepMoments=False,
         )
-
-    def optional(self, param: Param[Any]) -> Any:
-        """The param's value, None where it has neither a value nor a default."""
-        return self.getOrDefault(param) if self.isDefined(param) else None
 
     def onFailure(self) -> OnFailure:
         """What whenNotConverged says."""

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from spark_auc.app.config import load
+from spark_auc.app.load import load
 from spark_auc.errors import ConfigError
 
 CONF = Path(__file__).parents[2] / "conf"

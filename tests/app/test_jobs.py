@@ -63,6 +63,7 @@ TRAIN = {
 EVALUATE = {
     "model": "model",
     "data": {"path": "data/part=test"},
+    "measures": {"groupCol": "day"},
     "output": {"path": "evaluation"},
 }
 SCORE = {
@@ -85,7 +86,14 @@ def test_from_raw_rows_to_scores(job, at):
     assert table.column_names == ["day", "label", "rawPrediction", "prediction"]
     code, evaluated = job("evaluate", EVALUATE)
     assert code == 0
-    assert Path(evaluated["report"].removeprefix("file://")).read_bytes()[:4] == b"\x89PNG"
+    report = Path(evaluated["report"].removeprefix("file://"))
+    assert f"{evaluated['auc']:.4f}" in report.read_text()
+    assert {p.name for p in report.parent.glob("*.png")} == {
+        "distribution.png",
+        "gain.png",
+        "precision_recall.png",
+        "roc.png",
+    }
     manifest = json.loads((at / "evaluation/manifest.json").read_text())
     stored = json.loads((at / "evaluation" / manifest["directory"] / "evaluation.json").read_text())
     assert stored["auc"] == evaluated["auc"]

@@ -21,7 +21,8 @@ from spark_auc.core.delong import (
     effective_rows,
     placement_products,
 )
-from spark_auc.core.roc import FloatArray, ScoreTable, auc
+from spark_auc.core.roc import auc
+from spark_auc.core.score_table import FloatArray, ScoreTable
 from spark_auc.errors import ConfigError, DataError
 
 Bools = NDArray[np.bool_]

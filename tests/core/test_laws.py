@@ -5,7 +5,11 @@ import pytest
 from scipy import sparse
 
 from spark_auc.core import tiles
+from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments import ClassMoments, PairMoments
+from spark_auc.core.overview import Faults, Overview
+from spark_auc.core.score_histogram import ScoreHistogram
+from spark_auc.core.score_table import ScoreTable
 from tests.laws import Case, check_laws
 
 N, D = 60, 7
@@ -28,6 +32,23 @@ def pair_view(moments):
     return np.concatenate([class_view(moments.positive), class_view(moments.negative)])
 
 
+def table_view(table):
+    at = np.searchsorted(np.unique(X[:, 1]), table.score)
+    view = np.zeros((7, N))
+    view[:6, at] = table.sums.reshape(6, -1)
+    view[6, at] = table.score
+    return view.ravel()
+
+
+def overview_view(overview):
+    bins = overview.histogram.table
+    sums = np.sort(bins.sums.reshape(6, -1), axis=1)
+    view = np.zeros((6, 16))
+    view[:, : sums.shape[1]] = sums
+    facts = [*vars(overview.faults).values(), *overview.labels.rows.values(), bins.score.sum()]
+    return np.concatenate([view.ravel(), np.resize(facts, 8)])
+
+
 CASES = {
     "ClassMoments dense": Case(
         ClassMoments.zero(D), lambda i: ClassMoments.of(X[i], U[i]), class_view, N, inverse=True
@@ -41,6 +62,17 @@ CASES = {
     ),
     "PairMoments": Case(
         PairMoments.zero(D), lambda i: PairMoments.of(X[i], Y[i], U[i]), pair_view, N, inverse=True
+    ),
+    "ScoreTable": Case(
+        ScoreTable.zero(), lambda i: ScoreTable.of(X[i, 1], Y[i], U[i]), table_view, N
+    ),
+    "Overview": Case(
+        Overview.zero(16),
+        lambda i: Overview(
+            Faults(len(i)), LabelCounts({1.0: len(i)}), ScoreHistogram.of(X[i, 1], Y[i], None, 16)
+        ),
+        overview_view,
+        N,
     ),
     "MomentsTile": Case(
         ClassMoments.zero(D).tiles[0],

@@ -9,11 +9,12 @@ import pytest
 
 from spark_auc.core import calibration, delong, roc
 from spark_auc.core.ranking import Asked, Ranking
-from spark_auc.core.roc import ScoreTable
 from spark_auc.core.score_histogram import ScoreHistogram
+from spark_auc.core.score_table import ScoreTable
 from spark_auc.core.thresholds import best_threshold
+from spark_auc.errors import DataError
 
-ASKED = Asked(max_fpr=0.3, cost=7.0, budget=0.05, points=40, bins=7)
+ASKED = Asked(max_fpr=0.3, cost=7.0, budget=0.05, points=40, probabilities=True, bins=7)
 
 
 def rows(seed, n, levels, weighted):
@@ -84,9 +85,10 @@ def test_whole_weights_give_the_same_bits_in_any_order():
     assert Ranking.from_bytes(results[0]).to_bytes() == results[0]
 
 
-def test_scores_that_are_no_probabilities_have_no_log_loss():
+def test_only_probabilities_have_a_log_loss():
     s, y, u = rows(4, 100, None, False)
-    parts = in_ranges(s * 4 - 1, y, u, 30, 64)
-    found = reduce(Ranking.merge, (Ranking.of(t, 0.5, ASKED) for t in parts))
+    found = Ranking.of(ScoreTable.of(s, y, u), 0.5, Asked())
     assert np.isnan(found.losses).all()
     assert np.isnan(found.reliability).all()
+    with pytest.raises(DataError, match="outside"):
+        Ranking.of(ScoreTable.of(s * 4 - 1, y, u), 0.5, ASKED)

@@ -14,7 +14,7 @@ from sklearn.calibration import calibration_curve  # type: ignore[import-untyped
 
 from spark_auc.core import calibration, roc
 from spark_auc.core import thresholds as choosing
-from spark_auc.core.roc import FloatArray, ScoreTable
+from spark_auc.core.score_table import FloatArray, ScoreTable
 from spark_auc.errors import ConfigError, DataError
 
 TOL = 1e-12

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from spark_auc.core.roc import FloatArray, ScoreTable, auc
+from spark_auc.core.roc import auc
 from spark_auc.core.score_histogram import ScoreHistogram, _bin_starts, _keys
+from spark_auc.core.score_table import FloatArray, ScoreTable
 from spark_auc.errors import ConfigError, DataError, ModelFormatError
 
 SHAPES = ["normal", "probability", "tied", "far", "tiny", "constant"]

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from pyspark.ml.linalg import VectorUDT
 
-from spark_auc.core.roc import ScoreTable, auc
+from spark_auc.core.roc import auc
+from spark_auc.core.score_table import ScoreTable
 from spark_auc.errors import ConfigError
 from spark_auc.spark.synthetic import _expected_auc, best_auc, click_data
 

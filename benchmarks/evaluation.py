@@ -1,0 +1,86 @@
+"""Exact evaluation beside Spark ML's BinaryClassificationEvaluator on the same rows, in one run.
+
+Prints one JSON object per measurement. Seconds are wall time of warm runs over Parquet of a score
+and a label; machines are noisy, so read the ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.ml.evaluation import BinaryClassificationEvaluator
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_auc import AUCEvaluator, evaluate
+from spark_auc.spark.session import session
+
+
+def seconds(run: Callable[[], Any], repeats: int = 2) -> tuple[float, Any]:
+    """Least wall time of some repeats, and the last result."""
+    best, result = float("inf"), None
+    for _ in range(repeats):
+        start = time.perf_counter()
+        result = run()
+        best = min(best, time.perf_counter() - start)
+    return best, result
+
+
+def rows(spark: SparkSession, count: int, path: str) -> DataFrame:
+    """Rows of two Gaussian classes, one positive in twenty."""
+    label = (F.rand(1) < 0.05).cast("double")
+    df = spark.range(count).select(label.alias("label"))
+    df.withColumn("score", F.randn(2) + F.col("label")).write.parquet(path)
+    return spark.read.parquet(path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--heap", default="1g", help="heap of the driver")
+    parser.add_argument("--alone", action="store_true", help="leave Spark ML's evaluator out")
+    given = parser.parse_args()
+    conf = {
+        "spark.master": "local[2]",
+        "spark.driver.memory": given.heap,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "4",
+    }
+    with session("benchmark", conf) as spark, tempfile.TemporaryDirectory() as work:
+        spark.sparkContext.setLogLevel("ERROR")
+        df = rows(spark, given.rows, f"{work}/rows")
+        scan, _ = seconds(lambda: df.agg(F.sum("score"), F.sum("label")).first())
+        whole, report = seconds(lambda: evaluate(df, scoreCol="score"))
+        binned, bounds = seconds(lambda: evaluate(df, scoreCol="score", exact=False).bounds)
+        ours = AUCEvaluator(rawPredictionCol="score")
+        evaluator, _ = seconds(lambda: ours.evaluate(df))
+        result = {
+            "rows": given.rows,
+            "scan": scan,
+            "report": whole,
+            "histogram": binned,
+            "evaluator": evaluator,
+            "auc": report.auc,
+            "interval": [report.interval.lower, report.interval.upper],
+            "bounds": bounds,
+        }
+        if not given.alone:
+            theirs = BinaryClassificationEvaluator(rawPredictionCol="score", numBins=0)
+            spark_ml, area = seconds(lambda: theirs.evaluate(df))
+            result |= {
+                "sparkML": spark_ml,
+                "sparkMLAUC": area,
+                "sparkML/report": spark_ml / whole,
+                "difference": area - report.auc,
+            }
+        print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

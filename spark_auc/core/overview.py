@@ -1,0 +1,85 @@
+"""What one look at scored rows tells: labels, faults, and a histogram of the scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_auc.core.codec import decode, encode
+from spark_auc.core.labels import LabelCounts
+from spark_auc.core.score_histogram import ScoreHistogram
+from spark_auc.errors import DataError
+
+
+@dataclass(frozen=True)
+class Faults:
+    """Numbers of rows that cannot be measured, by what is wrong with them."""
+
+    rows: int = 0
+    null_scores: int = 0
+    infinite_scores: int = 0
+    null_labels: int = 0
+    bad_weights: int = 0
+
+    def plus(self, other: Faults) -> Faults:
+        """The faults of both sets of rows."""
+        names = [field.name for field in fields(self)]
+        return Faults(*(getattr(self, name) + getattr(other, name) for name in names))
+
+    def check(self, of: str) -> None:
+        """Raise `DataError` with the counts unless there are none."""
+        found = {
+            "null scores": self.null_scores,
+            "NaN or infinite scores": self.infinite_scores,
+            "null labels": self.null_labels,
+            "weights that are null, NaN, infinite or negative": self.bad_weights,
+        }
+        named = [f"{count} {what}" for what, count in found.items() if count]
+        if named:
+            raise DataError(
+                f"found {', '.join(named)} among {self.rows} rows of {of}, expected none; "
+                "repair or drop these rows"
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Overview:
+    """A mergeable summary of scored rows, of bounded size."""
+
+    faults: Faults
+    labels: LabelCounts
+    histogram: ScoreHistogram
+
+    @classmethod
+    def zero(cls, max_bins: int) -> Overview:
+        """The overview of no rows."""
+        return cls(Faults(), LabelCounts(), ScoreHistogram.zero(max_bins))
+
+    def merge(self, other: Overview) -> Overview:
+        """The overview of both sets of rows."""
+        return Overview(
+            self.faults.plus(other.faults),
+            self.labels.merge(other.labels),
+            self.histogram.merge(other.histogram),
+        )
+
+    def to_bytes(self) -> bytes:
+        """Versioned bytes."""
+        parts: dict[str, NDArray[np.generic]] = {
+            "faults": np.array(list(vars(self.faults).values()), np.int64),
+            "labels": np.frombuffer(self.labels.to_bytes(), np.uint8),
+            "histogram": np.frombuffer(self.histogram.to_bytes(), np.uint8),
+        }
+        return encode("Overview", 1, parts)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Overview:
+        """The overview that `to_bytes` stored; `ModelFormatError` if it is none."""
+        parts = decode("Overview", 1, data)
+        return cls(
+            Faults(*parts["faults"].tolist()),
+            LabelCounts.from_bytes(parts["labels"].tobytes()),
+            ScoreHistogram.from_bytes(parts["histogram"].tobytes()),
+        )

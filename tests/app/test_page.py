@@ -1,0 +1,238 @@
+"""The report of an evaluation: one page that needs nothing else, and says what it was given."""
+
+import copy
+import io
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+from scipy.stats import binomtest, norm
+
+from spark_auc.app.page import page
+from spark_auc.app.pictures import _wilson, pictures, png, svg
+
+VOID = {"meta"}
+
+
+def shares(values):
+    return (values / values.sum()).tolist()
+
+
+def evaluation():
+    """Two Gaussian classes, 1 row in 20 positive, as an evaluation of them would say."""
+    score = np.linspace(5, -4, 60)
+    tpr, fpr = norm.sf(score, 1.04), norm.sf(score)
+    share = 0.05 * tpr + 0.95 * fpr
+    edges = np.linspace(-4, 5, 51)
+    point = {"threshold": 0.437219, "tpr": 0.7141, "fpr": 0.3312, "precision": 0.1023}
+    group = {"value": "2024-01-01", "positive": 1234, "negative": 567, "auc": 0.7531}
+    return {
+        "auc": 0.76804,
+        "interval": {
+            "level": 0.95,
+            "scale": "logit",
+            "lower": 0.75752,
+            "upper": 0.77813,
+            "linear": [0.75771, 0.77834],
+            "smallSample": False,
+        },
+        "bounds": None,
+        "averagePrecision": 0.21567,
+        "partialAUC": {"maxFPR": 0.1, "area": 0.03123, "standardized": 0.61456},
+        "logLoss": 0.17891,
+        "calibrationError": 0.01234,
+        "classes": {
+            "positive": {"label": 1.0, "rows": 1001, "weight": 1002.5, "effectiveRows": 998.25},
+            "negative": {"label": 0.0, "rows": 19001, "weight": 19002, "effectiveRows": 18003},
+        },
+        "curve": {
+            "threshold": [None, *score.tolist()],
+            "tpr": [0, *tpr.tolist()],
+            "fpr": [0, *fpr.tolist()],
+            "precision": [None, *(0.05 * tpr / share).tolist()],
+            "share": [0, *share.tolist()],
+            "lift": [None, *(tpr / share).tolist()],
+        },
+        "distribution": {
+            "edges": edges.tolist(),
+            "positive": shares(norm.pdf(edges[:-1], 1.04)),
+            "negative": shares(norm.pdf(edges[:-1])),
+        },
+        "reliability": {"predicted": [0.01, 0.2], "observed": [0, 0.19], "weight": [9.5, 10]},
+        "thresholds": {
+            "f1": point,
+            "cost": {"threshold": None, "tpr": 0.0, "fpr": 0.0, "precision": None},
+            "mine": point,
+        },
+        "groups": {
+            "column": "day",
+            "weightedMean": 0.76123,
+            "rows": [
+                group | {"lower": 0.7012, "upper": 0.8023},
+                group
+                | {"value": "later", "positive": 0, "auc": None, "lower": None, "upper": None},
+            ],
+        },
+        "model": {
+            "path": "output/model",
+            "features": 10000,
+            "nonzeros": 9001,
+            "certificate": {
+                "objective": -0.1712,
+                "kkt": 1.5e-9,
+                "gap": None,
+                "iterations": 53,
+                "tolerance": 1.6e-8,
+                "reason": "converged",
+            },
+            "largestWeights": [{"feature": "c3=x", "weight": -0.4123, "standardized": 0.0212}],
+        },
+        "data": {"path": "output/test", "format": "parquet"},
+        "version": "0.1.0",
+    }
+
+
+class Reader(HTMLParser):
+    """Checks that tags balance; keeps texts by the tag around them, and attributes."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.texts, self.attributes, self.tags = [], [], [], set()
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.handle_startendtag(tag, attrs)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if data.strip():
+            self.texts.append((self.open[-1] if self.open else "", data.strip()))
+
+    def within(self, *tags):
+        return [text for tag, text in self.texts if tag in tags]
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return pictures(evaluation())
+
+
+@pytest.fixture(scope="module")
+def whole(drawn):
+    return page(evaluation(), drawn)
+
+
+def bare(**changes):
+    """The page without its pictures, of an evaluation with these changes."""
+    return Reader(page(evaluation() | changes, {}))
+
+
+def test_all_sections(whole):
+    read = Reader(whole)
+    sections = ["Measures", "Pictures", "Operating points", "Groups", "Model", "Data"]
+    assert read.within("h2") == sections
+    assert {("lang", "en"), ("name", "viewport")} <= set(read.attributes)
+    assert read.within("title") == ["AUC 0.7680 of output/model"]
+    labels = [value for name, value in read.attributes if name == "aria-label"]
+    assert "ROC: AUC 0.7680 (95% CI 0.7575 to 0.7781)" in labels
+    assert whole.count('role="img"') == whole.count("<svg") == whole.count("<figure>") == 5
+
+
+def test_the_page_needs_no_network(whole):
+    assert "http" not in whole
+    assert "<!DOCTYPE svg" not in whole
+    assert not {"script", "link", "img", "image", "metadata"} & Reader(whole).tags
+    assert not re.search(r"@import|@font-face|\bsrc=|<\?xml", whole)
+    assert set(re.findall(r"url\((.)", whole)) == {"#"}
+    assert set(re.findall(r'href="(.)', whole)) == {"#"}
+
+
+def test_ids_are_unique_and_references_lead_to_them(whole):
+    ids = [value for name, value in Reader(whole).attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'(?:url\(|href=")#([^)"]+)', whole)) <= set(ids)
+
+
+def test_numbers_are_those_given():
+    read = bare()
+    assert {"0.2157", "0.0312", "0.6146", "0.1789", "0.0123"} <= set(read.within("dd"))
+    assert {"10,000", "9,001", "-0.1712", "1.5e-09", "53", "1.6e-08"} <= set(read.within("dd"))
+    rows = ["1,001", "1,002.5", "998.25", "19,001", "19,002", "18,003"]
+    points = ["0.437219", "0.7141", "0.3312", "0.1023"]
+    groups = ["1,234", "567", "0.7531", "0.7012 to 0.8023", "0", "567", "— (one class)", "—"]
+    never = ["∞", "0.0000", "0.0000", "—"]
+    weights = ["-0.4123", "0.0212"]
+    assert read.within("td") == [*rows, *points, *never, *points, *groups, *weights]
+    assert read.within("strong") == ["0.7575 to 0.7781"]
+    assert "Mean AUC by weight of rows 0.7612." in read.within("p")
+    assert "mine" in read.within("th")
+
+
+def test_what_is_not_given_is_not_shown():
+    read = bare(groups=None, logLoss=None, calibrationError=None)
+    assert "Groups" not in read.within("h2")
+    assert not {"log loss", "calibration error"} & set(read.within("dt"))
+    assert "log loss" in bare().within("dt")
+    assert not re.search("histogram|Small sample", " ".join(read.within("p", "strong")))
+
+
+def test_bounds_and_small_samples():
+    small = copy.deepcopy(evaluation())
+    small["interval"]["smallSample"] = True
+    small["classes"]["positive"]["effectiveRows"] = 14.5
+    read = bare(**small | {"bounds": [0.767912, 0.768123]})
+    assert "0.767912 and 0.768123" in read.within("strong")
+    assert "Small sample." in read.within("strong")
+    assert any("Found 14.5 effective" in text for text in read.within("p"))
+
+
+def test_names_are_escaped():
+    script = "<script>alert('\"&')</script>"
+    model = copy.deepcopy(evaluation()["model"])
+    model["path"] = model["largestWeights"][0]["feature"] = script
+    groups = copy.deepcopy(evaluation()["groups"])
+    groups["column"] = groups["rows"][0]["value"] = script
+    read = bare(model=model, groups=groups, data={"path": script}, thresholds={})
+    assert "script" not in read.tags
+    assert read.within("th").count(script) == 3
+    assert read.within("dd").count(script) == 2
+    assert ("aria-label", f"AUC by {script}") in read.attributes
+
+
+def test_without_probabilities_there_is_no_calibration(drawn):
+    names = ["roc", "precision_recall", "distribution", "gain"]
+    assert list(pictures(evaluation() | {"reliability": None})) == names
+    assert list(drawn) == [*names, "calibration"]
+
+
+def test_svg_takes_the_colour_of_the_page(drawn):
+    text = svg(drawn["roc"])
+    assert text == svg(drawn["roc"])
+    assert "pointwise 95% band</text>" in text
+    assert "currentColor" in text
+    assert not re.search(r"#000000|#ffffff|DejaVu", text)
+
+
+def test_png_is_white(drawn):
+    picture = png(drawn["roc"])
+    assert picture.startswith(b"\x89PNG\r\n\x1a\n")
+    np.testing.assert_array_equal(imread(io.BytesIO(picture))[0, 0], 1)
+
+
+def test_wilson_bounds():
+    lower, upper = _wilson(np.array([0.3, 0.0]), np.array([10.0, 0.0]))
+    peer = binomtest(3, 10).proportion_ci(method="wilson")
+    nothing_known = (0, 1)
+    np.testing.assert_allclose([lower, upper], np.transpose([peer, nothing_known]), atol=1e-12)

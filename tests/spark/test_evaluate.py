@@ -1,0 +1,209 @@
+"""Exact measures on Spark against the same measures of one table, and scikit-learn."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from pyspark.ml.tuning import CrossValidator, ParamGridBuilder
+from pyspark.sql import functions as F
+from sklearn import metrics
+
+from spark_auc import AUCEvaluator, MBAClassifier, compare, evaluate
+from spark_auc.core.delong import PairedAUC, auc_interval
+from spark_auc.core.score_table import ScoreTable
+from spark_auc.errors import ConfigError, DataError
+from spark_auc.spark import scores
+
+N = 3000
+
+
+@pytest.fixture(scope="module")
+def frame():
+    rng = np.random.default_rng(5)
+    y = rng.random(N) < 0.2
+    s = rng.normal(size=N) + y
+    return pd.DataFrame(
+        {
+            "s": s,
+            "tied": np.round(s * 3) / 3,
+            "p": 1 / (1 + np.exp(-s)),
+            "label": y.astype(float),
+            "u": rng.uniform(0.1, 3.0, N),
+            "count": rng.integers(1, 4, N),
+            "day": rng.integers(0, 5, N).astype(str),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def rows(spark, frame):
+    return spark.createDataFrame(frame).repartition(5).cache()
+
+
+@pytest.fixture
+def small_ranges(monkeypatch):
+    monkeypatch.setattr(scores, "_ROWS", 400)
+
+
+@pytest.mark.usefixtures("small_ranges")
+@pytest.mark.parametrize("score", ["s", "tied", "p"])
+@pytest.mark.parametrize("weight", [None, "u", "count"])
+def test_measures_are_those_of_scikit_learn(rows, frame, score, weight):
+    report = evaluate(
+        rows, scoreCol=score, weightCol=weight, maxFPR=0.2, probabilities=score == "p"
+    )
+    y, s, u = frame["label"], frame[score], None if weight is None else frame[weight]
+    close = pytest.approx
+    assert report.auc == close(metrics.roc_auc_score(y, s, sample_weight=u), abs=1e-12)
+    assert report.average_precision == close(
+        metrics.average_precision_score(y, s, sample_weight=u), abs=1e-12
+    )
+    assert report.partial_auc == close(
+        metrics.roc_auc_score(y, s, sample_weight=u, max_fpr=0.2), abs=1e-12
+    )
+    weights = None if u is None else u.to_numpy(float)
+    table = ScoreTable.of(s.to_numpy(), y.to_numpy() > 0, weights)
+    assert report.interval[:3] == close(auc_interval(table)[:3], rel=1e-10)
+    assert report.linear_interval[:3] == close(auc_interval(table, scale="linear")[:3], rel=1e-10)
+    if score == "p":
+        assert report.log_loss == close(metrics.log_loss(y, s, sample_weight=u), rel=1e-10)
+    else:
+        assert report.log_loss is None
+    assert report.as_dict()["classes"]["positive"]["rows"] == int(y.sum())
+
+
+@pytest.mark.usefixtures("small_ranges")
+@pytest.mark.parametrize("weight", [None, "count"])
+def test_the_same_bits_however_rows_are_partitioned(rows, weight):
+    shapes = (rows, rows.orderBy("label"), rows.coalesce(1), rows.repartition(40))
+    found = [evaluate(r, scoreCol="tied", weightCol=weight).ranking.to_bytes() for r in shapes]
+    assert len(set(found)) == 1
+
+
+def test_a_histogram_bounds_the_exact_auc(rows):
+    exact = evaluate(rows, scoreCol="s").auc
+    coarse = evaluate(rows, scoreCol="s", exact=False, maxBins=64)
+    lower, upper = coarse.bounds
+    assert lower <= exact <= upper
+    assert 0 < upper - lower < 0.2
+    fine = evaluate(rows, scoreCol="s", exact=False)
+    assert fine.bounds == (exact, exact) == (fine.auc, fine.auc)
+
+
+@pytest.mark.parametrize("weight", [None, "u"])
+def test_groups(rows, frame, weight):
+    day = F.when(F.col("day") == "4", F.lit(None)).otherwise(F.col("day"))
+    lone = F.when((F.col("day") == "3"), 0.0).otherwise(F.col("label"))
+    frame = frame.assign(label=np.where(frame["day"] == "3", 0.0, frame["label"]))
+    data = rows.withColumn("label", lone).withColumn("day", day)
+    groups = evaluate(data, scoreCol="s", weightCol=weight, groupCol="day").groups
+    assert [g.value for g in groups.rows] == ["0", "1", "2", "3", None]
+    total = []
+    for group, name in zip(groups.rows, "01234", strict=True):
+        part = frame[frame["day"] == name]
+        u = part["u"].to_numpy() if weight else np.ones(len(part))
+        assert group.positive + group.negative == len(part)
+        assert group.weight == pytest.approx(u.sum())
+        if name == "3":
+            assert (group.auc, group.lower, group.upper) == (None, None, None)
+            continue
+        table = ScoreTable.of(part["s"].to_numpy(), part["label"].to_numpy() > 0, u)
+        assert (group.auc, group.lower, group.upper) == pytest.approx(auc_interval(table)[:3])
+        total.append((group.auc, u.sum()))
+    values, weights = np.array(total).T
+    assert groups.weighted_mean == pytest.approx(np.average(values, weights=weights))
+
+
+@pytest.mark.usefixtures("small_ranges")
+@pytest.mark.parametrize("weight", [None, "u"])
+def test_paired_comparison(rows, frame, weight):
+    rng = np.random.default_rng(0)
+    noisy = frame["s"] + rng.normal(size=N)
+    data = rows.sparkSession.createDataFrame(frame.assign(noisy=noisy)).repartition(3)
+    names = ("s", "noisy", "tied")
+    found = compare(data, names, weightCol=weight)
+    u = frame["u"].to_numpy() if weight else None
+    columns = np.column_stack([frame["s"], noisy, frame["tied"]])
+    expected = PairedAUC.of(columns, frame["label"].to_numpy() > 0, u)
+    np.testing.assert_allclose(found.paired.auc, expected.auc, rtol=1e-12)
+    np.testing.assert_allclose(found.paired.covariance, expected.covariance, rtol=1e-9)
+    assert found.difference("s", "noisy") == pytest.approx(expected.compare(0, 1), rel=1e-6)
+    table = ScoreTable.of(frame["s"].to_numpy(), frame["label"].to_numpy() > 0, u)
+    assert found.intervals[0][:3] == pytest.approx(auc_interval(table)[:3])
+
+
+@pytest.mark.parametrize("metric", ["areaUnderROC", "areaUnderPR", "partialAUC"])
+def test_evaluator(rows, frame, metric, tmp_path):
+    evaluator = AUCEvaluator(rawPredictionCol="s", metricName=metric, weightCol="u", maxFPR=0.3)
+    evaluator.write().save(str(tmp_path / "evaluator"))
+    again = AUCEvaluator.load(str(tmp_path / "evaluator"))
+    y, s, u = frame["label"], frame["s"], frame["u"]
+    expected = {
+        "areaUnderROC": metrics.roc_auc_score(y, s, sample_weight=u),
+        "areaUnderPR": metrics.average_precision_score(y, s, sample_weight=u),
+        "partialAUC": metrics.roc_auc_score(y, s, sample_weight=u, max_fpr=0.3),
+    }[metric]
+    assert again.evaluate(rows) == pytest.approx(expected, abs=1e-12)
+    assert again.isLargerBetter()
+
+
+def test_evaluator_in_cross_validation(rows):
+    estimator = MBAClassifier(featuresCol=["s", "u"], regParam=0.1)
+    grid = ParamGridBuilder().addGrid(estimator.regParam, [0.1, 100.0]).build()
+    folds = CrossValidator(
+        estimator=estimator, estimatorParamMaps=grid, evaluator=AUCEvaluator(), numFolds=2
+    )
+    fitted = folds.fit(rows)
+    assert all(0.7 < value < 0.85 for value in fitted.avgMetrics)
+
+
+def test_string_labels_and_vectors_of_two(rows, frame):
+    from pyspark.ml.functions import array_to_vector
+
+    data = rows.withColumn("vector", array_to_vector(F.array(-F.col("s"), F.col("s"))))
+    data = data.withColumn("click", F.when(F.col("label") > 0, "yes").otherwise("no"))
+    report = evaluate(data, scoreCol="vector", labelCol="click", positiveLabel="yes")
+    assert report.auc == pytest.approx(metrics.roc_auc_score(frame["label"], frame["s"]))
+    assert report.classes == ("yes", "no")
+
+
+def bad(column, value):
+    """Rows of which some hold a value (SQL) that they should not."""
+    return lambda df: df.withColumn(column, F.expr(f"if(day = '0', {value}, {column})"))
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "message"),
+    [
+        (bad("s", "double('nan')"), r"NaN or infinite scores among 3000 rows"),
+        (bad("s", "double('inf')"), r"NaN or infinite scores"),
+        (bad("s", "null"), r"null scores"),
+        (bad("label", "null"), r"null labels"),
+        (bad("label", "2.0"), r"found 3 label values"),
+        (bad("u", "-1.0"), r"weights that are null, NaN, infinite or negative"),
+        (bad("u", "null"), r"weights that are null"),
+        (lambda df: df.withColumn("label", F.lit(1)), r"one class only"),
+        (lambda df: df.filter("label = 0"), r"one class only: 0\.0 \(2\d+ rows\)"),
+        (lambda df: df.filter("label > 5"), r"found no rows"),
+    ],
+)
+def test_rows_that_cannot_be_measured(rows, spoilt, message):
+    with pytest.raises(DataError, match=message):
+        evaluate(spoilt(rows), scoreCol="s", weightCol="u")
+
+
+def test_scores_that_are_no_probabilities(rows):
+    with pytest.raises(DataError, match=r"scores outside \[0, 1\]"):
+        evaluate(rows, scoreCol="s", probabilities=True)
+
+
+def test_settings_that_cannot_serve(rows):
+    with pytest.raises(ConfigError, match="did you mean 'tied'"):
+        evaluate(rows, scoreCol="tide")
+    with pytest.raises(ConfigError, match="expected numbers or vectors"):
+        evaluate(rows, scoreCol="day")
+    with pytest.raises(ConfigError, match="maxFPR 0"):
+        evaluate(rows, scoreCol="s", maxFPR=0)
+    with pytest.raises(ConfigError, match="two or more"):
+        compare(rows, ["s", "s"])
+    with pytest.raises(ConfigError, match="metricName 'auc'"):
+        AUCEvaluator(rawPredictionCol="s", metricName="auc").evaluate(rows)
