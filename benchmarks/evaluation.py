@@ -21,7 +21,7 @@ from spark_auc import AUCEvaluator, evaluate
 from spark_auc.spark.session import session
 
 
-def seconds(run: Callable[[], Any], repeats: int = 2) -> tuple[float, Any]:
+def seconds(run: Callable[[], Any], repeats: int = 3) -> tuple[float, Any]:
     """Least wall time of some repeats, and the last result."""
     best, result = float("inf"), None
     for _ in range(repeats):

@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spark_auc.spark.calibrate import ScoreCalibrationModel, ScoreCalibrator
     from spark_auc.spark.evaluate import compare, evaluate
     from spark_auc.spark.evaluator import AUCEvaluator
     from spark_auc.spark.mba import MBAClassifier
@@ -21,10 +22,28 @@ _HOMES = {
     "AUCEvaluator": "spark_auc.spark.evaluator",
     "MBAClassifier": "spark_auc.spark.mba",
     "MBAModel": "spark_auc.spark.model",
+    "ScoreCalibrationModel": "spark_auc.spark.calibrate",
+    "ScoreCalibrator": "spark_auc.spark.calibrate",
     "compare": "spark_auc.spark.evaluate",
     "evaluate": "spark_auc.spark.evaluate",
 }
-__all__ = ["AUCEvaluator", "MBAClassifier", "MBAModel", "compare", "evaluate"]
+__all__ = [
+    "AUCEvaluator",
+    "MBAClassifier",
+    "MBAModel",
+    "ScoreCalibrationModel",
+    "ScoreCalibrator",
+    "compare",
+    "evaluate",
+]
+    "AUCEvaluator",
+    "MBAClassifier",
+    "MBAModel",
+    "ScoreCalibrationModel",
+    "ScoreCalibrator",
+    "compare",
+    "evaluate",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -56,13 +56,26 @@ class ScoreTable:
         labels that are not boolean or lengths that differ.
         """
         scores, y = np.asarray(scores, dtype=np.float64), np.asarray(y)
-        u = np.ones(scores.shape) if weight is None else np.asarray(weight, dtype=np.float64)
-        if y.dtype != np.bool_ or not scores.shape == y.shape == u.shape == (scores.size,):
+        u = np.ones(1) if weight is None else np.asarray(weight, dtype=np.float64)
+        shapes = {scores.shape, y.shape, u.shape if weight is not None else y.shape}
+        if y.dtype != np.bool_ or shapes != {(scores.size,)}:
             raise DataError(
                 f"found scores {scores.shape}, labels {y.dtype}{y.shape} and weights {u.shape}; "
                 "expected one-dimensional arrays of one length and boolean labels: pass "
                 "y == positive_label"
             )
+        if weight is None:
+            # Rows that all count 1 are summed class by class, which needs no sort of the sums.
+            order = np.argsort(scores, kind="stable")
+            scores, positive = scores[order], y[order].astype(np.float64)
+            starts = np.flatnonzero(np.append(True, scores[1:] != scores[:-1])[: scores.size])
+            if starts.size < scores.size:
+                rows = np.diff(starts, append=scores.size)
+                scores, positive = scores[starts], np.add.reduceat(positive, starts)
+            else:
+                rows = np.ones(scores.size)
+            counts = np.stack((positive, rows - positive))
+            return cls.grouped(scores, np.broadcast_to(counts, (3, *counts.shape)))
         with np.errstate(over="ignore"):  # an infinite square is refused by `grouped`
             powers = np.stack((u, u * u, np.ones_like(u)))
         return cls.grouped(scores, np.where((y, ~y), powers[:, np.newaxis], 0.0))

@@ -18,6 +18,7 @@ from spark_auc.core.labels import Label, LabelCounts
 from spark_auc.core.overview import Faults
 from spark_auc.core.score_table import ScoreTable
 from spark_auc.errors import ConfigError
+from spark_auc.spark.checks import checked
 from spark_auc.spark.columns import label_column, weight_column
 from spark_auc.spark.features import known_column, quoted
 
@@ -25,22 +26,25 @@ _MOST_LABELS = 10
 
 
 def score_column(df: DataFrame, name: str) -> Column:
-    """The score as double: a number, or a vector's last element, as Spark ML gives two.
+    """The score as double: a number, or the last of a vector of two as Spark ML's classifiers give.
 
     Raises
     ------
     ConfigError
-        The column is unknown or of another type.
+        The column is unknown or of another type. A vector of another size fails the action.
     """
-    found = known_column(df, name).dataType
-    if isinstance(found, VectorUDT):
-        return F.element_at(vector_to_array(F.col(quoted(name))), -1)
-    if not isinstance(found, NumericType):
+    found, column = known_column(df, name).dataType, F.col(quoted(name))
+    if isinstance(found, NumericType):
+        return column.cast("double")
+    if not isinstance(found, VectorUDT):
         raise ConfigError(
             f"found score column {name!r} of type {found.simpleString()}; expected numbers or "
             "vectors of two; set the score's column"
         )
-    return F.col(quoted(name)).cast("double")
+    elements = F.when(column.isNotNull(), vector_to_array(column))
+    size = F.array_size(elements)
+    text = "found %d scores a row, expected two; set the score's column"
+    return checked(F.get(elements, F.lit(1)), F.when(size != 2, F.format_string(text, size)))
 
 
 @dataclass(frozen=True)

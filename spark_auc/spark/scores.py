@@ -31,15 +31,17 @@ from spark_auc.spark.columns import label_column
 from spark_auc.spark.failures import translated
 from spark_auc.spark.score_columns import ScoreColumns, read
 
-# Rows that one table sums, and that one range holds: some hundred MiB in a task.
-_ROWS = 1 << 20
+# Rows that one table sums, some hundred MiB in a task, and that one range holds, of which there
+# should be several for each task slot.
+_TABLE_ROWS = 1 << 20
+_RANGE_ROWS = 1 << 18
 
 
 def _in_chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
     chunk: list[pa.RecordBatch] = []
     for batch in batches:
         chunk.append(batch)
-        if sum(b.num_rows for b in chunk) >= _ROWS:
+        if sum(b.num_rows for b in chunk) >= _TABLE_ROWS:
             yield chunk
             chunk = []
     if chunk:
@@ -110,7 +112,7 @@ class Scored:
 
     def _by_range(self, measured: Callable[[int, ScoreTable], pa.Table], schema: str) -> DataFrame:
         """What ``measured`` makes of each range of scores, on the executors."""
-        starts, outside = self.overview.histogram.ranges(_ROWS)
+        starts, outside = self.overview.histogram.ranges(_RANGE_ROWS)
 
         def cut(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
@@ -141,7 +143,7 @@ class Scored:
 
         with translated():
             found = self._by_range(measured, "range int, payload binary").toArrow()
-        ranges = len(self.overview.histogram.ranges(_ROWS)[0])
+        ranges = len(self.overview.histogram.ranges(_RANGE_ROWS)[0])
         numbers = found["range"].to_pylist()
         if sorted(numbers) != list(range(ranges)):
             raise SparkAUCError(

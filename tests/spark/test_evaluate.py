@@ -41,7 +41,8 @@ def rows(spark, frame):
 
 @pytest.fixture
 def small_ranges(monkeypatch):
-    monkeypatch.setattr(scores, "_ROWS", 400)
+    monkeypatch.setattr(scores, "_RANGE_ROWS", 400)
+    monkeypatch.setattr(scores, "_TABLE_ROWS", 300)
 
 
 @pytest.mark.usefixtures("small_ranges")

@@ -1,0 +1,299 @@
+"""Calibration against scikit-learn, planted probabilities, and every refusal."""
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from pyspark.ml import Pipeline, PipelineModel
+from pyspark.ml.classification import LogisticRegression as SparkLogisticRegression
+from pyspark.ml.feature import VectorAssembler
+from pyspark.ml.linalg import Vectors
+from pyspark.sql import functions as F
+from sklearn.isotonic import IsotonicRegression
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+from spark_auc.core.calibration import calibration_error
+from spark_auc.core.score_table import ScoreTable
+from spark_auc.errors import ConfigError, DataError, ModelFormatError
+from spark_auc.spark.calibrate import Isotone, ScoreCalibrationModel, ScoreCalibrator, Sigmoid
+from spark_auc.spark.failures import translated
+from spark_auc.spark.mba import MBAClassifier
+
+METHODS = ["platt", "isotonic"]
+rng = np.random.default_rng(3)
+N = 800
+# Rounded, so that some scores are tied.
+SCORE = np.round(rng.normal(size=N), 2)
+LABEL = (rng.random(N) < 1 / (1 + np.exp(1 - 2 * SCORE))).astype(float)
+WEIGHT = rng.integers(1, 4, N).astype(float)
+
+
+def frame(spark, **columns):
+    made = {"id": np.arange(N), "rawPrediction": SCORE, "label": LABEL, "u": WEIGHT} | columns
+    return spark.createDataFrame(pd.DataFrame(made))
+
+
+@pytest.fixture(scope="module")
+def rows(spark):
+    return frame(spark).cache()
+
+
+@pytest.fixture(scope="module")
+def models(rows):
+    return {m: ScoreCalibrator(method=m, weightCol="u").fit(rows) for m in METHODS}
+
+
+def probabilities(model, df):
+    with translated():
+        return model.transform(df).orderBy("id").toArrow()["probability"].to_numpy()
+
+
+def expected(method, at, score=SCORE, label=LABEL, weight=WEIGHT):
+    if method == "isotonic":
+        oracle = IsotonicRegression(out_of_bounds="clip").fit(score, label, sample_weight=weight)
+        return oracle.predict(at)
+    oracle = LogisticRegression(C=np.inf, tol=1e-10).fit(score[:, None], label, weight)
+    return oracle.predict_proba(at[:, None])[:, 1]
+
+
+@pytest.mark.parametrize(("method", "tolerance"), [("platt", 1e-5), ("isotonic", 1e-9)])
+def test_agrees_with_scikit_learn(spark, models, method, tolerance):
+    # Between and outside the scores that were seen, too.
+    at = np.linspace(-6, 6, N) + 1e-3 * np.pi
+    for scores in (SCORE, at):
+        found = probabilities(models[method], frame(spark, rawPrediction=scores))
+        np.testing.assert_allclose(found, expected(method, scores), rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_weight_is_repetition(spark, models, method):
+    times = WEIGHT.astype(int)
+    repeated = spark.createDataFrame(
+        pd.DataFrame({"rawPrediction": np.repeat(SCORE, times), "label": np.repeat(LABEL, times)})
+    )
+    curve, other = models[method].curve, ScoreCalibrator(method=method).fit(repeated).curve
+    for name, value in vars(curve).items():
+        np.testing.assert_allclose(getattr(other, name), value, rtol=1e-6)
+
+
+def test_sigmoid_keeps_the_order(rows, models):
+    assert models["platt"].curve.slope > 0
+    found = probabilities(models["platt"], rows)
+    assert roc_auc_score(LABEL, found) == roc_auc_score(LABEL, SCORE)
+
+
+def test_sigmoid_of_extreme_scores(spark):
+    model = ScoreCalibrationModel()
+    model.curve = Sigmoid(10.0, 1.0)
+    extremes = np.array([-1e308, -100.0, 0.0, 100.0, 1e308])
+    df = spark.createDataFrame(pd.DataFrame({"id": np.arange(5), "rawPrediction": extremes}))
+    middle = 1 / (1 + np.exp(-1))
+    np.testing.assert_allclose(probabilities(model, df), [0, 0, middle, 1, 1], atol=1e-15)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_down_sampling_is_corrected(spark, method):
+    draws = np.random.default_rng(11)
+    score = draws.normal(size=40_000)
+    truth = 1 / (1 + np.exp(3 - 1.5 * score))
+    label = (draws.random(score.size) < truth).astype(float)
+    kept = (label == 1) | (draws.random(score.size) < 0.1)
+    sample = spark.createDataFrame(
+        pd.DataFrame({"rawPrediction": score[kept], "label": label[kept]})
+    )
+    every = spark.createDataFrame(
+        pd.DataFrame({"id": np.arange(score.size), "rawPrediction": score})
+    )
+
+    def error(rate):
+        model = ScoreCalibrator(method=method, negativeSamplingRate=rate).fit(sample)
+        found = probabilities(model, every)
+        return calibration_error(ScoreTable.of(found, label == 1)), np.abs(found - truth).mean()
+
+    calibration, mean_distance = error(0.1)
+    assert calibration < 0.01
+    # Some 0.01 is the isotonic curve's sampling error, having no shape to rely on.
+    assert mean_distance < 0.02
+    assert min(error(1.0)) > 0.2
+
+
+def test_isotonic_correction_is_that_of_reweighted_negatives(spark):
+    rate = 0.2
+    sampled = ScoreCalibrator(method="isotonic", negativeSamplingRate=rate).fit(frame(spark))
+    reweighted = frame(spark, u=np.where(LABEL == 1, 1.0, 1 / rate))
+    other = ScoreCalibrator(method="isotonic", weightCol="u").fit(reweighted)
+    np.testing.assert_array_equal(sampled.curve.boundaries, other.curve.boundaries)
+    np.testing.assert_allclose(sampled.curve.probabilities, other.curve.probabilities, atol=1e-12)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_labels_of_every_kind(spark, method):
+    plain = vars(ScoreCalibrator(method=method).fit(frame(spark)).curve)
+    for label, positive in (
+        (2 * LABEL - 1, None),
+        (LABEL == 1, None),
+        (1 - LABEL, 0),
+        (np.where(LABEL == 1, "yes", "no"), "yes"),
+    ):
+        calibrator = ScoreCalibrator(method=method, positiveLabel=positive)
+        found = vars(calibrator.fit(frame(spark, label=label)).curve)
+        for name, value in plain.items():
+            np.testing.assert_allclose(found[name], value, rtol=1e-9)
+
+
+def test_vectors_of_spark_classifiers(spark, rows):
+    assembler = VectorAssembler(inputCols=["rawPrediction"], outputCol="features")
+    data = assembler.transform(rows).drop("rawPrediction")
+    scored = SparkLogisticRegression(probabilityCol="p").fit(data).transform(data)
+    model = ScoreCalibrator().fit(scored)
+    # A sigmoid of that model's own log odds can but leave them as they are.
+    assert model.curve.slope == pytest.approx(1, abs=1e-4)
+    assert model.curve.intercept == pytest.approx(0, abs=1e-4)
+    np.testing.assert_allclose(
+        probabilities(model, scored), expected("platt", SCORE, weight=None), atol=1e-4
+    )
+    three = spark.createDataFrame([(Vectors.dense(1, 2, 3), 1.0)], ["rawPrediction", "label"])
+    with pytest.raises(DataError, match="found 3 scores a row, expected two"):
+        ScoreCalibrator().fit(three)
+    with pytest.raises(DataError, match="found 3 scores"), translated():
+        model.transform(three).collect()
+    null = scored.withColumn("rawPrediction", F.when(F.col("id") > 0, F.col("rawPrediction")))
+    with pytest.raises(DataError, match="found 1 scores that are null"):
+        ScoreCalibrator().fit(null)
+    with pytest.raises(DataError, match="found the score null"):
+        probabilities(model, null)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_save_and_load(rows, models, method, tmp_path):
+    model, path = models[method], str(tmp_path / "model")
+    model.save(path)
+    with pytest.raises(Exception, match="already exists"):
+        model.save(path)
+    model.write().overwrite().save(path)
+    loaded = ScoreCalibrationModel.load(path)
+    assert type(loaded.curve) is type(model.curve)
+    for name, value in vars(model.curve).items():
+        np.testing.assert_array_equal(getattr(loaded.curve, name), value)
+    np.testing.assert_array_equal(probabilities(loaded, rows), probabilities(model, rows))
+    assert loaded.uid == model.uid
+    (file,) = (tmp_path / "model" / "data").glob("*.parquet")
+    table = pq.read_table(file)
+    pq.write_table(table.set_column(1, table.column_names[1], [table[1].to_numpy() + 1]), file)
+    for check in (tmp_path / "model" / "data").glob(".*.crc"):
+        check.unlink()
+    with pytest.raises(ModelFormatError, match="not those saved"):
+        ScoreCalibrationModel.load(path)
+
+
+def test_estimator_is_saved(tmp_path):
+    estimator = ScoreCalibrator(method="isotonic", positiveLabel="yes", negativeSamplingRate=0.5)
+    estimator.save(str(tmp_path / "estimator"))
+    again = ScoreCalibrator.load(str(tmp_path / "estimator"))
+    assert {p.name: v for p, v in again.extractParamMap().items()} == {
+        p.name: v for p, v in estimator.extractParamMap().items()
+    }
+    assert "negativeSamplingRate" in again.explainParams()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_behind_the_ranker_in_a_pipeline(spark, method, tmp_path):
+    text = np.where(LABEL == 1, "yes", "no")
+    df = frame(spark, x=SCORE + 1, label=text).drop("rawPrediction")
+    stages = [
+        MBAClassifier(featuresCol=["x"], positiveLabel="yes"),
+        ScoreCalibrator(positiveLabel="yes", method=method),
+    ]
+    fitted = Pipeline(stages=stages).fit(df)
+    path = str(tmp_path / "pipeline")
+    fitted.save(path)
+    found = probabilities(fitted, df)
+    np.testing.assert_allclose(found, expected(method, SCORE, weight=None), atol=1e-5)
+    np.testing.assert_array_equal(probabilities(PipelineModel.load(path), df), found)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("rawPrediction", None, "found 1 scores that are null, NaN or infinite among 800 rows"),
+        ("rawPrediction", float("nan"), "found 1 scores that are null"),
+        ("rawPrediction", -float("inf"), "found 1 scores that are null"),
+        ("label", None, "found 1 labels that are null or NaN among 800"),
+        ("label", float("nan"), "found 1 labels that are null or NaN among 800"),
+        ("label", 2.0, r"found 3 label values .*2.0 \(1 rows\)"),
+        ("u", None, "found 1 weights that are not finite and positive among 800"),
+        ("u", float("nan"), "found 1 weights that are not"),
+        ("u", float("inf"), "found 1 weights that are not"),
+        ("u", 0.0, "found 1 weights that are not"),
+    ],
+)
+def test_unusable_values(rows, column, value, message):
+    wrong = rows.withColumn(column, F.when(F.col("id") == 5, F.lit(value)).otherwise(F.col(column)))
+    with pytest.raises(DataError, match=message):
+        ScoreCalibrator(weightCol="u").fit(wrong)
+
+
+def test_classes_that_cannot_serve(rows):
+    with pytest.raises(DataError, match="one class only"):
+        ScoreCalibrator().fit(rows.filter("label = 1"))
+    with pytest.raises(DataError, match="found no rows"):
+        ScoreCalibrator().fit(rows.filter("false"))
+    with pytest.raises(DataError, match="set positiveLabel"):
+        ScoreCalibrator().fit(rows.withColumn("label", F.col("label") + 1))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_scores_without_order(rows, method):
+    for score in (-F.col("rawPrediction"), F.lit(1.5), -F.col("label")):
+        with pytest.raises(DataError, match="negate them or check positiveLabel"):
+            ScoreCalibrator(method=method).fit(rows.withColumn("rawPrediction", score))
+
+
+def test_separated_classes(rows):
+    # With a score that both classes have, too, the likelihood has no maximum.
+    touching = F.when(F.col("id") % 7 == 0, 0.0).otherwise(2 * F.col("label") - 1)
+    for score in (F.col("label") + F.col("id") / 10_000, touching):
+        separated = rows.withColumn("rawPrediction", score.cast("double"))
+        with pytest.raises(DataError, match="no sigmoid is steep enough"):
+            ScoreCalibrator().fit(separated)
+        curve = ScoreCalibrator(method="isotonic").fit(separated).curve
+        assert (curve.probabilities[0], curve.probabilities[-1]) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"rawPredictionCol": "rawPredictions"}, "did you mean 'rawPrediction'"),
+        ({"rawPredictionCol": "text"}, "found score column 'text' of type string"),
+        ({"labelCol": "nothing"}, "found no column 'nothing'"),
+        ({"weightCol": "text"}, "found weight column 'text' of type string"),
+        ({"method": "beta"}, "found method 'beta'"),
+        ({"negativeSamplingRate": 0.0}, "negativeSamplingRate 0.0, expected"),
+        ({"negativeSamplingRate": 1.5}, "negativeSamplingRate 1.5, expected"),
+        ({"negativeSamplingRate": float("nan")}, "negativeSamplingRate nan, expected"),
+    ],
+)
+def test_settings_that_cannot_serve(rows, params, message):
+    with pytest.raises(ConfigError, match=message):
+        ScoreCalibrator(**params).fit(rows.withColumn("text", F.lit("a")))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_transform_refuses(rows, models, method):
+    with pytest.raises(ConfigError, match="found column 'probability' in the data already"):
+        models[method].transform(rows.withColumn("probability", F.lit(0.5)))
+    with pytest.raises(ConfigError, match="found no column 'rawPrediction'"):
+        models[method].transform(rows.drop("rawPrediction"))
+    for value, text in ((None, "null"), (float("nan"), "NaN"), (float("inf"), "Infinity")):
+        score = F.when(F.col("id") == 5, F.lit(value)).otherwise(F.col("rawPrediction"))
+        with pytest.raises(DataError, match=f"found the score {text}, expected"):
+            probabilities(models[method], rows.withColumn("rawPrediction", score))
+
+
+def test_curves_are_what_they_claim(models):
+    assert isinstance(models["platt"].curve, Sigmoid)
+    curve = models["isotonic"].curve
+    assert isinstance(curve, Isotone)
+    assert (np.diff(curve.boundaries) > 0).all()
+    assert (np.diff(curve.probabilities) >= 0).all()
