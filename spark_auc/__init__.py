@@ -36,14 +36,6 @@ __all__ = [
     "compare",
     "evaluate",
 ]
-    "AUCEvaluator",
-    "MBAClassifier",
-    "MBAModel",
-    "ScoreCalibrationModel",
-    "ScoreCalibrator",
-    "compare",
-    "evaluate",
-]
 
 
 def __getattr__(name: str) -> Any:

@@ -80,7 +80,8 @@ def test_spark_is_reached_through_dataframes_only():
 
 def test_readme_example(spark):
     text = (ROOT / "README.md").read_text()
-    (example,) = re.findall(r"```python\n(.*?)```", text, re.S)
+    examples = re.findall(r"```python\n(.*?)```", text, re.S)
     names: dict = {}
-    exec(compile(example, "README.md", "exec"), names)
+    exec(compile("\n".join(examples), "README.md", "exec"), names)
     assert names["model"].summary.certificate["reason"] == "converged"
+    assert 0 <= names["report"].auc <= 1

@@ -154,12 +154,21 @@ class Training(Section):
     whenNotConverged: Literal["raise", "warn"] = "raise"
 
 
+class Calibration(Section):
+    """Rows that the model is not trained on, by which its scores become probabilities too."""
+
+    data: Source
+    method: Literal["platt", "isotonic"] = "platt"
+    negativeSamplingRate: float = Field(1.0, gt=0, le=1, description="share of negatives kept")
+
+
 class Train(Section):
     """Rows to a model directory."""
 
     data: Source
     columns: Columns = Columns()
     training: Training = Training()
+    calibration: Calibration | None = Field(None, description="not given: no probabilities")
     saveMoments: bool = Field(False, description="publish the pair moments with the model")
     output: Output
 

@@ -20,6 +20,20 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+_TOLD = (
+    "auc",
+    "interval",
+    "bounds",
+    "averagePrecision",
+    "partialAUC",
+    "logLoss",
+    "calibrationError",
+    "classes",
+    "thresholds",
+)
+_OF_PROBABILITIES = ("logLoss", "calibrationError", "reliability")
+
+
 def check(config: Evaluate) -> None:
     """What can be known to be wrong before Spark starts; `ConfigError`."""
     check_matplotlib()
@@ -32,18 +46,31 @@ def run(spark: SparkSession, config: Evaluate) -> dict[str, Any]:
     """Run the job; the result for standard output."""
     from spark_auc.spark.evaluate import evaluate
 
-    model = read_model(config.model)
+    model, calibration = read_model(config.model)
+    columns = {
+        "labelCol": model.getLabelCol(),
+        "positiveLabel": model.scorer.positive,
+        "weightCol": model.optional(model.weightCol),
+    }
     with reading(spark, config.data) as rows:
-        report = evaluate(
-            model.transform(rows),
+        scored = model.transform(rows)
+        found = evaluate(
+            scored,
             scoreCol=model.getRawPredictionCol(),
-            labelCol=model.getLabelCol(),
-            positiveLabel=model.scorer.positive,
-            weightCol=model.optional(model.weightCol),
+            **columns,
             **config.measures.model_dump(),
-        )
+        ).as_dict()
+        if calibration:
+            # The AUC is that of the scores: a calibration may tie some of them.
+            probable = evaluate(
+                calibration.transform(scored),
+                scoreCol=calibration.getProbabilityCol(),
+                probabilities=True,
+                **columns,
+            ).as_dict()
+            found |= {name: probable[name] for name in _OF_PROBABILITIES}
     summary = model.summary.as_dict()
-    result = report.as_dict() | {
+    result = found | {
         "model": {
             "path": config.model,
             "features": model.numFeatures,
@@ -60,5 +87,4 @@ def run(spark: SparkSession, config: Evaluate) -> dict[str, Any]:
         version.write("report.html", page(result, figures).encode())
         for name, figure in figures.items():
             version.write(f"{name}.png", png(figure))
-    kept = ("auc", "interval", "bounds", "averagePrecision", "partialAUC", "classes", "thresholds")
-    return {name: result[name] for name in kept} | {"report": f"{version.uri}/report.html"}
+    return {name: result[name] for name in _TOLD} | {"report": f"{version.uri}/report.html"}

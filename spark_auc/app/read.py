@@ -14,7 +14,10 @@ from spark_auc.errors import ConfigError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from spark_auc.spark.calibrate import ScoreCalibrationModel
     from spark_auc.spark.model import MBAModel
+
+CALIBRATION = "calibration"
 
 
 def check_path(path: str | None) -> None:
@@ -62,8 +65,13 @@ def check_model(location: str) -> None:
     current(location, "model")
 
 
-def read_model(location: str) -> MBAModel:
-    """The published model."""
+def read_model(location: str) -> tuple[MBAModel, ScoreCalibrationModel | None]:
+    """The published model, and what makes its scores probabilities if that is published too."""
+    from spark_auc.spark.calibrate import ScoreCalibrationModel
     from spark_auc.spark.model import MBAModel
 
-    return MBAModel.load(f"{current(location, 'model').uri}/model")
+    version = current(location, "model")
+    calibration = None
+    if CALIBRATION in version.names():
+        calibration = ScoreCalibrationModel.load(f"{version.uri}/{CALIBRATION}")
+    return MBAModel.load(f"{version.uri}/model"), calibration

@@ -1,7 +1,8 @@
 """Score rows with a published model.
 
 Section ``score`` of the configuration: model, data, keep (columns to keep beside the scores),
-output. Publishes ``scores``, Parquet of the columns kept, the score and the prediction.
+output. Publishes ``scores``, Parquet of the columns kept, the score, the prediction and, of a
+calibrated model, the probability.
 """
 
 from __future__ import annotations
@@ -29,14 +30,18 @@ def run(spark: SparkSession, config: Score) -> dict[str, Any]:
 
     from spark_auc.spark.features import known_column, quoted
 
-    model = read_model(config.model)
+    model, calibration = read_model(config.model)
     with (
         reading(spark, config.data) as data,
         publication(config.output.path, config.output.replace, "scores") as version,
     ):
         kept = [F.col(quoted(known_column(data, name).name)) for name in config.keep]
         scored = model.transform(data)
-        scored = scored.select(*kept, model.getRawPredictionCol(), model.getPredictionCol())
+        made = [model.getRawPredictionCol(), model.getPredictionCol()]
+        if calibration:
+            scored = calibration.transform(scored)
+            made.append(calibration.getProbabilityCol())
+        scored = scored.select(*kept, *made)
         scored.write.parquet(f"{version.uri}/scores")
         rows = spark.read.parquet(f"{version.uri}/scores").count()
     return {"scores": f"{version.uri}/scores", "rows": rows, "columns": scored.columns}

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_auc.app.config import Train
+from spark_auc.app.config import Calibration, Train
 from spark_auc.app.publish import check_free, publication
-from spark_auc.app.read import check_path, reading
+from spark_auc.app.read import CALIBRATION, check_path, reading
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_auc.core.moments import PairMoments
+    from spark_auc.spark.calibrate import ScoreCalibrationModel
+    from spark_auc.spark.model import MBAModel
 
 KIND = "model"
 
@@ -27,6 +29,8 @@ KIND = "model"
 def check(config: Train) -> None:
     """What can be known to be wrong before Spark starts; `ConfigError`."""
     check_path(config.data.path)
+    if config.calibration:
+        check_path(config.calibration.data.path)
     check_free(config.output.path, config.output.replace)
 
 
@@ -50,6 +54,9 @@ def run(spark: SparkSession, config: Train) -> dict[str, Any]:
     ):
         model = estimator.fit(rows)
         model.save(f"{version.uri}/model")
+        if config.calibration:
+            calibrated = _calibrated(spark, model, config.calibration)
+            calibrated.save(f"{version.uri}/{CALIBRATION}")
         summary = model.summary.as_dict() | {"threshold": model.threshold}
         version.write_json("summary.json", summary)
         version.write_json("config.json", config.model_dump(mode="json"))
@@ -63,6 +70,26 @@ def run(spark: SparkSession, config: Train) -> dict[str, Any]:
         "certificate": summary["certificate"],
         "phases": summary["seconds"],
     }
+
+
+def _calibrated(
+    spark: SparkSession, model: MBAModel, calibration: Calibration
+) -> ScoreCalibrationModel:
+    from spark_auc.spark.calibrate import ScoreCalibrator
+
+    calibrator = ScoreCalibrator(
+        rawPredictionCol=model.getRawPredictionCol(),
+        labelCol=model.getLabelCol(),
+        positiveLabel=model.scorer.positive,
+        weightCol=model.optional(model.weightCol),
+        **calibration.model_dump(exclude={"data"}),
+    )
+    with reading(spark, calibration.data) as rows:
+        scored = model.transform(rows).cache()
+        try:
+            return calibrator.fit(scored)
+        finally:
+            scored.unpersist()
 
 
 def _moments_table(moments: PairMoments) -> bytes:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import log_loss, roc_auc_score
 
 from spark_auc.app.cli import run
 
@@ -78,17 +78,20 @@ def test_from_raw_rows_to_scores(job, at):
     code, prepared = job("prepare", PREPARE)
     assert code == 0
     assert sum(sum(c.values()) for c in prepared["rows"].values()) == 300
-    code, trained = job("train", TRAIN | {"saveMoments": True})
+    calibration = {"data": {"path": "data/part=train"}}
+    code, trained = job("train", TRAIN | {"saveMoments": True, "calibration": calibration})
     assert (code, trained["certificate"]["reason"]) == (0, "converged")
     code, scored = job("score", SCORE)
     assert (code, scored["rows"]) == (0, 300)
     table = pq.read_table(scored["scores"].removeprefix("file://"))
-    assert table.column_names == ["day", "label", "rawPrediction", "prediction"]
+    made = ["rawPrediction", "prediction", "probability"]
+    assert table.column_names == ["day", "label", *made]
     code, evaluated = job("evaluate", EVALUATE)
     assert code == 0
     report = Path(evaluated["report"].removeprefix("file://"))
     assert f"{evaluated['auc']:.4f}" in report.read_text()
     assert {p.name for p in report.parent.glob("*.png")} == {
+        "calibration.png",
         "distribution.png",
         "gain.png",
         "precision_recall.png",
@@ -105,6 +108,10 @@ def test_from_raw_rows_to_scores(job, at):
     weights = pq.read_table(str(at / "model" / model / "model/data"))["weight"].to_numpy()
     expected = roc_auc_score(part["label"].to_numpy(), X @ weights)
     assert evaluated["auc"] == pytest.approx(expected, abs=1e-12)
+    raw, first = np.unique(table["rawPrediction"].to_numpy(), return_index=True)
+    probability = np.interp(X @ weights, raw, table["probability"].to_numpy()[first])
+    expected = log_loss(part["label"].to_numpy(), probability)
+    assert evaluated["logLoss"] == pytest.approx(expected, rel=1e-9)
     assert (at / "model" / model / "moments.parquet").exists()
 
 
