@@ -16,7 +16,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from spark_auc.core.delong import AUCDifference, AUCInterval, PairedAUC, auc_interval, interval_of
+from spark_auc.core.delong import (
+    SMALL_CLASS,
+    AUCDifference,
+    AUCInterval,
+    PairedAUC,
+    auc_interval,
+    interval_of,
+)
 from spark_auc.core.labels import Label
 from spark_auc.core.ranking import Asked, Ranking
 from spark_auc.core.report import AUCReport, GroupAUC, Groups
@@ -102,6 +109,13 @@ def evaluate(
         asked, ranking, scored.centre, scored.table, scored.classes, level, bounds, groups
     )
     _log.info("AUC %.6f of %s rows", report.auc, scored.overview.labels.rows)
+    if report.interval.small_sample:
+        _log.warning(
+            "found fewer than %d effective rows of a class: the interval of level %g covers the "
+            "true AUC less often than that",
+            SMALL_CLASS,
+            level,
+        )
     return report
 
 

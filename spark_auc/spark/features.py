@@ -121,12 +121,13 @@ class Features:
         return [F.col(quoted(c)) for c in self.columns]
 
     def without_nulls(self, df: DataFrame) -> DataFrame:
-        """The rows, of which one with a null vector fails the job (`DataError`).
+        """The rows; where vectors are among them, one with null features fails (`DataError`).
 
         Also a cure: Spark 4.3 hands a column-wise source to an Arrow UDF without turning it into
-        rows first, and cannot do so with vectors. A filter makes rows of them.
+        rows first, and cannot do so with vectors, used or not. A filter makes rows of them.
         """
-        for name in self.columns if self.form == "vector" else ():
+        vectors = any(isinstance(field.dataType, VectorUDT) for field in df.schema)
+        for name in self.columns if vectors else ():
             null = F.lit(f"found null in column {name!r}, expected features; drop these rows")
             df = df.filter(checked(F.lit(True), F.when(F.col(quoted(name)).isNull(), null)))
         return df

@@ -12,9 +12,10 @@ from pyspark.ml import Pipeline
 from pyspark.ml.evaluation import BinaryClassificationEvaluator
 from pyspark.ml.feature import VectorAssembler
 from pyspark.ml.tuning import CrossValidator, ParamGridBuilder, TrainValidationSplit
+from pyspark.sql import functions as F
 
 import spark_auc
-from spark_auc import MBAClassifier, MBAModel
+from spark_auc import MBAClassifier, MBAModel, ScoreCalibrator, compare, evaluate
 from spark_auc.spark.session import session
 
 DATASETS = {
@@ -65,6 +66,19 @@ def saved(instance, path):
         instance.write().overwrite().save(path)
         return type(instance).load(path)
     raise AssertionError(f"{type(instance).__name__}.save() replaced what was at {path}")
+
+
+def measures(model, rows):
+    """What evaluation, comparison and calibration find."""
+    scored = model.transform(rows).withColumn("other", F.expr("rawPrediction + id % 7"))
+    scored = scored.withColumn("group", F.expr("id % 3"))
+    paired = compare(scored, ["rawPrediction", "other"])
+    return {
+        "report": evaluate(scored, groupCol="group").as_dict(),
+        "histogram": evaluate(scored, exact=False, maxBins=32).as_dict(),
+        "difference": paired.difference("rawPrediction", "other"),
+        "curve": vars(ScoreCalibrator().fit(scored.cache()).curve),
+    }
 
 
 def persistence(model, rows, params, place):
@@ -128,6 +142,7 @@ def main(mode, data, result):
             rows = spark.read.parquet(f"{data}/{name}")
             model, found[name] = trained(rows, params)
             _, found[f"{name} again"] = trained(rows, params)
+        found["measures"] = measures(model, rows)
         if mode != "cluster":
             # One file, one task a stage: what is asked here does not depend on the number of rows.
             few = spark.read.parquet(f"{data}/dense/0.parquet")

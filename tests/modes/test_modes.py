@@ -232,6 +232,15 @@ class TestTraining:
         assert any_mode[f"{rows} again"] == any_mode[rows]
 
 
+def test_same_measures_in_every_mode(any_mode, classic):
+    found, expected = any_mode["measures"], classic["measures"]
+    assert 0.8 < found["report"]["auc"] < 1
+    for name in ("report", "histogram"):
+        assert found[name] == expected[name]
+    np.testing.assert_allclose(found["difference"], expected["difference"], rtol=1e-9)
+    assert found["curve"] == pytest.approx(expected["curve"], rel=1e-6)
+
+
 def test_modes_are_what_they_are_called(any_mode, request):
     over_connect = "connect" in any_mode["session"]
     assert over_connect == ("connect" in request.node.callspec.id)

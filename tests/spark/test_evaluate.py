@@ -208,3 +208,16 @@ def test_settings_that_cannot_serve(rows):
         compare(rows, ["s", "s"])
     with pytest.raises(ConfigError, match="metricName 'auc'"):
         AUCEvaluator(rawPredictionCol="s", metricName="auc").evaluate(rows)
+
+
+def test_scores_of_rows_with_vectors_beside_can_be_cached(spark, rows, tmp_path):
+    from pyspark.ml.functions import array_to_vector
+
+    parts = rows.withColumn("vector", array_to_vector(F.array("s", "u")))
+    parts = parts.withColumn("array", F.array("s", "u"))
+    parts.write.parquet(str(tmp_path / "rows"))
+    stored = spark.read.parquet(str(tmp_path / "rows"))
+    model = MBAClassifier(featuresCol="array").fit(stored)
+    scored = model.transform(stored).cache()
+    assert scored.count() == N
+    scored.unpersist()

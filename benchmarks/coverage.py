@@ -1,0 +1,47 @@
+"""How often nominal 95% intervals of AUC contain the truth, by simulation on Gaussian scores.
+
+Prints one line per size of the positive class; negatives are five times as many. The standard
+error of a figure is about 100 * sqrt(0.05 * 0.95 / repeats) percent points.
+"""
+
+from __future__ import annotations
+
+import argparse
+from statistics import NormalDist
+
+import numpy as np
+
+from spark_auc.core.delong import auc_interval
+from spark_auc.core.score_table import ScoreTable
+
+AREAS = (0.6, 0.7, 0.8, 0.9, 0.95)
+
+
+def coverage(positives: int, area: float, repeats: int) -> dict[str, float]:
+    """Share of the intervals on each scale that contain the AUC."""
+    rng = np.random.default_rng([positives, round(100 * area)])
+    shift = 2**0.5 * NormalDist().inv_cdf(area)
+    y = np.repeat([True, False], [positives, 5 * positives])
+    hits = {"logit": 0, "linear": 0}
+    for _ in range(repeats):
+        table = ScoreTable.of(rng.normal(size=y.size) + shift * y, y)
+        hits["logit"] += (found := auc_interval(table)).lower <= area <= found.upper
+        found = auc_interval(table, scale="linear")
+        hits["linear"] += found.lower <= area <= found.upper
+    return {scale: count / repeats for scale, count in hits.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=2000)
+    repeats = parser.parse_args().repeats
+    print(f"{'positives':>10}{'scale':>8}" + "".join(f"{f'AUC {a}':>10}" for a in AREAS))
+    for positives in (20, 50, 200, 1000):
+        found = [coverage(positives, area, repeats) for area in AREAS]
+        for scale in ("logit", "linear"):
+            row = "".join(f"{100 * f[scale]:10.1f}" for f in found)
+            print(f"{positives:10}{scale:>8}{row}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
