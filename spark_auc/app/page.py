@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from spark_auc.app.pictures import svg
+from spark_auc.app.pictures import label_text, svg
 from spark_auc.core.delong import SMALL_CLASS
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _headline(result: Mapping[str, Any]) -> str:
             f"true AUC less often than {interval['level']:.0%}. Evaluate on more rows.</p>"
         )
     rows_of = [
-        (f"{name} ({_label(side['label'])})", *map(_count, (side[key] for key in _CLASS)))
+        (f"{name} ({label_text(side['label'])})", *map(_count, (side[key] for key in _CLASS)))
         for name, side in result["classes"].items()
     ]
     head = ("class", *_CLASS.values())
@@ -151,10 +151,6 @@ def _thresholds(thresholds: Mapping[str, Mapping[str, Any]]) -> str:
     head = ("chosen by", "threshold", "TPR (recall)", "FPR", "precision")
     text = "<p>A row is called positive where its score is the threshold or more.</p>"
     return text + _table("Operating points", head, rows)
-
-
-def _label(label: float | str) -> str:
-    return label if isinstance(label, str) else f"{label:g}"
 
 
 def _groups(groups: Mapping[str, Any]) -> str:

@@ -38,6 +38,11 @@ _STYLE: dict[Any, Any] = {
 )
 
 
+def label_text(label: float | str) -> str:
+    """A label as the report shows it."""
+    return label if isinstance(label, str) else f"{label:g}"
+
+
 def check_matplotlib() -> None:
     """`ConfigError` where pictures cannot be drawn."""
     if importlib.util.find_spec("matplotlib") is None:
@@ -175,7 +180,7 @@ def _distribution(axes: Axes, result: Mapping[str, Any]) -> None:
     shares = result["distribution"]
     for side, colour in (("negative", _NEGATIVE), ("positive", _POSITIVE)):
         values, edges = _column(shares, side), _column(shares, "edges")
-        label = f"{side} (label {result['classes'][side]['label']:g})"
+        label = f"{side} (label {label_text(result['classes'][side]['label'])})"
         axes.stairs(values, edges, fill=True, color=colour, alpha=0.25)
         axes.stairs(values, edges, color=colour, linewidth=1.5, label=label)
     axes.set(title="Scores of the two classes", xlabel="score", ylabel="share of the class")

@@ -236,3 +236,13 @@ def test_wilson_bounds():
     peer = binomtest(3, 10).proportion_ci(method="wilson")
     nothing_known = (0, 1)
     np.testing.assert_allclose([lower, upper], np.transpose([peer, nothing_known]), atol=1e-12)
+
+
+def test_labels_may_be_text_and_a_group_null():
+    found = copy.deepcopy(evaluation())
+    found["classes"]["positive"]["label"] = "yes"
+    found["groups"]["rows"][0]["value"] = None
+    found["groups"]["weightedMean"] = None
+    read = Reader(page(found, pictures(found)))
+    assert any("yes" in text for text in read.within("text"))
+    assert "null" in read.within("th")
