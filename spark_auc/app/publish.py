@@ -128,7 +128,7 @@ def check_free(location: str, replace: bool) -> Directory:
 def publication(location: str, replace: bool, kind: str) -> Iterator[Directory]:
     """A new directory to fill, which becomes current when the block ends without an error."""
     directory = check_free(location, replace)
-    name = f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:8]}"
+    name = f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}-{uuid.uuid4().hex[:8]}"
     version = directory / VERSIONS / name
     before = _manifest(directory)
     try:
