@@ -146,7 +146,8 @@ def dense_rows(spark: SparkSession, rows: int, dimension: int, seed: int) -> Dat
 
 
 def stored(df: DataFrame, path: str) -> DataFrame:
-    df.write.parquet(path)
+    # Files of equal size, so that no task has more to do than another.
+    df.repartition(8).write.parquet(path)
     return df.sparkSession.read.parquet(path)
 
 
@@ -178,8 +179,8 @@ def main() -> None:
             planted = {"dimension": 10_000, "positive_rate": rate, "ceiling": 0.75, "seed": 1}
             n = int(1_000_000 * given.scale)
             rows = click_data(spark, n + 100_000, **planted)
-            whole = stored(rows, f"{work}/{name}")
-            train, test = whole.filter(f"id < {n}"), whole.filter(f"id >= {n}")
+            train = stored(rows.filter(f"id < {n}"), f"{work}/{name}")
+            test = stored(rows.filter(f"id >= {n}"), f"{work}/{name}-test")
             print(json.dumps({"benchmark": name, "bestAUC": best_auc(**planted)}), flush=True)
             results.append(
                 compare(name, train, test, mba=1e-5, lr=0.0, tol=tol, standardization=False)

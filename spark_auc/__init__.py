@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from spark_auc.spark.evaluator import AUCEvaluator
     from spark_auc.spark.mba import MBAClassifier
     from spark_auc.spark.model import MBAModel
+    from spark_auc.spark.selector import MBASelector
 
 __version__ = "0.1.0"
 
@@ -22,6 +23,7 @@ _HOMES = {
     "AUCEvaluator": "spark_auc.spark.evaluator",
     "MBAClassifier": "spark_auc.spark.mba",
     "MBAModel": "spark_auc.spark.model",
+    "MBASelector": "spark_auc.spark.selector",
     "ScoreCalibrationModel": "spark_auc.spark.calibrate",
     "ScoreCalibrator": "spark_auc.spark.calibrate",
     "compare": "spark_auc.spark.evaluate",
@@ -31,6 +33,7 @@ __all__ = [
     "AUCEvaluator",
     "MBAClassifier",
     "MBAModel",
+    "MBASelector",
     "ScoreCalibrationModel",
     "ScoreCalibrator",
     "compare",

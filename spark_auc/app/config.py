@@ -66,6 +66,7 @@ class Columns(Section):
     label: str = "label"
     positiveLabel: Label | None = Field(None, description="needed unless labels are 0/1 or -1/+1")
     weight: str | None = None
+    key: str | None = Field(None, description="by its hash rows are drawn and held out")
 
 
 class CriteoInput(Section):
@@ -146,12 +147,26 @@ class Prepare(Section):
 class Training(Section):
     """The Params of MBAClassifier."""
 
-    regParam: float = Field(0.1, ge=0)
+    regParam: float | None = Field(None, ge=0, description="not given: chosen on held-out folds")
     elasticNetParam: float = Field(0.0, ge=0, le=1)
+    estimator: Literal["exact", "paired", "complete"] = Field("exact", description="which pairs")
+    numPairs: int | Literal["auto"] = Field("auto", description="draws of each class")
+    batchSize: int = Field(1024, ge=1, description="draws of a round")
+    pairTol: float = Field(1e-3, gt=0, description="what numPairs: auto may cost the objective")
+    seed: int = 0
     standardization: bool = True
     tol: float = Field(1e-6, gt=0)
     maxIter: int = Field(1000, ge=1)
     whenNotConverged: Literal["raise", "warn"] = "raise"
+
+
+class Select(Section):
+    """Penalties to choose from by held-out folds: the Params of MBASelector."""
+
+    regParams: list[float] | None = Field(None, min_length=1, description="not given: 25 values")
+    elasticNetParams: list[float] = Field(default_factory=lambda: [0.0], min_length=1)
+    numFolds: int = Field(5, ge=2)
+    selectionRule: Literal["best", "oneStandardError"] = "best"
 
 
 class Calibration(Section):
@@ -168,9 +183,18 @@ class Train(Section):
     data: Source
     columns: Columns = Columns()
     training: Training = Training()
+    select: Select | None = Field(None, description="a grid of penalties to choose from")
     calibration: Calibration | None = Field(None, description="not given: no probabilities")
     saveMoments: bool = Field(False, description="publish the pair moments with the model")
     output: Output
+
+    @model_validator(mode="after")
+    def _one_penalty(self) -> Train:
+        if self.select and {"regParam", "elasticNetParam"} & self.training.model_fields_set:
+            raise ValueError(
+                "give either select, or regParam and elasticNetParam in training, not both"
+            )
+        return self
 
 
 class Measures(Section):

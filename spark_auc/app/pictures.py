@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 # Series and guides keep a contrast of 3:1 or more on white and on near-black. Ink, dark enough
 # for white paper, is where an SVG takes the colour of its page; nothing else has this colour.
-_POSITIVE, _NEGATIVE, _GUIDE, _INK = "#d9660d", "#2f7fd6", "#8a8f98", "#1c2129"
+POSITIVE, NEGATIVE, GUIDE, _INK = "#d9660d", "#2f7fd6", "#8a8f98", "#1c2129"
 _LEVEL = 0.95
-_STYLE: dict[Any, Any] = {
+STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.titlesize": 9,
     "axes.grid": True,
     "axes.axisbelow": True,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "grid.color": _GUIDE,
+    "grid.color": GUIDE,
     "grid.alpha": 0.3,
     "svg.fonttype": "none",
     "svg.hashsalt": "spark_auc",
@@ -66,7 +66,7 @@ def pictures(result: Mapping[str, Any]) -> dict[str, Figure]:
     if result["reliability"] is not None:
         draw["calibration"] = _calibration
     figures = {}
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         for name, drawn in draw.items():
             figures[name] = figure = Figure(figsize=(4.0, 3.8), layout="constrained")
             figure.set_gid(name)
@@ -80,7 +80,7 @@ def svg(figure: Figure) -> str:
     from matplotlib import rc_context
 
     out = io.StringIO()
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         figure.savefig(out, format="svg", transparent=True)
     (text,) = re.findall(r"<svg.*</svg>", out.getvalue(), re.S)
     text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", text, flags=re.S)
@@ -99,7 +99,7 @@ def png(figure: Figure) -> bytes:
     from matplotlib import rc_context
 
     out = io.BytesIO()
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         figure.savefig(out, format="png", dpi=200, facecolor="white")
     return out.getvalue()
 
@@ -131,9 +131,9 @@ def _roc(axes: Axes, result: Mapping[str, Any]) -> None:
     fpr, tpr = (_column(result["curve"], name) for name in ("fpr", "tpr"))
     lower, upper = _wilson(tpr, _effective(result)[0])
     band = f"pointwise {_LEVEL:.0%} band"
-    axes.fill_between(fpr, lower, upper, color=_NEGATIVE, alpha=0.25, linewidth=0, label=band)
-    axes.plot(fpr, tpr, color=_NEGATIVE, label="ROC curve")
-    axes.plot([0, 1], [0, 1], color=_GUIDE, linestyle="--", linewidth=1, label="chance, 0.5")
+    axes.fill_between(fpr, lower, upper, color=NEGATIVE, alpha=0.25, linewidth=0, label=band)
+    axes.plot(fpr, tpr, color=NEGATIVE, label="ROC curve")
+    axes.plot([0, 1], [0, 1], color=GUIDE, linestyle="--", linewidth=1, label="chance, 0.5")
     interval = result["interval"]
     axes.set(
         title=f"ROC: AUC {result['auc']:.4f} ({interval['level']:.0%} CI "
@@ -160,13 +160,13 @@ def _precision_recall(axes: Axes, result: Mapping[str, Any]) -> None:
         lower,
         upper,
         step="pre",
-        color=_POSITIVE,
+        color=POSITIVE,
         alpha=0.25,
         linewidth=0,
         label=f"pointwise {_LEVEL:.0%} band",
     )
-    axes.step(recall, precision, where="pre", color=_POSITIVE, label="precision")
-    axes.axhline(base, color=_GUIDE, linestyle="--", linewidth=1, label=f"chance, {base:.3g}")
+    axes.step(recall, precision, where="pre", color=POSITIVE, label="precision")
+    axes.axhline(base, color=GUIDE, linestyle="--", linewidth=1, label=f"chance, {base:.3g}")
     axes.set(
         title=f"Precision and recall: average precision {result['averagePrecision']:.4f}",
         xlabel="recall (true positive rate)",
@@ -178,7 +178,7 @@ def _precision_recall(axes: Axes, result: Mapping[str, Any]) -> None:
 
 def _distribution(axes: Axes, result: Mapping[str, Any]) -> None:
     shares = result["distribution"]
-    for side, colour in (("negative", _NEGATIVE), ("positive", _POSITIVE)):
+    for side, colour in (("negative", NEGATIVE), ("positive", POSITIVE)):
         values, edges = _column(shares, side), _column(shares, "edges")
         label = f"{side} (label {label_text(result['classes'][side]['label'])})"
         axes.stairs(values, edges, fill=True, color=colour, alpha=0.25)
@@ -190,9 +190,9 @@ def _distribution(axes: Axes, result: Mapping[str, Any]) -> None:
 def _gain(axes: Axes, result: Mapping[str, Any]) -> None:
     share, gain = (_column(result["curve"], name) for name in ("share", "tpr"))
     base = _base_rate(result)
-    axes.plot([0, base, 1], [0, 1, 1], color=_GUIDE, linestyle=":", label="best possible")
-    axes.plot([0, 1], [0, 1], color=_GUIDE, linestyle="--", linewidth=1, label="chance")
-    axes.plot(share, gain, color=_NEGATIVE, label="gain")
+    axes.plot([0, base, 1], [0, 1, 1], color=GUIDE, linestyle=":", label="best possible")
+    axes.plot([0, 1], [0, 1], color=GUIDE, linestyle="--", linewidth=1, label="chance")
+    axes.plot(share, gain, color=NEGATIVE, label="gain")
     axes.set(
         title="Cumulative gain",
         xlabel="share of rows called positive",
@@ -208,16 +208,16 @@ def _calibration(axes: Axes, result: Mapping[str, Any]) -> None:
     )
     lower, upper = _wilson(observed, weight / weight.sum() * _effective(result).sum())
     top = 1.05 * max(predicted.max(), upper.max())
-    axes.plot([0, top], [0, top], color=_GUIDE, linestyle="--", linewidth=1, label="calibrated")
+    axes.plot([0, top], [0, top], color=GUIDE, linestyle="--", linewidth=1, label="calibrated")
     axes.vlines(
         predicted,
         lower,
         upper,
-        color=_NEGATIVE,
+        color=NEGATIVE,
         alpha=0.5,
         label=f"pointwise {_LEVEL:.0%} interval",
     )
-    axes.plot(predicted, observed, "o-", color=_NEGATIVE, markersize=4, label="observed")
+    axes.plot(predicted, observed, "o-", color=NEGATIVE, markersize=4, label="observed")
     axes.set(
         title=f"Calibration: error {result['calibrationError']:.4f}",
         xlabel="mean predicted probability of a bin",

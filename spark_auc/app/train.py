@@ -1,8 +1,10 @@
 """Train a linear ranker for AUC and publish it.
 
 Section ``train`` of the configuration: data (parquet, csv, libsvm, any Spark format, or a
-table), columns, training (the Params of MBAClassifier), output. Publishes ``model`` (loaded by
-``MBAModel.load``), ``config.json``, ``summary.json`` and, with saveMoments, ``moments.parquet``.
+table), columns, training (the Params of MBAClassifier), select (a grid of penalties to choose
+from by held-out folds), output. Publishes ``model`` (loaded by ``MBAModel.load``),
+``config.json``, ``summary.json``, with saveMoments ``moments.parquet`` and, where the penalty was
+chosen, ``selection.json`` and ``selection.png``.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_auc.app.config import Calibration, Train
+from spark_auc.app.penalties import penalties
+from spark_auc.app.pictures import check_matplotlib, png
 from spark_auc.app.publish import check_free, publication
 from spark_auc.app.read import CALIBRATION, check_path, reading
 
@@ -21,7 +25,9 @@ if TYPE_CHECKING:
 
     from spark_auc.core.moments import PairMoments
     from spark_auc.spark.calibrate import ScoreCalibrationModel
+    from spark_auc.spark.mba import MBAClassifier
     from spark_auc.spark.model import MBAModel
+    from spark_auc.spark.selector import MBASelector
 
 KIND = "model"
 
@@ -31,23 +37,14 @@ def check(config: Train) -> None:
     check_path(config.data.path)
     if config.calibration:
         check_path(config.calibration.data.path)
+    if config.select or config.training.regParam is None:
+        check_matplotlib()
     check_free(config.output.path, config.output.replace)
 
 
 def run(spark: SparkSession, config: Train) -> dict[str, Any]:
     """Run the job; the result for standard output."""
-    from spark_auc.spark.mba import MBAClassifier
-
-    columns, training = config.columns, config.training
-    estimator = MBAClassifier(
-        featuresCol=columns.features,
-        numFeatures=columns.numFeatures,
-        labelCol=columns.label,
-        positiveLabel=columns.positiveLabel,
-        weightCol=columns.weight,
-        keepMoments=config.saveMoments,
-        **training.model_dump(),
-    )
+    estimator = _estimator(config)
     with (
         reading(spark, config.data) as rows,
         publication(config.output.path, config.output.replace, KIND) as version,
@@ -59,6 +56,9 @@ def run(spark: SparkSession, config: Train) -> dict[str, Any]:
             calibrated.save(f"{version.uri}/{CALIBRATION}")
         summary = model.summary.as_dict() | {"threshold": model.threshold}
         version.write_json("summary.json", summary)
+        if selection := model.summary.selection:
+            version.write_json("selection.json", selection)
+            version.write("selection.png", png(penalties(selection)))
         version.write_json("config.json", config.model_dump(mode="json"))
         if model.moments is not None:
             version.write("moments.parquet", _moments_table(model.moments))
@@ -66,10 +66,35 @@ def run(spark: SparkSession, config: Train) -> dict[str, Any]:
         "model": config.output.path,
         "features": model.numFeatures,
         "nonzeros": summary["nonzeros"],
+        "regParam": summary["reg_param"],
+        "elasticNetParam": summary["elastic_net_param"],
+        "estimator": summary["estimator"],
+        "numPairs": summary["pairs"],
+        "estimatedAUC": summary["estimated_auc"],
         "rows": summary["rows"],
         "certificate": summary["certificate"],
         "phases": summary["seconds"],
     }
+
+
+def _estimator(config: Train) -> MBAClassifier | MBASelector:
+    from spark_auc.spark.mba import MBAClassifier
+    from spark_auc.spark.selector import MBASelector
+
+    columns, training = config.columns, config.training.model_dump()
+    shared: dict[str, Any] = {
+        "featuresCol": columns.features,
+        "numFeatures": columns.numFeatures,
+        "labelCol": columns.label,
+        "positiveLabel": columns.positiveLabel,
+        "weightCol": columns.weight,
+        "keyCol": columns.key,
+        "keepMoments": config.saveMoments,
+    }
+    if config.select is None:
+        return MBAClassifier(**shared, **training)
+    others = {k: v for k, v in training.items() if k not in {"regParam", "elasticNetParam"}}
+    return MBASelector(**shared, **others, **config.select.model_dump())
 
 
 def _calibrated(

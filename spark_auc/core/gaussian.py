@@ -1,27 +1,32 @@
-"""What class moments alone tell of the scores, taking those of each class as Gaussian."""
+"""What the moments of scores alone tell of them, taking those of each class as Gaussian."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import optimize, stats
 
-from spark_auc.core.moments import PairMoments
-
-Float = NDArray[np.float64]
+from spark_auc.core.column_moments import ColumnMoments
 
 
-def class_ratio_threshold(moments: PairMoments, w: Float) -> float:
+def estimated_auc(scores: ColumnMoments) -> float:
+    """AUC of two Gaussian classes (Ghanbari and Scheinberg, arXiv 1802.02535).
+
+    ``Phi(w'delta / sqrt(w'(C_+ + C_-) w))``, from the moments of the scores ``X w``.
+    """
+    apart, spread = float(scores.delta[0]), float(np.sqrt(scores.variance.sum()))
+    if not spread:
+        return 0.5 + 0.5 * float(np.sign(apart))
+    return float(stats.norm.cdf(apart / spread))
+
+
+def class_ratio_threshold(scores: ColumnMoments) -> float:
     """Score above which as large a share of weight lies as is positive in training.
 
-    The paper's rule for a classifier (MBA, section IV-A), here from class means and variances
-    along ``w`` (d,): approximate where the scores are far from Gaussian.
+    The paper's rule for a classifier (MBA, section IV-A), here from the moments of the scores
+    ``X w``: approximate where the scores are far from Gaussian.
     """
-    classes = (moments.positive, moments.negative)
-    share = np.array([m.weight for m in classes])
-    share /= share.sum()
-    mean = np.array([m.mean @ w for m in classes])
-    spread = np.sqrt([m.variance_along(w) for m in classes])
+    share = scores.weight / scores.weight.sum()
+    mean, spread = scores.mean[:, 0], np.sqrt(scores.variance[:, 0])
     # A class of equal scores is a step; a small width keeps the share continuous.
     spread = np.maximum(spread, 1e-9 * max(np.ptp(mean), *spread, np.finfo(float).tiny))
 

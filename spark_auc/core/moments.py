@@ -8,23 +8,24 @@ Over all pairs of a positive and a negative row, with D their difference,
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.accumulator import Accumulator, PairAccumulator, Rows
+from spark_auc.core.batch import Batch
 from spark_auc.core.codec import decode, encode
+from spark_auc.core.column_moments import ColumnMoments
 from spark_auc.core.moments_tile import MomentsTile, Vectors, other_dimension, part_names
 from spark_auc.core.objective import Quadratic
 from spark_auc.core.tiles import SymmetricTiles, Tiling
 from spark_auc.errors import DataError
 
 Float = NDArray[np.float64]
-Batch: TypeAlias = tuple[Rows, NDArray[np.bool_], Float | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,21 +164,26 @@ class PairMoments:
     @classmethod
     def of(cls, X: Rows, y: NDArray[np.bool_], weight: Float | None = None) -> PairMoments:
         """The moments of rows ``X`` ``(n, d)``, ``y`` ``(n,)`` true where positive."""
-        return cls.fold([(X, y, weight)], X.shape[1])
+        return cls.fold([Batch(X, y, weight)], X.shape[1])
 
     @classmethod
     def fold(cls, batches: Iterable[Batch], dimension: int) -> PairMoments:
-        """The moments of all ``(X, y, weight)`` batches.
+        """The moments of all batches.
 
         Raises
         ------
         DataError
             A batch has another number of columns.
         """
+        return cls.of_parts(dict(cls.fold_parts(batches, dimension)), dimension)
+
+    @staticmethod
+    def fold_parts(batches: Iterable[Batch], dimension: int) -> Iterator[tuple[str, MomentsTile]]:
+        """The `parts` of the moments of all batches, each made when asked for."""
         accumulator = PairAccumulator(dimension)
         for batch in batches:
-            accumulator.add(*batch)
-        return cls.of_parts(dict(accumulator.parts()), dimension)
+            accumulator.add(batch.X, batch.y, batch.weight)
+        yield from accumulator.parts()
 
     def update(self, X: Rows, y: NDArray[np.bool_], weight: Float | None = None) -> PairMoments:
         """The moments with the rows ``X`` added."""
@@ -222,18 +228,28 @@ class PairMoments:
         """Bytes of a state of ``dimension`` features: two packed triangles."""
         return 2 * Tiling(dimension).nbytes
 
-    def standard_deviation(self) -> Float:
-        """Standard deviation ``(d,)`` of each column over all rows; 1 where it is constant."""
-        p, n = self.positive, self.negative
-        weight, rows = p.weight + n.weight, p.rows + n.rows
-        delta = p.mean - n.mean
-        variance = (
-            p.weight * p.variance + n.weight * n.variance
-        ) / weight + p.weight * n.weight * (delta / weight) ** 2
-        # What rounding alone leaves of a constant column is no scale to divide by.
-        floor = (64 * np.finfo(float).eps * np.maximum(abs(p.mean), abs(n.mean))) ** 2
-        variance *= rows / max(rows - 1, 1)
-        return np.where(variance > floor, np.sqrt(variance), 1.0)
+    def columns(self) -> ColumnMoments:
+        """The moments of single columns."""
+        return self._of_each(lambda m: m.mean, lambda m: m.variance)
+
+    def along(self, w: Float) -> ColumnMoments:
+        """The moments of one column, the scores ``X w`` of the rows."""
+        return self._of_each(
+            lambda m: np.atleast_1d(m.mean @ w), lambda m: np.atleast_1d(m.variance_along(w))
+        )
+
+    def _of_each(
+        self, mean: Callable[[ClassMoments], Float], variance: Callable[[ClassMoments], Float]
+    ) -> ColumnMoments:
+        classes = (self.positive, self.negative)
+        rows = np.array([float(m.rows) for m in classes])
+        return ColumnMoments(
+            rows,
+            rows * self.dimension,
+            np.array([m.weight for m in classes]),
+            np.stack([mean(m) for m in classes]),
+            np.stack([m.weight * variance(m) for m in classes]),
+        )
 
     def quadratic(self, scale: Float | None = None) -> Quadratic:
         """Exact ``Sigma = C+ + C- + delta delta'`` and ``mu = delta`` over all pairs.

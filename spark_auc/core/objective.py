@@ -7,6 +7,7 @@ Eq. 14); the mean pairwise squared loss is ``1 - 2 w' mu + w' Sigma w``.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,27 @@ from numpy.typing import NDArray
 from spark_auc.core.tiles import SymmetricTiles
 
 Float = NDArray[np.float64]
+
+
+class Matrix(Protocol):
+    """A symmetric matrix ``(d, d)`` as the solvers use it."""
+
+    @property
+    def dimension(self) -> int:
+        """``d``."""
+        ...
+
+    def matvec(self, vector: Float) -> Float:
+        """Product with a vector ``(d,)``."""
+        ...
+
+    def diagonal(self) -> Float:
+        """The diagonal ``(d,)``."""
+        ...
+
+    def restricted(self, features: NDArray[np.int64]) -> SymmetricTiles:
+        """The matrix ``(k, k)`` between ``k`` features."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -57,7 +79,7 @@ class Quadratic:
         Their mean.
     """
 
-    Sigma: SymmetricTiles
+    Sigma: Matrix
     mu: Float
 
     @property

@@ -8,21 +8,17 @@ in which they were merged.
 
 from __future__ import annotations
 
-import struct
-import zlib
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spark_auc.core.codec import decode, encode
 from spark_auc.core.roc import pair_weights
 from spark_auc.core.score_table import FloatArray, ScoreTable
-from spark_auc.errors import ConfigError, ModelFormatError
+from spark_auc.errors import ConfigError
 
 _SIGN = np.uint64(1 << 63)
-_MAGIC, _VERSION = b"SAUCHIST", 1
-_HEADER = struct.Struct("<8sHHQQ")  # magic, version, shift, max_bins, bins in use
-_CHECKSUM = struct.Struct("<I")
 
 
 def _keys(scores: FloatArray) -> NDArray[np.uint64]:
@@ -136,29 +132,15 @@ class ScoreHistogram:
         return starts, np.moveaxis(outside, 3, 0)
 
     def to_bytes(self) -> bytes:
-        """Return a versioned, checksummed, little-endian form of 56 bytes a bin."""
-        bins = self.table.score.size
-        data = _HEADER.pack(_MAGIC, _VERSION, self.shift, self.max_bins, bins)
-        for array in (self.table.score, self.table.sums):
-            data += array.astype("<f8").tobytes()
-        return data + _CHECKSUM.pack(zlib.crc32(data))
+        """Return versioned bytes, 56 a bin."""
+        facts = np.array([self.shift, self.max_bins], np.int64)
+        table = {"score": self.table.score, "sums": self.table.sums}
+        return encode("ScoreHistogram", 1, {"facts": facts, **table})
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ScoreHistogram:
-        """Read back `to_bytes`; ModelFormatError for other, truncated or changed bytes."""
-        head = data[: _HEADER.size].ljust(_HEADER.size, b"\0")
-        magic, version, shift, max_bins, bins = _HEADER.unpack(head)
-        if (magic, version) != (_MAGIC, _VERSION):
-            raise ModelFormatError(
-                f"found {magic!r} version {version}; expected a score histogram {_MAGIC!r} "
-                f"version {_VERSION}: read it with the release that wrote it"
-            )
-        body, size = data[: -_CHECKSUM.size], _HEADER.size + 56 * bins + _CHECKSUM.size
-        if len(data) != size or _CHECKSUM.pack(zlib.crc32(body)) != data[-_CHECKSUM.size :]:
-            raise ModelFormatError(
-                f"found {len(data)} bytes, truncated or changed; expected {size} bytes that match "
-                "their checksum: restore them from their source"
-            )
-        values = np.frombuffer(body, dtype="<f8", offset=_HEADER.size).astype(np.float64)
-        table = ScoreTable.grouped(values[:bins], values[bins:].reshape(3, 2, bins))
-        return cls(table, shift, max_bins)
+        """Read back `to_bytes`; ModelFormatError for other or truncated bytes."""
+        a = decode("ScoreHistogram", 1, data)
+        return cls(
+            ScoreTable.grouped(a["score"], a["sums"]), int(a["facts"][0]), int(a["facts"][1])
+        )

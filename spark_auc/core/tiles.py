@@ -73,6 +73,16 @@ class SymmetricTiles:
     dimension: int
     tiles: Float
 
+    @classmethod
+    def of(cls, matrix: Float) -> SymmetricTiles:
+        """The tiles of a full symmetric matrix ``(d, d)``."""
+        tiling = Tiling(len(matrix))
+        tiles = np.zeros((tiling.count, tiling.tile, tiling.tile))
+        for k, (i, j) in enumerate(tiling.places()):
+            part = matrix[tiling.span(i), tiling.span(j)]
+            tiles[k, : part.shape[0], : part.shape[1]] = part
+        return cls(len(matrix), tiles)
+
     @property
     def tiling(self) -> Tiling:
         """The cut of this matrix."""
@@ -123,6 +133,10 @@ class SymmetricTiles:
                     part = self.block(j * (j + 1) // 2 + i, j, i)[inside].T
                 out[tiling.span(i), wanted] = part
         return out
+
+    def restricted(self, features: NDArray[np.int64]) -> SymmetricTiles:
+        """The matrix ``(k, k)`` between ``k`` features."""
+        return SymmetricTiles.of(self.columns(features)[features])
 
     def toarray(self) -> Float:
         """The full matrix ``(d, d)``."""

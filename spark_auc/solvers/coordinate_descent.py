@@ -8,6 +8,7 @@ from scipy import linalg
 
 from spark_auc.core.kernels import compiled
 from spark_auc.core.objective import ElasticNet, Quadratic
+from spark_auc.core.tiles import SymmetricTiles
 from spark_auc.solvers.solution import Reason, Solution, absolute_tolerance, certified
 
 Float = NDArray[np.float64]
@@ -22,14 +23,14 @@ class ColumnCache:
 
     Parameters
     ----------
-    quadratic
-        The loss whose columns are kept.
+    Sigma
+        The matrix whose columns are kept.
     """
 
-    def __init__(self, quadratic: Quadratic) -> None:
-        self._Sigma = quadratic.Sigma
-        self._place = np.full(quadratic.dimension, -1)
-        self._columns = np.empty((quadratic.dimension, 0), order="F")
+    def __init__(self, Sigma: SymmetricTiles) -> None:
+        self._Sigma = Sigma
+        self._place = np.full(Sigma.dimension, -1)
+        self._columns = np.empty((Sigma.dimension, 0), order="F")
         self._used = 0
 
     def __call__(self, features: Int) -> Float:
@@ -54,8 +55,8 @@ def elastic_net(
     *,
     tol: float,
     max_iter: int,
+    columns: ColumnCache,
     start: Float | None = None,
-    columns: ColumnCache | None = None,
 ) -> Solution:
     """Minimise the quadratic with an elastic net (MBA, Eq. 14).
 
@@ -73,12 +74,11 @@ def elastic_net(
         KKT residual asked for, relative to ``max |mu|``.
     max_iter
         Most passes over the working set.
+    columns
+        The columns of ``Sigma``, some kept from another penalty.
     start : (d,), optional
         Warm start.
-    columns
-        Columns of ``Sigma`` kept from another penalty.
     """
-    columns = columns or ColumnCache(quadratic)
     tolerance = absolute_tolerance(quadratic, tol)
     w = np.zeros(quadratic.dimension) if start is None else start.copy()
     # The product follows the steps of w; the certificate's fresh one differs by rounding.

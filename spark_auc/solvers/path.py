@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
 
 from spark_auc.core.objective import ElasticNet, Quadratic
+from spark_auc.core.tiles import SymmetricTiles
 from spark_auc.errors import ConfigError
 from spark_auc.solvers.coordinate_descent import ColumnCache, elastic_net
 from spark_auc.solvers.ridge import ridge
+from spark_auc.solvers.screening import Screening
 from spark_auc.solvers.solution import Solution
+
+Float = NDArray[np.float64]
 
 
 def path(
@@ -23,7 +30,7 @@ def path(
     ConfigError
         A penalty factor is negative.
     """
-    columns = ColumnCache(quadratic)
+    sparse = _sparse_solver(quadratic, tol, max_iter)
     start = None
     for penalty in penalties:
         if penalty.l1 < 0 or penalty.l2 < 0:
@@ -32,13 +39,24 @@ def path(
                 "use regParam >= 0 and elasticNetParam in [0, 1]"
             )
         if penalty.l1:
-            solution = elastic_net(
-                quadratic, penalty, tol=tol, max_iter=max_iter, start=start, columns=columns
-            )
+            solution = sparse(penalty, start)
         else:
             solution = ridge(quadratic, penalty.l2, tol=tol, max_iter=max_iter, start=start)
         start = solution.w
         yield solution
+
+
+def _sparse_solver(
+    quadratic: Quadratic, tol: float, max_iter: int
+) -> Callable[[ElasticNet, Float | None], Solution]:
+    """What solves with l1: on all features if their matrix is formed, else on some at a time."""
+    Sigma = quadratic.Sigma
+    if isinstance(Sigma, SymmetricTiles):
+        columns = ColumnCache(Sigma)
+        return lambda penalty, start: elastic_net(
+            quadratic, penalty, tol=tol, max_iter=max_iter, start=start, columns=columns
+        )
+    return Screening(quadratic, tol, max_iter)
 
 
 def solve(quadratic: Quadratic, penalty: ElasticNet, *, tol: float, max_iter: int) -> Solution:

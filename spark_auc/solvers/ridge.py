@@ -64,7 +64,7 @@ def ridge(
 
 
 def _factorised(quadratic: Quadratic, l2: float) -> Float | None:
-    matrix = quadratic.Sigma.toarray()
+    matrix = quadratic.Sigma.restricted(np.arange(quadratic.dimension)).toarray()
     matrix[np.diag_indices_from(matrix)] += l2
     try:
         factor = linalg.cho_factor(matrix, lower=True, check_finite=False)
@@ -82,7 +82,7 @@ def _preconditioner(quadratic: Quadratic, l2: float) -> Callable[[Float], Float]
     inverse = np.where(diagonal > 0, 1.0 / np.where(diagonal > 0, diagonal, 1.0), 0.0)
     varying = np.flatnonzero(diagonal)
     largest = varying[np.argsort(-diagonal[varying], kind="stable")[:_BLOCK]]
-    block = quadratic.Sigma.columns(largest)[largest]
+    block = quadratic.Sigma.restricted(largest).toarray()
     block[np.diag_indices_from(block)] = diagonal[largest] * (1.0 + _RIDGE_OF_BLOCK)
     try:
         factor = linalg.cho_factor(block, lower=True, check_finite=False)

@@ -10,22 +10,21 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
-from typing import NamedTuple, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
 from spark_auc.core.codec import kind_of
+from spark_auc.core.rows import State
 from spark_auc.errors import SparkAUCError
 from spark_auc.spark.failures import translated
 from spark_auc.spark.resources import Gathering, check_memory, task_slots
 
-S = TypeVar("S", bound="State")
-
 # Above this a state per partition costs more to move than its rows do to read.
 _LARGE_STATE = 64 * 2**20
-_SOURCES_PER_SLOT = 16
+SOURCES_PER_SLOT = 16
 _FAN_IN = 32
 # Packing zeros compresses most; a stronger codec costs more than the bytes it still saves.
 _CODEC = "lz4"
@@ -42,24 +41,6 @@ _ARROW = pa.schema(
 )
 # Every partition emits it, so that a row lost on the way to the driver is noticed.
 _PRESENT = ""
-
-
-@runtime_checkable
-class State(Protocol):
-    """A commutative monoid that travels as bytes."""
-
-    def merge(self: S, other: S) -> S:
-        """The state of both sets of rows."""
-        ...
-
-    def to_bytes(self) -> bytes:
-        """Versioned bytes."""
-        ...
-
-    @classmethod
-    def from_bytes(cls: type[S], data: bytes) -> S:
-        """The state that `to_bytes` stored."""
-        ...
 
 
 Fold: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterable[tuple[str, State]]]
@@ -102,7 +83,7 @@ def aggregate(
     gathering.check(state_bytes, what)
     slots = task_slots(spark)
     check_memory(spark, state_bytes, slots, what)
-    sources = slots if state_bytes > _LARGE_STATE else _SOURCES_PER_SLOT * slots
+    sources = slots if state_bytes > _LARGE_STATE else SOURCES_PER_SLOT * slots
     by_name = {kind.__name__: kind for kind in kinds}
     rows = df.coalesce(sources).mapInArrow(_folding(fold), _SCHEMA)
     while sources > 1 and sources * state_bytes > gathering.limit:

@@ -1,4 +1,4 @@
-"""Feature, label and weight columns of training rows, as batches of ``(X, y, weight)``."""
+"""Feature, label and weight columns of training rows, as batches."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, NumericType, StringType
 
+from spark_auc.core.batch import Batch
 from spark_auc.core.labels import Label, LabelCounts
-from spark_auc.core.moments import Batch
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.spark.decoders import whole
 from spark_auc.spark.features import Features, known_column, quoted
+from spark_auc.spark.parquet import Read
 
 Float = NDArray[np.float64]
 
@@ -81,12 +82,15 @@ class TrainingColumns:
         The positive label; None for 0/1 or -1/+1.
     weight
         Name of the weight column, if any.
+    key
+        Name of the column by which rows are drawn or held out; None for a hash of the row.
     """
 
     features: Features
     label: str
     positive: Label | None = None
     weight: str | None = None
+    key: str | None = None
 
     @classmethod
     def resolve(
@@ -96,36 +100,52 @@ class TrainingColumns:
         label: str,
         positive: Label | bool | None = None,
         weight: str | None = None,
+        key: str | None = None,
     ) -> TrainingColumns:
-        """Check label and weight against the schema; `ConfigError` if they cannot serve."""
+        """Check all columns against the schema; `ConfigError` if they cannot serve."""
         _, value = label_column(df, label, positive)
         if weight:
             weight_column(df, weight)
-        return cls(features, label, value, weight or None)
+        if key:
+            known_column(df, key)
+        return cls(features, label, value, weight or None, key or None)
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of `select` as the DataFrame calls them."""
+        return [*self.features.columns, self.label, *([self.weight] if self.weight else [])]
 
     def select(self, df: DataFrame) -> DataFrame:
         """The columns that `Reader` takes."""
         chosen = [*self.features.expressions(), label_column(df, self.label, self.positive)[0]]
         if self.weight:
             chosen.append(weight_column(df, self.weight))
+        if self.key:
+            chosen.append(F.xxhash64(F.col(quoted(self.key))))
         return df.select(*(c.alias(f"c{k}") for k, c in enumerate(chosen)))
 
 
 @dataclass
 class Reader:
-    """Turns Arrow batches of `TrainingColumns.select` into arrays and counts their labels."""
+    """Turns Arrow batches of `TrainingColumns.select` into arrays and counts their labels.
+
+    ``source`` turns the batches that a task is given into those of `TrainingColumns.select`.
+    """
 
     columns: TrainingColumns
+    source: Read = iter
     counts: Counter[Label] = field(default_factory=Counter)
 
     def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Batch]:
-        """Batches of ``(X, y, weight)``; `DataError` at the first value that is not usable."""
+        """Batches; `DataError` at the first value that is not usable."""
         width = len(self.columns.features.columns)
-        for batch in batches:
+        for batch in self.source(batches):
             if batch.num_rows:
                 X = self.columns.features.decode(batch.columns[:width])
+                y = self._positive(batch.column(width))
                 weight = self._weight(batch.column(width + 1)) if self.columns.weight else None
-                yield X, self._positive(batch.column(width)), weight
+                key = batch.columns[-1].to_numpy().view(np.uint64) if self.columns.key else None
+                yield Batch(X, y, weight, key)
 
     def labels(self) -> LabelCounts:
         """The label values read so far."""

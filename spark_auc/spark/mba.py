@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import logging
-import time
 from typing import Any
 
-import pyarrow as pa
 from pyspark import keyword_only
-from pyspark.ml import Estimator
-from pyspark.ml.util import MLReadable, MLWritable
-from pyspark.sql import DataFrame
 
-from spark_auc.core.gaussian import class_ratio_threshold
-from spark_auc.solvers.path import solve
-from spark_auc.spark.columns import TrainingColumns
-from spark_auc.spark.features import Features
-from spark_auc.spark.model import LinearScorer, MBAModel, TrainingSummary, largest_weights
 from spark_auc.spark.params import MBAParams
-from spark_auc.spark.persistence import Reader, Writer
-from spark_auc.spark.training import pair_moments
-
-_log = logging.getLogger(__name__)
+from spark_auc.spark.trainer import Trainer
 
 
-class MBAClassifier(Estimator[MBAModel], MBAParams, MLWritable, MLReadable["MBAClassifier"]):
+class MBAClassifier(Trainer, MBAParams):
     """Trains a linear ranker for AUC on all pairs of a positive and a negative row.
 
     Minimises the squared loss over every pair, ``1/2 E[(1 - w'(x+ - x-))^2]``, with an elastic
@@ -42,7 +28,26 @@ class MBAClassifier(Estimator[MBAModel], MBAParams, MLWritable, MLReadable["MBAC
         The positive label, where it is not 1.
     regParam, elasticNetParam
         l1 factor ``regParam * elasticNetParam``, l2 factor ``regParam * (1 - elasticNetParam)``.
-        Default 0.1 and 0, which suits standardised columns.
+        Without regParam it is chosen from a grid by the AUC of held-out folds; `MBASelector`
+        does so for a grid of yours. elasticNetParam is 0 by default: ridge.
+    numFolds, selectionRule
+        How regParam is chosen where it is not given: by 5 folds, and the "best" mean AUC on
+        them, or the strongest penalty within "oneStandardError" of it.
+    estimator
+        Pairs to train on: "exact" (default), all of them; "paired", those of the k-th positive
+        with the k-th negative draw (MBA, Algorithm 1); "complete", all pairs of the same draws,
+        whose moments never vary more. Draws are with replacement from all rows, in proportion
+        to their weights.
+    numPairs
+        Number of draws of each class; "auto" (default) draws until the estimated cost of
+        sampling to the objective is below pairTol.
+    batchSize, pairTol
+        Draws in a round, by which numPairs is rounded up (default 1024); see numPairs (default
+        1e-3).
+    keyCol
+        Column by whose hash rows are drawn and held out, so that neither depends on how Spark
+        arranges the rows. By default a hash of label, weight and features, by which equal rows
+        share a fate.
     standardization
         Whether the penalty applies to columns of unit variance. Default True. The weights are
         those of the raw columns in either case.
@@ -55,7 +60,9 @@ class MBAClassifier(Estimator[MBAModel], MBAParams, MLWritable, MLReadable["MBAC
     numFeatures
         Dimension, where the columns do not tell it.
     seed
-        Has no effect on exact training, which draws nothing.
+        Of draws and folds.
+    keepMoments
+        Whether the model holds the pair moments that it was made from.
 
     Raises
     ------
@@ -64,9 +71,15 @@ class MBAClassifier(Estimator[MBAModel], MBAParams, MLWritable, MLReadable["MBAC
     DataError
         By ``fit``: a value cannot be used, or there are not two classes.
     ResourceError
-        By ``fit``: the moments of so many features do not fit in memory.
+        By ``fit``: memory does not suffice.
     ConvergenceError
-        By ``fit``: tol was not reached and whenNotConverged is "raise".
+        By ``fit``: tol or pairTol was not reached and whenNotConverged is "raise".
+
+    Notes
+    -----
+    Where a matrix of all features does not fit in memory, none is formed: ridge goes by conjugate
+    gradients and an elastic net by screening, on rows gathered in the driver's memory where they
+    fit there, else by a pass over the DataFrame for each step. The log says which.
     """
 
     @keyword_only
@@ -79,8 +92,15 @@ class MBAClassifier(Estimator[MBAModel], MBAParams, MLWritable, MLReadable["MBAC
         weightCol: str | None = None,
         rawPredictionCol: str = "rawPrediction",
         predictionCol: str = "prediction",
-        regParam: float = 0.1,
+        regParam: float | None = None,
         elasticNetParam: float = 0.0,
+        numFolds: int = 5,
+        selectionRule: str = "best",
+        estimator: str = "exact",
+        numPairs: int | str = "auto",
+        batchSize: int = 1024,
+        pairTol: float = 1e-3,
+        keyCol: str | None = None,
         standardization: bool = True,
         tol: float = 1e-6,
         maxIter: int = 1000,
@@ -93,66 +113,7 @@ class MBAClassifier(Estimator[MBAModel], MBAParams, MLWritable, MLReadable["MBAC
         given: dict[str, Any] = self._input_kwargs  # type: ignore[attr-defined]
         self.setParams(**given)
 
-    def setParams(self, **params: Any) -> MBAClassifier:
-        """Set any Params by name; None leaves one as it is."""
-        self._set(**{name: value for name, value in params.items() if value is not None})
-        return self
-
-    def _fit(self, dataset: DataFrame) -> MBAModel:
-        penalty = self.penalty()
-        self.check_stopping()
-        features = Features.resolve(
-            dataset, self.getOrDefault(self.featuresCol), self.optional(self.numFeatures)
-        )
-        columns = TrainingColumns.resolve(
-            dataset,
-            features,
-            self.getLabelCol(),
-            self.optional(self.positiveLabel),
-            self.optional(self.weightCol),
-        )
-        start = time.perf_counter()
-        moments, labels = pair_moments(dataset, columns)
-        middle = time.perf_counter()
-        deviation = moments.standard_deviation()
-        scale = deviation if self.getOrDefault(self.standardization) else None
-        quadratic = moments.quadratic(scale)
-        solution = solve(quadratic, penalty, tol=self.getTol(), max_iter=self.getMaxIter())
-        solution.checked(self.onFailure())
-        w = solution.w if scale is None else solution.w / scale
-        positive, negative = labels.classes(columns.positive)
-        scorer = LinearScorer(
-            w, class_ratio_threshold(moments, w), positive, negative, features.names
-        )
-        summary = TrainingSummary(
-            rows={str(value): rows for value, rows in labels.rows.items()},
-            positive_weight=moments.positive.weight,
-            negative_weight=moments.negative.weight,
-            certificate=dict(solution.certificate.as_dict()),
-            seconds={"moments": middle - start, "solve": time.perf_counter() - middle},
-            largest_weights=largest_weights(w, deviation, features.names),
-            nonzeros=int((w != 0).sum()),
-        )
-        _log.info(
-            "trained %d features on %s rows in %.1f s (moments) and %.1f s (solve): %s",
-            w.size,
-            labels.rows,
-            summary.seconds["moments"],
-            summary.seconds["solve"],
-            solution.certificate,
-        )
-        kept = moments if self.getOrDefault(self.keepMoments) else None
-        model = MBAModel(scorer, summary, kept)
-        return self._copyValues(model)
-
-    def write(self) -> Writer:
-        """A writer; ``write().overwrite().save(path)`` replaces."""
-        return Writer(self)
-
-    @classmethod
-    def read(cls) -> Reader[MBAClassifier]:
-        """A reader."""
-        return Reader(cls)
-
-    def _saved(self) -> tuple[pa.Table | None, dict[str, Any]]:
-        return None, {}
+    def penalties(self) -> tuple[tuple[float, ...] | None, tuple[float, ...]]:
+        """See `Trainer.penalties`."""
+        given = self.optional(self.regParam)
+        return None if given is None else (given,), (self.getElasticNetParam(),)

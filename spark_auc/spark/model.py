@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,56 +22,9 @@ from spark_auc.spark.decoders import decode
 from spark_auc.spark.features import Features
 from spark_auc.spark.params import MBAParams
 from spark_auc.spark.persistence import Reader, Writer
+from spark_auc.spark.summary import TrainingSummary
 
 Float = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class FeatureWeight:
-    """A feature's weight, as it applies to raw values and per standard deviation."""
-
-    feature: str
-    weight: float
-    standardized: float
-
-
-@dataclass(frozen=True)
-class TrainingSummary:
-    """How a model was made.
-
-    Parameters
-    ----------
-    rows
-        Rows of each label value.
-    positive_weight, negative_weight
-        Total row weight of each class.
-    certificate
-        Evidence of optimality; see `spark_auc.solvers.solution.Certificate`.
-    seconds
-        Wall time of each phase.
-    largest_weights
-        Features by the size of their weight per standard deviation, largest first.
-    nonzeros
-        Number of weights that are not 0.
-    """
-
-    rows: dict[str, int]
-    positive_weight: float
-    negative_weight: float
-    certificate: dict[str, Any]
-    seconds: dict[str, float]
-    largest_weights: tuple[FeatureWeight, ...]
-    nonzeros: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """The fields as JSON takes them."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, fields: dict[str, Any]) -> TrainingSummary:
-        """The summary that `as_dict` gave."""
-        weights = tuple(FeatureWeight(**w) for w in fields["largest_weights"])
-        return cls(**{**fields, "largest_weights": weights})
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,16 +162,3 @@ def score_column(features: Features, w: Float) -> Column:
     scores.__annotations__ = {"arrays": pa.Array, "return": pa.Array}
     scored: Column = arrow_udf(scores, "double")(*features.expressions())  # type: ignore[call-overload]
     return scored
-
-
-def largest_weights(
-    w: Float, scale: Float, names: Sequence[str] | None, count: int = 30
-) -> tuple[FeatureWeight, ...]:
-    """The features whose weight times standard deviation ``scale`` is largest."""
-    standardized = w * scale
-    order = np.argsort(-np.abs(standardized), kind="stable")[:count]
-    return tuple(
-        FeatureWeight(names[j] if names else str(j), float(w[j]), float(standardized[j]))
-        for j in order
-        if w[j]
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from pyspark.ml.param import Param, Params, TypeConverters
@@ -18,7 +19,6 @@ from pyspark.ml.param.shared import (
     HasWeightCol,
 )
 
-from spark_auc.core.objective import ElasticNet
 from spark_auc.errors import ConfigError
 from spark_auc.solvers.solution import OnFailure
 
@@ -37,10 +37,22 @@ def _to_label(value: Any) -> float | str | bool:
     return TypeConverters.toFloat(value)
 
 
-def _to_choice(value: Any) -> str:
-    if value in {"raise", "warn"}:
-        return str(value)
-    raise TypeError(f"found whenNotConverged {value!r}, expected 'raise' or 'warn'")
+def _one_of(name: str, *choices: str) -> Callable[[Any], str]:
+    def convert(value: Any) -> str:
+        if value in choices:
+            return str(value)
+        expected = " or ".join(map(repr, choices))
+        raise TypeError(f"found {name} {value!r}, expected {expected}")
+
+    return convert
+
+
+def _to_pairs(value: Any) -> int | str:
+    if value == "auto":
+        return "auto"
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    raise TypeError(f"found numPairs {value!r}, expected a whole number > 0 or 'auto'")
 
 
 class HasPositiveLabel(Params):
@@ -58,20 +70,57 @@ class HasPositiveLabel(Params):
         return self.getOrDefault(param) if self.isDefined(param) else None
 
 
-class MBAParams(
+class HasSampling(Params):
+    """Which pairs to train on."""
+
+    estimator: Param[str] = Param(
+        Params._dummy(),
+        "estimator",
+        "pairs to train on: 'exact' (all), 'paired' (the k-th positive with the k-th negative "
+        "draw) or 'complete' (all pairs of the same draws).",
+        typeConverter=_one_of("estimator", "exact", "paired", "complete"),
+    )
+    numPairs: Param[Any] = Param(
+        Params._dummy(),
+        "numPairs",
+        "number of rows to draw from each class, or 'auto' to draw until the estimated cost of "
+        "sampling is below pairTol.",
+        typeConverter=_to_pairs,
+    )
+    batchSize: Param[int] = Param(
+        Params._dummy(),
+        "batchSize",
+        "rows of each class drawn in one round; numPairs is rounded up to whole rounds.",
+        typeConverter=TypeConverters.toInt,
+    )
+    pairTol: Param[float] = Param(
+        Params._dummy(),
+        "pairTol",
+        "what numPairs='auto' may cost the objective.",
+        typeConverter=TypeConverters.toFloat,
+    )
+    keyCol: Param[str] = Param(
+        Params._dummy(),
+        "keyCol",
+        "column by whose hash rows are drawn or held out; by default a hash of label, weight "
+        "and features.",
+        typeConverter=TypeConverters.toString,
+    )
+
+
+class TrainingParams(
+    HasSampling,
     HasPositiveLabel,
     HasLabelCol,
     HasWeightCol,
     HasRawPredictionCol,
     HasPredictionCol,
-    HasRegParam,
-    HasElasticNetParam,
     HasStandardization,
     HasTol,
     HasMaxIter,
     HasSeed,
 ):
-    """Params of `MBAClassifier` and `MBAModel`; `explainParams()` describes each."""
+    """Params of all that trains an `MBAModel`, and of the model itself."""
 
     featuresCol: Param[Any] = Param(
         Params._dummy(),
@@ -90,7 +139,7 @@ class MBAParams(
         Params._dummy(),
         "whenNotConverged",
         "what to do when tol is not reached within maxIter: 'raise' or 'warn'.",
-        typeConverter=_to_choice,
+        typeConverter=_one_of("whenNotConverged", "raise", "warn"),
     )
     keepMoments: Param[bool] = Param(
         Params._dummy(),
@@ -99,12 +148,30 @@ class MBAParams(
         typeConverter=TypeConverters.toBoolean,
     )
 
+    numFolds: Param[int] = Param(
+        Params._dummy(),
+        "numFolds",
+        "number of folds by which a penalty is chosen, >= 2.",
+        typeConverter=TypeConverters.toInt,
+    )
+    selectionRule: Param[str] = Param(
+        Params._dummy(),
+        "selectionRule",
+        "penalty to choose: 'best' by mean held-out AUC, or the strongest within "
+        "'oneStandardError' of it.",
+        typeConverter=_one_of("selectionRule", "best", "oneStandardError"),
+    )
+
     def __init__(self) -> None:
         super().__init__()
         self._setDefault(
             featuresCol="features",
-            regParam=0.1,
-            elasticNetParam=0.0,
+            estimator="exact",
+            numPairs="auto",
+            batchSize=1024,
+            pairTol=1e-3,
+            numFolds=5,
+            selectionRule="best",
             standardization=True,
             tol=1e-6,
             maxIter=1000,
@@ -117,20 +184,28 @@ class MBAParams(
         """What whenNotConverged says."""
         return "warn" if self.getOrDefault(self.whenNotConverged) == "warn" else "raise"
 
-    def penalty(self) -> ElasticNet:
-        """The elastic net of regParam and elasticNetParam; `ConfigError` if out of range."""
-        reg, mix = self.getRegParam(), self.getElasticNetParam()
-        if not (0 <= reg < float("inf") and 0 <= mix <= 1):
+    def check_ranges(self) -> None:
+        """`ConfigError` where a number is out of range."""
+        if self.getOrDefault(self.numFolds) < 2:
             raise ConfigError(
-                f"found regParam {reg} and elasticNetParam {mix}, expected regParam >= 0 and "
-                "elasticNetParam in [0, 1]; set them so"
+                f"found numFolds {self.getOrDefault(self.numFolds)}, expected 2 or more; set it so"
             )
-        return ElasticNet.of(reg, mix)
-
-    def check_stopping(self) -> None:
-        """`ConfigError` where tol or maxIter are out of range."""
+        size, tolerance = self.getOrDefault(self.batchSize), self.getOrDefault(self.pairTol)
+        if not (size >= 1 and tolerance > 0):
+            raise ConfigError(
+                f"found batchSize {size} and pairTol {tolerance}, expected batchSize >= 1 and "
+                "pairTol > 0; set them so"
+            )
         if not (self.getTol() > 0 and self.getMaxIter() >= 1):
             raise ConfigError(
                 f"found tol {self.getTol()} and maxIter {self.getMaxIter()}, expected tol > 0 "
                 "and maxIter >= 1; set them so"
             )
+
+
+class MBAParams(TrainingParams, HasRegParam, HasElasticNetParam):
+    """Params of `MBAClassifier` and `MBAModel`; `explainParams()` describes each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._setDefault(elasticNetParam=0.0)

@@ -23,10 +23,11 @@ from spark_auc.core.labels import Label
 from spark_auc.core.overview import Overview
 from spark_auc.core.ranking import Asked, Ranking
 from spark_auc.core.roc import auc
+from spark_auc.core.rows import State
 from spark_auc.core.score_histogram import ScoreHistogram
 from spark_auc.core.score_table import ScoreTable
 from spark_auc.errors import SparkAUCError
-from spark_auc.spark.aggregate import State, aggregate
+from spark_auc.spark.aggregate import aggregate
 from spark_auc.spark.columns import label_column
 from spark_auc.spark.failures import translated
 from spark_auc.spark.score_columns import ScoreColumns, read

@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 from spark_auc.core import tiles
+from spark_auc.core.batch import Batch
 from spark_auc.core.moments import PairMoments
 from spark_auc.core.objective import ElasticNet
 from spark_auc.errors import DataError
@@ -62,7 +63,9 @@ def test_fold_of_many_batches_equals_one_batch():
     parts = np.array_split(np.arange(len(y)), 100)
     for form in (np.asarray, sparse.csr_matrix):
         one = PairMoments.of(form(X), y, u).quadratic()
-        many = PairMoments.fold(((form(X[p]), y[p], u[p]) for p in parts), X.shape[1]).quadratic()
+        many = PairMoments.fold(
+            (Batch(form(X[p]), y[p], u[p]) for p in parts), X.shape[1]
+        ).quadratic()
         assert_close_sigma(many.Sigma.toarray(), one.Sigma.toarray())
 
 
@@ -71,7 +74,7 @@ def test_scaled_quadratic_and_standard_deviation():
     s = np.sqrt(np.average((X - np.average(X, axis=0, weights=u)) ** 2, axis=0, weights=u))
     moments = PairMoments.of(X, y, u)
     n = len(y)
-    np.testing.assert_allclose(moments.standard_deviation(), s * np.sqrt(n / (n - 1)))
+    np.testing.assert_allclose(moments.columns().standard_deviation(), s * np.sqrt(n / (n - 1)))
     mu, Sigma = all_pairs(X / s, y, u)
     quadratic = moments.quadratic(s)
     assert_close_sigma(quadratic.Sigma.toarray(), Sigma)
@@ -88,7 +91,7 @@ def test_objective_is_stable_under_a_large_offset(form, batch):
         moved = form(X + offset)
         moments = PairMoments.fold(
             (
-                (moved[i : i + batch], y[i : i + batch], u[i : i + batch])
+                Batch(moved[i : i + batch], y[i : i + batch], u[i : i + batch])
                 for i in range(0, 500, batch)
             ),
             X.shape[1],
@@ -111,7 +114,7 @@ def test_variance_along_a_direction():
 def test_a_constant_column_has_no_scale():
     X, y, _ = rows(6)
     X[:, 2] = 1e6 + 0.1
-    assert PairMoments.of(X, y).standard_deviation()[2] == 1.0
+    assert PairMoments.of(X, y).columns().standard_deviation()[2] == 1.0
 
 
 def test_sparse_rows_stay_sparse():
@@ -119,7 +122,7 @@ def test_sparse_rows_stay_sparse():
     X = sparse.random(5000, 200, 0.01, "csr", random_state=rng)
     y = rng.random(5000) < 0.5
     moments = PairMoments.fold(
-        ((X[i : i + 50], y[i : i + 50], None) for i in range(0, X.shape[0], 50)), 200
+        (Batch(X[i : i + 50], y[i : i + 50]) for i in range(0, X.shape[0], 50)), 200
     )
     co_occur = ((X != 0).T.astype(int) @ (X != 0)).toarray() > 0
     assert (moments.positive.tiles[0].gram[~co_occur] == 0).all()
@@ -128,7 +131,7 @@ def test_sparse_rows_stay_sparse():
 def test_dimension_and_class_errors():
     X, y, _ = rows(8)
     with pytest.raises(DataError, match=r"found vectors of 3 features, expected 7"):
-        PairMoments.fold([(X, y, None), (X[:, :3], y, None)], 7)
+        PairMoments.fold([Batch(X, y), Batch(X[:, :3], y)], 7)
     with pytest.raises(DataError, match="0 positive and 60 negative rows"):
         PairMoments.of(X, np.zeros(60, bool)).quadratic()
     small, large = PairMoments.of(X[:10], y[:10]), PairMoments.of(X, y)
@@ -143,5 +146,5 @@ def test_sparse_and_dense_batches_mix():
     forms = [sparse.csr_matrix, np.asarray, sparse.csr_array, np.asarray]
     for turned in (forms, forms[::-1]):
         parts = zip(turned, np.array_split(np.arange(60), 4), strict=True)
-        folded = PairMoments.fold(((form(X[p]), y[p], u[p]) for form, p in parts), 7)
+        folded = PairMoments.fold((Batch(form(X[p]), y[p], u[p]) for form, p in parts), 7)
         assert_close_sigma(folded.quadratic().Sigma.toarray(), all_pairs(X, y, u)[1])

@@ -149,12 +149,13 @@ def test_bytes_round_trip(shape: str) -> None:
 def test_other_bytes_are_refused() -> None:
     scores, y, _ = draw("tied")
     data = ScoreHistogram.of(scores, y).to_bytes()
-    changed = bytearray(data)
-    changed[20] ^= 1
-    for broken in (data[:-1], data + b"\0", bytes(changed), data[:30]):
-        with pytest.raises(ModelFormatError, match="truncated or changed"):
+    for broken in (data[:-1], data + b"\0", data[:30], b"", b"PAR1" + data):
+        with pytest.raises(ModelFormatError):
             ScoreHistogram.from_bytes(broken)
-    for other in (b"", b"PAR1" + data, data[:8] + b"\2" + data[9:]):
+    for other in (
+        ScoreTable.of(scores, y).to_bytes(),
+        data.replace(b'"version": 1', b'"version": 2'),
+    ):
         with pytest.raises(ModelFormatError, match="version 1"):
             ScoreHistogram.from_bytes(other)
 

@@ -8,7 +8,6 @@ from spark_auc.core.moments import PairMoments
 from spark_auc.core.objective import ElasticNet, Quadratic
 from spark_auc.errors import ConfigError, ConvergenceError
 from spark_auc.solvers import ridge as ridge_module
-from spark_auc.solvers.coordinate_descent import elastic_net
 from spark_auc.solvers.path import path, solve
 from spark_auc.solvers.ridge import ridge
 from spark_auc.solvers.solution import certified
@@ -20,14 +19,14 @@ def problem(seed=0, n=400, d=30):
     X = rng.normal(size=(n, d)) @ rng.normal(size=(d, d)) / np.sqrt(d)
     y = X @ rng.normal(size=d) + rng.normal(size=n) > 1.0
     moments = PairMoments.of(X, y)
-    return moments.quadratic(moments.standard_deviation())
+    return moments.quadratic(moments.columns().standard_deviation())
 
 
 @pytest.fixture(scope="module")
 def a9a():
     X, y = libsvm("a9a", 123)
     moments = PairMoments.of(X, y > 0)
-    return moments.quadratic(moments.standard_deviation())
+    return moments.quadratic(moments.columns().standard_deviation())
 
 
 def objective(quadratic: Quadratic, penalty, w):
@@ -108,7 +107,7 @@ def test_gap_holds_at_every_iterate():
     for penalty in (ElasticNet(0.02, 0.0), ElasticNet(0.02, 0.05)):
         best = solve(quadratic, penalty, tol=1e-13, max_iter=100_000).certificate.objective
         for k in range(1, 30):
-            c = elastic_net(quadratic, penalty, tol=1e-13, max_iter=k).certificate
+            c = solve(quadratic, penalty, tol=1e-13, max_iter=k).certificate
             assert c.gap >= c.objective - best - 1e-13
     best = solve(quadratic, ElasticNet(0.0, 0.1), tol=1e-13, max_iter=10_000)
     for k in range(1, 30):
@@ -166,7 +165,7 @@ def test_matrix_products_of_many_tiles():
 
 def test_not_converging_is_never_silent(caplog):
     quadratic = problem(7)
-    solution = elastic_net(quadratic, ElasticNet(1e-4, 0.0), tol=1e-12, max_iter=1)
+    solution = solve(quadratic, ElasticNet(1e-4, 0.0), tol=1e-12, max_iter=1)
     assert solution.certificate.reason == "maxIter"
     with pytest.raises(ConvergenceError, match="after 1 iterations"):
         solution.checked("raise")

@@ -10,11 +10,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType, StructField, StructType
 
 from spark_auc.core.moments import PairMoments
+from spark_auc.core.operator import pair_moments
 from spark_auc.errors import ConfigError, DataError, ResourceError
 from spark_auc.spark import aggregate as aggregate_module
 from spark_auc.spark.columns import TrainingColumns
 from spark_auc.spark.features import Features
-from spark_auc.spark.training import pair_moments
+from spark_auc.spark.rows import DistributedRows
 
 N, D = 300, 6
 RNG = np.random.default_rng(5)
@@ -63,7 +64,8 @@ def arrays(spark):
 
 def moments(df, features="features", dimension=None, weight="u", positive=None, label="label"):
     resolved = Features.resolve(df, features, dimension)
-    return pair_moments(df, TrainingColumns.resolve(df, resolved, label, positive, weight))
+    rows = DistributedRows.of(df, TrainingColumns.resolve(df, resolved, label, positive, weight))
+    return pair_moments(rows), rows.labels
 
 
 def bits(state):
@@ -122,7 +124,7 @@ def test_tree_of_merges(spark, monkeypatch):
     monkeypatch.setattr(
         aggregate_module.Gathering, "of", lambda _: aggregate_module.Gathering(1, "1g", "1g")
     )
-    monkeypatch.setattr(aggregate_module, "_SOURCES_PER_SLOT", 8)
+    monkeypatch.setattr(aggregate_module, "SOURCES_PER_SLOT", 8)
     df = vectors(spark).repartition(16)
     assert_same(moments(df)[0])
 

@@ -1,0 +1,116 @@
+"""Rows in memory: features, labels, weights, and the key by which a row is drawn or held out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from spark_auc.core.accumulator import Rows
+from spark_auc.core.kernels import compiled
+
+Float = NDArray[np.float64]
+Keys = NDArray[np.uint64]
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Batch(NamedTuple):
+    """Some rows.
+
+    Parameters
+    ----------
+    X : (n, d), dense or CSR
+        Features.
+    y : (n,)
+        True where positive.
+    weight : (n,), optional
+        Row weights > 0; 1 where not given.
+    key : (n,), optional
+        Row keys; a hash of label, weight and features where not given.
+    """
+
+    X: Rows
+    y: NDArray[np.bool_]
+    weight: Float | None = None
+    key: Keys | None = None
+
+    @property
+    def weights(self) -> Float:
+        """Row weights ``(n,)``."""
+        return np.ones(self.y.size) if self.weight is None else self.weight
+
+    def keys(self) -> Keys:
+        """Row keys ``(n,)``: rows that are equal in everything have equal ones."""
+        if self.key is not None:
+            return self.key
+        out = mixed(self.y.astype(np.uint64)) ^ self.weights.view(np.uint64)
+        if isinstance(self.X, np.ndarray):
+            dense = np.ascontiguousarray(self.X, float)
+            _hash_dense(dense, dense.view(np.uint64), out)
+        else:
+            data = np.asarray(self.X.data, float)
+            _hash_sparse(data, data.view(np.uint64), self.X.indices, self.X.indptr, out)
+        return out
+
+    def take(self, rows: NDArray[np.int64], weight: Float | None = None) -> Batch:
+        """Some of the rows, with their own weights or others."""
+        kept = weight if weight is not None or self.weight is None else self.weight[rows]
+        return Batch(self.X[rows], self.y[rows], kept, None if self.key is None else self.key[rows])
+
+
+def stacked(batches: Sequence[Batch]) -> Batch:
+    """The rows of several batches as one."""
+    first = batches[0]
+    if len(batches) == 1:
+        return first
+    parts = [b.X for b in batches]
+    dense = all(isinstance(X, np.ndarray) for X in parts)
+    return Batch(
+        np.vstack(parts) if dense else sparse.vstack(parts, "csr"),
+        np.concatenate([b.y for b in batches]),
+        None if first.weight is None else np.concatenate([b.weights for b in batches]),
+        None if first.key is None else np.concatenate([b.keys() for b in batches]),
+    )
+
+
+@compiled()
+def mix(x: np.uint64) -> np.uint64:
+    """Spread the bits of a number over all 64 (the finaliser of SplitMix64)."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@compiled()
+def mixed(numbers: Keys) -> Keys:
+    """Hashes ``(n,)`` of numbers ``(n,)``."""
+    out = np.empty_like(numbers)
+    for i in range(numbers.size):
+        out[i] = mix(numbers[i] + _GOLDEN)
+    return out
+
+
+@compiled()
+def _hash_sparse(
+    data: Float, bits: Keys, indices: NDArray[np.int32], indptr: NDArray[np.int64], out: Keys
+) -> None:
+    for i in range(out.size):
+        h = out[i]
+        for p in range(indptr[i], indptr[i + 1]):
+            if data[p] != 0.0:
+                h = mix(h ^ bits[p] ^ mix(np.uint64(indices[p]) + _GOLDEN))
+        out[i] = mix(h + _GOLDEN)
+
+
+@compiled()
+def _hash_dense(data: Float, bits: Keys, out: Keys) -> None:
+    for i in range(out.size):
+        h = out[i]
+        for j in range(data.shape[1]):
+            if data[i, j] != 0.0:
+                h = mix(h ^ bits[i, j] ^ mix(np.uint64(j) + _GOLDEN))
+        out[i] = mix(h + _GOLDEN)

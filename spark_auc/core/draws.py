@@ -1,0 +1,153 @@
+"""Rows drawn with replacement, and folds: functions of a seed and the row's key alone.
+
+Each row has arrivals in time, a Poisson process of its weight as rate that its key and the seed
+make. The arrivals of a class are then a Poisson process whose rate is the class's weight, and who
+arrives is an independent draw in proportion to the weights. Draws up to a moment are known by each
+row for itself, whatever machine holds it and however often it is read; more draws are a later
+moment, so that a larger sample contains the smaller one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_auc.core.batch import Batch, Keys, mix, mixed
+from spark_auc.core.codec import decode, encode
+from spark_auc.core.kernels import compiled
+
+Float = NDArray[np.float64]
+Int = NDArray[np.int64]
+
+# Different uses of one seed must not share their numbers.
+_DRAWS, _FOLDS = np.uint64(0xD1), np.uint64(0xF0)
+
+
+def folds(batch: Batch, seed: int, count: int) -> Int:
+    """The fold ``(n,)`` of each row, from 0 to ``count - 1``."""
+    hashed = mixed(batch.keys() ^ mixed(np.array([seed], np.int64).view(np.uint64) ^ _FOLDS))
+    return ((hashed >> np.uint64(11)).astype(float) * 2.0**-53 * count).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Draws:
+    """The draws of each class up to a moment.
+
+    Parameters
+    ----------
+    seed
+        Any integer of 64 bits.
+    positive, negative
+        The moment (excluded) of each class. Before ``S / n_k`` there are ``S`` draws on average
+        from a class of weight ``n_k``.
+    """
+
+    seed: int
+    positive: float
+    negative: float
+
+    def arrivals(self, batch: Batch) -> tuple[Int, Float]:
+        """Row numbers ``(m,)`` of the draws from these rows, ascending, and their moments."""
+        salt = mixed(np.array([self.seed], np.int64).view(np.uint64) ^ _DRAWS)[0]
+        ends = np.where(batch.y, self.positive, self.negative)
+        counts = np.zeros(batch.y.size, np.int64)
+        keys, weights = batch.keys(), batch.weights
+        _arrive(keys, salt, weights, ends, counts, np.empty(0))
+        moments = np.empty(counts.sum())
+        _arrive(keys, salt, weights, ends, counts, moments)
+        return np.repeat(np.arange(counts.size), counts), moments
+
+    def drawn(self, batch: Batch) -> Batch:
+        """The rows drawn, each once, weighing as often as it was drawn."""
+        rows, times = np.unique(self.arrivals(batch)[0], return_counts=True)
+        return batch._replace(key=batch.keys()).take(rows, times.astype(float))
+
+
+@dataclass(frozen=True, eq=False)
+class FirstArrivals:
+    """The moments of the first draws of each class, ascending, at most ``limit`` of each."""
+
+    positive: Float
+    negative: Float
+    limit: int
+
+    @classmethod
+    def zero(cls, limit: int) -> FirstArrivals:
+        """The arrivals of no rows."""
+        return cls(np.empty(0), np.empty(0), limit)
+
+    def update(self, batch: Batch, seed: int) -> FirstArrivals:
+        """The first arrivals when these rows are added."""
+        found = []
+        for mine, known in ((batch.y, self.positive), (~batch.y, self.negative)):
+            rows = batch._replace(key=batch.keys()).take(np.flatnonzero(mine))
+            moments, weight = known, float(rows.weights.sum())
+            if weight and known.size == self.limit:
+                last = float(known[-1])
+                moments = Draws(seed, last, last).arrivals(rows)[1]
+            elif weight:
+                horizon = (self.limit + 10.0 * np.sqrt(self.limit)) / weight
+                moments = np.empty(0)
+                while moments.size < self.limit:
+                    moments = Draws(seed, horizon, horizon).arrivals(rows)[1]
+                    horizon *= 2.0
+            found.append(np.sort(moments) if weight else np.empty(0))
+        return self.merge(FirstArrivals(found[0], found[1], self.limit))
+
+    def merge(self, other: FirstArrivals) -> FirstArrivals:
+        """The first arrivals among both sets of rows."""
+
+        def first(a: Float, b: Float) -> Float:
+            return np.sort(np.concatenate([a, b]))[: self.limit]
+
+        return FirstArrivals(
+            first(self.positive, other.positive), first(self.negative, other.negative), self.limit
+        )
+
+    def draws(self, seed: int, count: int) -> Draws:
+        """The first ``count`` draws of each class, with any that tie with the last."""
+        ends = [
+            float(np.nextafter(moments[count - 1], np.inf))
+            for moments in (self.positive, self.negative)
+        ]
+        return Draws(seed, ends[0], ends[1])
+
+    def cuts(self, count: int, parts: int) -> tuple[Float, Float]:
+        """Moments that part the first ``count`` draws of each class into as many equal parts."""
+        places = np.linspace(0, count, min(parts, count) + 1).astype(int)[1:-1]
+        return self.positive[places], self.negative[places]
+
+    def to_bytes(self) -> bytes:
+        """Versioned bytes."""
+        return encode("FirstArrivals", 1, vars(self) | {"limit": np.array(self.limit, np.int64)})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> FirstArrivals:
+        """The arrivals that `to_bytes` stored; `ModelFormatError` if they are none."""
+        a = decode("FirstArrivals", 1, data)
+        return cls(a["positive"], a["negative"], int(a["limit"]))
+
+
+@compiled()
+def _arrive(
+    keys: Keys, salt: np.uint64, rates: Float, ends: Float, counts: Int, moments: Float
+) -> None:
+    """Count each row's arrivals before its end, or note their moments where there is room."""
+    place = 0
+    for i in range(keys.size):
+        start = mix(keys[i] ^ salt)
+        moment, number, found = 0.0, np.uint64(0), 0
+        while True:
+            number += np.uint64(1)
+            hashed = mix(start + number * np.uint64(0x9E3779B97F4A7C15))
+            uniform = (np.float64(hashed >> np.uint64(11)) + 0.5) * 2.0**-53
+            moment -= np.log(uniform) / rates[i]
+            if moment >= ends[i]:
+                break
+            if moments.size:
+                moments[place] = moment
+                place += 1
+            found += 1
+        counts[i] = found

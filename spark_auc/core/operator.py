@@ -1,0 +1,179 @@
+"""The pair quadratic of more features than a matrix has room for: products with rows instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_auc.core.batch import Batch
+from spark_auc.core.codec import decode, encode
+from spark_auc.core.column_moments import ColumnMoments
+from spark_auc.core.kernels import compiled
+from spark_auc.core.moments import PairMoments
+from spark_auc.core.moments_tile import MomentsTile
+from spark_auc.core.objective import Quadratic
+from spark_auc.core.rows import Folding, State, each
+from spark_auc.core.tiles import SymmetricTiles
+
+Float = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class VectorSum:
+    """A sum of vectors ``(d,)``."""
+
+    total: Float
+
+    def merge(self, other: VectorSum) -> VectorSum:
+        """The sum of both."""
+        return VectorSum(self.total + other.total)
+
+    def to_bytes(self) -> bytes:
+        """Versioned bytes."""
+        return encode("VectorSum", 1, vars(self))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> VectorSum:
+        """The sum that `to_bytes` stored; `ModelFormatError` if it is none."""
+        return cls(**decode("VectorSum", 1, data))
+
+
+@dataclass(frozen=True, eq=False)
+class PairOperator:
+    """``Sigma`` of all pairs as what it does to a vector, by one pass over the rows.
+
+    With z_i = x_i'v, ``Sigma v = X'b`` for ``b_i = u_i (z_i - c_other'v) / n_own``, where own is
+    the row's class and other the opposite one (MBA, Eq. 8-9, without forming Sigma).
+
+    Parameters
+    ----------
+    rows
+        The rows.
+    columns
+        Their column moments.
+    scale : (d,), optional
+        Columns are divided by it.
+    """
+
+    rows: Folding
+    columns: ColumnMoments
+    scale: Float | None = None
+
+    @property
+    def dimension(self) -> int:
+        """Number of features ``d``."""
+        return self.rows.dimension
+
+    @cached_property
+    def _inverse(self) -> Float:
+        return np.ones(self.dimension) if self.scale is None else 1.0 / self.scale
+
+    def matvec(self, vector: Float) -> Float:
+        """Product with a vector ``(d,)``, in one pass."""
+        v = vector * self._inverse
+        opposite = (self.columns.mean @ v)[::-1]
+        weight, dimension = self.columns.weight, self.dimension
+
+        def products(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
+            out = np.zeros(dimension)
+            for batch in batches:
+                side = (~batch.y).astype(int)
+                _add_product(batch, v, opposite[side], batch.weights / weight[side], out)
+            yield "product", VectorSum(out)
+
+        found = self.rows.fold(
+            products, (VectorSum,), state_bytes=8 * dimension, what=f"{dimension} sums"
+        )
+        return cast(VectorSum, found["product"]).total * self._inverse
+
+    def diagonal(self) -> Float:
+        """The diagonal ``(d,)``."""
+        diagonal: Float = self.columns.variance.sum(axis=0) + self.columns.delta**2
+        return diagonal * self._inverse**2
+
+    def restricted(self, features: NDArray[np.int64]) -> SymmetricTiles:
+        """The matrix ``(k, k)`` between ``k`` features in ascending order, in one pass."""
+        chosen = self.rows.changed(
+            each(lambda batch: batch._replace(X=batch.X[:, features])), features.size
+        )
+        scale = None if self.scale is None else self.scale[features]
+        return cast(SymmetricTiles, pair_moments(chosen).quadratic(scale).Sigma)
+
+
+def operator_quadratic(rows: Folding, scale: Float | None) -> Quadratic:
+    """The quadratic of all pairs of these rows, without a matrix.
+
+    Parameters
+    ----------
+    rows
+        The rows.
+    scale : (d,), optional
+        Columns are divided by it.
+    """
+    columns = column_moments(rows)
+    mu = columns.delta if scale is None else columns.delta / scale
+    return Quadratic(PairOperator(rows, columns, scale), mu)
+
+
+def pair_moments(rows: Folding) -> PairMoments:
+    """The pair moments of all rows."""
+    dimension = rows.dimension
+
+    def fold(batches: Iterable[Batch]) -> Iterator[tuple[str, State]]:
+        return PairMoments.fold_parts(batches, dimension)
+
+    parts = rows.fold(
+        fold,
+        (MomentsTile,),
+        state_bytes=PairMoments.nbytes(dimension),
+        what=f"moments of {dimension} features",
+    )
+    return PairMoments.of_parts(cast(dict[str, MomentsTile], parts), dimension)
+
+
+def column_moments(rows: Folding) -> ColumnMoments:
+    """The column moments of all rows."""
+    dimension = rows.dimension
+
+    def fold(batches: Iterable[Batch]) -> Iterator[tuple[str, State]]:
+        yield "columns", ColumnMoments.fold(batches, dimension)
+
+    found = rows.fold(
+        fold,
+        (ColumnMoments,),
+        state_bytes=4 * 8 * dimension + 1024,
+        what=f"means and variances of {dimension} features",
+    )
+    return cast(ColumnMoments, found["columns"])
+
+
+def _add_product(batch: Batch, v: Float, opposite: Float, share: Float, out: Float) -> None:
+    X = batch.X
+    if isinstance(X, np.ndarray):
+        out += (share * (X @ v - opposite)) @ X
+    else:
+        _add_sparse_product(np.asarray(X.data, float), X.indices, X.indptr, v, opposite, share, out)
+
+
+@compiled()
+def _add_sparse_product(
+    data: Float,
+    indices: NDArray[np.int32],
+    indptr: NDArray[np.int32],
+    v: Float,
+    opposite: Float,
+    share: Float,
+    out: Float,
+) -> None:
+    for i in range(share.size):
+        score = 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            score += data[p] * v[indices[p]]
+        b = share[i] * (score - opposite[i])
+        for p in range(indptr[i], indptr[i + 1]):
+            out[indices[p]] += data[p] * b

@@ -1,0 +1,289 @@
+"""One training run: which pairs, which penalty, the weights, and how good they are."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_auc.core.column_moments import ColumnMoments
+from spark_auc.core.moments import PairMoments
+from spark_auc.core.objective import Quadratic
+from spark_auc.core.operator import column_moments, operator_quadratic
+from spark_auc.core.rows import Folding, LocalRows
+from spark_auc.errors import ConvergenceError, ResourceError
+from spark_auc.solvers.candidates import Candidate, Selection, default_grid
+from spark_auc.solvers.path import solve
+from spark_auc.solvers.selection import CrossValidation
+from spark_auc.solvers.solution import OnFailure, Solution
+from spark_auc.spark.resources import Gathering
+from spark_auc.spark.rows import DistributedRows
+from spark_auc.spark.training import Problem, Sampling, problem, suboptimality
+
+Float = NDArray[np.float64]
+
+_log = logging.getLogger(__name__)
+
+# Draws to begin with and to end at where their number is to be found.
+_FEWEST_PAIRS, _MOST_PAIRS = 1 << 12, 1 << 20
+_LARGEST_HISTOGRAM, _SMALLEST_HISTOGRAM = 1 << 16, 1 << 8
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """Settings of a training run.
+
+    Parameters
+    ----------
+    sampling
+        Which pairs to train on; 0 pairs of "paired" and "complete" are to be found.
+    pair_tolerance
+        What sampling may cost the objective where the number of pairs is to be found.
+    batch_size
+        Draws are a multiple of it.
+    reg_params, elastic_net_params
+        The penalties to choose from: every combination. Without reg_params, a grid that suits
+        the data; see `default_grid`.
+    folds, one_standard_error
+        How to choose; see `CrossValidation`.
+    standardize
+        Whether penalties apply to columns of unit variance.
+    tol, max_iter, on_failure
+        See `path` and `Solution.checked`.
+    """
+
+    sampling: Sampling
+    pair_tolerance: float
+    batch_size: int
+    reg_params: tuple[float, ...] | None
+    elastic_net_params: tuple[float, ...]
+    folds: int
+    one_standard_error: bool
+    standardize: bool
+    tol: float
+    max_iter: int
+    on_failure: OnFailure
+
+    def fit(self, rows: DistributedRows) -> Fitted:
+        """Train.
+
+        Raises
+        ------
+        DataError
+            A value is not usable, or there are not two classes.
+        ResourceError
+            Memory does not suffice, or the rows are too many for choosing a penalty in this way.
+        ConvergenceError
+            The solver or the search for the number of pairs did not get where it should.
+        """
+        sampling = self.sampling
+        if sampling.estimator == "exact":
+            return self._attempt(rows, sampling)
+        wanted = sampling.pairs or _FEWEST_PAIRS
+        while True:
+            pairs = -(-wanted // self.batch_size) * self.batch_size
+            sampling = replace(sampling, pairs=pairs)
+            found = self._attempt(rows, sampling)
+            scale = np.ones_like(found.w) if found.scale is None else found.scale
+            cost = suboptimality(
+                found.problem,
+                sampling,
+                found.w,
+                found.quadratic,
+                scale,
+                found.candidate.penalty.l2,
+            )
+            _log.info("%d pairs: sampling costs the objective about %.3g", pairs, cost)
+            if self.sampling.pairs or cost <= self.pair_tolerance:
+                return replace(found, suboptimality=cost)
+            if pairs >= _MOST_PAIRS:
+                message = (
+                    f"found that {pairs} pairs cost the objective about {cost:.3g}, expected at "
+                    f"most {self.pair_tolerance:.3g}; raise pairTol or use estimator='exact'"
+                )
+                if self.on_failure == "raise":
+                    raise ConvergenceError(message)
+                _log.warning(message)
+                return replace(found, suboptimality=cost)
+            # What sampling costs falls as the inverse of the number of pairs.
+            needed = 1.2 * pairs * cost / self.pair_tolerance
+            wanted = int(min(max(needed, 2 * pairs), 16 * pairs, _MOST_PAIRS))
+
+    def _attempt(self, rows: DistributedRows, sampling: Sampling) -> Fitted:
+        start = time.perf_counter()
+        seconds: dict[str, float] = {}
+
+        def done(phase: str) -> None:
+            nonlocal start
+            now = time.perf_counter()
+            seconds[phase] = seconds.get(phase, 0.0) + now - start
+            start = now
+
+        selection = None
+        single = self.reg_params is not None and len(self.reg_params) == 1
+        if single and len(self.elastic_net_params) == 1 and self.reg_params:
+            given = problem(rows, sampling)
+            candidate = Candidate(self.reg_params[0], self.elastic_net_params[0])
+            done("moments")
+        else:
+            # A pair of rows can be of two folds, so paired draws choose by all pairs of theirs.
+            within = replace(sampling, estimator="complete")
+            chooses = within if sampling.estimator == "paired" else sampling
+            given, own = self._with_folds(rows, chooses)
+            done("moments")
+            selection = self._selection(given, own, rows)
+            candidate = selection.candidate
+            done("select")
+            if chooses != sampling:
+                given = problem(rows, sampling)
+                done("moments")
+        deviation = given.columns.standard_deviation()
+        scale = self._scale(given.columns)
+        quadratic = given.quadratic(scale)
+        solution = solve(quadratic, candidate.penalty, tol=self.tol, max_iter=self.max_iter)
+        solution.checked(self.on_failure)
+        w = solution.w if scale is None else solution.w / scale
+        scores = given.scores(w)
+        done("solve")
+        return Fitted(
+            given,
+            sampling,
+            candidate,
+            selection,
+            quadratic,
+            scale,
+            deviation,
+            solution,
+            w,
+            scores,
+            seconds,
+        )
+
+    def _validation(self, rows: DistributedRows, models: int) -> CrossValidation:
+        """How to choose, in the memory that there is."""
+        limit = Gathering.of(rows.frame.sparkSession).limit
+        bins = limit // (56 * self.folds * models)
+        return CrossValidation(
+            self.folds,
+            self.sampling.seed,
+            self.tol,
+            self.max_iter,
+            self.on_failure,
+            self.one_standard_error,
+            max(_SMALLEST_HISTOGRAM, min(_LARGEST_HISTOGRAM, 1 << max(bins.bit_length() - 1, 0))),
+            max(1, min(self.folds, limit // PairMoments.nbytes(rows.dimension))),
+        )
+
+    def _with_folds(
+        self, rows: DistributedRows, sampling: Sampling
+    ) -> tuple[Problem, list[PairMoments]]:
+        """The problem, and the moments of each fold's own rows where they are formed."""
+        own: list[PairMoments] = []
+
+        def moments_of(chosen: Folding) -> PairMoments:
+            own.extend(self._validation(rows, 1).by_moments(chosen))
+            return reduce(PairMoments.merge, own)
+
+        return problem(rows, sampling, moments_of), own
+
+    def _selection(
+        self, given: Problem, own: Sequence[PairMoments], rows: DistributedRows
+    ) -> Selection:
+        candidates = self._candidates(given)
+        validation = self._validation(rows, len(candidates))
+        held_out: Folding = rows
+        if own:
+            training = self._without_each(given, own)
+        elif isinstance(given.rows, LocalRows):
+            training = self._of_rows(validation.by_rows(given.rows))
+            held_out = given.rows if given.arrivals is None else rows
+        else:
+            raise ResourceError(
+                f"found {rows.dimension} features and more rows than fit in memory, expected one "
+                "or the other to fit for choosing the penalty; set regParam, or draw rows with "
+                "estimator='complete' and numPairs"
+            )
+        found = validation.of(candidates, training, held_out)
+        _log.info(
+            "chosen of %d penalties in %d folds: %s, AUC %.4f",
+            len(candidates),
+            self.folds,
+            found.candidate,
+            found.mean[found.chosen],
+        )
+        return found
+
+    def _candidates(self, given: Problem) -> list[Candidate]:
+        quadratic = None
+        found = []
+        for mix in self.elastic_net_params:
+            values = self.reg_params
+            if values is None:
+                quadratic = quadratic or given.quadratic(self._scale(given.columns))
+                values = tuple(default_grid(quadratic, mix))
+            found += [Candidate(float(value), mix) for value in values]
+        return found
+
+    def _scale(self, columns: ColumnMoments) -> Float | None:
+        return columns.standard_deviation() if self.standardize else None
+
+    def _without_each(
+        self, given: Problem, own: Sequence[PairMoments]
+    ) -> Iterator[tuple[Quadratic, Float | None]]:
+        assert given.moments is not None
+        for part in own:
+            others = given.moments.subtract(part)
+            scale = self._scale(others.columns())
+            yield others.quadratic(scale), scale
+
+    def _of_rows(self, parts: Sequence[LocalRows]) -> Iterator[tuple[Quadratic, Float | None]]:
+        for part in parts:
+            scale = self._scale(column_moments(part))
+            yield operator_quadratic(part, scale), scale
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What a training run found; see `Fitting.fit`.
+
+    Parameters
+    ----------
+    problem
+        The pairs trained on.
+    sampling
+        How they were drawn.
+    candidate, selection
+        The penalty, and how it was chosen where it was not given.
+    quadratic, scale
+        The problem in columns divided by the scale, where they were.
+    deviation
+        Standard deviation ``(d,)`` of each column.
+    solution
+        The weights of scaled columns, and the certificate.
+    w
+        The weights ``(d,)`` of raw columns.
+    scores
+        Moments of their scores, as one column.
+    seconds
+        Wall time of each phase.
+    suboptimality
+        What sampling costs the objective, as the draws estimate it.
+    """
+
+    problem: Problem
+    sampling: Sampling
+    candidate: Candidate
+    selection: Selection | None
+    quadratic: Quadratic
+    scale: Float | None
+    deviation: Float
+    solution: Solution
+    w: Float
+    scores: ColumnMoments
+    seconds: dict[str, float]
+    suboptimality: float | None = None

@@ -1,0 +1,125 @@
+"""Rows of a DataFrame as batches, read by the tasks as often as is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol, cast
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from spark_auc.core.batch import Batch
+from spark_auc.core.labels import LabelCounts
+from spark_auc.core.rows import Change, Fold, LocalRows, State
+from spark_auc.spark.aggregate import aggregate
+from spark_auc.spark.columns import Reader, TrainingColumns
+from spark_auc.spark.failures import translated
+from spark_auc.spark.parquet import Read, rows_for_tasks
+
+_LABELS = "labels"
+
+
+class Reads(Protocol):
+    """What turns the Arrow batches of one task into rows."""
+
+    def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Batch]:
+        """The rows."""
+        ...
+
+    def labels(self) -> LabelCounts:
+        """The label values read so far."""
+        ...
+
+
+@dataclass
+class DistributedRows:
+    """Rows that the tasks read.
+
+    Parameters
+    ----------
+    frame
+        What the tasks are given.
+    reader
+        Makes what turns it into rows, in each task.
+    dimension
+        Number of features ``d``.
+    check
+        Raises where the labels of all rows cannot serve.
+    changes
+        What is done to the rows after reading.
+
+    Attributes
+    ----------
+    labels
+        The label values that the last fold met.
+    """
+
+    frame: DataFrame
+    reader: Callable[[], Reads]
+    dimension: int
+    check: Callable[[LabelCounts], object]
+    changes: tuple[Change, ...] = ()
+    labels: LabelCounts = field(default_factory=LabelCounts)
+
+    @classmethod
+    def of(cls, df: DataFrame, columns: TrainingColumns) -> DistributedRows:
+        """The rows of a DataFrame."""
+        selected = columns.select(df)
+        plain: tuple[DataFrame, Read] = (selected, iter)
+        # A key is hashed by Spark, and so are rows that have one read by it.
+        frame, read = plain if columns.key else rows_for_tasks(df, columns.names, selected)
+        return cls(
+            frame,
+            lambda: Reader(columns, read),
+            columns.features.dimension,
+            lambda labels: labels.classes(columns.positive),
+        )
+
+    def changed(self, change: Change, dimension: int | None = None) -> DistributedRows:
+        """See `Folding.changed`."""
+        return replace(self, changes=(*self.changes, change), dimension=dimension or self.dimension)
+
+    def fold(
+        self, fold: Fold, kinds: Sequence[type[State]], *, state_bytes: int, what: str
+    ) -> Mapping[str, State]:
+        """See `Folding.fold`.
+
+        Raises
+        ------
+        DataError
+            A value is not usable, or the labels are not of two classes.
+        ResourceError
+            The states do not fit in memory.
+        """
+        make, changes = self.reader, self.changes
+
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, State]]:
+            reader = make()
+            for name, state in fold(_changed(reader.read(batches), changes)):
+                # A task without rows has no say.
+                if not reader.labels().rows:
+                    return
+                yield name, state
+            yield _LABELS, reader.labels()
+
+        found = aggregate(
+            self.frame, run, (*kinds, LabelCounts), state_bytes=state_bytes, what=what
+        )
+        self.labels = cast(LabelCounts, found.pop(_LABELS, LabelCounts()))
+        self.check(self.labels)
+        return found
+
+    def gathered(self) -> LocalRows:
+        """All rows, in this process's memory."""
+        with translated():
+            table = self.frame.toArrow()
+        reader = self.reader()
+        batches = tuple(_changed(reader.read(iter(table.to_batches())), self.changes))
+        return LocalRows(batches, self.dimension)
+
+
+def _changed(batches: Iterator[Batch], changes: Sequence[Change]) -> Iterator[Batch]:
+    for change in changes:
+        batches = change(batches)
+    return batches

@@ -1,0 +1,95 @@
+"""What a model tells of how it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Float = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class FeatureWeight:
+    """A feature's weight, as it applies to raw values and per standard deviation."""
+
+    feature: str
+    weight: float
+    standardized: float
+
+
+@dataclass(frozen=True)
+class TrainingSummary:
+    """How a model was made.
+
+    Parameters
+    ----------
+    rows
+        Rows of each label value.
+    positive_weight, negative_weight
+        Total row weight of each class.
+    certificate
+        Evidence of optimality; see `spark_auc.solvers.solution.Certificate`.
+    seconds
+        Wall time of each phase.
+    largest_weights
+        Features by the size of their weight per standard deviation, largest first.
+    nonzeros
+        Number of weights that are not 0.
+    estimated_auc
+        AUC on the training rows, if the scores of each class were Gaussian.
+    estimator, pairs
+        Which pairs were trained on, and the number of draws of each class (None: no draws).
+    sampling_suboptimality
+        What sampling costs the objective, as the draws estimate it.
+    form
+        How the quadratic was held: "tiles" (a matrix), "rows" (in the driver's memory) or
+        "passes" (over the DataFrame, one for each step).
+    reg_param, elastic_net_param
+        The penalty.
+    selection
+        How it was chosen, where it was: AUC of each candidate on each fold's held-out rows; see
+        `spark_auc.solvers.candidates.Selection`.
+    """
+
+    rows: dict[str, int]
+    positive_weight: float
+    negative_weight: float
+    certificate: dict[str, Any]
+    seconds: dict[str, float]
+    largest_weights: tuple[FeatureWeight, ...]
+    nonzeros: int
+    estimated_auc: float
+    estimator: str
+    pairs: int | None
+    sampling_suboptimality: float | None
+    form: str
+    reg_param: float
+    elastic_net_param: float
+    selection: dict[str, Any] | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields as JSON takes them."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: dict[str, Any]) -> TrainingSummary:
+        """The summary that `as_dict` gave."""
+        weights = tuple(FeatureWeight(**w) for w in fields["largest_weights"])
+        return cls(**{**fields, "largest_weights": weights})
+
+
+def largest_weights(
+    w: Float, scale: Float, names: Sequence[str] | None, count: int = 30
+) -> tuple[FeatureWeight, ...]:
+    """The features whose weight times standard deviation ``scale`` is largest."""
+    standardized = w * scale
+    order = np.argsort(-np.abs(standardized), kind="stable")[:count]
+    return tuple(
+        FeatureWeight(names[j] if names else str(j), float(w[j]), float(standardized[j]))
+        for j in order
+        if w[j]
+    )

@@ -1,0 +1,201 @@
+"""Training on drawn rows: the same draws wherever the rows lie, and no bias."""
+
+import numpy as np
+import pytest
+from pyspark.ml.linalg import Vectors
+from pyspark.sql import functions as F
+
+from spark_auc import MBAClassifier, MBAModel
+from spark_auc.core.batch import Batch
+from spark_auc.core.draws import FirstArrivals
+from spark_auc.core.moments import PairMoments
+from spark_auc.errors import ConfigError, ConvergenceError
+from spark_auc.spark import fitting
+from spark_auc.spark.columns import TrainingColumns
+from spark_auc.spark.features import Features
+from spark_auc.spark.pairs import paired
+from spark_auc.spark.rows import DistributedRows
+from spark_auc.spark.training import Sampling, problem
+
+N, D = 400, 3
+RNG = np.random.default_rng(8)
+Y = RNG.random(N) < 0.15
+# Rows drift along the file, so that pairs inside a part of it differ from pairs of all.
+X = RNG.normal(size=(N, D)) + 0.7 * Y[:, None] + np.linspace(-2, 2, N)[:, None]
+U = RNG.uniform(0.3, 2, N)
+
+
+@pytest.fixture(scope="module")
+def rows(spark):
+    made = [(k, Vectors.dense(X[k]), float(Y[k]), float(U[k])) for k in range(N)]
+    return spark.createDataFrame(made, ["id", "features", "label", "u"]).cache()
+
+
+def read(df, key=None, weight="u"):
+    features = Features.resolve(df, "features")
+    columns = TrainingColumns.resolve(df, features, "label", None, weight, key)
+    return DistributedRows.of(df, columns)
+
+
+def arrangements(df):
+    return {
+        "as they are": df,
+        "one part": df.coalesce(1),
+        "by label": df.repartitionByRange(4, "label", "id").sortWithinPartitions("label"),
+        "shuffled": df.repartition(7),
+        "nearly all empty": df.repartition(1000, (F.col("id") % 5).alias("k")),
+    }
+
+
+@pytest.mark.parametrize("estimator", ["complete", "paired"])
+def test_the_same_draws_however_the_rows_lie(rows, estimator):
+    first = None
+    for name, df in arrangements(rows).items():
+        key = "id" if estimator == "complete" else None
+        found = problem(read(df, key), Sampling(estimator, 200, seed=3))
+        quadratic = found.quadratic(None)
+        if first is None:
+            first = quadratic
+            assert found.moments.positive.weight == 200
+        np.testing.assert_allclose(quadratic.mu, first.mu, atol=1e-12, err_msg=name)
+        np.testing.assert_allclose(
+            quadratic.Sigma.toarray(), first.Sigma.toarray(), atol=1e-11, err_msg=name
+        )
+
+
+def test_both_estimators_see_the_same_draws(rows):
+    complete = problem(read(rows), Sampling("complete", 300, seed=5)).moments
+    pairs = problem(read(rows), Sampling("paired", 300, seed=5)).moments
+    np.testing.assert_allclose(complete.quadratic().mu, pairs.quadratic().mu, atol=1e-12)
+
+
+def test_pairs_are_those_of_the_draws_in_order(rows):
+    """Against the k-th positive and the k-th negative draw, of all rows in one place."""
+    batch = Batch(X, Y, U)
+    draws = FirstArrivals.zero(500).update(batch, 7).draws(7, 500)
+    i, j = in_order(*draws.arrivals(batch))
+    found = problem(read(rows.orderBy("label")), Sampling("paired", 500, 7)).quadratic(None)
+    Sigma = (X[i] - X[j]).T @ (X[i] - X[j]) / 500
+    np.testing.assert_allclose(found.Sigma.toarray(), Sigma, atol=1e-11)
+    np.testing.assert_allclose(found.mu, (X[i] - X[j]).mean(axis=0), atol=1e-12)
+
+
+def in_order(drawn, moments):
+    drawn = drawn[np.argsort(moments)]
+    return drawn[Y[drawn]], drawn[~Y[drawn]]
+
+
+def test_neither_estimator_is_biased_and_complete_varies_less():
+    exact = PairMoments.of(X, Y, U).quadratic().Sigma.toarray()
+    batch, repeated = Batch(X, Y, U), {"complete": [], "paired": [], "inside parts": []}
+    rng = np.random.default_rng(0)
+    for seed in range(300):
+        draws = FirstArrivals.zero(60).update(batch, seed).draws(seed, 60)
+        some = draws.drawn(batch)
+        complete = PairMoments.of(some.X, some.y, some.weight).quadratic().Sigma.toarray()
+        repeated["complete"].append(complete)
+        i, j = in_order(*draws.arrivals(batch))
+        repeated["paired"].append((X[i] - X[j]).T @ (X[i] - X[j]) / 60)
+        repeated["inside parts"].append(inside_parts(rng))
+    off = {}
+    for name, drawn in repeated.items():
+        error = np.std(drawn, axis=0, ddof=1) / np.sqrt(len(drawn))
+        off[name] = np.abs((np.mean(drawn, axis=0) - exact) / error).max()
+    assert off["complete"] < 4
+    assert off["paired"] < 4
+    assert off["inside parts"] > 10
+    assert np.var(repeated["complete"], axis=0).sum() < np.var(repeated["paired"], axis=0).sum()
+
+
+def inside_parts(rng):
+    """Pairs that the parts of a file could form alone, in a file that drifts."""
+    total = np.zeros((D, D))
+    for part in np.array_split(np.arange(N), 4):
+        classes = (part[Y[part]], part[~Y[part]])
+        i, j = (rng.choice(rows, 15, p=U[rows] / U[rows].sum()) for rows in classes)
+        total += (X[i] - X[j]).T @ (X[i] - X[j]) / 60
+    return total
+
+
+@pytest.mark.parametrize("estimator", ["complete", "paired"])
+def test_one_positive_among_many(spark, estimator):
+    n = 20_000
+    made = spark.range(n).select(
+        F.array(F.sin("id"), F.cos(F.col("id") * 3), (F.col("id") / n)).alias("features"),
+        (F.col("id") == 12_345).cast("double").alias("label"),
+    )
+    model = MBAClassifier(regParam=0.1, estimator=estimator, numPairs=2048).fit(made)
+    assert model.summary.rows["1.0"] == 1
+    assert model.summary.pairs == 2048
+    assert np.isfinite(model.scorer.w).all()
+
+
+def test_pairs_of_sparse_rows(spark):
+    rng = np.random.default_rng(1)
+    dense = rng.normal(size=(200, 5)) * (rng.random((200, 5)) < 0.5)
+    y = rng.random(200) < 0.4
+    made = [
+        (Vectors.sparse(5, np.flatnonzero(r).tolist(), r[r != 0].tolist()), float(c))
+        for r, c in zip(dense, y, strict=True)
+    ]
+    df = spark.createDataFrame(made, ["features", "label"])
+    as_dense = spark.createDataFrame(
+        [(Vectors.dense(r), float(c)) for r, c in zip(dense, y, strict=True)], df.columns
+    )
+    a, b = (
+        problem(read(d, weight=None), Sampling("paired", 150, 2)).quadratic(None)
+        for d in (df, as_dense)
+    )
+    np.testing.assert_allclose(a.Sigma.toarray(), b.Sigma.toarray(), atol=1e-12)
+
+
+@pytest.mark.parametrize("estimator", ["exact", "complete", "paired"])
+def test_the_model_tells_how_it_was_made(rows, estimator, tmp_path):
+    given = {} if estimator == "exact" else {"numPairs": 3000, "batchSize": 500}
+    model = MBAClassifier(
+        regParam=0.05, weightCol="u", estimator=estimator, seed=4, keyCol="id", **given
+    ).fit(rows)
+    s = model.summary
+    assert (s.estimator, s.pairs) == (estimator, given.get("numPairs"))
+    assert (s.reg_param, s.form, s.selection) == (0.05, "tiles", None)
+    assert s.positive_weight == pytest.approx(U[Y].sum())
+    z = X @ model.scorer.w
+    shares = [np.average(z[mine] > model.threshold, weights=U[mine]) for mine in (Y, ~Y)]
+    weights = np.array([U[Y].sum(), U[~Y].sum()])
+    assert weights @ shares / weights.sum() == pytest.approx(weights[0] / weights.sum(), abs=0.05)
+    exact = MBAClassifier(regParam=0.05, weightCol="u").fit(rows).summary
+    assert s.estimated_auc == pytest.approx(exact.estimated_auc, abs=0.02)
+    model.save(str(tmp_path / "m"))
+    assert MBAModel.load(str(tmp_path / "m")).summary == s
+
+
+def test_pairs_are_added_until_sampling_costs_little(rows, monkeypatch):
+    estimator = MBAClassifier(regParam=0.05, estimator="complete", pairTol=5e-4, keyCol="id")
+    s = estimator.fit(rows).summary
+    assert s.sampling_suboptimality <= 5e-4
+    assert s.pairs % 1024 == 0
+    monkeypatch.setattr(fitting, "_MOST_PAIRS", 8192)
+    with pytest.raises(ConvergenceError, match="raise pairTol"):
+        estimator.copy({estimator.pairTol: 1e-9}).fit(rows)
+
+
+def test_settings_out_of_range(rows):
+    for wrong in ({"batchSize": 0}, {"pairTol": 0.0}, {"numFolds": 1}):
+        with pytest.raises(ConfigError, match="found"):
+            MBAClassifier(regParam=0.1, **wrong).fit(rows)
+    for wrong in ({"numPairs": 0}, {"numPairs": "many"}, {"estimator": "half"}):
+        with pytest.raises(TypeError, match="expected"):
+            MBAClassifier(**wrong)
+    with pytest.raises(ConfigError, match="no column 'key'"):
+        MBAClassifier(regParam=0.1, keyCol="key").fit(rows)
+
+
+def test_parts_are_paired_by_themselves(rows):
+    """As many differences as draws, whichever way the moments are parted."""
+    sampling = Sampling("paired", 90, 1)
+    found = problem(read(rows), sampling)
+    draws = found.arrivals.draws(1, 90)
+    for parts in (1, 2, 9):
+        local = paired(read(rows), draws, found.arrivals.cuts(90, parts)).gathered()
+        assert sum(b.y.sum() for b in local.batches) == 90
+        assert len({int(k) for b in local.batches for k in b.keys()[b.y]}) == parts

@@ -1,0 +1,164 @@
+"""Selection from one pass against refitting each fold by itself."""
+
+import numpy as np
+import pytest
+from pyspark.ml import Pipeline
+from pyspark.ml.linalg import Vectors
+from pyspark.sql import functions as F
+from sklearn.metrics import roc_auc_score
+
+from spark_auc import MBAClassifier, MBASelector
+from spark_auc.core.draws import folds
+from spark_auc.core.moments import PairMoments
+from spark_auc.core.objective import ElasticNet
+from spark_auc.errors import ConfigError, DataError, ResourceError
+from spark_auc.solvers.path import solve
+from spark_auc.spark import fitting, training
+from spark_auc.spark.libsvm import libsvm
+from tests.data import path
+from tests.spark.test_sampling import read
+
+N, D, K = 500, 4, 3
+RNG = np.random.default_rng(6)
+Y = RNG.random(N) < 0.3
+X = RNG.normal(size=(N, D)) + Y[:, None] * [1.0, 0.5, 0.0, 0.0]
+U = RNG.uniform(0.5, 2, N)
+GRID = [1e-3, 0.1, 1.0]
+
+
+@pytest.fixture(scope="module")
+def rows(spark):
+    made = [(k, Vectors.dense(X[k]), float(Y[k]), float(U[k])) for k in range(N)]
+    return spark.createDataFrame(made, ["id", "features", "label", "u"]).cache()
+
+
+def fold_of(df, seed, count):
+    """The fold of each row by its id, from what the tasks compute."""
+    found = {}
+    local = read(df.select("id", F.array(F.col("id").cast("double")).alias("features"), "label", "u"), "id").gathered()
+    for batch in local.batches:
+        found |= dict(zip(batch.X[:, 0].astype(int), folds(batch, seed, count), strict=True))
+    return found
+
+
+@pytest.mark.parametrize("mixes", [[0.0], [0.0, 0.6]])
+def test_the_same_as_refitting_each_fold(rows, mixes):
+    selector = MBASelector(
+        regParams=GRID, elasticNetParams=mixes, numFolds=K, weightCol="u", keyCol="id", seed=9
+    )
+    model = selector.fit(rows)
+    table = model.summary.selection
+    fold = fold_of(rows, 9, K)
+    number = F.create_map(*(F.lit(v) for pair in fold.items() for v in (pair[0], int(pair[1]))))
+    parted = rows.withColumn("fold", number[F.col("id")]).cache()
+    for candidate in table["candidates"][:: 2 if len(mixes) > 1 else 1]:
+        for k in range(K):
+            fitted = MBAClassifier(
+                regParam=candidate["regParam"],
+                elasticNetParam=candidate["elasticNetParam"],
+                weightCol="u",
+            ).fit(parted.filter(f"fold != {k}"))
+            mine = np.array([fold[i] == k for i in range(N)])
+            auc = roc_auc_score(Y[mine], X[mine] @ fitted.scorer.w, sample_weight=U[mine])
+            assert candidate["folds"][k] == pytest.approx(auc, abs=1e-9)
+    means = [c["auc"] for c in table["candidates"]]
+    assert table["chosen"] == int(np.argmax(means))
+    assert table["uncertainty"] == 0
+    chosen = table["candidates"][table["chosen"]]
+    whole = MBAClassifier(
+        regParam=chosen["regParam"], elasticNetParam=chosen["elasticNetParam"], weightCol="u"
+    ).fit(rows)
+    np.testing.assert_allclose(model.scorer.w, whole.scorer.w, rtol=1e-7, atol=1e-9)
+    assert model.getRegParam() == chosen["regParam"]
+
+
+def test_one_standard_error(rows):
+    table = MBASelector(numFolds=5, selectionRule="oneStandardError", keyCol="id").fit(rows)
+    table = table.summary.selection
+    candidates = table["candidates"]
+    best = max(candidates, key=lambda c: c["auc"])
+    near = [c for c in candidates if c["auc"] >= best["auc"] - best["standardError"]]
+    assert candidates[table["chosen"]]["regParam"] == max(c["regParam"] for c in near)
+    folds_of_best = np.array(best["folds"])
+    assert best["standardError"] == pytest.approx(folds_of_best.std(ddof=1) / np.sqrt(5))
+
+
+def test_without_a_penalty_one_is_chosen(rows):
+    model = Pipeline(stages=[MBAClassifier(keyCol="id", seed=2)]).fit(rows).stages[0]
+    selected = MBASelector(keyCol="id", seed=2).fit(rows)
+    assert model.summary.selection == selected.summary.selection
+    np.testing.assert_array_equal(model.scorer.w, selected.scorer.w)
+    assert len(model.summary.selection["candidates"]) == 25
+
+
+@pytest.mark.parametrize("estimator", ["complete", "paired"])
+def test_selection_on_draws(rows, estimator):
+    model = MBASelector(
+        regParams=GRID, numFolds=K, keyCol="id", estimator=estimator, numPairs=2048
+    ).fit(rows)
+    assert model.summary.estimator == estimator
+    exact = MBASelector(regParams=GRID, numFolds=K, keyCol="id").fit(rows).summary.selection
+    for ours, theirs in zip(
+        model.summary.selection["candidates"], exact["candidates"], strict=True
+    ):
+        assert ours["auc"] == pytest.approx(theirs["auc"], abs=0.02)
+
+
+def test_folds_in_turn_and_histograms_that_bound(rows, monkeypatch):
+    selector = MBASelector(regParams=GRID, numFolds=K, keyCol="id")
+    expected = selector.fit(rows).summary.selection
+    exactly = fitting.Fitting._validation
+
+    def little(self, *given):
+        settings = exactly(self, *given)
+        return fitting.replace(settings, at_once=1, max_bins=64)
+
+    monkeypatch.setattr(fitting.Fitting, "_validation", little)
+    bounded = selector.fit(rows).summary.selection
+    assert 0 < bounded["uncertainty"] < 0.02
+    for ours, theirs in zip(bounded["candidates"], expected["candidates"], strict=True):
+        np.testing.assert_allclose(ours["folds"], theirs["folds"], atol=bounded["uncertainty"])
+
+
+def test_rows_in_memory_give_the_same(rows, monkeypatch):
+    selector = MBASelector(regParams=GRID, elasticNetParams=[0.0, 0.5], numFolds=K, keyCol="id")
+    expected = selector.fit(rows).summary.selection
+    monkeypatch.setattr(training, "_fits_in_tiles", lambda _: False)
+    model = selector.fit(rows)
+    assert model.summary.form == "rows"
+    found = model.summary.selection
+    for ours, theirs in zip(found["candidates"], expected["candidates"], strict=True):
+        np.testing.assert_allclose(ours["folds"], theirs["folds"], atol=1e-9)
+    monkeypatch.setattr(training, "_available", lambda: 0.0)
+    with pytest.raises(ResourceError, match="set regParam, or draw rows"):
+        selector.fit(rows)
+
+
+def test_what_cannot_be_chosen_from(rows):
+    for wrong in ({"regParams": []}, {"regParams": [-1.0]}, {"elasticNetParams": [2.0]}):
+        with pytest.raises(ConfigError, match="expected"):
+            MBASelector(**wrong).fit(rows)
+    with pytest.raises(DataError, match="one class only in fold"):
+        MBASelector(numFolds=200, keyCol="id").fit(rows)
+
+
+def test_a9a(spark, tmp_path):
+    """The same choice and AUCs as refitting, at the size of real data."""
+    df = libsvm(spark, str(path("a9a")), 123)
+    df.write.parquet(str(tmp_path / "a9a"))
+    df = spark.read.parquet(str(tmp_path / "a9a"))
+    grid = np.logspace(-4, 1, 6).tolist()
+    model = MBASelector(regParams=grid, numFolds=5, seed=1).fit(df)
+    candidates = model.summary.selection["candidates"]
+    batch = read(df.withColumn("u", F.lit(1.0)), weight=None).gathered().batches
+    held = [folds(b, 1, 5) for b in batch]
+    for k in (0, 3):
+        parts = [b.take(np.flatnonzero(f != k)) for b, f in zip(batch, held, strict=True)]
+        own = [b.take(np.flatnonzero(f == k)) for b, f in zip(batch, held, strict=True)]
+        moments = PairMoments.fold(parts, 123)
+        scale = moments.columns().standard_deviation()
+        for i in (1, 4):
+            w = solve(moments.quadratic(scale), ElasticNet(0.0, grid[i]), tol=1e-6, max_iter=9).w
+            y = np.concatenate([b.y for b in own])
+            scores = np.concatenate([b.X @ (w / scale) for b in own])
+            assert candidates[i]["folds"][k] == pytest.approx(roc_auc_score(y, scores), abs=1e-9)
