@@ -93,9 +93,9 @@ class Selection:
 def default_grid(quadratic: Quadratic, elastic_net_param: float, count: int = 25) -> list[float]:
     """Values of regParam from weak to strong, in the units of the data, evenly by logarithm.
 
-    Without l1 from 1e-6 to 100 times the mean diagonal of ``Sigma``; with it up to the value from
-    which on no feature is active, and down to 1e-4 of it.
+    Without l1 from 1e-7 to 10 times the trace of ``Sigma``, which bounds its eigenvalues; with it
+    up to the value from which on no feature is active, and down to 1e-4 of it.
     """
     if elastic_net_param:
         return list(quadratic.lambda1_max / elastic_net_param * np.logspace(-4, 0, count + 1)[:-1])
-    return list(float(quadratic.Sigma.diagonal().mean()) * np.logspace(-6, 2, count))
+    return list(float(quadratic.Sigma.diagonal().sum()) * np.logspace(-7, 1, count))

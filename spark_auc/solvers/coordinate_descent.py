@@ -16,6 +16,8 @@ Int = NDArray[np.int64]
 
 _SMALLEST_GROWTH = 16
 _PASSES = 20
+# Relative to the largest diagonal element: far below what a well-posed system would notice.
+_DAMPING = 1e-12
 
 
 class ColumnCache:
@@ -133,25 +135,31 @@ def _on_working_set(
 def _polished(Sigma: Float, mu: Float, penalty: ElasticNet, w: Float) -> Float:
     """The exact minimiser for the signs of ``w``, or as far towards it as they allow."""
     support = np.flatnonzero(w)
-    signs = np.sign(w[support])
     matrix: Float = Sigma[np.ix_(support, support)]
     matrix[np.diag_indices_from(matrix)] += penalty.l2
+    mu, signs, values = mu[support], np.sign(w[support]), w[support]
+
+    def loss(at: Float) -> float:
+        return float(at @ (matrix @ at / 2 - mu) + penalty.l1 * np.abs(at).sum())
+
+    # Equal columns make the system singular; a step of the proximal point method is defined
+    # there too, and differs from the exact one by rounding elsewhere.
+    damped = matrix.copy()
+    damped[np.diag_indices_from(damped)] += _DAMPING * matrix.diagonal().max(initial=0.0)
     try:
-        factor = linalg.cho_factor(matrix, lower=True, check_finite=False)
+        factor = linalg.cho_factor(damped, lower=True, check_finite=False, overwrite_a=True)
     except linalg.LinAlgError:
         return w
-    exact = linalg.cho_solve(factor, mu[support] - penalty.l1 * signs, check_finite=False)
-    crossing = exact * signs <= 0
+    residual = mu - penalty.l1 * signs - matrix @ values
+    step = linalg.cho_solve(factor, residual, check_finite=False)
+    crossing = (values + step) * signs <= 0
+    wanted = np.where(crossing, 0.0, values + step)
+    if crossing.any() and not loss(wanted) < loss(values):
+        # With these signs the loss falls along the whole segment: stop where one becomes 0.
+        share = np.where(crossing, -values / np.where(crossing, step, 1.0), 1.0)
+        wanted = np.where(share == share.min(), 0.0, values + share.min() * step)
     out = w.copy()
-    if crossing.any():
-        # The loss with these signs falls along the whole segment, so stop where one becomes 0.
-        inside = w[support][crossing]
-        share = inside / (inside - exact[crossing])
-        step = share.min()
-        out[support] += step * (exact - w[support])
-        out[support[np.flatnonzero(crossing)[share == step]]] = 0.0
-    else:
-        out[support] = exact
+    out[support] = wanted
     return out
 
 

@@ -80,12 +80,12 @@ class Screening:
                 quadratic.dimension,
                 np.count_nonzero(inner.w),
             )
-            if inner.certificate.reason != "converged":
-                reason = inner.certificate.reason
-                break
             w = np.zeros_like(w)
             w[working] = inner.w
             product = quadratic.Sigma.matvec(w)
+            if inner.certificate.reason != "converged":
+                reason = inner.certificate.reason
+                break
         self._before = penalty.l1
         return certified(
             quadratic, penalty, w, iterations=passes, tolerance=tolerance, stopped=reason

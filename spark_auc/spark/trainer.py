@@ -20,7 +20,7 @@ from spark_auc.spark.params import TrainingParams
 from spark_auc.spark.persistence import Reader, Writer
 from spark_auc.spark.rows import DistributedRows
 from spark_auc.spark.summary import TrainingSummary, largest_weights
-from spark_auc.spark.training import Estimation, Sampling
+from spark_auc.spark.training import Estimation, Sampling, fits_in_tiles
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T", bound="Trainer")
@@ -79,6 +79,12 @@ class Trainer(Estimator[MBAModel], TrainingParams, MLWritable, MLReadable[Any]):
             self.optional(self.keyCol),
         )
         rows = DistributedRows.of(dataset, columns)
+        keep = self.getOrDefault(self.keepMoments)
+        if keep and not fits_in_tiles(rows):
+            raise ConfigError(
+                f"found keepMoments for {rows.dimension} features, expected as many as moments can "
+                "be formed of; set keepMoments to False"
+            )
         fitted = fitting.fit(rows)
         summary = _summary(fitted, rows, features.names)
         _log.info(
@@ -92,12 +98,6 @@ class Trainer(Estimator[MBAModel], TrainingParams, MLWritable, MLReadable[Any]):
         scorer = LinearScorer(
             fitted.w, class_ratio_threshold(fitted.scores), positive, negative, features.names
         )
-        keep = self.getOrDefault(self.keepMoments)
-        if keep and fitted.problem.moments is None:
-            raise ConfigError(
-                f"found keepMoments for {fitted.w.size} features, expected as many as moments can "
-                "be formed of; set keepMoments to False"
-            )
         model = self._copyValues(
             MBAModel(scorer, summary, fitted.problem.moments if keep else None)
         )

@@ -123,7 +123,7 @@ def problem(
     DataError
         A value is not usable, there are not two classes, or no rows were drawn.
     """
-    tiles = _fits_in_tiles(rows)
+    tiles = fits_in_tiles(rows)
     if sampling.estimator == "exact" and tiles:
         moments = moments_of(rows)
         return Problem(moments.columns(), rows, moments, None, rows)
@@ -214,7 +214,7 @@ def _survey(
     return cast(ColumnMoments, found["columns"]), cast(FirstArrivals, found["arrivals"])
 
 
-def _fits_in_tiles(rows: DistributedRows) -> bool:
+def fits_in_tiles(rows: DistributedRows) -> bool:
     """Whether a matrix of all features fits; said in the log where it does not."""
     size, what = PairMoments.nbytes(rows.dimension), f"moments of {rows.dimension} features"
     spark = rows.frame.sparkSession

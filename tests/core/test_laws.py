@@ -5,9 +5,14 @@ import pytest
 from scipy import sparse
 
 from spark_auc.core import tiles
+from spark_auc.core.batch import Batch
+from spark_auc.core.column_moments import ColumnMoments
+from spark_auc.core.draws import FirstArrivals
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments import ClassMoments, PairMoments
+from spark_auc.core.operator import VectorSum
 from spark_auc.core.overview import Faults, Overview
+from spark_auc.core.sample_size import GroupSums
 from spark_auc.core.score_histogram import ScoreHistogram
 from spark_auc.core.score_table import ScoreTable
 from tests.laws import Case, check_laws
@@ -49,7 +54,54 @@ def overview_view(overview):
     return np.concatenate([view.ravel(), np.resize(facts, 8)])
 
 
+def column_view(columns):
+    return np.concatenate(
+        [
+            np.concatenate([columns.rows, columns.entries / D, columns.weight]) / N,
+            (columns.mean / SPREAD).ravel(),
+            (columns.variance / SPREAD**2).ravel(),
+        ]
+    )
+
+
+def batch(i, form=np.asarray):
+    return Batch(form(X[i]), Y[i], U[i])
+
+
+def groups(i):
+    """Sums of some rows in three groups that their numbers make, with scores of size 1."""
+    numbered = batch(i)._replace(X=X[i] / SPREAD, key=(i % 3).astype(np.uint64))
+    return GroupSums.fold([numbered], 3, np.full(D, 1 / D))
+
+
 CASES = {
+    "ColumnMoments dense": Case(
+        ColumnMoments.zero(D), lambda i: ColumnMoments.of(batch(i)), column_view, N
+    ),
+    "ColumnMoments sparse": Case(
+        ColumnMoments.zero(D),
+        lambda i: ColumnMoments.fold([batch(i[:3], sparse.csr_matrix), batch(i[3:])], D),
+        column_view,
+        N,
+    ),
+    "FirstArrivals": Case(
+        FirstArrivals.zero(20),
+        lambda i: FirstArrivals.zero(20).update(batch(i), seed=5),
+        lambda first: np.resize(np.concatenate([first.positive, first.negative, [0]]), 41),
+        N,
+    ),
+    "GroupSums": Case(
+        groups(np.arange(0)),
+        groups,
+        lambda sums: np.concatenate([value.ravel() for value in vars(sums).values()]) / N,
+        N,
+    ),
+    "VectorSum": Case(
+        VectorSum(np.zeros(D)),
+        lambda i: VectorSum(X[i].sum(axis=0)),
+        lambda sums: sums.total / SPREAD / N,
+        N,
+    ),
     "ClassMoments dense": Case(
         ClassMoments.zero(D), lambda i: ClassMoments.of(X[i], U[i]), class_view, N, inverse=True
     ),

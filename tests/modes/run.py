@@ -15,7 +15,7 @@ from pyspark.ml.tuning import CrossValidator, ParamGridBuilder, TrainValidationS
 from pyspark.sql import functions as F
 
 import spark_auc
-from spark_auc import MBAClassifier, MBAModel, ScoreCalibrator, compare, evaluate
+from spark_auc import MBAClassifier, MBAModel, MBASelector, ScoreCalibrator, compare, evaluate
 from spark_auc.spark.session import session
 
 DATASETS = {
@@ -66,6 +66,23 @@ def saved(instance, path):
         instance.write().overwrite().save(path)
         return type(instance).load(path)
     raise AssertionError(f"{type(instance).__name__}.save() replaced what was at {path}")
+
+
+def sampled(rows):
+    """What training on draws and choosing a penalty find."""
+    drawn = {
+        estimator: MBAClassifier(
+            regParam=0.1, estimator=estimator, numPairs=512, seed=3, keyCol="id"
+        ).fit(rows)
+        for estimator in ("complete", "paired")
+    }
+    chosen = MBASelector(regParams=[0.01, 1.0], elasticNetParams=[0.0, 0.5]).fit(rows).summary
+    return {
+        "weights": {name: list(model.scorer.w) for name, model in drawn.items()},
+        "cost": drawn["complete"].summary.sampling_suboptimality,
+        "chosen": [chosen.reg_param, chosen.elastic_net_param],
+        "selection": [candidate["auc"] for candidate in chosen.selection["candidates"]],
+    }
 
 
 def measures(model, rows):
@@ -143,6 +160,7 @@ def main(mode, data, result):
             model, found[name] = trained(rows, params)
             _, found[f"{name} again"] = trained(rows, params)
         found["measures"] = measures(model, rows)
+        found["sampled"] = sampled(spark.read.parquet(f"{data}/sparse"))
         if mode != "cluster":
             # One file, one task a stage: what is asked here does not depend on the number of rows.
             few = spark.read.parquet(f"{data}/dense/0.parquet")

@@ -241,6 +241,15 @@ def test_same_measures_in_every_mode(any_mode, classic):
     assert found["curve"] == pytest.approx(expected["curve"], rel=1e-6)
 
 
+def test_same_draws_and_choice_in_every_mode(any_mode, classic):
+    found, expected = any_mode["sampled"], classic["sampled"]
+    for estimator, w in expected["weights"].items():
+        np.testing.assert_allclose(found["weights"][estimator], w, atol=1e-12)
+    assert found["cost"] == pytest.approx(expected["cost"], rel=1e-9)
+    assert found["chosen"] == expected["chosen"]
+    np.testing.assert_allclose(found["selection"], expected["selection"], atol=1e-12)
+
+
 def test_modes_are_what_they_are_called(any_mode, request):
     over_connect = "connect" in any_mode["session"]
     assert over_connect == ("connect" in request.node.callspec.id)

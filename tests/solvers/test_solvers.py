@@ -176,3 +176,18 @@ def test_not_converging_is_never_silent(caplog):
 def test_negative_penalty():
     with pytest.raises(ConfigError, match="regParam >= 0"):
         solve(problem(), ElasticNet(-0.1, 0.0), tol=1e-6, max_iter=10)
+
+
+@pytest.mark.parametrize("factor", [0.1, 0.003])
+def test_lasso_with_equal_columns(factor):
+    """Hashed rows have columns that are equal, and more of them than rows."""
+    rng = np.random.default_rng(2)
+    X = (rng.random((60, 40)) < 0.2).astype(float)
+    X = np.hstack([X, X, X[:, ::-1] * 2])
+    moments = PairMoments.of(X, X[:, 3] + X[:, 5] + rng.normal(size=60) > 0.8)
+    quadratic = moments.quadratic()
+    penalty = ElasticNet(factor * quadratic.lambda1_max, 0.0)
+    solution = solve(quadratic, penalty, tol=1e-10, max_iter=1000)
+    assert solution.certificate.reason == "converged"
+    theirs = objective(quadratic, penalty, scikit_learn(quadratic, penalty))
+    assert solution.certificate.objective == pytest.approx(theirs, abs=1e-9)

@@ -35,7 +35,8 @@ def rows(spark):
 def fold_of(df, seed, count):
     """The fold of each row by its id, from what the tasks compute."""
     found = {}
-    local = read(df.select("id", F.array(F.col("id").cast("double")).alias("features"), "label", "u"), "id").gathered()
+    id_as_feature = F.array(F.col("id").cast("double")).alias("features")
+    local = read(df.select("id", id_as_feature, "label", "u"), "id").gathered()
     for batch in local.batches:
         found |= dict(zip(batch.X[:, 0].astype(int), folds(batch, seed, count), strict=True))
     return found
@@ -123,7 +124,7 @@ def test_folds_in_turn_and_histograms_that_bound(rows, monkeypatch):
 def test_rows_in_memory_give_the_same(rows, monkeypatch):
     selector = MBASelector(regParams=GRID, elasticNetParams=[0.0, 0.5], numFolds=K, keyCol="id")
     expected = selector.fit(rows).summary.selection
-    monkeypatch.setattr(training, "_fits_in_tiles", lambda _: False)
+    monkeypatch.setattr(training, "fits_in_tiles", lambda _: False)
     model = selector.fit(rows)
     assert model.summary.form == "rows"
     found = model.summary.selection
