@@ -9,10 +9,8 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-import time
-from collections.abc import Callable
-from typing import Any
 
+from measuring import SETTINGS, seconds
 from pyspark.ml.evaluation import BinaryClassificationEvaluator
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -20,15 +18,8 @@ from pyspark.sql import functions as F
 from spark_auc import AUCEvaluator, evaluate
 from spark_auc.spark.session import session
 
-
-def seconds(run: Callable[[], Any], repeats: int = 3) -> tuple[float, Any]:
-    """Least wall time of some repeats, and the last result."""
-    best, result = float("inf"), None
-    for _ in range(repeats):
-        start = time.perf_counter()
-        result = run()
-        best = min(best, time.perf_counter() - start)
-    return best, result
+# Repeats of which the fastest counts.
+REPEATS = 3
 
 
 def rows(spark: SparkSession, count: int, path: str) -> DataFrame:
@@ -45,21 +36,17 @@ def main() -> None:
     parser.add_argument("--heap", default="1g", help="heap of the driver")
     parser.add_argument("--alone", action="store_true", help="leave Spark ML's evaluator out")
     given = parser.parse_args()
-    conf = {
-        "spark.master": "local[2]",
-        "spark.driver.memory": given.heap,
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": "4",
-    }
+    conf = SETTINGS | {"spark.driver.memory": given.heap}
     with session("benchmark", conf) as spark, tempfile.TemporaryDirectory() as work:
         spark.sparkContext.setLogLevel("ERROR")
         df = rows(spark, given.rows, f"{work}/rows")
-        scan, _ = seconds(lambda: df.agg(F.sum("score"), F.sum("label")).first())
-        whole, report = seconds(lambda: evaluate(df, scoreCol="score"))
-        binned, bounds = seconds(lambda: evaluate(df, scoreCol="score", exact=False).bounds)
+        scan, _ = seconds(lambda: df.agg(F.sum("score"), F.sum("label")).first(), REPEATS)
+        whole, report = seconds(lambda: evaluate(df, scoreCol="score"), REPEATS)
+        binned, bounds = seconds(
+            lambda: evaluate(df, scoreCol="score", exact=False).bounds, REPEATS
+        )
         ours = AUCEvaluator(rawPredictionCol="score")
-        evaluator, _ = seconds(lambda: ours.evaluate(df))
+        evaluator, _ = seconds(lambda: ours.evaluate(df), REPEATS)
         result = {
             "rows": given.rows,
             "scan": scan,
@@ -72,7 +59,7 @@ def main() -> None:
         }
         if not given.alone:
             theirs = BinaryClassificationEvaluator(rawPredictionCol="score", numBins=0)
-            spark_ml, area = seconds(lambda: theirs.evaluate(df))
+            spark_ml, area = seconds(lambda: theirs.evaluate(df), REPEATS)
             result |= {
                 "sparkML": spark_ml,
                 "sparkMLAUC": area,

@@ -9,13 +9,13 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from measuring import SETTINGS, seconds
 from pyspark.ml.classification import LogisticRegression
 from pyspark.ml.functions import vector_to_array
 from pyspark.ml.linalg import VectorUDT
@@ -31,16 +31,6 @@ from spark_auc.spark.evaluate import evaluate
 from spark_auc.spark.resources import task_slots
 from spark_auc.spark.session import session
 from spark_auc.spark.synthetic import best_auc, click_data
-
-
-def seconds(run: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
-    """Least wall time of some repeats, and the last result."""
-    best, result = float("inf"), None
-    for _ in range(repeats):
-        start = time.perf_counter()
-        result = run()
-        best = min(best, time.perf_counter() - start)
-    return best, result
 
 
 def scan(df: DataFrame) -> float:
@@ -67,7 +57,7 @@ def kernel(df: DataFrame, dimension: int, rows: int, slots: int) -> float:
         return seconds(lambda: list(pool.map(run, range(slots))))[0]
 
 
-def test_auc(df: DataFrame, column: str) -> float:
+def auc(df: DataFrame, column: str) -> float:
     return evaluate(df, scoreCol=column).auc
 
 
@@ -109,8 +99,8 @@ def compare(name: str, train: DataFrame, test: DataFrame, **params: Any) -> dict
         "lrIterations": iterations,
         "lrPerIteration": lr_seconds / max(iterations, 1),
         "lr/fit": lr_seconds / fit_seconds,
-        "auc": test_auc(model.transform(test), "rawPrediction"),
-        "lrAUC": test_auc(scored, "s"),
+        "auc": auc(model.transform(test), "rawPrediction"),
+        "lrAUC": auc(scored, "s"),
         "certificate": model.summary.certificate,
     }
     print(json.dumps(result), flush=True)
@@ -151,21 +141,25 @@ def stored(df: DataFrame, path: str) -> DataFrame:
     return df.sparkSession.read.parquet(path)
 
 
+def table(results: list[dict[str, Any]]) -> None:
+    print(
+        f"{'':8}{'fit s':>8}{'/scan':>8}{'-scan-gram':>12}{'LR s':>8}{'iter':>6}{'LR/fit':>8}"
+        f"{'AUC':>8}{'LR AUC':>8}"
+    )
+    for r in results:
+        print(
+            f"{r['benchmark']:8}{r['fit']:8.1f}{r['fit/scan']:8.2f}{r['fit-scan-gram']:12.1f}"
+            f"{r['lr']:8.1f}{r['lrIterations']:6d}{r['lr/fit']:8.2f}{r['auc']:8.4f}{r['lrAUC']:8.4f}"
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="share of the rows")
     parser.add_argument("--only", choices=["dense", "hard", "easy"], help="one benchmark")
     given = parser.parse_args()
-    conf = {
-        "spark.master": "local[2]",
-        "spark.driver.memory": "8g",
-        "spark.driver.maxResultSize": "4g",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": "4",
-    }
     results = []
-    with session("benchmark", conf) as spark, tempfile.TemporaryDirectory() as work:
+    with session("benchmark", SETTINGS) as spark, tempfile.TemporaryDirectory() as work:
         spark.sparkContext.setLogLevel("ERROR")
         if given.only in {None, "dense"}:
             n = int(800_000 * given.scale)
@@ -185,15 +179,7 @@ def main() -> None:
             results.append(
                 compare(name, train, test, mba=1e-5, lr=0.0, tol=tol, standardization=False)
             )
-    print(
-        f"{'':8}{'fit s':>8}{'/scan':>8}{'-scan-gram':>12}{'LR s':>8}{'iter':>6}{'LR/fit':>8}"
-        f"{'AUC':>8}{'LR AUC':>8}"
-    )
-    for r in results:
-        print(
-            f"{r['benchmark']:8}{r['fit']:8.1f}{r['fit/scan']:8.2f}{r['fit-scan-gram']:12.1f}"
-            f"{r['lr']:8.1f}{r['lrIterations']:6d}{r['lr/fit']:8.2f}{r['auc']:8.4f}{r['lrAUC']:8.4f}"
-        )
+    table(results)
 
 
 if __name__ == "__main__":

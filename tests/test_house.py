@@ -28,10 +28,10 @@ def imports(path):
 
 
 @pytest.mark.parametrize(
-    "path", sorted(PACKAGE.glob("*/*.py")), ids=lambda p: str(p.relative_to(PACKAGE))
+    "path", sorted(PACKAGE.rglob("*/*.py")), ids=lambda p: str(p.relative_to(PACKAGE))
 )
 def test_imports_point_downward(path):
-    mine = level(path.parent.name)
+    mine = level(path.relative_to(PACKAGE).parts[0])
     for name in imports(path):
         top, *rest = name.split(".")
         if top == "spark_auc" and rest:

@@ -10,12 +10,13 @@ import sys
 import time
 import traceback
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NoReturn
 
 from spark_auc.app.load import load
 from spark_auc.errors import ConfigError, SparkAUCError
 
-JOBS = ("prepare", "train", "evaluate", "score")
+JOBS = ("prepare", "train", "evaluate", "score", "reproduce")
 
 _EPILOG = """\
 Arguments after the options are dotted.key=value overrides of the file, with values in YAML:
@@ -105,8 +106,10 @@ def _run(job: str, path: str, overrides: Sequence[str]) -> dict[str, Any]:
     from spark_auc.spark.failures import translated
     from spark_auc.spark.session import session
 
-    name = f"spark_auc {job}"
-    with session(name, file.spark.settings(), remote=file.spark.remote) as spark, translated():
+    made: AbstractContextManager[Any] = nullcontext()
+    if not hasattr(module, "needs_spark") or module.needs_spark(section):
+        made = session(f"spark_auc {job}", file.spark.settings(), remote=file.spark.remote)
+    with made as spark, translated():
         result: dict[str, Any] = module.run(spark, section)
     return result
 

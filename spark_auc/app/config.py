@@ -227,6 +227,16 @@ class Score(Section):
     output: Output
 
 
+class Reproduce(Section):
+    """Experiments of the papers, with the papers' figures beside."""
+
+    experiments: list[str] | None = Field(None, min_length=1, description="not given: all")
+    repeats: int = Field(20, ge=1, description="of what is random")
+    seed: int = Field(0, ge=0)
+    data: str | None = Field(None, description="directory of the real data sets; else without")
+    output: Output
+
+
 class File(Section):
     """A whole configuration file."""
 
@@ -235,3 +245,4 @@ class File(Section):
     train: Train | None = None
     evaluate: Evaluate | None = None
     score: Score | None = None
+    reproduce: Reproduce | None = None

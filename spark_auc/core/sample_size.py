@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from spark_auc.core.accumulator import Rows
 from spark_auc.core.batch import Batch
 from spark_auc.core.codec import decode, encode
 from spark_auc.errors import ConfigError
@@ -64,6 +65,33 @@ def sufficient_pairs(
     first = 32 * math.log(4 * dimension / probability) * of_sigma / epsilon**2
     second = 32 * both / epsilon**2 * (math.sqrt(2 * math.log(2 / probability)) + 1) ** 2
     return math.ceil(max(first, second))
+
+
+@dataclass(frozen=True)
+class LargestNorm:
+    """The largest squared norm of any row, ``R_x`` of `sufficient_pairs`."""
+
+    squared: float = 0.0
+
+    @classmethod
+    def of(cls, X: Rows, scale: Float | None = None) -> LargestNorm:
+        """That of rows ``(n, d)``, their columns divided by ``scale``."""
+        squares = X**2 if isinstance(X, np.ndarray) else X.multiply(X)
+        norms = squares @ (np.ones(X.shape[1]) if scale is None else scale**-2.0)
+        return cls(float(norms.max(initial=0.0)))
+
+    def merge(self, other: LargestNorm) -> LargestNorm:
+        """That of both sets of rows."""
+        return LargestNorm(max(self.squared, other.squared))
+
+    def to_bytes(self) -> bytes:
+        """Versioned bytes."""
+        return encode("LargestNorm", 1, {"squared": np.array(self.squared)})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> LargestNorm:
+        """The norm that `to_bytes` stored; `ModelFormatError` if it is none."""
+        return cls(float(decode("LargestNorm", 1, data)["squared"]))
 
 
 @dataclass(frozen=True, eq=False)

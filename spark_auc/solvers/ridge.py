@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from spark_auc.core.objective import ElasticNet, Quadratic
+from spark_auc.core.objective import ElasticNet, Matrix, Quadratic
 from spark_auc.solvers.solution import Reason, Solution, absolute_tolerance, certified
 
 Float = NDArray[np.float64]
@@ -48,49 +49,69 @@ def ridge(
     """
     penalty = ElasticNet(0.0, l2)
     tolerance = absolute_tolerance(quadratic, tol)
-    if quadratic.dimension <= LARGEST_FACTORISED:
-        w = _factorised(quadratic, l2)
-        if w is not None:
-            solution = certified(
-                quadratic, penalty, w, iterations=0, tolerance=tolerance, stopped="stalled"
-            )
-            if solution.certificate.reason == "converged":
-                return solution
-            start = w
-    w, iterations, stopped = _conjugate_gradients(quadratic, l2, tolerance, max_iter, start)
+    if solve := _factorised(quadratic.Sigma, l2):
+        w = solve(quadratic.mu)
+        # One step of refinement takes back what an ill-conditioned factor lost.
+        w += solve(quadratic.mu - quadratic.Sigma.matvec(w) - l2 * w)
+        solution = certified(
+            quadratic, penalty, w, iterations=0, tolerance=tolerance, stopped="stalled"
+        )
+        if solution.certificate.reason == "converged":
+            return solution
+        start = w
+    precondition = _preconditioner(quadratic.Sigma, l2)
+    w, iterations, stopped = _conjugate_gradients(
+        quadratic, l2, precondition, tolerance, max_iter, start
+    )
     return certified(
         quadratic, penalty, w, iterations=iterations, tolerance=tolerance, stopped=stopped
     )
 
 
-def _factorised(quadratic: Quadratic, l2: float) -> Float | None:
-    matrix = quadratic.Sigma.restricted(np.arange(quadratic.dimension)).toarray()
+def inverse(Sigma: Matrix, l2: float, *, tol: float, max_iter: int) -> Callable[[Float], Float]:
+    """What multiplies vectors ``(d,)`` by ``(Sigma + l2 I)^-1``, up to about ``tol``.
+
+    What it takes to solve is made once; see `ridge`.
+    """
+    if solve := _factorised(Sigma, l2):
+        return solve
+    precondition = _preconditioner(Sigma, l2)
+
+    def solved(vector: Float) -> Float:
+        system = Quadratic(Sigma, vector)
+        tolerance = absolute_tolerance(system, tol)
+        return _conjugate_gradients(system, l2, precondition, tolerance, max_iter, None)[0]
+
+    return solved
+
+
+def _factorised(Sigma: Matrix, l2: float) -> Callable[[Float], Float] | None:
+    """The inverse by a Cholesky factor; None where there are too many features, or it has none."""
+    if Sigma.dimension > LARGEST_FACTORISED:
+        return None
+    matrix = Sigma.restricted(np.arange(Sigma.dimension)).toarray()
     matrix[np.diag_indices_from(matrix)] += l2
     try:
         factor = linalg.cho_factor(matrix, lower=True, check_finite=False)
     except linalg.LinAlgError:
         return None
-    w: Float = linalg.cho_solve(factor, quadratic.mu, check_finite=False)
-    # One step of refinement takes back what an ill-conditioned factor lost.
-    residual = quadratic.mu - quadratic.Sigma.matvec(w) - l2 * w
-    w += linalg.cho_solve(factor, residual, check_finite=False)
-    return w
+    return lambda vector: cast(Float, linalg.cho_solve(factor, vector, check_finite=False))
 
 
-def _preconditioner(quadratic: Quadratic, l2: float) -> Callable[[Float], Float]:
-    diagonal = quadratic.Sigma.diagonal() + l2
-    inverse = np.where(diagonal > 0, 1.0 / np.where(diagonal > 0, diagonal, 1.0), 0.0)
+def _preconditioner(Sigma: Matrix, l2: float) -> Callable[[Float], Float]:
+    diagonal = Sigma.diagonal() + l2
+    reciprocal = np.where(diagonal > 0, 1.0 / np.where(diagonal > 0, diagonal, 1.0), 0.0)
     varying = np.flatnonzero(diagonal)
     largest = varying[np.argsort(-diagonal[varying], kind="stable")[:_BLOCK]]
-    block = quadratic.Sigma.restricted(largest).toarray()
+    block = Sigma.restricted(largest).toarray()
     block[np.diag_indices_from(block)] = diagonal[largest] * (1.0 + _RIDGE_OF_BLOCK)
     try:
         factor = linalg.cho_factor(block, lower=True, check_finite=False)
     except linalg.LinAlgError:
-        return lambda residual: inverse * residual
+        return lambda residual: reciprocal * residual
 
     def precondition(residual: Float) -> Float:
-        z = inverse * residual
+        z = reciprocal * residual
         z[largest] = linalg.cho_solve(factor, residual[largest], check_finite=False)
         return z
 
@@ -98,10 +119,13 @@ def _preconditioner(quadratic: Quadratic, l2: float) -> Callable[[Float], Float]
 
 
 def _conjugate_gradients(
-    quadratic: Quadratic, l2: float, tolerance: float, max_iter: int, start: Float | None
+    quadratic: Quadratic,
+    l2: float,
+    precondition: Callable[[Float], Float],
+    tolerance: float,
+    max_iter: int,
+    start: Float | None,
 ) -> tuple[Float, int, Reason]:
-    precondition = _preconditioner(quadratic, l2)
-
     def product(v: Float) -> Float:
         return quadratic.Sigma.matvec(v) + l2 * v
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,8 @@ from spark_auc.errors import ConvergenceError, ResourceError
 from spark_auc.solvers.candidates import Candidate, Selection, default_grid
 from spark_auc.solvers.path import solve
 from spark_auc.solvers.selection import CrossValidation
-from spark_auc.solvers.solution import OnFailure, Solution
+from spark_auc.solvers.solution import OnFailure
+from spark_auc.spark.fitted import Fitted
 from spark_auc.spark.resources import Gathering
 from spark_auc.spark.rows import DistributedRows
 from spark_auc.spark.training import Problem, Sampling, problem, suboptimality
@@ -98,7 +99,12 @@ class Fitting:
                 scale,
                 found.candidate.penalty.l2,
             )
-            _log.info("%d pairs: sampling costs the objective about %.3g", pairs, cost)
+            _log.info(
+                "%d pairs: sampling costs the objective about %.3g; Theorem 2 asks for %s",
+                pairs,
+                cost,
+                "no number" if found.sufficient_pairs is None else f"{found.sufficient_pairs:.3g}",
+            )
             if self.sampling.pairs or cost <= self.pair_tolerance:
                 return replace(found, suboptimality=cost)
             if pairs >= _MOST_PAIRS:
@@ -148,7 +154,7 @@ class Fitting:
         solution = solve(quadratic, candidate.penalty, tol=self.tol, max_iter=self.max_iter)
         solution.checked(self.on_failure)
         w = solution.w if scale is None else solution.w / scale
-        scores = given.scores(w)
+        scores, squared_norm = given.scores(w, scale)
         done("solve")
         return Fitted(
             given,
@@ -162,6 +168,9 @@ class Fitting:
             w,
             scores,
             seconds,
+            sufficient_pairs=given.sufficient_pairs(
+                self.pair_tolerance, scale, candidate.penalty.l2, squared_norm
+            ),
         )
 
     def _validation(self, rows: DistributedRows, models: int) -> CrossValidation:
@@ -200,7 +209,7 @@ class Fitting:
         if own:
             training = self._without_each(given, own)
         elif isinstance(given.rows, LocalRows):
-            training = self._of_rows(validation.by_rows(given.rows))
+            training = self._of_rows(given, validation.by_rows(given.rows))
             held_out = given.rows if given.arrivals is None else rows
         else:
             raise ResourceError(
@@ -238,52 +247,16 @@ class Fitting:
         assert given.moments is not None
         for part in own:
             others = given.moments.subtract(part)
-            scale = self._scale(others.columns())
+            scale = self._scale_of_fold(given, others.columns)
             yield others.quadratic(scale), scale
 
-    def _of_rows(self, parts: Sequence[LocalRows]) -> Iterator[tuple[Quadratic, Float | None]]:
+    def _of_rows(
+        self, given: Problem, parts: Sequence[LocalRows]
+    ) -> Iterator[tuple[Quadratic, Float | None]]:
         for part in parts:
-            scale = self._scale(column_moments(part))
+            scale = self._scale_of_fold(given, partial(column_moments, part))
             yield operator_quadratic(part, scale), scale
 
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """What a training run found; see `Fitting.fit`.
-
-    Parameters
-    ----------
-    problem
-        The pairs trained on.
-    sampling
-        How they were drawn.
-    candidate, selection
-        The penalty, and how it was chosen where it was not given.
-    quadratic, scale
-        The problem in columns divided by the scale, where they were.
-    deviation
-        Standard deviation ``(d,)`` of each column.
-    solution
-        The weights of scaled columns, and the certificate.
-    w
-        The weights ``(d,)`` of raw columns.
-    scores
-        Moments of their scores, as one column.
-    seconds
-        Wall time of each phase.
-    suboptimality
-        What sampling costs the objective, as the draws estimate it.
-    """
-
-    problem: Problem
-    sampling: Sampling
-    candidate: Candidate
-    selection: Selection | None
-    quadratic: Quadratic
-    scale: Float | None
-    deviation: Float
-    solution: Solution
-    w: Float
-    scores: ColumnMoments
-    seconds: dict[str, float]
-    suboptimality: float | None = None
+    def _scale_of_fold(self, given: Problem, columns: Callable[[], ColumnMoments]) -> Float | None:
+        # Draws are half positive, whatever all rows are: a penalty would change its unit.
+        return self._scale(given.columns if given.arrivals else columns())

@@ -45,6 +45,9 @@ class TrainingSummary:
         Which pairs were trained on, and the number of draws of each class (None: no draws).
     sampling_suboptimality
         What sampling costs the objective, as the draws estimate it.
+    sufficient_pairs
+        Draws of each class that the paper's Theorem 2 asks for, to be within pairTol with
+        probability 0.95; see `spark_auc.core.sample_size.sufficient_pairs`.
     form
         How the quadratic was held: "tiles" (a matrix), "rows" (in the driver's memory) or
         "passes" (over the DataFrame, one for each step).
@@ -66,6 +69,7 @@ class TrainingSummary:
     estimator: str
     pairs: int | None
     sampling_suboptimality: float | None
+    sufficient_pairs: int | None
     form: str
     reg_param: float
     elastic_net_param: float

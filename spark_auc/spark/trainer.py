@@ -14,7 +14,8 @@ from spark_auc.core.gaussian import class_ratio_threshold, estimated_auc
 from spark_auc.errors import ConfigError
 from spark_auc.spark.columns import TrainingColumns
 from spark_auc.spark.features import Features
-from spark_auc.spark.fitting import Fitted, Fitting
+from spark_auc.spark.fitted import Fitted
+from spark_auc.spark.fitting import Fitting
 from spark_auc.spark.model import LinearScorer, MBAModel
 from spark_auc.spark.params import TrainingParams
 from spark_auc.spark.persistence import Reader, Writer
@@ -136,6 +137,7 @@ def _summary(
         estimator=fitted.sampling.estimator,
         pairs=fitted.sampling.pairs or None,
         sampling_suboptimality=fitted.suboptimality,
+        sufficient_pairs=fitted.sufficient_pairs,
         form=given.form,
         reg_param=fitted.candidate.regParam,
         elastic_net_param=fitted.candidate.elasticNetParam,

@@ -17,9 +17,14 @@ from spark_auc.core.moments import PairMoments
 from spark_auc.core.objective import Quadratic
 from spark_auc.core.operator import column_moments, operator_quadratic, pair_moments
 from spark_auc.core.rows import Folding, State, each
-from spark_auc.core.sample_size import GroupSums, estimated_suboptimality
+from spark_auc.core.sample_size import (
+    GroupSums,
+    LargestNorm,
+    estimated_suboptimality,
+    sufficient_pairs,
+)
 from spark_auc.errors import ResourceError
-from spark_auc.solvers.ridge import ridge
+from spark_auc.solvers.ridge import inverse
 from spark_auc.spark.pairs import paired
 from spark_auc.spark.resources import Gathering, available_memory, check_memory, task_slots
 from spark_auc.spark.rows import DistributedRows
@@ -33,6 +38,8 @@ _log = logging.getLogger(__name__)
 _ENTRY_BYTES = 32
 # Groups of draws whose spread tells what sampling costs.
 _GROUPS = 32
+# Probability with which Theorem 2 may fail.
+_FAILING = 0.05
 # Of the memory that is available, what rows on the driver may take.
 _ROWS_SHARE = 0.25
 
@@ -94,12 +101,43 @@ class Problem:
             return self.moments.quadratic(scale)
         return operator_quadratic(self.rows, scale)
 
-    def scores(self, w: Float) -> ColumnMoments:
-        """Moments of the scores ``X w`` of all rows, as one column."""
+    def scores(self, w: Float, scale: Float | None) -> tuple[ColumnMoments, float | None]:
+        """Moments of the scores ``X w`` of all rows, as one column.
+
+        Where pairs are drawn, also the largest squared norm of a row in scaled columns.
+        """
         if self.moments is not None and self.arrivals is None:
-            return self.moments.along(w)
-        scored = each(lambda batch: batch._replace(X=np.reshape(batch.X @ w, (-1, 1))))
-        return column_moments(self.all_rows.changed(scored, 1))
+            return self.moments.along(w), None
+
+        def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
+            largest = LargestNorm()
+
+            def scored() -> Iterator[Batch]:
+                nonlocal largest
+                for batch in batches:
+                    largest = largest.merge(LargestNorm.of(batch.X, scale))
+                    yield batch._replace(X=np.reshape(batch.X @ w, (-1, 1)))
+
+            yield "scores", ColumnMoments.fold(scored(), 1)
+            yield "largest", largest
+
+        found = self.all_rows.fold(
+            fold, (ColumnMoments, LargestNorm), state_bytes=1024, what="moments of scores"
+        )
+        squared = None if self.arrivals is None else cast(LargestNorm, found["largest"]).squared
+        return cast(ColumnMoments, found["scores"]), squared
+
+    def sufficient_pairs(
+        self, epsilon: float, scale: Float | None, l2: float, squared_norm: float | None
+    ) -> int | None:
+        """What Theorem 2 asks for, with the trace of ``Sigma`` as its norm; None without bounds."""
+        if not squared_norm or not l2:
+            return None
+        diagonal = self.columns.variance.sum(axis=0) + self.columns.delta**2
+        trace = float((diagonal if scale is None else diagonal / scale**2).sum())
+        return sufficient_pairs(
+            epsilon, _FAILING, diagonal.size, trace, squared_norm, squared_weight_norm=0.25 / l2
+        )
 
 
 def problem(
@@ -179,9 +217,7 @@ def suboptimality(
     active = np.flatnonzero(w)
     Sigma = quadratic.Sigma if active.size == w.size else quadratic.Sigma.restricted(active)
 
-    def solve(g: Float) -> Float:
-        return ridge(Quadratic(Sigma, g), l2, tol=1e-4, max_iter=1000).w
-
+    solve = inverse(Sigma, l2, tol=1e-4, max_iter=1000)
     return estimated_suboptimality(gradients[:, active], solve)
 
 

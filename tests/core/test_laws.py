@@ -12,7 +12,7 @@ from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments import ClassMoments, PairMoments
 from spark_auc.core.operator import VectorSum
 from spark_auc.core.overview import Faults, Overview
-from spark_auc.core.sample_size import GroupSums
+from spark_auc.core.sample_size import GroupSums, LargestNorm
 from spark_auc.core.score_histogram import ScoreHistogram
 from spark_auc.core.score_table import ScoreTable
 from tests.laws import Case, check_laws
@@ -94,6 +94,12 @@ CASES = {
         groups(np.arange(0)),
         groups,
         lambda sums: np.concatenate([value.ravel() for value in vars(sums).values()]) / N,
+        N,
+    ),
+    "LargestNorm": Case(
+        LargestNorm(),
+        lambda i: LargestNorm.of(X[i], SPREAD),
+        lambda norm: np.array([norm.squared / 100]),
         N,
     ),
     "VectorSum": Case(

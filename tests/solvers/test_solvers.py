@@ -110,8 +110,9 @@ def test_gap_holds_at_every_iterate():
             c = solve(quadratic, penalty, tol=1e-13, max_iter=k).certificate
             assert c.gap >= c.objective - best - 1e-13
     best = solve(quadratic, ElasticNet(0.0, 0.1), tol=1e-13, max_iter=10_000)
+    precondition = ridge_module._preconditioner(quadratic.Sigma, 0.1)
     for k in range(1, 30):
-        w, *_ = ridge_module._conjugate_gradients(quadratic, 0.1, 1e-13, k, None)
+        w, *_ = ridge_module._conjugate_gradients(quadratic, 0.1, precondition, 1e-13, k, None)
         c = certified(
             quadratic, ElasticNet(0.0, 0.1), w, iterations=k, tolerance=0, stopped="maxIter"
         ).certificate

@@ -9,6 +9,7 @@ from spark_auc import MBAClassifier, MBAModel
 from spark_auc.core.batch import Batch
 from spark_auc.core.draws import FirstArrivals
 from spark_auc.core.moments import PairMoments
+from spark_auc.core.sample_size import sufficient_pairs
 from spark_auc.errors import ConfigError, ConvergenceError
 from spark_auc.spark import fitting
 from spark_auc.spark.columns import TrainingColumns
@@ -173,6 +174,11 @@ def test_pairs_are_added_until_sampling_costs_little(rows, monkeypatch):
     estimator = MBAClassifier(regParam=0.05, estimator="complete", pairTol=5e-4, keyCol="id")
     s = estimator.fit(rows).summary
     assert s.sampling_suboptimality <= 5e-4
+    scaled = X / X.std(axis=0, ddof=1)
+    pairs = scaled[Y][:, None] - scaled[~Y]
+    largest, trace = (scaled**2).sum(axis=1).max(), (pairs**2).sum(axis=2).mean()
+    bound = sufficient_pairs(5e-4, 0.05, D, trace, largest, 1 / (4 * 0.05))
+    assert s.sufficient_pairs == pytest.approx(bound, rel=1e-9)
     assert s.pairs % 1024 == 0
     monkeypatch.setattr(fitting, "_MOST_PAIRS", 8192)
     with pytest.raises(ConvergenceError, match="raise pairTol"):

@@ -13,6 +13,7 @@ from spark_auc.core.moments import PairMoments
 from spark_auc.core.objective import ElasticNet
 from spark_auc.errors import ConfigError, DataError, ResourceError
 from spark_auc.solvers.path import solve
+from spark_auc.solvers.selection import CrossValidation
 from spark_auc.spark import fitting, training
 from spark_auc.spark.libsvm import libsvm
 from tests.data import path
@@ -103,6 +104,28 @@ def test_selection_on_draws(rows, estimator):
         model.summary.selection["candidates"], exact["candidates"], strict=True
     ):
         assert ours["auc"] == pytest.approx(theirs["auc"], abs=0.02)
+
+
+def test_a_penalty_has_one_unit_on_draws(rows, monkeypatch):
+    """Half of the draws are positive, few of all rows: deviations of both differ."""
+    scales = []
+
+    plain = CrossValidation.of
+
+    def recorded(self, candidates, training, validation):
+        training = list(training)
+        scales.extend(scale for _, scale in training)
+        return plain(self, candidates, training, validation)
+
+    monkeypatch.setattr(CrossValidation, "of", recorded)
+    selector = MBASelector(
+        regParams=GRID, numFolds=K, keyCol="id", estimator="complete", numPairs=2048
+    )
+    selector.fit(rows)
+    features = np.array([row.features.toArray() for row in rows.select("features").collect()])
+    assert len(scales) == K
+    for scale in scales:
+        np.testing.assert_allclose(scale, features.std(axis=0, ddof=1), rtol=1e-9)
 
 
 def test_folds_in_turn_and_histograms_that_bound(rows, monkeypatch):

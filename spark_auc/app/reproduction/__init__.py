@@ -1,0 +1,1 @@
+"""Experiments of the papers, run again: one module each, beside what they share."""
