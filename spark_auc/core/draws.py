@@ -81,8 +81,9 @@ class FirstArrivals:
     def update(self, batch: Batch, seed: int) -> FirstArrivals:
         """The first arrivals when these rows are added."""
         found = []
+        featureless = Batch(np.empty((batch.y.size, 0)), batch.y, batch.weight, batch.keys())
         for mine, known in ((batch.y, self.positive), (~batch.y, self.negative)):
-            rows = batch._replace(key=batch.keys()).take(np.flatnonzero(mine))
+            rows = featureless.take(np.flatnonzero(mine))
             moments, weight = known, float(rows.weights.sum())
             if weight and known.size == self.limit:
                 last = float(known[-1])
@@ -100,7 +101,8 @@ class FirstArrivals:
         """The first arrivals among both sets of rows."""
 
         def first(a: Float, b: Float) -> Float:
-            return np.sort(np.concatenate([a, b]))[: self.limit]
+            # Stable, because this merges what is in order already.
+            return np.sort(np.concatenate([a, b]), kind="stable")[: self.limit]
 
         return FirstArrivals(
             first(self.positive, other.positive), first(self.negative, other.negative), self.limit

@@ -39,6 +39,17 @@ def _bin_starts(scores: FloatArray, shift: int) -> FloatArray:
     return starts
 
 
+def _least_shift(ordered: FloatArray, max_bins: int) -> int:
+    """Return the least shift at which ascending scores fall into at most max_bins bins."""
+    keys = _keys(ordered)
+    # Neighbours part at the highest bit in which they differ, so the bins are few enough once
+    # the max_bins-th largest difference is shifted away.
+    parting = keys[1:] ^ keys[:-1]
+    if parting.size < max_bins:
+        return 0
+    return int(np.partition(parting, -max_bins)[-max_bins]).bit_length()
+
+
 @dataclass(frozen=True, eq=False)
 class ScoreHistogram:
     """Class weights in at most `max_bins` bins of scores. Build it with `of` or `zero`.
@@ -72,7 +83,13 @@ class ScoreHistogram:
         max_bins: int = 1 << 16,
     ) -> ScoreHistogram:
         """Count rows; arguments and DataError as in `ScoreTable.of`, ConfigError for max_bins."""
-        return cls.of_table(ScoreTable.of(scores, y, weight), max_bins)
+        if np.size(scores) <= max_bins or not np.isfinite(scores).all():
+            return cls.of_table(ScoreTable.of(scores, y, weight), max_bins)
+        # Binned first, rows need not be summed by distinct score.
+        present = scores if weight is None else scores[np.asarray(weight) != 0]
+        shift = _least_shift(np.sort(present) + 0.0, max_bins)
+        binned = ScoreTable.of(_bin_starts(scores + 0.0, shift), y, weight)
+        return cls._fitted(binned, shift, max_bins)
 
     @classmethod
     def of_table(cls, table: ScoreTable, max_bins: int = 1 << 16) -> ScoreHistogram:
@@ -84,12 +101,7 @@ class ScoreHistogram:
         """Widen the bins to 2^shift doubles, then on until there are at most max_bins."""
         if max_bins < 2:
             raise ConfigError(f"found max_bins = {max_bins}; expected 2 or more")
-        keys = _keys(table.score)
-        # Neighbours part at the highest bit in which they differ, so the bins are few enough
-        # once the max_bins-th largest difference is shifted away.
-        parting = keys[1:] ^ keys[:-1]
-        if parting.size >= max_bins:
-            shift = max(shift, int(np.partition(parting, -max_bins)[-max_bins]).bit_length())
+        shift = max(shift, _least_shift(table.score, max_bins))
         return cls(ScoreTable.grouped(_bin_starts(table.score, shift), table.sums), shift, max_bins)
 
     def merge(self, other: ScoreHistogram) -> ScoreHistogram:

@@ -65,15 +65,12 @@ class ScoreTable:
                 "y == positive_label"
             )
         if weight is None:
-            # Rows that all count 1 are summed class by class, which needs no sort of the sums.
-            order = np.argsort(scores, kind="stable")
-            scores, positive = scores[order], y[order].astype(np.float64)
-            starts = np.flatnonzero(np.append(True, scores[1:] != scores[:-1])[: scores.size])
-            if starts.size < scores.size:
-                rows = np.diff(starts, append=scores.size)
-                scores, positive = scores[starts], np.add.reduceat(positive, starts)
-            else:
-                rows = np.ones(scores.size)
+            # Rows that all count 1 are counted, for which sorting the scores alone is enough.
+            ordered = np.sort(scores)
+            starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: ordered.size])
+            rows, scores, positives = np.diff(starts, append=y.size), ordered[starts], scores[y]
+            places = np.searchsorted(scores, np.sort(positives))
+            positive = np.bincount(places, minlength=scores.size).astype(np.float64)
             counts = np.stack((positive, rows - positive))
             return cls.grouped(scores, np.broadcast_to(counts, (3, *counts.shape)))
         with np.errstate(over="ignore"):  # an infinite square is refused by `grouped`

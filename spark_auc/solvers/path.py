@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,15 +11,18 @@ from spark_auc.core.objective import ElasticNet, Quadratic
 from spark_auc.core.tiles import SymmetricTiles
 from spark_auc.errors import ConfigError
 from spark_auc.solvers.coordinate_descent import ColumnCache, elastic_net
-from spark_auc.solvers.ridge import ridge
+from spark_auc.solvers.ridge import Ridge
 from spark_auc.solvers.screening import Screening
 from spark_auc.solvers.solution import Solution
 
 Float = NDArray[np.float64]
 
+# Ridges from which on one spectral decomposition is faster than a Cholesky factor for each.
+_MANY = 10
+
 
 def path(
-    quadratic: Quadratic, penalties: Iterable[ElasticNet], *, tol: float, max_iter: int
+    quadratic: Quadratic, penalties: Sequence[ElasticNet], *, tol: float, max_iter: int
 ) -> Iterator[Solution]:
     """The solution of each penalty in turn, each started from the one before.
 
@@ -31,6 +34,8 @@ def path(
         A penalty factor is negative.
     """
     sparse = _sparse_solver(quadratic, tol, max_iter)
+    many = sum(not penalty.l1 for penalty in penalties) >= _MANY
+    ridge = Ridge(quadratic, tol=tol, max_iter=max_iter, many=many)
     start = None
     for penalty in penalties:
         if penalty.l1 < 0 or penalty.l2 < 0:
@@ -41,7 +46,7 @@ def path(
         if penalty.l1:
             solution = sparse(penalty, start)
         else:
-            solution = ridge(quadratic, penalty.l2, tol=tol, max_iter=max_iter, start=start)
+            solution = ridge(penalty.l2, start)
         start = solution.w
         yield solution
 

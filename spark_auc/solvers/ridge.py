@@ -24,54 +24,59 @@ _BLOCK = 512
 _RIDGE_OF_BLOCK = 1e-8
 
 
-def ridge(
-    quadratic: Quadratic, l2: float, *, tol: float, max_iter: int, start: Float | None = None
-) -> Solution:
-    """Minimise ``1/2 w' Sigma w - w' mu + l2/2 |w|^2`` (MBA, Eq. 14 without l1).
+class Ridge:
+    """Minimises ``1/2 w' Sigma w - w' mu + l2/2 |w|^2`` for one l2 after another (MBA, Eq. 14).
 
-    A Cholesky factorisation up to d = 2048, else (and where the matrix is singular)
-    conjugate gradients, preconditioned by the block of the 512 features of largest variance and
-    by the diagonal of the others. ``mu`` is in the range of ``Sigma``, so that ``l2 = 0`` has a
-    solution too.
+    Up to d = 2048 by factors: a Cholesky factor for each of few penalties, one spectral
+    decomposition for many. Above, and where the matrix is singular, by conjugate gradients,
+    preconditioned by the block of the 512 features of largest variance and by the diagonal of
+    the others. ``mu`` is in the range of ``Sigma``, so that ``l2 = 0`` has a solution too.
 
     Parameters
     ----------
     quadratic
         The loss.
-    l2
-        Penalty factor >= 0.
     tol
         KKT residual asked for, relative to ``max |mu|``.
     max_iter
         Most conjugate-gradient steps.
-    start : (d,), optional
-        Where conjugate gradients start.
+    many
+        Whether many penalties are to come.
     """
-    penalty = ElasticNet(0.0, l2)
-    tolerance = absolute_tolerance(quadratic, tol)
-    if solve := _factorised(quadratic.Sigma, l2):
-        w = solve(quadratic.mu)
-        # One step of refinement takes back what an ill-conditioned factor lost.
-        w += solve(quadratic.mu - quadratic.Sigma.matvec(w) - l2 * w)
-        solution = certified(
-            quadratic, penalty, w, iterations=0, tolerance=tolerance, stopped="stalled"
+
+    def __init__(
+        self, quadratic: Quadratic, *, tol: float, max_iter: int, many: bool = False
+    ) -> None:
+        self._quadratic, self._max_iter = quadratic, max_iter
+        self._tolerance = absolute_tolerance(quadratic, tol)
+        self._inverse = _spectral(quadratic.Sigma) if many else None
+
+    def __call__(self, l2: float, start: Float | None = None) -> Solution:
+        """The solution for ``l2 >= 0``; conjugate gradients begin at ``start`` ``(d,)``."""
+        quadratic, penalty, tolerance = self._quadratic, ElasticNet(0.0, l2), self._tolerance
+        if solve := self._inverse(l2) if self._inverse else _factorised(quadratic.Sigma, l2):
+            w = solve(quadratic.mu)
+            # One step of refinement takes back what an ill-conditioned factor lost.
+            w += solve(quadratic.mu - quadratic.Sigma.matvec(w) - l2 * w)
+            solution = certified(
+                quadratic, penalty, w, iterations=0, tolerance=tolerance, stopped="stalled"
+            )
+            if solution.certificate.reason == "converged":
+                return solution
+            start = w
+        precondition = _preconditioner(quadratic.Sigma, l2)
+        w, iterations, stopped = _conjugate_gradients(
+            quadratic, l2, precondition, tolerance, self._max_iter, start
         )
-        if solution.certificate.reason == "converged":
-            return solution
-        start = w
-    precondition = _preconditioner(quadratic.Sigma, l2)
-    w, iterations, stopped = _conjugate_gradients(
-        quadratic, l2, precondition, tolerance, max_iter, start
-    )
-    return certified(
-        quadratic, penalty, w, iterations=iterations, tolerance=tolerance, stopped=stopped
-    )
+        return certified(
+            quadratic, penalty, w, iterations=iterations, tolerance=tolerance, stopped=stopped
+        )
 
 
 def inverse(Sigma: Matrix, l2: float, *, tol: float, max_iter: int) -> Callable[[Float], Float]:
     """What multiplies vectors ``(d,)`` by ``(Sigma + l2 I)^-1``, up to about ``tol``.
 
-    What it takes to solve is made once; see `ridge`.
+    What it takes to solve is made once; see `Ridge`.
     """
     if solve := _factorised(Sigma, l2):
         return solve
@@ -96,6 +101,23 @@ def _factorised(Sigma: Matrix, l2: float) -> Callable[[Float], Float] | None:
     except linalg.LinAlgError:
         return None
     return lambda vector: cast(Float, linalg.cho_solve(factor, vector, check_finite=False))
+
+
+def _spectral(Sigma: Matrix) -> Callable[[float], Callable[[Float], Float]] | None:
+    """The inverse for any l2 by the eigenvectors; None where there are too many features."""
+    if Sigma.dimension > LARGEST_FACTORISED:
+        return None
+    matrix = Sigma.restricted(np.arange(Sigma.dimension)).toarray()
+    values, vectors = linalg.eigh(matrix, overwrite_a=True, check_finite=False, driver="evd")
+    # Rounding alone leaves of a zero eigenvalue what is no curvature to divide by.
+    floor = Sigma.dimension * np.finfo(float).eps * values.max(initial=0.0)
+
+    def of(l2: float) -> Callable[[Float], Float]:
+        damped = values + l2
+        inverse = np.divide(1.0, damped, out=np.zeros_like(damped), where=damped > floor)
+        return lambda vector: cast(Float, vectors @ (inverse * (vector @ vectors)))
+
+    return of
 
 
 def _preconditioner(Sigma: Matrix, l2: float) -> Callable[[Float], Float]:

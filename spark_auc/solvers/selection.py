@@ -33,8 +33,8 @@ Float = NDArray[np.float64]
 
 _log = logging.getLogger(__name__)
 
-# Rows whose scores are sorted together, and bytes of weights that travel to the tasks at once.
-_SCORED_ROWS = 1 << 17
+# Scores that are sorted together, and bytes of weights that travel to the tasks at once.
+_SCORES = 1 << 23
 _WEIGHT_BYTES = 1 << 26
 
 
@@ -166,9 +166,11 @@ class CrossValidation:
 
         def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
             total: dict[str, State] = {}
-            for rows in _in_chunks(
+            in_folds = (
                 batch._replace(key=folds(batch, *folds_of).astype(np.uint64)) for batch in batches
-            ):
+            )
+            models = max(W.shape[1] for W in weights.values())
+            for rows in _in_chunks(in_folds, _SCORES // models):
                 new = scored(rows)
                 total = {n: total[n].merge(s) if n in total else s for n, s in new.items()}
             yield from total.items()
@@ -222,11 +224,11 @@ class CrossValidation:
         return [rows.changed(others(k)) for k in range(count)]
 
 
-def _in_chunks(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
+def _in_chunks(batches: Iterable[Batch], size: int) -> Iterator[list[Batch]]:
     waiting: list[Batch] = []
     for batch in batches:
         waiting.append(batch)
-        if sum(b.y.size for b in waiting) >= _SCORED_ROWS:
+        if sum(b.y.size for b in waiting) >= size:
             yield waiting
             waiting = []
     if waiting:

@@ -9,7 +9,7 @@ from spark_auc.core.objective import ElasticNet, Quadratic
 from spark_auc.errors import ConfigError, ConvergenceError
 from spark_auc.solvers import ridge as ridge_module
 from spark_auc.solvers.path import path, solve
-from spark_auc.solvers.ridge import ridge
+from spark_auc.solvers.ridge import Ridge
 from spark_auc.solvers.solution import certified
 from tests.data import libsvm
 
@@ -120,22 +120,24 @@ def test_gap_holds_at_every_iterate():
 
 
 @pytest.mark.parametrize("l2", [0.0, 1e-4, 0.3])
+@pytest.mark.parametrize("many", [False, True])
 @pytest.mark.parametrize("largest_factorised", [0, 2048])
-def test_ridge_is_the_linear_system(l2, largest_factorised, monkeypatch):
+def test_ridge_is_the_linear_system(l2, largest_factorised, many, monkeypatch):
     monkeypatch.setattr(ridge_module, "LARGEST_FACTORISED", largest_factorised)
     quadratic = problem(3)
     w = np.linalg.solve(quadratic.Sigma.toarray() + l2 * np.eye(30), quadratic.mu)
-    solution = ridge(quadratic, l2, tol=1e-12, max_iter=1000)
+    solution = Ridge(quadratic, tol=1e-12, max_iter=1000, many=many)(l2)
     np.testing.assert_allclose(solution.w, w, rtol=1e-7)
     assert solution.certificate.reason == "converged"
 
 
-def test_ridge_of_a_singular_quadratic():
+@pytest.mark.parametrize("many", [False, True])
+def test_ridge_of_a_singular_quadratic(many):
     rng = np.random.default_rng(4)
     X = rng.normal(size=(50, 6))
     X = np.hstack([X, X[:, :3], np.zeros((50, 1))])
     quadratic = PairMoments.of(X, X[:, 0] > 0).quadratic()
-    solution = ridge(quadratic, 0.0, tol=1e-8, max_iter=1000)
+    solution = Ridge(quadratic, tol=1e-8, max_iter=1000, many=many)(0.0)
     assert solution.certificate.reason == "converged"
     assert solution.certificate.gap == np.inf
 
