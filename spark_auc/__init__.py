@@ -10,20 +10,26 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spark_auc.spark.adadsg import AdaDSGClassifier
     from spark_auc.spark.calibrate import ScoreCalibrationModel, ScoreCalibrator
     from spark_auc.spark.evaluate import compare, evaluate
     from spark_auc.spark.evaluator import AUCEvaluator
     from spark_auc.spark.mba import MBAClassifier
     from spark_auc.spark.model import MBAModel
+    from spark_auc.spark.opauc import OPAUCClassifier
     from spark_auc.spark.selector import MBASelector
+    from spark_auc.spark.solam import SOLAMClassifier
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "AUCEvaluator": "spark_auc.spark.evaluator",
+    "AdaDSGClassifier": "spark_auc.spark.adadsg",
     "MBAClassifier": "spark_auc.spark.mba",
     "MBAModel": "spark_auc.spark.model",
     "MBASelector": "spark_auc.spark.selector",
+    "OPAUCClassifier": "spark_auc.spark.opauc",
+    "SOLAMClassifier": "spark_auc.spark.solam",
     "ScoreCalibrationModel": "spark_auc.spark.calibrate",
     "ScoreCalibrator": "spark_auc.spark.calibrate",
     "compare": "spark_auc.spark.evaluate",
@@ -31,9 +37,12 @@ _HOMES = {
 }
 __all__ = [
     "AUCEvaluator",
+    "AdaDSGClassifier",
     "MBAClassifier",
     "MBAModel",
     "MBASelector",
+    "OPAUCClassifier",
+    "SOLAMClassifier",
     "ScoreCalibrationModel",
     "ScoreCalibrator",
     "compare",

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from spark_auc.app.load import load
 from spark_auc.errors import ConfigError, SparkAUCError
 
-JOBS = ("prepare", "train", "evaluate", "score", "reproduce")
+JOBS = ("prepare", "train", "evaluate", "score", "opauc", "adadsg", "reproduce")
 
 _EPILOG = """\
 Arguments after the options are dotted.key=value overrides of the file, with values in YAML:

@@ -237,6 +237,84 @@ class Reproduce(Section):
     output: Output
 
 
+class HalfLife(Section):
+    """After how much the weight of rows is halved."""
+
+    rows: float | None = Field(None, gt=0, description="after so many later rows")
+    hours: float | None = Field(None, gt=0, description="by the times of change of the files")
+
+    @model_validator(mode="after")
+    def _one_of(self) -> HalfLife:
+        if (self.rows is None) == (self.hours is None):
+            raise ValueError("give either rows or hours")
+        return self
+
+
+class Stream(Section):
+    """How files that arrive in a directory are learned."""
+
+    checkpoint: str = Field(description="directory of the committed state")
+    ddl: str | None = Field(None, alias="schema", description="not given: that of files there")
+    maxFilesPerTrigger: int = Field(100, ge=1, description="files of a batch")
+    trigger: str = Field(
+        "availableNow", pattern=r"^(availableNow|\d+ (millisecond|second|minute|hour)s?)$"
+    )
+    halfLife: HalfLife | None = Field(None, description="not given: nothing is forgotten")
+    publishEvery: int = Field(10, ge=1, description="batches from one model to the next")
+    rejected: str | None = Field(None, description="not given: in the checkpoint")
+
+
+class Opauc(Section):
+    """Rows, or files that arrive, to a model directory in one pass."""
+
+    data: Source
+    columns: Columns = Columns()
+    training: Training
+    stream: Stream | None = Field(None, description="not given: data is learned as one batch")
+    output: Output
+
+    @model_validator(mode="after")
+    def _all_pairs(self) -> Opauc:
+        draws = {"estimator", "numPairs", "batchSize", "pairTol", "seed"}
+        given = sorted(draws & self.training.model_fields_set) + ["key"] * bool(self.columns.key)
+        if given or self.training.regParam is None:
+            raise ValueError(f"all pairs and a regParam; set it, and leave out {given or 'draws'}")
+        return self
+
+
+class Stop(Section):
+    """When further stages are not worth their time."""
+
+    within: float = Field(0.1, gt=0, description="move of AUC, in half widths of its interval")
+    stages: int = Field(2, ge=1, description="stages in a row that move it by less")
+
+
+class StagesTraining(Section):
+    """The Params of AdaDSGClassifier."""
+
+    stepSize: float | None = Field(None, gt=0)
+    penalty: float = Field(1.0, ge=0)
+    firstStage: int = Field(256, ge=1)
+    stages: int | None = Field(None, ge=1)
+    blockSize: int = Field(65_536, ge=1)
+    standardization: bool = True
+    parallelism: Literal["sequential", "distributed"] = "sequential"
+    orderCol: str | None = None
+    seed: int = Field(0, ge=0)
+
+
+class Adadsg(Section):
+    """Rows to a model directory in doubling stages."""
+
+    data: Source
+    validation: Source = Field(description="rows by whose AUC stages are followed")
+    columns: Columns = Columns()
+    training: StagesTraining = StagesTraining()
+    stop: Stop | None = Field(Stop(), description="null: no stage is left out")
+    checkpoint: str = Field(description="directory of what the last stage left")
+    output: Output
+
+
 class File(Section):
     """A whole configuration file."""
 
@@ -246,3 +324,5 @@ class File(Section):
     evaluate: Evaluate | None = None
     score: Score | None = None
     reproduce: Reproduce | None = None
+    opauc: Opauc | None = None
+    adadsg: Adadsg | None = None

@@ -180,16 +180,16 @@ def _model(model: Mapping[str, Any]) -> str:
     }
     certificate = {
         _CERTIFICATE.get(name, name): value if isinstance(value, str) else _precise(value)
-        for name, value in model["certificate"].items()
+        for name, value in (model["certificate"] or {}).items()
     }
     weights = [
         (weight["feature"], _precise(weight["weight"]), _precise(weight["standardized"]))
         for weight in model["largestWeights"]
     ]
     head = ("feature", "weight", "standardized")
+    proof = f"<h3>Certificate</h3>{_facts(certificate)}" if certificate else ""
     return (
-        f"{_facts(facts)}<h3>Certificate</h3>{_facts(certificate)}"
-        f"<h3>Largest weights</h3>{_table('Largest weights', head, weights)}"
+        f"{_facts(facts)}{proof}<h3>Largest weights</h3>{_table('Largest weights', head, weights)}"
     )
 
 

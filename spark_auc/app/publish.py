@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import posixpath
 import uuid
 from collections.abc import Iterator
@@ -95,10 +96,28 @@ class Directory:
         with self.filesystem.open_output_stream(path) as stream:
             stream.write(content)
 
+    def replace(self, name: str, content: bytes) -> None:
+        """Write a file that appears whole, and stays though the machine lose its power."""
+        self.write(f"{name}.new", content)
+        path = f"{self.path}/{name}"
+        _synchronize(self.filesystem, f"{path}.new")
+        self.filesystem.move(f"{path}.new", path)
+        _synchronize(self.filesystem, self.path)
+
     def write_json(self, name: str, content: Any) -> None:
         """Write a JSON file."""
         text = json.dumps(content, indent=2, allow_nan=False, sort_keys=False)
         self.write(name, text.encode() + b"\n")
+
+
+def _synchronize(filesystem: fs.FileSystem, path: str) -> None:
+    """Have a local file or directory on disk; other file systems see to it themselves."""
+    if isinstance(filesystem, fs.LocalFileSystem):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def check_free(location: str, replace: bool) -> Directory:

@@ -17,7 +17,16 @@ from spark_auc.app.config import Reproduce
 from spark_auc.app.pictures import check_matplotlib, png
 from spark_auc.app.publish import Directory, check_free, publication
 from spark_auc.app.read import check_path
-from spark_auc.app.reproduction import figure2, figure3, figure7, table2, table3
+from spark_auc.app.reproduction import (
+    adadsg_figure1,
+    figure2,
+    figure3,
+    figure7,
+    opauc_table2,
+    solam_table3,
+    table2,
+    table3,
+)
 from spark_auc.app.reproduction.experiment import Experiment, Settings
 from spark_auc.errors import ConfigError
 
@@ -32,6 +41,9 @@ EXPERIMENTS: dict[str, Experiment] = {
     "figure2": figure2.EXPERIMENT,
     "figure3": figure3.EXPERIMENT,
     "figure7": figure7.EXPERIMENT,
+    "opauc_table2": opauc_table2.EXPERIMENT,
+    "solam_table3": solam_table3.EXPERIMENT,
+    "adadsg_figure1": adadsg_figure1.EXPERIMENT,
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import cast
 
 import numpy as np
@@ -18,6 +18,7 @@ from spark_auc.core.moments import PairMoments
 from spark_auc.core.moments_tile import MomentsTile
 from spark_auc.core.objective import Quadratic
 from spark_auc.core.rows import Folding, State, each
+from spark_auc.core.sample_size import LargestNorm
 from spark_auc.core.tiles import SymmetricTiles
 
 Float = NDArray[np.float64]
@@ -150,6 +151,17 @@ def column_moments(rows: Folding) -> ColumnMoments:
         what=f"means and variances of {dimension} features",
     )
     return cast(ColumnMoments, found["columns"])
+
+
+def largest_norm(rows: Folding) -> float:
+    """The largest length ``|x|`` of a row."""
+
+    def fold(batches: Iterable[Batch]) -> Iterator[tuple[str, State]]:
+        lengths = (LargestNorm.of(batch.X) for batch in batches)
+        yield "norm", reduce(LargestNorm.merge, lengths, LargestNorm())
+
+    found = rows.fold(fold, (LargestNorm,), state_bytes=1024, what="the longest row")
+    return float(np.sqrt(cast(LargestNorm, found["norm"]).squared))
 
 
 def _add_product(batch: Batch, v: Float, opposite: Float, share: Float, out: Float) -> None:

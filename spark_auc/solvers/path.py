@@ -43,10 +43,7 @@ def path(
                 f"found the penalty {penalty}, expected factors >= 0; "
                 "use regParam >= 0 and elasticNetParam in [0, 1]"
             )
-        if penalty.l1:
-            solution = sparse(penalty, start)
-        else:
-            solution = ridge(penalty.l2, start)
+        solution = sparse(penalty, start) if penalty.l1 else ridge(penalty.l2, start)
         start = solution.w
         yield solution
 

@@ -55,14 +55,15 @@ class Ridge:
         """The solution for ``l2 >= 0``; conjugate gradients begin at ``start`` ``(d,)``."""
         quadratic, penalty, tolerance = self._quadratic, ElasticNet(0.0, l2), self._tolerance
         if solve := self._inverse(l2) if self._inverse else _factorised(quadratic.Sigma, l2):
-            w = solve(quadratic.mu)
+            w = np.zeros(quadratic.dimension)
             # One step of refinement takes back what an ill-conditioned factor lost.
-            w += solve(quadratic.mu - quadratic.Sigma.matvec(w) - l2 * w)
-            solution = certified(
-                quadratic, penalty, w, iterations=0, tolerance=tolerance, stopped="stalled"
-            )
-            if solution.certificate.reason == "converged":
-                return solution
+            for _ in range(2):
+                w = w + solve(quadratic.mu - quadratic.Sigma.matvec(w) - l2 * w)
+                solution = certified(
+                    quadratic, penalty, w, iterations=0, tolerance=tolerance, stopped="stalled"
+                )
+                if solution.certificate.reason == "converged":
+                    return solution
             start = w
         precondition = _preconditioner(quadratic.Sigma, l2)
         w, iterations, stopped = _conjugate_gradients(

@@ -14,7 +14,6 @@ from pyspark.ml.classification import LogisticRegression
 from pyspark.ml.feature import VectorAssembler
 from pyspark.ml.param import Param, Params, TypeConverters, shared
 from pyspark.ml.regression import IsotonicRegression
-from pyspark.ml.util import MLReadable, MLWritable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
@@ -25,7 +24,7 @@ from spark_auc.spark.checks import checked
 from spark_auc.spark.columns import label_column, weight_column
 from spark_auc.spark.failures import translated
 from spark_auc.spark.params import HasPositiveLabel
-from spark_auc.spark.persistence import Reader, Writer
+from spark_auc.spark.persistence import Stage
 from spark_auc.spark.score_columns import score_column
 
 
@@ -92,8 +91,7 @@ class CalibrationParams(
     shared.HasWeightCol,
     shared.HasProbabilityCol,
     HasPositiveLabel,
-    MLWritable,
-    MLReadable[Any],
+    Stage,
 ):
     """What `ScoreCalibrator` and `ScoreCalibrationModel` share: Params, saving and loading."""
 
@@ -107,18 +105,6 @@ class CalibrationParams(
     def __init__(self) -> None:
         super().__init__()
         self._setDefault(method="platt", negativeSamplingRate=1.0)
-
-    def write(self) -> Writer:
-        """Return a writer; ``write().overwrite().save(path)`` replaces."""
-        return Writer(self)
-
-    @classmethod
-    def read(cls) -> Reader[Any]:
-        """Return a reader."""
-        return Reader(cls)
-
-    def _saved(self) -> tuple[pa.Table | None, dict[str, Any]]:
-        return None, {}
 
 
 class ScoreCalibrationModel(Model, CalibrationParams):
@@ -206,11 +192,6 @@ class ScoreCalibrator(Estimator[ScoreCalibrationModel], CalibrationParams):
     ) -> None:
         super().__init__()
         self.setParams(**self._input_kwargs)  # type: ignore[attr-defined]
-
-    def setParams(self, **params: Any) -> ScoreCalibrator:
-        """Set any Params by name; None leaves one as it is."""
-        self._set(**{name: value for name, value in params.items() if value is not None})
-        return self
 
     def _fit(self, dataset: DataFrame) -> ScoreCalibrationModel:
         given = {param.name: value for param, value in self.extractParamMap().items()}

@@ -8,14 +8,13 @@ from pyspark import keyword_only
 from pyspark.ml.evaluation import Evaluator
 from pyspark.ml.param import Param, Params, TypeConverters
 from pyspark.ml.param.shared import HasLabelCol, HasRawPredictionCol, HasWeightCol
-from pyspark.ml.util import MLReadable, MLWritable
 from pyspark.sql import DataFrame
 
 from spark_auc.core.report import AUCReport
 from spark_auc.errors import ConfigError
 from spark_auc.spark.evaluate import evaluate
 from spark_auc.spark.params import HasPositiveLabel
-from spark_auc.spark.persistence import Reader, Writer
+from spark_auc.spark.persistence import Stage
 
 _METRICS = {
     "areaUnderROC": lambda report: report.auc,
@@ -30,8 +29,7 @@ class AUCEvaluator(
     HasLabelCol,
     HasWeightCol,
     HasPositiveLabel,
-    MLWritable,
-    MLReadable["AUCEvaluator"],
+    Stage,
 ):
     """Exact AUC, average precision or partial AUC of scored rows, with ties and weights.
 
@@ -82,11 +80,6 @@ class AUCEvaluator(
         given: dict[str, Any] = self._input_kwargs  # type: ignore[attr-defined]
         self.setParams(**given)
 
-    def setParams(self, **params: Any) -> AUCEvaluator:
-        """Set any Params by name; None leaves one as it is."""
-        self._set(**{name: value for name, value in params.items() if value is not None})
-        return self
-
     def _evaluate(self, dataset: DataFrame) -> float:
         name = self.getOrDefault(self.metricName)
         if name not in _METRICS:
@@ -106,15 +99,3 @@ class AUCEvaluator(
     def isLargerBetter(self) -> bool:
         """True: of each measure, more is better."""
         return True
-
-    def write(self) -> Writer:
-        """A writer; ``write().overwrite().save(path)`` replaces."""
-        return Writer(self)
-
-    @classmethod
-    def read(cls) -> Reader[AUCEvaluator]:
-        """A reader."""
-        return Reader(cls)
-
-    def _saved(self) -> tuple[None, dict[str, Any]]:
-        return None, {}

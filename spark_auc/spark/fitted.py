@@ -30,8 +30,6 @@ class Fitted:
         The penalty, and how it was chosen where it was not given.
     quadratic, scale
         The problem in columns divided by the scale, where they were.
-    deviation
-        Standard deviation ``(d,)`` of each column.
     solution
         The weights of scaled columns, and the certificate.
     w
@@ -52,7 +50,6 @@ class Fitted:
     selection: Selection | None
     quadratic: Quadratic
     scale: Float | None
-    deviation: Float
     solution: Solution
     w: Float
     scores: ColumnMoments

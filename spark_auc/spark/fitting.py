@@ -148,7 +148,6 @@ class Fitting:
             if chooses != sampling:
                 given = problem(rows, sampling)
                 done("moments")
-        deviation = given.columns.standard_deviation()
         scale = self._scale(given.columns)
         quadratic = given.quadratic(scale)
         solution = solve(quadratic, candidate.penalty, tol=self.tol, max_iter=self.max_iter)
@@ -163,7 +162,6 @@ class Fitting:
             selection,
             quadratic,
             scale,
-            deviation,
             solution,
             w,
             scores,

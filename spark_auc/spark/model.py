@@ -10,7 +10,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.ml import Model
 from pyspark.ml.linalg import DenseVector, Vectors
-from pyspark.ml.util import MLReadable, MLWritable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
@@ -21,7 +20,7 @@ from spark_auc.errors import ConfigError
 from spark_auc.spark.decoders import decode
 from spark_auc.spark.features import Features
 from spark_auc.spark.params import MBAParams
-from spark_auc.spark.persistence import Reader, Writer
+from spark_auc.spark.persistence import Stage
 from spark_auc.spark.summary import TrainingSummary
 
 Float = NDArray[np.float64]
@@ -50,7 +49,7 @@ class LinearScorer:
     names: tuple[str, ...] | None = None
 
 
-class MBAModel(Model, MBAParams, MLWritable, MLReadable["MBAModel"]):
+class MBAModel(Model, MBAParams, Stage):
     """A linear model trained for AUC; made by `MBAClassifier.fit` or `MBAModel.load`.
 
     ``transform`` adds rawPredictionCol (double: the score ``w'x``, whose order is what was
@@ -121,15 +120,6 @@ class MBAModel(Model, MBAParams, MLWritable, MLReadable["MBAModel"]):
             label = F.when(above, F.lit(scorer.positive)).otherwise(F.lit(scorer.negative))
             scored = scored.withColumn(prediction, label)
         return scored
-
-    def write(self) -> Writer:
-        """A writer; ``write().overwrite().save(path)`` replaces."""
-        return Writer(self)
-
-    @classmethod
-    def read(cls) -> Reader[MBAModel]:
-        """A reader."""
-        return Reader(cls)
 
     def _saved(self) -> tuple[pa.Table, dict[str, Any]]:
         s = self.scorer

@@ -37,7 +37,9 @@ def _to_label(value: Any) -> float | str | bool:
     return TypeConverters.toFloat(value)
 
 
-def _one_of(name: str, *choices: str) -> Callable[[Any], str]:
+def one_of(name: str, *choices: str) -> Callable[[Any], str]:
+    """The converter of a Param that takes one of some words."""
+
     def convert(value: Any) -> str:
         if value in choices:
             return str(value)
@@ -78,7 +80,7 @@ class HasSampling(Params):
         "estimator",
         "pairs to train on: 'exact' (all), 'paired' (the k-th positive with the k-th negative "
         "draw) or 'complete' (all pairs of the same draws).",
-        typeConverter=_one_of("estimator", "exact", "paired", "complete"),
+        typeConverter=one_of("estimator", "exact", "paired", "complete"),
     )
     numPairs: Param[Any] = Param(
         Params._dummy(),
@@ -108,19 +110,16 @@ class HasSampling(Params):
     )
 
 
-class TrainingParams(
-    HasSampling,
+class RankerParams(
     HasPositiveLabel,
     HasLabelCol,
     HasWeightCol,
     HasRawPredictionCol,
     HasPredictionCol,
     HasStandardization,
-    HasTol,
-    HasMaxIter,
     HasSeed,
 ):
-    """Params of all that trains an `MBAModel`, and of the model itself."""
+    """Params of all that trains an `MBAModel`."""
 
     featuresCol: Param[Any] = Param(
         Params._dummy(),
@@ -135,11 +134,20 @@ class TrainingParams(
         "number of features; needed for (indices, values) columns, else found in the data.",
         typeConverter=TypeConverters.toInt,
     )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._setDefault(featuresCol="features", standardization=True, seed=0)
+
+
+class TrainingParams(RankerParams, HasSampling, HasTol, HasMaxIter):
+    """Params of all that trains an `MBAModel` on pair moments, and of the model itself."""
+
     whenNotConverged: Param[str] = Param(
         Params._dummy(),
         "whenNotConverged",
         "what to do when tol is not reached within maxIter: 'raise' or 'warn'.",
-        typeConverter=_one_of("whenNotConverged", "raise", "warn"),
+        typeConverter=one_of("whenNotConverged", "raise", "warn"),
     )
     keepMoments: Param[bool] = Param(
         Params._dummy(),
@@ -159,23 +167,20 @@ class TrainingParams(
         "selectionRule",
         "penalty to choose: 'best' by mean held-out AUC, or the strongest within "
         "'oneStandardError' of it.",
-        typeConverter=_one_of("selectionRule", "best", "oneStandardError"),
+        typeConverter=one_of("selectionRule", "best", "oneStandardError"),
     )
 
     def __init__(self) -> None:
         super().__init__()
         self._setDefault(
-            featuresCol="features",
             estimator="exact",
             numPairs="auto",
             batchSize=1024,
             pairTol=1e-3,
             numFolds=5,
             selectionRule="best",
-            standardization=True,
             tol=1e-6,
             maxIter=1000,
-            seed=0,
             whenNotConverged="raise",
             keepMoments=False,
         )

@@ -13,13 +13,43 @@ from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 from pyspark.ml.param import Params
-from pyspark.ml.util import DefaultParamsReader, DefaultParamsWriter, MLReader, MLWriter
+from pyspark.ml.util import (
+    DefaultParamsReader,
+    DefaultParamsWriter,
+    MLReadable,
+    MLReader,
+    MLWritable,
+    MLWriter,
+)
 
 from spark_auc.errors import ConfigError, ModelFormatError
 from spark_auc.spark.failures import SPARK_FAILURES, first_line
 
 VERSION = 1
 T = TypeVar("T", bound=Params)
+S = TypeVar("S", bound="Stage")
+
+
+class Stage(Params, MLWritable, MLReadable[Any]):
+    """What Spark ML asks of a stage besides its Params: setting them, saving and loading."""
+
+    def setParams(self: S, **params: Any) -> S:
+        """Set any Params by name; None leaves one as it is."""
+        self._set(**{name: value for name, value in params.items() if value is not None})
+        return self
+
+    def write(self) -> Writer:
+        """A writer; ``write().overwrite().save(path)`` replaces."""
+        return Writer(self)
+
+    @classmethod
+    def read(cls) -> Reader[Any]:
+        """A reader."""
+        return Reader(cls)
+
+    def _saved(self) -> tuple[pa.Table | None, dict[str, Any]]:
+        """What is saved besides the Params: a table, and facts that JSON takes."""
+        return None, {}
 
 
 class Writer(MLWriter):

@@ -31,18 +31,21 @@ class TrainingSummary:
         Rows of each label value.
     positive_weight, negative_weight
         Total row weight of each class.
-    certificate
-        Evidence of optimality; see `spark_auc.solvers.solution.Certificate`.
-    seconds
-        Wall time of each phase.
     largest_weights
         Features by the size of their weight per standard deviation, largest first.
     nonzeros
         Number of weights that are not 0.
     estimated_auc
         AUC on the training rows, if the scores of each class were Gaussian.
-    estimator, pairs
-        Which pairs were trained on, and the number of draws of each class (None: no draws).
+    seconds
+        Wall time of each phase.
+    estimator
+        Which pairs were trained on, or the name of the learner that took the rows in turn, which
+        has none of what follows.
+    certificate
+        Evidence of optimality; see `spark_auc.solvers.solution.Certificate`.
+    pairs
+        Number of draws of each class; None where there are no draws.
     sampling_suboptimality
         What sampling costs the objective, as the draws estimate it.
     sufficient_pairs
@@ -61,19 +64,19 @@ class TrainingSummary:
     rows: dict[str, int]
     positive_weight: float
     negative_weight: float
-    certificate: dict[str, Any]
-    seconds: dict[str, float]
     largest_weights: tuple[FeatureWeight, ...]
     nonzeros: int
     estimated_auc: float
+    seconds: dict[str, float]
     estimator: str
-    pairs: int | None
-    sampling_suboptimality: float | None
-    sufficient_pairs: int | None
-    form: str
-    reg_param: float
-    elastic_net_param: float
-    selection: dict[str, Any] | None
+    certificate: dict[str, Any] | None = None
+    pairs: int | None = None
+    sampling_suboptimality: float | None = None
+    sufficient_pairs: int | None = None
+    form: str | None = None
+    reg_param: float | None = None
+    elastic_net_param: float | None = None
+    selection: dict[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The fields as JSON takes them."""

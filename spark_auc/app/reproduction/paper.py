@@ -1,6 +1,8 @@
 """Figures that the papers print, AUC in percent.
 
 MBA: Gultekin, Saha, Ratnaparkhi, Paisley, "MBA: Mini-Batch AUC Optimization".
+OPAUC: Gao, Jin, Zhu, Zhou, "One-Pass AUC Optimization".
+SOLAM: Ying, Wen, Lyu, "Stochastic Online AUC Maximization".
 """
 
 from __future__ import annotations
@@ -31,3 +33,66 @@ FIGURE2_PAIRS, FIGURE2_SPEEDUP = 5000, 50
 
 # Figure 7, as its text tells it: lead of MBA over the best other algorithm on Criteo, in points.
 FIGURE7_LEAD = 0.54
+
+# OPAUC, Table 2: AUC and standard deviation by the names of the files and algorithms.
+OPAUC_TABLE2 = {
+    "diabetes_scale": {
+        "OPAUC": (83.09, 3.50),
+        "OAMseq": (82.64, 3.67),
+        "OAMgra": (82.62, 3.38),
+        "Uni-Exp": (82.15, 3.09),
+    },
+    "fourclass_scale": {
+        "OPAUC": (83.10, 2.51),
+        "OAMseq": (83.06, 2.47),
+        "OAMgra": (82.95, 2.51),
+        "Uni-Exp": (82.81, 3.05),
+    },
+    "german.numer_scale": {
+        "OPAUC": (79.78, 3.47),
+        "OAMseq": (77.47, 4.11),
+        "OAMgra": (77.23, 3.58),
+        "Uni-Exp": (79.08, 3.67),
+    },
+    "splice_scale": {
+        "OPAUC": (92.32, 0.99),
+        "OAMseq": (85.94, 1.94),
+        "OAMgra": (88.64, 1.66),
+        "Uni-Exp": (89.31, 2.13),
+    },
+    "usps.binary": {
+        "OPAUC": (96.20, 0.40),
+        "OAMseq": (93.10, 1.59),
+        "OAMgra": (93.48, 1.22),
+        "Uni-Exp": (95.38, 0.45),
+    },
+    "a9a": {
+        "OPAUC": (90.02, 0.47),
+        "OAMseq": (84.20, 1.74),
+        "OAMgra": (85.71, 1.73),
+        "Uni-Exp": (90.05, 0.24),
+    },
+    "w1a": {
+        "OPAUC": (96.33, 0.35),
+        "OAMseq": (93.04, 0.74),
+        "OAMgra": (94.18, 0.70),
+        "Uni-Exp": (76.93, 9.86),
+    },
+    "ijcnn1": {
+        "OPAUC": (92.69, 0.21),
+        "OAMseq": (92.09, 0.79),
+        "OAMgra": (91.00, 0.92),
+        "Uni-Exp": (92.64, 0.35),
+    },
+}
+
+# SOLAM, Table 3: its own AUC and standard deviation; the others' are those of OPAUC, Table 2.
+SOLAM_TABLE3 = {
+    "diabetes_scale": (82.53, 3.14),
+    "fourclass_scale": (82.26, 2.40),
+    "german.numer_scale": (78.82, 2.43),
+    "splice_scale": (92.53, 0.97),
+    "usps.binary": (97.66, 0.32),
+    "a9a": (90.01, 0.42),
+    "ijcnn1": (92.15, 0.45),
+}

@@ -1,0 +1,234 @@
+"""The opauc job on a stream of files, killed with SIGKILL at random moments and started again.
+
+Compares what it has learned in the end with an uninterrupted run on the same files, of which some
+are corrupt. Prints one JSON object; exits with 1 unless the bits are the same and no file was lost
+or counted twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from spark_auc.app.publish import Directory
+from spark_auc.app.stream_state import Checkpoint, StreamState
+
+JOB = Path(__file__).parents[1] / "jobs" / "opauc.py"
+VICTIMS = ("driver", "worker", "driver", "worker", "jvm")
+SPARK = {
+    "spark.master": "local[2]",
+    "spark.driver.memory": "1g",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def make_files(where: Path, files: int, rows: int, dimension: int, seed: int) -> int:
+    """Write the files, every 40th of them corrupt; the number of good rows."""
+    rng = np.random.default_rng(seed)
+    weights = rng.normal(size=dimension)
+    where.mkdir(parents=True)
+    total = 0
+    for k in range(files):
+        # Every file has a number of rows of its own, by which it would be missed.
+        n = rows + k
+        X = rng.normal(size=(n, dimension)) + 10
+        y = (X - 10) @ weights + 2 * rng.normal(size=n) > 2
+        table = {"label": y.astype(float)} | {f"f{j}": X[:, j] for j in range(dimension)}
+        path = where / f"{k:05d}.parquet"
+        pq.write_table(pa.table(table), path)
+        if k % 40 == 7:
+            path.write_bytes(path.read_bytes()[:-20])
+        else:
+            total += n
+        os.utime(path, (1.7e9 + 60 * k, 1.7e9 + 60 * k))
+    return total
+
+
+def configure(home: Path, dimension: int, per_batch: int) -> Path:
+    config = {
+        "spark": {"conf": SPARK},
+        "opauc": {
+            "data": {"path": str(home / "arriving")},
+            "columns": {"features": [f"f{j}" for j in range(dimension)]},
+            "training": {"regParam": 0.1},
+            "stream": {
+                "checkpoint": str(home / "checkpoint"),
+                "schema": ", ".join(["label double", *(f"f{j} double" for j in range(dimension))]),
+                "maxFilesPerTrigger": per_batch,
+                "halfLife": {"rows": 50_000},
+            },
+            "output": {"path": str(home / "model")},
+        },
+    }
+    path = home / "conf.yaml"
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+def started(config: Path) -> subprocess.Popen[bytes]:
+    log = (config.parent / "log.txt").open("ab")
+    return subprocess.Popen(
+        [sys.executable, str(JOB), "--config", str(config)],
+        stdout=log,
+        stderr=log,
+        env=os.environ | {"PYSPARK_PYTHON": sys.executable},
+    )
+
+
+def below(pid: int) -> list[int]:
+    """The processes that a process started, directly or not."""
+    parents: dict[int, int] = {}
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            try:
+                text = (process / "stat").read_text()
+            except OSError:
+                continue
+            parents[int(process.name)] = int(text.rpartition(")")[2].split()[1])
+    found, wanted = [], [pid]
+    while wanted:
+        one = wanted.pop()
+        children = [child for child, parent in parents.items() if parent == one]
+        found += children
+        wanted += children
+    return found
+
+
+def told(pid: int, name: str) -> str:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_text()
+    except OSError:
+        return ""
+
+
+def victim(job: int, kind: str) -> int | None:
+    if kind == "driver":
+        return job
+    if kind == "jvm":
+        return next((p for p in below(job) if "java" in told(p, "cmdline")), None)
+    # Its workers are forks of the daemon, which is the first of that name.
+    daemons = [p for p in below(job) if "pyspark.daemon" in told(p, "cmdline")]
+    running = [p for p in daemons[1:] if told(p, "stat").rpartition(")")[2].split()[:1] == ["R"]]
+    return running[0] if running else None
+
+
+def lines(home: Path) -> list[dict[str, Any]]:
+    path = home / "checkpoint" / "status.jsonl"
+    whole = path.read_text().splitlines(keepends=True) if path.exists() else []
+    return [json.loads(line) for line in whole if line.endswith("\n")]
+
+
+def interrupt(
+    job: subprocess.Popen[bytes], home: Path, kind: str, batches: int, delay: float
+) -> Any:
+    """Kill once so many batches are done and some time has passed."""
+    while len(lines(home)) < batches and job.poll() is None:
+        time.sleep(0.02)
+    time.sleep(delay)
+    done, shots, deadline = len(lines(home)), 0, time.monotonic() + 60
+    # Spark replaces a worker that dies between two tasks, so one kill may hit nothing.
+    while job.poll() is None and time.monotonic() < deadline:
+        if (pid := victim(job.pid, kind)) is not None:
+            os.kill(pid, signal.SIGKILL)
+            shots += 1
+        time.sleep(0.05)
+    return {"killed": kind, "shots": shots, "batchesDone": done, "exit": job.poll()}
+
+
+def final(home: Path) -> StreamState:
+    directory = Directory.of(str(home / "checkpoint"))
+    arriving = Directory.of(str(home / "arriving"))
+    return Checkpoint(directory, directory / "rejected", arriving).load()
+
+
+def same_lines(a: Path, b: Path) -> bool:
+    timed = ("seconds", "rowsPerSecond")
+    found = [[{k: v for k, v in li.items() if k not in timed} for li in lines(h)] for h in (a, b)]
+    return found[0] == found[1]
+
+
+def same_names(a: Path, b: Path, where: str) -> bool:
+    return sorted(os.listdir(a / where)) == sorted(os.listdir(b / where))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--files", type=int, default=200)
+    parser.add_argument("--rows", type=int, default=500)
+    parser.add_argument("--dimension", type=int, default=8)
+    parser.add_argument("--per-batch", type=int, default=4)
+    parser.add_argument("--kills", type=int, default=5)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    rng = random.Random(given.seed)
+    with tempfile.TemporaryDirectory() as base:
+        whole, killed = Path(base) / "whole", Path(base) / "killed"
+        expected = make_files(
+            whole / "arriving", given.files, given.rows, given.dimension, given.seed
+        )
+        shutil.copytree(whole / "arriving", killed / "arriving")
+        configs = [configure(h, given.dimension, given.per_batch) for h in (whole, killed)]
+        start = time.monotonic()
+        code = started(configs[0]).wait(1800)
+        seconds = time.monotonic() - start
+        batches = len(lines(whole))
+        # Not the last ones: a job that is done cannot be killed any more.
+        moments = sorted(rng.sample(range(batches - 2), given.kills))
+        kills = []
+        for k, at in enumerate(moments):
+            job = started(configs[1])
+            kind = VICTIMS[k % len(VICTIMS)]
+            kills.append(interrupt(job, killed, kind, at, rng.uniform(0, 0.6)))
+            job.kill()
+            job.wait()
+        codes = [code, started(configs[1]).wait(1800)]
+        states = [final(h) for h in (whole, killed)]
+        bits = [s.statistics.to_bytes() if s.statistics else b"" for s in states]
+        rows = [s.statistics.rows if s.statistics else 0 for s in states]
+        checks = {
+            "exitCodes": codes == [0, 0],
+            "bits": bits[0] == bits[1] != b"",
+            "rows": rows == [expected, expected],
+            "status": same_lines(whole, killed),
+            "rejected": same_names(whole, killed, "checkpoint/rejected"),
+            "remaining": same_names(whole, killed, "arriving"),
+            "kills": all(kill["exit"] for kill in kills),
+        }
+        log = (killed / "log.txt").read_text()
+        result = {
+            "identical": all(checks.values()),
+            "checks": checks,
+            "files": given.files,
+            "batches": batches,
+            "rows": rows[1],
+            "rejected": states[1].progress.rejected,
+            "prequentialAUC": states[1].progress.status["prequentialAUC"],
+            "kills": kills,
+            # Batches that died between their commit and Spark's own.
+            "batchesHandedOverTwice": log.count("was learned already"),
+            "secondsUninterrupted": round(seconds, 1),
+        }
+        if not result["identical"]:
+            print(log[-3000:], file=sys.stderr)
+    print(json.dumps(result))
+    return 0 if result["identical"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,217 @@
+"""Learn a linear ranker for AUC in one pass, of a batch or of files that arrive.
+
+OPAUC (Gao et al.) without its step: class statistics are exact, and the model is the all-pairs
+solution of the statistics so far. Section ``opauc`` of the configuration: data, columns, training
+(of the Params of MBAClassifier those of a single penalty), output and, for files that arrive in
+the directory data.path, stream: checkpoint, schema, maxFilesPerTrigger, trigger ("availableNow" or
+an interval), halfLife, publishEvery, rejected. Without stream, all of data is one batch.
+
+A stream goes on where it ended, however it ended. Each file counts once, by its name: write it
+under another, such as one that begins with a dot, and rename it. Files in directories below count
+with the option recursiveFileLookup. Each batch is scored by the model
+of those before it and then added to the statistics; status.jsonl in the checkpoint has a line for
+each. A file that cannot be used is moved to rejected, with the reason beside it. SIGTERM and SIGINT
+end the job after the batch at hand. Publishes ``model`` (loaded by ``MBAModel.load``),
+``config.json`` and ``summary.json``.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from spark_auc.app.config import Opauc, Stream
+from spark_auc.app.publish import Directory, check_free, publication, resolve
+from spark_auc.app.read import check_path, reading
+from spark_auc.app.stream_state import ACCOUNT, REJECTED, Checkpoint, StreamState, settings
+from spark_auc.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from spark_auc.spark.mba import MBAClassifier
+    from spark_auc.spark.model import MBAModel
+
+KIND = "model"
+_STREAMED = ("parquet", "orc", "csv", "json")
+
+
+def check(config: Opauc) -> None:
+    """What can be known to be wrong before Spark starts; `ConfigError`."""
+    check_path(config.data.path)
+    replace = config.output.replace
+    if config.stream is not None:
+        replace |= _check_stream(config, config.stream)
+    check_free(config.output.path, replace)
+
+
+def _check_stream(config: Opauc, stream: Stream) -> bool:
+    """Whether the published model is one of this stream's own."""
+    if config.data.path is None or config.data.format not in _STREAMED:
+        found = f"format {config.data.format!r}" if config.data.path else "no path"
+        raise ConfigError(
+            f"found {found} in opauc.data, expected for a stream a directory of files of the "
+            f"formats {', '.join(_STREAMED)}; set opauc.data.path and opauc.data.format"
+        )
+    if resolve(config.data.path) != Directory.of(config.data.path).uri:
+        raise ConfigError(
+            f"found a published output at {config.data.path!r}, expected for a stream a directory "
+            "to which files are added, for a publication is replaced; copy its files to one"
+        )
+    checkpoint = _checkpoint(config, stream)
+    inside = checkpoint.arriving.path.rstrip("/") + "/"
+    for name, place in {
+        "stream.checkpoint": checkpoint.directory,
+        "stream.rejected": checkpoint.rejected,
+        "output.path": Directory.of(config.output.path),
+    }.items():
+        if f"{place.path}/".startswith(inside):
+            raise ConfigError(
+                f"found opauc.{name} inside opauc.data.path, expected it elsewhere, for all files "
+                "there are taken for data; set another directory"
+            )
+    known = checkpoint.load().progress.settings
+    for name, value in settings(config).items():
+        if known and name != "output" and known[name] != value:
+            raise ConfigError(
+                f"found a checkpoint of {name} {known[name]!r} at {stream.checkpoint!r}, expected "
+                f"it of {value!r}; set another opauc.stream.checkpoint to learn all files again"
+            )
+    return bool(known) and known["output"] == config.output.path
+
+
+def run(spark: SparkSession, config: Opauc) -> dict[str, Any]:
+    """Run the job; the result for standard output."""
+    if config.stream is None:
+        return _batch(spark, config)
+    return _stream(spark, config, config.stream)
+
+
+def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
+    from spark_auc.spark.columns import TrainingColumns
+    from spark_auc.spark.features import Features
+    from spark_auc.spark.one_pass import model_of, statistics
+    from spark_auc.spark.rows import DistributedRows
+
+    names = config.columns
+    with (
+        reading(spark, config.data) as rows,
+        publication(config.output.path, config.output.replace, KIND) as version,
+    ):
+        start = time.perf_counter()
+        features = Features.resolve(rows, names.features, names.numFeatures)
+        columns = TrainingColumns.resolve(
+            rows, features, names.label, names.positiveLabel, names.weight
+        )
+        found = statistics(DistributedRows.of(rows, columns))
+        seconds = {"moments": time.perf_counter() - start}
+        model = model_of(found, columns, _estimator(config), seconds)
+        _write(version, model, config)
+    return _result(config, model)
+
+
+def _stream(spark: SparkSession, config: Opauc, given: Stream) -> dict[str, Any]:
+    from spark_auc.app.learner import Learner
+    from spark_auc.spark.stream import FileStream
+
+    checkpoint = _checkpoint(config, given)
+    state = checkpoint.load()
+    checkpoint.repair_status(state)
+    checkpoint.move_refused(state)
+    options = {
+        key: str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in config.data.options.items()
+    }
+    stream = FileStream.of(
+        spark, checkpoint.arriving.uri, config.data.format, options, given.ddl, checkpoint.schema()
+    )
+    checkpoint.keep_schema(stream.schema.json())
+
+    def publish(model: MBAModel, state: StreamState) -> None:
+        # What was there before the first model of this stream was refused unless replaceable.
+        with publication(config.output.path, True, KIND) as version:
+            _write(version, model, config, stream=dict(state.progress.status))
+
+    learner = Learner(stream, config, checkpoint, state, _estimator(config), publish)
+    with _until_told() as stop:
+        stream.run(
+            learner.learn,
+            checkpoint=(checkpoint.directory / ACCOUNT).uri,
+            max_files=given.maxFilesPerTrigger,
+            every=None if given.trigger == "availableNow" else given.trigger,
+            stop=stop,
+        )
+    learner.publish()
+    progress = learner.state.progress
+    return _result(config, learner.model) | {
+        "lacking": learner.lacking(),
+        "batches": progress.batch + 1,
+        "files": progress.files,
+        "rejected": progress.rejected,
+        "prequentialAUC": progress.status.get("prequentialAUC"),
+        "prequentialBounds": progress.status.get("prequentialBounds"),
+    }
+
+
+def _checkpoint(config: Opauc, stream: Stream) -> Checkpoint:
+    directory = Directory.of(stream.checkpoint)
+    rejected = Directory.of(stream.rejected) if stream.rejected else directory / REJECTED
+    return Checkpoint(directory, rejected, Directory.of(str(config.data.path)))
+
+
+def _estimator(config: Opauc) -> MBAClassifier:
+    from spark_auc.spark.mba import MBAClassifier
+
+    names = config.columns
+    return MBAClassifier(
+        featuresCol=names.features,
+        numFeatures=names.numFeatures,
+        labelCol=names.label,
+        positiveLabel=names.positiveLabel,
+        weightCol=names.weight,
+        **config.training.model_dump(),
+    )
+
+
+def _write(version: Directory, model: MBAModel, config: Opauc, **others: Any) -> None:
+    model.save(f"{version.uri}/model")
+    summary = model.summary.as_dict() | {"threshold": model.threshold} | others
+    version.write_json("summary.json", summary)
+    version.write_json("config.json", config.model_dump(mode="json", by_alias=True))
+
+
+def _result(config: Opauc, model: MBAModel | None) -> dict[str, Any]:
+    if model is None:
+        return {"model": None}
+    summary = model.summary
+    return {
+        "model": config.output.path,
+        "features": model.numFeatures,
+        "regParam": summary.reg_param,
+        "estimatedAUC": summary.estimated_auc,
+        "rows": summary.rows,
+        "certificate": summary.certificate,
+        "phases": summary.seconds,
+    }
+
+
+@contextmanager
+def _until_told() -> Iterator[threading.Event]:
+    """An event that SIGTERM and SIGINT set, where this thread may handle them."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = {
+        number: signal.signal(number, lambda *_: stop.set())
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

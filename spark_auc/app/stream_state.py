@@ -1,0 +1,231 @@
+"""What a stream has learned, on disk: committed whole with the number of the batch, or not at all.
+
+A checkpoint directory holds ``spark`` (Spark's account of which files belong to which batch),
+``state-<batch>.bin`` (all that the batches up to this one left), ``schema.json``,
+``status.jsonl`` (a line for each batch) and ``rejected`` (files that could not be used).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import posixpath
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+from pyarrow import fs
+
+from spark_auc.app.config import Opauc
+from spark_auc.app.publish import Directory
+from spark_auc.core.codec import decode, encode
+from spark_auc.core.stream_statistics import StreamStatistics
+from spark_auc.errors import ConfigError
+
+_log = logging.getLogger(__name__)
+
+ACCOUNT = "spark"
+REJECTED = "rejected"
+_SCHEMA = "schema.json"
+_STATUS = "status.jsonl"
+_STATE = re.compile(r"state-(\d{8,})\.bin")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a state holds beside statistics.
+
+    Parameters
+    ----------
+    batch
+        Number of the last batch learned; -1 before the first.
+    files, rejected
+        Numbers of files learned and rejected.
+    newest
+        Latest time of change of a file learned, in hours since 1970.
+    refused
+        Files of the last batch that are to be moved away, and why.
+    status
+        What was reported of the last batch.
+    settings
+        What must not change from one run to the next.
+    """
+
+    batch: int = -1
+    files: int = 0
+    rejected: int = 0
+    newest: float | None = None
+    refused: Mapping[str, str] = field(default_factory=dict)
+    status: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class StreamState:
+    """All that is known after a batch; the statistics are None before the first row."""
+
+    progress: Progress = Progress()
+    statistics: StreamStatistics | None = None
+
+    def to_bytes(self) -> bytes:
+        """Versioned bytes."""
+        parts = {"progress": json.dumps(asdict(self.progress)).encode()}
+        if self.statistics is not None:
+            parts["statistics"] = self.statistics.to_bytes()
+        arrays = {name: np.frombuffer(part, np.uint8) for name, part in parts.items()}
+        return encode("StreamState", 1, arrays)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> StreamState:
+        """The state that `to_bytes` stored; `ModelFormatError` if it is none."""
+        a = {name: part.tobytes() for name, part in decode("StreamState", 1, data).items()}
+        found = a.get("statistics")
+        return cls(
+            Progress(**json.loads(a["progress"])),
+            None if found is None else StreamStatistics.from_bytes(found),
+        )
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The directory in which a stream's state is kept.
+
+    Parameters
+    ----------
+    directory
+        It.
+    rejected
+        Where files are moved that could not be used.
+    arriving
+        Where files arrive, or a pattern of it.
+    """
+
+    directory: Directory
+    rejected: Directory
+    arriving: Directory
+
+    def load(self) -> StreamState:
+        """The committed state, or that before the first batch.
+
+        Raises
+        ------
+        ConfigError
+            State and Spark's account of the files are not of one stream.
+        ModelFormatError
+            The state is damaged.
+        """
+        numbers = self._numbers()
+        account = self.directory / ACCOUNT
+        if bool(numbers) != ("metadata" in account.names()) and (
+            numbers or self._committed_by_spark(account)
+        ):
+            there, missing = (
+                (f"state of batch {max(numbers)}", ACCOUNT) if numbers else (ACCOUNT, "state")
+            )
+            raise ConfigError(
+                f"found {there} without {missing} in {self.directory.uri}, expected both, or "
+                "neither before the first run; restore the directory, or set another "
+                "opauc.stream.checkpoint to learn all files again"
+            )
+        if not numbers:
+            return StreamState()
+        return StreamState.from_bytes(self.directory.read(_name(max(numbers))))
+
+    def _committed_by_spark(self, account: Directory) -> bool:
+        return any(name.isdigit() for name in (account / "commits").names())
+
+    def _numbers(self) -> list[int]:
+        found = (_STATE.fullmatch(name) for name in self.directory.names())
+        return [int(match[1]) for match in found if match]
+
+    def commit(self, state: StreamState) -> None:
+        """Make this the state; a process that dies before the end leaves the one before it."""
+        number = state.progress.batch
+        self._replace(_name(number), state.to_bytes())
+        for old in self._numbers():
+            if old < number:
+                self.directory.filesystem.delete_file(f"{self.directory.path}/{_name(old)}")
+
+    def _replace(self, name: str, content: bytes) -> None:
+        """Write a file that appears whole, and stays though the machine lose its power."""
+        self.directory.write(f"{name}.new", content)
+        path = f"{self.directory.path}/{name}"
+        _synchronize(self.directory.filesystem, f"{path}.new")
+        self.directory.filesystem.move(f"{path}.new", path)
+        _synchronize(self.directory.filesystem, self.directory.path)
+
+    def move_refused(self, state: StreamState) -> None:
+        """Move the files that the state's batch refused, as far as that is still to be done."""
+        for path, reason in state.progress.refused.items():
+            parent, _, name = path.rpartition("/")
+            source = Directory.of(parent)
+            target = posixpath.join(self.rejected.path, self._kept_name(f"{source.path}/{name}"))
+            there = self.rejected.filesystem
+            there.create_dir(posixpath.dirname(target), recursive=True)
+            with there.open_output_stream(f"{target}.reason.txt") as stream:
+                stream.write(f"{path}\n{reason}\n".encode())
+            if source.filesystem.get_file_info(f"{source.path}/{name}").is_file:
+                # A rename would fail from one file system to another.
+                fs.copy_files(f"{source.path}/{name}", target, source.filesystem, there)
+                source.filesystem.delete_file(f"{source.path}/{name}")
+
+    def _kept_name(self, path: str) -> str:
+        """The file's name below the directory in which files arrive."""
+        root = re.split(r"/[^/]*[*?\[{]", self.arriving.path, maxsplit=1)[0]
+        return path[len(root) + 1 :] if path.startswith(f"{root}/") else posixpath.basename(path)
+
+    def note(self, state: StreamState) -> None:
+        """Append the state's line to the status file, where the file system can append."""
+        path = f"{self.directory.path}/{_STATUS}"
+        try:
+            with self.directory.filesystem.open_append_stream(path) as stream:
+                stream.write(_line(state))
+        except NotImplementedError:
+            _log.debug("%s has no status file", self.directory.uri)
+
+    def repair_status(self, state: StreamState) -> None:
+        """Complete the status file that a process left that died after its commit."""
+        found = self.directory.read(_STATUS) if _STATUS in self.directory.names() else b""
+        whole = found[: found.rfind(b"\n") + 1]
+        line = b"" if state.progress.batch < 0 or whole.endswith(_line(state)) else _line(state)
+        if whole + line != found:
+            self._replace(_STATUS, whole + line)
+
+    def schema(self) -> str | None:
+        """The schema that the first run found, as JSON."""
+        return self.directory.read(_SCHEMA).decode() if _SCHEMA in self.directory.names() else None
+
+    def keep_schema(self, schema: str) -> None:
+        """Keep the schema for the runs to come."""
+        self._replace(_SCHEMA, schema.encode())
+
+
+def settings(config: Opauc) -> dict[str, Any]:
+    """What a checkpoint belongs to."""
+    return {
+        "path": config.data.path,
+        "format": config.data.format,
+        "columns": config.columns.model_dump(mode="json"),
+        "output": config.output.path,
+    }
+
+
+def _name(number: int) -> str:
+    return f"state-{number:08d}.bin"
+
+
+def _line(state: StreamState) -> bytes:
+    return json.dumps(state.progress.status, allow_nan=False).encode() + b"\n"
+
+
+def _synchronize(filesystem: fs.FileSystem, path: str) -> None:
+    """Have a local file or directory on disk; other file systems see to it themselves."""
+    if isinstance(filesystem, fs.LocalFileSystem):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,1 @@
+"""Learners that take rows one after another."""

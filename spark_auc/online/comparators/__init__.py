@@ -1,0 +1,1 @@
+"""The published learners that the papers compare theirs with, one file each."""

@@ -1,0 +1,178 @@
+"""OLP: online learning with pairwise losses against a buffer (Kar et al. 2013)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from spark_auc.core.kernels import compiled
+from spark_auc.errors import ConfigError
+from spark_auc.online.comparators.buffer import hinge_step, keep, uniform, widened
+from spark_auc.online.comparators.linear import Int32, Linear, positive, whole
+from spark_auc.online.learner import Bool, Float
+
+
+@dataclass(eq=False)
+class OLP(Linear):
+    """Pairwise hinge loss of each row, averaged over one buffer for both classes.
+
+    Row ``t``, ``x`` of sign ``e``, takes a projected gradient step against the ``m`` rows of the
+    buffer before it, of which those of its own class have no loss:
+
+        v <- P(v + eta / sqrt(t) / m sum e (x - b)), over b of the other class, e v'(x - b) <= 1,
+
+    with ``P`` onto the ball of ``radius``; then it enters the buffer by subsampling with
+    replacement (RS-x): while there is room it is added; at the first row without room all slots
+    are drawn again, with replacement, from the buffer and the row; later it takes each slot with
+    probability ``1 / t``. So each slot is a uniform draw from the rows so far, independent of the
+    others. The weights are the mean of the iterates ``v`` after rows 1..t, for which the regret is
+    bounded.
+
+    Time a row is O(d + buffer s) for ``s`` stored entries a row. Memory is O(d) and 12 bytes for
+    each of ``buffer x width``, where the width is the most stored entries of any row.
+
+    Parameters
+    ----------
+    dimension
+        Number of features ``d``.
+    eta
+        First step.
+    radius
+        Bound of ``|v|``; infinite for none.
+    buffer
+        Rows kept.
+    seed
+        Of the subsampling, from 0.
+
+    References
+    ----------
+    Kar, Sriperumbudur, Jain, Karnick: On the Generalization Ability of Online Learning Algorithms
+    for Pairwise Loss Functions, ICML 2013, Algorithms 1-2.
+    """
+
+    eta: float = 1.0
+    radius: float = math.inf
+    buffer: int = 500
+    seed: int = 0
+    rows: int = field(init=False, default=0)
+    iterate: Float = field(init=False, repr=False)
+    total: Float = field(init=False, repr=False)
+    kept_values: Float = field(init=False, repr=False)
+    kept_indices: Int32 = field(init=False, repr=False)
+    kept_positive: Bool = field(init=False, repr=False)
+    lengths: Int32 = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        positive(eta=self.eta)
+        whole(1, buffer=self.buffer)
+        whole(0, seed=self.seed)
+        if not self.radius > 0:
+            raise ConfigError(
+                f"found radius = {self.radius!r}, expected it above 0; set infinity for no bound"
+            )
+        super().__post_init__()
+        self.iterate = np.zeros(self.dimension)
+        self.total = np.zeros(self.dimension)
+        self.kept_values = np.zeros((self.buffer, 0))
+        self.kept_indices = np.zeros((self.buffer, 0), np.int32)
+        self.kept_positive = np.zeros(self.buffer, np.bool_)
+        self.lengths = np.zeros(self.buffer, np.int32)
+
+    def _take(self, values: Float, indices: Int32, starts: Int32, y: Bool) -> None:
+        self.kept_values = widened(self.kept_values, starts)
+        self.kept_indices = widened(self.kept_indices, starts)
+        _learn(
+            values,
+            indices,
+            starts,
+            y,
+            self.rows,
+            float(self.eta),
+            float(self.radius),
+            self.seed,
+            self.kept_values,
+            self.kept_indices,
+            self.kept_positive,
+            self.lengths,
+            self.iterate,
+            self.total,
+        )
+        self.rows += y.size
+        self.w = self.total / max(self.rows, 1)
+
+
+@compiled()
+def _learn(
+    values: Float,
+    indices: Int32,
+    starts: Int32,
+    y: Bool,
+    rows: int,
+    eta: float,
+    radius: float,
+    seed: int,
+    kept_values: Float,
+    kept_indices: Int32,
+    kept_positive: Bool,
+    lengths: Int32,
+    v: Float,
+    total: Float,
+) -> None:
+    buffer = lengths.size
+    for r in range(y.size):
+        t = rows + r + 1
+        filled = min(t - 1, buffer)
+        hinge_step(
+            values,
+            indices,
+            starts[r],
+            starts[r + 1],
+            1.0 if y[r] else -1.0,
+            eta / np.sqrt(t) / max(filled, 1),
+            kept_values[:filled],
+            kept_indices[:filled],
+            lengths[:filled],
+            kept_positive[:filled] != y[r],
+            v,
+        )
+        if radius < np.inf:
+            norm = np.sqrt(np.sum(v * v))
+            if norm > radius:
+                v *= radius / norm
+        total += v
+        if t == buffer + 1:
+            _draw_again(seed, t, kept_values, kept_indices, kept_positive, lengths)
+        for slot in range(buffer):
+            if slot == t - 1 if t <= buffer else int(uniform(seed, slot, t) * t) == t - 1:
+                kept_positive[slot] = y[r]
+                keep(
+                    values,
+                    indices,
+                    starts[r],
+                    starts[r + 1],
+                    kept_values,
+                    kept_indices,
+                    lengths,
+                    slot,
+                )
+
+
+@compiled()
+def _draw_again(
+    seed: int,
+    t: int,
+    kept_values: Float,
+    kept_indices: Int32,
+    kept_positive: Bool,
+    lengths: Int32,
+) -> None:
+    """Draw each slot from those of the full buffer; row ``t`` enters those that draw ``t - 1``."""
+    values, indices = kept_values.copy(), kept_indices.copy()
+    positives, counts = kept_positive.copy(), lengths.copy()
+    for slot in range(lengths.size):
+        drawn = int(uniform(seed, slot, t) * t)
+        if drawn < lengths.size:
+            kept_values[slot], kept_indices[slot] = values[drawn], indices[drawn]
+            kept_positive[slot], lengths[slot] = positives[drawn], counts[drawn]

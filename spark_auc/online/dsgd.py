@@ -1,0 +1,258 @@
+"""DSGD: steps along random pairs of rows; AdaDSG, its doubling stages (Gu et al., 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_auc.core.accumulator import Rows
+from spark_auc.core.batch import Batch, mixed
+from spark_auc.core.kernels import compiled
+from spark_auc.online.learner import Bool, Float, Stored, entries, unweighted
+from spark_auc.online.linear import above, at_least, same_settings, scores, valid_seed
+from spark_auc.online.noise import uniform
+from spark_auc.online.prefetch import LINE, prefetch
+
+# Different uses of one seed must not share their numbers.
+_PAIRS, _SUBSETS = 0xDA, np.uint64(0x5B)
+_SMALLEST_SCALE = 1e-9
+# Pairs drawn, and their rows fetched, before the steps along them: rows lie at random places, and
+# waiting for memory would take longer than the steps.
+_AHEAD = 4
+
+
+@dataclass(eq=False)
+class DSGD(Stored):
+    """Doubly stochastic gradient descent on the regularised squared loss of all pairs of a block.
+
+    For rows of which ``m`` make a stage, step ``t`` = 0, 1, .. of the stage draws a positive and a
+    negative row, ``D`` their difference, and moves ``w`` by
+    ``-gamma / (t + 1) (-2 P (1 - w'D) D + c w / sqrt(m))`` [1]_ (Algorithm 2). ``P`` is the share
+    of mixed pairs among the block's ordered pairs, so that the step's mean is that of a pair drawn
+    from all. O(non-zeros of both rows) time a step, O(d) memory beside the block.
+
+    Pairs are of the rows that are given together: the same blocks in the same order give the same
+    weights (`spark_auc.online.blocks.blocks` cuts a stream into equal ones).
+
+    Parameters
+    ----------
+    dimension
+        Number of features ``d``.
+    gamma
+        Length of a stage's first step > 0; the paper searches ``1 .. 10^-4``.
+    c
+        The penalty is ``c / (2 sqrt(m)) |w|^2``; 1 in the paper.
+    seed
+        Of the pairs, from 0 on.
+
+    Attributes
+    ----------
+    scale, z : float and (d,)
+        The weights are ``scale z``.
+    size
+        Rows ``m`` of the stage; 0 for those of each block, as long as there are no stages.
+    steps
+        Steps made in this stage.
+    drawn
+        Pairs drawn in all.
+
+    References
+    ----------
+    .. [1] B. Gu, Z. Huo, H. Huang. Scalable and Efficient Pairwise Learning to Achieve Statistical
+       Accuracy. AAAI 2019.
+    """
+
+    gamma: float = 0.1
+    c: float = 1.0
+    seed: int = 0
+    z: Float = field(init=False, repr=False)
+    scale: float = field(init=False, default=1.0)
+    size: int = field(init=False, default=0)
+    steps: int = field(init=False, default=0)
+    drawn: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        above("gamma", self.gamma, 0)
+        at_least("c", self.c, 0)
+        valid_seed(self.seed)
+        self.z = np.zeros(self.dimension)
+
+    def stage(self, size: int) -> None:
+        """Begin a stage of ``size`` rows at the weights so far: steps are counted from 0 again."""
+        at_least("the rows of a stage", size, 1)
+        self.size, self.steps = size, 0
+
+    def learn(self, X: Rows, y: Bool, weight: Float | None = None) -> None:
+        """Make as many steps as there are rows ``(n, d)``, dense or CSR, on pairs of them.
+
+        Rows of one class make no pair, and no step.
+        """
+        unweighted(weight, "DSGD")
+        rows = entries(X, self.dimension)
+        positives, negatives = np.flatnonzero(y), np.flatnonzero(~y)
+        if not (positives.size and negatives.size):
+            return
+        n = y.size
+        self.scale = _learn(
+            *rows,
+            positives,
+            negatives,
+            self.gamma,
+            self.c / np.sqrt(self.size or n),
+            2.0 * positives.size * negatives.size / (n * (n - 1.0)),
+            self.seed,
+            self.drawn,
+            self.steps,
+            self.scale,
+            self.z,
+        )
+        self.steps += n
+        self.drawn += n
+
+    @property
+    def w(self) -> Float:
+        """Weights ``(d,)``."""
+        return self.scale * self.z
+
+    def score(self, X: Rows) -> Float:
+        """Scores ``(n,)`` of rows ``(n, d)``."""
+        return scores(X, self.w)
+
+    def merge(self, other: Self, start: Self | None = None) -> Self:
+        """A learner between two that drew pairs of different rows, for rounds on several machines.
+
+        Weights are averaged by the pairs that each has drawn; steps and pairs add up. This is an
+        approximation: pairs across the two sets of rows are never drawn.
+
+        Parameters
+        ----------
+        other
+            A learner of the same settings, in the same stage.
+        start
+            The learner that both began as; its steps count once.
+        """
+        same_settings(self, other)
+        merged = type(self)(self.dimension, self.gamma, self.c, self.seed)
+        before = start or merged
+        mine, theirs = self.drawn - before.drawn, other.drawn - before.drawn
+        share = mine / ((mine + theirs) or 1)
+        merged.z = share * self.w + (1.0 - share) * other.w
+        merged.size = self.size
+        merged.steps = self.steps + other.steps - before.steps
+        merged.drawn = before.drawn + mine + theirs
+        return merged
+
+
+class Stage(NamedTuple):
+    """What is known after a stage.
+
+    Parameters
+    ----------
+    rows
+        Rows of the stage's subset.
+    steps
+        Steps made in all stages so far.
+    learner
+        The learner, which the next stage goes on with.
+    """
+
+    rows: int
+    steps: int
+    learner: DSGD
+
+
+def subset(rows: Batch, share: float, seed: int) -> Batch:
+    """The rows whose hash is below ``share``: a larger share contains a smaller one's rows."""
+    salt = mixed(np.array([seed], np.int64).view(np.uint64) ^ _SUBSETS)
+    hashed = (mixed(rows.keys() ^ salt) >> np.uint64(11)).astype(float) * 2.0**-53
+    return rows if share >= 1.0 else rows.take(np.flatnonzero(hashed < share))
+
+
+def adadsg(rows: Batch, learner: DSGD, first: int = 256, stages: int = 20) -> Iterator[Stage]:
+    """AdaDSG: stages on nested subsets, each twice as large and begun where the last one ended.
+
+    Parameters
+    ----------
+    rows
+        All ``n`` rows, in memory.
+    learner
+        Makes the steps, as many a stage as the subset has rows.
+    first
+        Rows of the first stage, on average.
+    stages
+        How many; those after the subset has become all rows go on with all. 20 in the paper, whose
+        printed loop does not end.
+
+    Yields
+    ------
+    Stage
+        After each stage.
+    """
+    at_least("the rows of the first stage", first, 1)
+    at_least("the number of stages", stages, 1)
+    rows = rows._replace(key=rows.keys())
+    steps = 0
+    for number in range(stages):
+        part = subset(rows, first * 2.0**number / max(rows.y.size, 1), learner.seed)
+        if part.y.size:
+            learner.stage(part.y.size)
+            learner.learn(part.X, part.y)
+            steps += learner.steps
+        yield Stage(part.y.size, steps, learner)
+
+
+@compiled(fastmath={"reassoc", "contract"})
+def _learn(
+    values: Float,
+    indices: NDArray[np.int32],
+    starts: NDArray[np.int32],
+    positives: NDArray[np.int64],
+    negatives: NDArray[np.int64],
+    gamma: float,
+    penalty: float,
+    mixed_share: float,
+    seed: int,
+    drawn: int,
+    steps: int,
+    scale: float,
+    z: Float,
+) -> float:
+    total = positives.size + negatives.size
+    begins, ends = np.empty((_AHEAD, 2), np.int64), np.empty((_AHEAD, 2), np.int64)
+    for first in range(0, total, _AHEAD):
+        last = min(first + _AHEAD, total)
+        for step in range(first, last):
+            pair = 2 * (drawn + step)
+            i = positives[int(uniform(seed, _PAIRS, pair) * positives.size)]
+            j = negatives[int(uniform(seed, _PAIRS, pair + 1) * negatives.size)]
+            begins[step - first] = starts[i], starts[j]
+            ends[step - first] = starts[i + 1], starts[j + 1]
+        for k in range(last - first):
+            for side in range(2):
+                for p in range(begins[k, side], ends[k, side], LINE // 8):
+                    prefetch(values, p)
+                for p in range(begins[k, side], ends[k, side], LINE // 4):
+                    prefetch(indices, p)
+        for step in range(first, last):
+            begin, end = begins[step - first], ends[step - first]
+            product = 0.0
+            for p in range(begin[0], end[0]):
+                product += values[p] * z[indices[p]]
+            for p in range(begin[1], end[1]):
+                product -= values[p] * z[indices[p]]
+            length = gamma / (steps + step + 1.0)
+            change = 2.0 * mixed_share * length * (1.0 - scale * product)
+            scale *= 1.0 - length * penalty
+            if abs(scale) < _SMALLEST_SCALE:
+                z *= scale
+                scale = 1.0
+            change /= scale
+            for p in range(begin[0], end[0]):
+                z[indices[p]] += change * values[p]
+            for p in range(begin[1], end[1]):
+                z[indices[p]] -= change * values[p]
+    return scale

@@ -1,0 +1,115 @@
+"""What every learner that takes rows one after another can do, and what they share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from spark_auc.core.accumulator import Rows
+from spark_auc.core.codec import decode, encode
+from spark_auc.errors import ConfigError, DataError
+
+Float = NDArray[np.float64]
+Bool = NDArray[np.bool_]
+Entries = tuple[Float, NDArray[np.int32], NDArray[np.int32]]
+
+
+class Learner(Protocol):
+    """Takes rows in their order; its state is all that the next rows depend on."""
+
+    @property
+    def dimension(self) -> int:
+        """Number of features ``d``."""
+        ...
+
+    def learn(self, X: Rows, y: Bool, weight: Float | None = None) -> None:
+        """Take rows ``(n, d)``, dense or CSR, of which ``y`` ``(n,)`` are positive."""
+        ...
+
+    def score(self, X: Rows) -> Float:
+        """Scores ``(n,)`` of rows ``(n, d)``."""
+        ...
+
+    def to_bytes(self) -> bytes:
+        """Versioned bytes of the whole state, settings included."""
+        ...
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The learner that `to_bytes` stored; `ModelFormatError` if it is none."""
+        ...
+
+
+class LinearLearner(Learner, Protocol):
+    """A learner whose scores are ``X w``."""
+
+    @property
+    def w(self) -> Float:
+        """Weights ``(d,)``."""
+        ...
+
+
+@dataclass(eq=False)
+class Stored:
+    """A learner whose fields, numbers and arrays, are its whole state.
+
+    Parameters
+    ----------
+    dimension
+        Number of features ``d``.
+    """
+
+    dimension: int
+
+    def to_bytes(self) -> bytes:
+        """Versioned bytes of all fields."""
+        arrays = {f.name: np.asarray(getattr(self, f.name)) for f in fields(self)}
+        return encode(type(self).__name__, 1, arrays)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The learner that `to_bytes` stored; `ModelFormatError` if it is none."""
+        arrays = decode(cls.__name__, 1, data)
+        made = cls.__new__(cls)
+        for name, array in arrays.items():
+            setattr(made, name, array.copy() if array.ndim else array.item())
+        return made
+
+
+def entries(X: Rows, dimension: int) -> Entries:
+    """Values, column numbers and row starts of dense or CSR rows ``(n, d)``, as kernels take them.
+
+    Raises
+    ------
+    DataError
+        The rows are of another dimension.
+    """
+    rows, columns = X.shape
+    if columns != dimension:
+        raise DataError(
+            f"found rows of {columns} features, expected {dimension}; give the learner rows of "
+            "one dimension"
+        )
+    if isinstance(X, np.ndarray):
+        indices = np.tile(np.arange(columns, dtype=np.int32), rows)
+        starts = np.arange(0, X.size + 1, max(columns, 1), dtype=np.int32)
+        return np.ascontiguousarray(X, float).ravel(), indices, starts
+    X = sparse.csr_matrix(X)
+    return (
+        np.asarray(X.data, float),
+        np.asarray(X.indices, np.int32),
+        np.asarray(X.indptr, np.int32),
+    )
+
+
+def unweighted(weight: Float | None, name: str) -> None:
+    """Refuse row weights where the algorithm has no place for them."""
+    if weight is not None:
+        raise ConfigError(
+            f"found row weights, expected none: {name} is not defined with them; leave weightCol "
+            "out"
+        )

@@ -1,0 +1,62 @@
+"""What learners of one weight vector share: scores, ranges of settings, and settings compared."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+
+from spark_auc.core.accumulator import Rows
+from spark_auc.errors import ConfigError, ConvergenceError
+from spark_auc.online.learner import Float, Stored, entries
+
+
+def scores(X: Rows, w: Float) -> Float:
+    """Scores ``X w`` ``(n,)`` of rows ``(n, d)``.
+
+    Raises
+    ------
+    DataError
+        The rows are of another dimension.
+    ConvergenceError
+        The weights have overflowed.
+    """
+    entries(X[:0], w.size)
+    if not np.isfinite(w).all():
+        raise ConvergenceError(
+            "found weights that are not finite, expected finite ones; the steps were too long for "
+            "the rows: take a smaller step, or scale the features to [-1, 1]"
+        )
+    return np.asarray(X @ w, float)
+
+
+def above(name: str, value: float, lowest: float) -> None:
+    """Refuse a setting that is not a finite number above ``lowest``."""
+    if not lowest < value < np.inf:
+        raise ConfigError(
+            f"found {name} = {value}, expected a finite number above {lowest}; set one"
+        )
+
+
+def at_least(name: str, value: float, lowest: float) -> None:
+    """Refuse a setting that is not a finite number from ``lowest`` on."""
+    if not lowest <= value < np.inf:
+        raise ConfigError(
+            f"found {name} = {value}, expected a finite number of at least {lowest}; set one"
+        )
+
+
+def valid_seed(seed: int) -> None:
+    """Refuse a seed that counts and hashes cannot be made of."""
+    if not 0 <= seed < 2**63:
+        raise ConfigError(f"found seed = {seed}, expected 0 to 2^63 - 1; set one in this range")
+
+
+def same_settings(mine: Stored, other: Stored) -> None:
+    """Refuse two learners that differ in a setting."""
+    for setting in (f.name for f in fields(mine) if f.init):
+        found, expected = getattr(other, setting), getattr(mine, setting)
+        if found != expected:
+            raise ConfigError(
+                f"found {setting} = {found}, expected {expected}; merge learners of one setting"
+            )

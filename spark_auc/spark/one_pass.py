@@ -1,0 +1,145 @@
+"""Rows to class statistics in one pass, and these to a model without the rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+from pyspark.sql import DataFrame
+
+from spark_auc.core.batch import Batch
+from spark_auc.core.gaussian import class_ratio_threshold, estimated_auc
+from spark_auc.core.moments import PairMoments
+from spark_auc.core.moments_tile import MomentsTile
+from spark_auc.core.rows import State
+from spark_auc.core.score_histogram import ScoreHistogram
+from spark_auc.core.stream_statistics import StreamStatistics
+from spark_auc.solvers.candidates import Candidate
+from spark_auc.solvers.path import solve
+from spark_auc.spark.columns import Reader, TrainingColumns
+from spark_auc.spark.mba import MBAClassifier
+from spark_auc.spark.model import LinearScorer, MBAModel
+from spark_auc.spark.rows import DistributedRows
+from spark_auc.spark.summary import TrainingSummary, largest_weights
+
+Float = NDArray[np.float64]
+
+_SCORES = "scores"
+
+
+def statistics(rows: DistributedRows, w: Float | None = None) -> StreamStatistics:
+    """Statistics of rows and, with the weights ``w`` ``(d,)``, their scores, in one pass.
+
+    Raises
+    ------
+    DataError
+        A value cannot be used.
+    ResourceError
+        The statistics do not fit in memory.
+    """
+    dimension = rows.dimension
+
+    def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
+        scores = ScoreHistogram.zero()
+
+        def scored() -> Iterator[Batch]:
+            nonlocal scores
+            for batch in batches:
+                if w is not None:
+                    these = ScoreHistogram.of(batch.X @ w, batch.y, batch.weight)
+                    scores = scores.merge(these)
+                yield batch
+
+        yield from PairMoments.fold_parts(scored(), dimension)
+        yield _SCORES, scores
+
+    none = ScoreHistogram.zero()
+    found = dict(
+        rows.fold(
+            fold,
+            (MomentsTile, ScoreHistogram),
+            state_bytes=PairMoments.nbytes(dimension)
+            + (64 * none.max_bins if w is not None else 0),
+            what=f"moments of {dimension} features",
+        )
+    )
+    if not found:
+        return StreamStatistics.zero(dimension)
+    scores = cast(ScoreHistogram, found.pop(_SCORES))
+    moments = PairMoments.of_parts(cast(dict[str, MomentsTile], found), dimension)
+    return StreamStatistics(moments, rows.labels, scores)
+
+
+def rows_of_any_class(df: DataFrame, columns: TrainingColumns) -> DistributedRows:
+    """Rows whose labels are for the caller to check: a part of a stream may lack a class."""
+    # Tasks that read Parquet themselves are prepared by listing the whole directory of a file.
+    return DistributedRows(
+        columns.select(df), lambda: Reader(columns), columns.features.dimension, lambda _: None
+    )
+
+
+def model_of(
+    statistics: StreamStatistics,
+    columns: TrainingColumns,
+    estimator: MBAClassifier,
+    seconds: dict[str, float] | None = None,
+) -> MBAModel:
+    """The model that ``estimator`` would fit to the rows of these statistics.
+
+    Parameters
+    ----------
+    statistics
+        Of rows of both classes.
+    columns
+        The columns that they were made of.
+    estimator
+        Penalty, standardization, tolerance and column names; regParam is set.
+    seconds
+        Wall time of the phases before this one, for the summary.
+
+    Raises
+    ------
+    DataError
+        There are not two classes.
+    ConvergenceError
+        The solver did not reach tol and whenNotConverged is "raise".
+    """
+    start = time.perf_counter()
+    positive, negative = statistics.labels.classes(columns.positive)
+    moments = statistics.moments
+    found = moments.columns()
+    deviation = found.standard_deviation()
+    scale = deviation if estimator.getOrDefault(estimator.standardization) else None
+    penalty = Candidate(
+        estimator.getOrDefault(estimator.regParam), estimator.getElasticNetParam()
+    ).penalty
+    solution = solve(
+        moments.quadratic(scale), penalty, tol=estimator.getTol(), max_iter=estimator.getMaxIter()
+    )
+    solution.checked(estimator.onFailure())
+    w = solution.w if scale is None else solution.w / scale
+    scores = moments.along(w)
+    names = columns.features.names
+    summary = TrainingSummary(
+        rows={str(value): count for value, count in statistics.labels.rows.items()},
+        positive_weight=float(found.weight[0]),
+        negative_weight=float(found.weight[1]),
+        certificate=dict(solution.certificate.as_dict()),
+        seconds={**(seconds or {}), "solve": time.perf_counter() - start},
+        largest_weights=largest_weights(w, deviation, names),
+        nonzeros=int(np.count_nonzero(w)),
+        estimated_auc=estimated_auc(scores),
+        estimator="exact",
+        pairs=None,
+        sampling_suboptimality=None,
+        sufficient_pairs=None,
+        form="tiles",
+        reg_param=estimator.getOrDefault(estimator.regParam),
+        elastic_net_param=estimator.getElasticNetParam(),
+        selection=None,
+    )
+    scorer = LinearScorer(w, class_ratio_threshold(scores), positive, negative, names)
+    return estimator._copyValues(MBAModel(scorer, summary))

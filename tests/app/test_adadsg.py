@@ -1,0 +1,139 @@
+"""Doubling stages as a job: goes on where it died, and ends with the same model."""
+
+import itertools
+import json
+
+import numpy as np
+import pytest
+
+from spark_auc import MBAModel, evaluate
+from spark_auc.app import adadsg
+from spark_auc.app.config import Adadsg, Stop
+from spark_auc.app.publish import current
+from spark_auc.app.read import read_model
+from spark_auc.errors import ConfigError
+from spark_auc.online.dsgd import DSGD, subset
+from spark_auc.spark.synthetic import click_data
+
+
+@pytest.fixture(scope="module")
+def place(spark, tmp_path_factory):
+    there = tmp_path_factory.mktemp("rows")
+    planted = {"dimension": 64, "positive_rate": 0.2, "ceiling": 0.8, "seed": 3}
+    for name, first, last in (("train", 0, 4000), ("test", 4000, 6000)):
+        made = click_data(spark, last, nonzeros=6, **planted).filter(f"id >= {first}")
+        made.coalesce(2).write.parquet(str(there / name))
+    return there
+
+
+@pytest.fixture
+def config(place, tmp_path):
+    def make(**changes):
+        fields = {
+            "data": {"path": str(place / "train")},
+            "validation": {"path": str(place / "test")},
+            "columns": {"key": "id"},
+            "training": {"standardization": False, "firstStage": 500},
+            "stop": None,
+            "checkpoint": str(tmp_path / "checkpoint"),
+            "output": {"path": str(tmp_path / "model"), "replace": True},
+        }
+        return Adadsg(**(fields | changes))
+
+    return make
+
+
+def model_of(result):
+    return read_model(result["model"])[0]
+
+
+def test_stages_to_a_model(spark, place, config, tmp_path):
+    result = adadsg.run(spark, config())
+    assert result["stages"] == 4
+    assert result["stopped"] == "all stages"
+    model = model_of(result)
+    assert isinstance(model, MBAModel)
+    test = spark.read.parquet(str(place / "test"))
+    assert evaluate(model.transform(test)).auc == pytest.approx(result["auc"], abs=1e-12)
+    assert result["auc"] > 0.65
+    version = current(result["model"], "model")
+    stages = json.loads(version.read("stages.json"))["stages"]
+    rows = [stage["rows"] for stage in stages]
+    assert rows[-1] == 4000
+    assert all(1.7 < b / a < 2.3 for a, b in itertools.pairwise(rows))
+    assert [stage["steps"] for stage in stages] == np.cumsum(rows).tolist()
+    assert version.read("stages.png")[:4] == b"\x89PNG"
+    assert not list((tmp_path / "checkpoint").glob("*"))
+
+
+def test_the_objective_is_that_of_all_pairs(spark, place):
+    from spark_auc.spark.adadsg import AdaDSGClassifier
+
+    estimator = AdaDSGClassifier(standardization=False, firstStage=500, keyCol="id", penalty=0.3)
+    given = estimator.prepared(spark.read.parquet(str(place / "train")))
+    for number, learner in enumerate(estimator.passes(given, estimator.learner(given))):
+        found = estimator.objective(given, learner)
+        if number == 1:
+            break
+    rows = [subset(batch, 2 * 500 / 4000, 0) for batch in given.rows.gathered().batches]
+    z = np.concatenate([batch.X @ learner.w for batch in rows])
+    y = np.concatenate([batch.y for batch in rows])
+    m = y.size
+    margin = z[y][:, None] - z[~y]
+    loss = 2 * ((1 - margin) ** 2).sum() / (m * (m - 1))
+    assert found == pytest.approx(loss + 0.3 / (2 * np.sqrt(m)) * learner.w @ learner.w, rel=1e-9)
+
+
+@pytest.mark.parametrize("stage", [1, 3])
+def test_it_goes_on_where_it_died(spark, config, monkeypatch, stage):
+    expected = model_of(adadsg.run(spark, config(checkpoint=f"{config().checkpoint}-other")))
+    commit, calls = adadsg._Checkpoint.commit, []
+
+    def dies(self, learner, log):
+        commit(self, learner, log)
+        if len(log) == stage:
+            raise KeyboardInterrupt
+
+    def counted(self, *rows):
+        calls.append(self.size)
+        return learn(self, *rows)
+
+    monkeypatch.setattr(adadsg._Checkpoint, "commit", dies)
+    with pytest.raises(KeyboardInterrupt):
+        adadsg.run(spark, config())
+    monkeypatch.setattr(adadsg._Checkpoint, "commit", commit)
+    learn = DSGD.stage
+    monkeypatch.setattr(DSGD, "stage", counted)
+    result = adadsg.run(spark, config())
+    assert len(calls) == 4 - stage
+    assert result["stages"] == 4
+    np.testing.assert_array_equal(model_of(result).scorer.w, expected.scorer.w)
+
+
+def test_a_checkpoint_of_other_settings_is_refused(spark, config, monkeypatch):
+    def dies(self, learner, log):
+        commit(self, learner, log)
+        raise KeyboardInterrupt
+
+    commit = adadsg._Checkpoint.commit
+    monkeypatch.setattr(adadsg._Checkpoint, "commit", dies)
+    with pytest.raises(KeyboardInterrupt):
+        adadsg.run(spark, config())
+    other = config(training={"standardization": False, "firstStage": 400})
+    with pytest.raises(ConfigError, match="remove it to begin again"):
+        adadsg.check(other)
+
+
+def stages(*auc, half=0.01):
+    return [{"auc": a, "interval": [a - half, a + half]} for a in auc]
+
+
+def test_it_stops_when_the_auc_stands_still(spark, config):
+    stop = Stop(within=0.1, stages=2)
+    assert not adadsg.enough(stages(0.7, 0.7), stop)
+    assert adadsg.enough(stages(0.6, 0.7, 0.7005, 0.7), stop)
+    assert not adadsg.enough(stages(0.6, 0.7, 0.7005, 0.702), stop)
+    assert not adadsg.enough(stages(0.7, 0.7, 0.7, 0.7), None)
+    result = adadsg.run(spark, config(stop={"within": 1000.0, "stages": 2}))
+    assert result["stages"] == 3
+    assert result["stopped"] == "the AUC stands still"

@@ -1,0 +1,132 @@
+"""Learners over a DataFrame: in sequence the same bits as a loop, distributed near it."""
+
+import numpy as np
+import pytest
+from pyspark.ml import Pipeline, PipelineModel
+from pyspark.ml.linalg import Vectors
+
+from spark_auc import (
+    AdaDSGClassifier,
+    MBAClassifier,
+    MBAModel,
+    OPAUCClassifier,
+    SOLAMClassifier,
+    evaluate,
+)
+from spark_auc.core.batch import Batch
+from spark_auc.errors import ConfigError, DataError
+from spark_auc.online.blocks import blocks
+from spark_auc.online.dsgd import DSGD, subset
+from spark_auc.online.opauc import OPAUC
+from spark_auc.online.solam import SOLAM
+
+N, D = 3000, 6
+RNG = np.random.default_rng(12)
+X = RNG.normal(size=(N, D)) * np.geomspace(0.3, 3, D)
+Y = X @ RNG.normal(size=D) + RNG.normal(size=N) * 2 > 2.5
+U = RNG.uniform(0.5, 2, N)
+SCALE = X.std(axis=0, ddof=1)
+ONLINE = {"solam": SOLAMClassifier, "opauc": OPAUCClassifier, "adadsg": AdaDSGClassifier}
+STEPS = {"solam": 0.3, "opauc": 0.01, "adadsg": 0.2}
+
+
+@pytest.fixture(scope="module")
+def rows(spark):
+    made = [(k, Vectors.dense(X[k]), float(Y[k]), float(U[k])) for k in RNG.permutation(N).tolist()]
+    rows = spark.createDataFrame(made, ["id", "features", "label", "u"]).repartition(5).cache()
+    # Until a cache is filled, Spark may join partitions in another order, which moves last bits.
+    rows.count()
+    return rows
+
+
+def loop(name, scale):
+    """The weights that a loop over all rows gives."""
+    scaled = X / scale
+    if name == "solam":
+        learner = SOLAM(D, 0.3, 10.0, np.sqrt((scaled**2).sum(axis=1).max()))
+        learner.learn(scaled, Y)
+    elif name == "opauc":
+        learner = OPAUC(D, 0.01, 1e-3)
+        learner.learn(scaled, Y)
+    else:
+        learner, everything = DSGD(D, 0.2, 1.0, 0), Batch(scaled, Y)
+        for share in np.minimum(256 / N * 2.0 ** np.arange(5), 1):
+            part = subset(everything, share, 0)
+            learner.stage(part.y.size)
+            for block in blocks([part], 65_536):
+                learner.learn(block.X, block.y)
+    return learner.w / scale
+
+
+@pytest.mark.parametrize("name", ONLINE)
+def test_in_sequence_it_is_the_loop(rows, name):
+    estimator = ONLINE[name](parallelism="sequential", orderCol="id", stepSize=STEPS[name])
+    model = estimator.fit(rows)
+    scale = estimator.prepared(rows).scale
+    np.testing.assert_allclose(scale, SCALE, rtol=1e-12)
+    np.testing.assert_array_equal(model.scorer.w, loop(name, scale))
+    assert model.summary.estimator in {"SOLAM", "OPAUC", "DSGD"}
+    assert model.summary.certificate is None
+
+
+@pytest.mark.parametrize("name", ONLINE)
+def test_defaults_rank_nearly_as_well_as_the_exact_solution(rows, name):
+    exact = MBAClassifier(regParam=1e-3).fit(rows)
+    sequential = ONLINE[name](parallelism="sequential", orderCol="id").fit(rows)
+    distributed = ONLINE[name](parallelism="distributed").fit(rows)
+    best, *others = (evaluate(m.transform(rows)).auc for m in (exact, sequential, distributed))
+    assert min(others) > best - 0.015
+
+
+def test_opauc_without_steps_is_exact_ridge(rows):
+    ours = OPAUCClassifier(regParam=0.01).fit(rows)
+    theirs = MBAClassifier(regParam=0.01).fit(rows)
+    np.testing.assert_allclose(ours.scorer.w, theirs.scorer.w, rtol=1e-8)
+    assert ours.summary.certificate["reason"] == "converged"
+
+
+def test_weights_where_they_are_defined(rows):
+    model = SOLAMClassifier(weightCol="u", orderCol="id").fit(rows)
+    assert model.summary.positive_weight == pytest.approx(U[Y].sum())
+    plain = SOLAMClassifier(orderCol="id").fit(rows)
+    assert (model.scorer.w != plain.scorer.w).all()
+    with pytest.raises(ConfigError, match="DSGD is not defined with them"):
+        AdaDSGClassifier().setParams(weightCol="u").fit(rows)
+
+
+def test_pairs_need_both_classes_in_a_block(rows):
+    sorted_rows = rows.orderBy("label")
+    with pytest.raises(DataError, match="no block of rows with both classes"):
+        AdaDSGClassifier(orderCol="label", blockSize=1, firstStage=N).fit(sorted_rows)
+
+
+@pytest.mark.parametrize("name", ONLINE)
+def test_as_stages_of_spark_ml(rows, name, tmp_path):
+    estimator = ONLINE[name](featuresCol="features")
+    fitted = Pipeline(stages=[estimator]).fit(rows)
+    fitted.save(str(tmp_path / "fitted"))
+    again = PipelineModel.load(str(tmp_path / "fitted")).stages[0]
+    assert isinstance(again, MBAModel)
+    np.testing.assert_array_equal(again.scorer.w, fitted.stages[0].scorer.w)
+    assert again.summary == fitted.stages[0].summary
+    estimator.save(str(tmp_path / "estimator"))
+    values = [
+        {p.name: v for p, v in e.extractParamMap().items()}
+        for e in (estimator, type(estimator).load(str(tmp_path / "estimator")))
+    ]
+    assert values[0] == values[1]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "wrong"),
+    [
+        (SOLAMClassifier, {"radius": -1.0}),
+        (SOLAMClassifier, {"rounds": 0}),
+        (SOLAMClassifier, {"orderCol": "nowhere"}),
+        (AdaDSGClassifier, {"stages": 0}),
+        (AdaDSGClassifier, {"stepSize": -0.1}),
+    ],
+)
+def test_settings_out_of_range(rows, estimator, wrong):
+    with pytest.raises(ConfigError, match="found"):
+        estimator(**wrong).fit(rows)
