@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from spark_auc.app.config import Source
 from spark_auc.app.publish import current, resolve
+from spark_auc.app.sections import Source
 from spark_auc.errors import ConfigError
 
 if TYPE_CHECKING:
