@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from spark_auc.core.batch import Batch, stacked
-from spark_auc.online.linear import at_least
+from spark_auc.online.linear import whole
 
 
 def blocks(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
     """The same rows in the same order, ``size`` at a time; the last block holds what is left."""
-    at_least("the size of a block", size, 1)
+    whole("the size of a block", size, 1)
     waiting: list[Batch] = []
     missing = size
     for batch in batches:

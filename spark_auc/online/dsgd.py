@@ -13,7 +13,7 @@ from spark_auc.core.accumulator import Rows
 from spark_auc.core.batch import Batch, mixed
 from spark_auc.core.kernels import compiled
 from spark_auc.online.learner import Bool, Float, Stored, entries, unweighted
-from spark_auc.online.linear import above, at_least, same_settings, scores, valid_seed
+from spark_auc.online.linear import above, at_least, same_settings, scores, whole
 from spark_auc.online.noise import uniform
 from spark_auc.online.prefetch import LINE, prefetch
 
@@ -78,12 +78,12 @@ class DSGD(Stored):
     def __post_init__(self) -> None:
         above("gamma", self.gamma, 0)
         at_least("c", self.c, 0)
-        valid_seed(self.seed)
+        whole("seed", self.seed, 0)
         self.z = np.zeros(self.dimension)
 
     def stage(self, size: int) -> None:
         """Begin a stage of ``size`` rows at the weights so far: steps are counted from 0 again."""
-        at_least("the rows of a stage", size, 1)
+        whole("the rows of a stage", size, 1)
         self.size, self.steps = size, 0
 
     def learn(self, X: Rows, y: Bool, weight: Float | None = None) -> None:
@@ -192,8 +192,8 @@ def adadsg(rows: Batch, learner: DSGD, first: int = 256, stages: int = 20) -> It
     Stage
         After each stage.
     """
-    at_least("the rows of the first stage", first, 1)
-    at_least("the number of stages", stages, 1)
+    whole("the rows of the first stage", first, 1)
+    whole("the number of stages", stages, 1)
     rows = rows._replace(key=rows.keys())
     steps = 0
     for number in range(stages):

@@ -46,10 +46,12 @@ def at_least(name: str, value: float, lowest: float) -> None:
         )
 
 
-def valid_seed(seed: int) -> None:
-    """Refuse a seed that counts and hashes cannot be made of."""
-    if not 0 <= seed < 2**63:
-        raise ConfigError(f"found seed = {seed}, expected 0 to 2^63 - 1; set one in this range")
+def whole(name: str, value: int, lowest: int) -> None:
+    """Refuse a setting that is not a whole number of 63 bits from ``lowest`` on."""
+    if value != int(value) or not lowest <= value < 2**63:
+        raise ConfigError(
+            f"found {name} = {value}, expected a whole number of at least {lowest}; set one"
+        )
 
 
 def same_settings(mine: Stored, other: Stored) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.kernels import compiled
 from spark_auc.online.learner import Bool, Float, Stored, entries, unweighted
-from spark_auc.online.linear import above, at_least, scores, valid_seed
+from spark_auc.online.linear import above, at_least, scores, whole
 from spark_auc.online.noise import fill_normal
 
 _SMALLEST_SCALE = 1e-3
@@ -79,8 +79,8 @@ class OPAUCr(Stored):
     def __post_init__(self) -> None:
         above("eta", self.eta, 0)
         at_least("lambda2", self.lambda2, 0)
-        at_least("tau", self.tau, 1)
-        valid_seed(self.seed)
+        whole("tau", self.tau, 1)
+        whole("seed", self.seed, 0)
         width = self.tau + 1
         self.sums, self.products, self.p = (np.zeros((2, width)) for _ in range(3))
         self.sketch = np.zeros((self.dimension, 2, width))

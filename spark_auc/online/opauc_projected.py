@@ -15,7 +15,7 @@ from spark_auc.core.codec import decode, encode
 from spark_auc.core.kernels import compiled
 from spark_auc.errors import ConfigError
 from spark_auc.online.learner import Bool, Float, entries
-from spark_auc.online.linear import scores, valid_seed
+from spark_auc.online.linear import scores, whole
 from spark_auc.online.noise import fill_normal
 from spark_auc.online.opauc import OPAUC
 
@@ -123,7 +123,7 @@ def opauc_of_columns(
 ) -> ProjectedOPAUC:
     """OPAUCf: ``features`` columns chosen at random; 1,000 in the paper."""
     inner = _inner(dimension, features, eta, lambda2)
-    valid_seed(seed)
+    whole("seed", seed, 0)
     chosen = np.sort(np.random.default_rng(seed).choice(dimension, features, replace=False))
     ones = (np.ones(features), (chosen, np.arange(features)))
     return ProjectedOPAUC(dimension, inner, sparse.csr_matrix(ones, (dimension, features)))
@@ -134,7 +134,7 @@ def opauc_of_projection(
 ) -> ProjectedOPAUC:
     """OPAUCrp: a Gaussian random projection to ``features``; 1,000 in the paper."""
     inner = _inner(dimension, features, eta, lambda2)
-    valid_seed(seed)
+    whole("seed", seed, 0)
     return ProjectedOPAUC(dimension, inner, seed=seed)
 
 
@@ -153,7 +153,7 @@ def opauc_of_components(
     """
     n, dimension = rows.shape
     inner = _inner(dimension, features, eta, lambda2)
-    valid_seed(seed)
+    whole("seed", seed, 0)
     if features >= min(n, dimension):
         raise ConfigError(
             f"found {n} rows of {dimension} features, expected more of both than the {features} "

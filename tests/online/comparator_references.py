@@ -8,21 +8,7 @@ from functools import partial
 
 import numpy as np
 
-MASK = 2**64 - 1
-GOLDEN = 0x9E3779B97F4A7C15
-
-
-def split_mix(state, number):
-    """The ``number``-th output of SplitMix64 from this state (Steele, Lea, Flood 2014)."""
-    z = (state + number * GOLDEN) & MASK
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & MASK
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & MASK
-    return z ^ (z >> 31)
-
-
-def uniform(seed, stream, number):
-    key = split_mix((split_mix(seed, 1) + stream) & MASK, 0)
-    return (split_mix(key, number) >> 11) / 2**53
+from tests.online.references import uniform
 
 
 def oam(X, y, *, sequential, penalty, buffer, seed):

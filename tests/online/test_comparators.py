@@ -10,13 +10,13 @@ from spark_auc.core.roc import auc
 from spark_auc.core.score_table import ScoreTable
 from spark_auc.errors import ConfigError, ConvergenceError, DataError, ModelFormatError
 from spark_auc.online.comparators.adaauc import AdaAUC
-from spark_auc.online.comparators.buffer import uniform
 from spark_auc.online.comparators.ftrl import FTRL
 from spark_auc.online.comparators.logistic import OLR
 from spark_auc.online.comparators.minibatch import MiniBatch
 from spark_auc.online.comparators.oam import OAM
 from spark_auc.online.comparators.olp import OLP
 from spark_auc.online.comparators.uniexp import UniExp
+from spark_auc.online.noise import uniform
 
 from . import comparator_references as reference
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from spark_auc.core.kernels import compiled
-from spark_auc.online.comparators.linear import Int32, Linear, not_negative, positive
+from spark_auc.online.comparators.linear import Int32, Linear
 from spark_auc.online.learner import Bool, Float
+from spark_auc.online.linear import above, at_least
 
 
 @dataclass(eq=False)
@@ -52,8 +53,9 @@ class AdaAUC(Linear):
     scatter: Float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        positive(eta=self.eta, delta=self.delta)
-        not_negative(lambda2=self.lambda2)
+        above("eta", self.eta, 0)
+        above("delta", self.delta, 0)
+        at_least("lambda2", self.lambda2, 0)
         super().__post_init__()
         d = self.dimension
         self.squares, self.count = np.zeros(d), np.zeros(2)

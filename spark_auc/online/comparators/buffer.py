@@ -12,12 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_auc.core.batch import mix
 from spark_auc.core.kernels import compiled
 from spark_auc.online.comparators.linear import Int32
 from spark_auc.online.learner import Bool, Float
-
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def widened(buffer: NDArray[Any], starts: Int32) -> NDArray[Any]:
@@ -26,13 +23,6 @@ def widened(buffer: NDArray[Any], starts: Int32) -> NDArray[Any]:
     if missing <= 0:
         return buffer
     return np.pad(buffer, [(0, 0)] * (buffer.ndim - 1) + [(0, missing)])
-
-
-@compiled()
-def uniform(seed: int, stream: int, number: int) -> float:
-    """A number in [0, 1) that depends on its three counters alone (SplitMix64)."""
-    key = mix(mix(np.uint64(seed) + _GOLDEN) + np.uint64(stream))
-    return float(mix(key + np.uint64(number) * _GOLDEN) >> np.uint64(11)) * 2.0**-53
 
 
 @compiled()

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from spark_auc.core.kernels import compiled
-from spark_auc.online.comparators.linear import Int32, Linear, not_negative, positive
+from spark_auc.online.comparators.linear import Int32, Linear
 from spark_auc.online.learner import Bool, Float
+from spark_auc.online.linear import above, at_least
 
 
 @dataclass(eq=False)
@@ -52,8 +53,10 @@ class FTRL(Linear):
     n: Float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        positive(alpha=self.alpha)
-        not_negative(beta=self.beta, lambda1=self.lambda1, lambda2=self.lambda2)
+        above("alpha", self.alpha, 0)
+        at_least("beta", self.beta, 0)
+        at_least("lambda1", self.lambda1, 0)
+        at_least("lambda2", self.lambda2, 0)
         super().__post_init__()
         self.z, self.n = np.zeros((2, self.dimension + 1))
 

@@ -1,16 +1,16 @@
-"""What the comparators share: scores, the checks of rows and of settings."""
+"""What the comparators share: scores, and the checks of rows."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.accumulator import Rows
-from spark_auc.errors import ConfigError, ConvergenceError
+from spark_auc.errors import ConvergenceError
 from spark_auc.online.learner import Bool, Float, Stored, entries, unweighted
+from spark_auc.online.linear import scores
 
 Int32 = NDArray[np.int32]
 
@@ -58,31 +58,7 @@ class Linear(Stored):
 
     def score(self, X: Rows) -> Float:
         """Scores ``(n,)`` of rows ``(n, d)``; `DataError` if of another dimension."""
-        entries(X[:0], self.dimension)
-        return np.asarray(X @ self.w)
+        return scores(X, self.w)
 
     def _take(self, values: Float, indices: Int32, starts: Int32, y: Bool) -> None:
         raise NotImplementedError
-
-
-def positive(**settings: float) -> None:
-    """Refuse settings that are not finite numbers above 0; `ConfigError`."""
-    for name, value in settings.items():
-        if not 0 < value < math.inf:
-            raise ConfigError(f"found {name} = {value!r}, expected it above 0; set {name} so")
-
-
-def not_negative(**settings: float) -> None:
-    """Refuse settings that are not finite numbers from 0; `ConfigError`."""
-    for name, value in settings.items():
-        if not 0 <= value < math.inf:
-            raise ConfigError(f"found {name} = {value!r}, expected 0 or above; set {name} so")
-
-
-def whole(least: int, **settings: int) -> None:
-    """Refuse settings that are not whole numbers of 63 bits from ``least``; `ConfigError`."""
-    for name, value in settings.items():
-        if value != int(value) or not least <= value < 2**63:
-            raise ConfigError(
-                f"found {name} = {value!r}, expected a whole number from {least}; set {name} so"
-            )

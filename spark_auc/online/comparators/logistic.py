@@ -9,8 +9,9 @@ import numpy as np
 from spark_auc.core.kernels import compiled
 from spark_auc.errors import ConfigError
 from spark_auc.online.comparators.buffer import add, dot
-from spark_auc.online.comparators.linear import Int32, Linear, not_negative, positive
+from spark_auc.online.comparators.linear import Int32, Linear
 from spark_auc.online.learner import Bool, Float
+from spark_auc.online.linear import above, at_least
 
 
 @dataclass(eq=False)
@@ -50,8 +51,8 @@ class OLR(Linear):
     unscaled: Float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        positive(eta=self.eta)
-        not_negative(lambda2=self.lambda2)
+        above("eta", self.eta, 0)
+        at_least("lambda2", self.lambda2, 0)
         if self.eta * self.lambda2 >= 1:
             raise ConfigError(
                 f"found eta * lambda2 = {self.eta * self.lambda2!r}, expected it below 1, as a "

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import sparse
 
-from spark_auc.online.comparators.linear import Int32, Linear, not_negative, positive, whole
+from spark_auc.online.comparators.linear import Int32, Linear
 from spark_auc.online.learner import Bool, Float
+from spark_auc.online.linear import above, at_least, whole
 
 
 @dataclass(eq=False)
@@ -57,9 +58,9 @@ class MiniBatch(Linear):
     waiting_positive: Bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        positive(eta=self.eta)
-        not_negative(lambda2=self.lambda2)
-        whole(2, batch=self.batch)
+        above("eta", self.eta, 0)
+        at_least("lambda2", self.lambda2, 0)
+        whole("batch", self.batch, 2)
         super().__post_init__()
         self._wait(sparse.csr_matrix((0, self.dimension)), np.zeros(0, np.bool_))
 

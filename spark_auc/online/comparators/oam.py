@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.kernels import compiled
-from spark_auc.online.comparators.buffer import add, dot, hinge_step, keep, uniform, widened
-from spark_auc.online.comparators.linear import Int32, Linear, positive, whole
+from spark_auc.online.comparators.buffer import add, dot, hinge_step, keep, widened
+from spark_auc.online.comparators.linear import Int32, Linear
 from spark_auc.online.learner import Bool, Float
+from spark_auc.online.linear import above, whole
+from spark_auc.online.noise import uniform
 
 
 @dataclass(eq=False)
@@ -58,9 +60,9 @@ class OAM(Linear):
     lengths: Int32 = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        positive(penalty=self.penalty)
-        whole(1, buffer=self.buffer)
-        whole(0, seed=self.seed)
+        above("penalty", self.penalty, 0)
+        whole("buffer", self.buffer, 1)
+        whole("seed", self.seed, 0)
         super().__post_init__()
         self.seen = np.zeros(2, np.int64)
         self.kept_values = np.zeros((2, self.buffer, 0))

@@ -9,9 +9,11 @@ import numpy as np
 
 from spark_auc.core.kernels import compiled
 from spark_auc.errors import ConfigError
-from spark_auc.online.comparators.buffer import hinge_step, keep, uniform, widened
-from spark_auc.online.comparators.linear import Int32, Linear, positive, whole
+from spark_auc.online.comparators.buffer import hinge_step, keep, widened
+from spark_auc.online.comparators.linear import Int32, Linear
 from spark_auc.online.learner import Bool, Float
+from spark_auc.online.linear import above, whole
+from spark_auc.online.noise import uniform
 
 
 @dataclass(eq=False)
@@ -65,9 +67,9 @@ class OLP(Linear):
     lengths: Int32 = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        positive(eta=self.eta)
-        whole(1, buffer=self.buffer)
-        whole(0, seed=self.seed)
+        above("eta", self.eta, 0)
+        whole("buffer", self.buffer, 1)
+        whole("seed", self.seed, 0)
         if not self.radius > 0:
             raise ConfigError(
                 f"found radius = {self.radius!r}, expected it above 0; set infinity for no bound"

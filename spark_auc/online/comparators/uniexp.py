@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from spark_auc.core.kernels import compiled
 from spark_auc.online.comparators.buffer import add, dot
-from spark_auc.online.comparators.linear import Int32, Linear, positive
+from spark_auc.online.comparators.linear import Int32, Linear
 from spark_auc.online.learner import Bool, Float
+from spark_auc.online.linear import above
 
 
 @dataclass(eq=False)
@@ -42,7 +43,7 @@ class UniExp(Linear):
     seen: NDArray[np.int64] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        positive(eta=self.eta)
+        above("eta", self.eta, 0)
         super().__post_init__()
         self.seen = np.zeros(2, np.int64)
 
