@@ -39,16 +39,17 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     for name in JOBS:
         doc = _module(name).__doc__ or ""
         _arguments(
+            name,
             jobs.add_parser(
                 name,
                 help=doc.splitlines()[0],
                 description=doc,
                 epilog=_EPILOG,
                 formatter_class=argparse.RawDescriptionHelpFormatter,
-            )
+            ),
         )
     given = parser.parse_args(argv)
-    sys.exit(run(given.job, given.config, given.overrides))
+    sys.exit(run(given.job, given.config, given.overrides, given.needed))
 
 
 def script(job: str) -> NoReturn:
@@ -59,13 +60,24 @@ def script(job: str) -> NoReturn:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    _arguments(parser)
+    _arguments(job, parser)
     given = parser.parse_args()
-    sys.exit(run(job, given.config, given.overrides))
+    sys.exit(run(job, given.config, given.overrides, given.needed))
 
 
-def run(job: str, config: str, overrides: Sequence[str] = ()) -> int:
+def run(job: str, config: str, overrides: Sequence[str] = (), needed: Sequence[str] = ()) -> int:
     """Run one job; prints its result as the last line of standard output.
+
+    Parameters
+    ----------
+    job
+        Its name.
+    config
+        The file.
+    overrides
+        "dotted.key=value", each.
+    needed
+        Parts that the job's section may leave out, but not this time.
 
     Returns
     -------
@@ -77,7 +89,7 @@ def run(job: str, config: str, overrides: Sequence[str] = ()) -> int:
     result: dict[str, Any] = {"job": job}
     code = 0
     try:
-        result |= {"status": "ok", **_run(job, config, overrides)}
+        result |= {"status": "ok", **_run(job, config, overrides, needed)}
     except SparkAUCError as error:
         code = error.exit_code
         result |= {"status": "error", "error": type(error).__name__, "message": str(error)}
@@ -95,11 +107,16 @@ def run(job: str, config: str, overrides: Sequence[str] = ()) -> int:
     return code
 
 
-def _run(job: str, path: str, overrides: Sequence[str]) -> dict[str, Any]:
+def _run(job: str, path: str, overrides: Sequence[str], needed: Sequence[str]) -> dict[str, Any]:
     file = load(path, overrides)
     section = getattr(file, job)
     if section is None:
         raise ConfigError(f"found no section {job!r} in {path!r}, expected it; add it")
+    for part in needed:
+        if getattr(section, part) is None:
+            raise ConfigError(
+                f"found --{part} without {job}.{part} in {path!r}, expected it; add it"
+            )
     module = _module(job)
     module.check(section)
     # Imported late, so that a wrong configuration is told without waiting for Spark.
@@ -118,7 +135,13 @@ def _module(job: str) -> Any:
     return importlib.import_module(f"spark_auc.app.{job}")
 
 
-def _arguments(parser: argparse.ArgumentParser) -> None:
+def _arguments(job: str, parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(needed=[])
+    if job == "opauc":
+        what = "learn files as they arrive: opauc.stream must say how"
+        parser.add_argument(
+            "--stream", dest="needed", action="append_const", const="stream", help=what
+        )
     parser.add_argument("--config", required=True, metavar="FILE", help="YAML configuration")
     parser.add_argument("overrides", nargs="*", metavar="dotted.key=value")
 

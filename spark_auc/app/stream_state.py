@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import posixpath
 import re
 from collections.abc import Mapping
@@ -144,18 +143,10 @@ class Checkpoint:
     def commit(self, state: StreamState) -> None:
         """Make this the state; a process that dies before the end leaves the one before it."""
         number = state.progress.batch
-        self._replace(_name(number), state.to_bytes())
+        self.directory.replace(_name(number), state.to_bytes())
         for old in self._numbers():
             if old < number:
                 self.directory.filesystem.delete_file(f"{self.directory.path}/{_name(old)}")
-
-    def _replace(self, name: str, content: bytes) -> None:
-        """Write a file that appears whole, and stays though the machine lose its power."""
-        self.directory.write(f"{name}.new", content)
-        path = f"{self.directory.path}/{name}"
-        _synchronize(self.directory.filesystem, f"{path}.new")
-        self.directory.filesystem.move(f"{path}.new", path)
-        _synchronize(self.directory.filesystem, self.directory.path)
 
     def move_refused(self, state: StreamState) -> None:
         """Move the files that the state's batch refused, as far as that is still to be done."""
@@ -192,7 +183,7 @@ class Checkpoint:
         whole = found[: found.rfind(b"\n") + 1]
         line = b"" if state.progress.batch < 0 or whole.endswith(_line(state)) else _line(state)
         if whole + line != found:
-            self._replace(_STATUS, whole + line)
+            self.directory.replace(_STATUS, whole + line)
 
     def schema(self) -> str | None:
         """The schema that the first run found, as JSON."""
@@ -200,7 +191,7 @@ class Checkpoint:
 
     def keep_schema(self, schema: str) -> None:
         """Keep the schema for the runs to come."""
-        self._replace(_SCHEMA, schema.encode())
+        self.directory.replace(_SCHEMA, schema.encode())
 
 
 def settings(config: Opauc) -> dict[str, Any]:
@@ -219,13 +210,3 @@ def _name(number: int) -> str:
 
 def _line(state: StreamState) -> bytes:
     return json.dumps(state.progress.status, allow_nan=False).encode() + b"\n"
-
-
-def _synchronize(filesystem: fs.FileSystem, path: str) -> None:
-    """Have a local file or directory on disk; other file systems see to it themselves."""
-    if isinstance(filesystem, fs.LocalFileSystem):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 # Draws to begin with and to end at where their number is to be found.
 _FEWEST_PAIRS, _MOST_PAIRS = 1 << 12, 1 << 20
-_LARGEST_HISTOGRAM, _SMALLEST_HISTOGRAM = 1 << 16, 1 << 8
+_LARGEST_HISTOGRAM, _SMALLEST_HISTOGRAM = 1 << 14, 1 << 8
 
 
 @dataclass(frozen=True)

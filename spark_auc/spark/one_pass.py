@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 
 from spark_auc.core.batch import Batch
-from spark_auc.core.gaussian import class_ratio_threshold, estimated_auc
 from spark_auc.core.moments import PairMoments
 from spark_auc.core.moments_tile import MomentsTile
 from spark_auc.core.rows import State
@@ -21,9 +20,8 @@ from spark_auc.solvers.candidates import Candidate
 from spark_auc.solvers.path import solve
 from spark_auc.spark.columns import Reader, TrainingColumns
 from spark_auc.spark.mba import MBAClassifier
-from spark_auc.spark.model import LinearScorer, MBAModel
+from spark_auc.spark.model import MBAModel
 from spark_auc.spark.rows import DistributedRows
-from spark_auc.spark.summary import TrainingSummary, largest_weights
 
 Float = NDArray[np.float64]
 
@@ -108,38 +106,31 @@ def model_of(
         The solver did not reach tol and whenNotConverged is "raise".
     """
     start = time.perf_counter()
-    positive, negative = statistics.labels.classes(columns.positive)
+    # Raises where there are not two.
+    statistics.labels.classes(columns.positive)
     moments = statistics.moments
-    found = moments.columns()
-    deviation = found.standard_deviation()
-    scale = deviation if estimator.getOrDefault(estimator.standardization) else None
-    penalty = Candidate(
-        estimator.getOrDefault(estimator.regParam), estimator.getElasticNetParam()
-    ).penalty
+    surveyed = moments.columns()
+    standardize = estimator.getOrDefault(estimator.standardization)
+    scale = surveyed.standard_deviation() if standardize else None
+    reg, mix = estimator.getOrDefault(estimator.regParam), estimator.getElasticNetParam()
     solution = solve(
-        moments.quadratic(scale), penalty, tol=estimator.getTol(), max_iter=estimator.getMaxIter()
+        moments.quadratic(scale),
+        Candidate(reg, mix).penalty,
+        tol=estimator.getTol(),
+        max_iter=estimator.getMaxIter(),
     )
     solution.checked(estimator.onFailure())
     w = solution.w if scale is None else solution.w / scale
-    scores = moments.along(w)
-    names = columns.features.names
-    summary = TrainingSummary(
-        rows={str(value): count for value, count in statistics.labels.rows.items()},
-        positive_weight=float(found.weight[0]),
-        negative_weight=float(found.weight[1]),
+    return estimator.made(
+        w,
+        moments.along(w),
+        statistics.labels,
+        columns,
+        surveyed,
         certificate=dict(solution.certificate.as_dict()),
         seconds={**(seconds or {}), "solve": time.perf_counter() - start},
-        largest_weights=largest_weights(w, deviation, names),
-        nonzeros=int(np.count_nonzero(w)),
-        estimated_auc=estimated_auc(scores),
         estimator="exact",
-        pairs=None,
-        sampling_suboptimality=None,
-        sufficient_pairs=None,
         form="tiles",
-        reg_param=estimator.getOrDefault(estimator.regParam),
-        elastic_net_param=estimator.getElasticNetParam(),
-        selection=None,
+        reg_param=reg,
+        elastic_net_param=mix,
     )
-    scorer = LinearScorer(w, class_ratio_threshold(scores), positive, negative, names)
-    return estimator._copyValues(MBAModel(scorer, summary))

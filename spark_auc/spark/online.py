@@ -245,7 +245,13 @@ class OnlineRanker(Ranker, HasStepSize):
         scores = column_moments(given.rows.changed(scored, 1))
         name = type(learner).__name__
         return self.made(
-            w, scores, given.rows, given.columns, given.surveyed, seconds=seconds, estimator=name
+            w,
+            scores,
+            given.rows.labels,
+            given.columns,
+            given.surveyed,
+            seconds=seconds,
+            estimator=name,
         )
 
     def _fit(self, dataset: DataFrame) -> MBAModel:

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 
 from spark_auc.core.column_moments import ColumnMoments
 from spark_auc.core.gaussian import class_ratio_threshold, estimated_auc
+from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments import PairMoments
 from spark_auc.online.learner import Float
 from spark_auc.spark.columns import TrainingColumns
@@ -16,7 +17,6 @@ from spark_auc.spark.features import Features
 from spark_auc.spark.model import LinearScorer, MBAModel
 from spark_auc.spark.params import RankerParams
 from spark_auc.spark.persistence import Stage
-from spark_auc.spark.rows import DistributedRows
 from spark_auc.spark.summary import TrainingSummary, largest_weights
 
 
@@ -41,7 +41,7 @@ class Ranker(Estimator[MBAModel], RankerParams, Stage):
         self,
         w: Float,
         scores: ColumnMoments,
-        rows: DistributedRows,
+        labels: LabelCounts,
         columns: TrainingColumns,
         surveyed: ColumnMoments,
         moments: PairMoments | None = None,
@@ -55,8 +55,8 @@ class Ranker(Estimator[MBAModel], RankerParams, Stage):
             The weights.
         scores
             Moments of the training rows' scores, as one column.
-        rows, columns
-            The training rows, after a fold.
+        labels, columns
+            The training rows' label values, and their columns.
         surveyed
             Their column moments.
         moments
@@ -64,7 +64,7 @@ class Ranker(Estimator[MBAModel], RankerParams, Stage):
         facts
             What else the summary tells.
         """
-        labels, names = rows.labels, columns.features.names
+        names = columns.features.names
         summary = TrainingSummary(
             rows={str(value): count for value, count in labels.rows.items()},
             positive_weight=float(surveyed.weight[0]),

@@ -74,7 +74,7 @@ class Trainer(Ranker, TrainingParams):
         model = self.made(
             fitted.w,
             fitted.scores,
-            rows,
+            rows.labels,
             columns,
             given.columns,
             given.moments if keep else None,

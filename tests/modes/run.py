@@ -15,7 +15,15 @@ from pyspark.ml.tuning import CrossValidator, ParamGridBuilder, TrainValidationS
 from pyspark.sql import functions as F
 
 import spark_auc
-from spark_auc import MBAClassifier, MBAModel, MBASelector, ScoreCalibrator, compare, evaluate
+from spark_auc import (
+    MBAClassifier,
+    MBAModel,
+    MBASelector,
+    ScoreCalibrator,
+    SOLAMClassifier,
+    compare,
+    evaluate,
+)
 from spark_auc.spark.session import session
 
 DATASETS = {
@@ -76,9 +84,10 @@ def sampled(rows):
         ).fit(rows)
         for estimator in ("complete", "paired")
     }
+    learned = SOLAMClassifier(orderCol="id").fit(rows)
     chosen = MBASelector(regParams=[0.01, 1.0], elasticNetParams=[0.0, 0.5]).fit(rows).summary
     return {
-        "weights": {name: list(model.scorer.w) for name, model in drawn.items()},
+        "weights": {name: list(m.scorer.w) for name, m in (drawn | {"solam": learned}).items()},
         "cost": drawn["complete"].summary.sampling_suboptimality,
         "chosen": [chosen.reg_param, chosen.elastic_net_param],
         "selection": [candidate["auc"] for candidate in chosen.selection["candidates"]],
