@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.accumulator import PairAccumulator
-from spark_auc.core.batch import Batch, stacked
+from spark_auc.core.batch import Batch
 from spark_auc.core.draws import folds
 from spark_auc.core.moments import PairMoments
 from spark_auc.core.moments_tile import MomentsTile, part_names
@@ -32,6 +32,8 @@ from spark_auc.solvers.solution import OnFailure
 Float = NDArray[np.float64]
 
 _log = logging.getLogger(__name__)
+
+_Scored = tuple[Float, NDArray[np.bool_], Float | None]
 
 # Scores that are sorted together, and bytes of weights that travel to the tasks at once.
 _SCORES = 1 << 23
@@ -152,27 +154,34 @@ class CrossValidation:
     def _scoring(self, weights: dict[int, Float]) -> Fold:
         folds_of, max_bins = (self.seed, self.folds), self.max_bins
 
-        def scored(rows: list[Batch]) -> dict[str, State]:
-            batch = stacked(rows)
-            out: dict[str, State] = {}
-            mine = batch.keys().astype(np.int64)
-            for k, W in weights.items():
-                chosen = np.flatnonzero(mine == k)
-                scores = np.asfortranarray(batch.X[chosen] @ W)
-                y, u = batch.y[chosen], batch.weights[chosen]
-                for i in range(W.shape[1]):
-                    out[f"{k}/{i}"] = ScoreHistogram.of(scores[:, i], y, u, max_bins)
-            return out
+        models = max(W.shape[1] for W in weights.values())
+        size = _SCORES // (models * len(weights))
+
+        def tabulated(k: int, parts: list[_Scored]) -> Iterator[tuple[str, State]]:
+            scores, y = (np.concatenate([part[k] for part in parts]) for k in range(2))
+            u = None if parts[0][2] is None else np.concatenate([u for _, _, u in parts])
+            for i in range(scores.shape[1]):
+                yield f"{k}/{i}", ScoreHistogram.of(scores[:, i].copy(), y, u, max_bins)
 
         def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
             total: dict[str, State] = {}
-            in_folds = (
-                batch._replace(key=folds(batch, *folds_of).astype(np.uint64)) for batch in batches
-            )
-            models = max(W.shape[1] for W in weights.values())
-            for rows in _in_chunks(in_folds, _SCORES // models):
-                new = scored(rows)
-                total = {n: total[n].merge(s) if n in total else s for n, s in new.items()}
+            waiting: dict[int, list[_Scored]] = {k: [] for k in weights}
+
+            def add(k: int) -> None:
+                if waiting[k]:
+                    for name, state in tabulated(k, waiting[k]):
+                        total[name] = total[name].merge(state) if name in total else state
+                    waiting[k].clear()
+
+            for batch in batches:
+                mine = folds(batch, *folds_of)
+                for k, W in weights.items():
+                    held_out = batch.take(np.flatnonzero(mine == k))
+                    waiting[k].append((held_out.X @ W, held_out.y, held_out.weight))
+                    if sum(y.size for _, y, _ in waiting[k]) >= size:
+                        add(k)
+            for k in weights:
+                add(k)
             yield from total.items()
 
         return fold
@@ -222,17 +231,6 @@ class CrossValidation:
             return some(lambda batch: folds(batch, seed, count) != k)
 
         return [rows.changed(others(k)) for k in range(count)]
-
-
-def _in_chunks(batches: Iterable[Batch], size: int) -> Iterator[list[Batch]]:
-    waiting: list[Batch] = []
-    for batch in batches:
-        waiting.append(batch)
-        if sum(b.y.size for b in waiting) >= size:
-            yield waiting
-            waiting = []
-    if waiting:
-        yield waiting
 
 
 def _one_class(fold: int, count: int) -> DataError:
