@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from spark_auc.spark.adadsg import AdaDSGClassifier
     from spark_auc.spark.model import MBAModel
+    from spark_auc.spark.online import Prepared
 
 _log = logging.getLogger(__name__)
 
@@ -42,6 +43,11 @@ _STATE = "stage.bin"
 
 def check(config: Adadsg) -> None:
     """What can be known to be wrong before Spark starts; `ConfigError`."""
+    if config.columns.weight:
+        raise ConfigError(
+            "found adadsg.columns.weight, expected none: pairs are drawn without weights; leave it "
+            "out"
+        )
     check_path(config.data.path)
     check_path(config.validation.path)
     check_matplotlib()
@@ -97,10 +103,8 @@ def picture(log: Sequence[dict[str, Any]]) -> Figure:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    known = [stage for stage in log if stage["auc"] is not None]
-    rows = [max(stage["rows"], 1) for stage in known]
-    auc = np.array([stage["auc"] for stage in known])
-    lower, upper = np.array([stage["interval"] for stage in known]).T
+    rows, auc = ([stage[name] for stage in log] for name in ("rows", "auc"))
+    lower, upper = np.array([stage["interval"] for stage in log]).T
     with rc_context(STYLE):
         figure = Figure(figsize=(6.0, 3.4), layout="constrained")
         axes = figure.subplots()
@@ -135,7 +139,7 @@ def _trained(
     else:
         for later in estimator.passes(given, learner, first=len(log)):
             learner = later
-            log.append(_stage(estimator, given, learner, held_out, begun))
+            log.append(_stage(estimator, given, learner, len(log), held_out, begun))
             _log.info("%s", log[-1])
             checkpoint.commit(learner, log)
             begun = time.perf_counter()
@@ -147,7 +151,12 @@ def _trained(
 
 
 def _stage(
-    estimator: AdaDSGClassifier, given: Any, learner: DSGD, held_out: DataFrame, begun: float
+    estimator: AdaDSGClassifier,
+    given: Prepared,
+    learner: DSGD,
+    number: int,
+    held_out: DataFrame,
+    begun: float,
 ) -> dict[str, Any]:
     """What is noted of a stage."""
     from pyspark.sql import functions as F
@@ -168,7 +177,7 @@ def _stage(
         "steps": learner.drawn,
         "auc": report.auc,
         "interval": [report.interval.lower, report.interval.upper],
-        "objective": estimator.objective(given, learner),
+        "objective": estimator.objective(given, learner, number),
         "seconds": round(taken, 3),
     }
 
@@ -177,11 +186,6 @@ def _estimator(config: Adadsg) -> AdaDSGClassifier:
     from spark_auc.spark.adadsg import AdaDSGClassifier
 
     columns = config.columns
-    if columns.weight:
-        raise ConfigError(
-            "found adadsg.columns.weight, expected none: pairs are drawn without weights; leave it "
-            "out"
-        )
     return AdaDSGClassifier(
         featuresCol=columns.features,
         numFeatures=columns.numFeatures,

@@ -7,7 +7,7 @@ version, or a truncated one, is refused in one place and never read as numbers.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,11 @@ def encode(kind: str, version: int, arrays: Mapping[str, NDArray[Any]]) -> bytes
     header = json.dumps({"kind": kind, "version": version, "arrays": described}).encode()
     prefix = _MAGIC + np.array(len(header), _LENGTH).tobytes() + header
     return b"".join([prefix, *(part.data for part in parts)])
+
+
+def nested(parts: Iterable[bytes]) -> dict[str, NDArray[np.uint8]]:
+    """States in a state: the bytes of each as an array that `encode` takes, by their number."""
+    return {str(k): np.frombuffer(part, np.uint8) for k, part in enumerate(parts)}
 
 
 def decode(kind: str, version: int, data: bytes) -> dict[str, NDArray[Any]]:

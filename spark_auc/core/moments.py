@@ -11,136 +11,21 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_auc.core.accumulator import Accumulator, PairAccumulator, Rows
+from spark_auc.core.accumulator import PairAccumulator, Rows
 from spark_auc.core.batch import Batch
-from spark_auc.core.codec import decode, encode
+from spark_auc.core.class_moments import ClassMoments
+from spark_auc.core.codec import decode, encode, nested
 from spark_auc.core.column_moments import ColumnMoments
-from spark_auc.core.moments_tile import MomentsTile, Vectors, other_dimension, part_names
+from spark_auc.core.moments_tile import MomentsTile, part_names
 from spark_auc.core.objective import Quadratic
 from spark_auc.core.tiles import SymmetricTiles, Tiling
 from spark_auc.errors import DataError
 
 Float = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class ClassMoments:
-    """Weight, mean and scatter of the rows of one class.
-
-    Parameters
-    ----------
-    dimension
-        Number of features ``d``.
-    tiles
-        One `MomentsTile` per place of ``Tiling(d)``.
-    """
-
-    dimension: int
-    tiles: tuple[MomentsTile, ...]
-
-    @classmethod
-    def zero(cls, dimension: int) -> ClassMoments:
-        """The moments of no rows."""
-        return cls(dimension, tuple(Accumulator(dimension).tiles()))
-
-    @classmethod
-    def of(cls, X: Rows, weight: Float | None = None) -> ClassMoments:
-        """The moments of the rows ``X`` ``(n, d)``, dense or CSR, with weights ``(n,)`` > 0."""
-        accumulator = Accumulator(X.shape[1])
-        accumulator.add(X, np.arange(X.shape[0]), weight)
-        return cls(X.shape[1], tuple(accumulator.tiles()))
-
-    def update(self, X: Rows, weight: Float | None = None) -> ClassMoments:
-        """The moments with the rows ``X`` added."""
-        return self.merge(ClassMoments.of(X, weight))
-
-    def _each(self, other: ClassMoments, name: Literal["merge", "subtract"]) -> ClassMoments:
-        if other.dimension != self.dimension:
-            raise other_dimension(self.dimension, other.dimension)
-        return ClassMoments(
-            self.dimension,
-            tuple(getattr(a, name)(b) for a, b in zip(self.tiles, other.tiles, strict=True)),
-        )
-
-    def merge(self, other: ClassMoments) -> ClassMoments:
-        """The moments of both sets of rows."""
-        return self._each(other, "merge")
-
-    def subtract(self, other: ClassMoments) -> ClassMoments:
-        """The moments of the rows that are not in ``other``; `DataError` if it is no part."""
-        return self._each(other, "subtract")
-
-    def scale(self, factor: float) -> ClassMoments:
-        """The moments with every weight multiplied by ``factor`` > 0 (forgetting)."""
-        return ClassMoments(self.dimension, tuple(t.scale(factor) for t in self.tiles))
-
-    @property
-    def rows(self) -> int:
-        """Number of rows."""
-        return self.tiles[0].rows
-
-    @property
-    def weight(self) -> float:
-        """Total weight ``n``."""
-        return self.tiles[0].weight
-
-    def _diagonal(self) -> list[MomentsTile]:
-        return [self.tiles[i * (i + 3) // 2] for i in range(Tiling(self.dimension).blocks)]
-
-    @property
-    def mean(self) -> Float:
-        """Mean ``c`` ``(d,)``; 0 where there are no rows."""
-        parts = [Vectors(t.weight, t.origin[0], t.total[0]).mean for t in self._diagonal()]
-        return np.concatenate(parts)[: self.dimension]
-
-    @property
-    def variance(self) -> Float:
-        """Variance ``diag(C)`` ``(d,)``, dividing by ``n``."""
-        parts = [
-            t.gram.diagonal() - t.total[0] * t.total[1] / (t.weight or 1.0)
-            for t in self._diagonal()
-        ]
-        scatter: Float = np.concatenate(parts)[: self.dimension]
-        return np.maximum(scatter, 0.0) / (self.weight or 1.0)
-
-    def variance_along(self, w: Float) -> float:
-        """Variance ``w' C w`` of the scores of the rows."""
-        if not self.rows:
-            return 0.0
-        tiling = Tiling(self.dimension)
-        padded = np.zeros(tiling.blocks * tiling.tile)
-        padded[: self.dimension] = w
-        parts = padded.reshape(tiling.blocks, tiling.tile)
-        total = sum(
-            (1.0 if i == j else 2.0)
-            * (
-                parts[i] @ (t.gram @ parts[j])
-                - (parts[i] @ t.total[0]) * (parts[j] @ t.total[1]) / t.weight
-            )
-            for t, (i, j) in zip(self.tiles, tiling.places(), strict=True)
-        )
-        return max(float(total), 0.0) / self.weight
-
-    def to_bytes(self) -> bytes:
-        """Versioned bytes."""
-        return encode(
-            "ClassMoments",
-            1,
-            _nested(t.to_bytes() for t in self.tiles)
-            | {"dimension": np.array(self.dimension, np.int64)},
-        )
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> ClassMoments:
-        """The moments that `to_bytes` stored; `ModelFormatError` if they are none."""
-        a = decode("ClassMoments", 1, data)
-        dimension = int(a.pop("dimension"))
-        return cls(dimension, tuple(MomentsTile.from_bytes(t.tobytes()) for t in a.values()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,7 +177,7 @@ class PairMoments:
     def to_bytes(self) -> bytes:
         """Versioned bytes."""
         return encode(
-            "PairMoments", 1, _nested([self.positive.to_bytes(), self.negative.to_bytes()])
+            "PairMoments", 1, nested([self.positive.to_bytes(), self.negative.to_bytes()])
         )
 
     @classmethod
@@ -300,7 +185,3 @@ class PairMoments:
         """The moments that `to_bytes` stored; `ModelFormatError` if they are none."""
         a = decode("PairMoments", 1, data)
         return cls(*(ClassMoments.from_bytes(part.tobytes()) for part in a.values()))
-
-
-def _nested(parts: Iterable[bytes]) -> dict[str, NDArray[np.uint8]]:
-    return {str(k): np.frombuffer(part, np.uint8) for k, part in enumerate(parts)}

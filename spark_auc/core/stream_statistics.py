@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from spark_auc.core.class_moments import ClassMoments
 from spark_auc.core.codec import decode, encode
 from spark_auc.core.labels import Label, LabelCounts
-from spark_auc.core.moments import ClassMoments, PairMoments
+from spark_auc.core.moments import PairMoments
 from spark_auc.core.roc import auc
 from spark_auc.core.score_histogram import ScoreHistogram
 

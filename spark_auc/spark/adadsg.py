@@ -153,11 +153,9 @@ class AdaDSGClassifier(OnlineRanker):
                 "(repartition) or raise blockSize"
             )
 
-    def objective(self, given: Prepared, learner: DSGD) -> float:
-        """The regularised loss of the learner's stage at its weights (Gu et al., Eq. 1-3)."""
-        w = learner.w
-        counted = int(np.abs(self._counted(given) - learner.size).argmin())
-        share = float(self._shares(given)[counted])
+    def objective(self, given: Prepared, learner: DSGD, number: int) -> float:
+        """The regularised loss of a stage at the learner's weights (Gu et al., Eq. 1-3)."""
+        w, share = learner.w, float(self._shares(given)[number])
         scored = each(lambda batch: batch._replace(X=np.reshape(batch.X @ w, (-1, 1))))
         scores = column_moments(self._stage(given.rows_scaled, share).changed(scored, 1))
         n, m = scores.rows, float(scores.rows.sum())

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, Protocol, Self, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from scipy import sparse
 
 from spark_auc.core.batch import Batch
-from spark_auc.core.codec import decode, encode
+from spark_auc.core.codec import decode, encode, nested
 from spark_auc.core.column_moments import ColumnMoments
 from spark_auc.core.operator import column_moments
 from spark_auc.core.rows import State, each
@@ -40,14 +40,6 @@ _log = logging.getLogger(__name__)
 _BLOCK = 1 << 13
 
 
-class Averaging(LinearLearner, Protocol):
-    """A linear learner of which several can be averaged."""
-
-    def merge(self, other: Self, start: Self | None = None) -> Self:
-        """One learner for the rows of both, which began as ``start``."""
-        ...
-
-
 L = TypeVar("L", bound=LinearLearner)
 
 
@@ -63,8 +55,7 @@ class Learned:
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""
-        arrays = {str(k): np.frombuffer(part, np.uint8) for k, part in enumerate(self.parts)}
-        return encode("Learned", 1, arrays)
+        return encode("Learned", 1, nested(self.parts))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Learned:

@@ -72,7 +72,7 @@ def test_the_objective_is_that_of_all_pairs(spark, place):
     estimator = AdaDSGClassifier(standardization=False, firstStage=500, keyCol="id", penalty=0.3)
     given = estimator.prepared(spark.read.parquet(str(place / "train")))
     for number, learner in enumerate(estimator.passes(given, estimator.learner(given))):
-        found = estimator.objective(given, learner)
+        found = estimator.objective(given, learner, number)
         if number == 1:
             break
     rows = [subset(batch, 2 * 500 / 4000, 0) for batch in given.rows.gathered().batches]
@@ -122,6 +122,11 @@ def test_a_checkpoint_of_other_settings_is_refused(spark, config, monkeypatch):
     other = config(training={"standardization": False, "firstStage": 400})
     with pytest.raises(ConfigError, match="remove it to begin again"):
         adadsg.check(other)
+
+
+def test_weights_are_refused_before_spark_starts(config):
+    with pytest.raises(ConfigError, match="leave it out"):
+        adadsg.check(config(columns={"weight": "u"}))
 
 
 def stages(*auc, half=0.01):

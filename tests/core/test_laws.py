@@ -6,10 +6,11 @@ from scipy import sparse
 
 from spark_auc.core import tiles
 from spark_auc.core.batch import Batch
+from spark_auc.core.class_moments import ClassMoments
 from spark_auc.core.column_moments import ColumnMoments
 from spark_auc.core.draws import FirstArrivals
 from spark_auc.core.labels import LabelCounts
-from spark_auc.core.moments import ClassMoments, PairMoments
+from spark_auc.core.moments import PairMoments
 from spark_auc.core.operator import VectorSum
 from spark_auc.core.overview import Faults, Overview
 from spark_auc.core.sample_size import GroupSums, LargestNorm
