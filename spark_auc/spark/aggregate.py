@@ -6,6 +6,7 @@ of the partition they come from, so that the order in which tasks finish changes
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -109,8 +110,20 @@ def _folding(fold: Fold) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Rec
         yield pa.RecordBatch.from_pydict(_row(_PRESENT, source, 1, b""), _ARROW)
         for key, state in fold(batches):
             yield pa.RecordBatch.from_pydict(_row(key, source, 1, state.to_bytes()), _ARROW)
+        _settle()
 
     return run
+
+
+def _settle() -> None:
+    """Spare the worker's later tasks a search of all that imports have left.
+
+    Spark's worker collects garbage after each task, and of numba and pandas alone there are so
+    many objects to look at that it takes longer than many a task.
+    """
+    if not gc.get_freeze_count():
+        gc.collect()
+        gc.freeze()
 
 
 def _merging(kinds: Kinds) -> Callable[[pa.Table], pa.Table]:

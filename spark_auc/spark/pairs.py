@@ -37,7 +37,7 @@ def paired(rows: DistributedRows, draws: Draws, bounds: tuple[Float, Float]) -> 
         Which of them to draw, as many of each class.
     bounds
         For the positive and the negative draws, ascending moments that part them into as many
-        parts, each of as many draws of either class; one part is paired by one task.
+        parts, each of as many draws of either class; a part is paired by one task.
     """
     make, changes = rows.reader, rows.changes
     names = [name.split()[0] for name in _DRAWN.split(", ")]
@@ -53,10 +53,10 @@ def paired(rows: DistributedRows, draws: Draws, bounds: tuple[Float, Float]) -> 
             columns = [pa.array(part, pa.int32()), pa.array(positive), pa.array(moments)]
             yield pa.RecordBatch.from_arrays([*columns, *_lists(batch.X[chosen])], names)
 
-    parts = bounds[0].size + 1
-    sources = SOURCES_PER_SLOT * task_slots(rows.frame.sparkSession)
-    drawn = rows.frame.coalesce(sources).mapInArrow(draw, _DRAWN)
-    frame = drawn.repartition(parts, "part").sortWithinPartitions("part", "moment")
+    slots = task_slots(rows.frame.sparkSession)
+    tasks = min(bounds[0].size + 1, slots)
+    drawn = rows.frame.coalesce(SOURCES_PER_SLOT * slots).mapInArrow(draw, _DRAWN)
+    frame = drawn.repartition(tasks, "part").sortWithinPartitions("part", "moment")
     dimension = rows.dimension
     return DistributedRows(frame, lambda: _PairReader(dimension), dimension, lambda _: None)
 

@@ -85,12 +85,15 @@ def session(
     elif not launched_by_spark_submit() and (remote or "local").startswith("local"):
         check_java()
     builder = SparkSession.builder.appName(name)
-    for key, value in conf.items():
-        builder = builder.config(key, value)
     if remote:
         builder = builder.remote(remote)
-    elif not launched_by_spark_submit() and "spark.master" not in conf:
-        builder = builder.master("local[*]")
+    elif not launched_by_spark_submit():
+        conf = {"spark.master": "local[*]"} | conf
+        if conf["spark.master"].startswith("local"):
+            # Over TCP a worker's first rows wait for an acknowledgement that comes 40 ms late.
+            conf = {"spark.python.unix.domain.socket.enabled": "true"} | conf
+    for key, value in conf.items():
+        builder = builder.config(key, value)
     spark = builder.getOrCreate()
     _log.info("Spark %s, %s", spark.version, remote or spark.conf.get("spark.master"))
     try:
