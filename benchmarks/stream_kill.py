@@ -84,7 +84,7 @@ def configure(home: Path, dimension: int, per_batch: int) -> Path:
 def started(config: Path) -> subprocess.Popen[bytes]:
     log = (config.parent / "log.txt").open("ab")
     return subprocess.Popen(
-        [sys.executable, str(JOB), "--config", str(config)],
+        [sys.executable, str(JOB), "--config", str(config), "--stream"],
         stdout=log,
         stderr=log,
         env=os.environ | {"PYSPARK_PYTHON": sys.executable},

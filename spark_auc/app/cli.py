@@ -18,6 +18,9 @@ from spark_auc.errors import ConfigError, SparkAUCError
 
 JOBS = ("prepare", "train", "evaluate", "score", "opauc", "adadsg", "reproduce")
 
+# Parts of a job's section that count only where their flag is given, and what the flag does.
+_PARTS = {"opauc": {"stream": "learn rows as they arrive, as opauc.stream says; else one batch"}}
+
 _EPILOG = """\
 Arguments after the options are dotted.key=value overrides of the file, with values in YAML:
   train.training.regParam=0.01 spark.conf.spark.driver.memory=4g
@@ -49,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
             ),
         )
     given = parser.parse_args(argv)
-    sys.exit(run(given.job, given.config, given.overrides, given.needed))
+    sys.exit(run(given.job, given.config, given.overrides, given.parts))
 
 
 def script(job: str) -> NoReturn:
@@ -62,10 +65,10 @@ def script(job: str) -> NoReturn:
     )
     _arguments(job, parser)
     given = parser.parse_args()
-    sys.exit(run(job, given.config, given.overrides, given.needed))
+    sys.exit(run(job, given.config, given.overrides, given.parts))
 
 
-def run(job: str, config: str, overrides: Sequence[str] = (), needed: Sequence[str] = ()) -> int:
+def run(job: str, config: str, overrides: Sequence[str] = (), parts: Sequence[str] = ()) -> int:
     """Run one job; prints its result as the last line of standard output.
 
     Parameters
@@ -76,8 +79,9 @@ def run(job: str, config: str, overrides: Sequence[str] = (), needed: Sequence[s
         The file.
     overrides
         "dotted.key=value", each.
-    needed
-        Parts that the job's section may leave out, but not this time.
+    parts
+        Names of the flags given, such as "stream": what the job's section says under another
+        flag's name is left out.
 
     Returns
     -------
@@ -89,7 +93,7 @@ def run(job: str, config: str, overrides: Sequence[str] = (), needed: Sequence[s
     result: dict[str, Any] = {"job": job}
     code = 0
     try:
-        result |= {"status": "ok", **_run(job, config, overrides, needed)}
+        result |= {"status": "ok", **_run(job, config, overrides, parts)}
     except SparkAUCError as error:
         code = error.exit_code
         result |= {"status": "error", "error": type(error).__name__, "message": str(error)}
@@ -107,13 +111,15 @@ def run(job: str, config: str, overrides: Sequence[str] = (), needed: Sequence[s
     return code
 
 
-def _run(job: str, path: str, overrides: Sequence[str], needed: Sequence[str]) -> dict[str, Any]:
+def _run(job: str, path: str, overrides: Sequence[str], parts: Sequence[str]) -> dict[str, Any]:
     file = load(path, overrides)
     section = getattr(file, job)
     if section is None:
         raise ConfigError(f"found no section {job!r} in {path!r}, expected it; add it")
-    for part in needed:
-        if getattr(section, part) is None:
+    for part in _PARTS.get(job, ()):
+        if part not in parts:
+            section = section.model_copy(update={part: None})
+        elif getattr(section, part) is None:
             raise ConfigError(
                 f"found --{part} without {job}.{part} in {path!r}, expected it; add it"
             )
@@ -136,12 +142,9 @@ def _module(job: str) -> Any:
 
 
 def _arguments(job: str, parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(needed=[])
-    if job == "opauc":
-        what = "learn files as they arrive: opauc.stream must say how"
-        parser.add_argument(
-            "--stream", dest="needed", action="append_const", const="stream", help=what
-        )
+    parser.set_defaults(parts=[])
+    for part, what in _PARTS.get(job, {}).items():
+        parser.add_argument(f"--{part}", dest="parts", action="append_const", const=part, help=what)
     parser.add_argument("--config", required=True, metavar="FILE", help="YAML configuration")
     parser.add_argument("overrides", nargs="*", metavar="dotted.key=value")
 

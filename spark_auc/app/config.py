@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from spark_auc.app.sections import Columns, Output, Section, Source, SparkSection
+from spark_auc.app.stream_config import Stream
 
 
 class CriteoInput(Section):
@@ -178,40 +179,13 @@ class Reproduce(Section):
     output: Output
 
 
-class HalfLife(Section):
-    """After how much the weight of rows is halved."""
-
-    rows: float | None = Field(None, gt=0, description="after so many later rows")
-    hours: float | None = Field(None, gt=0, description="by the times of change of the files")
-
-    @model_validator(mode="after")
-    def _one_of(self) -> HalfLife:
-        if (self.rows is None) == (self.hours is None):
-            raise ValueError("give either rows or hours")
-        return self
-
-
-class Stream(Section):
-    """How files that arrive in a directory are learned."""
-
-    checkpoint: str = Field(description="directory of the committed state")
-    ddl: str | None = Field(None, alias="schema", description="not given: that of files there")
-    maxFilesPerTrigger: int = Field(100, ge=1, description="files of a batch")
-    trigger: str = Field(
-        "availableNow", pattern=r"^(availableNow|\d+ (millisecond|second|minute|hour)s?)$"
-    )
-    halfLife: HalfLife | None = Field(None, description="not given: nothing is forgotten")
-    publishEvery: int = Field(10, ge=1, description="batches from one model to the next")
-    rejected: str | None = Field(None, description="not given: in the checkpoint")
-
-
 class Opauc(Section):
-    """Rows, or files that arrive, to a model directory in one pass."""
+    """Rows, at once or as they arrive, to a model directory in one pass."""
 
-    data: Source
+    data: Source | None = Field(None, description="needed unless stream has a source")
     columns: Columns = Columns()
     training: Training
-    stream: Stream | None = Field(None, description="not given: data is learned as one batch")
+    stream: Stream | None = Field(None, description="how --stream learns; a batch leaves it out")
     output: Output
 
     @model_validator(mode="after")
@@ -220,6 +194,12 @@ class Opauc(Section):
         given = sorted(draws & self.training.model_fields_set) + ["key"] * bool(self.columns.key)
         if given or self.training.regParam is None:
             raise ValueError(f"all pairs and a regParam; set it, and leave out {given or 'draws'}")
+        return self
+
+    @model_validator(mode="after")
+    def _some_rows(self) -> Opauc:
+        if self.data is None and (self.stream is None or self.stream.source is None):
+            raise ValueError("data, or a stream that has a source; add one")
         return self
 
 

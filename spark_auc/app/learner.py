@@ -6,9 +6,12 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import cast
 
-from spark_auc.app.config import HalfLife, Opauc
+from pyspark.sql import DataFrame
+
+from spark_auc.app.config import Opauc
+from spark_auc.app.stream_config import HalfLife
 from spark_auc.app.stream_state import Checkpoint, Progress, StreamState, settings
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.stream_statistics import StreamStatistics, check_labels
@@ -19,7 +22,7 @@ from spark_auc.spark.features import Features
 from spark_auc.spark.mba import MBAClassifier
 from spark_auc.spark.model import MBAModel
 from spark_auc.spark.one_pass import model_of, rows_of_any_class, statistics
-from spark_auc.spark.stream import Arrived, FileStream
+from spark_auc.spark.stream import Arrived, Batch, Stream
 
 _log = logging.getLogger(__name__)
 
@@ -39,7 +42,7 @@ class Learner:
     Parameters
     ----------
     stream
-        The files.
+        Where rows come from.
     config
         The job's settings.
     checkpoint, state
@@ -52,7 +55,7 @@ class Learner:
 
     def __init__(
         self,
-        stream: FileStream,
+        stream: Stream,
         config: Opauc,
         checkpoint: Checkpoint,
         state: StreamState,
@@ -68,15 +71,15 @@ class Learner:
         self._columns = self._known_columns()
         self._solve()
 
-    def learn(self, number: int, listed: Callable[[], list[Arrived]]) -> None:
+    def learn(self, number: int, opened: Callable[[], Batch]) -> None:
         """Learn a batch, unless it was learned already.
 
         Parameters
         ----------
         number
             Of the batch.
-        listed
-            Lists its files.
+        opened
+            Opens it.
         """
         done = self.state.progress.batch
         if number <= done:
@@ -86,10 +89,10 @@ class Learner:
         if number != done + 1:
             raise ConfigError(
                 f"found batch {number} after batch {done}, expected {done + 1}; restore the whole "
-                "directory opauc.stream.checkpoint, or set another to learn all files again"
+                "directory opauc.stream.checkpoint, or set another to begin again"
             )
         start = time.perf_counter()
-        found = self._learned(listed())
+        found = self._learned(opened())
         state = self._next(number, found, start)
         self._checkpoint.commit(state)
         self.state = state
@@ -120,7 +123,8 @@ class Learner:
 
     def _known_columns(self) -> TrainingColumns | None:
         """The columns, unless their dimension is for the first row to tell."""
-        none, found = self._stream.none(), self.state.statistics
+        none = self._stream.spark.createDataFrame([], self._stream.schema)
+        found = self.state.statistics
         dimension = found.moments.dimension if found else self._names.numFeatures
         # Whatever can be wrong with the schema is told before the first batch.
         columns = self._resolved(none, dimension or 1)
@@ -131,7 +135,7 @@ class Learner:
         except DataError:
             return None
 
-    def _resolved(self, rows: Any, dimension: int | None) -> TrainingColumns:
+    def _resolved(self, rows: DataFrame, dimension: int | None) -> TrainingColumns:
         names = self._names
         features = Features.resolve(rows, names.features, dimension)
         return TrainingColumns.resolve(
@@ -145,11 +149,15 @@ class Learner:
             assert self._columns is not None
             self.model = model_of(found, self._columns, self._estimator)
 
-    def _learned(self, files: list[Arrived]) -> _Learned:
+    def _learned(self, batch: Batch) -> _Learned:
+        files = batch.files
         labels = self.state.statistics.labels if self.state.statistics else LabelCounts()
         try:
-            return _Learned(self._statistics(files, labels), files, {})
+            return _Learned(self._statistics(batch.rows(files), labels), files, {})
         except DataError as error:
+            if not files:
+                # Nothing can be set aside.
+                raise
             if len(files) == 1:
                 return _Learned(None, [], self._refused(files[0], error))
             _log.warning("%d files are read one by one: %s", len(files), error)
@@ -158,7 +166,7 @@ class Learner:
         refused: dict[str, str] = {}
         for file in files:
             try:
-                found = self._statistics([file], labels)
+                found = self._statistics(batch.rows([file]), labels)
             except DataError as error:
                 refused |= self._refused(file, error)
                 continue
@@ -172,10 +180,9 @@ class Learner:
         _log.warning("the file %s is rejected: %s", file.path, error)
         return {file.path: str(error)}
 
-    def _statistics(self, files: Sequence[Arrived], before: LabelCounts) -> StreamStatistics | None:
-        """Statistics of files, None of no rows of a dimension not yet known; or `DataError`."""
+    def _statistics(self, rows: DataFrame, before: LabelCounts) -> StreamStatistics | None:
+        """Statistics of rows, None of no rows of a dimension not yet known; or `DataError`."""
         with translated():
-            rows = self._stream.rows(files)
             columns = self._columns
             if columns is None:
                 if rows.isEmpty():

@@ -1,18 +1,25 @@
-"""Learn a linear ranker for AUC in one pass, of a batch or of files that arrive.
+"""Learn a linear ranker for AUC in one pass, of a batch or of rows that arrive.
 
 OPAUC (Gao et al.) without its step: class statistics are exact, and the model is the all-pairs
 solution of the statistics so far. Section ``opauc`` of the configuration: data, columns, training
-(of the Params of MBAClassifier those of a single penalty), output and, for files that arrive in
-the directory data.path, stream: checkpoint, schema, maxFilesPerTrigger, trigger ("availableNow" or
-an interval), halfLife, publishEvery, rejected. Without stream, all of data is one batch.
+(of the Params of MBAClassifier those of a single penalty), output and stream, which counts with
+--stream alone: checkpoint, trigger ("availableNow" or an interval), halfLife, publishEvery, and
+schema, maxFilesPerTrigger, rejected for files that arrive in the directory data.path, or else
+source. Without --stream, all of data is one batch.
 
-A stream goes on where it ended, however it ended. Each file counts once, by its name: write it
+A stream goes on where it ended, however it ended. Each batch is scored by the model of those before
+it and then added to the statistics, once; status.jsonl in the checkpoint has a line for each.
+SIGTERM and SIGINT end the job after the batch at hand. Each file counts once, by its name: write it
 under another, such as one that begins with a dot, and rename it. Files in directories below count
-with the option recursiveFileLookup. Each batch is scored by the model
-of those before it and then added to the statistics; status.jsonl in the checkpoint has a line for
-each. A file that cannot be used is moved to rejected, with the reason beside it. SIGTERM and SIGINT
-end the job after the batch at hand. Publishes ``model`` (loaded by ``MBAModel.load``),
-``config.json`` and ``summary.json``.
+with the option recursiveFileLookup. A file that cannot be used is moved to rejected, with the
+reason beside it.
+
+A source is any that Structured Streaming knows: table, or format with path and options, which also
+say how much a batch has. Its own columns are learned of or, with value: json or csv, the rows of
+this schema that are written in its column ``value``, as Kafka has. A row that cannot be used fails
+its batch, of which nothing is learned, and the job.
+
+Publishes ``model`` (loaded by ``MBAModel.load``), ``config.json`` and ``summary.json``.
 """
 
 from __future__ import annotations
@@ -20,13 +27,15 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from spark_auc.app.config import Opauc, Stream
+from spark_auc.app.config import Opauc
 from spark_auc.app.publish import Directory, check_free, publication, resolve
 from spark_auc.app.read import check_path, reading
+from spark_auc.app.sections import Source
+from spark_auc.app.stream_config import Stream
 from spark_auc.app.stream_state import ACCOUNT, REJECTED, Checkpoint, StreamState, settings
 from spark_auc.errors import ConfigError
 
@@ -35,6 +44,7 @@ if TYPE_CHECKING:
 
     from spark_auc.spark.mba import MBAClassifier
     from spark_auc.spark.model import MBAModel
+    from spark_auc.spark.stream import Stream as Arriving
 
 KIND = "model"
 _STREAMED = ("parquet", "orc", "csv", "json")
@@ -42,46 +52,62 @@ _STREAMED = ("parquet", "orc", "csv", "json")
 
 def check(config: Opauc) -> None:
     """What can be known to be wrong before Spark starts; `ConfigError`."""
-    check_path(config.data.path)
     replace = config.output.replace
     if config.stream is not None:
         replace |= _check_stream(config, config.stream)
+    elif config.data is not None:
+        check_path(config.data.path)
+    else:
+        raise ConfigError(
+            "found no opauc.data, expected the rows of a batch; add it, or give --stream to learn "
+            "of opauc.stream.source"
+        )
     check_free(config.output.path, replace)
 
 
 def _check_stream(config: Opauc, stream: Stream) -> bool:
     """Whether the published model is one of this stream's own."""
-    if config.data.path is None or config.data.format not in _STREAMED:
-        found = f"format {config.data.format!r}" if config.data.path else "no path"
-        raise ConfigError(
-            f"found {found} in opauc.data, expected for a stream a directory of files of the "
-            f"formats {', '.join(_STREAMED)}; set opauc.data.path and opauc.data.format"
-        )
-    if resolve(config.data.path) != Directory.of(config.data.path).uri:
-        raise ConfigError(
-            f"found a published output at {config.data.path!r}, expected for a stream a directory "
-            "to which files are added, for a publication is replaced; copy its files to one"
-        )
+    if stream.source is not None:
+        check_path(stream.source.path)
+    else:
+        _check_files(config.data)
     checkpoint = _checkpoint(config, stream)
-    inside = checkpoint.arriving.path.rstrip("/") + "/"
     for name, place in {
         "stream.checkpoint": checkpoint.directory,
         "stream.rejected": checkpoint.rejected,
         "output.path": Directory.of(config.output.path),
     }.items():
-        if f"{place.path}/".startswith(inside):
+        there = checkpoint.arriving
+        if there and f"{place.path}/".startswith(there.path.rstrip("/") + "/"):
+            where = "data.path" if stream.source is None else "stream.source.path"
             raise ConfigError(
-                f"found opauc.{name} inside opauc.data.path, expected it elsewhere, for all files "
+                f"found opauc.{name} inside opauc.{where}, expected it elsewhere, for all files "
                 "there are taken for data; set another directory"
             )
     known = checkpoint.load().progress.settings
     for name, value in settings(config).items():
-        if known and name != "output" and known[name] != value:
+        if known and name != "output" and known.get(name) != value:
             raise ConfigError(
-                f"found a checkpoint of {name} {known[name]!r} at {stream.checkpoint!r}, expected "
-                f"it of {value!r}; set another opauc.stream.checkpoint to learn all files again"
+                f"found a checkpoint of {name} {known.get(name)!r} at {stream.checkpoint!r}, "
+                f"expected it of {value!r}; set another opauc.stream.checkpoint to begin again"
             )
     return bool(known) and known["output"] == config.output.path
+
+
+def _check_files(data: Source | None) -> None:
+    if data is None or data.path is None or data.format not in _STREAMED:
+        found = f"format {data.format!r}" if data and data.path else "no path"
+        raise ConfigError(
+            f"found {found} in opauc.data, expected for a stream a directory of files of the "
+            f"formats {', '.join(_STREAMED)}; set opauc.data.path and opauc.data.format, or "
+            "opauc.stream.source for rows that come otherwise"
+        )
+    check_path(data.path)
+    if resolve(data.path) != Directory.of(data.path).uri:
+        raise ConfigError(
+            f"found a published output at {data.path!r}, expected for a stream a directory "
+            "to which files are added, for a publication is replaced; copy its files to one"
+        )
 
 
 def run(spark: SparkSession, config: Opauc) -> dict[str, Any]:
@@ -97,6 +123,7 @@ def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
     from spark_auc.spark.one_pass import model_of, statistics
     from spark_auc.spark.rows import DistributedRows
 
+    assert config.data is not None
     names = config.columns
     with (
         reading(spark, config.data) as rows,
@@ -116,19 +143,15 @@ def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
 
 def _stream(spark: SparkSession, config: Opauc, given: Stream) -> dict[str, Any]:
     from spark_auc.app.learner import Learner
-    from spark_auc.spark.stream import FileStream
+    from spark_auc.spark.stream import check_classic
+    from spark_auc.spark.stream import run as run_stream
 
+    check_classic(spark)
     checkpoint = _checkpoint(config, given)
     state = checkpoint.load()
     checkpoint.repair_status(state)
     checkpoint.move_refused(state)
-    options = {
-        key: str(value).lower() if isinstance(value, bool) else str(value)
-        for key, value in config.data.options.items()
-    }
-    stream = FileStream.of(
-        spark, checkpoint.arriving.uri, config.data.format, options, given.ddl, checkpoint.schema()
-    )
+    stream = _arriving(spark, config, given, checkpoint)
     checkpoint.keep_schema(stream.schema.json())
 
     def publish(model: MBAModel, state: StreamState) -> None:
@@ -138,10 +161,10 @@ def _stream(spark: SparkSession, config: Opauc, given: Stream) -> dict[str, Any]
 
     learner = Learner(stream, config, checkpoint, state, _estimator(config), publish)
     with _until_told() as stop:
-        stream.run(
+        run_stream(
+            stream,
             learner.learn,
             checkpoint=(checkpoint.directory / ACCOUNT).uri,
-            max_files=given.maxFilesPerTrigger,
             every=None if given.trigger == "availableNow" else given.trigger,
             stop=stop,
         )
@@ -157,10 +180,48 @@ def _stream(spark: SparkSession, config: Opauc, given: Stream) -> dict[str, Any]
     }
 
 
+def _arriving(
+    spark: SparkSession, config: Opauc, given: Stream, checkpoint: Checkpoint
+) -> Arriving:
+    from spark_auc.spark.stream_files import FileStream
+    from spark_auc.spark.stream_table import TableStream
+
+    if given.source is not None:
+        return TableStream.of(
+            spark,
+            table=given.source.table,
+            form=given.source.format,
+            path=checkpoint.arriving.uri if checkpoint.arriving else None,
+            options=_texts(given.source.options),
+            value=given.source.value,
+            ddl=given.source.ddl,
+        )
+    assert config.data is not None
+    assert checkpoint.arriving is not None
+    return FileStream.of(
+        spark,
+        checkpoint.arriving.uri,
+        config.data.format,
+        _texts(config.data.options),
+        given.ddl,
+        checkpoint.schema(),
+        given.maxFilesPerTrigger,
+    )
+
+
+def _texts(options: Mapping[str, str | int | float | bool]) -> dict[str, str]:
+    return {
+        key: str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in options.items()
+    }
+
+
 def _checkpoint(config: Opauc, stream: Stream) -> Checkpoint:
     directory = Directory.of(stream.checkpoint)
     rejected = Directory.of(stream.rejected) if stream.rejected else directory / REJECTED
-    return Checkpoint(directory, rejected, Directory.of(str(config.data.path)))
+    rows = stream.source or config.data
+    arriving = Directory.of(rows.path) if rows is not None and rows.path else None
+    return Checkpoint(directory, rejected, arriving)
 
 
 def _estimator(config: Opauc) -> MBAClassifier:
@@ -181,7 +242,11 @@ def _write(version: Directory, model: MBAModel, config: Opauc, **others: Any) ->
     model.save(f"{version.uri}/model")
     summary = model.summary.as_dict() | {"threshold": model.threshold} | others
     version.write_json("summary.json", summary)
-    version.write_json("config.json", config.model_dump(mode="json", by_alias=True))
+    # A source's options may hold secrets.
+    told = config.model_dump(
+        mode="json", by_alias=True, exclude={"stream": {"source": {"options"}}}
+    )
+    version.write_json("config.json", told)
 
 
 def _result(config: Opauc, model: MBAModel | None) -> dict[str, Any]:

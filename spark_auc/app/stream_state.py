@@ -1,6 +1,6 @@
 """What a stream has learned, on disk: committed whole with the number of the batch, or not at all.
 
-A checkpoint directory holds ``spark`` (Spark's account of which files belong to which batch),
+A checkpoint directory holds ``spark`` (Spark's account of what belongs to which batch),
 ``state-<batch>.bin`` (all that the batches up to this one left), ``schema.json``,
 ``status.jsonl`` (a line for each batch) and ``rejected`` (files that could not be used).
 """
@@ -99,12 +99,12 @@ class Checkpoint:
     rejected
         Where files are moved that could not be used.
     arriving
-        Where files arrive, or a pattern of it.
+        Where files arrive, or a pattern of it; None where rows come otherwise.
     """
 
     directory: Directory
     rejected: Directory
-    arriving: Directory
+    arriving: Directory | None
 
     def load(self) -> StreamState:
         """The committed state, or that before the first batch.
@@ -112,7 +112,7 @@ class Checkpoint:
         Raises
         ------
         ConfigError
-            State and Spark's account of the files are not of one stream.
+            State and Spark's account of the batches are not of one stream.
         ModelFormatError
             The state is damaged.
         """
@@ -127,7 +127,7 @@ class Checkpoint:
             raise ConfigError(
                 f"found {there} without {missing} in {self.directory.uri}, expected both, or "
                 "neither before the first run; restore the directory, or set another "
-                "opauc.stream.checkpoint to learn all files again"
+                "opauc.stream.checkpoint to begin again"
             )
         if not numbers:
             return StreamState()
@@ -165,6 +165,7 @@ class Checkpoint:
 
     def _kept_name(self, path: str) -> str:
         """The file's name below the directory in which files arrive."""
+        assert self.arriving is not None
         root = re.split(r"/[^/]*[*?\[{]", self.arriving.path, maxsplit=1)[0]
         return path[len(root) + 1 :] if path.startswith(f"{root}/") else posixpath.basename(path)
 
@@ -196,9 +197,15 @@ class Checkpoint:
 
 def settings(config: Opauc) -> dict[str, Any]:
     """What a checkpoint belongs to."""
+    source = config.stream.source if config.stream else None
+    rows: dict[str, Any] = {}
+    if source is not None:
+        # Options may change, such as addresses and the size of a batch, and may hold secrets.
+        rows["source"] = source.model_dump(mode="json", exclude={"options"})
+    elif config.data is not None:
+        rows |= {"path": config.data.path, "format": config.data.format}
     return {
-        "path": config.data.path,
-        "format": config.data.format,
+        **rows,
         "columns": config.columns.model_dump(mode="json"),
         "output": config.output.path,
     }

@@ -37,7 +37,7 @@ def job(at, capsys):
     def started(stream=None, *overrides, **changes):
         section = BASE | {"data": {"path": "rows"}} | ({"stream": stream} if stream else {})
         (at / "conf.yaml").write_text(yaml.safe_dump({"opauc": section | changes}))
-        code = run("opauc", "conf.yaml", overrides)
+        code = run("opauc", "conf.yaml", overrides, ["stream"] if stream else [])
         return code, json.loads(capsys.readouterr().out.splitlines()[-1])
 
     return started
@@ -93,3 +93,17 @@ def assert_same_moments(found, expected, rtol=1e-12):
     spread = np.sqrt(np.diag(expected.quadratic().Sigma.toarray()))
     difference = found.quadratic().Sigma.toarray() - expected.quadratic().Sigma.toarray()
     assert np.abs(difference / np.outer(spread, spread)).max() < rtol
+
+
+def dying(monkeypatch, name, before):
+    """Let the job die where a method of Checkpoint is called for a batch."""
+    original = getattr(Checkpoint, name)
+
+    def dies(self, state):
+        at_hand = state.progress.refused if name == "move_refused" else state.progress.batch >= 0
+        if not (before and at_hand):
+            original(self, state)
+        if at_hand:
+            raise RuntimeError("died")
+
+    monkeypatch.setattr(Checkpoint, name, dies)

@@ -16,9 +16,8 @@ import pytest
 from spark_auc.app import opauc
 from spark_auc.app.learner import Learner
 from spark_auc.app.load import load
-from spark_auc.app.stream_state import Checkpoint
 from spark_auc.errors import ConfigError
-from spark_auc.spark.stream import FileStream
+from spark_auc.spark.stream_files import FileStream
 from tests.app import arriving
 from tests.app.arriving import (
     SCHEMA,
@@ -27,6 +26,7 @@ from tests.app.arriving import (
     arrive,
     assert_same_moments,
     committed,
+    dying,
     moments,
     parts,
     status,
@@ -85,20 +85,6 @@ def test_bad_text_is_set_aside(job, form):
     assert (result["files"], result["rejected"]) == (2, 1)
     assert_same_moments(committed().statistics.moments, moments([made[0], made[2]]), 1e-9)
     assert f"1.{form}" in Path(f"checkpoint/rejected/1.{form}.reason.txt").read_text()
-
-
-def dying(monkeypatch, name, before):
-    """Let the job die where a method of Checkpoint is called for a batch."""
-    original = getattr(Checkpoint, name)
-
-    def dies(self, state):
-        at_hand = state.progress.refused if name == "move_refused" else state.progress.batch >= 0
-        if not (before and at_hand):
-            original(self, state)
-        if at_hand:
-            raise RuntimeError("died")
-
-    monkeypatch.setattr(Checkpoint, name, dies)
 
 
 def test_a_job_that_dies_goes_on(job, monkeypatch):
