@@ -54,7 +54,7 @@ def test_core_needs_no_spark():
         "for name in ('pyspark', 'pyarrow', 'pandas', 'pydantic', 'yaml'):\n"
         "    sys.modules[name] = None\n"
         "import pkgutil, importlib, spark_auc\n"
-        "for room in ('core', 'solvers', 'online'):\n"
+        "for room in ('core', 'solvers', 'online', 'embeddings'):\n"
         "    package = importlib.import_module('spark_auc.' + room)\n"
         "    for m in pkgutil.iter_modules(package.__path__, package.__name__ + '.'):\n"
         "        importlib.import_module(m.name)\n"

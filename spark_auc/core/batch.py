@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from spark_auc.core.accumulator import Rows
+from spark_auc.core.codec import decode, encode
 from spark_auc.core.kernels import compiled
 
 Float = NDArray[np.float64]
@@ -56,6 +57,26 @@ class Batch(NamedTuple):
             _hash_sparse(data, data.view(np.uint64), self.X.indices, self.X.indptr, out)
         return out
 
+    def to_bytes(self) -> bytes:
+        """Versioned bytes."""
+        arrays: dict[str, NDArray[Any] | None] = {"weight": self.weight, "key": self.key}
+        if isinstance(self.X, np.ndarray):
+            arrays["X"] = self.X
+        else:
+            arrays |= {"data": self.X.data, "indptr": self.X.indptr.astype(np.int64)}
+            arrays |= {"shape": np.array(self.X.shape), "indices": self.X.indices}
+        arrays["y"] = self.y
+        return encode("Batch", 1, {k: v for k, v in arrays.items() if v is not None})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Batch:
+        """The rows that `to_bytes` stored; `ModelFormatError` if they are none."""
+        a = decode("Batch", 1, data)
+        X = a.get("X")
+        if X is None:
+            X = sparse.csr_matrix((a["data"], a["indices"], a["indptr"]), tuple(a["shape"]))
+        return cls(X, a["y"], a.get("weight"), a.get("key"))
+
     def take(self, rows: NDArray[np.int64], weight: Float | None = None) -> Batch:
         """Some of the rows, with their own weights or others."""
         kept = weight if weight is not None or self.weight is None else self.weight[rows]
@@ -75,6 +96,20 @@ def stacked(batches: Sequence[Batch]) -> Batch:
         None if first.weight is None else np.concatenate([b.weights for b in batches]),
         None if first.key is None else np.concatenate([b.keys() for b in batches]),
     )
+
+
+def divided(X: Rows, scale: Float) -> Rows:
+    """Rows ``(n, d)`` with columns divided by ``scale`` ``(d,)``."""
+    if isinstance(X, np.ndarray):
+        return np.asarray(X / scale)
+    return sparse.csr_matrix((X.data / scale[X.indices], X.indices, X.indptr), X.shape)
+
+
+def hashed_shares(keys: Keys, seed: int, salt: int) -> Float:
+    """Numbers in [0, 1) ``(n,)`` that keys ``(n,)`` draw, others for each seed and salt."""
+    start = np.array([seed], np.int64).view(np.uint64) ^ np.uint64(salt)
+    hashed = mixed(keys ^ mixed(start))
+    return (hashed >> np.uint64(11)).astype(float) * 2.0**-53
 
 
 @compiled()

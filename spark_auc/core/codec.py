@@ -18,6 +18,7 @@ from spark_auc.errors import ModelFormatError
 _MAGIC = b"SAUC"
 _LENGTH = np.dtype("<u4")
 _WORTH_PACKING = 4096
+_ALIGNMENT = 8
 
 
 def encode(kind: str, version: int, arrays: Mapping[str, NDArray[Any]]) -> bytes:
@@ -33,6 +34,8 @@ def encode(kind: str, version: int, arrays: Mapping[str, NDArray[Any]]) -> bytes
         described.append([name, stored.dtype.str, list(array.shape), packed])
         parts += [np.packbits(nonzero), stored[nonzero]] if packed else [stored]
     header = json.dumps({"kind": kind, "version": version, "arrays": described}).encode()
+    # Whoever reads the arrays in place meets the first ones where a processor wants them.
+    header += b" " * (-(len(_MAGIC) + _LENGTH.itemsize + len(header)) % _ALIGNMENT)
     prefix = _MAGIC + np.array(len(header), _LENGTH).tobytes() + header
     return b"".join([prefix, *(part.data for part in parts)])
 

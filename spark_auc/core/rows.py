@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
 
-from spark_auc.core.batch import Batch
+from spark_auc.core.batch import Batch, stacked
 
 S = TypeVar("S", bound="State")
 
@@ -80,6 +80,10 @@ class LocalRows:
 
     batches: Sequence[Batch]
     dimension: int
+
+    def joined(self) -> Batch:
+        """All rows as one batch, of which there is at least one."""
+        return stacked(self.batches)
 
     def fold(
         self, fold: Fold, kinds: Sequence[type[State]], *, state_bytes: int, what: str

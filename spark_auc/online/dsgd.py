@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.accumulator import Rows
-from spark_auc.core.batch import Batch, mixed
+from spark_auc.core.batch import Batch, hashed_shares
 from spark_auc.core.kernels import compiled
 from spark_auc.online.learner import Bool, Float, Stored, entries, unweighted
 from spark_auc.online.linear import above, at_least, same_settings, scores, whole
@@ -18,7 +18,7 @@ from spark_auc.online.noise import uniform
 from spark_auc.online.prefetch import LINE, prefetch
 
 # Different uses of one seed must not share their numbers.
-_PAIRS, _SUBSETS = 0xDA, np.uint64(0x5B)
+_PAIRS, _SUBSETS = 0xDA, 0x5B
 _SMALLEST_SCALE = 1e-9
 # Pairs drawn, and their rows fetched, before the steps along them: rows lie at random places, and
 # waiting for memory would take longer than the steps.
@@ -167,9 +167,9 @@ class Stage(NamedTuple):
 
 def subset(rows: Batch, share: float, seed: int) -> Batch:
     """The rows whose hash is below ``share``: a larger share contains a smaller one's rows."""
-    salt = mixed(np.array([seed], np.int64).view(np.uint64) ^ _SUBSETS)
-    hashed = (mixed(rows.keys() ^ salt) >> np.uint64(11)).astype(float) * 2.0**-53
-    return rows if share >= 1.0 else rows.take(np.flatnonzero(hashed < share))
+    if share >= 1.0:
+        return rows
+    return rows.take(np.flatnonzero(hashed_shares(rows.keys(), seed, _SUBSETS) < share))
 
 
 def adadsg(rows: Batch, learner: DSGD, first: int = 256, stages: int = 20) -> Iterator[Stage]:

@@ -120,7 +120,7 @@ _DECODERS: dict[str, Callable[[Sequence[pa.Array], int], Rows]] = {
 }
 
 
-def decode(form: str, arrays: Sequence[pa.Array], dimension: int) -> Rows:
+def decode(form: str, arrays: Sequence[pa.Array], dimension: int, *, missing: bool = False) -> Rows:
     """Rows ``(n, d)`` of Arrow columns, CSR where any row is sparse.
 
     Parameters
@@ -131,14 +131,20 @@ def decode(form: str, arrays: Sequence[pa.Array], dimension: int) -> Rows:
         The columns of that form.
     dimension
         Number of features ``d``.
+    missing
+        Whether features may be missing: null numbers are NaN then, and NaN and infinities stay.
 
     Raises
     ------
     DataError
-        A feature is null, NaN or infinite; a vector has another dimension; an index is out
-        of range or the indices do not ascend.
+        A feature is null, NaN or infinite and may not be; a vector has another dimension; an
+        index is out of range or the indices do not ascend.
     """
+    if missing and form == "numbers":
+        arrays = [array.fill_null(np.nan) for array in arrays]
     X = _DECODERS[form](arrays, dimension)
+    if missing:
+        return X
     values: Float = np.asarray(X.data if sparse.issparse(X) else X)
     if not np.isfinite(values).all():
         bad = values[~np.isfinite(values)]

@@ -123,18 +123,30 @@ class Features:
     def without_nulls(self, df: DataFrame) -> DataFrame:
         """The rows; where vectors are among them, one with null features fails (`DataError`).
 
-        Also a cure: Spark 4.3 hands a column-wise source to an Arrow UDF without turning it into
-        rows first, and cannot do so with vectors, used or not. A filter makes rows of them.
+        Where none are, whoever reads the features says so.
         """
         vectors = any(isinstance(field.dataType, VectorUDT) for field in df.schema)
-        for name in self.columns if vectors else ():
+        return self.as_rows(df) if vectors else df
+
+    def as_rows(self, df: DataFrame, *, missing: bool = False) -> DataFrame:
+        """The rows, of which one with null features fails (`DataError`) unless they may be missing.
+
+        Also a cure: Spark 4.3 hands a column-wise source to an Arrow UDF without turning it into
+        rows first, and cannot do so with vectors, whether they come in, go out or are not used. A
+        filter makes rows of them.
+        """
+        for name in self.columns:
+            column = F.col(quoted(name))
             null = F.lit(f"found null in column {name!r}, expected features; drop these rows")
-            df = df.filter(checked(F.lit(True), F.when(F.col(quoted(name)).isNull(), null)))
+            allowed = missing and self.form == "numbers"
+            # Spark does not know that a last bit is at most 1, and so keeps the filter.
+            wrong = F.hash(column).bitwiseAND(F.lit(1)) > 1 if allowed else column.isNull()
+            df = df.filter(checked(F.lit(True), F.when(wrong, null)))
         return df
 
-    def decode(self, arrays: Sequence[pa.Array]) -> Rows:
+    def decode(self, arrays: Sequence[pa.Array], *, missing: bool = False) -> Rows:
         """Rows ``(n, d)`` of Arrow columns, CSR where any row is sparse; see `decoders.decode`."""
-        return decode(self.form, arrays, self.dimension)
+        return decode(self.form, arrays, self.dimension, missing=missing)
 
 
 def _is_array(found: DataType, element: type[DataType] = FractionalType) -> bool:

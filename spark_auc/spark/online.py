@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from pyspark.ml.param import Param, Params, TypeConverters
 from pyspark.ml.param.shared import HasStepSize
 from pyspark.sql import DataFrame
-from scipy import sparse
 
-from spark_auc.core.batch import Batch
+from spark_auc.core.batch import Batch, divided
 from spark_auc.core.codec import decode, encode, nested
 from spark_auc.core.column_moments import ColumnMoments
 from spark_auc.core.operator import column_moments
@@ -106,15 +105,7 @@ def in_order(df: DataFrame, order: str | None) -> DataFrame:
 
 def scaled(rows: DistributedRows, scale: Float) -> DistributedRows:
     """The rows with columns divided by ``scale`` ``(d,)``."""
-
-    def divided(batch: Batch) -> Batch:
-        X = batch.X
-        if isinstance(X, np.ndarray):
-            return batch._replace(X=X / scale)
-        data = X.data / scale[X.indices]
-        return batch._replace(X=sparse.csr_matrix((data, X.indices, X.indptr), X.shape))
-
-    return rows.changed(each(divided))
+    return rows.changed(each(lambda batch: batch._replace(X=divided(batch.X, scale))))
 
 
 @dataclass(frozen=True, eq=False)

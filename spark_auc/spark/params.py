@@ -23,12 +23,13 @@ from spark_auc.errors import ConfigError
 from spark_auc.solvers.solution import OnFailure
 
 
-def _to_columns(value: Any) -> str | list[str]:
+def to_columns(value: Any) -> str | list[str]:
+    """The converter of a Param that takes a column's name or a list of names."""
     if isinstance(value, str):
         return value
     if isinstance(value, list | tuple) and value and all(isinstance(v, str) for v in value):
         return list(value)
-    raise TypeError(f"found featuresCol {value!r}, expected a column's name or a list of names")
+    raise TypeError(f"found columns {value!r}, expected a column's name or a list of names")
 
 
 def _to_label(value: Any) -> float | str | bool:
@@ -126,7 +127,7 @@ class RankerParams(
         "featuresCol",
         "features: a vector or array column, a list of two array columns (indices, values), "
         "or a list of numeric columns.",
-        typeConverter=_to_columns,
+        typeConverter=to_columns,
     )
     numFeatures: Param[int] = Param(
         Params._dummy(),
@@ -140,8 +141,8 @@ class RankerParams(
         self._setDefault(featuresCol="features", standardization=True, seed=0)
 
 
-class TrainingParams(RankerParams, HasSampling, HasTol, HasMaxIter):
-    """Params of all that trains an `MBAModel` on pair moments, and of the model itself."""
+class HasWhenNotConverged(Params):
+    """What to do where a tolerance is not reached."""
 
     whenNotConverged: Param[str] = Param(
         Params._dummy(),
@@ -149,6 +150,19 @@ class TrainingParams(RankerParams, HasSampling, HasTol, HasMaxIter):
         "what to do when tol is not reached within maxIter: 'raise' or 'warn'.",
         typeConverter=one_of("whenNotConverged", "raise", "warn"),
     )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._setDefault(whenNotConverged="raise")
+
+    def onFailure(self) -> OnFailure:
+        """What whenNotConverged says."""
+        return "warn" if self.getOrDefault(self.whenNotConverged) == "warn" else "raise"
+
+
+class TrainingParams(RankerParams, HasSampling, HasWhenNotConverged, HasTol, HasMaxIter):
+    """Params of all that trains an `MBAModel` on pair moments, and of the model itself."""
+
     keepMoments: Param[bool] = Param(
         Params._dummy(),
         "keepMoments",
@@ -181,13 +195,8 @@ class TrainingParams(RankerParams, HasSampling, HasTol, HasMaxIter):
             selectionRule="best",
             tol=1e-6,
             maxIter=1000,
-            whenNotConverged="raise",
             keepMoments=False,
         )
-
-    def onFailure(self) -> OnFailure:
-        """What whenNotConverged says."""
-        return "warn" if self.getOrDefault(self.whenNotConverged) == "warn" else "raise"
 
     def check_ranges(self) -> None:
         """`ConfigError` where a number is out of range."""

@@ -145,6 +145,8 @@ def _hash(table: pa.Table) -> str:
         column = table[name].combine_chunks()
         if pa.types.is_string(column.type):
             digest.update("\0".join(map(str, column.to_pylist())).encode())
+        elif pa.types.is_binary(column.type):
+            digest.update(b"".join(column.to_pylist()))
         else:
             digest.update(column.to_numpy(zero_copy_only=False).tobytes())
     return digest.hexdigest()

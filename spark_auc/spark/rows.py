@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
+import numpy as np
 import pyarrow as pa
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
 from spark_auc.core.batch import Batch
+from spark_auc.core.codec import kind_of
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.rows import Change, Fold, LocalRows, State
 from spark_auc.spark.aggregate import aggregate
@@ -18,6 +22,8 @@ from spark_auc.spark.failures import translated
 from spark_auc.spark.parquet import Read, rows_for_tasks
 
 _LABELS = "labels"
+# Stored entries of the rows that are cached as one value.
+_PART_ENTRIES = 1 << 20
 
 
 class Reads(Protocol):
@@ -48,6 +54,8 @@ class DistributedRows:
         Raises where the labels of all rows cannot serve.
     changes
         What is done to the rows after reading.
+    cached
+        Whether reading them again is cheap.
 
     Attributes
     ----------
@@ -60,6 +68,7 @@ class DistributedRows:
     dimension: int
     check: Callable[[LabelCounts], object]
     changes: tuple[Change, ...] = ()
+    cached: bool = False
     labels: LabelCounts = field(default_factory=LabelCounts)
 
     @classmethod
@@ -74,7 +83,34 @@ class DistributedRows:
             lambda: Reader(columns, read),
             columns.features.dimension,
             lambda labels: labels.classes(columns.positive),
+            cached=frame is not selected or df.storageLevel.useMemory,
         )
+
+    @contextmanager
+    def kept(self) -> Iterator[DistributedRows]:
+        """The rows while they are read again and again: cached as far as Spark's memory goes.
+
+        Row groups that tasks read themselves are as good as cached, and so is what a cached
+        DataFrame gives.
+        """
+        if self.cached:
+            yield self
+            return
+        make, changes = self.reader, self.changes
+
+        def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            reader = make()
+            for batch in _changed(reader.read(batches), changes):
+                for part in _parts(batch):
+                    yield pa.RecordBatch.from_pydict({"payload": [part.to_bytes()]})
+            yield pa.RecordBatch.from_pydict({"payload": [reader.labels().to_bytes()]})
+
+        # What does not fit is read anew: a copy on disk could be many times the source.
+        frame = self.frame.mapInArrow(pack, "payload binary").persist(StorageLevel.MEMORY_ONLY)
+        try:
+            yield replace(self, frame=frame, reader=_Packed, changes=(), cached=True)
+        finally:
+            frame.unpersist()
 
     def changed(self, change: Change, dimension: int | None = None) -> DistributedRows:
         """See `Folding.changed`."""
@@ -117,6 +153,32 @@ class DistributedRows:
         reader = self.reader()
         batches = tuple(_changed(reader.read(iter(table.to_batches())), self.changes))
         return LocalRows(batches, self.dimension)
+
+
+@dataclass
+class _Packed:
+    """Reads batches and label counts from their bytes."""
+
+    counts: LabelCounts = field(default_factory=LabelCounts)
+
+    def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Batch]:
+        for batch in batches:
+            for payload in batch.column(0):
+                data = payload.as_py()
+                if kind_of(data) == "LabelCounts":
+                    self.counts = self.counts.merge(LabelCounts.from_bytes(data))
+                else:
+                    yield Batch.from_bytes(data)
+
+    def labels(self) -> LabelCounts:
+        return self.counts
+
+
+def _parts(batch: Batch) -> Iterator[Batch]:
+    """The rows in parts that are small enough to be one value of a row of Spark's."""
+    size = max(1, _PART_ENTRIES * batch.y.size // max(batch.X.size, 1))
+    for start in range(0, batch.y.size, size):
+        yield batch.take(np.arange(start, min(start + size, batch.y.size)))
 
 
 def _changed(batches: Iterator[Batch], changes: Sequence[Change]) -> Iterator[Batch]:

@@ -104,3 +104,27 @@ def dsgd(X, y, gamma, c, seed, block):
             w = w - gamma / (t + 1) * gradient
             t += 1
     return w
+
+
+def nsauc(X, y, settings, block):
+    """Algorithm 3 with an average that divides by q + 1, q from 0."""
+    lam, t, q = settings.lambda2, 0, 0
+    t0 = 1 / (settings.gamma * lam)
+    w, average = np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    rcount, acount = settings.rskip, settings.askip
+    for start in range(0, len(y), block):
+        rows, labels = X[start : start + block], y[start : start + block]
+        P, N = rows[labels], rows[~labels]
+        for _ in range(len(labels)):
+            D = P[int(uniform(settings.seed, 0xA5, 2 * t) * len(P))]
+            D = D - N[int(uniform(settings.seed, 0xA5, 2 * t + 1) * len(N))]
+            t += 1
+            if (margin := w @ D) < 1:
+                slope = 1 if settings.loss == "hinge" else 1 - margin
+                w = w + slope * D / (lam * (t + t0))
+            rcount, acount = rcount - 1, acount - 1
+            if rcount == 0:
+                w, rcount = w - settings.rskip / (t + t0) * w, settings.rskip
+            if acount == 0:
+                average, q, acount = (q * average + w) / (q + 1), q + 1, settings.askip
+    return average if settings.averaging else w

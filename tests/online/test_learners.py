@@ -10,6 +10,7 @@ from scipy import sparse
 
 from spark_auc.errors import ConfigError, DataError, ModelFormatError
 from spark_auc.online.dsgd import DSGD
+from spark_auc.online.nsauc import NSAUC
 from spark_auc.online.opauc import OPAUC
 from spark_auc.online.opauc_low_rank import OPAUCr
 from spark_auc.online.opauc_projected import (
@@ -83,6 +84,11 @@ CASES = {
     ),
     "DSGD": Case(
         lambda d: DSGD(d, 0.5, 1.0, 5), lambda X, y: references.dsgd(X, y, 0.5, 1.0, 5, 250), 250
+    ),
+    "NSAUC": Case(
+        lambda d: NSAUC(d, 0.5, 0.01, seed=5),
+        lambda X, y: references.nsauc(X, y, NSAUC(11, 0.5, 0.01, seed=5), 250),
+        250,
     ),
 }
 
@@ -193,6 +199,11 @@ def test_weights_are_refused_where_undefined(name):
         lambda: DSGD(3, gamma=0.0),
         lambda: DSGD(3, c=-1.0),
         lambda: DSGD(3).stage(0),
+        lambda: NSAUC(3, gamma=0.0),
+        lambda: NSAUC(3, lambda2=-1.0),
+        lambda: NSAUC(3, loss="logistic"),
+        lambda: NSAUC(3, rskip=0),
+        lambda: NSAUC(3, askip=0),
         lambda: opauc_of_columns(3, 4, 0.1, 0.1),
         lambda: opauc_of_projection(3, 0, 0.1, 0.1),
         lambda: opauc_of_components(np.eye(3), 3, 0.1, 0.1),

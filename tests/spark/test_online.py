@@ -9,6 +9,7 @@ from spark_auc import (
     AdaDSGClassifier,
     MBAClassifier,
     MBAModel,
+    NSAUCClassifier,
     OPAUCClassifier,
     SOLAMClassifier,
     evaluate,
@@ -17,6 +18,7 @@ from spark_auc.core.batch import Batch
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.online.blocks import blocks
 from spark_auc.online.dsgd import DSGD, subset
+from spark_auc.online.nsauc import NSAUC
 from spark_auc.online.opauc import OPAUC
 from spark_auc.online.solam import SOLAM
 
@@ -26,8 +28,13 @@ X = RNG.normal(size=(N, D)) * np.geomspace(0.3, 3, D)
 Y = X @ RNG.normal(size=D) + RNG.normal(size=N) * 2 > 2.5
 U = RNG.uniform(0.5, 2, N)
 SCALE = X.std(axis=0, ddof=1)
-ONLINE = {"solam": SOLAMClassifier, "opauc": OPAUCClassifier, "adadsg": AdaDSGClassifier}
-STEPS = {"solam": 0.3, "opauc": 0.01, "adadsg": 0.2}
+ONLINE = {
+    "solam": SOLAMClassifier,
+    "opauc": OPAUCClassifier,
+    "adadsg": AdaDSGClassifier,
+    "nsauc": NSAUCClassifier,
+}
+STEPS = {"solam": 0.3, "opauc": 0.01, "adadsg": 0.2, "nsauc": 0.1}
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +55,9 @@ def loop(name, scale):
     elif name == "opauc":
         learner = OPAUC(D, 0.01, 1e-3)
         learner.learn(scaled, Y)
+    elif name == "nsauc":
+        learner = NSAUC(D, 0.1, 1e-6)
+        learner.learn(scaled, Y)
     else:
         learner, everything = DSGD(D, 0.2, 1.0, 0), Batch(scaled, Y)
         for share in np.minimum(256 / N * 2.0 ** np.arange(5), 1):
@@ -65,7 +75,7 @@ def test_in_sequence_it_is_the_loop(rows, name):
     scale = estimator.prepared(rows).scale
     np.testing.assert_allclose(scale, SCALE, rtol=1e-12)
     np.testing.assert_array_equal(model.scorer.w, loop(name, scale))
-    assert model.summary.estimator in {"SOLAM", "OPAUC", "DSGD"}
+    assert model.summary.estimator in {"SOLAM", "OPAUC", "DSGD", "NSAUC"}
     assert model.summary.certificate is None
 
 

@@ -1,0 +1,1 @@
+"""Maps from ``d`` features to ``F`` features that any learner takes."""

@@ -1,0 +1,114 @@
+"""What every map of features can do, and what the maps share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_auc.core.accumulator import Rows
+from spark_auc.core.codec import decode, encode
+from spark_auc.errors import ConfigError, DataError
+
+Float = NDArray[np.float64]
+
+
+class Embedding(Protocol):
+    """A fixed map of each row by itself, so that rows may be mapped anywhere in any batches."""
+
+    @property
+    def input_dimension(self) -> int:
+        """Number of features ``d`` of the rows it takes."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Number of features ``F`` of the rows it gives."""
+        ...
+
+    @property
+    def takes_missing(self) -> bool:
+        """Whether a feature may be missing (NaN) or infinite."""
+        ...
+
+    def names(self, columns: Sequence[str]) -> tuple[str, ...] | None:
+        """Names of the ``F`` features, given those of the ``d``; None where they have none."""
+        ...
+
+    def transform(self, X: Rows) -> Rows:
+        """Map rows ``(n, d)``, dense or CSR, to ``(n, F)``: always dense, or always CSR."""
+        ...
+
+    def to_bytes(self) -> bytes:
+        """Versioned bytes of the whole map."""
+        ...
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The map that `to_bytes` stored; `ModelFormatError` if it is none."""
+        ...
+
+
+class Mixing:
+    """What holds of a map whose features are each of many columns."""
+
+    @property
+    def takes_missing(self) -> bool:
+        """See `Embedding.takes_missing`."""
+        return False
+
+    def names(self, columns: Sequence[str]) -> tuple[str, ...] | None:
+        """See `Embedding.names`."""
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Stored(Mixing):
+    """A map whose fields, numbers and arrays, are all of it."""
+
+    def to_bytes(self) -> bytes:
+        """Versioned bytes of all fields."""
+        arrays = {f.name: np.asarray(getattr(self, f.name)) for f in fields(self)}
+        return encode(type(self).__name__, 1, arrays)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The map that `to_bytes` stored; `ModelFormatError` if it is none."""
+        arrays = decode(cls.__name__, 1, data)
+        return cls(**{k: a.copy() if a.ndim else a.item() for k, a in arrays.items()})
+
+
+def check_columns(X: Rows, expected: int) -> None:
+    """Refuse rows of another number of features with `DataError`."""
+    if X.shape[1] != expected:
+        raise DataError(
+            f"found rows of {X.shape[1]} features, expected {expected}; give the embedding rows "
+            "of the features it was made for"
+        )
+
+
+def check_setting(name: str, value: float, valid: bool, expected: str) -> None:
+    """Refuse a setting that is not valid with `ConfigError`."""
+    if not valid:
+        raise ConfigError(f"found {name} = {value}, expected {expected}; set one")
+
+
+def check_whole(name: str, value: float, least: int) -> None:
+    """Refuse a setting that is not a whole number of 63 bits from ``least`` on."""
+    valid = least <= value < 2**63 and value == int(value)
+    check_setting(name, value, valid, f"a whole number of at least {least}")
+
+
+def generator(seed: int) -> np.random.Generator:
+    """Random numbers that are the same wherever they are drawn.
+
+    Raises
+    ------
+    ConfigError
+        The seed is not a whole number from 0 on.
+    """
+    check_whole("seed", seed, 0)
+    return np.random.Generator(np.random.PCG64(int(seed)))

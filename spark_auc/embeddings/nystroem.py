@@ -1,0 +1,143 @@
+"""The Nystroem map: rows to features whose inner products approximate a kernel."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Self
+
+import numpy as np
+from scipy import linalg
+
+from spark_auc.core.accumulator import Rows
+from spark_auc.core.batch import divided
+from spark_auc.core.codec import decode, encode
+from spark_auc.embeddings.embedding import Float, Mixing, check_columns, check_whole
+from spark_auc.embeddings.kernels import Kernel
+from spark_auc.errors import DataError
+
+# Of the largest eigenvalue: below it, rounding in the kernel matrix is most of what is left.
+_FLOOR = 1e-12
+# Rows that are mapped at a time: their kernel with all landmarks is as large as the result.
+_ROWS = 4096
+_ARRAYS = ("landmarks", "projection", "scale")
+
+
+@dataclass(frozen=True, eq=False)
+class NystroemMap(Mixing):
+    """``phi(x) = S_r^(-1/2) Q_r' [k(x, u_1) .. k(x, u_v)]'`` (Khalid et al. [1]_, Section 3.2).
+
+    With ``W_ij = k(u_i, u_j) = Q S Q'`` over landmarks, and the ``r`` largest eigenvalues. Inner
+    products of mapped rows are ``E W_r^+ E'``, the kernel itself between landmarks. (The paper
+    prints ``W = U S^(-1) U'`` and leaves out the transpose of ``U_r``.) O(v (d + r)) a row.
+
+    The constructor is `of_landmarks`.
+
+    Parameters
+    ----------
+    kernel
+        ``k``.
+    landmarks : (v, d)
+        ``u_1 .. u_v``, in units of ``scale``; in the paper 1,600 centres of k-means of
+        standardised rows.
+    projection : (v, r)
+        ``Q_r S_r^(-1/2)``.
+    scale : (d,)
+        Columns of the rows that are mapped are divided by it.
+
+    References
+    ----------
+    .. [1] M. Khalid, I. Ray, H. Chitsaz. Scalable Nonlinear AUC Maximization Methods. ECML
+       PKDD 2018.
+    """
+
+    kernel: Kernel
+    landmarks: Float
+    projection: Float
+    scale: Float
+
+    @classmethod
+    def of_landmarks(
+        cls,
+        landmarks: Rows,
+        kernel: Kernel,
+        rank: int | None = None,
+        scale: Float | None = None,
+    ) -> Self:
+        """The map of given landmarks ``(v, d)``.
+
+        Eigenvalues below 1e-12 of the largest are dropped, so that landmarks may repeat.
+
+        Parameters
+        ----------
+        landmarks : (v, d)
+            Dense or CSR; kept dense.
+        kernel
+            Of which the map is an approximation.
+        rank
+            Most features to keep; where it is not given, as many as are not dropped.
+        scale : (d,), optional
+            Unit of each column in which the landmarks are given; 1 by default.
+
+        Raises
+        ------
+        ConfigError
+            The rank is not a whole number of at least 1.
+        DataError
+            There is no landmark, or their kernel is 0 or not finite.
+        """
+        U = np.array(landmarks if isinstance(landmarks, np.ndarray) else landmarks.toarray(), float)
+        if rank is not None:
+            check_whole("rank", rank, 1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            W = kernel.between(U, U) if U.size else np.zeros((0, 0))
+        if not np.isfinite(W).all() or not W.any():
+            raise DataError(
+                f"found {U.shape[0]} landmarks whose {kernel.name} kernel is empty, 0 or not "
+                "finite, expected a finite one; give standardised landmarks, without NaN"
+            )
+        # Rounding differs above and below the diagonal; the mean of both is symmetric.
+        values, vectors = linalg.eigh((W + W.T) / 2, overwrite_a=True, driver="evd")
+        values, vectors = values[::-1], vectors[:, ::-1]
+        kept = min(int((values > _FLOOR * values[0]).sum()), values.size if rank is None else rank)
+        projection = np.ascontiguousarray(vectors[:, :kept] / np.sqrt(values[:kept]))
+        unit = np.ones(U.shape[1]) if scale is None else scale
+        return cls(kernel, np.ascontiguousarray(U), projection, unit)
+
+    @property
+    def input_dimension(self) -> int:
+        """Number of features ``d``."""
+        return int(self.landmarks.shape[1])
+
+    @property
+    def dimension(self) -> int:
+        """Number of features ``F = r``."""
+        return int(self.projection.shape[1])
+
+    def transform(self, X: Rows) -> Float:
+        """Map rows ``(n, d)`` to dense ``(n, F)``.
+
+        Raises
+        ------
+        DataError
+            The rows are of another dimension.
+        """
+        check_columns(X, self.input_dimension)
+        out = np.empty((X.shape[0], self.dimension))
+        for start in range(0, X.shape[0], _ROWS):
+            some = slice(start, start + _ROWS)
+            rows = divided(X[some], self.scale)
+            np.matmul(self.kernel.between(rows, self.landmarks), self.projection, out=out[some])
+        return out
+
+    def to_bytes(self) -> bytes:
+        """Versioned bytes of the kernel, the landmarks and the projection."""
+        settings = {name: np.asarray(value) for name, value in asdict(self.kernel).items()}
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        return encode("NystroemMap", 1, settings | arrays)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The map that `to_bytes` stored; `ModelFormatError` if it is none."""
+        arrays = decode("NystroemMap", 1, data)
+        parts = [arrays.pop(name).copy() for name in _ARRAYS]
+        return cls(Kernel(**{k: a.item() for k, a in arrays.items()}), *parts)

@@ -1,0 +1,218 @@
+"""The all-pairs squared hinge by truncated Newton steps."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_auc.core.margins import Margins
+from spark_auc.core.objective import Quadratic
+from spark_auc.core.pair_hinge import PairHinge
+from spark_auc.core.row_scores import RowScores
+from spark_auc.solvers.ridge import inverse
+from spark_auc.solvers.solution import Certificate, Reason, Solution
+
+Float = NDArray[np.float64]
+
+_log = logging.getLogger(__name__)
+
+# Of a preconditioner that is itself made by conjugate gradients, which the outer ones take for a
+# fixed matrix.
+_EXACT = 1e-8
+_EXACT_STEPS = 1000
+# Least relative residual that conjugate gradients are asked for, and the share of the slope that
+# a step along their direction may leave.
+_FORCING = 0.1
+_SLOPE_LEFT = 0.1
+_TRIALS = 30
+# Products with Hessians that are remembered: two vectors each.
+_REMEMBERED = 20
+
+
+def truncated_newton(
+    hinge: PairHinge, quadratic: Quadratic | None, *, tol: float, max_iter: int
+) -> Solution:
+    """Minimise the all-pairs squared hinge loss with a ridge (Khalid et al., Algorithm 2).
+
+    At ``w = 0`` all pairs violate, so that the first Newton step leads to the all-pairs ridge of
+    MBA: with its quadratic that is the start, and ``(Sigma + l2 I)^-1`` preconditions the
+    conjugate gradients, since the Hessian is the same sum over the pairs that violate; what it did
+    to vectors before improves that further. A Newton step takes two passes over the rows for each
+    step of conjugate gradients, and one for the gradient; steps are searched for on scores,
+    without a pass.
+
+    Parameters
+    ----------
+    hinge
+        The loss.
+    quadratic
+        That of all pairs of the same rows and scale, as a matrix; None begins at ``w = 0`` and
+        preconditions with the diagonal.
+    tol
+        Largest element of the gradient asked for, relative to that at ``w = 0``: ``max |mu|``.
+    max_iter
+        Most conjugate-gradient steps in all.
+
+    Returns
+    -------
+    Solution
+        Its certificate's ``gap`` is the lesser of ``|gradient|^2 / (2 l2)``, by strong
+        convexity, and the objective, which is never negative.
+    """
+    tolerance = tol * float(np.abs(hinge.mu).max(initial=0.0))
+    if quadratic is None:
+        diagonal = hinge.diagonal()
+        reciprocal = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
+        at = _Point(np.zeros_like(hinge.mu), 0.5, -hinge.mu)
+        precondition = _Preconditioner(lambda residual: reciprocal * residual)
+    else:
+        precondition = _Preconditioner(
+            inverse(quadratic.Sigma, hinge.l2, tol=_EXACT, max_iter=_EXACT_STEPS)
+        )
+        w = precondition(hinge.mu)
+        at = _point(hinge, w, Margins.of(hinge.scores(w)))
+    taken, steps, stopped = 0, 0, "maxIter"
+    while at.kkt > tolerance and taken < max_iter:
+        direction, scores, products = _direction(
+            hinge, at, tolerance, precondition, max_iter - taken
+        )
+        precondition = precondition.knowing(products)
+        used = len(products)
+        taken, steps = taken + used, steps + 1
+        found = _searched(hinge, at.w, direction, scores)
+        if found is None:
+            stopped = "stalled"
+            break
+        step, margins = found
+        before, at = at, _point(hinge, at.w + step * direction, margins)
+        _log.info(
+            "Newton step %d: objective %.10g, largest gradient %.3g of %.3g asked for, "
+            "%d conjugate-gradient steps, step length %.3g",
+            *(steps, at.value, at.kkt, tolerance, used, step),
+        )
+        if at.kkt >= before.kkt and at.value >= before.value * (1 - 4 * np.finfo(float).eps):
+            stopped = "stalled"
+            break
+    reason: Reason = "stalled" if stopped == "stalled" else "maxIter"
+    if at.kkt <= tolerance:
+        reason = "converged"
+    bound = float(at.gradient @ at.gradient) / (2 * hinge.l2) if hinge.l2 > 0 else np.inf
+    gap = min(bound, at.value)
+    return Solution(at.w, Certificate(at.value, at.kkt, gap, taken, tolerance, reason))
+
+
+@dataclass(frozen=True, eq=False)
+class _Point:
+    w: Float
+    value: float
+    gradient: Float
+
+    @property
+    def kkt(self) -> float:
+        return float(np.abs(self.gradient).max(initial=0.0))
+
+
+def _point(hinge: PairHinge, w: Float, margins: Margins) -> _Point:
+    return _Point(w, hinge.value(w, margins), hinge.gradient(w, margins))
+
+
+@dataclass(frozen=True, eq=False)
+class _Product:
+    """A vector ``(d,)``, the Hessian times it, and the product of both."""
+
+    vector: Float
+    product: Float
+    curvature: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Preconditioner:
+    """An approximate inverse of the Hessian, exact on the last of the products it knows.
+
+    The products of one Newton step precondition the next (Morales and Nocedal, 2000), by the
+    two loops of limited-memory BFGS: a positive definite matrix, whatever Hessians they are of.
+    """
+
+    base: Callable[[Float], Float]
+    known: tuple[_Product, ...] = ()
+
+    def __call__(self, residual: Float) -> Float:
+        factors = []
+        for p in reversed(self.known):
+            factors.append(float(p.vector @ residual) / p.curvature)
+            residual = residual - factors[-1] * p.product
+        out = self.base(residual)
+        for p, factor in zip(self.known, reversed(factors), strict=True):
+            out = out + (factor - float(p.product @ out) / p.curvature) * p.vector
+        return out
+
+    def knowing(self, products: list[_Product]) -> _Preconditioner:
+        curved = (p for p in products if p.curvature > 0)
+        return replace(self, known=(*self.known, *curved)[-_REMEMBERED:])
+
+
+def _direction(
+    hinge: PairHinge, at: _Point, tolerance: float, precondition: _Preconditioner, most: int
+) -> tuple[Float, RowScores, list[_Product]]:
+    """The Newton direction by conjugate gradients, the scores by ``w`` and by it, the products.
+
+    Each pass for the scores of a search direction brings those of what the directions before
+    summed to, row by row, so that the result's scores need no pass of their own.
+    """
+    total, residual = np.zeros_like(at.w), -at.gradient
+    search = z = precondition(residual)
+    first = rho = float(residual @ z)
+    forcing = max(_FORCING, 0.5 * tolerance / at.kkt)
+    margins: Margins | None = None
+    products: list[_Product] = []
+    while True:
+        margins = Margins.of(hinge.scores(at.w, search, total), margins)
+        product = hinge.product(at.w, search, margins)
+        curvature = float(search @ product)
+        # Without curvature there is no gradient left along the way either.
+        step = rho / curvature if curvature > 0 else 0.0
+        scores = margins.scores.combined(np.array([[1.0, 0.0, 0.0], [0.0, step, 1.0]]))
+        products.append(_Product(search, product, curvature))
+        total, residual = total + step * search, residual - step * product
+        z = precondition(residual)
+        rho, before = float(residual @ z), rho
+        if len(products) == most or not step or rho <= forcing**2 * first:
+            return total, scores, products
+        search = z + rho / before * search
+
+
+def _searched(
+    hinge: PairHinge, w: Float, direction: Float, scores: RowScores
+) -> tuple[float, Margins] | None:
+    """A step along the direction and the margins there; None where no step leads down.
+
+    The slope grows along the way and is sought near 0, by false position: it tells down from up
+    long after differences of the objective have drowned in rounding.
+    """
+    here = Margins.of(scores)
+    start = hinge.slope(w, direction, here, 1)
+    if not start < 0:
+        return None
+    most = hinge.value(w, here) * (1 + 4 * np.finfo(float).eps)
+    low, slope_low, high, slope_high = 0.0, start, np.inf, np.nan
+    step = 1.0
+    for _ in range(_TRIALS):
+        margins = Margins.of(scores.combined(np.array([[1.0, step], [0.0, 1.0]])))
+        there = w + step * direction
+        slope = hinge.slope(there, direction, margins, 1)
+        if abs(slope) <= -_SLOPE_LEFT * start and hinge.value(there, margins) <= most:
+            return step, margins
+        if slope < 0:
+            low, slope_low = step, slope
+        else:
+            high, slope_high = step, slope
+        if np.isinf(high):
+            step *= min(4.0, max(1.5, start / (start - slope_low))) if slope_low > start else 4.0
+        else:
+            share = slope_low / (slope_low - slope_high)
+            step = low + (high - low) * min(max(share, 0.1), 0.9)
+    return None

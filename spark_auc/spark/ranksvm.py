@@ -1,0 +1,145 @@
+"""The estimator of RankSVM: the all-pairs squared hinge by truncated Newton steps."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+import numpy as np
+from pyspark import keyword_only
+from pyspark.ml.param.shared import HasMaxIter, HasRegParam, HasTol
+from pyspark.sql import DataFrame
+
+from spark_auc.core.operator import column_moments, pair_moments
+from spark_auc.core.pair_hinge import PairHinge
+from spark_auc.core.rows import each
+from spark_auc.errors import ConfigError
+from spark_auc.solvers.truncated_newton import truncated_newton
+from spark_auc.spark.model import MBAModel
+from spark_auc.spark.params import HasWhenNotConverged
+from spark_auc.spark.ranker import Ranker
+from spark_auc.spark.resources import Gathering
+from spark_auc.spark.rows import DistributedRows
+from spark_auc.spark.training import fits_in_tiles
+
+_log = logging.getLogger(__name__)
+
+# Features above which a matrix of them is not worth its factorisation: a preconditioner only
+# saves passes.
+_MATRIX = 4096
+# Bytes a row that come to the driver with its scores, and that go back in tables.
+_SCORE_BYTES, _TABLE_BYTES = 32, 24
+
+
+class RankSVMClassifier(Ranker, HasRegParam, HasTol, HasMaxIter, HasWhenNotConverged):
+    """Trains a linear ranker by the squared hinge over all pairs (PRSVM+, Khalid et al., 2018).
+
+    Minimises ``regParam/2 |w|^2 + 1/2 E[max(0, 1 - w'(x+ - x-))^2]`` over every pair of a positive
+    and a negative row: `MBAClassifier`'s loss without what it takes off pairs that are ranked well
+    already. Exact, by truncated Newton steps from `MBAClassifier`'s solution on, with a
+    certificate. Behind an embedding such as `NystroemEmbedding` it is NBAUC.
+
+    Features stay in the tasks, which read them again in every pass; some ten to fifty passes. The
+    rows are cached meanwhile, as far as Spark's memory goes, unless they are a plain Parquet
+    source or cached already. Scores of all rows come to the driver, and sorted tables of them go
+    back, 24 bytes a row.
+
+    Parameters
+    ----------
+    featuresCol, labelCol, positiveLabel, weightCol, numFeatures
+        As for `MBAClassifier`.
+    regParam
+        Ridge factor > 0, in `MBAClassifier`'s unit: the papers' ``C`` is
+        ``1 / (2 regParam n_+ n_-)``. Default 1e-3.
+    standardization
+        Whether the penalty applies to columns of unit variance. Default True; set it to False
+        behind an embedding whose features have a scale of their own.
+    tol
+        Largest element of the gradient, relative to that at 0. Default 1e-4.
+    maxIter
+        Most conjugate-gradient steps in all. Default 500.
+    whenNotConverged
+        "raise" (default) or "warn".
+
+    Raises
+    ------
+    ConfigError
+        By ``fit``: a Param or column cannot serve.
+    DataError
+        By ``fit``: a value cannot be used, or there are not two classes.
+    ResourceError
+        By ``fit``: the scores of all rows do not fit in memory.
+    ConvergenceError
+        By ``fit``: tol was not reached and whenNotConverged is "raise".
+    """
+
+    @keyword_only
+    def __init__(
+        self,
+        *,
+        featuresCol: str | list[str] = "features",
+        labelCol: str = "label",
+        positiveLabel: float | str | bool | None = None,
+        weightCol: str | None = None,
+        rawPredictionCol: str = "rawPrediction",
+        predictionCol: str = "prediction",
+        regParam: float = 1e-3,
+        standardization: bool = True,
+        tol: float = 1e-4,
+        maxIter: int = 500,
+        whenNotConverged: str = "raise",
+        numFeatures: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__()
+        self._setDefault(regParam=1e-3, tol=1e-4, maxIter=500)
+        given: dict[str, Any] = self._input_kwargs  # type: ignore[attr-defined]
+        self.setParams(**given)
+
+    def _fit(self, dataset: DataFrame) -> MBAModel:
+        reg, tol, most = self.getRegParam(), self.getTol(), self.getMaxIter()
+        if not (0 < reg < np.inf and tol > 0 and most >= 1):
+            raise ConfigError(
+                f"found regParam {reg}, tol {tol} and maxIter {most}, expected regParam > 0, "
+                "tol > 0 and maxIter >= 1; set them so"
+            )
+        columns = self.resolved(dataset)
+        with DistributedRows.of(dataset, columns).kept() as rows:
+            start = time.perf_counter()
+            matrix = rows.dimension <= _MATRIX and fits_in_tiles(rows)
+            moments = pair_moments(rows) if matrix else None
+            surveyed = moments.columns() if moments else column_moments(rows)
+            labels = rows.labels
+            count = int(surveyed.rows.sum())
+            gathering = Gathering.of(dataset.sparkSession)
+            gathering.check(_SCORE_BYTES * count, f"scores of {count} rows")
+            standard = self.getOrDefault(self.standardization)
+            scale = surveyed.standard_deviation() if standard else None
+            begun = time.perf_counter()
+            solution = truncated_newton(
+                PairHinge(rows, surveyed, reg, scale),
+                moments.quadratic(scale) if moments else None,
+                tol=tol,
+                max_iter=most,
+            ).checked(self.onFailure())
+            seconds = {"survey": begun - start, "solve": time.perf_counter() - begun}
+            w = solution.w if scale is None else solution.w / scale
+            if moments:
+                scores = moments.along(w)
+            else:
+                scored = each(lambda batch: batch._replace(X=np.reshape(batch.X @ w, (-1, 1))))
+                scores = column_moments(rows.changed(scored, 1))
+        certificate = dict(solution.certificate.as_dict())
+        _log.info("trained %d features on %d rows: %s", w.size, count, solution.certificate)
+        return self.made(
+            w,
+            scores,
+            labels,
+            columns,
+            surveyed,
+            seconds=seconds,
+            estimator="RankSVM",
+            certificate=certificate,
+            reg_param=reg,
+        )
