@@ -32,7 +32,7 @@ demo: setup ## prepare, train, evaluate and score made-up click data
 	$(BIN)/spark-submit --properties-file conf/spark-defaults.conf jobs/evaluate.py --config $(CONF)
 
 test: setup ## run all tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 lint: $(READY) ## ruff and mypy
 	$(BIN)/ruff check .

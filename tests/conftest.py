@@ -1,6 +1,11 @@
-"""One Spark session for the whole run."""
+"""One Spark session for each process of the run."""
+
+import os
 
 import pytest
+
+# Half the time of so short-lived a JVM would go into optimising its code.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 @pytest.fixture(scope="session")
