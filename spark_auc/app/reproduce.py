@@ -21,7 +21,11 @@ from spark_auc.app.reproduction import (
     adadsg_figure1,
     figure2,
     figure3,
+    figure5,
     figure7,
+    khalid_figure1,
+    khalid_table2,
+    khalid_table4,
     opauc_table2,
     solam_table3,
     table2,
@@ -40,10 +44,14 @@ EXPERIMENTS: dict[str, Experiment] = {
     "table3": table3.EXPERIMENT,
     "figure2": figure2.EXPERIMENT,
     "figure3": figure3.EXPERIMENT,
+    "figure5": figure5.EXPERIMENT,
     "figure7": figure7.EXPERIMENT,
     "opauc_table2": opauc_table2.EXPERIMENT,
     "solam_table3": solam_table3.EXPERIMENT,
     "adadsg_figure1": adadsg_figure1.EXPERIMENT,
+    "khalid_table2": khalid_table2.EXPERIMENT,
+    "khalid_table4": khalid_table4.EXPERIMENT,
+    "khalid_figure1": khalid_figure1.EXPERIMENT,
 }
 
 

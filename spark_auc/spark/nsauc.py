@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, cast
 
-import numpy as np
 from pyspark import keyword_only
 from pyspark.ml.param import Param, Params, TypeConverters
 from pyspark.ml.param.shared import HasRegParam
 
-from spark_auc.errors import ConfigError, ConvergenceError, DataError
+from spark_auc.errors import ConfigError, DataError
 from spark_auc.online.learner import LinearLearner
 from spark_auc.online.nsauc import NSAUC
-from spark_auc.spark.online import OnlineRanker, Prepared, learned
+from spark_auc.spark.online import OnlineRanker, Prepared
 from spark_auc.spark.params import one_of
 
 # Default length of a step, in the units that stepSize's description gives.
@@ -134,20 +133,16 @@ class NSAUCClassifier(OnlineRanker, HasRegParam):
             seed=self.getSeed(),
         )
 
-    def passes(self, given: Prepared, learner: LinearLearner) -> Iterator[NSAUC]:
+    def block(self) -> int:
+        """See `OnlineRanker.block`."""
+        return int(self.getOrDefault(self.blockSize))
+
+    def passes(self, given: Prepared, learner: LinearLearner) -> Iterator[LinearLearner]:
         """The learner after each pass over the rows; `DataError` without any pair."""
-        learner = cast(NSAUC, learner)
-        block = self.getOrDefault(self.blockSize)
-        for _ in range(self.getOrDefault(self.rounds)):
-            learner = learned(given.ordered, learner, block)
-            if not learner.steps:
+        for later in super().passes(given, learner):
+            if not cast(NSAUC, later).steps:
                 raise DataError(
                     "found no block of rows with both classes, expected pairs; shuffle the rows "
                     "(repartition) or raise blockSize"
                 )
-            if not np.isfinite(learner.w).all():
-                raise ConvergenceError(
-                    f"found weights that are not finite after steps of {learner.gamma}, expected "
-                    "finite ones; set a smaller stepSize, or loss to 'hinge'"
-                )
-            yield learner
+            yield later

@@ -20,7 +20,7 @@ from spark_auc.core.codec import decode, encode, nested
 from spark_auc.core.column_moments import ColumnMoments
 from spark_auc.core.operator import column_moments
 from spark_auc.core.rows import State, each
-from spark_auc.errors import ConfigError
+from spark_auc.errors import ConfigError, ConvergenceError
 from spark_auc.online.blocks import blocks
 from spark_auc.online.learner import LinearLearner
 from spark_auc.spark.columns import TrainingColumns
@@ -189,11 +189,15 @@ class OnlineRanker(Ranker, HasStepSize):
         given = self.optional(self.stepSize)
         return default if given is None else float(given)
 
+    def block(self) -> int:
+        """Rows that the learner is given at a time."""
+        return _BLOCK
+
     def passes(self, given: Prepared, learner: LinearLearner) -> Iterator[LinearLearner]:
         """The learner after each pass over the rows."""
         rounds = self.getOrDefault(self.rounds)
         for number in range(rounds):
-            learner = learned(given.ordered, learner)
+            learner = learned(given.ordered, learner, self.block())
             _log.info("pass %d of %d is done", number + 1, rounds)
             yield learner
 
@@ -223,6 +227,11 @@ class OnlineRanker(Ranker, HasStepSize):
     ) -> MBAModel:
         """The model of a learner's weights."""
         w = learner.w / given.scale
+        if not np.isfinite(w).all():
+            raise ConvergenceError(
+                "found weights that are not finite, expected finite ones: the steps are too long; "
+                "set a smaller stepSize"
+            )
         scored = each(lambda batch: batch._replace(X=np.reshape(batch.X @ w, (-1, 1))))
         scores = column_moments(given.rows.changed(scored, 1))
         name = type(learner).__name__

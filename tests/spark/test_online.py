@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 from pyspark.ml import Pipeline, PipelineModel
 from pyspark.ml.linalg import Vectors
+from pyspark.ml.tuning import CrossValidator, ParamGridBuilder
+from pyspark.sql import functions as F
 
 from spark_auc import (
     AdaDSGClassifier,
+    AUCEvaluator,
     MBAClassifier,
     MBAModel,
     NSAUCClassifier,
@@ -125,6 +128,23 @@ def test_as_stages_of_spark_ml(rows, name, tmp_path):
         for e in (estimator, type(estimator).load(str(tmp_path / "estimator")))
     ]
     assert values[0] == values[1]
+
+
+def test_settings_by_cross_validation(rows):
+    estimator = OPAUCClassifier()
+    grid = ParamGridBuilder().addGrid(estimator.regParam, [1e-3, 1e3]).build()
+    folded = rows.withColumn("fold", (F.col("id") % 2).cast("int"))
+    tuner = CrossValidator(
+        estimator=estimator, estimatorParamMaps=grid, evaluator=AUCEvaluator(), foldCol="fold"
+    ).setNumFolds(2)
+    fitted = tuner.fit(folded)
+    held_out = [folded.where(f"fold = {k}") for k in range(2)]
+    for given, found in zip(grid, fitted.avgMetrics, strict=True):
+        models = [estimator.copy(given).fit(fold) for fold in held_out]
+        scored = [model.transform(held_out[1 - k]) for k, model in enumerate(models)]
+        assert found == pytest.approx(np.mean([evaluate(each).auc for each in scored]), abs=1e-12)
+    chosen = fitted.bestModel.summary.reg_param
+    assert chosen == (1e-3, 1e3)[int(np.argmax(fitted.avgMetrics))]
 
 
 @pytest.mark.parametrize(

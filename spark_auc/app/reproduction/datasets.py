@@ -59,6 +59,8 @@ SETS = {
     "reuters_earn": DataSet(35404, standardization=False),
     "20news.binary": DataSet(167699, standardization=False),
 }
+# Ten columns and a class, g or h; the rarer, h, is positive. A fifth of the rows are test rows.
+MAGIC = "magic04.csv"
 
 
 def present(directory: Directory) -> dict[str, DataSet]:
@@ -67,18 +69,32 @@ def present(directory: Directory) -> dict[str, DataSet]:
     return {name: each for name, each in SETS.items() if name in there}
 
 
-def load(directory: Directory, name: str) -> tuple[Batch, Batch]:
+def load(directory: Directory, name: str, seed: int = 0) -> tuple[Batch, Batch]:
     """Training and test rows; their keys are their places in the file.
+
+    Parameters
+    ----------
+    directory
+        Where the file is.
+    name
+        One of `SETS`, or `MAGIC`.
+    seed
+        Of the parts, where the set has no test rows of its own.
 
     Raises
     ------
     DataError
-        A file is no LIBSVM text of two labels.
+        A file is no LIBSVM text of two labels, or `MAGIC` not as it was distributed.
     """
+    if name == MAGIC:
+        rows = _magic(directory)
+        order = np.random.default_rng(seed).permutation(rows.y.size)
+        test, train = np.split(order, [rows.y.size // 5])
+        return rows.take(np.sort(train)), rows.take(np.sort(test))
     rows = _read(directory, name)
     if f"{name}.t" in directory.names():
         return rows, _read(directory, f"{name}.t")
-    train, test = halves(rows.y)
+    train, test = halves(rows.y, seed)
     return rows.take(train), rows.take(test)
 
 
@@ -121,6 +137,22 @@ def _read(directory: Directory, name: str) -> Batch:
         norms = np.sqrt(np.asarray(X.power(2).sum(axis=1))).ravel()
         X.data /= np.repeat(norms, entries)
     return Batch(X, labels == values[1], None, np.arange(len(lines), dtype=np.uint64))
+
+
+def _magic(directory: Directory) -> Batch:
+    lines = directory.read(MAGIC).decode().split()
+    try:
+        cells = np.array([line.split(",") for line in lines])
+        X, label = cells[:, :-1].astype(float), cells[:, -1]
+        wrong = sorted(set(label) - {"g", "h"})
+    except (ValueError, IndexError) as error:
+        wrong = [str(error)]
+    if wrong:
+        raise DataError(
+            f"found {MAGIC!r} ({', '.join(wrong)}), expected lines of numbers and a class, g or "
+            "h; put the file as it was distributed into reproduce.data"
+        )
+    return Batch(X, label == "h", None, np.arange(len(lines), dtype=np.uint64))
 
 
 def halves(y: NDArray[np.bool_], seed: int = 0) -> tuple[Int, Int]:

@@ -3,6 +3,7 @@
 MBA: Gultekin, Saha, Ratnaparkhi, Paisley, "MBA: Mini-Batch AUC Optimization".
 OPAUC: Gao, Jin, Zhu, Zhou, "One-Pass AUC Optimization".
 SOLAM: Ying, Wen, Lyu, "Stochastic Online AUC Maximization".
+Khalid: Khalid, Ray, Chitsaz, "Scalable Nonlinear AUC Maximization Methods".
 """
 
 from __future__ import annotations
@@ -95,4 +96,31 @@ SOLAM_TABLE3 = {
     "usps.binary": (97.66, 0.32),
     "a9a": (90.01, 0.42),
     "ijcnn1": (92.15, 0.45),
+}
+
+# Khalid, Tables 2 and 3: AUC and seconds of training, by the names of the files and methods.
+KHALID_TABLE2 = {
+    "usps.binary": {
+        "RBF-RankSVM (subsample)": (98.54, 0.83),
+        "Linear RankSVM": (90.27, 1.42),
+        "RFAUC": (97.42, 6.77),
+        "NBAUC": (99.24, 27.68),
+    },
+    "magic04.csv": {
+        "RBF-RankSVM (subsample)": (91.34, 3.71),
+        "Linear RankSVM": (84.47, 0.08),
+        "RFAUC": (92.83, 21.51),
+        "NBAUC": (93.06, 25.46),
+    },
+    "ijcnn1": {
+        "RBF-RankSVM (subsample)": (99.35, 282.0),
+        "Linear RankSVM": (91.56, 0.57),
+        "RFAUC": (98.86, 80.17),
+        "NBAUC": (99.57, 88.87),
+    },
+}
+
+# Khalid, Table 4: AUC and seconds of learning, of a set that has a file.
+KHALID_TABLE4 = {
+    "ijcnn1": {"NSAUC": (99.69, 4.80), "NSOLAM": (98.86, 6.88), "NOAM": (98.16, 6.24)},
 }

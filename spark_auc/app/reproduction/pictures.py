@@ -61,3 +61,27 @@ def series(
 def level(axes: Axes, value: float, name: str, style: str = "--") -> None:
     """A horizontal guide."""
     axes.axhline(value, color=GUIDE, linestyle=style, linewidth=1, label=name)
+
+
+def beside(rows: Sequence[Row], what: str) -> Figure:
+    """AUC of what ``what`` names, with the paper's where it has any; a panel per data set."""
+    names = list(dict.fromkeys(row["set"] for row in rows))
+    with panels(len(names)) as (figure, axes):
+        for name, each in zip(names, axes, strict=True):
+            mine = [row for row in rows if row["set"] == name]
+            places = range(len(mine))
+            each.errorbar(
+                [row["auc"] for row in mine],
+                places,
+                xerr=[row["error"] or 0.0 for row in mine],
+                fmt="o",
+                color=NEGATIVE,
+                label="ours",
+            )
+            known = [(row["paper"], k) for k, row in zip(places, mine, strict=True) if row["paper"]]
+            for auc, place in known:
+                each.plot(auc, place, "s", mfc="none", color=GUIDE, label="paper")
+            each.set_yticks(places, [row[what] for row in mine] if each is axes[0] else [])
+            each.invert_yaxis()
+            each.set(title=name, xlabel="test AUC (%)")
+    return figure
