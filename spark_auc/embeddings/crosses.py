@@ -11,8 +11,9 @@ from scipy import sparse
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.batch import mix, mixed
 from spark_auc.core.kernels import compiled
-from spark_auc.embeddings.embedding import Float, Stored, check_columns, check_setting, check_whole
-from spark_auc.errors import ResourceError
+from spark_auc.core.settings import whole
+from spark_auc.embeddings.embedding import Float, Stored, check_columns
+from spark_auc.errors import ConfigError, ResourceError
 
 _MOST = np.iinfo(np.int32).max
 # Different uses of one seed must not share their numbers.
@@ -54,8 +55,12 @@ class CrossMap(Stored):
     def __post_init__(self) -> None:
         bits, room = self.bits, _MOST - self.input_dimension
         valid = bits == int(bits) and 1 <= bits <= 30 and 2**bits <= room
-        check_setting("bits", bits, valid, f"a whole number from 1 to 30 with 2^bits <= {room}")
-        check_whole("seed", self.seed, 0)
+        if not valid:
+            raise ConfigError(
+                f"found bits = {bits}, expected a whole number from 1 to 30 with 2^bits <= {room}; "
+                "set one"
+            )
+        whole("seed", self.seed, 0)
 
     @property
     def dimension(self) -> int:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.codec import decode, encode
-from spark_auc.errors import ConfigError, DataError
+from spark_auc.core.settings import whole
+from spark_auc.errors import DataError
 
 Float = NDArray[np.float64]
 
@@ -90,18 +91,6 @@ def check_columns(X: Rows, expected: int) -> None:
         )
 
 
-def check_setting(name: str, value: float, valid: bool, expected: str) -> None:
-    """Refuse a setting that is not valid with `ConfigError`."""
-    if not valid:
-        raise ConfigError(f"found {name} = {value}, expected {expected}; set one")
-
-
-def check_whole(name: str, value: float, least: int) -> None:
-    """Refuse a setting that is not a whole number of 63 bits from ``least`` on."""
-    valid = least <= value < 2**63 and value == int(value)
-    check_setting(name, value, valid, f"a whole number of at least {least}")
-
-
 def generator(seed: int) -> np.random.Generator:
     """Random numbers that are the same wherever they are drawn.
 
@@ -110,5 +99,5 @@ def generator(seed: int) -> np.random.Generator:
     ConfigError
         The seed is not a whole number from 0 on.
     """
-    check_whole("seed", seed, 0)
+    whole("seed", seed, 0)
     return np.random.Generator(np.random.PCG64(int(seed)))

@@ -8,12 +8,11 @@ from typing import Self
 import numpy as np
 
 from spark_auc.core.accumulator import Rows
+from spark_auc.core.settings import above, whole
 from spark_auc.embeddings.embedding import (
     Float,
     Stored,
     check_columns,
-    check_setting,
-    check_whole,
     generator,
 )
 
@@ -55,8 +54,8 @@ class FourierMap(Stored):
             The bandwidth is not above 0, or there is less than one feature.
         """
         rng = generator(seed)
-        check_setting("bandwidth", bandwidth, 0 < bandwidth < np.inf, "a finite number above 0")
-        check_whole("features", features, 1)
+        above("bandwidth", bandwidth, 0)
+        whole("features", features, 1)
         normal = rng.standard_normal((input_dimension, features))
         return cls(normal * np.sqrt(2.0 / bandwidth), rng.uniform(0.0, 2.0 * np.pi, features))
 

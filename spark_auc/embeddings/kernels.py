@@ -11,7 +11,8 @@ from scipy import sparse
 
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.kernels import compiled
-from spark_auc.embeddings.embedding import Float, check_setting, check_whole
+from spark_auc.core.settings import above, at_least, whole
+from spark_auc.embeddings.embedding import Float
 from spark_auc.errors import ConfigError, DataError
 
 # Landmarks whose distances to a row stay in the processor's cache while they are added up.
@@ -56,9 +57,9 @@ class Kernel:
                 f"found kernel {self.name!r}, expected one of {', '.join(_FORMULAS)}; set one"
             )
         b, degree, offset = self.bandwidth, self.degree, self.offset
-        check_setting("bandwidth", b, 0 < b < np.inf, "a finite number above 0")
-        check_whole("degree", degree, 1)
-        check_setting("offset", offset, 0 <= offset < np.inf, "a finite number of at least 0")
+        above("bandwidth", b, 0)
+        whole("degree", degree, 1)
+        at_least("offset", offset, 0)
 
     def between(self, X: Rows, U: Float) -> Float:
         """The kernel ``(n, v)`` of each row ``(n, d)``, dense or CSR, and each landmark ``(v, d)``.

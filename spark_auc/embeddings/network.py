@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 from scipy import optimize, special
 
 from spark_auc.core.accumulator import Rows
+from spark_auc.core.settings import above, at_least, whole
 from spark_auc.embeddings.embedding import (
     Float,
     Stored,
     check_columns,
-    check_setting,
-    check_whole,
     generator,
 )
 from spark_auc.errors import DataError
@@ -56,8 +55,8 @@ class NetworkMap(Stored):
             There is less than one feature, or the scale is not above 0.
         """
         rng = generator(seed)
-        check_whole("features", features, 1)
-        check_setting("scale", scale, 0 < scale < np.inf, "a finite number above 0")
+        whole("features", features, 1)
+        above("scale", scale, 0)
         weights = rng.standard_normal((input_dimension, features))
         return cls(
             weights * (scale / np.sqrt(max(input_dimension, 1))),
@@ -109,9 +108,9 @@ class NetworkMap(Stored):
         """
         width = max(X.shape[1] // 2, 1) if features is None else features
         rng = generator(seed)
-        check_whole("features", width, 1)
-        check_setting("l2", l2, 0 <= l2 < np.inf, "a finite number of at least 0")
-        check_whole("max_iter", max_iter, 1)
+        whole("features", width, 1)
+        at_least("l2", l2, 0)
+        whole("max_iter", max_iter, 1)
         if not 0 < y.sum() < y.size:
             raise DataError(
                 f"found {y.size} rows of which {int(y.sum())} are positive, expected both "

@@ -11,7 +11,8 @@ from scipy import linalg
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.batch import divided
 from spark_auc.core.codec import decode, encode
-from spark_auc.embeddings.embedding import Float, Mixing, check_columns, check_whole
+from spark_auc.core.settings import whole
+from spark_auc.embeddings.embedding import Float, Mixing, check_columns
 from spark_auc.embeddings.kernels import Kernel
 from spark_auc.errors import DataError
 
@@ -87,7 +88,7 @@ class NystroemMap(Mixing):
         """
         U = np.array(landmarks if isinstance(landmarks, np.ndarray) else landmarks.toarray(), float)
         if rank is not None:
-            check_whole("rank", rank, 1)
+            whole("rank", rank, 1)
         with np.errstate(over="ignore", invalid="ignore"):
             W = kernel.between(U, U) if U.size else np.zeros((0, 0))
         if not np.isfinite(W).all() or not W.any():

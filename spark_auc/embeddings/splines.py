@@ -12,7 +12,8 @@ from scipy import sparse
 
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.kernels import compiled
-from spark_auc.embeddings.embedding import Float, Stored, check_columns, check_whole
+from spark_auc.core.settings import whole
+from spark_auc.embeddings.embedding import Float, Stored, check_columns
 from spark_auc.errors import ConfigError
 
 Int = NDArray[np.int64]
@@ -140,7 +141,7 @@ def probabilities(count: int = 12) -> Float:
     ConfigError
         ``count`` is not a whole number of at least 2.
     """
-    check_whole("count", count, 2)
+    whole("count", count, 2)
     return np.linspace(0.0, 1.0, int(count))
 
 

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.accumulator import Rows
+from spark_auc.core.settings import whole
 from spark_auc.embeddings.embedding import (
     Float,
     Stored,
     check_columns,
-    check_whole,
     generator,
 )
 from spark_auc.errors import DataError
@@ -71,7 +71,7 @@ class ThresholdMap(Stored):
             A mean or standard deviation is not finite.
         """
         rng = generator(seed)
-        check_whole("features", features, 1)
+        whole("features", features, 1)
         if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
             raise DataError(
                 "found a mean or standard deviation that is not finite, expected finite ones; "

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from spark_auc.core.batch import Batch, stacked
-from spark_auc.online.linear import whole
+from spark_auc.core.settings import whole
 
 
 def blocks(batches: Iterable[Batch], size: int) -> Iterator[Batch]:

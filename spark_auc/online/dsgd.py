@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.batch import Batch, hashed_shares
 from spark_auc.core.kernels import compiled
+from spark_auc.core.settings import above, at_least, whole
 from spark_auc.online.learner import Bool, Float, Stored, entries, unweighted
-from spark_auc.online.linear import above, at_least, same_settings, scores, whole
+from spark_auc.online.linear import same_settings, scores
 from spark_auc.online.noise import uniform
 from spark_auc.online.prefetch import LINE, prefetch
 

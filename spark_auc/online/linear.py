@@ -1,4 +1,4 @@
-"""What learners of one weight vector share: scores, ranges of settings, and settings compared."""
+"""What learners of one weight vector share: scores, and settings compared."""
 
 from __future__ import annotations
 
@@ -28,30 +28,6 @@ def scores(X: Rows, w: Float) -> Float:
             "the rows: take a smaller step, or scale the features to [-1, 1]"
         )
     return np.asarray(X @ w, float)
-
-
-def above(name: str, value: float, lowest: float) -> None:
-    """Refuse a setting that is not a finite number above ``lowest``."""
-    if not lowest < value < np.inf:
-        raise ConfigError(
-            f"found {name} = {value}, expected a finite number above {lowest}; set one"
-        )
-
-
-def at_least(name: str, value: float, lowest: float) -> None:
-    """Refuse a setting that is not a finite number from ``lowest`` on."""
-    if not lowest <= value < np.inf:
-        raise ConfigError(
-            f"found {name} = {value}, expected a finite number of at least {lowest}; set one"
-        )
-
-
-def whole(name: str, value: int, lowest: int) -> None:
-    """Refuse a setting that is not a whole number of 63 bits from ``lowest`` on."""
-    if value != int(value) or not lowest <= value < 2**63:
-        raise ConfigError(
-            f"found {name} = {value}, expected a whole number of at least {lowest}; set one"
-        )
 
 
 def same_settings(mine: Stored, other: Stored) -> None:

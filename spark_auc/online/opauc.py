@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.kernels import compiled
+from spark_auc.core.settings import above, at_least
 from spark_auc.online.learner import Bool, Float, Stored, entries, unweighted
-from spark_auc.online.linear import above, at_least, scores
+from spark_auc.online.linear import scores
 
 
 @dataclass(eq=False)

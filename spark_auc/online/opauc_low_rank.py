@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.kernels import compiled
+from spark_auc.core.settings import above, at_least, whole
 from spark_auc.online.learner import Bool, Float, Stored, entries, unweighted
-from spark_auc.online.linear import above, at_least, scores, whole
+from spark_auc.online.linear import scores
 from spark_auc.online.noise import fill_normal
 
 _SMALLEST_SCALE = 1e-3

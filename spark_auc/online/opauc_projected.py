@@ -13,9 +13,10 @@ from scipy.sparse.linalg import LinearOperator, svds
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.codec import decode, encode
 from spark_auc.core.kernels import compiled
+from spark_auc.core.settings import whole
 from spark_auc.errors import ConfigError
 from spark_auc.online.learner import Bool, Float, entries
-from spark_auc.online.linear import scores, whole
+from spark_auc.online.linear import scores
 from spark_auc.online.noise import fill_normal
 from spark_auc.online.opauc import OPAUC
 

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.kernels import compiled
+from spark_auc.core.settings import above
 from spark_auc.errors import DataError
 from spark_auc.online.learner import Bool, Float, Stored, entries
-from spark_auc.online.linear import above, same_settings, scores
+from spark_auc.online.linear import same_settings, scores
 
 _Numbers = tuple[float, float, float, float, float, float, float, float, float, float]
 # The lag grows as the scale shrinks, and the average is a difference of two such sums: three

@@ -83,6 +83,11 @@ class EmbeddingModel(Model, EmbeddingParams, Stage):
             )
         made = self.embedding
         features = Features.resolve(dataset, self.getOrDefault(self.inputCol), made.input_dimension)
+        if features.dimension != made.input_dimension:
+            raise DataError(
+                f"found {features.dimension} feature columns, expected {made.input_dimension}; "
+                "set inputCol to as many as the embedding was made for"
+            )
         rows = features.as_rows(dataset, missing=made.takes_missing)
         column = _embedded(features, made).alias(output, metadata=_noted(features, made))
         return rows.select("*", column)

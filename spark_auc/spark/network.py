@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 
 from spark_auc.core.column_moments import ColumnMoments
 from spark_auc.core.operator import column_moments
+from spark_auc.core.settings import whole
 from spark_auc.embeddings.network import NetworkMap
 from spark_auc.spark.columns import TrainingColumns
 from spark_auc.spark.embedding import Embedder, sampled, unlabelled
@@ -77,6 +78,11 @@ class TanhNetwork(Embedder, HasNumOutputs, HasLabelCol, HasPositiveLabel, HasMax
     def embedding(self, dataset: DataFrame, features: Features) -> NetworkMap:
         """See `Embedder.embedding`."""
         width, seed = self.optional(self.numOutputs), self.getSeed()
+        size = self.getOrDefault(self.sampleSize)
+        # Before a pass, and because 0 is not "not given".
+        if width is not None:
+            whole("numOutputs", width, 1)
+        whole("sampleSize", size, 1)
         if not self.getOrDefault(self.trained):
             columns = column_moments(unlabelled(dataset, features))
             made = NetworkMap.random(features.dimension, width or 500, seed=seed)
@@ -87,7 +93,6 @@ class TanhNetwork(Embedder, HasNumOutputs, HasLabelCol, HasPositiveLabel, HasMax
         rows = DistributedRows.of(dataset, labelled)
         columns = column_moments(rows)
         mean, scale = _units(columns)
-        size = self.getOrDefault(self.sampleSize)
         sample = sampled(rows, float(columns.rows.sum()), size, seed)
         X = sample.X if isinstance(sample.X, np.ndarray) else sample.X.toarray()
         made = NetworkMap.trained(

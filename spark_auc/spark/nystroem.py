@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.batch import divided
 from spark_auc.core.operator import column_moments
+from spark_auc.core.settings import whole
 from spark_auc.embeddings.kernels import Kernel
 from spark_auc.embeddings.nystroem import NystroemMap
 from spark_auc.errors import ConfigError, DataError
@@ -40,7 +41,7 @@ class NystroemEmbedding(Embedder, HasStandardization, HasMaxIter):
     outputCol
         The embedded rows, dense vectors. Default "embedded".
     numLandmarks
-        Number ``v`` of landmarks. Default 1600, the paper's.
+        Number ``v`` of landmarks, at least 2 of k-means. Default 1600, the paper's.
     landmarks
         "kmeans" (default): centres of Spark ML's KMeans. "sample": rows, by their hash.
     sampleSize
@@ -142,12 +143,16 @@ class NystroemEmbedding(Embedder, HasStandardization, HasMaxIter):
         """See `Embedder.embedding`."""
         count, size = self.getOrDefault(self.numLandmarks), self.getOrDefault(self.sampleSize)
         kmeans = self.getOrDefault(self.landmarks) == "kmeans"
-        if count < 1 or (kmeans and size < count):
+        least = 2 if kmeans else 1
+        if count < least or (kmeans and size < count):
             raise ConfigError(
-                f"found numLandmarks {count} and sampleSize {size}, expected numLandmarks >= 1 "
-                "and sampleSize of at least as many; set them so"
+                f"found numLandmarks {count} and sampleSize {size}, expected numLandmarks >= "
+                f"{least} and sampleSize of at least as many; set them so"
             )
-        kernel = self._kernel(1.0)  # whatever is wrong with it is told before a pass
+        # Whatever is wrong with these is told before a pass.
+        kernel, rank = self._kernel(1.0), self._given(self.rank)
+        if rank is not None:
+            whole("rank", rank, 1)
         rows = unlabelled(dataset, features)
         columns = column_moments(rows)
         standard = self.getOrDefault(self.standardization)
@@ -164,15 +169,16 @@ class NystroemEmbedding(Embedder, HasStandardization, HasMaxIter):
         sample = sampled(rows, total, size if kmeans else count, self.getSeed())
         X = divided(sample.X, scale)
         landmarks = self._centres(dataset, X, count) if kmeans else X
-        return NystroemMap.of_landmarks(landmarks, kernel, self._given(self.rank), scale)
+        return NystroemMap.of_landmarks(landmarks, kernel, rank, scale)
 
     def _given(self, param: Param[Any]) -> Any:
         return self.getOrDefault(param) if self.isDefined(param) else None
 
     def _kernel(self, bandwidth: float) -> Kernel:
+        given = self._given(self.bandwidth)
         return Kernel(
             self.getOrDefault(self.kernel),
-            self._given(self.bandwidth) or bandwidth,
+            bandwidth if given is None else given,
             self.getOrDefault(self.degree),
             self.getOrDefault(self.offset),
         )

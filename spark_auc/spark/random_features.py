@@ -11,6 +11,7 @@ from pyspark.ml.param.shared import HasStandardization
 from pyspark.sql import DataFrame
 
 from spark_auc.core.operator import column_moments
+from spark_auc.core.settings import above, whole
 from spark_auc.embeddings.fourier import FourierMap
 from spark_auc.embeddings.thresholds import ThresholdMap
 from spark_auc.spark.embedding import Embedder, unlabelled
@@ -69,13 +70,17 @@ class RandomFourierFeatures(Embedder, HasNumOutputs, HasStandardization):
 
     def embedding(self, dataset: DataFrame, features: Features) -> FourierMap:
         """See `Embedder.embedding`."""
+        count = self.getOrDefault(self.numOutputs)
+        given = self.getOrDefault(self.bandwidth) if self.isDefined(self.bandwidth) else None
+        # Before a pass.
+        whole("numOutputs", count, 1)
+        if given is not None:
+            above("bandwidth", given, 0)
         columns = column_moments(unlabelled(dataset, features))
         standard = self.getOrDefault(self.standardization)
         scale = columns.standard_deviation() if standard else np.ones(features.dimension)
-        bandwidth = float((columns.variance[1] / scale**2).sum())
-        if self.isDefined(self.bandwidth):
-            bandwidth = self.getOrDefault(self.bandwidth)
-        count = self.getOrDefault(self.numOutputs)
+        own = float((columns.variance[1] / scale**2).sum())
+        bandwidth = own if given is None else given
         made = FourierMap.random(features.dimension, bandwidth, count, self.getSeed())
         return made.of_columns(scale)
 
@@ -111,6 +116,8 @@ class RandomThresholds(Embedder, HasNumOutputs):
 
     def embedding(self, dataset: DataFrame, features: Features) -> ThresholdMap:
         """See `Embedder.embedding`."""
+        count = self.getOrDefault(self.numOutputs)
+        whole("numOutputs", count, 1)
         columns = column_moments(unlabelled(dataset, features))
-        deviation, count = columns.standard_deviation(), self.getOrDefault(self.numOutputs)
+        deviation = columns.standard_deviation()
         return ThresholdMap.random(columns.mean[1], deviation, count, self.getSeed())

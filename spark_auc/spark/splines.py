@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from pyspark import keyword_only
 from pyspark.ml.functions import vector_to_array
 from pyspark.ml.param import Param, Params, TypeConverters
@@ -12,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_auc.embeddings.splines import Splines, probabilities
-from spark_auc.errors import ConfigError
+from spark_auc.errors import ConfigError, DataError
 from spark_auc.spark.embedding import Embedder
 from spark_auc.spark.failures import translated
 from spark_auc.spark.features import Features, quoted
@@ -72,7 +73,12 @@ class SplineBasis(Embedder, HasRelativeError):  # noqa: N818  (its base is no ex
         rows = dataset.select(*(c.alias(name) for c, name in zip(columns, names, strict=True)))
         with translated():
             found = rows.approxQuantile(names, at.tolist(), self.getRelativeError())
-        return Splines.of_quantiles(found)
+            if not any(found) and dataset.isEmpty():
+                raise DataError(
+                    "found no rows, expected some to make an embedding of; check the input"
+                )
+        # Which of two zeros a quantile is depends on where rows lie; the sum is always 0.0.
+        return Splines.of_quantiles([np.asarray(column, float) + 0.0 for column in found])
 
 
 def _columns(features: Features) -> list[Column]:

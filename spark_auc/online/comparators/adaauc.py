@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from spark_auc.core.kernels import compiled
+from spark_auc.core.settings import above, at_least
 from spark_auc.online.comparators.linear import Int32, Linear
 from spark_auc.online.learner import Bool, Float
-from spark_auc.online.linear import above, at_least
 
 
 @dataclass(eq=False)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import sparse
 
+from spark_auc.core.settings import above, at_least, whole
 from spark_auc.online.comparators.linear import Int32, Linear
 from spark_auc.online.learner import Bool, Float
-from spark_auc.online.linear import above, at_least, whole
 
 
 @dataclass(eq=False)

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.kernels import compiled
+from spark_auc.core.settings import above, whole
 from spark_auc.online.comparators.buffer import add, dot, hinge_step, keep, widened
 from spark_auc.online.comparators.linear import Int32, Linear
 from spark_auc.online.learner import Bool, Float
-from spark_auc.online.linear import above, whole
 from spark_auc.online.noise import uniform
 
 

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.kernels import compiled
+from spark_auc.core.settings import above
 from spark_auc.online.comparators.buffer import add, dot
 from spark_auc.online.comparators.linear import Int32, Linear
 from spark_auc.online.learner import Bool, Float
-from spark_auc.online.linear import above
 
 
 @dataclass(eq=False)
