@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from spark_auc.core.accumulator import Accumulator, Rows
 from spark_auc.core.codec import decode, encode, nested
 from spark_auc.core.moments_tile import MomentsTile, Vectors, other_dimension
-from spark_auc.core.tiles import Tiling
+from spark_auc.core.tiles import SymmetricTiles, Tiling
 
 Float = NDArray[np.float64]
 
@@ -95,6 +95,11 @@ class ClassMoments:
         ]
         scatter: Float = np.concatenate(parts)[: self.dimension]
         return np.maximum(scatter, 0.0) / (self.weight or 1.0)
+
+    def scatter(self) -> Float:
+        """Scatter ``n C`` ``(d, d)`` about the mean, as a full matrix."""
+        tiles = np.stack([tile.scatter() for tile in self.tiles])
+        return SymmetricTiles(self.dimension, tiles).toarray()
 
     def variance_along(self, w: Float) -> float:
         """Variance ``w' C w`` of the scores of the rows."""

@@ -47,6 +47,34 @@ class Above(NamedTuple):
 Sides: TypeAlias = tuple[Above, Above]
 
 
+class Bins(NamedTuple):
+    """Rounded margins: a positive row violates with the negative ones of higher bins.
+
+    A positive row lies at ``-v`` and a negative one at ``v``; with those of its own bin it counts
+    half.
+
+    Parameters
+    ----------
+    edges : (B - 1,)
+        Between bins, ascending.
+    positive, negative : (B,)
+        Weight of each class's rows in each bin.
+    """
+
+    edges: Float
+    positive: Float
+    negative: Float
+
+    def places(self, v: Float, y: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Each row's bin ``(n,)``."""
+        return np.searchsorted(self.edges, np.where(y, -v, v))
+
+    def masses(self) -> tuple[Float, Float]:
+        """Weight that a positive and a negative row of each bin violate with, each ``(B,)``."""
+        p, n = self.positive, self.negative
+        return np.cumsum(n[::-1])[::-1] - n / 2, np.cumsum(p) - p / 2
+
+
 def forces(v: Float, u: Float, opposite: Above) -> Float:
     """Derivative ``(n,)`` of the summed loss by each ``v`` of one class."""
     gap, mass, excess = opposite.at(v)
@@ -136,6 +164,23 @@ class Margins:
             of_positive @ self.scores.positive[vector + 1][p.order]
             + of_negative @ self.scores.negative[vector + 1][n.order]
         )
+
+    def bins(self, count: int) -> Bins:
+        """So many bins of about as many rows each, where pairs violate, and one on either side."""
+        p, n = self.positive, self.negative
+        points = np.sort(np.concatenate([-p.value, n.value]))
+        # Between the lowest positive and the highest negative row, and with rows that violate
+        # with none apart.
+        first, last = np.searchsorted(points, -p.value[-1]), np.searchsorted(points, n.value[-1])
+        cut = np.unique(first + np.arange(count + 1) * (last + 1 - first) // count)
+        cut = cut[(cut > 0) & (cut < points.size)]
+        # Halfway between two rows, an edge does not turn on the last bit of either.
+        edges = (points[cut - 1] + points[cut]) / 2
+        of_positive, of_negative = (
+            np.asarray(np.bincount(np.searchsorted(edges, at), side.weight, edges.size + 1), float)
+            for side, at in ((p, -p.value), (n, n.value))
+        )
+        return Bins(edges, of_positive, of_negative)
 
     def excess(self) -> Sides:
         """What a row of either class needs to know its part of the gradient."""

@@ -33,7 +33,7 @@ class Certificate:
     gap
         Upper bound on ``L(w)`` less the least objective; infinite without any penalty.
     iterations
-        Conjugate-gradient steps, or passes of coordinate descent; 0 for a factorisation.
+        Conjugate-gradient or Newton steps, or passes of coordinate descent; 0 for a factorisation.
     tolerance
         The ``kkt`` asked for.
     reason

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.margins import Margins
-from spark_auc.core.objective import Quadratic
+from spark_auc.core.objective import Matrix, Quadratic
 from spark_auc.core.pair_hinge import PairHinge
 from spark_auc.core.row_scores import RowScores
 from spark_auc.solvers.ridge import inverse
@@ -20,8 +20,7 @@ Float = NDArray[np.float64]
 
 _log = logging.getLogger(__name__)
 
-# Of a preconditioner that is itself made by conjugate gradients, which the outer ones take for a
-# fixed matrix.
+# Of a matrix that is too large for factors.
 _EXACT = 1e-8
 _EXACT_STEPS = 1000
 # Least relative residual that conjugate gradients are asked for, and the share of the slope that
@@ -39,23 +38,24 @@ def truncated_newton(
     """Minimise the all-pairs squared hinge loss with a ridge (Khalid et al., Algorithm 2).
 
     At ``w = 0`` all pairs violate, so that the first Newton step leads to the all-pairs ridge of
-    MBA: with its quadratic that is the start, and ``(Sigma + l2 I)^-1`` preconditions the
-    conjugate gradients, since the Hessian is the same sum over the pairs that violate; what it did
-    to vectors before improves that further. A Newton step takes two passes over the rows for each
-    step of conjugate gradients, and one for the gradient; steps are searched for on scores,
-    without a pass.
+    MBA: where a matrix of all features is at hand, that is the start. Each Newton step then takes
+    three passes over the rows: one for the Hessian, whose margins are rounded
+    (`PairHinge.rounded_hessian`), one for the scores along the way, on which the step is searched
+    without a pass, and one for the gradient. Without a matrix it begins at 0, and the Newton
+    direction is found by truncated conjugate gradients, two passes a step, preconditioned by the
+    diagonal and by what Hessians did to vectors before.
 
     Parameters
     ----------
     hinge
         The loss.
     quadratic
-        That of all pairs of the same rows and scale, as a matrix; None begins at ``w = 0`` and
-        preconditions with the diagonal.
+        That of all pairs of the same rows and scale, as a matrix; None where there are too many
+        features for matrices.
     tol
         Largest element of the gradient asked for, relative to that at ``w = 0``: ``max |mu|``.
     max_iter
-        Most conjugate-gradient steps in all.
+        Most Newton steps, or without matrices conjugate-gradient steps, in all.
 
     Returns
     -------
@@ -64,24 +64,26 @@ def truncated_newton(
         convexity, and the objective, which is never negative.
     """
     tolerance = tol * float(np.abs(hinge.mu).max(initial=0.0))
+    precondition = _Preconditioner(lambda residual: residual)
     if quadratic is None:
         diagonal = hinge.diagonal()
         reciprocal = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
-        at = _Point(np.zeros_like(hinge.mu), 0.5, -hinge.mu)
         precondition = _Preconditioner(lambda residual: reciprocal * residual)
+        at = _Point(np.zeros_like(hinge.mu), 0.5, -hinge.mu)
     else:
-        precondition = _Preconditioner(
-            inverse(quadratic.Sigma, hinge.l2, tol=_EXACT, max_iter=_EXACT_STEPS)
-        )
-        w = precondition(hinge.mu)
+        w = _inverse(quadratic.Sigma, hinge.l2)(hinge.mu)
         at = _point(hinge, w, Margins.of(hinge.scores(w)))
     taken, steps, stopped = 0, 0, "maxIter"
     while at.kkt > tolerance and taken < max_iter:
-        direction, scores, products = _direction(
-            hinge, at, tolerance, precondition, max_iter - taken
-        )
-        precondition = precondition.knowing(products)
-        used = len(products)
+        if at.margins is not None and quadratic is not None:
+            hessian = hinge.rounded_hessian(at.w, at.margins)
+            direction = _inverse(hessian, hinge.l2)(-at.gradient)
+            scores, used = hinge.scores(at.w, direction), 1
+        else:
+            direction, scores, products = _direction(
+                hinge, at, tolerance, precondition, max_iter - taken
+            )
+            precondition, used = precondition.knowing(products), len(products)
         taken, steps = taken + used, steps + 1
         found = _searched(hinge, at.w, direction, scores)
         if found is None:
@@ -91,7 +93,7 @@ def truncated_newton(
         before, at = at, _point(hinge, at.w + step * direction, margins)
         _log.info(
             "Newton step %d: objective %.10g, largest gradient %.3g of %.3g asked for, "
-            "%d conjugate-gradient steps, step length %.3g",
+            "%d iterations, step length %.3g",
             *(steps, at.value, at.kkt, tolerance, used, step),
         )
         if at.kkt >= before.kkt and at.value >= before.value * (1 - 4 * np.finfo(float).eps):
@@ -110,6 +112,7 @@ class _Point:
     w: Float
     value: float
     gradient: Float
+    margins: Margins | None = None
 
     @property
     def kkt(self) -> float:
@@ -117,7 +120,11 @@ class _Point:
 
 
 def _point(hinge: PairHinge, w: Float, margins: Margins) -> _Point:
-    return _Point(w, hinge.value(w, margins), hinge.gradient(w, margins))
+    return _Point(w, hinge.value(w, margins), hinge.gradient(w, margins), margins)
+
+
+def _inverse(Sigma: Matrix, l2: float) -> Callable[[Float], Float]:
+    return inverse(Sigma, l2, tol=_EXACT, max_iter=_EXACT_STEPS)
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ class FeatureCrosses(Embedder):
 
     Parameters
     ----------
-    inputCol
+    inputCol, numFeatures
         Vector or array column, or list of columns, as for `MBAClassifier`.
     outputCol
         The embedded rows, sparse vectors. Default "embedded".
@@ -40,6 +40,7 @@ class FeatureCrosses(Embedder):
         *,
         inputCol: str | list[str] = "features",
         outputCol: str = "embedded",
+        numFeatures: int | None = None,
         numBits: int = 18,
         seed: int | None = None,
     ) -> None:

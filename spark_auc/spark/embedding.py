@@ -26,7 +26,7 @@ from spark_auc.embeddings.restore import restore
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.spark.encoders import encode_vectors
 from spark_auc.spark.features import Features
-from spark_auc.spark.params import to_columns
+from spark_auc.spark.params import HasNumFeatures, to_columns
 from spark_auc.spark.parquet import Read, rows_for_tasks
 from spark_auc.spark.persistence import Stage
 from spark_auc.spark.rows import DistributedRows
@@ -41,7 +41,7 @@ _PART = 1 << 24
 _SAMPLE = 0x3E
 
 
-class EmbeddingParams(HasOutputCol, HasSeed):
+class EmbeddingParams(HasNumFeatures, HasOutputCol, HasSeed):
     """Params of estimators of embeddings, and of the model that they make."""
 
     inputCol: Param[Any] = Param(
@@ -109,7 +109,9 @@ class Embedder(Estimator[EmbeddingModel], EmbeddingParams, Stage):
         raise NotImplementedError
 
     def _fit(self, dataset: DataFrame) -> EmbeddingModel:
-        features = Features.resolve(dataset, self.getOrDefault(self.inputCol))
+        features = Features.resolve(
+            dataset, self.getOrDefault(self.inputCol), self.optional(self.numFeatures)
+        )
         made = self.embedding(dataset, features)
         _log.info(
             "%s makes %d features of %d", type(made).__name__, made.dimension, made.input_dimension

@@ -27,7 +27,7 @@ class TanhNetwork(Embedder, HasNumOutputs, HasLabelCol, HasPositiveLabel, HasMax
 
     Parameters
     ----------
-    inputCol
+    inputCol, numFeatures
         Vector or array column, or list of columns, as for `MBAClassifier`.
     outputCol
         The embedded rows, dense vectors. Default "embedded".
@@ -62,6 +62,7 @@ class TanhNetwork(Embedder, HasNumOutputs, HasLabelCol, HasPositiveLabel, HasMax
         *,
         inputCol: str | list[str] = "features",
         outputCol: str = "embedded",
+        numFeatures: int | None = None,
         numOutputs: int | None = None,
         trained: bool = False,
         labelCol: str = "label",

@@ -36,7 +36,7 @@ class NystroemEmbedding(Embedder, HasStandardization, HasMaxIter):
 
     Parameters
     ----------
-    inputCol
+    inputCol, numFeatures
         Vector or array column, or list of columns, as for `MBAClassifier`.
     outputCol
         The embedded rows, dense vectors. Default "embedded".
@@ -113,6 +113,7 @@ class NystroemEmbedding(Embedder, HasStandardization, HasMaxIter):
         *,
         inputCol: str | list[str] = "features",
         outputCol: str = "embedded",
+        numFeatures: int | None = None,
         numLandmarks: int = 1600,
         landmarks: str = "kmeans",
         sampleSize: int = 80_000,
@@ -150,7 +151,7 @@ class NystroemEmbedding(Embedder, HasStandardization, HasMaxIter):
                 f"{least} and sampleSize of at least as many; set them so"
             )
         # Whatever is wrong with these is told before a pass.
-        kernel, rank = self._kernel(1.0), self._given(self.rank)
+        kernel, rank = self._kernel(1.0), self.optional(self.rank)
         if rank is not None:
             whole("rank", rank, 1)
         rows = unlabelled(dataset, features)
@@ -171,11 +172,8 @@ class NystroemEmbedding(Embedder, HasStandardization, HasMaxIter):
         landmarks = self._centres(dataset, X, count) if kmeans else X
         return NystroemMap.of_landmarks(landmarks, kernel, rank, scale)
 
-    def _given(self, param: Param[Any]) -> Any:
-        return self.getOrDefault(param) if self.isDefined(param) else None
-
     def _kernel(self, bandwidth: float) -> Kernel:
-        given = self._given(self.bandwidth)
+        given = self.optional(self.bandwidth)
         return Kernel(
             self.getOrDefault(self.kernel),
             bandwidth if given is None else given,

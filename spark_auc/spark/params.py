@@ -58,7 +58,15 @@ def _to_pairs(value: Any) -> int | str:
     raise TypeError(f"found numPairs {value!r}, expected a whole number > 0 or 'auto'")
 
 
-class HasPositiveLabel(Params):
+class Optionals(Params):
+    """Params of which some have neither a value nor a default."""
+
+    def optional(self, param: Param[Any]) -> Any:
+        """The param's value, None where it has neither a value nor a default."""
+        return self.getOrDefault(param) if self.isDefined(param) else None
+
+
+class HasPositiveLabel(Optionals):
     """Which of two label values is positive."""
 
     positiveLabel: Param[Any] = Param(
@@ -68,9 +76,16 @@ class HasPositiveLabel(Params):
         typeConverter=_to_label,
     )
 
-    def optional(self, param: Param[Any]) -> Any:
-        """The param's value, None where it has neither a value nor a default."""
-        return self.getOrDefault(param) if self.isDefined(param) else None
+
+class HasNumFeatures(Optionals):
+    """How many features there are, where columns do not tell it."""
+
+    numFeatures: Param[int] = Param(
+        Params._dummy(),
+        "numFeatures",
+        "number of features; needed for (indices, values) columns, else found in the data.",
+        typeConverter=TypeConverters.toInt,
+    )
 
 
 class HasSampling(Params):
@@ -113,6 +128,7 @@ class HasSampling(Params):
 
 class RankerParams(
     HasPositiveLabel,
+    HasNumFeatures,
     HasLabelCol,
     HasWeightCol,
     HasRawPredictionCol,
@@ -128,12 +144,6 @@ class RankerParams(
         "features: a vector or array column, a list of two array columns (indices, values), "
         "or a list of numeric columns.",
         typeConverter=to_columns,
-    )
-    numFeatures: Param[int] = Param(
-        Params._dummy(),
-        "numFeatures",
-        "number of features; needed for (indices, values) columns, else found in the data.",
-        typeConverter=TypeConverters.toInt,
     )
 
     def __init__(self) -> None:

@@ -31,7 +31,7 @@ class RandomFourierFeatures(Embedder, HasNumOutputs, HasStandardization):
 
     Parameters
     ----------
-    inputCol
+    inputCol, numFeatures
         Vector or array column, or list of columns, as for `MBAClassifier`.
     outputCol
         The embedded rows, dense vectors. Default "embedded".
@@ -58,6 +58,7 @@ class RandomFourierFeatures(Embedder, HasNumOutputs, HasStandardization):
         *,
         inputCol: str | list[str] = "features",
         outputCol: str = "embedded",
+        numFeatures: int | None = None,
         numOutputs: int = 500,
         bandwidth: float | None = None,
         standardization: bool = True,
@@ -90,7 +91,7 @@ class RandomThresholds(Embedder, HasNumOutputs):
 
     Parameters
     ----------
-    inputCol
+    inputCol, numFeatures
         Vector or array column, or list of columns, as for `MBAClassifier`.
     outputCol
         The embedded rows, dense vectors. Default "embedded".
@@ -106,6 +107,7 @@ class RandomThresholds(Embedder, HasNumOutputs):
         *,
         inputCol: str | list[str] = "features",
         outputCol: str = "embedded",
+        numFeatures: int | None = None,
         numOutputs: int = 500,
         seed: int | None = None,
     ) -> None:

@@ -15,6 +15,7 @@ from spark_auc.core.operator import column_moments, pair_moments
 from spark_auc.core.pair_hinge import PairHinge
 from spark_auc.core.rows import each
 from spark_auc.errors import ConfigError
+from spark_auc.solvers.ridge import LARGEST_FACTORISED
 from spark_auc.solvers.truncated_newton import truncated_newton
 from spark_auc.spark.model import MBAModel
 from spark_auc.spark.params import HasWhenNotConverged
@@ -25,11 +26,10 @@ from spark_auc.spark.training import fits_in_tiles
 
 _log = logging.getLogger(__name__)
 
-# Features above which a matrix of them is not worth its factorisation: a preconditioner only
-# saves passes.
-_MATRIX = 4096
-# Bytes a row that come to the driver with its scores, and that go back in tables.
-_SCORE_BYTES, _TABLE_BYTES = 32, 24
+# Features up to which each Newton step forms a matrix of them, and factorises it.
+_MATRIX = LARGEST_FACTORISED
+# Bytes a row that come to the driver with its scores, and go back in tables.
+_SCORE_BYTES = 32 + 24
 
 
 class RankSVMClassifier(Ranker, HasRegParam, HasTol, HasMaxIter, HasWhenNotConverged):
@@ -40,10 +40,11 @@ class RankSVMClassifier(Ranker, HasRegParam, HasTol, HasMaxIter, HasWhenNotConve
     already. Exact, by truncated Newton steps from `MBAClassifier`'s solution on, with a
     certificate. Behind an embedding such as `NystroemEmbedding` it is NBAUC.
 
-    Features stay in the tasks, which read them again in every pass; some ten to fifty passes. The
-    rows are cached meanwhile, as far as Spark's memory goes, unless they are a plain Parquet
-    source or cached already. Scores of all rows come to the driver, and sorted tables of them go
-    back, 24 bytes a row.
+    Features stay in the tasks, which read them again in every pass: up to 2,048 features some
+    twenty passes, of which a third form a matrix of them; above, fifty and more by conjugate
+    gradients. The rows are cached meanwhile, as far as Spark's memory goes, unless they are a
+    plain Parquet source or cached already. Scores of all rows come to the driver, and sorted
+    tables of them go back, 24 bytes a row.
 
     Parameters
     ----------
@@ -58,7 +59,7 @@ class RankSVMClassifier(Ranker, HasRegParam, HasTol, HasMaxIter, HasWhenNotConve
     tol
         Largest element of the gradient, relative to that at 0. Default 1e-4.
     maxIter
-        Most conjugate-gradient steps in all. Default 500.
+        Most Newton steps; above 2,048 features most conjugate-gradient steps in all. Default 500.
     whenNotConverged
         "raise" (default) or "warn".
 

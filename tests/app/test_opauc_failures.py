@@ -144,7 +144,7 @@ def test_a_batch_learned_already_changes_nothing(job, spark):
 @pytest.mark.slow
 def test_killed_and_started_again():
     command = [sys.executable, str(ROOT / "benchmarks/stream_kill.py")]
-    size = ["--files", "20", "--rows", "200", "--per-batch", "2", "--kills", "2", "--seed", "5"]
+    size = ["--files", "10", "--rows", "200", "--per-batch", "2", "--kills", "1", "--seed", "5"]
     done = subprocess.run(
         [*command, *size], capture_output=True, text=True, check=False, timeout=300
     )

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from spark_auc.core import pair_hinge
 from spark_auc.core.batch import Batch
 from spark_auc.core.column_moments import ColumnMoments
 from spark_auc.core.margins import Margins
@@ -132,6 +133,41 @@ def test_where_no_pair_violates_the_penalty_is_left():
     y, w = np.array([True, True, False, False]), np.array([1.0])
     value, gradient, hessian = computed(hinge(X, y, sizes=()), w, np.eye(1))
     assert (value, gradient[0], hessian[0, 0]) == (L2 / 2, L2, L2)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("make", [reals, far])
+def test_a_hessian_of_finely_rounded_margins_is_the_hessian(form, make):
+    X, y, u, w = make()
+    scale = np.linspace(0.5, 2, D)
+    loss = hinge(form(X * scale), y, u, scale=scale)
+    rounded = loss.rounded_hessian(w, Margins.of(loss.scores(w))).toarray()
+    exact = brute(X, y, u, w)[2] - L2 * np.eye(D)
+    np.testing.assert_allclose(rounded, exact, rtol=0, atol=1e-9 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("make", [reals, integers])
+def test_a_rounded_hessian_is_that_of_pairs_of_bins(make, monkeypatch):
+    monkeypatch.setattr(pair_hinge, "_BINS", 5)
+    X, y, u, w = make()
+    loss = hinge(X, y, u)
+    margins = Margins.of(loss.scores(w))
+    at = np.searchsorted(margins.bins(5).edges, X @ w - y)
+    i, j = (a.ravel() for a in np.meshgrid(np.flatnonzero(y), np.flatnonzero(~y)))
+    violating = (at[j] > at[i]) + 0.5 * (at[j] == at[i])
+    assert (violating == 0.5).any()
+    difference, weight = pairs(X, y, u)
+    expected = (difference.T * weight * violating) @ difference
+    rounded = loss.rounded_hessian(w, margins).toarray()
+    np.testing.assert_allclose(rounded, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
+    assert np.linalg.eigvalsh(rounded)[0] >= -1e-12
+
+
+def test_a_hessian_where_no_pair_violates_is_zero():
+    X = np.array([[5.0], [6.0], [-5.0]])
+    loss = hinge(X, np.array([True, True, False]), sizes=())
+    w = np.ones(1)
+    assert loss.rounded_hessian(w, Margins.of(loss.scores(w))).toarray() == 0
 
 
 def test_slope_is_the_derivative_along_a_direction():

@@ -1,0 +1,303 @@
+"""The stages of embeddings: each against the map that numpy's own figures of the columns give."""
+
+import numpy as np
+import pytest
+from pyspark.ml import Pipeline, PipelineModel
+from pyspark.ml.classification import LogisticRegression
+from pyspark.sql import functions as F
+from sklearn.metrics import roc_auc_score
+
+from spark_auc import (
+    EmbeddingModel,
+    FeatureCrosses,
+    MBAClassifier,
+    NSAUCClassifier,
+    NystroemEmbedding,
+    RandomFourierFeatures,
+    RandomThresholds,
+    RankSVMClassifier,
+    SplineBasis,
+    TanhNetwork,
+)
+from spark_auc.embeddings.crosses import CrossMap
+from spark_auc.embeddings.fourier import FourierMap
+from spark_auc.embeddings.kernels import Kernel
+from spark_auc.embeddings.network import NetworkMap
+from spark_auc.embeddings.nystroem import NystroemMap
+from spark_auc.embeddings.splines import Splines
+from spark_auc.embeddings.thresholds import ThresholdMap
+from spark_auc.errors import ConfigError, DataError
+from tests.spark.embedding_rows import COLUMNS, FORMS, SEED, D, N, X, Y, embedded, table
+
+MAKERS = {
+    "splines": lambda **to: SplineBasis(numKnots=5, **to),
+    "nystroem": lambda **to: NystroemEmbedding(
+        numLandmarks=12, landmarks="sample", seed=SEED, **to
+    ),
+    "fourier": lambda **to: RandomFourierFeatures(numOutputs=9, seed=SEED, **to),
+    "thresholds": lambda **to: RandomThresholds(numOutputs=9, seed=SEED, **to),
+    "network": lambda **to: TanhNetwork(numOutputs=9, seed=SEED, **to),
+    "crosses": lambda **to: FeatureCrosses(numBits=6, seed=SEED, **to),
+}
+all_of_them = pytest.mark.parametrize("name", MAKERS)
+
+
+def expected_map(name, landmarks=None):
+    """The map that one machine makes of the same rows; landmarks are any of them."""
+    mean, scale = X.mean(axis=0), X.std(axis=0, ddof=1)
+    bandwidth = ((X / scale).var(axis=0)).sum()
+    if name == "splines":
+        at = np.linspace(0, 1, 5)
+        return Splines.of_quantiles(np.quantile(X, at, axis=0, method="inverted_cdf").T)
+    if name == "nystroem":
+        return NystroemMap.of_landmarks(landmarks, Kernel("gaussian", bandwidth), scale=scale)
+    if name == "fourier":
+        return FourierMap.random(D, bandwidth, 9, SEED).of_columns(scale)
+    if name == "thresholds":
+        return ThresholdMap.random(mean, scale, 9, SEED)
+    if name == "network":
+        return NetworkMap.random(D, 9, seed=SEED).of_columns(mean, scale)
+    return CrossMap(D, 6, SEED)
+
+
+@pytest.fixture(scope="module")
+def rows(spark):
+    made = table(spark).repartition(2, "id").cache()
+    made.count()
+    yield made
+    made.unpersist()
+
+
+@pytest.fixture(scope="module")
+def models(rows):
+    """Models of the numeric columns."""
+    return {name: make(inputCol=COLUMNS).fit(rows) for name, make in MAKERS.items()}
+
+
+def dense(mapped):
+    return mapped if isinstance(mapped, np.ndarray) else mapped.toarray()
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [(name, "numbers") for name in MAKERS]
+    + [(name, ("dense", "sparse", "array")[k % 3]) for k, name in enumerate(MAKERS)],
+)
+def test_the_column_is_what_one_machine_makes(rows, models, name, form):
+    model = models[name] if form == "numbers" else MAKERS[name](inputCol=FORMS[form]).fit(rows)
+    found = embedded(model, rows)
+    np.testing.assert_allclose(found, dense(model.embedding.transform(X)), rtol=0, atol=1e-10)
+    if name == "nystroem":
+        own = model.embedding.landmarks
+        # They are rows of the data, in units of deviations.
+        apart = np.abs(own[:, None] * X.std(axis=0, ddof=1) - X).max(axis=2).min(axis=1)
+        assert apart.max() < 1e-12
+        assert np.unique(own, axis=0).shape == (12, D)
+        expected = expected_map(name, own).transform(X)
+        np.testing.assert_allclose(found @ found.T, expected @ expected.T, rtol=0, atol=1e-10)
+    else:
+        expected = dense(expected_map(name).transform(X))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
+
+
+def test_centres_of_kmeans(rows):
+    made = NystroemEmbedding(inputCol="dense", numLandmarks=8, sampleSize=200, maxIter=5, seed=SEED)
+    model = made.fit(rows)
+    own, unit = model.embedding.landmarks, X.std(axis=0, ddof=1)
+    assert own.shape == (8, D)
+    apart = ((X / unit)[:, None] - own) ** 2
+    nearest = apart.sum(axis=2).min(axis=1)
+    for k in range(50):
+        drawn = X[np.random.default_rng(k).permutation(N)[:8]] / unit
+        further = ((X / unit)[:, None] - drawn) ** 2
+        assert nearest.mean() < further.sum(axis=2).min(axis=1).mean()
+    expected = NystroemMap.of_landmarks(own, model.embedding.kernel, scale=unit).transform(X)
+    found = embedded(model, rows)
+    np.testing.assert_allclose(found @ found.T, expected @ expected.T, rtol=0, atol=1e-10)
+
+
+def test_a_trained_layer(rows):
+    made = TanhNetwork(inputCol="array", trained=True, numOutputs=3, maxIter=5, seed=SEED)
+    found = embedded(made.fit(rows), rows)
+    mean, unit = X.mean(axis=0), X.std(axis=0, ddof=1)
+    layer = NetworkMap.trained((X - mean) / unit, Y, features=3, max_iter=5, seed=SEED)
+    np.testing.assert_allclose(found, layer.transform((X - mean) / unit), rtol=0, atol=1e-7)
+    with pytest.raises(DataError, match="one class only"):
+        made.fit(rows.filter("label = 1"))
+
+
+@all_of_them
+def test_saving_and_loading(rows, models, name, tmp_path):
+    model, where = models[name], str(tmp_path / "model")
+    model.save(where)
+    if name == "splines":
+        with pytest.raises(Exception, match="already exists"):
+            model.save(where)
+        model.write().overwrite().save(where)
+    loaded = EmbeddingModel.load(where)
+    assert loaded.uid == model.uid
+    assert loaded.getOrDefault("inputCol") == COLUMNS
+    np.testing.assert_array_equal(embedded(loaded, rows), embedded(model, rows))
+
+
+@all_of_them
+def test_params(models, name, tmp_path):
+    estimator = MAKERS[name](inputCol=COLUMNS)
+    text = estimator.explainParams()
+    assert all(f"{p.name}: " in text and p.doc for p in estimator.params)
+    copied = estimator.copy({estimator.outputCol: "other"})
+    assert (copied.getOutputCol(), estimator.getOutputCol()) == ("other", "embedded")
+    estimator.save(str(tmp_path / "estimator"))
+    again = type(estimator).load(str(tmp_path / "estimator"))
+    assert {p.name: v for p, v in again.extractParamMap().items()} == {
+        p.name: v for p, v in estimator.extractParamMap().items()
+    }
+    model = models[name].copy({models[name].outputCol: "other"})
+    assert model.getOutputCol() == "other"
+    assert model.embedding is models[name].embedding
+
+
+# Spark ML's own stages need a session to exist.
+LEARNERS = {
+    "splines": lambda: MBAClassifier(featuresCol="embedded"),
+    "nystroem": lambda: RankSVMClassifier(featuresCol="embedded", standardization=False),
+    "fourier": lambda: NSAUCClassifier(
+        featuresCol="embedded", standardization=False, orderCol="id"
+    ),
+    "network": lambda: LogisticRegression(featuresCol="embedded", regParam=0.01),
+}
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_pipelines(rows, name, tmp_path):
+    stages = [MAKERS[name](inputCol="dense"), LEARNERS[name]()]
+    Pipeline(stages=stages).save(str(tmp_path / "unfitted"))
+    fitted = Pipeline.load(str(tmp_path / "unfitted")).fit(rows)
+    fitted.write().overwrite().save(str(tmp_path / "fitted"))
+    loaded = PipelineModel.load(str(tmp_path / "fitted"))
+    first, second = (
+        m.transform(rows).select("id", "rawPrediction", "prediction").collect()
+        for m in (fitted, loaded)
+    )
+    assert first == second
+    score = [r[1] if np.isscalar(r[1]) else r[1][1] for r in first]
+    assert roc_auc_score(Y[[int(r[0]) for r in first]], score) > 0.6
+
+
+@all_of_them
+def test_where_rows_lie_does_not_matter(rows, models, name):
+    expected = models[name].embedding
+    for other in (rows, rows.orderBy(F.hash("id")).coalesce(1)):
+        found = MAKERS[name](inputCol=COLUMNS).fit(other).embedding
+        # Moments of columns are merged in another order, quantiles and hashes are not.
+        if other is rows or name in {"splines", "crosses"}:
+            assert found.to_bytes() == expected.to_bytes()
+        else:
+            # An eigenvector's sign and, where values are close, direction are not determined.
+            a, b = found.transform(X), expected.transform(X)
+            np.testing.assert_allclose(a @ a.T, b @ b.T, rtol=0, atol=1e-10)
+
+
+def spoilt(rows, bad):
+    value = F.when(F.col("id") == 3, F.lit(bad)).otherwise(F.col("`x.1`"))
+    return rows.withColumn("x.1", value)
+
+
+@pytest.mark.parametrize(
+    ("name", "bad"),
+    [("nystroem", np.nan), ("fourier", np.inf), ("thresholds", None), ("network", -np.inf)],
+)
+def test_values_that_cannot_be_learnt_from(rows, name, bad):
+    with pytest.raises(DataError, match=r"found .*expected"):
+        MAKERS[name](inputCol=COLUMNS).fit(spoilt(rows, bad))
+
+
+@pytest.mark.parametrize(("name", "bad"), [("crosses", np.nan), ("thresholds", None)])
+def test_values_that_cannot_be_embedded(rows, models, name, bad):
+    with pytest.raises(Exception, match=r"DataError: found .*expected"):
+        models[name].transform(spoilt(rows, bad)).select("embedded").collect()
+
+
+@pytest.mark.parametrize("name", ["splines", "nystroem"])
+def test_columns_that_cannot_serve(rows, models, name):
+    make = MAKERS[name]
+    with pytest.raises(ConfigError, match=r"no column 'dens', .*did you mean 'dense'"):
+        make(inputCol="dens").fit(rows)
+    with pytest.raises(ConfigError, match="expected one vector column"):
+        make(inputCol=["dense", "array"]).fit(rows)
+    with pytest.raises(ConfigError, match="'embedded' in the data already"):
+        models[name].transform(rows.withColumn("embedded", F.lit(0)))
+    with pytest.raises(DataError, match=r"found .*expected"):
+        make(inputCol="dense").fit(rows.filter("id < 0"))
+
+
+@pytest.mark.parametrize("name", ["splines", "thresholds"])
+def test_no_rows(rows, name):
+    with pytest.raises(DataError, match=r"found no .*expected"):
+        MAKERS[name](inputCol=COLUMNS).fit(rows.filter("id < 0"))
+
+
+def test_rows_of_another_dimension(rows, models):
+    model = models["thresholds"]
+    with pytest.raises(DataError, match=r"found 3 feature columns, expected 5"):
+        model.copy({model.inputCol: COLUMNS[:3]}).transform(rows)
+    short = rows.withColumn("array", F.slice("array", 1, 3))
+    with pytest.raises(Exception, match=r"DataError: found .*expected 5"):
+        model.copy({model.inputCol: "array"}).transform(short).select("embedded").collect()
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("splines", {"numKnots": 1}),
+        ("nystroem", {"numLandmarks": 0}),
+        ("nystroem", {"landmarks": "kmeans", "sampleSize": 11}),
+        ("nystroem", {"landmarks": "kmeans", "numLandmarks": 1}),
+        ("nystroem", {"bandwidth": 0.0}),
+        ("nystroem", {"bandwidth": -1.0}),
+        ("nystroem", {"kernel": "polynomial", "degree": 0}),
+        ("nystroem", {"rank": 0}),
+        ("fourier", {"bandwidth": 0.0}),
+        ("fourier", {"bandwidth": -1.0}),
+        ("fourier", {"numOutputs": 0}),
+        ("thresholds", {"numOutputs": 0}),
+        ("thresholds", {"seed": -1}),
+        ("network", {"numOutputs": 0}),
+        ("network", {"numOutputs": 0, "trained": True}),
+        ("network", {"sampleSize": 0, "trained": True}),
+        ("network", {"maxIter": 0, "trained": True}),
+        ("crosses", {"numBits": 0}),
+        ("crosses", {"numBits": 31}),
+    ],
+)
+def test_params_out_of_range(rows, name, wrong):
+    with pytest.raises(ConfigError, match=r"found .*expected .*; set"):
+        MAKERS[name](inputCol=COLUMNS).setParams(**wrong).fit(rows)
+
+
+def test_words_that_are_no_choice():
+    for wrong in ({"landmarks": "all"}, {"kernel": "cosine"}, {"inputCol": 3}):
+        with pytest.raises(TypeError, match=r"found .*expected"):
+            NystroemEmbedding(**wrong)
+
+
+@pytest.fixture(scope="module")
+def stored(rows, tmp_path_factory):
+    where = str(tmp_path_factory.mktemp("rows") / "parquet")
+    rows.write.parquet(where)
+    return rows.sparkSession.read.parquet(where)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_that_are_stored_by_column(rows, stored, models, form):
+    """Spark hands cached and Parquet rows to the tasks by another way."""
+    for name in ("splines", "thresholds"):
+        model = models[name].copy({models[name].inputCol: FORMS[form]})
+        expected = dense(model.embedding.transform(X))
+        for source in (stored, rows):
+            np.testing.assert_allclose(embedded(model, source), expected, rtol=0, atol=1e-10)
+    if form == "numbers":
+        for name in ("thresholds", "nystroem"):
+            again = MAKERS[name](inputCol=COLUMNS).fit(stored).embedding.transform(X)
+            once = models[name].embedding.transform(X)
+            np.testing.assert_allclose(again @ again.T, once @ once.T, rtol=0, atol=1e-10)
