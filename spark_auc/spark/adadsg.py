@@ -130,6 +130,10 @@ class AdaDSGClassifier(OnlineRanker):
         if any(count is not None and count < 1 for count in counts.values()):
             raise ConfigError(f"found {counts}, expected 1 or more of each; set them so")
 
+    def repeated(self) -> bool:
+        """See `OnlineRanker.repeated`."""
+        return True
+
     def learner(self, given: Prepared) -> DSGD:
         """See `OnlineRanker.learner`."""
         step = self.step(_STEP / given.squared_length)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, TypeVar, cast
@@ -193,6 +194,10 @@ class OnlineRanker(Ranker, HasStepSize):
         """Rows that the learner is given at a time."""
         return _BLOCK
 
+    def repeated(self) -> bool:
+        """Whether rows are taken more than once, and so are worth keeping."""
+        return bool(self.getOrDefault(self.rounds) > 1)
+
     def passes(self, given: Prepared, learner: LinearLearner) -> Iterator[LinearLearner]:
         """The learner after each pass over the rows."""
         rounds = self.getOrDefault(self.rounds)
@@ -250,7 +255,8 @@ class OnlineRanker(Ranker, HasStepSize):
         given = self.prepared(dataset)
         learner = self.learner(given)
         begun = time.perf_counter()
-        for later in self.passes(given, learner):
-            learner = later
+        with given.ordered.kept() if self.repeated() else nullcontext(given.ordered) as ordered:
+            for later in self.passes(replace(given, ordered=ordered), learner):
+                learner = later
         seconds = {"survey": begun - start, "learn": time.perf_counter() - begun}
         return self.model_of(given, learner, seconds)
