@@ -19,6 +19,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.batch import Batch, hashed_shares
+from spark_auc.core.column_moments import ColumnMoments
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.rows import some
 from spark_auc.embeddings.embedding import Embedding
@@ -29,6 +30,7 @@ from spark_auc.spark.features import Features
 from spark_auc.spark.params import HasNumFeatures, to_columns
 from spark_auc.spark.parquet import Read, rows_for_tasks
 from spark_auc.spark.persistence import Stage
+from spark_auc.spark.resources import Gathering
 from spark_auc.spark.rows import DistributedRows
 
 Float = NDArray[np.float64]
@@ -37,6 +39,8 @@ _log = logging.getLogger(__name__)
 
 # Bytes of an embedding in one row of a saved table.
 _PART = 1 << 24
+# Bytes of a stored entry of a row.
+_ENTRY_BYTES = 12
 # What a sample's hash is salted with.
 _SAMPLE = 0x3E
 
@@ -128,13 +132,22 @@ def unlabelled(df: DataFrame, features: Features) -> DistributedRows:
     )
 
 
-def sampled(rows: DistributedRows, of: float, count: int, seed: int) -> Batch:
-    """About ``count`` rows, by their hash, of as many as there are (``of``); one pass.
+def sampled(rows: DistributedRows, columns: ColumnMoments, count: int, seed: int) -> Batch:
+    """At most ``count`` rows, by their hash, in the driver's memory; one pass.
 
     The same rows in the same order wherever they lie; equal rows are taken together.
+
+    Raises
+    ------
+    ResourceError
+        They do not fit there.
     """
+    total = float(columns.rows.sum())
+    size = _ENTRY_BYTES * float(columns.entries.sum()) * min(count / total, 1.0)
+    what = f"a sample of {count} rows"
+    Gathering.of(rows.frame.sparkSession).check(int(size), what)
     # Of as many as this, enough are below it but for bad luck beyond four standard deviations.
-    share = (count + 4.0 * np.sqrt(count)) / of
+    share = (count + 4.0 * np.sqrt(count)) / total
 
     def taken(batch: Batch) -> NDArray[np.bool_]:
         below: NDArray[np.bool_] = hashed_shares(batch.keys(), seed, _SAMPLE) < share

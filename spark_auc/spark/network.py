@@ -94,7 +94,7 @@ class TanhNetwork(Embedder, HasNumOutputs, HasLabelCol, HasPositiveLabel, HasMax
         rows = DistributedRows.of(dataset, labelled)
         columns = column_moments(rows)
         mean, scale = _units(columns)
-        sample = sampled(rows, float(columns.rows.sum()), size, seed)
+        sample = sampled(rows, columns, size, seed)
         X = sample.X if isinstance(sample.X, np.ndarray) else sample.X.toarray()
         made = NetworkMap.trained(
             (X - mean) / scale, sample.y, features=width, max_iter=self.getMaxIter(), seed=seed

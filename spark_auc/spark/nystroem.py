@@ -166,8 +166,7 @@ class NystroemEmbedding(Embedder, HasStandardization, HasMaxIter):
                     "above 0; give rows that differ"
                 )
             kernel = self._kernel(found)
-        total = float(columns.rows.sum())
-        sample = sampled(rows, total, size if kmeans else count, self.getSeed())
+        sample = sampled(rows, columns, size if kmeans else count, self.getSeed())
         X = divided(sample.X, scale)
         landmarks = self._centres(dataset, X, count) if kmeans else X
         return NystroemMap.of_landmarks(landmarks, kernel, rank, scale)
