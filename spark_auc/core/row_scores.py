@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from spark_auc.core.accumulator import Rows
 from spark_auc.core.batch import Batch
 from spark_auc.core.codec import decode, encode
 from spark_auc.core.kernels import compiled
@@ -69,16 +70,22 @@ class RowScores:
 
 
 def signed(batch: Batch, v: Float) -> Float:
-    """Signed scores ``(n,)``, in which other rows of the batch change no bit.
+    """Signed scores ``(n,)``: see `settled_scores`."""
+    out = settled_scores(batch.X, v)
+    np.negative(out, out=out, where=batch.y)
+    return out
 
-    BLAS sums a row differently by where it lies in a matrix.
+
+def settled_scores(X: Rows, v: Float) -> Float:
+    """Scores ``X v`` ``(n,)``, of which neither other rows nor the place in memory change a bit.
+
+    BLAS sums a row differently by where it lies.
     """
-    X, out = batch.X, np.empty(batch.y.size)
+    out = np.empty(X.shape[0])
     if isinstance(X, np.ndarray):
         _dense_scores(X, v, out)
     else:
         _sparse_scores(X.data, X.indices, X.indptr, v, out)
-    np.negative(out, out=out, where=batch.y)
     return out
 
 

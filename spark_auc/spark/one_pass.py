@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from spark_auc.core.batch import Batch
 from spark_auc.core.moments import PairMoments
 from spark_auc.core.moments_tile import MomentsTile
+from spark_auc.core.row_scores import settled_scores
 from spark_auc.core.rows import State
 from spark_auc.core.score_histogram import ScoreHistogram
 from spark_auc.core.stream_statistics import StreamStatistics
@@ -47,7 +48,7 @@ def statistics(rows: DistributedRows, w: Float | None = None) -> StreamStatistic
             nonlocal scores
             for batch in batches:
                 if w is not None:
-                    these = ScoreHistogram.of(batch.X @ w, batch.y, batch.weight)
+                    these = ScoreHistogram.of(settled_scores(batch.X, w), batch.y, batch.weight)
                     scores = scores.merge(these)
                 yield batch
 
