@@ -11,19 +11,15 @@ from numpy.typing import NDArray
 
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.batch import Batch, hashed_shares
-from spark_auc.core.kernels import compiled
+from spark_auc.core.kernels import Index, compiled
 from spark_auc.core.settings import above, at_least, whole
 from spark_auc.online.learner import Bool, Float, Stored, entries, unweighted
 from spark_auc.online.linear import same_settings, scores
-from spark_auc.online.noise import uniform
-from spark_auc.online.prefetch import LINE, prefetch
+from spark_auc.online.pairs import AHEAD, draw_pairs
 
 # Different uses of one seed must not share their numbers.
 _PAIRS, _SUBSETS = 0xDA, 0x5B
 _SMALLEST_SCALE = 1e-9
-# Pairs drawn, and their rows fetched, before the steps along them: rows lie at random places, and
-# waiting for memory would take longer than the steps.
-_AHEAD = 4
 
 
 @dataclass(eq=False)
@@ -209,8 +205,8 @@ def adadsg(rows: Batch, learner: DSGD, first: int = 256, stages: int = 20) -> It
 @compiled(fastmath={"reassoc", "contract"})
 def _learn(
     values: Float,
-    indices: NDArray[np.int32],
-    starts: NDArray[np.int32],
+    indices: Index,
+    starts: Index,
     positives: NDArray[np.int64],
     negatives: NDArray[np.int64],
     gamma: float,
@@ -223,21 +219,22 @@ def _learn(
     z: Float,
 ) -> float:
     total = positives.size + negatives.size
-    begins, ends = np.empty((_AHEAD, 2), np.int64), np.empty((_AHEAD, 2), np.int64)
-    for first in range(0, total, _AHEAD):
-        last = min(first + _AHEAD, total)
-        for step in range(first, last):
-            pair = 2 * (drawn + step)
-            i = positives[int(uniform(seed, _PAIRS, pair) * positives.size)]
-            j = negatives[int(uniform(seed, _PAIRS, pair + 1) * negatives.size)]
-            begins[step - first] = starts[i], starts[j]
-            ends[step - first] = starts[i + 1], starts[j + 1]
-        for k in range(last - first):
-            for side in range(2):
-                for p in range(begins[k, side], ends[k, side], LINE // 8):
-                    prefetch(values, p)
-                for p in range(begins[k, side], ends[k, side], LINE // 4):
-                    prefetch(indices, p)
+    begins, ends = np.empty((AHEAD, 2), np.uint64), np.empty((AHEAD, 2), np.uint64)
+    for first in range(0, total, AHEAD):
+        last = min(first + AHEAD, total)
+        count = last - first
+        draw_pairs(
+            values,
+            indices,
+            starts,
+            positives,
+            negatives,
+            seed,
+            _PAIRS,
+            drawn + first,
+            begins[:count],
+            ends[:count],
+        )
         for step in range(first, last):
             begin, end = begins[step - first], ends[step - first]
             product = 0.0

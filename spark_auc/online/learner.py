@@ -11,11 +11,12 @@ from scipy import sparse
 
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.codec import decode, encode
+from spark_auc.core.kernels import Index
 from spark_auc.errors import ConfigError, DataError
 
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
-Entries = tuple[Float, NDArray[np.int32], NDArray[np.int32]]
+Entries = tuple[Float, Index, Index]
 
 
 class Learner(Protocol):
@@ -95,14 +96,14 @@ def entries(X: Rows, dimension: int) -> Entries:
             "one dimension"
         )
     if isinstance(X, np.ndarray):
-        indices = np.tile(np.arange(columns, dtype=np.int32), rows)
-        starts = np.arange(0, X.size + 1, max(columns, 1), dtype=np.int32)
+        indices = np.tile(np.arange(columns, dtype=np.uint32), rows)
+        starts = np.arange(0, X.size + 1, max(columns, 1), dtype=np.uint32)
         return np.ascontiguousarray(X, float).ravel(), indices, starts
     X = sparse.csr_matrix(X)
     return (
         np.asarray(X.data, float),
-        np.asarray(X.indices, np.int32),
-        np.asarray(X.indptr, np.int32),
+        np.asarray(X.indices, np.int32).view(np.uint32),
+        np.asarray(X.indptr, np.int32).view(np.uint32),
     )
 
 

@@ -9,23 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.accumulator import Rows
-from spark_auc.core.kernels import compiled
+from spark_auc.core.kernels import Index, compiled
 from spark_auc.core.settings import above, at_least, whole
 from spark_auc.errors import ConfigError
 from spark_auc.online.learner import Bool, Float, Stored, entries, unweighted
 from spark_auc.online.linear import same_settings, scores
-from spark_auc.online.noise import uniform
-from spark_auc.online.prefetch import LINE, prefetch
+from spark_auc.online.pairs import AHEAD, Places, draw_pairs
 
-_Rows = tuple[Float, NDArray[np.int32], NDArray[np.int64]]
+_Rows = tuple[Float, Index, Places]
 _LOSSES = "hinge", "squared_hinge"
 # Different uses of one seed must not share their numbers.
 _PAIRS = 0xA5
 # The average is a difference of two sums that grow as the scale shrinks: three digits are lost at
 # most.
 _SMALLEST_SCALE = 1e-3
-# Pairs drawn, and their rows fetched, before the steps along them.
-_AHEAD = 4
 
 
 @dataclass(eq=False)
@@ -183,16 +180,14 @@ def _rows(X: Rows, dimension: int) -> _Rows:
     """Rows as `entries` has them, but dense ones with no column numbers."""
     if not isinstance(X, np.ndarray):
         values, indices, firsts = entries(X, dimension)
-        return values, indices, np.asarray(firsts, np.int64)
+        return values, indices, firsts.astype(np.uint64)
     _, none, _ = entries(X[:0], dimension)
-    starts = np.arange(X.shape[0] + 1, dtype=np.int64) * dimension
+    starts = np.arange(X.shape[0] + 1, dtype=np.uint64) * np.uint64(dimension)
     return np.ascontiguousarray(X, float).ravel(), none, starts
 
 
 @compiled(fastmath={"reassoc", "contract"})
-def _product(
-    values: Float, indices: NDArray[np.int32], begin: int, end: int, vector: Float
-) -> float:
+def _product(values: Float, indices: Index, begin: int, end: int, vector: Float) -> float:
     """The product of one row with a vector."""
     total = 0.0
     if indices.size:
@@ -206,9 +201,7 @@ def _product(
 
 
 @compiled()
-def _add(
-    factor: float, values: Float, indices: NDArray[np.int32], begin: int, end: int, out: Float
-) -> None:
+def _add(factor: float, values: Float, indices: Index, begin: int, end: int, out: Float) -> None:
     """Add a multiple of one row to a vector."""
     if indices.size:
         for p in range(begin, end):
@@ -220,23 +213,10 @@ def _add(
 
 
 @compiled()
-def _fetch(
-    values: Float, indices: NDArray[np.int32], begins: NDArray[np.int64], ends: NDArray[np.int64]
-) -> None:
-    """Begin to fetch rows: they lie at random places, and waiting would outlast the steps."""
-    for k in range(begins.size):
-        for p in range(begins[k], ends[k], LINE // 8):
-            prefetch(values, p)
-        if indices.size:
-            for p in range(begins[k], ends[k], LINE // 4):
-                prefetch(indices, p)
-
-
-@compiled()
 def _learn(
     values: Float,
-    indices: NDArray[np.int32],
-    starts: NDArray[np.int64],
+    indices: Index,
+    starts: Places,
     positives: NDArray[np.int64],
     negatives: NDArray[np.int64],
     gamma: float,
@@ -252,16 +232,22 @@ def _learn(
     lag: Float,
 ) -> tuple[float, float, int]:
     total, added = positives.size + negatives.size, 0
-    begins, ends = np.empty((_AHEAD, 2), np.int64), np.empty((_AHEAD, 2), np.int64)
-    for first in range(0, total, _AHEAD):
-        last = min(first + _AHEAD, total)
-        for step in range(first, last):
-            pair = 2 * (steps + step)
-            i = positives[int(uniform(seed, _PAIRS, pair) * positives.size)]
-            j = negatives[int(uniform(seed, _PAIRS, pair + 1) * negatives.size)]
-            begins[step - first] = starts[i], starts[j]
-            ends[step - first] = starts[i + 1], starts[j + 1]
-        _fetch(values, indices, begins[: last - first].ravel(), ends[: last - first].ravel())
+    begins, ends = np.empty((AHEAD, 2), np.uint64), np.empty((AHEAD, 2), np.uint64)
+    for first in range(0, total, AHEAD):
+        last = min(first + AHEAD, total)
+        count = last - first
+        draw_pairs(
+            values,
+            indices,
+            starts,
+            positives,
+            negatives,
+            seed,
+            _PAIRS,
+            steps + first,
+            begins[:count],
+            ends[:count],
+        )
         for step in range(first, last):
             begin, end = begins[step - first], ends[step - first]
             product = _product(values, indices, begin[0], end[0], z)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spark_auc.core.accumulator import Rows
-from spark_auc.core.kernels import compiled
+from spark_auc.core.kernels import Index, compiled
 from spark_auc.core.settings import above, at_least
 from spark_auc.online.learner import Bool, Float, Stored, entries, unweighted
 from spark_auc.online.linear import scores
@@ -92,8 +91,8 @@ class OPAUC(Stored):
 @compiled(fastmath={"reassoc", "contract"})
 def _learn(
     values: Float,
-    indices: NDArray[np.int32],
-    starts: NDArray[np.int32],
+    indices: Index,
+    starts: Index,
     positive: Bool,
     eta: float,
     lambda2: float,

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spark_auc.core.accumulator import Rows
-from spark_auc.core.kernels import compiled
+from spark_auc.core.kernels import Index, compiled
 from spark_auc.core.settings import above, at_least, whole
 from spark_auc.online.learner import Bool, Float, Stored, entries, unweighted
 from spark_auc.online.linear import scores
@@ -122,8 +121,8 @@ class OPAUCr(Stored):
 @compiled(fastmath={"reassoc", "contract"})
 def _learn(
     values: Float,
-    indices: NDArray[np.int32],
-    starts: NDArray[np.int32],
+    indices: Index,
+    starts: Index,
     positive: Bool,
     eta: float,
     lambda2: float,
@@ -181,7 +180,7 @@ def _learn(
 
 @compiled(fastmath={"reassoc", "contract"})
 def _multiply(
-    x: Float, at: NDArray[np.int32], scale: float, z: Float, p: Float, sketch: Float, along: Float
+    x: Float, at: Index, scale: float, z: Float, p: Float, sketch: Float, along: Float
 ) -> float:
     """Set ``along`` to ``B'x`` of both classes; return ``w'x``."""
     score = 0.0
@@ -201,7 +200,7 @@ def _multiply(
 @compiled(fastmath={"reassoc", "contract"})
 def _join(
     x: Float,
-    at: NDArray[np.int32],
+    at: Index,
     own: int,
     draw: Float,
     scale: float,

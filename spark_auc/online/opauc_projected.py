@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, svds
 
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.codec import decode, encode
-from spark_auc.core.kernels import compiled
+from spark_auc.core.kernels import Index, compiled
 from spark_auc.core.settings import whole
 from spark_auc.errors import ConfigError
 from spark_auc.online.learner import Bool, Float, entries
@@ -68,7 +67,7 @@ class ProjectedOPAUC:
         rows = sparse.csr_matrix((values, places, starts), (X.shape[0], present.size))
         return np.asarray(rows @ self._lines(present))
 
-    def _lines(self, columns: NDArray[np.int32]) -> Float:
+    def _lines(self, columns: Index) -> Float:
         """The map's lines ``(c, k)`` of some features."""
         if self.columns is not None:
             return np.asarray(self.columns[columns].toarray())
@@ -80,7 +79,7 @@ class ProjectedOPAUC:
     def w(self) -> Float:
         """Weights ``(d,)`` of the original features."""
         cuts = range(0, self.dimension, _COLUMNS)
-        spans = [np.arange(a, min(a + _COLUMNS, self.dimension), dtype=np.int32) for a in cuts]
+        spans = [np.arange(a, min(a + _COLUMNS, self.dimension), dtype=np.uint32) for a in cuts]
         return np.concatenate([self._lines(span) @ self.inner.w for span in spans])
 
     def score(self, X: Rows) -> Float:
@@ -173,7 +172,7 @@ def opauc_of_components(
 
 
 @compiled()
-def _fill(columns: NDArray[np.int32], seed: int, out: Float) -> None:
+def _fill(columns: Index, seed: int, out: Float) -> None:
     for i in range(columns.size):
         fill_normal(seed, columns[i], out[i])
         for j in range(out.shape[1]):

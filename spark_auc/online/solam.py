@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spark_auc.core.accumulator import Rows
-from spark_auc.core.kernels import compiled
+from spark_auc.core.kernels import Index, compiled
 from spark_auc.core.settings import above
 from spark_auc.errors import DataError
 from spark_auc.online.learner import Bool, Float, Stored, entries
@@ -179,8 +178,8 @@ def _clipped(value: float, bound: float) -> float:
 @compiled(fastmath={"reassoc", "contract"})
 def _learn(
     values: Float,
-    indices: NDArray[np.int32],
-    starts: NDArray[np.int32],
+    indices: Index,
+    starts: Index,
     y: Bool,
     weight: Float,
     zeta: float,

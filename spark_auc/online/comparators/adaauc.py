@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from spark_auc.core.kernels import compiled
+from spark_auc.core.kernels import Index, compiled
 from spark_auc.core.settings import above, at_least
-from spark_auc.online.comparators.linear import Int32, Linear
+from spark_auc.online.comparators.linear import Linear
 from spark_auc.online.learner import Bool, Float
 
 
@@ -61,7 +61,7 @@ class AdaAUC(Linear):
         self.squares, self.count = np.zeros(d), np.zeros(2)
         self.mean, self.scatter = np.zeros((2, d)), np.zeros((2, d, d))
 
-    def _take(self, values: Float, indices: Int32, starts: Int32, y: Bool) -> None:
+    def _take(self, values: Float, indices: Index, starts: Index, y: Bool) -> None:
         _learn(
             values,
             indices,
@@ -81,8 +81,8 @@ class AdaAUC(Linear):
 @compiled()
 def _learn(
     values: Float,
-    indices: Int32,
-    starts: Int32,
+    indices: Index,
+    starts: Index,
     y: Bool,
     eta: float,
     lambda2: float,

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_auc.core.kernels import compiled
-from spark_auc.online.comparators.linear import Int32
+from spark_auc.core.kernels import Index, compiled
 from spark_auc.online.learner import Bool, Float
 
 
-def widened(buffer: NDArray[Any], starts: Int32) -> NDArray[Any]:
+def widened(buffer: NDArray[Any], starts: Index) -> NDArray[Any]:
     """The buffer ``(..., width)``, padded to hold the longest row that begins at ``starts``."""
     missing = int(np.diff(starts).max(initial=0)) - buffer.shape[-1]
     if missing <= 0:
@@ -26,7 +25,7 @@ def widened(buffer: NDArray[Any], starts: Int32) -> NDArray[Any]:
 
 
 @compiled()
-def dot(values: Float, indices: Int32, start: int, end: int, w: Float) -> float:
+def dot(values: Float, indices: Index, start: int, end: int, w: Float) -> float:
     """The product of ``w`` and the row of entries ``start..end-1``."""
     total = 0.0
     for p in range(start, end):
@@ -35,7 +34,7 @@ def dot(values: Float, indices: Int32, start: int, end: int, w: Float) -> float:
 
 
 @compiled()
-def add(values: Float, indices: Int32, start: int, end: int, factor: float, w: Float) -> None:
+def add(values: Float, indices: Index, start: int, end: int, factor: float, w: Float) -> None:
     """Add ``factor`` times the row of entries ``start..end-1`` to ``w``."""
     for p in range(start, end):
         w[indices[p]] += factor * values[p]
@@ -44,12 +43,12 @@ def add(values: Float, indices: Int32, start: int, end: int, factor: float, w: F
 @compiled()
 def keep(
     values: Float,
-    indices: Int32,
+    indices: Index,
     start: int,
     end: int,
     kept_values: Float,
-    kept_indices: Int32,
-    lengths: Int32,
+    kept_indices: Index,
+    lengths: Index,
     slot: int,
 ) -> None:
     """Put the row of entries ``start..end-1`` into a slot of the buffer."""
@@ -62,14 +61,14 @@ def keep(
 @compiled()
 def hinge_step(
     values: Float,
-    indices: Int32,
+    indices: Index,
     start: int,
     end: int,
     sign: float,
     step: float,
     kept_values: Float,
-    kept_indices: Int32,
-    lengths: Int32,
+    kept_indices: Index,
+    lengths: Index,
     compared: Bool,
     w: Float,
 ) -> None:

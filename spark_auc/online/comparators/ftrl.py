@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from spark_auc.core.kernels import compiled
+from spark_auc.core.kernels import Index, compiled
 from spark_auc.core.settings import above, at_least
-from spark_auc.online.comparators.linear import Int32, Linear
+from spark_auc.online.comparators.linear import Linear
 from spark_auc.online.learner import Bool, Float
 
 
@@ -60,7 +60,7 @@ class FTRL(Linear):
         super().__post_init__()
         self.z, self.n = np.zeros((2, self.dimension + 1))
 
-    def _take(self, values: Float, indices: Int32, starts: Int32, y: Bool) -> None:
+    def _take(self, values: Float, indices: Index, starts: Index, y: Bool) -> None:
         step = float(self.alpha), float(self.beta)
         penalty = float(self.lambda1), float(self.lambda2)
         _learn(values, indices, starts, y, *step, *penalty, self.z, self.n)
@@ -91,8 +91,8 @@ def _change(j: int, g: float, w: float, alpha: float, z: Float, n: Float) -> Non
 @compiled()
 def _learn(
     values: Float,
-    indices: Int32,
-    starts: Int32,
+    indices: Index,
+    starts: Index,
     y: Bool,
     alpha: float,
     beta: float,

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spark_auc.core.accumulator import Rows
+from spark_auc.core.kernels import Index
 from spark_auc.errors import ConvergenceError
 from spark_auc.online.learner import Bool, Float, Stored, entries, unweighted
 from spark_auc.online.linear import scores
-
-Int32 = NDArray[np.int32]
 
 
 @dataclass(eq=False)
@@ -60,5 +58,5 @@ class Linear(Stored):
         """Scores ``(n,)`` of rows ``(n, d)``; `DataError` if of another dimension."""
         return scores(X, self.w)
 
-    def _take(self, values: Float, indices: Int32, starts: Int32, y: Bool) -> None:
+    def _take(self, values: Float, indices: Index, starts: Index, y: Bool) -> None:
         raise NotImplementedError

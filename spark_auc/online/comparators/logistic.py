@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from spark_auc.core.kernels import compiled
+from spark_auc.core.kernels import Index, compiled
 from spark_auc.core.settings import above, at_least
 from spark_auc.errors import ConfigError
 from spark_auc.online.comparators.buffer import add, dot
-from spark_auc.online.comparators.linear import Int32, Linear
+from spark_auc.online.comparators.linear import Linear
 from spark_auc.online.learner import Bool, Float
 
 
@@ -62,7 +62,7 @@ class OLR(Linear):
         self.scalars = np.array([1.0, 0.0])
         self.unscaled = np.zeros(self.dimension)
 
-    def _take(self, values: Float, indices: Int32, starts: Int32, y: Bool) -> None:
+    def _take(self, values: Float, indices: Index, starts: Index, y: Bool) -> None:
         settings = float(self.eta), float(self.lambda2)
         _learn(values, indices, starts, y, self.rows, *settings, self.scalars, self.unscaled)
         self.rows += y.size
@@ -72,8 +72,8 @@ class OLR(Linear):
 @compiled()
 def _learn(
     values: Float,
-    indices: Int32,
-    starts: Int32,
+    indices: Index,
+    starts: Index,
     y: Bool,
     rows: int,
     eta: float,

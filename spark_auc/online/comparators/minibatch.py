@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import sparse
 
+from spark_auc.core.kernels import Index
 from spark_auc.core.settings import above, at_least, whole
-from spark_auc.online.comparators.linear import Int32, Linear
+from spark_auc.online.comparators.linear import Linear
 from spark_auc.online.learner import Bool, Float
 
 
@@ -53,8 +54,8 @@ class MiniBatch(Linear):
     batch: int = 100
     steps: int = field(init=False, default=0)
     waiting_values: Float = field(init=False, repr=False)
-    waiting_indices: Int32 = field(init=False, repr=False)
-    waiting_starts: Int32 = field(init=False, repr=False)
+    waiting_indices: Index = field(init=False, repr=False)
+    waiting_starts: Index = field(init=False, repr=False)
     waiting_positive: Bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -66,11 +67,11 @@ class MiniBatch(Linear):
 
     def _wait(self, X: sparse.csr_matrix, y: Bool) -> None:
         self.waiting_values = X.data
-        self.waiting_indices = X.indices.astype(np.int32)
-        self.waiting_starts = X.indptr.astype(np.int32)
+        self.waiting_indices = X.indices.astype(np.uint32)
+        self.waiting_starts = X.indptr.astype(np.uint32)
         self.waiting_positive = y.copy()
 
-    def _take(self, values: Float, indices: Int32, starts: Int32, y: Bool) -> None:
+    def _take(self, values: Float, indices: Index, starts: Index, y: Bool) -> None:
         before = self.waiting_starts
         X = sparse.csr_matrix(
             (

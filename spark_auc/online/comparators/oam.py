@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_auc.core.kernels import compiled
+from spark_auc.core.kernels import Index, compiled
 from spark_auc.core.settings import above, whole
 from spark_auc.online.comparators.buffer import add, dot, hinge_step, keep, widened
-from spark_auc.online.comparators.linear import Int32, Linear
+from spark_auc.online.comparators.linear import Linear
 from spark_auc.online.learner import Bool, Float
 from spark_auc.online.noise import uniform
 
@@ -56,8 +56,8 @@ class OAM(Linear):
     seed: int = 0
     seen: NDArray[np.int64] = field(init=False, repr=False)
     kept_values: Float = field(init=False, repr=False)
-    kept_indices: Int32 = field(init=False, repr=False)
-    lengths: Int32 = field(init=False, repr=False)
+    kept_indices: Index = field(init=False, repr=False)
+    lengths: Index = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         above("penalty", self.penalty, 0)
@@ -66,10 +66,10 @@ class OAM(Linear):
         super().__post_init__()
         self.seen = np.zeros(2, np.int64)
         self.kept_values = np.zeros((2, self.buffer, 0))
-        self.kept_indices = np.zeros((2, self.buffer, 0), np.int32)
-        self.lengths = np.zeros((2, self.buffer), np.int32)
+        self.kept_indices = np.zeros((2, self.buffer, 0), np.uint32)
+        self.lengths = np.zeros((2, self.buffer), np.uint32)
 
-    def _take(self, values: Float, indices: Int32, starts: Int32, y: Bool) -> None:
+    def _take(self, values: Float, indices: Index, starts: Index, y: Bool) -> None:
         self.kept_values = widened(self.kept_values, starts)
         self.kept_indices = widened(self.kept_indices, starts)
         _learn(
@@ -91,16 +91,16 @@ class OAM(Linear):
 @compiled()
 def _learn(
     values: Float,
-    indices: Int32,
-    starts: Int32,
+    indices: Index,
+    starts: Index,
     y: Bool,
     penalty: float,
     seed: int,
     sequential: bool,
     seen: NDArray[np.int64],
     kept_values: Float,
-    kept_indices: Int32,
-    lengths: Int32,
+    kept_indices: Index,
+    lengths: Index,
     w: Float,
 ) -> None:
     buffer = lengths.shape[1]
@@ -161,14 +161,14 @@ def _learn(
 @compiled()
 def _sequential(
     values: Float,
-    indices: Int32,
+    indices: Index,
     start: int,
     end: int,
     sign: float,
     ceiling: float,
     kept_values: Float,
-    kept_indices: Int32,
-    lengths: Int32,
+    kept_indices: Index,
+    lengths: Index,
     x: Float,
     w: Float,
 ) -> None:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from spark_auc.core.kernels import compiled
+from spark_auc.core.kernels import Index, compiled
 from spark_auc.core.settings import above, whole
 from spark_auc.errors import ConfigError
 from spark_auc.online.comparators.buffer import hinge_step, keep, widened
-from spark_auc.online.comparators.linear import Int32, Linear
+from spark_auc.online.comparators.linear import Linear
 from spark_auc.online.learner import Bool, Float
 from spark_auc.online.noise import uniform
 
@@ -62,9 +62,9 @@ class OLP(Linear):
     iterate: Float = field(init=False, repr=False)
     total: Float = field(init=False, repr=False)
     kept_values: Float = field(init=False, repr=False)
-    kept_indices: Int32 = field(init=False, repr=False)
+    kept_indices: Index = field(init=False, repr=False)
     kept_positive: Bool = field(init=False, repr=False)
-    lengths: Int32 = field(init=False, repr=False)
+    lengths: Index = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         above("eta", self.eta, 0)
@@ -78,11 +78,11 @@ class OLP(Linear):
         self.iterate = np.zeros(self.dimension)
         self.total = np.zeros(self.dimension)
         self.kept_values = np.zeros((self.buffer, 0))
-        self.kept_indices = np.zeros((self.buffer, 0), np.int32)
+        self.kept_indices = np.zeros((self.buffer, 0), np.uint32)
         self.kept_positive = np.zeros(self.buffer, np.bool_)
-        self.lengths = np.zeros(self.buffer, np.int32)
+        self.lengths = np.zeros(self.buffer, np.uint32)
 
-    def _take(self, values: Float, indices: Int32, starts: Int32, y: Bool) -> None:
+    def _take(self, values: Float, indices: Index, starts: Index, y: Bool) -> None:
         self.kept_values = widened(self.kept_values, starts)
         self.kept_indices = widened(self.kept_indices, starts)
         _learn(
@@ -108,17 +108,17 @@ class OLP(Linear):
 @compiled()
 def _learn(
     values: Float,
-    indices: Int32,
-    starts: Int32,
+    indices: Index,
+    starts: Index,
     y: Bool,
     rows: int,
     eta: float,
     radius: float,
     seed: int,
     kept_values: Float,
-    kept_indices: Int32,
+    kept_indices: Index,
     kept_positive: Bool,
-    lengths: Int32,
+    lengths: Index,
     v: Float,
     total: Float,
 ) -> None:
@@ -166,9 +166,9 @@ def _draw_again(
     seed: int,
     t: int,
     kept_values: Float,
-    kept_indices: Int32,
+    kept_indices: Index,
     kept_positive: Bool,
-    lengths: Int32,
+    lengths: Index,
 ) -> None:
     """Draw each slot from those of the full buffer; row ``t`` enters those that draw ``t - 1``."""
     values, indices = kept_values.copy(), kept_indices.copy()

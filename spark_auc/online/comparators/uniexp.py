@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_auc.core.kernels import compiled
+from spark_auc.core.kernels import Index, compiled
 from spark_auc.core.settings import above
 from spark_auc.online.comparators.buffer import add, dot
-from spark_auc.online.comparators.linear import Int32, Linear
+from spark_auc.online.comparators.linear import Linear
 from spark_auc.online.learner import Bool, Float
 
 
@@ -47,15 +47,15 @@ class UniExp(Linear):
         super().__post_init__()
         self.seen = np.zeros(2, np.int64)
 
-    def _take(self, values: Float, indices: Int32, starts: Int32, y: Bool) -> None:
+    def _take(self, values: Float, indices: Index, starts: Index, y: Bool) -> None:
         _learn(values, indices, starts, y, float(self.eta), self.seen, self.w)
 
 
 @compiled()
 def _learn(
     values: Float,
-    indices: Int32,
-    starts: Int32,
+    indices: Index,
+    starts: Index,
     y: Bool,
     eta: float,
     seen: NDArray[np.int64],

@@ -1,0 +1,86 @@
+"""Random pairs of a positive and a negative row, for kernels that step along them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from spark_auc.core.kernels import Index, compiled
+from spark_auc.online.noise import uniform
+
+Float = NDArray[np.float64]
+Places = NDArray[np.uint64]
+
+# Pairs that are drawn, and their rows fetched, before the steps along them: rows lie at random
+# places, and waiting for memory would take longer than the steps.
+AHEAD = 4
+# Bytes that one hint to the processor fetches.
+_LINE = 64
+
+
+def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
+    """Begin to fetch the cache line of ``array[index]``, for kernels; the result is nothing."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        place = builder.bitcast(builder.gep(data, [arguments[1]]), cgutils.voidptr_t)
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [place.type, *[number] * 3])
+        hint = builder.module.declare_intrinsic("llvm.prefetch", [place.type], kind)
+        # To read, into all caches, data.
+        builder.call(hint, [place, number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), generate
+
+
+_fetch: Any = intrinsic(_prefetch)
+
+
+@compiled()
+def draw_pairs(
+    values: Float,
+    indices: Index,
+    starts: Index | Places,
+    positives: NDArray[np.int64],
+    negatives: NDArray[np.int64],
+    seed: int,
+    stream: int,
+    first: int,
+    begins: Places,
+    ends: Places,
+) -> None:
+    """Draw pairs, with replacement, and begin to fetch the entries of their rows.
+
+    Parameters
+    ----------
+    values, indices, starts
+        The rows as `spark_auc.online.learner.entries` has them; ``indices`` is empty where every
+        row stores all its columns in order.
+    positives, negatives
+        Numbers of the rows of each class.
+    seed, stream, first
+        Say which draws of `uniform` to take: two a pair, from pair ``first`` on.
+    begins, ends : (pairs, 2)
+        Receive where the entries of the positive and of the negative row of each pair lie.
+    """
+    for k in range(begins.shape[0]):
+        pair = 2 * (first + k)
+        i = positives[int(uniform(seed, stream, pair) * positives.size)]
+        j = negatives[int(uniform(seed, stream, pair + 1) * negatives.size)]
+        begins[k] = starts[i], starts[j]
+        ends[k] = starts[i + 1], starts[j + 1]
+    for k in range(begins.shape[0]):
+        for side in range(2):
+            begin, end = np.int64(begins[k, side]), np.int64(ends[k, side])
+            for p in range(begin, end, _LINE // 8):
+                _fetch(values, p)
+            if indices.size:
+                for p in range(begin, end, _LINE // 4):
+                    _fetch(indices, p)
