@@ -12,11 +12,13 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 Float = NDArray[np.float64]
 # Numbers of columns and stored entries: without a sign a kernel need not ask whether one counts
 # from the end of an array, which takes half of a light loop's time.
 Index = NDArray[np.uint32]
+Entries = tuple[Float, Index, Index]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -34,6 +36,15 @@ def compiled(**options: Any) -> Callable[[F], F]:
         return numba.njit(nogil=True, **options)(function)  # type: ignore[no-any-return]
 
     return decorate
+
+
+def sparse_entries(X: sparse.csr_matrix) -> Entries:
+    """Values, column numbers and row starts of rows of fewer than 2^31 entries, for kernels."""
+    return (
+        np.asarray(X.data, float),
+        np.asarray(X.indices, np.int32).view(np.uint32),
+        np.asarray(X.indptr, np.int32).view(np.uint32),
+    )
 
 
 @compiled()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from spark_auc.core.batch import Batch
 from spark_auc.core.codec import decode, encode
 from spark_auc.core.column_moments import ColumnMoments
-from spark_auc.core.kernels import compiled
+from spark_auc.core.kernels import Index, compiled, sparse_entries
 from spark_auc.core.moments import PairMoments
 from spark_auc.core.moments_tile import MomentsTile
 from spark_auc.core.objective import Quadratic
@@ -169,14 +169,14 @@ def _add_product(batch: Batch, v: Float, opposite: Float, share: Float, out: Flo
     if isinstance(X, np.ndarray):
         out += (share * (X @ v - opposite)) @ X
     else:
-        _add_sparse_product(np.asarray(X.data, float), X.indices, X.indptr, v, opposite, share, out)
+        _add_sparse_product(*sparse_entries(X), v, opposite, share, out)
 
 
 @compiled()
 def _add_sparse_product(
     data: Float,
-    indices: NDArray[np.int32],
-    indptr: NDArray[np.int32],
+    indices: Index,
+    indptr: Index,
     v: Float,
     opposite: Float,
     share: Float,

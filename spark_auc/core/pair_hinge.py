@@ -20,7 +20,7 @@ from spark_auc.core.accumulator import Accumulator
 from spark_auc.core.batch import Batch
 from spark_auc.core.class_moments import ClassMoments
 from spark_auc.core.column_moments import ColumnMoments
-from spark_auc.core.kernels import compiled
+from spark_auc.core.kernels import Index, compiled, sparse_entries
 from spark_auc.core.margins import Margins, forces, responses
 from spark_auc.core.operator import VectorSum
 from spark_auc.core.row_scores import RowScores, signed
@@ -224,14 +224,14 @@ def _add_rows(batch: Batch, coefficient: Float, out: Float) -> None:
     if isinstance(X, np.ndarray):
         out += coefficient @ X
     else:
-        _add_sparse_rows(X.data, X.indices, X.indptr, coefficient, out)
+        _add_sparse_rows(*sparse_entries(X), coefficient, out)
 
 
 @compiled()
 def _add_sparse_rows(
     data: Float,
-    indices: NDArray[np.int32],
-    indptr: NDArray[np.int32],
+    indices: Index,
+    indptr: Index,
     coefficient: Float,
     out: Float,
 ) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.batch import Batch
 from spark_auc.core.codec import decode, encode
-from spark_auc.core.kernels import compiled
+from spark_auc.core.kernels import Index, compiled, sparse_entries
 
 Float = NDArray[np.float64]
 
@@ -85,7 +85,7 @@ def settled_scores(X: Rows, v: Float) -> Float:
     if isinstance(X, np.ndarray):
         _dense_scores(X, v, out)
     else:
-        _sparse_scores(X.data, X.indices, X.indptr, v, out)
+        _sparse_scores(*sparse_entries(X), v, out)
     return out
 
 
@@ -106,9 +106,7 @@ def _dense_scores(X: Float, v: Float, out: Float) -> None:
 
 
 @compiled()
-def _sparse_scores(
-    data: Float, indices: NDArray[np.int32], indptr: NDArray[np.int32], v: Float, out: Float
-) -> None:
+def _sparse_scores(data: Float, indices: Index, indptr: Index, v: Float, out: Float) -> None:
     for i in range(out.size):
         total = 0.0
         for p in range(indptr[i], indptr[i + 1]):

@@ -11,12 +11,11 @@ from scipy import sparse
 
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.codec import decode, encode
-from spark_auc.core.kernels import Index
+from spark_auc.core.kernels import Entries, sparse_entries
 from spark_auc.errors import ConfigError, DataError
 
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
-Entries = tuple[Float, Index, Index]
 
 
 class Learner(Protocol):
@@ -99,12 +98,7 @@ def entries(X: Rows, dimension: int) -> Entries:
         indices = np.tile(np.arange(columns, dtype=np.uint32), rows)
         starts = np.arange(0, X.size + 1, max(columns, 1), dtype=np.uint32)
         return np.ascontiguousarray(X, float).ravel(), indices, starts
-    X = sparse.csr_matrix(X)
-    return (
-        np.asarray(X.data, float),
-        np.asarray(X.indices, np.int32).view(np.uint32),
-        np.asarray(X.indptr, np.int32).view(np.uint32),
-    )
+    return sparse_entries(sparse.csr_matrix(X))
 
 
 def unweighted(weight: Float | None, name: str) -> None:
