@@ -15,6 +15,7 @@ def spark(tmp_path_factory):
     conf = {
         "spark.master": "local[2]",
         "spark.driver.memory": "2g",
+        "spark.python.daemon.module": "tests.daemon",
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "3",
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),

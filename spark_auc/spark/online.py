@@ -254,6 +254,11 @@ class OnlineRanker(Ranker, HasStepSize):
         start = time.perf_counter()
         given = self.prepared(dataset)
         learner = self.learner(given)
+        if self.getOrDefault(self.parallelism) == "distributed" and not hasattr(learner, "merge"):
+            raise ConfigError(
+                f"found parallelism 'distributed' for {type(learner).__name__}, expected "
+                "'sequential': learners of it cannot be averaged; set it so"
+            )
         begun = time.perf_counter()
         with given.ordered.kept() if self.repeated() else nullcontext(given.ordered) as ordered:
             for later in self.passes(replace(given, ordered=ordered), learner):

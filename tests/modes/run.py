@@ -1,6 +1,6 @@
-"""Everything that one mode is asked to do, in a process of its own; the results as JSON.
+"""Everything that one mode is asked to do; in a process of its own, the results as JSON.
 
-python run.py MODE DATA RESULT, or by spark-submit. MODE: classic, connect or cluster.
+python run.py MODE DATA RESULT, or by spark-submit. MODE: connect or cluster.
 """
 
 import json
@@ -30,7 +30,7 @@ DATASETS = {
     "sparse": {"elasticNetParam": 0.5, "regParam": 0.1},
     "dense": {"weightCol": "weight", "regParam": 0.01},
 }
-LOCAL = {
+CONNECT = {
     "spark.driver.memory": "1g",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -159,23 +159,28 @@ def origins(spark):
     return sorted({str(spark_auc.__file__)} | {row.file for row in found})
 
 
+def found(spark, mode, data, place):
+    """All that the mode is asked for."""
+    made = {"origins": origins(spark), "session": type(spark).__module__}
+    for name, params in DATASETS.items():
+        rows = spark.read.parquet(f"{data}/{name}")
+        model, made[name] = trained(rows, params)
+        _, made[f"{name} again"] = trained(rows, params)
+    made["measures"] = measures(model, rows)
+    made["sampled"] = sampled(spark.read.parquet(f"{data}/sparse"))
+    if mode != "cluster":
+        # One file, one task a stage: what is asked here does not depend on the number of rows.
+        few = spark.read.parquet(f"{data}/dense/0.parquet")
+        made["persistence"] = persistence(model, few, params, place)
+        made["tuning"] = tuning(few, params)
+    return made
+
+
 def main(mode, data, result):
-    conf = {"classic": LOCAL | {"spark.master": "local[2]"}, "connect": LOCAL}.get(mode)
-    place = Path(result).parent / mode
-    with session(f"modes {mode}", conf, remote="local[2]" if mode == "connect" else None) as spark:
-        found = {"origins": origins(spark), "session": type(spark).__module__}
-        for name, params in DATASETS.items():
-            rows = spark.read.parquet(f"{data}/{name}")
-            model, found[name] = trained(rows, params)
-            _, found[f"{name} again"] = trained(rows, params)
-        found["measures"] = measures(model, rows)
-        found["sampled"] = sampled(spark.read.parquet(f"{data}/sparse"))
-        if mode != "cluster":
-            # One file, one task a stage: what is asked here does not depend on the number of rows.
-            few = spark.read.parquet(f"{data}/dense/0.parquet")
-            found["persistence"] = persistence(model, few, params, place)
-            found["tuning"] = tuning(few, params)
-    Path(result).write_text(json.dumps(found))
+    remote = {"conf": CONNECT, "remote": "local[2]"} if mode == "connect" else {}
+    with session(f"modes {mode}", **remote) as spark:
+        made = found(spark, mode, data, Path(result).parent / mode)
+    Path(result).write_text(json.dumps(made))
 
 
 if __name__ == "__main__":

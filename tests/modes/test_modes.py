@@ -20,8 +20,9 @@ from pyspark.ml.linalg import VectorUDT
 from pyspark.sql.types import ArrayType, DoubleType, LongType, StructType
 
 import spark_auc
+from tests.modes import run
 
-SCRIPT = Path(__file__).parent / "run.py"
+SCRIPT = Path(run.__file__)
 SPARK_HOME = Path(pyspark.__file__).parent
 PATIENCE = 240
 VECTOR = pa.struct(
@@ -159,8 +160,9 @@ def cluster(place):
 
 
 @pytest.fixture(scope="module")
-def classic(data, tmp_path_factory):
-    return result_of([sys.executable], "classic", data, tmp_path_factory.mktemp("classic"))
+def classic(spark, data, tmp_path_factory):
+    place = tmp_path_factory.mktemp("classic")
+    return json.loads(json.dumps(run.found(spark, "classic", data, place)))
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,6 @@ from spark_auc import (
     RandomFourierFeatures,
     RandomThresholds,
     RankSVMClassifier,
-    SOLAMClassifier,
     SplineBasis,
     TanhNetwork,
 )
@@ -183,31 +182,6 @@ def test_pipelines(rows, name, tmp_path):
     assert first == second
     score = [r[1] if np.isscalar(r[1]) else r[1][1] for r in first]
     assert roc_auc_score(Y[[int(r[0]) for r in first]], score) > 0.6
-
-
-@pytest.mark.parametrize(
-    ("name", "learner"),
-    [
-        ("nystroem", MBAClassifier),
-        ("fourier", RankSVMClassifier),
-        ("nystroem", lambda **to: SOLAMClassifier(rounds=10, **to)),
-        (
-            "nystroem",
-            lambda **to: NSAUCClassifier(
-                averaging=False, standardization=False, stepSize=1.0, rounds=10, **to
-            ),
-        ),
-    ],
-    ids=["Nystroem + MBA", "RFAUC", "NSOLAM", "NSVMSGD2"],
-)
-def test_compositions_of_the_papers(rows, name, learner):
-    stages = [MAKERS[name](inputCol="dense"), learner(featuresCol="embedded")]
-    fitted = Pipeline(stages=stages).fit(rows)
-    found = sorted(fitted.transform(rows).select("id", "rawPrediction").collect())
-    w = fitted.stages[1].scorer.w
-    assert w.any()
-    expected = fitted.stages[0].embedding.transform(X) @ w
-    np.testing.assert_allclose([row[1] for row in found], expected, rtol=0, atol=1e-10)
 
 
 @all_of_them

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 from pyspark import StorageLevel
 from pyspark.ml.linalg import Vectors, VectorUDT
-from pyspark.ml.tuning import CrossValidator, ParamGridBuilder
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DoubleType, IntegerType, StructField, StructType
 
-from spark_auc import AUCEvaluator, MBAModel, RankSVMClassifier
+from spark_auc import MBAModel, RankSVMClassifier
 from spark_auc.core.batch import Batch
 from spark_auc.core.column_moments import ColumnMoments
 from spark_auc.core.moments import PairMoments
@@ -167,18 +166,6 @@ def test_save_and_load(rows, model, tmp_path):
     assert again.getOrDefault("featuresCol") == ["a", "b"]
     assert (again.getTol(), again.getRegParam()) == (1e-3, 1e-3)
     assert "regParam" in again.explainParams()
-
-
-def test_choosing_a_penalty(rows):
-    estimator = RankSVMClassifier(tol=0.1)
-    grid = ParamGridBuilder().addGrid(estimator.regParam, [1e-3, 1e3]).build()
-    tuner = CrossValidator(
-        estimator=estimator, estimatorParamMaps=grid, evaluator=AUCEvaluator(), numFolds=2, seed=1
-    )
-    best = tuner.fit(rows)
-    assert isinstance(best.bestModel, MBAModel)
-    assert best.bestModel.summary.reg_param in {1e-3, 1e3}
-    assert len(best.avgMetrics) == 2
 
 
 def test_convergence_is_never_silent(rows, caplog):
