@@ -5,14 +5,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 CONF ?= conf/demo.yaml
+PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
-.PHONY: help setup java demo test lint bench clean
+.PHONY: help setup java demo test test-slow lint bench clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
 java:
 	@command -v "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" >/dev/null || { echo "No Java found, 17 or 21 is needed: install it (Debian, Ubuntu: apt-get install openjdk-17-jre-headless) or set JAVA_HOME." >&2; exit 2; }
@@ -31,8 +32,11 @@ demo: setup ## prepare, train, evaluate and score made-up click data
 	$(BIN)/spark-submit --properties-file conf/spark-defaults.conf jobs/score.py --config $(CONF)
 	$(BIN)/spark-submit --properties-file conf/spark-defaults.conf jobs/evaluate.py --config $(CONF)
 
-test: setup ## run all tests
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+test: setup ## run the tests, but for the slow ones
+	$(PYTEST) -m "not slow"
+
+test-slow: setup ## run the slow tests: real data, jobs that are killed
+	$(PYTEST) -m slow
 
 lint: $(READY) ## ruff and mypy
 	$(BIN)/ruff check .

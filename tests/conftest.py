@@ -4,6 +4,8 @@ import os
 
 import pytest
 
+# Threads of BLAS wait by spinning, and take the cores from the other process of the run.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Half the time of so short-lived a JVM would go into optimising its code.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
+import time
 from dataclasses import dataclass
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -16,6 +19,9 @@ _log = logging.getLogger(__name__)
 
 # Collecting results was seen to need this multiple of their size in the driver's heap.
 _HEAP_MULTIPLE = 4
+# Executors come and go, but asking takes a job, and a fit asks before each of its passes.
+_FRESH = 10.0
+_slots: WeakKeyDictionary[SparkSession, tuple[float, int]] = WeakKeyDictionary()
 _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
@@ -28,11 +34,15 @@ def in_bytes(size: str, default_unit: str = "b") -> int:
 
 
 def task_slots(spark: SparkSession) -> int:
-    """Number of tasks that run at once, as Spark plans it."""
-    # A range without a stated number of partitions has one for each slot, and looking at its last
-    # row runs a single task.
-    slots = spark.range(1 << 16).select(F.spark_partition_id())
-    return int(slots.tail(1)[0][0]) + 1
+    """Number of tasks that run at once, as Spark planned it some seconds ago at most."""
+    asked, slots = _slots.get(spark, (-math.inf, 0))
+    if time.monotonic() - asked > _FRESH:
+        # A range without a stated number of partitions has one for each slot, and looking at its
+        # last row runs a single task.
+        ids = spark.range(1 << 16).select(F.spark_partition_id())
+        slots = int(ids.tail(1)[0][0]) + 1
+        _slots[spark] = time.monotonic(), slots
+    return slots
 
 
 @dataclass(frozen=True)

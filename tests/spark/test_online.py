@@ -130,6 +130,7 @@ def test_as_stages_of_spark_ml(rows, name, tmp_path):
     assert values[0] == values[1]
 
 
+@pytest.mark.slow
 def test_settings_by_cross_validation(rows):
     estimator = OPAUCClassifier()
     grid = ParamGridBuilder().addGrid(estimator.regParam, [1e-3, 1e3]).build()

@@ -47,6 +47,7 @@ def test_names_of_splines(spark):
     assert "x.4 missing" in names
 
 
+@pytest.mark.slow
 def test_magic04(spark):
     """Additive functions of the columns, which no linear ranker of them comes near."""
     values = np.loadtxt(path("magic04.csv"), delimiter=",", usecols=range(10))
