@@ -39,12 +39,9 @@ def compiled(**options: Any) -> Callable[[F], F]:
 
 
 def sparse_entries(X: sparse.csr_matrix) -> Entries:
-    """Values, column numbers and row starts of rows of fewer than 2^31 entries, for kernels."""
-    return (
-        np.asarray(X.data, float),
-        np.asarray(X.indices, np.int32).view(np.uint32),
-        np.asarray(X.indptr, np.int32).view(np.uint32),
-    )
+    """Values, column numbers and row starts, these as wide as they are, for kernels."""
+    starts = X.indptr.view(f"u{X.indptr.itemsize}")
+    return np.asarray(X.data, float), np.asarray(X.indices, np.int32).view(np.uint32), starts
 
 
 @compiled()

@@ -98,7 +98,8 @@ def entries(X: Rows, dimension: int) -> Entries:
         indices = np.tile(np.arange(columns, dtype=np.uint32), rows)
         starts = np.arange(0, X.size + 1, max(columns, 1), dtype=np.uint32)
         return np.ascontiguousarray(X, float).ravel(), indices, starts
-    return sparse_entries(sparse.csr_matrix(X))
+    values, indices, starts = sparse_entries(sparse.csr_matrix(X))
+    return values, indices, np.asarray(starts, np.uint32)
 
 
 def unweighted(weight: Float | None, name: str) -> None:
