@@ -46,7 +46,9 @@ def scan(df: DataFrame) -> float:
 def kernel(df: DataFrame, dimension: int, rows: int, slots: int) -> float:
     """Seconds of the Gram product alone, of all rows, on as many threads as there are slots."""
     sample = df.select("features").limit(rows // slots).toArrow()
-    batches = [decode("vector", [b.column(0)], dimension) for b in sample.to_batches()]
+    batches = [
+        decode("vector", [b.column(0)], ["features"], dimension) for b in sample.to_batches()
+    ]
 
     def run(_: int) -> None:
         accumulator = Accumulator(dimension)

@@ -9,8 +9,6 @@ magic       magic04, 80/20: seconds of fitting the embedding and the learner beh
             caches them; scikit-learn's are of rows embedded before. Needs SPARK_AUC_DATA or --data.
 rows        10k, 50k and 250k rows of 200 embedded features: CPU seconds of one thread of the
             solver, and wall time of a warm fit through Spark, also over n log n
-grid        magic04, 80/20: the grids of Khalid et al. by Spark's CrossValidator of three folds, on
-            rows embedded before: what is chosen, test AUC and seconds of all fits
 """
 
 from __future__ import annotations
@@ -27,7 +25,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from measuring import SETTINGS, seconds
-from pyspark.ml.tuning import CrossValidator, ParamGridBuilder
 from pyspark.sql import SparkSession
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
@@ -37,12 +34,10 @@ from sklearn.svm import SVC, LinearSVC
 from threadpoolctl import threadpool_limits
 
 from spark_auc import (
-    AUCEvaluator,
     EmbeddingModel,
     MBAClassifier,
     NSAUCClassifier,
     NystroemEmbedding,
-    RandomFourierFeatures,
     RankSVMClassifier,
     SplineBasis,
 )
@@ -61,6 +56,11 @@ COUNTS = (10_000, 50_000, 250_000)
 # Of both kinds of learners the best of a few powers of ten by test AUC, at 400 landmarks.
 REG, SPLINE_REG, COST = 1e-6, 1e-4, 100.0
 TOL = 1e-4
+
+
+def data_argument(parser: argparse.ArgumentParser) -> None:
+    where = Path(os.environ.get("SPARK_AUC_DATA", "../shared/data"))
+    parser.add_argument("--data", type=Path, default=where)
 
 
 def show(result: dict[str, Any]) -> None:
@@ -190,49 +190,6 @@ def rows(spark: SparkSession, data: Path, landmarks: int) -> None:
         )
 
 
-def grid(spark: SparkSession, data: Path, landmarks: int) -> None:
-    loaded = magic_rows(data, "grid")
-    if loaded is None:
-        return
-    X, Z, y, z = loaded
-    train, names = frame(spark, X, y)
-    positive = int(y.sum())
-    # As many pairs as two thirds of the rows make, in the units of PairHinge.
-    pairs = positive * (y.size - positive) * 4 / 9
-    penalties = [1 / (2 * 2.0**k * pairs) for k in range(-15, 11)]
-    plain = {"featuresCol": "embedded", "standardization": False}
-    rank_svm = RankSVMClassifier(**plain, tol=TOL)
-    nsauc = NSAUCClassifier(**plain, rounds=15, stepSize=1.0)
-    linear = RankSVMClassifier(featuresCol=names, tol=TOL)
-    nystroem = NystroemEmbedding(inputCol=names, numLandmarks=landmarks, seed=1).fit(train)
-    fourier = RandomFourierFeatures(inputCol=names, numOutputs=landmarks, seed=1).fit(train)
-    tried = [
-        ("RankSVM", None, linear, penalties),
-        ("NBAUC", nystroem, rank_svm, penalties),
-        ("RFAUC", fourier, rank_svm, penalties),
-        ("NSAUC", nystroem, nsauc, [10.0**k for k in range(-10, -6)]),
-    ]
-    for name, model, learner, values in tried:
-        mapped = (train if model is None else model.transform(train)).cache()
-        tuner = CrossValidator(
-            estimator=learner,
-            estimatorParamMaps=ParamGridBuilder().addGrid(learner.regParam, values).build(),
-            evaluator=AUCEvaluator(),
-            numFolds=3,
-            seed=0,
-            parallelism=2,
-        )
-        taken, found = seconds(partial(tuner.fit, mapped))
-        if model is not None:
-            mapped.unpersist()
-        at_test = Z if model is None else model.embedding.transform(Z)
-        best = int(np.argmax(found.avgMetrics))
-        facts = {"fits": 3 * len(values) + 1, "chosen": values[best], "place": best}
-        auc = 100 * roc_auc_score(z, at_test @ found.bestModel.scorer.w)
-        measured = {"heldOut": 100 * found.avgMetrics[best], "auc": auc, "seconds": taken}
-        show({"benchmark": "grid", "ours": name, "landmarks": landmarks, **facts, **measured})
-
-
 def local(batches: list[Batch]) -> Any:
     """Moments and all, by the solver of one machine."""
     d = batches[0].X.shape[1]
@@ -241,16 +198,14 @@ def local(batches: list[Batch]) -> Any:
     return truncated_newton(hinge, moments.quadratic(), tol=TOL, max_iter=500)
 
 
-BENCHMARKS = {"magic": magic, "rows": rows, "grid": grid}
+BENCHMARKS = {"magic": magic, "rows": rows}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--data", type=Path, default=Path(os.environ.get("SPARK_AUC_DATA", "../shared/data"))
-    )
+    data_argument(parser)
     parser.add_argument("--landmarks", type=int, default=1600)
     parser.add_argument("--only", choices=BENCHMARKS, nargs="+", default=list(BENCHMARKS))
     given = parser.parse_args()

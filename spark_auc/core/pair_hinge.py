@@ -110,16 +110,8 @@ class PairHinge:
 
     def gradient(self, w: Float, margins: Margins) -> Float:
         """Gradient ``(d,)`` at ``w``, given the margins by ``w``; one pass."""
-        raw, (positive, negative) = self._scaled(w), margins.excess()
-
-        def coefficients(batch: Batch) -> Float:
-            v, u = signed(batch, raw) + batch.y, batch.weights
-            out = np.empty_like(v)
-            for mine, sign, opposite in ((batch.y, -1.0, negative), (~batch.y, 1.0, positive)):
-                out[mine] = sign * forces(v[mine], u[mine], opposite)
-            return out
-
-        return self.l2 * w + self._summed(coefficients)
+        raw, pull = self._scaled(w), _forces(margins)
+        return self.l2 * w + self._summed(lambda batch: pull(batch, signed(batch, raw) + batch.y))
 
     def product(self, w: Float, z: Float, margins: Margins, vector: int = 1) -> Float:
         """Hessian at ``w`` times ``z``, ``(d,)``; one pass.
@@ -151,20 +143,23 @@ class PairHinge:
 
         return self.l2 * z + self._summed(coefficients)
 
-    def rounded_hessian(self, w: Float, margins: Margins) -> SymmetricTiles:
-        """The Hessian of the loss at ``w``, but at rounded margins, as a matrix; one pass.
+    def derivatives(self, w: Float, margins: Margins) -> tuple[Float, SymmetricTiles]:
+        """Gradient ``(d,)`` at ``w`` and the loss's Hessian at rounded margins; one pass.
 
         Whether a pair violates is told by the bins of its rows, in some 256 bins of scores, so
         that the pairs of all rows come down to a sum over rows and a sum over bins: with ``m_i``
         the weight that row ``i`` violates with, ``P_b`` and ``N_b`` the sums of the rows in bin
         ``b``, ``sum_i u_i m_i x_i x_i'`` less ``sum_(b < c) (P_b N_c' + N_c P_b')``. It is
-        positive semidefinite: the Hessian of other margins. The penalty is not in it.
+        positive semidefinite: the Hessian of other margins. The penalty is not in it. The
+        gradient is exact, and the penalty's is in it.
         """
-        raw, bins, dimension = self._scaled(w), margins.bins(_BINS), self.rows.dimension
+        raw, pull, dimension = self._scaled(w), _forces(margins), self.rows.dimension
+        bins = margins.bins(_BINS)
         (of_positive, of_negative), count = bins.masses(), bins.positive.size
 
         def add(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
             of_rows, sums = Accumulator(dimension), np.zeros((2 * count, dimension))
+            gradient = np.zeros(dimension)
             for batch in batches:
                 v, u, y = signed(batch, raw) + batch.y, batch.weights, batch.y
                 place = bins.places(v, y)
@@ -174,13 +169,15 @@ class PairHinge:
                 at = place + np.where(y, 0, count), np.arange(y.size)
                 chosen = sparse.csr_matrix((u, at), shape=(2 * count, y.size)) @ batch.X
                 sums += chosen if isinstance(chosen, np.ndarray) else chosen.toarray()
+                _add_rows(batch, pull(batch, v), gradient)
             yield "rows", ClassMoments(dimension, tuple(of_rows.tiles()))
             yield "sums", VectorSum(sums)
+            yield "gradient", VectorSum(gradient)
 
         found = self.rows.fold(
             add,
             (ClassMoments, VectorSum),
-            state_bytes=8 * (dimension + 2 * count) * dimension,
+            state_bytes=8 * (dimension + 2 * count + 1) * dimension,
             what=f"a Hessian of {dimension} features",
         )
         moments = cast(ClassMoments, found["rows"])
@@ -194,7 +191,8 @@ class PairHinge:
         apart = moments.mean - centre
         matrix = moments.scatter() + moments.weight * np.outer(apart, apart) - cross - cross.T
         unit = np.ones(dimension) if self.scale is None else self.scale
-        return SymmetricTiles.of(matrix / np.outer(unit, unit) / self._pairs)
+        hessian = SymmetricTiles.of(matrix / np.outer(unit, unit) / self._pairs)
+        return self.l2 * w + self._mean(cast(VectorSum, found["gradient"])), hessian
 
     @property
     def _pairs(self) -> float:
@@ -216,7 +214,23 @@ class PairHinge:
         found = self.rows.fold(
             add, (VectorSum,), state_bytes=8 * dimension, what=f"{dimension} sums"
         )
-        return self._scaled(cast(VectorSum, found["sum"]).total) / self._pairs
+        return self._mean(cast(VectorSum, found["sum"]))
+
+    def _mean(self, total: VectorSum) -> Float:
+        return self._scaled(total.total) / self._pairs
+
+
+def _forces(margins: Margins) -> Callable[[Batch, Float], Float]:
+    """Of a batch and its signed scores ``(n,)``: each row's share of the gradient, ``(n,)``."""
+    positive, negative = margins.excess()
+
+    def pull(batch: Batch, v: Float) -> Float:
+        u, out = batch.weights, np.empty_like(v)
+        for mine, sign, opposite in ((batch.y, -1.0, negative), (~batch.y, 1.0, positive)):
+            out[mine] = sign * forces(v[mine], u[mine], opposite)
+        return out
+
+    return pull
 
 
 def _add_rows(batch: Batch, coefficient: Float, out: Float) -> None:

@@ -39,9 +39,9 @@ def truncated_newton(
 
     At ``w = 0`` all pairs violate, so that the first Newton step leads to the all-pairs ridge of
     MBA: where a matrix of all features is at hand, that is the start. Each Newton step then takes
-    three passes over the rows: one for the Hessian, whose margins are rounded
-    (`PairHinge.rounded_hessian`), one for the scores along the way, on which the step is searched
-    without a pass, and one for the gradient. Without a matrix it begins at 0, and the Newton
+    two passes over the rows: one for the scores along the way, on which the step is searched
+    without a pass, and one for the gradient there and the Hessian, whose margins are rounded
+    (`PairHinge.derivatives`). Without a matrix it begins at 0, and the Newton
     direction is found by truncated conjugate gradients, two passes a step, preconditioned by the
     diagonal and by what Hessians did to vectors before.
 
@@ -72,12 +72,11 @@ def truncated_newton(
         at = _Point(np.zeros_like(hinge.mu), 0.5, -hinge.mu)
     else:
         w = _inverse(quadratic.Sigma, hinge.l2)(hinge.mu)
-        at = _point(hinge, w, Margins.of(hinge.scores(w)))
+        at = _point(hinge, w, Margins.of(hinge.scores(w)), quadratic)
     taken, steps, stopped = 0, 0, "maxIter"
     while at.kkt > tolerance and taken < max_iter:
-        if at.margins is not None and quadratic is not None:
-            hessian = hinge.rounded_hessian(at.w, at.margins)
-            direction = _inverse(hessian, hinge.l2)(-at.gradient)
+        if at.hessian is not None:
+            direction = _inverse(at.hessian, hinge.l2)(-at.gradient)
             scores, used = hinge.scores(at.w, direction), 1
         else:
             direction, scores, products = _direction(
@@ -90,7 +89,7 @@ def truncated_newton(
             stopped = "stalled"
             break
         step, margins = found
-        before, at = at, _point(hinge, at.w + step * direction, margins)
+        before, at = at, _point(hinge, at.w + step * direction, margins, quadratic)
         _log.info(
             "Newton step %d: objective %.10g, largest gradient %.3g of %.3g asked for, "
             "%d iterations, step length %.3g",
@@ -112,15 +111,18 @@ class _Point:
     w: Float
     value: float
     gradient: Float
-    margins: Margins | None = None
+    hessian: Matrix | None = None
 
     @property
     def kkt(self) -> float:
         return float(np.abs(self.gradient).max(initial=0.0))
 
 
-def _point(hinge: PairHinge, w: Float, margins: Margins) -> _Point:
-    return _Point(w, hinge.value(w, margins), hinge.gradient(w, margins), margins)
+def _point(hinge: PairHinge, w: Float, margins: Margins, quadratic: Quadratic | None) -> _Point:
+    value = hinge.value(w, margins)
+    if quadratic is None:
+        return _Point(w, value, hinge.gradient(w, margins))
+    return _Point(w, value, *hinge.derivatives(w, margins))
 
 
 def _inverse(Sigma: Matrix, l2: float) -> Callable[[Float], Float]:

@@ -26,6 +26,10 @@ def whole(array: pa.Array, what: str) -> pa.Array:
     return array
 
 
+def _column(name: str) -> str:
+    return f"column {name!r}"
+
+
 def _lists(array: pa.Array, what: str) -> tuple[NDArray[np.int64], NDArray[Any]]:
     """Offsets ``(n + 1,)`` from 0 and the elements of a list array."""
     offsets = array.offsets.to_numpy().astype(np.int64)
@@ -73,8 +77,8 @@ def _csr(
     return sparse.csr_matrix(matrix, shape=(len(offsets) - 1, dimension), copy=False)
 
 
-def _decode_vectors(arrays: Sequence[pa.Array], dimension: int) -> Rows:
-    kind, size, indices, values = whole(arrays[0], "the features column").flatten()
+def _decode_vectors(arrays: Sequence[pa.Array], names: Sequence[str], dimension: int) -> Rows:
+    kind, size, indices, values = whole(arrays[0], _column(names[0])).flatten()
     is_dense = kind.to_numpy(zero_copy_only=False) == 1
     offsets, elements = _lists(values, "vector values")
     if is_dense.all():
@@ -90,13 +94,13 @@ def _decode_vectors(arrays: Sequence[pa.Array], dimension: int) -> Rows:
     return _csr(elements, stored, offsets, dimension)
 
 
-def _decode_arrays(arrays: Sequence[pa.Array], dimension: int) -> Rows:
-    return _dense(*_lists(whole(arrays[0], "the features column"), "feature arrays"), dimension)
+def _decode_arrays(arrays: Sequence[pa.Array], names: Sequence[str], dimension: int) -> Rows:
+    return _dense(*_lists(whole(arrays[0], _column(names[0])), "feature arrays"), dimension)
 
 
-def _decode_indexed(arrays: Sequence[pa.Array], dimension: int) -> Rows:
-    offsets, indices = _lists(whole(arrays[0], "the indices column"), "feature indices")
-    of_values, values = _lists(whole(arrays[1], "the values column"), "feature values")
+def _decode_indexed(arrays: Sequence[pa.Array], names: Sequence[str], dimension: int) -> Rows:
+    offsets, indices = _lists(whole(arrays[0], _column(names[0])), "feature indices")
+    of_values, values = _lists(whole(arrays[1], _column(names[1])), "feature values")
     if not np.array_equal(offsets, of_values):
         row = int(np.flatnonzero(np.diff(offsets) != np.diff(of_values))[0])
         raise DataError(
@@ -106,13 +110,13 @@ def _decode_indexed(arrays: Sequence[pa.Array], dimension: int) -> Rows:
     return _csr(values, indices, offsets, dimension)
 
 
-def _decode_numbers(arrays: Sequence[pa.Array], dimension: int) -> Rows:
+def _decode_numbers(arrays: Sequence[pa.Array], names: Sequence[str], dimension: int) -> Rows:
     return np.column_stack(
-        [whole(a, f"feature column {k}").to_numpy() for k, a in enumerate(arrays)]
+        [whole(a, _column(name)).to_numpy() for a, name in zip(arrays, names, strict=True)]
     )
 
 
-_DECODERS: dict[str, Callable[[Sequence[pa.Array], int], Rows]] = {
+_DECODERS: dict[str, Callable[[Sequence[pa.Array], Sequence[str], int], Rows]] = {
     "vector": _decode_vectors,
     "array": _decode_arrays,
     "indexed": _decode_indexed,
@@ -120,7 +124,14 @@ _DECODERS: dict[str, Callable[[Sequence[pa.Array], int], Rows]] = {
 }
 
 
-def decode(form: str, arrays: Sequence[pa.Array], dimension: int, *, missing: bool = False) -> Rows:
+def decode(
+    form: str,
+    arrays: Sequence[pa.Array],
+    names: Sequence[str],
+    dimension: int,
+    *,
+    missing: bool = False,
+) -> Rows:
     """Rows ``(n, d)`` of Arrow columns, CSR where any row is sparse.
 
     Parameters
@@ -129,6 +140,8 @@ def decode(form: str, arrays: Sequence[pa.Array], dimension: int, *, missing: bo
         "vector", "array", "indexed" or "numbers"; see `Features`.
     arrays
         The columns of that form.
+    names
+        Their names.
     dimension
         Number of features ``d``.
     missing
@@ -142,14 +155,17 @@ def decode(form: str, arrays: Sequence[pa.Array], dimension: int, *, missing: bo
     """
     if missing and form == "numbers":
         arrays = [array.fill_null(np.nan) for array in arrays]
-    X = _DECODERS[form](arrays, dimension)
+    X = _DECODERS[form](arrays, names, dimension)
     if missing:
         return X
     values: Float = np.asarray(X.data if sparse.issparse(X) else X)
     if not np.isfinite(values).all():
-        bad = values[~np.isfinite(values)]
+        wrong = ~np.isfinite(values)
+        # One of several columns is worth a name; of a vector's elements few have one.
+        of = f" of {_column(names[int(np.argwhere(wrong)[0, 1])])}" if form == "numbers" else ""
         raise DataError(
-            f"found {bad.size} features that are NaN or infinite in a batch of {X.shape[0]} "
-            f"rows (the first is {bad[0]}); expected finite numbers; impute or drop these rows"
+            f"found {wrong.sum()} features that are NaN or infinite in a batch of {X.shape[0]} "
+            f"rows (the first is {values[wrong][0]}{of}); expected finite numbers; impute or drop "
+            "these rows"
         )
     return X

@@ -146,7 +146,7 @@ class Features:
 
     def decode(self, arrays: Sequence[pa.Array], *, missing: bool = False) -> Rows:
         """Rows ``(n, d)`` of Arrow columns, CSR where any row is sparse; see `decoders.decode`."""
-        return decode(self.form, arrays, self.dimension, missing=missing)
+        return decode(self.form, arrays, self.columns, self.dimension, missing=missing)
 
 
 def _is_array(found: DataType, element: type[DataType] = FractionalType) -> bool:

@@ -143,10 +143,10 @@ class MBAModel(Model, MBAParams, Stage):
 
 def score_column(features: Features, w: Float) -> Column:
     """The scores ``w'x`` as a column; a row that cannot be used fails the job (`DataError`)."""
-    form, dimension = features.form, features.dimension
+    form, columns, dimension = features.form, features.columns, features.dimension
 
     def scores(*arrays: pa.Array) -> pa.Array:
-        return pa.array(decode(form, arrays, dimension) @ w)
+        return pa.array(decode(form, arrays, columns, dimension) @ w)
 
     # Spark reads the types themselves, which are but text under postponed annotations.
     scores.__annotations__ = {"arrays": pa.Array, "return": pa.Array}

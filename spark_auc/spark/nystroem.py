@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ from spark_auc.spark.features import Features
 from spark_auc.spark.params import one_of
 
 Float = NDArray[np.float64]
+
+_log = logging.getLogger(__name__)
 
 
 class NystroemEmbedding(Embedder, HasStandardization, HasMaxIter):
@@ -169,6 +172,13 @@ class NystroemEmbedding(Embedder, HasStandardization, HasMaxIter):
         sample = sampled(rows, columns, size if kmeans else count, self.getSeed())
         X = divided(sample.X, scale)
         landmarks = self._centres(dataset, X, count) if kmeans else X
+        if landmarks.shape[0] < count:
+            _log.warning(
+                "found %d landmarks, expected numLandmarks %d: the rows that differ are too few; "
+                "the embedding has fewer features",
+                landmarks.shape[0],
+                count,
+            )
         return NystroemMap.of_landmarks(landmarks, kernel, rank, scale)
 
     def _kernel(self, bandwidth: float) -> Kernel:

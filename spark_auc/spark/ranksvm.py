@@ -41,7 +41,7 @@ class RankSVMClassifier(Ranker, HasRegParam, HasTol, HasMaxIter, HasWhenNotConve
     certificate. Behind an embedding such as `NystroemEmbedding` it is NBAUC.
 
     Features stay in the tasks, which read them again in every pass: up to 2,048 features some
-    twenty passes, of which a third form a matrix of them; above, fifty and more by conjugate
+    fifteen passes, of which half form a matrix of them; above, fifty and more by conjugate
     gradients. The rows are cached meanwhile, as far as Spark's memory goes, unless they are a
     plain Parquet source or cached already. Scores of all rows come to the driver, and sorted
     tables of them go back, 24 bytes a row.

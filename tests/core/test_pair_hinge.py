@@ -141,9 +141,11 @@ def test_a_hessian_of_finely_rounded_margins_is_the_hessian(form, make):
     X, y, u, w = make()
     scale = np.linspace(0.5, 2, D)
     loss = hinge(form(X * scale), y, u, scale=scale)
-    rounded = loss.rounded_hessian(w, Margins.of(loss.scores(w))).toarray()
-    exact = brute(X, y, u, w)[2] - L2 * np.eye(D)
-    np.testing.assert_allclose(rounded, exact, rtol=0, atol=1e-9 * np.abs(exact).max())
+    gradient, hessian = loss.derivatives(w, Margins.of(loss.scores(w)))
+    _, slopes, exact = brute(X, y, u, w)
+    exact = exact - L2 * np.eye(D)
+    for mine, theirs in ((gradient, slopes), (hessian.toarray(), exact)):
+        np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-9 * np.abs(theirs).max())
 
 
 @pytest.mark.parametrize("make", [reals, integers])
@@ -158,7 +160,9 @@ def test_a_rounded_hessian_is_that_of_pairs_of_bins(make, monkeypatch):
     assert (violating == 0.5).any()
     difference, weight = pairs(X, y, u)
     expected = (difference.T * weight * violating) @ difference
-    rounded = loss.rounded_hessian(w, margins).toarray()
+    gradient, hessian = loss.derivatives(w, margins)
+    rounded = hessian.toarray()
+    np.testing.assert_allclose(gradient, brute(X, y, u, w)[1], rtol=0, atol=1e-12)
     np.testing.assert_allclose(rounded, expected, rtol=0, atol=1e-12 * np.abs(expected).max())
     assert np.linalg.eigvalsh(rounded)[0] >= -1e-12
 
@@ -167,7 +171,7 @@ def test_a_hessian_where_no_pair_violates_is_zero():
     X = np.array([[5.0], [6.0], [-5.0]])
     loss = hinge(X, np.array([True, True, False]), sizes=())
     w = np.ones(1)
-    assert loss.rounded_hessian(w, Margins.of(loss.scores(w))).toarray() == 0
+    assert loss.derivatives(w, Margins.of(loss.scores(w)))[1].toarray() == 0
 
 
 def test_slope_is_the_derivative_along_a_direction():

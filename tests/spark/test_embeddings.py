@@ -116,6 +116,13 @@ def test_centres_of_kmeans(rows):
     np.testing.assert_allclose(found @ found.T, expected @ expected.T, rtol=0, atol=1e-10)
 
 
+def test_fewer_rows_than_landmarks_are_told(rows, caplog):
+    few = rows.limit(20)
+    made = NystroemEmbedding(inputCol="dense", numLandmarks=30, landmarks="sample", seed=SEED)
+    assert made.fit(few).embedding.landmarks.shape[0] == 20
+    assert "found 20 landmarks, expected numLandmarks 30" in caplog.text
+
+
 def test_a_trained_layer(rows):
     made = TanhNetwork(inputCol="array", trained=True, numOutputs=3, maxIter=5, seed=SEED)
     found = embedded(made.fit(rows), rows)

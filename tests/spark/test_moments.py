@@ -208,7 +208,7 @@ def replaced(vector):
         (replaced(Vectors.sparse(D, [1], [np.inf])), "the first is inf"),
         (replaced(Vectors.dense([1.0] * 5)), r"the first has 5 features\), expected 6"),
         (replaced(Vectors.sparse(7, [1], [1.0])), r"the first has 7 features\), expected 6"),
-        (replaced(None), "1 nulls in the features column"),
+        (replaced(None), "1 nulls in column 'features'"),
     ],
 )
 def test_bad_values(spark, change, message):
@@ -225,7 +225,7 @@ def test_bad_values(spark, change, message):
         ([2, 2], [1.0, 1.0], "index 2 after 2 in one row"),
         ([1, 2], [1.0], "2 indices with 1 values"),
         ([1, None], [1.0, 1.0], "1 nulls in feature indices"),
-        (None, [1.0], "1 nulls in the indices column"),
+        (None, [1.0], "1 nulls in column 'i'"),
     ],
 )
 def test_bad_indices(spark, indices, values, message):
@@ -235,6 +235,17 @@ def test_bad_indices(spark, indices, values, message):
     )
     with pytest.raises(DataError, match=message):
         moments(df, ["i", "v"], D, weight=None)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [(None, "1 nulls in column 'high'"), (float("nan"), r"the first is nan of column 'high'\)")],
+)
+def test_bad_values_of_numeric_columns_name_them(spark, value, message):
+    rows = [(1.0, 2.0, 0.0), (1.0, value, 1.0)]
+    df = spark.createDataFrame(rows, "low double, high double, label double")
+    with pytest.raises(DataError, match=message):
+        moments(df, ["low", "high"], weight=None)
 
 
 def test_labels_of_any_kind(spark):

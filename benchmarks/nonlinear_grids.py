@@ -1,0 +1,153 @@
+"""The grids of Khalid et al. by Spark's CrossValidator, three folds, on magic04, 80/20.
+
+Prints one JSON object per learner: what is chosen, of how many fits, held-out and test AUC, and
+seconds of all fits. Rows are embedded by Nystroem once, before the folds are made; RFAUC chooses
+the width of its kernel too, and embeds in every pass. All fits are Spark's, two at a time, so that
+overheads of small jobs are in it. Needs SPARK_AUC_DATA or --data.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+from measuring import SETTINGS, seconds
+from nonlinear import TOL, data_argument, frame, magic_rows, show
+from pyspark.ml import Estimator, Pipeline
+from pyspark.ml.param import Param
+from pyspark.ml.tuning import CrossValidator, ParamGridBuilder
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_auc import (
+    AUCEvaluator,
+    NSAUCClassifier,
+    NystroemEmbedding,
+    RandomFourierFeatures,
+    RankSVMClassifier,
+    SOLAMClassifier,
+)
+from spark_auc.spark.oam import OAMClassifier
+from spark_auc.spark.session import session
+
+EPOCHS = 15
+FOLDS = 3
+EMBEDDED = {"featuresCol": "embedded", "standardization": False}
+Grid = dict[Param[Any], list[float]]
+
+
+def powers(base: float, first: int, last: int) -> list[float]:
+    return [base**k for k in range(first, last + 1)]
+
+
+def penalties(pairs: float) -> list[float]:
+    """The paper's C of 2^-15 to 2^10, as `RankSVMClassifier` has them."""
+    return [1 / (2 * c * pairs) for c in powers(2, -15, 10)]
+
+
+def rank_svm(names: list[str], pairs: float, landmarks: int) -> tuple[Estimator[Any], Grid]:
+    learner = RankSVMClassifier(featuresCol=names, tol=TOL)
+    return learner, {learner.regParam: penalties(pairs)}
+
+
+def nbauc(names: list[str], pairs: float, landmarks: int) -> tuple[Estimator[Any], Grid]:
+    learner = RankSVMClassifier(**EMBEDDED, tol=TOL)
+    return learner, {learner.regParam: penalties(pairs)}
+
+
+def rfauc(names: list[str], pairs: float, landmarks: int) -> tuple[Estimator[Any], Grid]:
+    features = RandomFourierFeatures(inputCol=names, numOutputs=landmarks, seed=1)
+    features.setParams(outputCol="fourier")
+    learner = RankSVMClassifier(featuresCol="fourier", standardization=False, tol=TOL)
+    grid = {features.bandwidth: [1.0, 10.0, 100.0], learner.regParam: penalties(pairs)}
+    return Pipeline(stages=[features, learner]), grid
+
+
+def nsauc(names: list[str], pairs: float, landmarks: int) -> tuple[Estimator[Any], Grid]:
+    learner = NSAUCClassifier(**EMBEDDED, rounds=EPOCHS, stepSize=1.0, seed=1)
+    return learner, {learner.regParam: powers(10, -10, -7)}
+
+
+def nsolam(names: list[str], pairs: float, landmarks: int) -> tuple[Estimator[Any], Grid]:
+    learner = SOLAMClassifier(**EMBEDDED, rounds=EPOCHS)
+    steps = [float(k) for k in range(1, 101, 9)]
+    return learner, {learner.stepSize: steps, learner.radius: powers(10, -1, 5)}
+
+
+def noam(names: list[str], pairs: float, landmarks: int) -> tuple[Estimator[Any], Grid]:
+    learner = OAMClassifier(**EMBEDDED, seed=1)
+    return learner, {learner.penalty: powers(2, -10, 10)}
+
+
+LEARNERS: dict[str, Callable[[list[str], float, int], tuple[Estimator[Any], Grid]]] = {
+    "RankSVM": rank_svm,
+    "NBAUC": nbauc,
+    "RFAUC": rfauc,
+    "NSAUC": nsauc,
+    "NSOLAM": nsolam,
+    "NOAM": noam,
+}
+
+
+def tuned(name: str, estimator: Estimator[Any], grid: Grid, rows: list[DataFrame]) -> None:
+    builder, evaluator = ParamGridBuilder(), AUCEvaluator()
+    for param, values in grid.items():
+        builder = builder.addGrid(param, values)
+    settings = builder.build()
+    tuner = CrossValidator(
+        estimator=estimator,
+        estimatorParamMaps=settings,
+        evaluator=evaluator,
+        numFolds=FOLDS,
+        seed=0,
+        parallelism=2,
+    )
+    train, test = rows
+    taken, found = seconds(partial(tuner.fit, train))
+    best = int(np.argmax(found.avgMetrics))
+    chosen = {param.name: value for param, value in settings[best].items()}
+    show(
+        {
+            "benchmark": "grid",
+            "ours": name,
+            "fits": FOLDS * len(settings) + 1,
+            "chosen": chosen,
+            "heldOut": 100 * found.avgMetrics[best],
+            "auc": 100 * evaluator.evaluate(found.bestModel.transform(test)),
+            "seconds": taken,
+        }
+    )
+
+
+def grids(spark: SparkSession, given: argparse.Namespace) -> None:
+    loaded = magic_rows(given.data, "grid")
+    if loaded is None:
+        return
+    X, Z, y, z = loaded
+    train, names = frame(spark, X, y)
+    test, _ = frame(spark, Z, z)
+    # As many pairs as two thirds of the rows make.
+    pairs = float(y.sum() * (~y).sum()) * 4 / 9
+    nystroem = NystroemEmbedding(inputCol=names, numLandmarks=given.landmarks, seed=1).fit(train)
+    rows = [nystroem.transform(frame).cache() for frame in (train, test)]
+    for name in given.only:
+        tuned(name, *LEARNERS[name](names, pairs, given.landmarks), rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    data_argument(parser)
+    parser.add_argument("--landmarks", type=int, default=200)
+    parser.add_argument("--only", choices=LEARNERS, nargs="+", default=list(LEARNERS))
+    given = parser.parse_args()
+    with session("benchmark", SETTINGS) as spark:
+        spark.sparkContext.setLogLevel("ERROR")
+        grids(spark, given)
+
+
+if __name__ == "__main__":
+    main()
