@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from spark_auc.core.kernels import add_sparse_gram, gather_tile, sparse_column_sums
+from spark_auc.core.kernels import Index, gather_tile
 from spark_auc.core.moments_tile import (
     MomentsTile,
     Vectors,
@@ -19,6 +19,7 @@ from spark_auc.core.moments_tile import (
     other_dimension,
     part_names,
 )
+from spark_auc.core.sparse_gram import add_sparse_gram
 from spark_auc.core.tiles import Tiling
 
 Float = NDArray[np.float64]
@@ -26,18 +27,25 @@ Rows: TypeAlias = Float | sparse.csr_matrix | sparse.csr_array
 
 # Rank-two corrections that wait to be applied together as one BLAS-3 product.
 _PENDING = 32
+# Columns that come first. The others keep their order: they are seldom met beside each other, and
+# what keeps its order is fast to put back.
+_OFTEN = 1000
+# Stored entries of sparse rows that wait to be added together: few rows meet a column once, and
+# each time its row of the matrix comes from memory.
+_WAITING = 1 << 18
 
 
 @dataclass
 class Accumulator:
     """Moments of one class under construction: the only place that adds rows, in place.
 
-    Inside, the columns of sparse rows stand in order of their frequency in the first batch, so
-    that most additions meet a few tiles that stay in the processor's cache.
+    Inside, the columns that sparse rows of the first batch have most often come first, so that
+    most additions meet a few tiles that stay in the processor's cache.
     """
 
     dimension: int
     rows: int = 0
+    waiting: list[tuple[sparse.csr_matrix | sparse.csr_array, Float]] = field(default_factory=list)
     pending: list[tuple[Float, Float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -45,21 +53,34 @@ class Accumulator:
         self.gram = np.zeros((tiling.count, tiling.tile, tiling.tile))
         self.vectors = Vectors(0.0, np.zeros(self.dimension), np.zeros(self.dimension))
         self.order: NDArray[np.int64] | None = None
-        self.rank = np.arange(self.dimension)
+        self.rank: Index = np.arange(self.dimension, dtype=np.uint32)
 
     def add(self, X: Rows, rows: NDArray[np.int64], weight: Float | None) -> None:
         """Add some rows of ``X``."""
         if not rows.size:
             return
         u = np.ones(rows.size) if weight is None else weight
-        if sparse.issparse(X):
-            batch = self._add_sparse(X, rows, u)
-        else:
+        if isinstance(X, np.ndarray):
             chosen = np.asarray(X, float).take(rows, axis=0)
             if self.order is not None:
                 chosen = chosen.take(self.order, axis=1)
-            batch = self._add_dense(chosen, u, weight is not None)
-        self.rows += rows.size
+            self._include(rows.size, self._add_dense(chosen, u, weight is not None))
+        elif (X.indptr[rows + 1] - X.indptr[rows]).sum() >= _WAITING:
+            self._include(rows.size, self._add_sparse(X, rows, u))
+        else:
+            self.waiting.append((X[rows], u))
+            if sum(part.nnz for part, _ in self.waiting) >= _WAITING:
+                self._add_waiting()
+
+    def _add_waiting(self) -> None:
+        if self.waiting:
+            parts, weights = zip(*self.waiting, strict=True)
+            self.waiting.clear()
+            X, u = sparse.vstack(parts, format="csr"), np.concatenate(weights)
+            self._include(u.size, self._add_sparse(X, np.arange(u.size), u))
+
+    def _include(self, rows: int, batch: Vectors) -> None:
+        self.rows += rows
         if not self.vectors.weight:
             self.vectors = batch
             return
@@ -91,23 +112,12 @@ class Accumulator:
     ) -> Vectors:
         if not self.rows and self.tiling.count > 1:
             frequency = np.bincount(X.indices, minlength=self.dimension)
-            self.order = np.argsort(-frequency, kind="stable")
-            self.rank = np.argsort(self.order, kind="stable")
-        data = np.asarray(X.data, float)
-        indices, indptr = self.rank.astype(np.int32)[X.indices], np.asarray(X.indptr, np.int64)
-        entries = data, indices, indptr, rows, u
-        weight = float(u.sum())
-        stored = np.zeros(self.dimension, np.int64)
-        origin, total = np.zeros((2, self.dimension))
-        sparse_column_sums(*entries, origin, stored, total)
-        full = stored == rows.size
-        if full.any():
-            origin = np.where(full, total / weight, 0.0)
-            total = np.zeros(self.dimension)
-            sparse_column_sums(*entries, origin, stored, total)
-        longest = int(np.diff(indptr).max(initial=0))
-        add_sparse_gram(*entries, origin, self.tiling.tile, longest, self.gram.reshape(-1))
-        return Vectors(weight, origin, total)
+            often = np.argsort(-frequency, kind="stable")[:_OFTEN]
+            self.order = np.concatenate([often, np.setdiff1d(np.arange(self.dimension), often)])
+            self.rank = np.argsort(self.order, kind="stable").astype(np.uint32)
+        gram = self.gram.reshape(-1)
+        origin, total = add_sparse_gram(X, rows, u, self.rank, self.tiling.tile, gram)
+        return Vectors(float(u.sum()), origin, total)
 
     def _apply_pending(self) -> None:
         if not self.pending:
@@ -125,6 +135,7 @@ class Accumulator:
 
     def tiles(self) -> Iterator[MomentsTile]:
         """The tiles of all rows added, each made when asked for; nothing may be added after."""
+        self._add_waiting()
         self._apply_pending()
         tiling = self.tiling
         size = tiling.blocks * tiling.tile

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spark_auc.core.kernels import compiled
 from spark_auc.errors import ModelFormatError
+
+Words: TypeAlias = NDArray[np.unsignedinteger[Any]]
 
 _MAGIC = b"SAUC"
 _LENGTH = np.dtype("<u4")
@@ -29,10 +32,11 @@ def encode(kind: str, version: int, arrays: Mapping[str, NDArray[Any]]) -> bytes
     described, parts = [], []
     for name, array in arrays.items():
         stored = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-        nonzero = np.not_equal(stored, 0) if stored.size >= _WORTH_PACKING else np.ones(1, bool)
-        packed = bool(np.count_nonzero(nonzero) < 0.9 * nonzero.size)
+        worth = stored.size >= _WORTH_PACKING and stored.dtype.kind in "biuf"
+        words = _words(stored) if worth else np.ones(1, np.uint8)
+        packed = bool(np.count_nonzero(words) < 0.9 * words.size)
         described.append([name, stored.dtype.str, list(array.shape), packed])
-        parts += [np.packbits(nonzero), stored[nonzero]] if packed else [stored]
+        parts += _packed(words) if packed else [stored]
     header = json.dumps({"kind": kind, "version": version, "arrays": described}).encode()
     # Whoever reads the arrays in place meets the first ones where a processor wants them.
     header += b" " * (-(len(_MAGIC) + _LENGTH.itemsize + len(header)) % _ALIGNMENT)
@@ -73,16 +77,16 @@ def decode(kind: str, version: int, data: bytes) -> dict[str, NDArray[Any]]:
             count = int(np.prod(shape, dtype=np.int64))
             if packed:
                 bitmap = np.frombuffer(data, np.uint8, -(-count // 8), position)
-                nonzero = np.unpackbits(bitmap, count=count).view(bool)
                 position += bitmap.nbytes
-                count = int(np.count_nonzero(nonzero))
+                whole = np.zeros(count, dtype)
+                count = int(np.count_nonzero(np.unpackbits(bitmap, count=count)))
             values = np.frombuffer(data, dtype, count, position)
             position += values.nbytes
             if packed:
-                array = np.zeros(nonzero.size, dtype)
-                array[nonzero] = values
-                array.flags.writeable = False
-                values = array
+                if count:
+                    _unpack(bitmap, _words(values), _words(whole))
+                whole.flags.writeable = False
+                values = whole
             arrays[name] = values.reshape(shape)
     except (ValueError, KeyError) as error:
         raise ModelFormatError(
@@ -95,6 +99,45 @@ def decode(kind: str, version: int, data: bytes) -> dict[str, NDArray[Any]]:
             "read it again from its source"
         )
     return arrays
+
+
+def _words(array: NDArray[Any]) -> Words:
+    """Numbers as bits, by which a kernel tells what is 0."""
+    return array.reshape(-1).view(f"u{array.dtype.itemsize}")
+
+
+def _packed(words: Words) -> list[NDArray[Any]]:
+    """A bitmap of the words that are not 0, in the order of `numpy.packbits`, and these words."""
+    bitmap = np.empty(-(-words.size // 8), np.uint8)
+    others = np.empty(np.count_nonzero(words) + 1, words.dtype)
+    _pack(words, bitmap, others)
+    return [bitmap, others[:-1]]
+
+
+@compiled()
+def _pack(words: Words, bitmap: NDArray[np.uint8], others: Words) -> None:
+    count = 0
+    for k in range(bitmap.size):
+        bits = 0
+        for j in range(8 * k, min(8 * k + 8, words.size)):
+            # A branch would be guessed wrong every other time.
+            some = 1 if words[j] else 0
+            others[count] = words[j]
+            count += some
+            bits |= some << (7 - j % 8)
+        bitmap[k] = bits
+
+
+@compiled()
+def _unpack(bitmap: NDArray[np.uint8], others: Words, words: Words) -> None:
+    """Undo `_packed`; some word is not 0."""
+    count = 0
+    for k in range(bitmap.size):
+        bits = bitmap[k]
+        for j in range(8 * k, min(8 * k + 8, words.size)):
+            some = bits >> (7 - j % 8) & 1
+            words[j] = np.uint64(others[min(count, others.size - 1)]) * np.uint64(some)
+            count += some
 
 
 def kind_of(data: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Compiled loops over rows and tiles: the Gram update of sparse rows, tile by vector products.
+"""What compiled loops share, and loops over tiles.
 
 Each kernel releases the interpreter lock, so that plain threads run it side by side.
 """
@@ -11,6 +11,10 @@ from typing import Any, TypeVar
 
 import numba
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 from scipy import sparse
 
@@ -18,6 +22,8 @@ Float = NDArray[np.float64]
 # Numbers of columns and stored entries: without a sign a kernel need not ask whether one counts
 # from the end of an array, which takes half of a light loop's time.
 Index = NDArray[np.uint32]
+# Bytes that one `prefetch` fetches.
+LINE = 64
 Entries = tuple[Float, Index, Index]
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,6 +44,25 @@ def compiled(**options: Any) -> Callable[[F], F]:
     return decorate
 
 
+def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
+    """Begin to fetch the cache line of ``array[index]``, for kernels; the result is nothing."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        place = builder.bitcast(builder.gep(data, [arguments[1]]), cgutils.voidptr_t)
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [place.type, *[number] * 3])
+        hint = builder.module.declare_intrinsic("llvm.prefetch", [place.type], kind)
+        # To read, into all caches, data.
+        builder.call(hint, [place, number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), generate
+
+
+prefetch: Callable[..., None] = intrinsic(_prefetch)
+
+
 def sparse_entries(X: sparse.csr_matrix) -> Entries:
     """Values, column numbers and row starts, these as wide as they are, for kernels."""
     starts = X.indptr.view(f"u{X.indptr.itemsize}")
@@ -45,76 +70,14 @@ def sparse_entries(X: sparse.csr_matrix) -> Entries:
 
 
 @compiled()
-def add_sparse_gram(
-    data: Float,
-    indices: NDArray[np.int32],
-    indptr: NDArray[np.int64],
-    rows: NDArray[np.int64],
-    weight: Float,
-    origin: Float,
-    tile: int,
-    longest: int,
-    gram: Float,
-) -> None:
-    """Add ``sum_r u_r (x_r - o)(x_r - o)'`` over stored entries to lower-triangle tiles.
-
-    Parameters
-    ----------
-    data, indices, indptr
-        CSR rows; the indices of a row are distinct, in any order.
-    rows
-        The rows to add.
-    weight
-        Row weights, aligned with ``rows``.
-    origin : (d,)
-        Subtracted from stored entries only, so it must be 0 in columns that a row may omit.
-    tile
-        Side of a tile.
-    longest
-        Most stored entries of any row.
-    gram
-        Flat view of the tiles, in the order of `SymmetricTiles`; diagonal tiles receive their
-        lower triangle only.
-    """
-    size = tile * tile
-    ascending = np.empty(longest, np.int32)
-    column_offset = np.empty(longest, np.uint64)
-    centred = np.empty(longest, np.float64)
-    for a in range(rows.shape[0]):
-        start = indptr[rows[a]]
-        count = indptr[rows[a] + 1] - start
-        u = weight[a]
-        for p in range(count):
-            i = indices[start + p]
-            x = data[start + p] - origin[i]
-            q = p
-            while q > 0 and ascending[q - 1] > i:
-                ascending[q] = ascending[q - 1]
-                centred[q] = centred[q - 1]
-                q -= 1
-            ascending[q] = i
-            centred[q] = x
-        for p in range(count):
-            i = ascending[p]
-            block = i // tile
-            inside = i - block * tile
-            column_offset[p] = np.uint64(block * size + inside)
-            value = u * centred[p]
-            base = np.uint64(block * (block + 1) // 2 * size + inside * tile)
-            for q in range(p + 1):
-                gram[base + column_offset[q]] += value * centred[q]
-
-
-@compiled()
-def gather_tile(
-    gram: Float, rows: NDArray[np.int64], columns: NDArray[np.int64], tile: int, out: Float
-) -> None:
+def gather_tile(gram: Float, rows: Index, columns: Index, tile: int, out: Float) -> None:
     """Copy the entries at ``rows`` x ``columns`` of a symmetric matrix of tiles.
 
     Parameters
     ----------
     gram
-        As in `add_sparse_gram`.
+        Flat view of the tiles, in the order of `SymmetricTiles`; diagonal tiles need their lower
+        triangle only.
     rows, columns
         Row and column numbers.
     tile
@@ -144,28 +107,6 @@ def gather_tile(
             out[a, place[b]] = gram[as_row + column_offset[b]]
         for b in range(turn, n):
             out[a, place[b]] = gram[row_offset[b] + as_column]
-
-
-@compiled()
-def sparse_column_sums(
-    data: Float,
-    indices: NDArray[np.int32],
-    indptr: NDArray[np.int64],
-    rows: NDArray[np.int64],
-    weight: Float,
-    origin: Float,
-    stored: NDArray[np.int64],
-    total: Float,
-) -> None:
-    """Add, per column, the number of stored entries and ``sum_r u_r (x_r - o)`` over them.
-
-    Parameters are those of `add_sparse_gram`; ``stored`` and ``total`` are ``(d,)``.
-    """
-    for a in range(rows.shape[0]):
-        for p in range(indptr[rows[a]], indptr[rows[a] + 1]):
-            j = indices[p]
-            stored[j] += 1
-            total[j] += weight[a] * (data[p] - origin[j])
 
 
 @compiled(fastmath={"reassoc", "contract"})

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from spark_auc.core.kernels import Index, compiled
+from spark_auc.core.kernels import LINE, Index, compiled, prefetch
 from spark_auc.online.noise import uniform
 
 Float = NDArray[np.float64]
@@ -20,27 +14,6 @@ Places = NDArray[np.uint64]
 # Pairs that are drawn, and their rows fetched, before the steps along them: rows lie at random
 # places, and waiting for memory would take longer than the steps.
 AHEAD = 4
-# Bytes that one hint to the processor fetches.
-_LINE = 64
-
-
-def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
-    """Begin to fetch the cache line of ``array[index]``, for kernels; the result is nothing."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        place = builder.bitcast(builder.gep(data, [arguments[1]]), cgutils.voidptr_t)
-        number = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [place.type, *[number] * 3])
-        hint = builder.module.declare_intrinsic("llvm.prefetch", [place.type], kind)
-        # To read, into all caches, data.
-        builder.call(hint, [place, number(0), number(3), number(1)])
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp), generate
-
-
-_fetch: Any = intrinsic(_prefetch)
 
 
 @compiled()
@@ -79,8 +52,8 @@ def draw_pairs(
     for k in range(begins.shape[0]):
         for side in range(2):
             begin, end = np.int64(begins[k, side]), np.int64(ends[k, side])
-            for p in range(begin, end, _LINE // 8):
-                _fetch(values, p)
+            for p in range(begin, end, LINE // 8):
+                prefetch(values, p)
             if indices.size:
-                for p in range(begin, end, _LINE // 4):
-                    _fetch(indices, p)
+                for p in range(begin, end, LINE // 4):
+                    prefetch(indices, p)
