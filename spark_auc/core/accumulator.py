@@ -19,7 +19,7 @@ from spark_auc.core.moments_tile import (
     other_dimension,
     part_names,
 )
-from spark_auc.core.sparse_gram import add_sparse_gram
+from spark_auc.core.sparse_gram import OFTEN, add_sparse_gram
 from spark_auc.core.tiles import Tiling
 
 Float = NDArray[np.float64]
@@ -27,12 +27,9 @@ Rows: TypeAlias = Float | sparse.csr_matrix | sparse.csr_array
 
 # Rank-two corrections that wait to be applied together as one BLAS-3 product.
 _PENDING = 32
-# Columns that come first. The others keep their order: they are seldom met beside each other, and
-# what keeps its order is fast to put back.
-_OFTEN = 1000
-# Stored entries of sparse rows that wait to be added together: few rows meet a column once, and
-# each time its row of the matrix comes from memory.
-_WAITING = 1 << 18
+# Stored entries of sparse rows that are added together, at least and at most: few rows meet a
+# column once, and each time its row of the matrix comes from memory, as many rows' own entries do.
+_LEAST, _MOST = 1 << 18, 1 << 19
 
 
 @dataclass
@@ -65,12 +62,16 @@ class Accumulator:
             if self.order is not None:
                 chosen = chosen.take(self.order, axis=1)
             self._include(rows.size, self._add_dense(chosen, u, weight is not None))
-        elif (X.indptr[rows + 1] - X.indptr[rows]).sum() >= _WAITING:
-            self._include(rows.size, self._add_sparse(X, rows, u))
-        else:
+            return
+        entries = int((X.indptr[rows + 1] - X.indptr[rows]).sum())
+        if entries < _LEAST:
             self.waiting.append((X[rows], u))
-            if sum(part.nnz for part, _ in self.waiting) >= _WAITING:
+            if sum(part.nnz for part, _ in self.waiting) >= _LEAST:
                 self._add_waiting()
+            return
+        pieces = -(-entries // _MOST)
+        for some, v in zip(np.array_split(rows, pieces), np.array_split(u, pieces), strict=True):
+            self._include(some.size, self._add_sparse(X, some, v))
 
     def _add_waiting(self) -> None:
         if self.waiting:
@@ -112,7 +113,7 @@ class Accumulator:
     ) -> Vectors:
         if not self.rows and self.tiling.count > 1:
             frequency = np.bincount(X.indices, minlength=self.dimension)
-            often = np.argsort(-frequency, kind="stable")[:_OFTEN]
+            often = np.argsort(-frequency, kind="stable")[:OFTEN]
             self.order = np.concatenate([often, np.setdiff1d(np.arange(self.dimension), often)])
             self.rank = np.argsort(self.order, kind="stable").astype(np.uint32)
         gram = self.gram.reshape(-1)

@@ -13,6 +13,9 @@ from spark_auc.core.kernels import LINE, Index, compiled, prefetch, sparse_entri
 Float = NDArray[np.float64]
 Places: TypeAlias = NDArray[np.uint64]
 
+# Columns that are best the first ones: those that rows have most often. The others may keep their
+# order: they are seldom met beside each other, and what keeps its order is fast to put back.
+OFTEN = 1000
 _ONE = np.uint64(1)
 # How many rows before their turn their entries, and the places that they are added to, are asked
 # for: waiting for memory is what takes longest.
@@ -30,8 +33,9 @@ def add_sparse_gram(
 ) -> tuple[Float, Float]:
     """Add ``sum_r u_r (x_r - o)(x_r - o)'`` over stored entries to lower-triangle tiles.
 
-    A feature's entries are added together, to one row of the matrix that the processor's cache
-    holds meanwhile, and with them those of the same rows' features before it.
+    Products of the first `OFTEN` features are added row by row: their part of the matrix fits the
+    processor's cache. Of the others a feature's are added together, to one row of the matrix that
+    the cache holds meanwhile.
 
     Parameters
     ----------
@@ -65,22 +69,12 @@ def add_sparse_gram(
     _by_feature(data, indices, indptr, rows, rank, place, owner, value)
     starts = np.zeros(rows.size, np.uint64)
     np.cumsum(indptr[rows[:-1] + 1] - indptr[rows[:-1]], out=starts[1:])
+    filled, others = starts.copy(), np.empty_like(starts)
     offset, centred = np.empty(entries, np.uint32), np.empty(entries)
     origin, total = np.zeros((2, rank.size))
-    _add(
-        ends,
-        owner,
-        value,
-        weight,
-        starts,
-        starts.copy(),
-        offset,
-        centred,
-        tile,
-        gram,
-        origin,
-        total,
-    )
+    _fill(ends, owner, value, weight, tile, filled, offset, centred, origin, total)
+    _add_often(weight, starts, filled, offset, centred, tile, gram, others)
+    _add_others(ends, owner, weight, starts, others, offset, centred, tile, gram)
     return origin, total
 
 
@@ -115,23 +109,19 @@ def _by_feature(
 
 
 @compiled()
-def _add(
+def _fill(
     ends: Places,
     owner: Index,
     value: Float,
     weight: Float,
-    starts: Places,
+    tile: int,
     filled: Places,
     offset: Index,
     centred: Float,
-    tile: int,
-    gram: Float,
     origin: Float,
     total: Float,
 ) -> None:
-    # A row's features before this one are those it has been filled with: ``offset`` says where
-    # in a row of the matrix they lie, and ``centred`` holds their values.
-    size = tile * tile
+    """By row and then by feature, centred values and where their features lie in a matrix row."""
     first = np.uint64(0)
     for feature in range(ends.size):
         last = ends[feature]
@@ -141,28 +131,80 @@ def _add(
                 mean += weight[owner[q]] * value[q]
             mean /= weight.sum()
             origin[feature] = mean
-        block = feature // tile
-        inside = feature - block * tile
-        here = np.uint32(block * size + inside)
-        base = np.uint64(block * (block + 1) // 2 * size + inside * tile)
+        here = feature // tile * tile * tile + feature % tile
         for q in range(first, last):
-            if q + _ENTRIES_AHEAD < ends[-1]:
-                r = owner[q + _ENTRIES_AHEAD]
-                for e in range(starts[r], filled[r], _OFFSETS):
-                    prefetch(offset, e)
-                for e in range(starts[r], filled[r], _VALUES):
-                    prefetch(centred, e)
-            if q + _PLACES_AHEAD < last:
-                r = owner[q + _PLACES_AHEAD]
-                for e in range(starts[r], filled[r]):
-                    prefetch(gram, base + np.uint64(offset[e]))
             r = owner[q]
             p = filled[r]
             filled[r] = p + _ONE
             offset[p] = here
             centred[p] = value[q] - mean
-            weighted = weight[r] * centred[p]
-            total[feature] += weighted
-            for e in range(starts[r], filled[r]):
-                gram[base + np.uint64(offset[e])] += weighted * centred[e]
+            total[feature] += weight[r] * centred[p]
         first = last
+
+
+@compiled()
+def _add_often(
+    weight: Float,
+    starts: Places,
+    ends: Places,
+    offset: Index,
+    centred: Float,
+    tile: int,
+    gram: Float,
+    others: Places,
+) -> None:
+    """Add products of the first `OFTEN` features, and note where each row's other ones begin."""
+    limit = OFTEN // tile * tile * tile + OFTEN % tile
+    for r in range(weight.size):
+        others[r] = starts[r]
+        for p in range(starts[r], ends[r]):
+            if offset[p] >= limit:
+                break
+            others[r] = p + _ONE
+            base = _row_start(offset[p], tile)
+            weighted = weight[r] * centred[p]
+            for e in range(starts[r], p + _ONE):
+                gram[base + np.uint64(offset[e])] += weighted * centred[e]
+
+
+@compiled()
+def _add_others(
+    ends: Places,
+    owner: Index,
+    weight: Float,
+    starts: Places,
+    reached: Places,
+    offset: Index,
+    centred: Float,
+    tile: int,
+    gram: Float,
+) -> None:
+    """Add products of the other features, with each other and with the first ones."""
+    for feature in range(OFTEN, ends.size):
+        base = _row_start(feature // tile * tile * tile + feature % tile, tile)
+        last = ends[feature]
+        for q in range(ends[feature - 1], last):
+            if q + _ENTRIES_AHEAD < ends[-1]:
+                r = owner[q + _ENTRIES_AHEAD]
+                for e in range(starts[r], reached[r], _OFFSETS):
+                    prefetch(offset, e)
+                for e in range(starts[r], reached[r], _VALUES):
+                    prefetch(centred, e)
+            if q + _PLACES_AHEAD < last:
+                r = owner[q + _PLACES_AHEAD]
+                for e in range(starts[r], reached[r]):
+                    prefetch(gram, base + np.uint64(offset[e]))
+            r = owner[q]
+            p = reached[r]
+            reached[r] = p + _ONE
+            weighted = weight[r] * centred[p]
+            for e in range(starts[r], reached[r]):
+                gram[base + np.uint64(offset[e])] += weighted * centred[e]
+
+
+@compiled()
+def _row_start(offset: int, tile: int) -> np.uint64:
+    """Where in the tiles the matrix row of the feature with this offset begins."""
+    size = tile * tile
+    block = offset // size
+    return np.uint64(block * (block + 1) // 2 * size + (offset - block * size) * tile)

@@ -39,12 +39,6 @@ def test_text_is_stored_as_it_is():
     np.testing.assert_array_equal(found, array)
 
 
-def test_text_is_stored_as_it_is():
-    array = np.array(["", "hinge"] * 3000)
-    found = decode("text", 1, encode("text", 1, {"a": array}))["a"]
-    np.testing.assert_array_equal(found, array)
-
-
 def test_negative_zero_and_what_is_no_number_are_kept():
     array = np.zeros((100, 50))
     array[3, :3] = np.nan, -0.0, -np.inf
