@@ -54,6 +54,7 @@ def kernel(df: DataFrame, dimension: int, rows: int, slots: int) -> float:
         accumulator = Accumulator(dimension)
         for X in batches:
             accumulator.add(X, np.arange(X.shape[0]), None)
+        accumulator.finish()
 
     with threadpool_limits(1), ThreadPoolExecutor(slots) as pool:
         return seconds(lambda: list(pool.map(run, range(slots))))[0]

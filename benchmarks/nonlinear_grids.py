@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from measuring import SETTINGS, seconds
@@ -36,6 +36,15 @@ EPOCHS = 15
 FOLDS = 3
 EMBEDDED = {"featuresCol": "embedded", "standardization": False}
 Grid = dict[Param[Any], list[float]]
+Tuned = tuple[Estimator[Any], Grid]
+
+
+class Given(NamedTuple):
+    """Raw columns, pairs that a fit meets, and how many features an embedding has."""
+
+    names: list[str]
+    pairs: float
+    landmarks: int
 
 
 def powers(base: float, first: int, last: int) -> list[float]:
@@ -47,41 +56,41 @@ def penalties(pairs: float) -> list[float]:
     return [1 / (2 * c * pairs) for c in powers(2, -15, 10)]
 
 
-def rank_svm(names: list[str], pairs: float, landmarks: int) -> tuple[Estimator[Any], Grid]:
-    learner = RankSVMClassifier(featuresCol=names, tol=TOL)
-    return learner, {learner.regParam: penalties(pairs)}
+def rank_svm(given: Given) -> Tuned:
+    learner = RankSVMClassifier(featuresCol=given.names, tol=TOL)
+    return learner, {learner.regParam: penalties(given.pairs)}
 
 
-def nbauc(names: list[str], pairs: float, landmarks: int) -> tuple[Estimator[Any], Grid]:
+def nbauc(given: Given) -> Tuned:
     learner = RankSVMClassifier(**EMBEDDED, tol=TOL)
-    return learner, {learner.regParam: penalties(pairs)}
+    return learner, {learner.regParam: penalties(given.pairs)}
 
 
-def rfauc(names: list[str], pairs: float, landmarks: int) -> tuple[Estimator[Any], Grid]:
-    features = RandomFourierFeatures(inputCol=names, numOutputs=landmarks, seed=1)
+def rfauc(given: Given) -> Tuned:
+    features = RandomFourierFeatures(inputCol=given.names, numOutputs=given.landmarks, seed=1)
     features.setParams(outputCol="fourier")
     learner = RankSVMClassifier(featuresCol="fourier", standardization=False, tol=TOL)
-    grid = {features.bandwidth: [1.0, 10.0, 100.0], learner.regParam: penalties(pairs)}
+    grid = {features.bandwidth: [1.0, 10.0, 100.0], learner.regParam: penalties(given.pairs)}
     return Pipeline(stages=[features, learner]), grid
 
 
-def nsauc(names: list[str], pairs: float, landmarks: int) -> tuple[Estimator[Any], Grid]:
+def nsauc(given: Given) -> Tuned:
     learner = NSAUCClassifier(**EMBEDDED, rounds=EPOCHS, stepSize=1.0, seed=1)
     return learner, {learner.regParam: powers(10, -10, -7)}
 
 
-def nsolam(names: list[str], pairs: float, landmarks: int) -> tuple[Estimator[Any], Grid]:
+def nsolam(given: Given) -> Tuned:
     learner = SOLAMClassifier(**EMBEDDED, rounds=EPOCHS)
     steps = [float(k) for k in range(1, 101, 9)]
     return learner, {learner.stepSize: steps, learner.radius: powers(10, -1, 5)}
 
 
-def noam(names: list[str], pairs: float, landmarks: int) -> tuple[Estimator[Any], Grid]:
+def noam(given: Given) -> Tuned:
     learner = OAMClassifier(**EMBEDDED, seed=1)
     return learner, {learner.penalty: powers(2, -10, 10)}
 
 
-LEARNERS: dict[str, Callable[[list[str], float, int], tuple[Estimator[Any], Grid]]] = {
+LEARNERS: dict[str, Callable[[Given], Tuned]] = {
     "RankSVM": rank_svm,
     "NBAUC": nbauc,
     "RFAUC": rfauc,
@@ -131,9 +140,9 @@ def grids(spark: SparkSession, given: argparse.Namespace) -> None:
     # As many pairs as two thirds of the rows make.
     pairs = float(y.sum() * (~y).sum()) * 4 / 9
     nystroem = NystroemEmbedding(inputCol=names, numLandmarks=given.landmarks, seed=1).fit(train)
-    rows = [nystroem.transform(frame).cache() for frame in (train, test)]
+    rows = [nystroem.transform(part).cache() for part in (train, test)]
     for name in given.only:
-        tuned(name, *LEARNERS[name](names, pairs, given.landmarks), rows)
+        tuned(name, *LEARNERS[name](Given(names, pairs, given.landmarks)), rows)
 
 
 def main() -> None:

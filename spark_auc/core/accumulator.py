@@ -27,8 +27,9 @@ Rows: TypeAlias = Float | sparse.csr_matrix | sparse.csr_array
 
 # Rank-two corrections that wait to be applied together as one BLAS-3 product.
 _PENDING = 32
-# Stored entries of sparse rows that are added together, at least and at most: few rows meet a
-# column once, and each time its row of the matrix comes from memory, as many rows' own entries do.
+# Rows and stored entries of sparse rows that are added together, at least and at most: few rows
+# meet a column once, and each time its row of the matrix comes from memory, as many rows' own
+# entries do.
 _LEAST, _MOST = 1 << 18, 1 << 19
 
 
@@ -36,13 +37,14 @@ _LEAST, _MOST = 1 << 18, 1 << 19
 class Accumulator:
     """Moments of one class under construction: the only place that adds rows, in place.
 
-    Inside, the columns that sparse rows of the first batch have most often come first, so that
-    most additions meet a few tiles that stay in the processor's cache.
+    Inside, the columns that the first sparse rows have most often come first, so that most
+    additions meet a few tiles that stay in the processor's cache.
     """
 
     dimension: int
     rows: int = 0
     waiting: list[tuple[sparse.csr_matrix | sparse.csr_array, Float]] = field(default_factory=list)
+    waiting_entries: int = 0
     pending: list[tuple[Float, Float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -66,17 +68,24 @@ class Accumulator:
         entries = int((X.indptr[rows + 1] - X.indptr[rows]).sum())
         if entries < _LEAST:
             self.waiting.append((X[rows], u))
-            if sum(part.nnz for part, _ in self.waiting) >= _LEAST:
+            self.waiting_entries += entries + rows.size
+            if self.waiting_entries >= _LEAST:
                 self._add_waiting()
             return
         pieces = -(-entries // _MOST)
         for some, v in zip(np.array_split(rows, pieces), np.array_split(u, pieces), strict=True):
             self._include(some.size, self._add_sparse(X, some, v))
 
+    def finish(self) -> None:
+        """Add what waits to be added together with more."""
+        self._add_waiting()
+        self._apply_pending()
+
     def _add_waiting(self) -> None:
         if self.waiting:
             parts, weights = zip(*self.waiting, strict=True)
             self.waiting.clear()
+            self.waiting_entries = 0
             X, u = sparse.vstack(parts, format="csr"), np.concatenate(weights)
             self._include(u.size, self._add_sparse(X, np.arange(u.size), u))
 
@@ -136,8 +145,7 @@ class Accumulator:
 
     def tiles(self) -> Iterator[MomentsTile]:
         """The tiles of all rows added, each made when asked for; nothing may be added after."""
-        self._add_waiting()
-        self._apply_pending()
+        self.finish()
         tiling = self.tiling
         size = tiling.blocks * tiling.tile
         origin, total = np.zeros((2, size))

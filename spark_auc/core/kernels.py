@@ -22,6 +22,7 @@ Float = NDArray[np.float64]
 # Numbers of columns and stored entries: without a sign a kernel need not ask whether one counts
 # from the end of an array, which takes half of a light loop's time.
 Index = NDArray[np.uint32]
+Places = NDArray[np.uint64]
 # Bytes that one `prefetch` fetches.
 LINE = 64
 Entries = tuple[Float, Index, Index]

@@ -110,8 +110,8 @@ class PairHinge:
 
     def gradient(self, w: Float, margins: Margins) -> Float:
         """Gradient ``(d,)`` at ``w``, given the margins by ``w``; one pass."""
-        raw, pull = self._scaled(w), _forces(margins)
-        return self.l2 * w + self._summed(lambda batch: pull(batch, signed(batch, raw) + batch.y))
+        raw, share = self._scaled(w), _shares(margins)
+        return self.l2 * w + self._summed(lambda batch: share(batch, signed(batch, raw) + batch.y))
 
     def product(self, w: Float, z: Float, margins: Margins, vector: int = 1) -> Float:
         """Hessian at ``w`` times ``z``, ``(d,)``; one pass.
@@ -153,7 +153,7 @@ class PairHinge:
         positive semidefinite: the Hessian of other margins. The penalty is not in it. The
         gradient is exact, and the penalty's is in it.
         """
-        raw, pull, dimension = self._scaled(w), _forces(margins), self.rows.dimension
+        raw, share, dimension = self._scaled(w), _shares(margins), self.rows.dimension
         bins = margins.bins(_BINS)
         (of_positive, of_negative), count = bins.masses(), bins.positive.size
 
@@ -169,7 +169,7 @@ class PairHinge:
                 at = place + np.where(y, 0, count), np.arange(y.size)
                 chosen = sparse.csr_matrix((u, at), shape=(2 * count, y.size)) @ batch.X
                 sums += chosen if isinstance(chosen, np.ndarray) else chosen.toarray()
-                _add_rows(batch, pull(batch, v), gradient)
+                _add_rows(batch, share(batch, v), gradient)
             yield "rows", ClassMoments(dimension, tuple(of_rows.tiles()))
             yield "sums", VectorSum(sums)
             yield "gradient", VectorSum(gradient)
@@ -220,17 +220,17 @@ class PairHinge:
         return self._scaled(total.total) / self._pairs
 
 
-def _forces(margins: Margins) -> Callable[[Batch, Float], Float]:
+def _shares(margins: Margins) -> Callable[[Batch, Float], Float]:
     """Of a batch and its signed scores ``(n,)``: each row's share of the gradient, ``(n,)``."""
     positive, negative = margins.excess()
 
-    def pull(batch: Batch, v: Float) -> Float:
+    def share(batch: Batch, v: Float) -> Float:
         u, out = batch.weights, np.empty_like(v)
         for mine, sign, opposite in ((batch.y, -1.0, negative), (~batch.y, 1.0, positive)):
             out[mine] = sign * forces(v[mine], u[mine], opposite)
         return out
 
-    return pull
+    return share
 
 
 def _add_rows(batch: Batch, coefficient: Float, out: Float) -> None:

@@ -1,17 +1,14 @@
-"""The Gram update of sparse rows, one feature after another."""
+"""The Gram update of sparse rows, in the order that spares memory most."""
 
 from __future__ import annotations
-
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from spark_auc.core.kernels import LINE, Index, compiled, prefetch, sparse_entries
+from spark_auc.core.kernels import LINE, Index, Places, compiled, prefetch, sparse_entries
 
 Float = NDArray[np.float64]
-Places: TypeAlias = NDArray[np.uint64]
 
 # Columns that are best the first ones: those that rows have most often. The others may keep their
 # order: they are seldom met beside each other, and what keeps its order is fast to put back.
@@ -59,6 +56,9 @@ def add_sparse_gram(
         ``o`` and ``sum_r u_r (x_r - o)``, by place: ``o`` is the mean of a column that all rows
         store, and else 0, which stored entries cannot tell from those that are not.
     """
+    origin, total = np.zeros((2, rank.size))
+    if not rank.size:
+        return origin, total
     data, indices, indptr = sparse_entries(X)
     place = np.zeros(rank.size, np.uint64)
     _count(indices, indptr, rows, rank, place)
@@ -69,11 +69,10 @@ def add_sparse_gram(
     _by_feature(data, indices, indptr, rows, rank, place, owner, value)
     starts = np.zeros(rows.size, np.uint64)
     np.cumsum(indptr[rows[:-1] + 1] - indptr[rows[:-1]], out=starts[1:])
-    filled, others = starts.copy(), np.empty_like(starts)
+    stops, others = starts.copy(), np.empty_like(starts)
     offset, centred = np.empty(entries, np.uint32), np.empty(entries)
-    origin, total = np.zeros((2, rank.size))
-    _fill(ends, owner, value, weight, tile, filled, offset, centred, origin, total)
-    _add_often(weight, starts, filled, offset, centred, tile, gram, others)
+    _fill(ends, owner, value, weight, tile, stops, offset, centred, origin, total)
+    _add_often(weight, starts, stops, offset, centred, tile, gram, others)
     _add_others(ends, owner, weight, starts, others, offset, centred, tile, gram)
     return origin, total
 
@@ -115,13 +114,16 @@ def _fill(
     value: Float,
     weight: Float,
     tile: int,
-    filled: Places,
+    stops: Places,
     offset: Index,
     centred: Float,
     origin: Float,
     total: Float,
 ) -> None:
-    """By row and then by feature, centred values and where their features lie in a matrix row."""
+    """By row and then by feature, centred values and where their features lie in a matrix row.
+
+    ``stops`` comes with each row's start.
+    """
     first = np.uint64(0)
     for feature in range(ends.size):
         last = ends[feature]
@@ -131,11 +133,11 @@ def _fill(
                 mean += weight[owner[q]] * value[q]
             mean /= weight.sum()
             origin[feature] = mean
-        here = feature // tile * tile * tile + feature % tile
+        here = _offset(feature, tile)
         for q in range(first, last):
             r = owner[q]
-            p = filled[r]
-            filled[r] = p + _ONE
+            p = stops[r]
+            stops[r] = p + _ONE
             offset[p] = here
             centred[p] = value[q] - mean
             total[feature] += weight[r] * centred[p]
@@ -146,7 +148,7 @@ def _fill(
 def _add_often(
     weight: Float,
     starts: Places,
-    ends: Places,
+    stops: Places,
     offset: Index,
     centred: Float,
     tile: int,
@@ -154,10 +156,10 @@ def _add_often(
     others: Places,
 ) -> None:
     """Add products of the first `OFTEN` features, and note where each row's other ones begin."""
-    limit = OFTEN // tile * tile * tile + OFTEN % tile
+    limit = _offset(OFTEN, tile)
     for r in range(weight.size):
         others[r] = starts[r]
-        for p in range(starts[r], ends[r]):
+        for p in range(starts[r], stops[r]):
             if offset[p] >= limit:
                 break
             others[r] = p + _ONE
@@ -181,7 +183,7 @@ def _add_others(
 ) -> None:
     """Add products of the other features, with each other and with the first ones."""
     for feature in range(OFTEN, ends.size):
-        base = _row_start(feature // tile * tile * tile + feature % tile, tile)
+        base = _row_start(_offset(feature, tile), tile)
         last = ends[feature]
         for q in range(ends[feature - 1], last):
             if q + _ENTRIES_AHEAD < ends[-1]:
@@ -200,6 +202,12 @@ def _add_others(
             weighted = weight[r] * centred[p]
             for e in range(starts[r], reached[r]):
                 gram[base + np.uint64(offset[e])] += weighted * centred[e]
+
+
+@compiled()
+def _offset(feature: int, tile: int) -> int:
+    """Where in a matrix row of the tiles a feature lies."""
+    return feature // tile * tile * tile + feature % tile
 
 
 @compiled()

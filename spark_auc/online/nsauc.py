@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.accumulator import Rows
-from spark_auc.core.kernels import Index, compiled
+from spark_auc.core.kernels import Index, Places, compiled
 from spark_auc.core.settings import above, at_least, whole
 from spark_auc.errors import ConfigError
 from spark_auc.online.learner import Bool, Float, Stored, entries, unweighted
 from spark_auc.online.linear import same_settings, scores
-from spark_auc.online.pairs import AHEAD, Places, draw_pairs
+from spark_auc.online.pairs import AHEAD, draw_pairs
 
 _Rows = tuple[Float, Index, Places]
 _LOSSES = "hinge", "squared_hinge"

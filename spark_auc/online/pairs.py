@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_auc.core.kernels import LINE, Index, compiled, prefetch
+from spark_auc.core.kernels import LINE, Index, Places, compiled, prefetch
 from spark_auc.online.noise import uniform
 
 Float = NDArray[np.float64]
-Places = NDArray[np.uint64]
 
 # Pairs that are drawn, and their rows fetched, before the steps along them: rows lie at random
 # places, and waiting for memory would take longer than the steps.

@@ -62,6 +62,8 @@ def test_rows_without_entries_and_a_single_one():
     X = sparse.csr_matrix((4, 3))
     assert not add_sparse_gram(X, np.arange(4), np.ones(4), rank, 3, gram.reshape(-1))[1].any()
     assert not gram.any()
+    nothing = ClassMoments.of(sparse.csr_matrix((4, 0)))
+    assert (nothing.rows, nothing.mean.size) == (4, 0)
     X = sparse.csr_matrix([[0.0, 0, 0], [2.0, 0, 3.0]])
     add_sparse_gram(X, np.arange(2), np.array([1.0, 0.5]), rank, tiling.tile, gram.reshape(-1))
     np.testing.assert_array_equal(gram[0], [[2.0, 0, 0], [0, 0, 0], [3.0, 0, 4.5]])

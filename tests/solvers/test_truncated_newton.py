@@ -138,7 +138,7 @@ def test_passes_are_two_a_step_and_without_a_matrix_one_more_for_each_gradient(c
         newton = sum("Newton step" in r.getMessage() for r in caplog.records)
         assert passes == 2 * solution.certificate.iterations + (2 if start else newton)
         assert "step length" in caplog.text
-    # A tolerance that the ridge solution meets costs its scores and its gradient alone.
+    # A tolerance that the ridge solution meets costs one pass for scores and one for derivatives.
     assert solved(X, y, u, tol=10.0)[1] == 2
 
 
