@@ -17,6 +17,7 @@ _ONE = np.uint64(1)
 # How many rows before their turn their entries, and the places that they are added to, are asked
 # for: waiting for memory is what takes longest.
 _ENTRIES_AHEAD, _PLACES_AHEAD = np.uint64(4), np.uint64(2)
+# Entries whose offsets, and whose values, one hint fetches.
 _OFFSETS, _VALUES = LINE // 4, LINE // 8
 
 
