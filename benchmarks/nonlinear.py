@@ -17,7 +17,7 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -58,9 +58,16 @@ REG, SPLINE_REG, COST = 1e-6, 1e-4, 100.0
 TOL = 1e-4
 
 
-def data_argument(parser: argparse.ArgumentParser) -> None:
-    where = Path(os.environ.get("SPARK_AUC_DATA", "../shared/data"))
+def arguments(doc: str | None, choices: Iterable[str], landmarks: int) -> argparse.Namespace:
+    """What was given: ``data``, ``landmarks``, and ``only`` of the choices, all by default."""
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    where, names = Path(os.environ.get("SPARK_AUC_DATA", "../shared/data")), list(choices)
     parser.add_argument("--data", type=Path, default=where)
+    parser.add_argument("--landmarks", type=int, default=landmarks)
+    parser.add_argument("--only", choices=names, nargs="+", default=names)
+    return parser.parse_args()
 
 
 def show(result: dict[str, Any]) -> None:
@@ -202,13 +209,7 @@ BENCHMARKS = {"magic": magic, "rows": rows}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    data_argument(parser)
-    parser.add_argument("--landmarks", type=int, default=1600)
-    parser.add_argument("--only", choices=BENCHMARKS, nargs="+", default=list(BENCHMARKS))
-    given = parser.parse_args()
+    given = arguments(__doc__, BENCHMARKS, 1600)
     with session("benchmark", SETTINGS) as spark:
         spark.sparkContext.setLogLevel("ERROR")
         for name in given.only:

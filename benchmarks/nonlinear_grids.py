@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from measuring import SETTINGS, seconds
-from nonlinear import TOL, data_argument, frame, magic_rows, show
+from nonlinear import TOL, arguments, frame, magic_rows, show
 from pyspark.ml import Estimator, Pipeline
 from pyspark.ml.param import Param
 from pyspark.ml.tuning import CrossValidator, ParamGridBuilder
@@ -146,13 +146,7 @@ def grids(spark: SparkSession, given: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    data_argument(parser)
-    parser.add_argument("--landmarks", type=int, default=200)
-    parser.add_argument("--only", choices=LEARNERS, nargs="+", default=list(LEARNERS))
-    given = parser.parse_args()
+    given = arguments(__doc__, LEARNERS, 200)
     with session("benchmark", SETTINGS) as spark:
         spark.sparkContext.setLogLevel("ERROR")
         grids(spark, given)
