@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TypeAlias
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from spark_auc.core.kernels import Index, gather_tile
+from spark_auc.core.kernels import Index, gather
 from spark_auc.core.moments_tile import (
     MomentsTile,
     Vectors,
@@ -19,7 +19,7 @@ from spark_auc.core.moments_tile import (
     other_dimension,
     part_names,
 )
-from spark_auc.core.sparse_gram import OFTEN, add_sparse_gram
+from spark_auc.core.sparse_gram import OFTEN, WeightedRows, add_sparse_gram
 from spark_auc.core.tiles import Tiling
 
 Float = NDArray[np.float64]
@@ -27,10 +27,9 @@ Rows: TypeAlias = Float | sparse.csr_matrix | sparse.csr_array
 
 # Rank-two corrections that wait to be applied together as one BLAS-3 product.
 _PENDING = 32
-# Rows and stored entries of sparse rows that are added together, at least and at most: few rows
-# meet a column once, and each time its row of the matrix comes from memory, as many rows' own
-# entries do.
-_LEAST, _MOST = 1 << 18, 1 << 19
+# Sparse rows wait until they have so many stored entries, and are then added together: each time
+# a column is met, its row of the matrix comes from memory.
+_TOGETHER = 1 << 22
 
 
 @dataclass
@@ -43,13 +42,14 @@ class Accumulator:
 
     dimension: int
     rows: int = 0
-    waiting: list[tuple[sparse.csr_matrix | sparse.csr_array, Float]] = field(default_factory=list)
+    waiting: list[WeightedRows] = field(default_factory=list)
     waiting_entries: int = 0
     pending: list[tuple[Float, Float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         tiling = self.tiling = Tiling(self.dimension)
-        self.gram = np.zeros((tiling.count, tiling.tile, tiling.tile))
+        self.gram = np.zeros(tiling.count * tiling.tile**2)
+        self.strips, self.starts = tiling.strips(self.gram), tiling.row_starts()
         self.vectors = Vectors(0.0, np.zeros(self.dimension), np.zeros(self.dimension))
         self.order: NDArray[np.int64] | None = None
         self.rank: Index = np.arange(self.dimension, dtype=np.uint32)
@@ -65,16 +65,15 @@ class Accumulator:
                 chosen = chosen.take(self.order, axis=1)
             self._include(rows.size, self._add_dense(chosen, u, weight is not None))
             return
-        entries = int((X.indptr[rows + 1] - X.indptr[rows]).sum())
-        if entries < _LEAST:
-            self.waiting.append((X[rows], u))
-            self.waiting_entries += entries + rows.size
-            if self.waiting_entries >= _LEAST:
-                self._add_waiting()
-            return
-        pieces = -(-entries // _MOST)
+        size = rows.size + int((X.indptr[rows + 1] - X.indptr[rows]).sum())
+        pieces = min(rows.size, -(-size // _TOGETHER))
         for some, v in zip(np.array_split(rows, pieces), np.array_split(u, pieces), strict=True):
-            self._include(some.size, self._add_sparse(X, some, v))
+            part = X[some]
+            part.sort_indices()
+            self.waiting.append((part, v))
+            self.waiting_entries += some.size + part.nnz
+            if self.waiting_entries >= _TOGETHER:
+                self._add_waiting()
 
     def finish(self) -> None:
         """Add what waits to be added together with more."""
@@ -83,11 +82,10 @@ class Accumulator:
 
     def _add_waiting(self) -> None:
         if self.waiting:
-            parts, weights = zip(*self.waiting, strict=True)
+            rows = sum(u.size for _, u in self.waiting)
+            self._include(rows, self._add_sparse(self.waiting))
             self.waiting.clear()
             self.waiting_entries = 0
-            X, u = sparse.vstack(parts, format="csr"), np.concatenate(weights)
-            self._include(u.size, self._add_sparse(X, np.arange(u.size), u))
 
     def _include(self, rows: int, batch: Vectors) -> None:
         self.rows += rows
@@ -112,22 +110,26 @@ class Accumulator:
         total: Float = u @ X
         if weighted:
             X *= np.sqrt(u)[:, None]
-        for k, (i, j) in enumerate(self.tiling.places()):
-            a, b = X[:, self.tiling.span(i)], X[:, self.tiling.span(j)]
-            self.gram[k, : a.shape[1], : b.shape[1]] += a.T @ b
+        for i, j in self.tiling.places():
+            a, b = self.tiling.span(i), self.tiling.span(j)
+            self._tile(i, j)[...] += X[:, a].T @ X[:, b]
         return Vectors(weight, origin, total)
 
-    def _add_sparse(
-        self, X: sparse.csr_matrix | sparse.csr_array, rows: NDArray[np.int64], u: Float
-    ) -> Vectors:
+    def _add_sparse(self, parts: Sequence[WeightedRows]) -> Vectors:
         if not self.rows and self.tiling.count > 1:
-            frequency = np.bincount(X.indices, minlength=self.dimension)
-            often = np.argsort(-frequency, kind="stable")[:OFTEN]
+            columns = np.concatenate([X.indices for X, _ in parts])
+            frequency = np.bincount(columns, minlength=self.dimension)
+            # The others are seldom met beside each other. What ascends is fast to put back.
+            often = np.sort(np.argsort(-frequency, kind="stable")[:OFTEN])
             self.order = np.concatenate([often, np.setdiff1d(np.arange(self.dimension), often)])
             self.rank = np.argsort(self.order, kind="stable").astype(np.uint32)
-        gram = self.gram.reshape(-1)
-        origin, total = add_sparse_gram(X, rows, u, self.rank, self.tiling.tile, gram)
-        return Vectors(float(u.sum()), origin, total)
+        origin, total = add_sparse_gram(parts, self.rank, self.starts, self.gram)
+        return Vectors(sum(float(u.sum()) for _, u in parts), origin, total)
+
+    def _tile(self, i: int, j: int) -> Float:
+        """The products of two ranges of columns under construction, as a view."""
+        rows, columns = self.tiling.span(i), self.tiling.span(j)
+        return self.strips[i][: rows.stop - rows.start, columns]
 
     def _apply_pending(self) -> None:
         if not self.pending:
@@ -136,11 +138,10 @@ class Accumulator:
         t = np.array([t for _, t in self.pending]).T
         left, right = np.hstack([p, t]), np.hstack([t, p])
         moved: NDArray[np.bool_] = np.any(t, axis=1)
-        for k, (i, j) in enumerate(self.tiling.places()):
+        for i, j in self.tiling.places():
             a, b = self.tiling.span(i), self.tiling.span(j)
             if moved[a].any() or moved[b].any():
-                update = left[a] @ right[b].T
-                self.gram[k, : update.shape[0], : update.shape[1]] += update
+                self._tile(i, j)[...] += left[a] @ right[b].T
         self.pending.clear()
 
     def tiles(self) -> Iterator[MomentsTile]:
@@ -156,7 +157,7 @@ class Accumulator:
             gram = np.zeros((tiling.tile, tiling.tile))
             # Diagonal tiles hold their lower triangle only, which this mirrors.
             rows, columns = self.rank[tiling.span(i)], self.rank[tiling.span(j)]
-            gather_tile(self.gram.reshape(-1), rows, columns, tiling.tile, gram)
+            gather(self.gram, self.starts, rows, columns, gram)
             gram.flags.writeable = False
             ends = [i, j]
             yield MomentsTile(self.rows, self.vectors.weight, origin[ends], total[ends], gram)

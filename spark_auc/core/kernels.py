@@ -71,43 +71,29 @@ def sparse_entries(X: sparse.csr_matrix) -> Entries:
 
 
 @compiled()
-def gather_tile(gram: Float, rows: Index, columns: Index, tile: int, out: Float) -> None:
-    """Copy the entries at ``rows`` x ``columns`` of a symmetric matrix of tiles.
+def gather(gram: Float, starts: Places, rows: Index, columns: Index, out: Float) -> None:
+    """Copy the entries at ``rows`` x ``columns`` of a symmetric matrix.
 
     Parameters
     ----------
     gram
-        Flat view of the tiles, in the order of `SymmetricTiles`; diagonal tiles need their lower
-        triangle only.
+        Its lower triangle.
+    starts
+        Where in ``gram`` each row of the matrix begins.
     rows, columns
         Row and column numbers.
-    tile
-        Side of a tile.
     out : (at least the number of rows, at least that of columns)
-        Receives them.
+        Receives the entries.
     """
-    size = tile * tile
-    n = columns.shape[0]
     # In ascending order the test "below the diagonal" turns once a row, and reads run forward.
-    place = np.argsort(columns)
-    ascending = columns[place]
-    row_offset, column_offset = np.empty(n, np.uint64), np.empty(n, np.uint64)
-    for b in range(n):
-        block = ascending[b] // tile
-        inside = ascending[b] - block * tile
-        row_offset[b] = np.uint64(block * (block + 1) // 2 * size + inside * tile)
-        column_offset[b] = np.uint64(block * size + inside)
-    for a in range(rows.shape[0]):
-        i = rows[a]
-        block = i // tile
-        inside = i - block * tile
-        as_row = np.uint64(block * (block + 1) // 2 * size + inside * tile)
-        as_column = np.uint64(block * size + inside)
-        turn = np.searchsorted(ascending, i, "right")
+    order = np.argsort(columns)
+    ascending = columns[order]
+    for a in range(rows.size):
+        turn = np.searchsorted(ascending, rows[a], "right")
         for b in range(turn):
-            out[a, place[b]] = gram[as_row + column_offset[b]]
-        for b in range(turn, n):
-            out[a, place[b]] = gram[row_offset[b] + as_column]
+            out[a, order[b]] = gram[starts[rows[a]] + np.uint64(ascending[b])]
+        for b in range(turn, columns.size):
+            out[a, order[b]] = gram[starts[ascending[b]] + np.uint64(rows[a])]
 
 
 @compiled(fastmath={"reassoc", "contract"})

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
@@ -9,27 +12,46 @@ from scipy import sparse
 from spark_auc.core.kernels import LINE, Index, Places, compiled, prefetch, sparse_entries
 
 Float = NDArray[np.float64]
+WeightedRows: TypeAlias = tuple[sparse.csr_matrix | sparse.csr_array, Float]
 
-# Columns that are best the first ones: those that rows have most often. The others may keep their
-# order: they are seldom met beside each other, and what keeps its order is fast to put back.
-OFTEN = 1000
+# Columns that are best the first ones: those that rows have most often.
+OFTEN = 512
 _ONE = np.uint64(1)
-# How many rows before their turn their entries, and the places that they are added to, are asked
-# for: waiting for memory is what takes longest.
-_ENTRIES_AHEAD, _PLACES_AHEAD = np.uint64(4), np.uint64(2)
-# Entries whose offsets, and whose values, one hint fetches.
-_OFFSETS, _VALUES = LINE // 4, LINE // 8
+# How many visits before its turn a row's entries are asked for: waiting for memory is what takes
+# longest.
+_AHEAD = np.uint64(8)
+_VALUES = LINE // 8
+
+
+class _Entries(NamedTuple):
+    """Stored entries by row and then by place, and the rows' visits by feature.
+
+    Parameters
+    ----------
+    place, value : (entries,)
+        Where a column is in the matrix, and the centred value.
+    first, last : (visits,)
+        The entries of a row up to that of the feature for which it is visited.
+    factor : (visits,)
+        By which the values of these entries are multiplied, or what each of them adds where they
+        are alike.
+    alike : (visits,)
+        Whether these values are equal: what does not have to be read is not waited for, and rows
+        of indicators, as they are or divided by their norm, are the most common of all.
+    """
+
+    place: Index
+    value: Float
+    first: Index
+    last: Index
+    factor: Float
+    alike: NDArray[np.bool_]
 
 
 def add_sparse_gram(
-    X: sparse.csr_matrix | sparse.csr_array,
-    rows: NDArray[np.int64],
-    weight: Float,
-    rank: Index,
-    tile: int,
-    gram: Float,
+    parts: Sequence[WeightedRows], rank: Index, starts: Places, gram: Float
 ) -> tuple[Float, Float]:
-    """Add ``sum_r u_r (x_r - o)(x_r - o)'`` over stored entries to lower-triangle tiles.
+    """Add ``sum_r u_r (x_r - o)(x_r - o)'`` over stored entries to the lower triangle of a matrix.
 
     Products of the first `OFTEN` features are added row by row: their part of the matrix fits the
     processor's cache. Of the others a feature's are added together, to one row of the matrix that
@@ -37,19 +59,15 @@ def add_sparse_gram(
 
     Parameters
     ----------
-    X : (n, d)
-        Rows; the column numbers of a row are distinct, in any order.
-    rows
-        Which of them to add.
-    weight
-        Their weights ``u``, aligned with ``rows``.
+    parts
+        Rows ``(n, d)``, their column numbers ascending, and their weights ``u`` ``(n,)``.
     rank : (d,)
-        Each column's place in the tiles.
-    tile
-        Side of a tile.
+        Each column's place in the matrix, ascending over the columns whose place is below `OFTEN`
+        and over the others.
+    starts : (d,)
+        Where in ``gram`` each row of the matrix begins.
     gram
-        Flat view of the tiles, in the order of `SymmetricTiles`; diagonal tiles receive their
-        lower triangle only.
+        Receives the products.
 
     Returns
     -------
@@ -57,163 +75,137 @@ def add_sparse_gram(
         ``o`` and ``sum_r u_r (x_r - o)``, by place: ``o`` is the mean of a column that all rows
         store, and else 0, which stored entries cannot tell from those that are not.
     """
-    origin, total = np.zeros((2, rank.size))
-    if not rank.size:
-        return origin, total
-    data, indices, indptr = sparse_entries(X)
-    place = np.zeros(rank.size, np.uint64)
-    _count(indices, indptr, rows, rank, place)
-    ends = np.cumsum(place)
-    place = ends - place
-    entries = int(ends[-1])
-    owner, value = np.empty(entries, np.uint32), np.empty(entries)
-    _by_feature(data, indices, indptr, rows, rank, place, owner, value)
-    starts = np.zeros(rows.size, np.uint64)
-    np.cumsum(indptr[rows[:-1] + 1] - indptr[rows[:-1]], out=starts[1:])
-    stops, others = starts.copy(), np.empty_like(starts)
-    offset, centred = np.empty(entries, np.uint32), np.empty(entries)
-    _fill(ends, owner, value, weight, tile, stops, offset, centred, origin, total)
-    _add_often(weight, starts, stops, offset, centred, tile, gram, others)
-    _add_others(ends, owner, weight, starts, others, offset, centred, tile, gram)
+    count, total = np.zeros(rank.size, np.uint64), np.zeros(rank.size)
+    for X, u in parts:
+        _add_columns(*sparse_entries(X), u, rank, count, total)
+    weight = np.concatenate([u for _, u in parts])
+    origin = np.where(count == weight.size, total / weight.sum(), 0.0)
+    total = np.zeros(rank.size)
+
+    stored = int(count.sum())
+    count[:OFTEN] = 0
+    visits = int(count.sum())
+    ends = np.cumsum(count)
+    free = ends - count
+    entries = _Entries(
+        np.empty(stored, np.uint16 if rank.size <= 1 << 16 else np.uint32),
+        np.empty(stored),
+        np.empty(visits, np.uint32),
+        np.empty(visits, np.uint32),
+        np.empty(visits),
+        np.empty(visits, np.bool_),
+    )
+    bounds = np.zeros(weight.size + 1, np.uint64)
+    np.cumsum(np.concatenate([np.diff(X.indptr) for X, _ in parts]), out=bounds[1:])
+    row = 0
+    for X, u in parts:
+        _arrange(*sparse_entries(X), u, rank, origin, bounds[row:], free, entries, total)
+        row += u.size
+    _add_often(bounds, weight, entries, starts, gram)
+    _add_others(ends, entries, starts, gram)
     return origin, total
 
 
 @compiled()
-def _count(
-    indices: Index, indptr: Index, rows: NDArray[np.int64], rank: Index, count: Places
-) -> None:
-    for r in rows:
-        for p in range(indptr[r], indptr[r + 1]):
-            count[rank[indices[p]]] += _ONE
-
-
-@compiled()
-def _by_feature(
+def _add_columns(
     data: Float,
     indices: Index,
     indptr: Index,
-    rows: NDArray[np.int64],
+    weight: Float,
     rank: Index,
-    place: Places,
-    owner: Index,
-    value: Float,
+    count: Places,
+    total: Float,
 ) -> None:
-    """Values, and the rows they are of, by feature and then by row."""
-    for a in range(rows.size):
-        for p in range(indptr[rows[a]], indptr[rows[a] + 1]):
-            feature = rank[indices[p]]
-            q = place[feature]
-            place[feature] = q + _ONE
-            owner[q] = a
-            value[q] = data[p]
+    for r in range(weight.size):
+        for p in range(indptr[r], indptr[r + 1]):
+            place = rank[indices[p]]
+            count[place] += _ONE
+            total[place] += weight[r] * data[p]
 
 
 @compiled()
-def _fill(
-    ends: Places,
-    owner: Index,
-    value: Float,
+def _arrange(
+    data: Float,
+    indices: Index,
+    indptr: Index,
     weight: Float,
-    tile: int,
-    stops: Places,
-    offset: Index,
-    centred: Float,
+    rank: Index,
     origin: Float,
+    bounds: Places,
+    free: Places,
+    entries: _Entries,
     total: Float,
 ) -> None:
-    """By row and then by feature, centred values and where their features lie in a matrix row.
-
-    ``stops`` comes with each row's start.
-    """
-    first = np.uint64(0)
-    for feature in range(ends.size):
-        last = ends[feature]
-        mean = 0.0
-        if last - first == np.uint64(weight.size):
-            for q in range(first, last):
-                mean += weight[owner[q]] * value[q]
-            mean /= weight.sum()
-            origin[feature] = mean
-        here = _offset(feature, tile)
-        for q in range(first, last):
-            r = owner[q]
-            p = stops[r]
-            stops[r] = p + _ONE
-            offset[p] = here
-            centred[p] = value[q] - mean
-            total[feature] += weight[r] * centred[p]
-        first = last
+    """Fill in ``entries``; ``free`` holds each feature's first visit that is not, and moves on."""
+    place, value, first, last, factor, alike = entries
+    others = np.empty(rank.size, np.uint64)
+    for r in range(weight.size):
+        start = end = bounds[r]
+        waiting = 0
+        for p in range(indptr[r], indptr[r + 1]):
+            here = rank[indices[p]]
+            place[end] = here
+            value[end] = data[p] - origin[here]
+            others[waiting] = p
+            # A branch would be guessed wrong too often.
+            often = 1 if here < OFTEN else 0
+            end += np.uint64(often)
+            waiting += 1 - often
+        same = True
+        for e in range(start, end):
+            total[place[e]] += weight[r] * value[e]
+            same = same and value[e] == value[start]
+        for k in range(waiting):
+            here = rank[indices[others[k]]]
+            centred = data[others[k]] - origin[here]
+            weighted = weight[r] * centred
+            total[here] += weighted
+            place[end] = here
+            value[end] = centred
+            same = same and centred == value[start]
+            visit = free[here]
+            free[here] = visit + _ONE
+            first[visit] = start
+            last[visit] = end
+            factor[visit] = weighted * centred if same else weighted
+            alike[visit] = same
+            end += _ONE
 
 
 @compiled()
 def _add_often(
-    weight: Float,
-    starts: Places,
-    stops: Places,
-    offset: Index,
-    centred: Float,
-    tile: int,
-    gram: Float,
-    others: Places,
+    bounds: Places, weight: Float, entries: _Entries, starts: Places, gram: Float
 ) -> None:
-    """Add products of the first `OFTEN` features, and note where each row's other ones begin."""
-    limit = _offset(OFTEN, tile)
+    """Add products of the first `OFTEN` features."""
+    place, value = entries.place, entries.value
     for r in range(weight.size):
-        others[r] = starts[r]
-        for p in range(starts[r], stops[r]):
-            if offset[p] >= limit:
+        for p in range(bounds[r], bounds[r + 1]):
+            if place[p] >= OFTEN:
                 break
-            others[r] = p + _ONE
-            base = _row_start(offset[p], tile)
-            weighted = weight[r] * centred[p]
-            for e in range(starts[r], p + _ONE):
-                gram[base + np.uint64(offset[e])] += weighted * centred[e]
+            start = starts[place[p]]
+            weighted = weight[r] * value[p]
+            for e in range(bounds[r], p + _ONE):
+                gram[start + np.uint64(place[e])] += weighted * value[e]
 
 
 @compiled()
-def _add_others(
-    ends: Places,
-    owner: Index,
-    weight: Float,
-    starts: Places,
-    reached: Places,
-    offset: Index,
-    centred: Float,
-    tile: int,
-    gram: Float,
-) -> None:
+def _add_others(ends: Places, entries: _Entries, starts: Places, gram: Float) -> None:
     """Add products of the other features, with each other and with the first ones."""
+    place, value, first, last, factor, alike = entries
     for feature in range(OFTEN, ends.size):
-        base = _row_start(_offset(feature, tile), tile)
-        last = ends[feature]
-        for q in range(ends[feature - 1], last):
-            if q + _ENTRIES_AHEAD < ends[-1]:
-                r = owner[q + _ENTRIES_AHEAD]
-                for e in range(starts[r], reached[r], _OFFSETS):
-                    prefetch(offset, e)
-                for e in range(starts[r], reached[r], _VALUES):
-                    prefetch(centred, e)
-            if q + _PLACES_AHEAD < last:
-                r = owner[q + _PLACES_AHEAD]
-                for e in range(starts[r], reached[r]):
-                    prefetch(gram, base + np.uint64(offset[e]))
-            r = owner[q]
-            p = reached[r]
-            reached[r] = p + _ONE
-            weighted = weight[r] * centred[p]
-            for e in range(starts[r], reached[r]):
-                gram[base + np.uint64(offset[e])] += weighted * centred[e]
-
-
-@compiled()
-def _offset(feature: int, tile: int) -> int:
-    """Where in a matrix row of the tiles a feature lies."""
-    return feature // tile * tile * tile + feature % tile
-
-
-@compiled()
-def _row_start(offset: int, tile: int) -> np.uint64:
-    """Where in the tiles the matrix row of the feature with this offset begins."""
-    size = tile * tile
-    block = offset // size
-    return np.uint64(block * (block + 1) // 2 * size + (offset - block * size) * tile)
+        start = starts[feature]
+        for visit in range(ends[feature - 1], ends[feature]):
+            soon = visit + _AHEAD
+            if soon < ends[-1]:
+                for e in range(first[soon], last[soon] + 1, LINE // place.itemsize):
+                    prefetch(place, e)
+                if not alike[soon]:
+                    for e in range(first[soon], last[soon] + 1, _VALUES):
+                        prefetch(value, e)
+            added = factor[visit]
+            if alike[visit]:
+                for e in range(np.uint64(first[visit]), np.uint64(last[visit]) + _ONE):
+                    gram[start + np.uint64(place[e])] += added
+            else:
+                for e in range(np.uint64(first[visit]), np.uint64(last[visit]) + _ONE):
+                    gram[start + np.uint64(place[e])] += added * value[e]

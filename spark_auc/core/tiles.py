@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_auc.core.kernels import tiles_times_vector
+from spark_auc.core.kernels import Places, tiles_times_vector
 
 Float = NDArray[np.float64]
 
@@ -56,6 +56,18 @@ class Tiling:
     def span(self, block: int) -> slice:
         """The features of one tile row."""
         return slice(block * self.tile, min((block + 1) * self.tile, self.dimension))
+
+    def strips(self, values: Float) -> list[Float]:
+        """Views of the tile rows of a flat array, the tiles of one side by side."""
+        parts = np.split(values, self.tile**2 * np.cumsum(np.arange(1, self.blocks)))
+        return [part.reshape(self.tile, (i + 1) * self.tile) for i, part in enumerate(parts)]
+
+    def row_starts(self) -> Places:
+        """Where in such an array each matrix row begins, ``(d,)``."""
+        block, inside = np.divmod(np.arange(self.dimension, dtype=np.uint64), self.tile)
+        width = (block + 1) * self.tile
+        starts: Places = block * width // 2 * self.tile + inside * width
+        return starts
 
 
 @dataclass(frozen=True, eq=False)

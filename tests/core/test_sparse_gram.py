@@ -26,54 +26,77 @@ def rows_of(n, d, density, seed=0):
     return X
 
 
-def lower(gram, tiling, d):
-    """The lower triangle ``(d, d)`` of tiles."""
-    out = np.zeros((tiling.blocks * tiling.tile,) * 2)
-    for k, (i, j) in enumerate(tiling.places()):
-        t = tiling.tile
-        out[i * t : (i + 1) * t, j * t : (j + 1) * t] = gram[k]
-    return np.tril(out[:d, :d])
+def lower(gram, tiling):
+    """The lower triangle ``(d, d)`` of strips."""
+    d = tiling.dimension
+    out = np.zeros((d, d))
+    for i, strip in enumerate(tiling.strips(gram)):
+        rows = tiling.span(i)
+        out[rows, : rows.stop] = strip[: rows.stop - rows.start, : rows.stop]
+    return np.tril(out)
 
 
+def test_strips_and_where_their_rows_start():
+    for d in (1, 3, 512, 513, 1300):
+        tiling = Tiling(d)
+        values = np.arange(tiling.count * tiling.tile**2, dtype=float)
+        strips = tiling.strips(values)
+        assert [s.shape[1] for s in strips] == [(i + 1) * tiling.tile for i in range(tiling.blocks)]
+        firsts = np.concatenate([s[:, 0] for s in strips])[:d]
+        np.testing.assert_array_equal(tiling.row_starts(), firsts.astype(np.uint64))
+
+
+def ranks(d, rng):
+    """Places of which the first `OFTEN` belong to any columns, in ascending order both."""
+    often = np.sort(rng.permutation(d)[:OFTEN])
+    order = np.concatenate([often, np.setdiff1d(np.arange(d), often)])
+    return np.argsort(order).astype(np.uint32)
+
+
+@pytest.mark.parametrize("kind", ["numbers", "indicators", "normalised"])
 @pytest.mark.parametrize(("d", "density"), [(40, 0.3), (700, 0.02), (OFTEN + 300, 0.004)])
-def test_products_about_the_means_of_full_columns(d, density):
+def test_products_about_the_means_of_full_columns(d, density, kind):
     X = rows_of(60, d, density)
+    X.sort_indices()
+    if kind != "numbers":
+        # Two of the rows have one entry that is not like the others.
+        X.data[:] = 1.0 if kind == "indicators" else np.repeat(X.getnnz(1) ** -0.5, X.getnnz(1))
+        X.data[X.indptr[[7, 9]]] *= 2.0
     rng = np.random.default_rng(1)
-    rows, rank = np.flatnonzero(rng.random(60) < 0.7), rng.permutation(d).astype(np.uint32)
-    u, tiling = rng.uniform(0.5, 2.0, rows.size), Tiling(d)
-    gram = np.zeros((tiling.count, tiling.tile, tiling.tile))
-    origin, total = add_sparse_gram(X, rows, u, rank, tiling.tile, gram.reshape(-1))
+    rank, tiling = ranks(d, rng), Tiling(d)
+    u, gram = rng.uniform(0.5, 2.0, 60), np.zeros(tiling.count * tiling.tile**2)
+    parts = [(X[a:b], u[a:b]) for a, b in ((0, 1), (1, 20), (20, 20), (20, 60))]
+    origin, total = add_sparse_gram(parts, rank, tiling.row_starts(), gram)
 
-    dense = X.toarray()[rows]
-    mean = np.where((X[rows].getnnz(axis=0) == rows.size), u @ dense / u.sum(), 0.0)
+    dense = X.toarray()
+    mean = np.where((X.getnnz(axis=0) == 60), u @ dense / u.sum(), 0.0)
     assert np.count_nonzero(mean)
     stored = np.where(dense != 0, dense - mean, 0.0)
     by_place = np.empty_like(stored)
     by_place[:, rank] = stored
     expected = np.tril((by_place * u[:, None]).T @ by_place)
-    np.testing.assert_allclose(lower(gram, tiling, d), expected, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(lower(gram, tiling), expected, rtol=0, atol=1e-10)
     np.testing.assert_allclose(origin[rank], mean, rtol=0, atol=1e-12)
     np.testing.assert_allclose(total[rank], u @ stored, rtol=0, atol=1e-10)
 
 
 def test_rows_without_entries_and_a_single_one():
     tiling, rank = Tiling(3), np.arange(3, dtype=np.uint32)
-    gram = np.zeros((1, 3, 3))
+    gram, starts = np.zeros(9), tiling.row_starts()
     X = sparse.csr_matrix((4, 3))
-    assert not add_sparse_gram(X, np.arange(4), np.ones(4), rank, 3, gram.reshape(-1))[1].any()
+    assert not add_sparse_gram([(X, np.ones(4))], rank, starts, gram)[1].any()
     assert not gram.any()
     nothing = ClassMoments.of(sparse.csr_matrix((4, 0)))
     assert (nothing.rows, nothing.mean.size) == (4, 0)
     X = sparse.csr_matrix([[0.0, 0, 0], [2.0, 0, 3.0]])
-    add_sparse_gram(X, np.arange(2), np.array([1.0, 0.5]), rank, tiling.tile, gram.reshape(-1))
-    np.testing.assert_array_equal(gram[0], [[2.0, 0, 0], [0, 0, 0], [3.0, 0, 4.5]])
+    add_sparse_gram([(X, np.array([1.0, 0.5]))], rank, starts, gram)
+    np.testing.assert_array_equal(gram.reshape(3, 3), [[2.0, 0, 0], [0, 0, 0], [3.0, 0, 4.5]])
 
 
-@pytest.mark.parametrize(("least", "most"), [(1, 1 << 19), (1, 700), (500, 700), (10**9, 10**9)])
+@pytest.mark.parametrize("together", [1, 30, 700, 1 << 22])
 @pytest.mark.parametrize("d", [30, OFTEN + 200])
-def test_how_rows_are_cut_does_not_matter(monkeypatch, least, most, d):
-    monkeypatch.setattr(accumulator, "_LEAST", least)
-    monkeypatch.setattr(accumulator, "_MOST", most)
+def test_how_rows_are_cut_does_not_matter(monkeypatch, together, d):
+    monkeypatch.setattr(accumulator, "_TOGETHER", together)
     X = rows_of(200, d, 8 / d, seed=2)
     u = np.random.default_rng(3).uniform(0.5, 2.0, 200)
     parts = np.split(np.arange(200), [1, 2, 90, 95])
