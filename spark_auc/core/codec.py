@@ -7,36 +7,53 @@ version, or a truncated one, is refused in one place and never read as numbers.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from spark_auc.core.kernels import compiled
+from spark_auc.core.packing import looked_up, tabulated, with_zeros, without_zeros, words_of
 from spark_auc.errors import ModelFormatError
-
-Words: TypeAlias = NDArray[np.unsignedinteger[Any]]
 
 _MAGIC = b"SAUC"
 _LENGTH = np.dtype("<u4")
 _WORTH_PACKING = 4096
 _ALIGNMENT = 8
+# How an array is stored, as flags: without its zeros, after a bitmap of them; as a table of its
+# values and each one's number in it.
+_ZEROS, _TABLE = 1, 2
 
 
-def encode(kind: str, version: int, arrays: Mapping[str, NDArray[Any]]) -> bytes:
+def encode(
+    kind: str,
+    version: int,
+    arrays: Mapping[str, NDArray[Any]],
+    repeating: Collection[str] = (),
+) -> bytes:
     """Bytes of ``arrays`` under a header that names the kind and version of the state.
 
-    An array with many zeros is stored as a bitmap of the others and their values.
+    An array with many zeros is stored without them. One that ``repeating`` names is stored as a
+    table of its values if they are few, as sums over rows of indicators are: a third of the bytes
+    and less, which `decode` has to copy.
     """
     described, parts = [], []
     for name, array in arrays.items():
         stored = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-        worth = stored.size >= _WORTH_PACKING and stored.dtype.kind in "biuf"
-        words = _words(stored) if worth else np.ones(1, np.uint8)
-        packed = bool(np.count_nonzero(words) < 0.9 * words.size)
-        described.append([name, stored.dtype.str, list(array.shape), packed])
-        parts += _packed(words) if packed else [stored]
+        layout, values = 0, stored
+        if stored.size >= _WORTH_PACKING and stored.dtype.kind in "biuf":
+            words = words_of(stored)
+            if np.count_nonzero(words) < 0.9 * words.size:
+                layout |= _ZEROS
+                bitmap, values = without_zeros(words)
+                parts.append(bitmap)
+            if name in repeating and (found := tabulated(words_of(values))):
+                layout |= _TABLE
+                table, values = found
+                parts += [np.array(table.size, _LENGTH), table]
+        described.append([name, stored.dtype.str, list(array.shape), layout])
+        parts.append(values)
     header = json.dumps({"kind": kind, "version": version, "arrays": described}).encode()
     # Whoever reads the arrays in place meets the first ones where a processor wants them.
     header += b" " * (-(len(_MAGIC) + _LENGTH.itemsize + len(header)) % _ALIGNMENT)
@@ -72,22 +89,24 @@ def decode(kind: str, version: int, data: bytes) -> dict[str, NDArray[Any]]:
                 f"found a state {found[0]!r} of version {found[1]}, expected {kind!r} of version "
                 f"{version}; write it again with this version of spark_auc"
             )
+        rest = _Rest(data, position)
         arrays = {}
-        for name, dtype, shape, packed in header["arrays"]:
-            count = int(np.prod(shape, dtype=np.int64))
-            if packed:
-                bitmap = np.frombuffer(data, np.uint8, -(-count // 8), position)
-                position += bitmap.nbytes
-                whole = np.zeros(count, dtype)
-                count = int(np.count_nonzero(np.unpackbits(bitmap, count=count)))
-            values = np.frombuffer(data, dtype, count, position)
-            position += values.nbytes
-            if packed:
-                if count:
-                    _unpack(bitmap, _words(values), _words(whole))
-                whole.flags.writeable = False
-                values = whole
+        for name, dtype, shape, layout in header["arrays"]:
+            count = stored = int(np.prod(shape, dtype=np.int64))
+            if layout & _ZEROS:
+                bitmap = rest.take(np.uint8, -(-count // 8))
+                stored = int(np.count_nonzero(np.unpackbits(bitmap, count=count)))
+            if layout & _TABLE:
+                table = words_of(rest.take(dtype, int(rest.take(_LENGTH, 1)[0])))
+                numbers = rest.take(np.uint8, 2 * stored).reshape(2, stored)
+                values = looked_up(table, numbers).view(dtype)
+            else:
+                values = rest.take(dtype, stored)
+            if layout & _ZEROS:
+                values = with_zeros(bitmap, words_of(values), count).view(dtype)
+            values.flags.writeable = False
             arrays[name] = values.reshape(shape)
+        position = rest.position
     except (ValueError, KeyError) as error:
         raise ModelFormatError(
             f"found a truncated or damaged {kind!r} state of {len(data)} bytes ({error}); "
@@ -101,43 +120,18 @@ def decode(kind: str, version: int, data: bytes) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def _words(array: NDArray[Any]) -> Words:
-    """Numbers as bits, by which a kernel tells what is 0."""
-    return array.reshape(-1).view(f"u{array.dtype.itemsize}")
+@dataclass
+class _Rest:
+    """Bytes that are yet to be read."""
 
+    data: bytes
+    position: int
 
-def _packed(words: Words) -> list[NDArray[Any]]:
-    """A bitmap of the words that are not 0, in the order of `numpy.packbits`, and these words."""
-    bitmap = np.empty(-(-words.size // 8), np.uint8)
-    others = np.empty(np.count_nonzero(words) + 1, words.dtype)
-    _pack(words, bitmap, others)
-    return [bitmap, others[:-1]]
-
-
-@compiled()
-def _pack(words: Words, bitmap: NDArray[np.uint8], others: Words) -> None:
-    count = 0
-    for k in range(bitmap.size):
-        bits = 0
-        for j in range(8 * k, min(8 * k + 8, words.size)):
-            # A branch would be guessed wrong every other time.
-            some = 1 if words[j] else 0
-            others[count] = words[j]
-            count += some
-            bits |= some << (7 - j % 8)
-        bitmap[k] = bits
-
-
-@compiled()
-def _unpack(bitmap: NDArray[np.uint8], others: Words, words: Words) -> None:
-    """Undo `_packed`; some word is not 0."""
-    count = 0
-    for k in range(bitmap.size):
-        bits = bitmap[k]
-        for j in range(8 * k, min(8 * k + 8, words.size)):
-            some = bits >> (7 - j % 8) & 1
-            words[j] = np.uint64(others[min(count, others.size - 1)]) * np.uint64(some)
-            count += some
+    def take(self, dtype: DTypeLike, count: int) -> NDArray[Any]:
+        """The next so many values."""
+        values = np.frombuffer(self.data, dtype, count, self.position)
+        self.position += values.nbytes
+        return values
 
 
 def kind_of(data: bytes) -> str:

@@ -166,6 +166,7 @@ class MomentsTile:
                 "total": self.total,
                 "gram": self.gram,
             },
+            repeating=("gram",),
         )
 
     @classmethod

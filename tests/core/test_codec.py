@@ -33,6 +33,51 @@ def test_zeros_are_a_bitmap_as_numpy_packs_it():
     assert len(data) < len(stored) + 200
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.uint16, np.bool_])
+@pytest.mark.parametrize("distinct", [1, 2, 300, 1249, 1250, 1251, 5003])
+@pytest.mark.parametrize("share", [0.3, 1.0])
+def test_repeating_values_come_back_in_bits(dtype, distinct, share):
+    rng = np.random.default_rng(0)
+    values = rng.permutation(np.resize(rng.normal(size=distinct) * 100, 5003)).astype(dtype)
+    values[rng.random(5003) >= share] = 0
+    data = encode("numbers", 1, {"a": values, "b": np.ones(5000)}, repeating=["a"])
+    found = decode("numbers", 1, data)
+    assert found["a"].dtype == values.dtype
+    assert found["a"].tobytes() == values.tobytes()
+    assert not found["a"].flags.writeable
+    np.testing.assert_array_equal(found["b"], np.ones(5000))
+
+
+def test_few_values_are_a_table_and_many_are_as_they_are():
+    values = np.sqrt(np.resize(np.arange(1.0, 2**14 + 2), 2**17))
+    few = np.where(values < 127.0, values, 1.0)
+    few[:3] = np.nan, -0.0, -np.inf
+    plain = len(encode("numbers", 1, {"a": few}))
+    data = encode("numbers", 1, {"a": few}, repeating=["a"])
+    distinct = np.unique(few.view(np.uint64)).size
+    assert plain - len(data) == few.nbytes - (4 + 8 * distinct + 2 * few.size)
+    assert decode("numbers", 1, data)["a"].tobytes() == few.tobytes()
+    assert np.unique(values).size == 2**14 + 1
+    assert encode("numbers", 1, {"a": values}, ["a"]) == encode("numbers", 1, {"a": values})
+
+
+def test_words_that_fall_into_one_place_are_told_apart():
+    # Multiples of the inverse of the hash's factor: products from 0 on, all in the first place.
+    inverse = pow(0x9E3779B97F4A7C15, -1, 2**64)
+    words = np.array([k * inverse % 2**64 for k in range(1, 900)], np.uint64)
+    values = np.resize(words, 5000)
+    data = encode("numbers", 1, {"a": values}, ["a"])
+    assert len(data) < values.nbytes / 2
+    np.testing.assert_array_equal(decode("numbers", 1, data)["a"], values)
+
+
+def test_a_number_beyond_its_table_is_refused():
+    data = bytearray(encode("numbers", 1, {"a": np.full(5000, 7.0)}, ["a"]))
+    data[-1] = 1
+    with pytest.raises(ModelFormatError, match="beyond its table"):
+        decode("numbers", 1, bytes(data))
+
+
 def test_text_is_stored_as_it_is():
     array = np.array(["", "hinge"] * 3000)
     found = decode("text", 1, encode("text", 1, {"a": array}))["a"]
@@ -47,9 +92,10 @@ def test_negative_zero_and_what_is_no_number_are_kept():
     assert found.tobytes() == array.tobytes()
 
 
+@pytest.mark.parametrize("repeating", [(), ("a",)])
 @pytest.mark.parametrize("share", [0.3, 1.0])
-def test_what_is_cut_short_is_refused(share):
-    data = encode("numbers", 1, {"a": sparse_numbers(5000, share, np.float64)})
+def test_what_is_cut_short_is_refused(share, repeating):
+    data = encode("numbers", 1, {"a": sparse_numbers(5000, share, np.float64)}, repeating)
     for end in (3, 40, 500, len(data) - 1):
         with pytest.raises(ModelFormatError):
             decode("numbers", 1, data[:end])

@@ -1,0 +1,126 @@
+"""Numbers in fewer bytes, bit by bit the same: without zeros, and as numbers of a table's entries.
+
+Kernels take numbers as unsigned words of as many bytes, which compare as bits do.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_auc.core.kernels import compiled
+
+Words: TypeAlias = NDArray[np.unsignedinteger[Any]]
+Bytes = NDArray[np.uint8]
+
+# Distinct values that fit, with their places in the hash table, a processor's second cache. Half
+# of the places stay free.
+_HASH_BITS = 15
+_MOST_DISTINCT = 1 << _HASH_BITS - 1
+# The high bits of a product with 2^64 over the golden ratio depend on all bits of the word.
+_GOLDEN, _SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(64 - _HASH_BITS)
+
+
+def words_of(array: NDArray[Any]) -> Words:
+    """The numbers of a contiguous array as words."""
+    return array.reshape(-1).view(f"u{array.dtype.itemsize}")
+
+
+def without_zeros(words: Words) -> tuple[Bytes, Words]:
+    """A bitmap of the words that are not 0, in the order of `numpy.packbits`, and these words."""
+    bitmap = np.empty(-(-words.size // 8), np.uint8)
+    others = np.empty(np.count_nonzero(words) + 1, words.dtype)
+    _pack(words, bitmap, others)
+    return bitmap, others[:-1]
+
+
+def with_zeros(bitmap: Bytes, others: Words, count: int) -> Words:
+    """All ``count`` words of which `without_zeros` made the bitmap and the others."""
+    words = np.zeros(count, others.dtype)
+    if others.size:
+        _unpack(bitmap, others, words)
+    return words
+
+
+def tabulated(words: Words) -> tuple[Words, Bytes] | None:
+    """The distinct words, if they are few, and each word's number among them in two bytes.
+
+    Returns
+    -------
+    table, numbers : (k,), (2, n)
+        ``numbers`` are the low bytes and then the high ones: a compressor finds more in bytes of
+        a kind. None where this would not be much shorter.
+    """
+    if words.itemsize <= 2:
+        return None
+    table = np.empty(min(_MOST_DISTINCT, words.size // 4), words.dtype)
+    numbers = np.empty((2, words.size), np.uint8)
+    count = _tabulate(words, table, numbers, np.zeros(1 << _HASH_BITS, np.uint16))
+    return (table[:count], numbers) if count else None
+
+
+def looked_up(table: Words, numbers: Bytes) -> Words:
+    """The words of which `tabulated` made the table; `ValueError` for a number that it has not."""
+    words = np.empty(numbers.shape[1], table.dtype)
+    if not _look_up(table, numbers, words):
+        raise ValueError(f"a number is beyond its table of {table.size}")
+    return words
+
+
+@compiled()
+def _pack(words: Words, bitmap: Bytes, others: Words) -> None:
+    count = 0
+    for k in range(bitmap.size):
+        bits = 0
+        for j in range(8 * k, min(8 * k + 8, words.size)):
+            # A branch would be guessed wrong every other time.
+            some = 1 if words[j] else 0
+            others[count] = words[j]
+            count += some
+            bits |= some << (7 - j % 8)
+        bitmap[k] = bits
+
+
+@compiled()
+def _unpack(bitmap: Bytes, others: Words, words: Words) -> None:
+    count, last = np.uint64(0), np.uint64(others.size - 1)
+    for k in range(np.uint64(words.size)):
+        # As before, without a branch.
+        some = np.uint64(bitmap[k >> np.uint64(3)]) >> (~k & np.uint64(7)) & np.uint64(1)
+        words[k] = np.uint64(others[min(count, last)]) * some
+        count += some
+
+
+@compiled()
+def _tabulate(words: Words, table: Words, numbers: Bytes, places: NDArray[np.uint16]) -> int:
+    """Number distinct words as they come; their count, or 0 if the table cannot hold them.
+
+    ``places`` are those of an open-addressed hash table: 1 + the number of the word there, or 0.
+    """
+    count, last = 0, np.uint64(places.size - 1)
+    for k in range(words.size):
+        place = np.uint64(words[k]) * _GOLDEN >> _SHIFT
+        while places[place] and table[places[place] - 1] != words[k]:
+            place = (place + np.uint64(1)) & last
+        if not places[place]:
+            if count == table.size:
+                return 0
+            table[count] = words[k]
+            count += 1
+            places[place] = count
+        number = places[place] - 1
+        numbers[0, k] = number & 255
+        numbers[1, k] = number >> 8
+    return count
+
+
+@compiled()
+def _look_up(table: Words, numbers: Bytes, words: Words) -> bool:
+    for k in range(words.size):
+        number = np.uint64(numbers[0, k]) | np.uint64(numbers[1, k]) << np.uint64(8)
+        if number >= np.uint64(table.size):
+            return False
+        words[k] = table[number]
+    return True
