@@ -28,8 +28,9 @@ Rows: TypeAlias = Float | sparse.csr_matrix | sparse.csr_array
 # Rank-two corrections that wait to be applied together as one BLAS-3 product.
 _PENDING = 32
 # Sparse rows wait until they have so many stored entries, and are then added together: each time
-# a column is met, its row of the matrix comes from memory.
-_TOGETHER = 1 << 22
+# a column is met, its row of the matrix comes from memory. While the matrix is small it costs
+# little, and the rows that wait shall not outgrow it.
+_LEAST, _MOST, _SHARE = 1 << 18, 1 << 22, 1 / 4
 
 
 @dataclass
@@ -50,6 +51,7 @@ class Accumulator:
         tiling = self.tiling = Tiling(self.dimension)
         self.gram = np.zeros(tiling.count * tiling.tile**2)
         self.strips, self.starts = tiling.strips(self.gram), tiling.row_starts()
+        self.together = min(max(_LEAST, int(_SHARE * self.gram.size)), _MOST)
         self.vectors = Vectors(0.0, np.zeros(self.dimension), np.zeros(self.dimension))
         self.order: NDArray[np.int64] | None = None
         self.rank: Index = np.arange(self.dimension, dtype=np.uint32)
@@ -66,13 +68,13 @@ class Accumulator:
             self._include(rows.size, self._add_dense(chosen, u, weight is not None))
             return
         size = rows.size + int((X.indptr[rows + 1] - X.indptr[rows]).sum())
-        pieces = min(rows.size, -(-size // _TOGETHER))
+        pieces = min(rows.size, -(-size // self.together))
         for some, v in zip(np.array_split(rows, pieces), np.array_split(u, pieces), strict=True):
             part = X[some]
             part.sort_indices()
             self.waiting.append((part, v))
             self.waiting_entries += some.size + part.nnz
-            if self.waiting_entries >= _TOGETHER:
+            if self.waiting_entries >= self.together:
                 self._add_waiting()
 
     def finish(self) -> None:

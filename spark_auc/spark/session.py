@@ -15,13 +15,17 @@ from spark_auc.errors import ConfigError
 
 _log = logging.getLogger(__name__)
 
-# A running JVM has fixed these: a later value would be ignored.
+# What spark-submit has acted on before this program runs: a later value would be ignored.
 _AT_LAUNCH = (
     "spark.driver.memory",
     "spark.driver.extraJavaOptions",
     "spark.driver.extraClassPath",
     "spark.driver.extraLibraryPath",
     "spark.driver.cores",
+    "spark.jars.packages",
+    "spark.jars.excludes",
+    "spark.jars.repositories",
+    "spark.jars.ivySettings",
 )
 
 

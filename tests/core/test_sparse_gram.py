@@ -96,7 +96,8 @@ def test_rows_without_entries_and_a_single_one():
 @pytest.mark.parametrize("together", [1, 30, 700, 1 << 22])
 @pytest.mark.parametrize("d", [30, OFTEN + 200])
 def test_how_rows_are_cut_does_not_matter(monkeypatch, together, d):
-    monkeypatch.setattr(accumulator, "_TOGETHER", together)
+    monkeypatch.setattr(accumulator, "_LEAST", together)
+    monkeypatch.setattr(accumulator, "_MOST", together)
     X = rows_of(200, d, 8 / d, seed=2)
     u = np.random.default_rng(3).uniform(0.5, 2.0, 200)
     parts = np.split(np.arange(200), [1, 2, 90, 95])
