@@ -29,8 +29,9 @@ Rows: TypeAlias = Float | sparse.csr_matrix | sparse.csr_array
 _PENDING = 32
 # Sparse rows wait until they have so many stored entries, and are then added together: each time
 # a column is met, its row of the matrix comes from memory. While the matrix is small it costs
-# little, and the rows that wait shall not outgrow it.
-_LEAST, _MOST, _SHARE = 1 << 18, 1 << 22, 1 / 4
+# little, and the rows that wait shall not outgrow it. A part of them
+# takes as much memory as so many entries besides.
+_LEAST, _MOST, _SHARE, _PART = 1 << 18, 1 << 22, 1 / 4, 128
 
 
 @dataclass
@@ -71,9 +72,9 @@ class Accumulator:
         pieces = min(rows.size, -(-size // self.together))
         for some, v in zip(np.array_split(rows, pieces), np.array_split(u, pieces), strict=True):
             part = X[some]
-            part.sort_indices()
+            part.sum_duplicates()
             self.waiting.append((part, v))
-            self.waiting_entries += some.size + part.nnz
+            self.waiting_entries += some.size + part.nnz + _PART
             if self.waiting_entries >= self.together:
                 self._add_waiting()
 
@@ -121,7 +122,8 @@ class Accumulator:
         if not self.rows and self.tiling.count > 1:
             columns = np.concatenate([X.indices for X, _ in parts])
             frequency = np.bincount(columns, minlength=self.dimension)
-            # The others are seldom met beside each other. What ascends is fast to put back.
+            # The others are seldom met beside each other, so that their order matters little.
+            # Where it ascends, rows need no sorting, and tiles are fast to put back.
             often = np.sort(np.argsort(-frequency, kind="stable")[:OFTEN])
             self.order = np.concatenate([often, np.setdiff1d(np.arange(self.dimension), often)])
             self.rank = np.argsort(self.order, kind="stable").astype(np.uint32)

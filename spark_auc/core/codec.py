@@ -35,8 +35,8 @@ def encode(
     """Bytes of ``arrays`` under a header that names the kind and version of the state.
 
     An array with many zeros is stored without them. One that ``repeating`` names is stored as a
-    table of its values if they are few, as sums over rows of indicators are: a third of the bytes
-    and less, which `decode` has to copy.
+    table of its values if they are few, as sums over rows of indicators are: about a third of the
+    bytes of large arrays, which `decode` has to copy.
     """
     described, parts = [], []
     for name, array in arrays.items():
@@ -93,6 +93,8 @@ def decode(kind: str, version: int, data: bytes) -> dict[str, NDArray[Any]]:
         arrays = {}
         for name, dtype, shape, layout in header["arrays"]:
             count = stored = int(np.prod(shape, dtype=np.int64))
+            if layout not in range(4) or count < 0:
+                raise ValueError(f"array {name!r} of layout {layout!r} and shape {shape}")
             if layout & _ZEROS:
                 bitmap = rest.take(np.uint8, -(-count // 8))
                 stored = int(np.count_nonzero(np.unpackbits(bitmap, count=count)))
@@ -107,7 +109,7 @@ def decode(kind: str, version: int, data: bytes) -> dict[str, NDArray[Any]]:
             values.flags.writeable = False
             arrays[name] = values.reshape(shape)
         position = rest.position
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, TypeError, SyntaxError) as error:
         raise ModelFormatError(
             f"found a truncated or damaged {kind!r} state of {len(data)} bytes ({error}); "
             "read it again from its source"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,7 @@ class _Entries(NamedTuple):
         of indicators, as they are or divided by their norm, are the most common of all.
     """
 
-    place: Index
+    place: NDArray[np.unsignedinteger[Any]]
     value: Float
     first: Index
     last: Index
@@ -60,7 +60,7 @@ def add_sparse_gram(
     Parameters
     ----------
     parts
-        Rows ``(n, d)``, their column numbers ascending, and their weights ``u`` ``(n,)``.
+        Rows ``(n, d)``, their column numbers ascending and distinct, and weights ``u`` ``(n,)``.
     rank : (d,)
         Each column's place in the matrix, ascending over the columns whose place is below `OFTEN`
         and over the others.

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from spark_auc.core.codec import decode, encode
+from spark_auc.core.moments_tile import MomentsTile
 from spark_auc.errors import ModelFormatError
 
 
@@ -73,9 +74,35 @@ def test_words_that_fall_into_one_place_are_told_apart():
 
 def test_a_number_beyond_its_table_is_refused():
     data = bytearray(encode("numbers", 1, {"a": np.full(5000, 7.0)}, ["a"]))
-    data[-1] = 1
+    # The low bytes come first; of the table's one value the number is 0.
+    data[-10_000] = 1
     with pytest.raises(ModelFormatError, match="beyond its table"):
         decode("numbers", 1, bytes(data))
+
+
+def test_tiles_of_sums_over_indicators_are_a_table():
+    counts = np.random.default_rng(0).poisson(5.0, (300, 300)).astype(float)
+    tile = MomentsTile(9, 9.0, np.zeros((2, 300)), np.ones((2, 300)), counts)
+    data = tile.to_bytes()
+    assert len(data) < 0.3 * counts.nbytes
+    assert MomentsTile.from_bytes(data).gram.tobytes() == counts.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"[5000], 0]", b"[5000], 4]"),
+        (b"[5000], 0]", b'[5000],""]'),
+        (b"[5000], 0]", b"[-500], 0]"),
+        (b'"<f8"', b'"<q8"'),
+        (b'"<f8"', b'",,,"'),
+    ],
+)
+def test_a_damaged_header_is_refused(old, new):
+    data = encode("numbers", 1, {"a": np.arange(1.0, 5001.0)})
+    assert data.count(old) == 1
+    with pytest.raises(ModelFormatError):
+        decode("numbers", 1, data.replace(old, new))
 
 
 def test_text_is_stored_as_it_is():

@@ -59,9 +59,12 @@ def test_products_about_the_means_of_full_columns(d, density, kind):
     X = rows_of(60, d, density)
     X.sort_indices()
     if kind != "numbers":
-        # Two of the rows have one entry that is not like the others.
+        # Without the full column, whose centred values are unlike the others.
+        X = X[:, : d - 1].tocsr()
+        X.resize(60, d)
+        # Some of the rows have an entry that is not like the others.
         X.data[:] = 1.0 if kind == "indicators" else np.repeat(X.getnnz(1) ** -0.5, X.getnnz(1))
-        X.data[X.indptr[[7, 9]]] *= 2.0
+        X.data[X.indptr[10:40] + np.arange(30) % 4] *= 2.0
     rng = np.random.default_rng(1)
     rank, tiling = ranks(d, rng), Tiling(d)
     u, gram = rng.uniform(0.5, 2.0, 60), np.zeros(tiling.count * tiling.tile**2)
@@ -70,7 +73,7 @@ def test_products_about_the_means_of_full_columns(d, density, kind):
 
     dense = X.toarray()
     mean = np.where((X.getnnz(axis=0) == 60), u @ dense / u.sum(), 0.0)
-    assert np.count_nonzero(mean)
+    assert np.count_nonzero(mean) or kind != "numbers"
     stored = np.where(dense != 0, dense - mean, 0.0)
     by_place = np.empty_like(stored)
     by_place[:, rank] = stored
@@ -78,6 +81,44 @@ def test_products_about_the_means_of_full_columns(d, density, kind):
     np.testing.assert_allclose(lower(gram, tiling), expected, rtol=0, atol=1e-10)
     np.testing.assert_allclose(origin[rank], mean, rtol=0, atol=1e-12)
     np.testing.assert_allclose(total[rank], u @ stored, rtol=0, atol=1e-10)
+
+
+def test_places_beyond_sixteen_bits():
+    d = 70_000
+    X = sparse.csr_matrix(([2.0, 3.0], ([0, 0], [3, d - 1])), (2, d))
+    starts = np.zeros(d, np.uint64)
+    starts[-1] = d
+    gram = np.zeros(2 * d)
+    add_sparse_gram([(X, np.ones(2))], np.arange(d, dtype=np.uint32), starts, gram)
+    expected = np.zeros(2 * d)
+    expected[[3, d + 3, 2 * d - 1]] = 4.0, 6.0, 9.0
+    np.testing.assert_array_equal(gram, expected)
+
+
+@pytest.mark.parametrize("dense_first", [False, True])
+def test_dense_and_sparse_rows_together(dense_first):
+    d = OFTEN + 200
+    X = rows_of(90, d, 8 / d, seed=4)
+    made, parts = Accumulator(d), np.split(np.arange(90), 3)
+    for k, part in enumerate(parts):
+        rows = X[part].toarray() if (k == 0) == dense_first else X[part]
+        made.add(rows, np.arange(30), None)
+        made.finish()
+    found, dense = ClassMoments(d, tuple(made.tiles())), X.toarray()
+    centred = dense - dense.mean(axis=0)
+    np.testing.assert_allclose(found.scatter(), centred.T @ centred, rtol=0, atol=1e-9)
+
+
+def test_columns_that_a_row_stores_twice_are_summed():
+    d = OFTEN + 200
+    indices = np.concatenate([np.arange(d), np.arange(d), np.arange(d)])
+    X = sparse.csr_matrix((np.ones(3 * d), indices, [0, 3 * d, 3 * d]), (2, d))
+    made = Accumulator(d)
+    made.add(X, np.arange(2), None)
+    found = ClassMoments(d, tuple(made.tiles()))
+    np.testing.assert_allclose(found.mean, 1.5)
+    np.testing.assert_allclose(found.scatter(), 4.5)
+    assert X.nnz == 3 * d
 
 
 def test_rows_without_entries_and_a_single_one():
