@@ -28,10 +28,11 @@ Rows: TypeAlias = Float | sparse.csr_matrix | sparse.csr_array
 # Rank-two corrections that wait to be applied together as one BLAS-3 product.
 _PENDING = 32
 # Sparse rows wait until they have so many stored entries, and are then added together: each time
-# a column is met, its row of the matrix comes from memory. While the matrix is small it costs
-# little, and the rows that wait shall not outgrow it. A part of them
-# takes as much memory as so many entries besides.
-_LEAST, _MOST, _SHARE, _PART = 1 << 18, 1 << 22, 1 / 4, 128
+# a column is met, its row of the matrix comes from memory. That costs little where the matrix is
+# small, and rows shall not wait that take more memory than it does.
+_LEAST, _MOST, _SHARE = 1 << 18, 1 << 22, 1 / 4
+# As how many entries a part counts besides, for what it takes however short it is.
+_PART = 128
 
 
 @dataclass

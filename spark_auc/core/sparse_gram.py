@@ -75,9 +75,10 @@ def add_sparse_gram(
         ``o`` and ``sum_r u_r (x_r - o)``, by place: ``o`` is the mean of a column that all rows
         store, and else 0, which stored entries cannot tell from those that are not.
     """
+    rows = [(*sparse_entries(X), u) for X, u in parts]
     count, total = np.zeros(rank.size, np.uint64), np.zeros(rank.size)
-    for X, u in parts:
-        _add_columns(*sparse_entries(X), u, rank, count, total)
+    for part in rows:
+        _add_columns(*part, rank, count, total)
     weight = np.concatenate([u for _, u in parts])
     origin = np.where(count == weight.size, total / weight.sum(), 0.0)
     total = np.zeros(rank.size)
@@ -97,10 +98,10 @@ def add_sparse_gram(
     )
     bounds = np.zeros(weight.size + 1, np.uint64)
     np.cumsum(np.concatenate([np.diff(X.indptr) for X, _ in parts]), out=bounds[1:])
-    row = 0
-    for X, u in parts:
-        _arrange(*sparse_entries(X), u, rank, origin, bounds[row:], free, entries, total)
-        row += u.size
+    begin = 0
+    for part in rows:
+        _arrange(*part, rank, origin, bounds[begin:], free, entries, total)
+        begin += part[-1].size
     _add_often(bounds, weight, entries, starts, gram)
     _add_others(ends, entries, starts, gram)
     return origin, total
