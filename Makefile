@@ -5,12 +5,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 CONF ?= conf/demo.yaml
+SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
+SHARE ?= 1
 PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
-.PHONY: help setup java demo test test-slow lint bench clean
+.PHONY: help setup java demo test test-slow fuzz lint bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -33,10 +35,14 @@ demo: setup ## prepare, train, evaluate and score made-up click data
 	$(BIN)/spark-submit --properties-file conf/spark-defaults.conf jobs/evaluate.py --config $(CONF)
 
 test: setup ## run the tests, but for the slow ones
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not slow and not fuzz"
 
 test-slow: setup ## run the slow tests: real data, jobs that are killed
 	$(PYTEST) -m slow
+
+fuzz: setup ## random inputs against oracles; SHARE=0.1 takes a tenth of them, SEED=1 repeats a run
+	@echo "seed $(SEED), share $(SHARE)"
+	SPARK_AUC_FUZZ_SHARE=$(SHARE) $(PYTEST) -m fuzz --hypothesis-seed=$(SEED) tests/fuzz
 
 lint: $(READY) ## ruff and mypy
 	$(BIN)/ruff check .
