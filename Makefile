@@ -7,12 +7,13 @@ READY := $(VENV)/.ready
 CONF ?= conf/demo.yaml
 SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 SHARE ?= 1
+CORES ?= Haswell Zen Nehalem
 PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
-.PHONY: help setup java demo test test-slow fuzz lint bench clean
+.PHONY: help setup java demo test test-slow test-cores fuzz lint bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -39,6 +40,10 @@ test: setup ## run the tests, but for the slow ones
 
 test-slow: setup ## run the slow tests: real data, jobs that are killed
 	$(PYTEST) -m slow
+
+test-cores: $(READY) ## run the tests without Spark under the BLAS kernels of other processors
+	for core in $(CORES); do echo "$$core"; OPENBLAS_CORETYPE=$$core \
+	  $(PYTEST) -m "not slow and not fuzz" tests/core tests/solvers tests/online tests/embeddings || exit; done
 
 fuzz: setup ## random inputs against oracles; SHARE=0.1 takes a tenth of them, SEED=1 repeats a run
 	@echo "seed $(SEED), share $(SHARE)"
