@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from spark_auc.core.constant_columns import dense_means
 from spark_auc.core.kernels import Index, gather
 from spark_auc.core.moments_tile import (
     MomentsTile,
@@ -109,7 +110,7 @@ class Accumulator:
 
     def _add_dense(self, X: Float, u: Float, weighted: bool) -> Vectors:
         weight = float(u.sum())
-        origin: Float = u @ X / weight
+        origin = dense_means(X, u @ X / weight)
         X -= origin
         total: Float = u @ X
         if weighted:
@@ -165,7 +166,8 @@ class Accumulator:
             gather(self.gram, self.starts, rows, columns, gram)
             gram.flags.writeable = False
             ends = [i, j]
-            yield MomentsTile(self.rows, self.vectors.weight, origin[ends], total[ends], gram)
+            n, nothing = self.vectors.weight, np.zeros(tiling.tile)
+            yield MomentsTile(self.rows, n, origin[ends], total[ends], gram, nothing)
 
 
 class PairAccumulator:

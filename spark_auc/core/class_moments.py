@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from spark_auc.core.accumulator import Accumulator, Rows
 from spark_auc.core.codec import decode, encode, nested
-from spark_auc.core.moments_tile import MomentsTile, Vectors, other_dimension
+from spark_auc.core.moments_tile import ROUNDING, MomentsTile, Vectors, other_dimension
 from spark_auc.core.tiles import SymmetricTiles, Tiling
 
 Float = NDArray[np.float64]
@@ -60,8 +61,24 @@ class ClassMoments:
         return self._each(other, "merge")
 
     def subtract(self, other: ClassMoments) -> ClassMoments:
-        """The moments of the rows that are not in ``other``; `DataError` if it is no part."""
-        return self._each(other, "subtract")
+        """The moments of the rows that are not in ``other``.
+
+        Merging gives them with more digits wherever the other rows' moments are at hand. What a
+        subtraction leaves is known up to rounding of what it began with; see `spread`.
+
+        Raises
+        ------
+        DataError
+            ``other`` is seen to be no part of this, or weighs all but a rounding error of it.
+        """
+        left = self._each(other, "subtract")
+        if not other.rows:
+            return left
+        tiles = list(left.tiles)
+        for k in self._diagonal():
+            rounding = self.tiles[k].remainder(other.tiles[k])
+            tiles[k] = replace(tiles[k], rounding=rounding * bool(left.rows))
+        return replace(left, tiles=tuple(tiles))
 
     def scale(self, factor: float) -> ClassMoments:
         """The moments with every weight multiplied by ``factor`` > 0 (forgetting)."""
@@ -77,29 +94,49 @@ class ClassMoments:
         """Total weight ``n``."""
         return self.tiles[0].weight
 
-    def _diagonal(self) -> list[MomentsTile]:
-        return [self.tiles[i * (i + 3) // 2] for i in range(Tiling(self.dimension).blocks)]
+    def _diagonal(self) -> list[int]:
+        return [i * (i + 3) // 2 for i in range(Tiling(self.dimension).blocks)]
+
+    def _of_columns(self, part: Callable[[MomentsTile], Float]) -> Float:
+        parts = [part(self.tiles[k]) for k in self._diagonal()]
+        return np.concatenate(parts)[: self.dimension]
+
+    @property
+    def origin(self) -> Float:
+        """The origin ``o`` ``(d,)`` about which the moments are kept."""
+        return self._of_columns(lambda t: t.origin[0])
+
+    @property
+    def from_origin(self) -> Float:
+        """The mean ``(d,)`` less the origin."""
+        return self._of_columns(lambda t: t.total[0]) / (self.weight or 1.0)
 
     @property
     def mean(self) -> Float:
         """Mean ``c`` ``(d,)``; 0 where there are no rows."""
-        parts = [Vectors(t.weight, t.origin[0], t.total[0]).mean for t in self._diagonal()]
-        return np.concatenate(parts)[: self.dimension]
+        return self._of_columns(lambda t: Vectors(t.weight, t.origin[0], t.total[0]).mean)
 
-    @property
-    def variance(self) -> Float:
-        """Variance ``diag(C)`` ``(d,)``, dividing by ``n``."""
-        parts = [
-            t.gram.diagonal() - t.total[0] * t.total[1] / (t.weight or 1.0)
-            for t in self._diagonal()
-        ]
-        scatter: Float = np.concatenate(parts)[: self.dimension]
-        return np.maximum(scatter, 0.0) / (self.weight or 1.0)
+    def spread(self) -> tuple[Float, Float]:
+        """Scatter ``(d,)`` of each column, and how much of it rounding may have made.
+
+        The scatter is exactly 0 where it is no more than that: the column varies by nothing that
+        these sums still tell. It is so where all rows had one value, or, of rows seen from 0 for
+        some are sparse, where the others have less than a rounding error of the weight, and
+        where a subtraction leaves one value.
+        """
+        squares = self._of_columns(lambda t: t.gram.diagonal())
+        total = self._of_columns(lambda t: t.total[0])
+        rounding = ROUNDING * self.rows * squares + self._of_columns(lambda t: t.rounding)
+        scatter = squares - total * total / (self.weight or 1.0)
+        return np.where(scatter > rounding, scatter, 0.0), rounding
 
     def scatter(self) -> Float:
         """Scatter ``n C`` ``(d, d)`` about the mean, as a full matrix."""
         tiles = np.stack([tile.scatter() for tile in self.tiles])
-        return SymmetricTiles(self.dimension, tiles).toarray()
+        matrix = SymmetricTiles(self.dimension, tiles).toarray()
+        constant = self.spread()[0] == 0.0
+        matrix[constant], matrix[:, constant] = 0.0, 0.0
+        return matrix
 
     def variance_along(self, w: Float) -> float:
         """Variance ``w' C w`` of the scores of the rows."""

@@ -7,12 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from spark_auc.core.batch import Batch, stacked
 from spark_auc.core.codec import decode, encode
+from spark_auc.core.constant_columns import dense_means, sparse_means
+from spark_auc.core.kernels import sparse_entries
 from spark_auc.core.moments_tile import other_dimension
 
 Float = NDArray[np.float64]
+
+# Of its mean, a deviation that is no more than rounding of a column's values.
+_LEAST_DEVIATION = 64 * float(np.finfo(float).eps)
+# Share of the weight below which that of the rows without a column is summed, not subtracted.
+_FEW = 1e-3
 
 # Stored entries per column that are worth a sweep over all columns.
 _DENSITY = 4
@@ -31,7 +39,10 @@ class ColumnMoments:
     weight : (2,)
         Total row weight ``n_k``.
     mean, scatter : (2, d)
-        Mean, and sum of squared deviations from it.
+        Mean, and sum of squared deviations from it: exactly a value and 0 where all rows have
+        this one.
+    rounding : (2, d)
+        How much of the scatter rounding may have made: 0 of rows that were added.
     """
 
     rows: Float
@@ -39,17 +50,20 @@ class ColumnMoments:
     weight: Float
     mean: Float
     scatter: Float
+    rounding: Float
 
     @classmethod
     def zero(cls, dimension: int) -> ColumnMoments:
         """The moments of no rows."""
-        return cls(*np.zeros((3, 2)), *np.zeros((2, 2, dimension)))
+        sums, columns = np.zeros(2), np.zeros((2, dimension))
+        return cls(sums, sums, sums, columns, columns, columns)
 
     @classmethod
     def of(cls, batch: Batch) -> ColumnMoments:
         """The moments of some rows."""
         parts = [_of_class(batch, mine) for mine in (batch.y, ~batch.y)]
-        return cls(*(np.array(values) for values in zip(*parts, strict=True)))
+        rows, entries, weight, mean, scatter = (np.array(each) for each in zip(*parts, strict=True))
+        return cls(rows, entries, weight, mean, scatter, np.zeros_like(mean))
 
     @classmethod
     def fold(cls, batches: Iterable[Batch], dimension: int) -> ColumnMoments:
@@ -69,14 +83,21 @@ class ColumnMoments:
         if self.mean.shape != other.mean.shape:
             raise other_dimension(self.mean.shape[1], other.mean.shape[1])
         weight = self.weight + other.weight
-        share = np.divide(other.weight, weight, out=np.zeros(2), where=weight > 0)[:, None]
+        # Seen from the heavier, whose mean moves less.
+        light = np.minimum(self.weight, other.weight)
+        share = np.divide(light, weight, out=np.zeros(2), where=weight > 0)[:, None]
+        heavier = (self.weight >= other.weight)[:, None]
         apart = other.mean - self.mean
+        moved = share * apart
         return ColumnMoments(
             self.rows + other.rows,
             self.entries + other.entries,
             weight,
-            self.mean + share * apart,
-            self.scatter + other.scatter + (self.weight[:, None] * share) * apart**2,
+            np.where(heavier, self.mean + moved, other.mean - moved),
+            self.scatter
+            + other.scatter
+            + (np.maximum(self.weight, other.weight)[:, None] * moved) * apart,
+            self.rounding + other.rounding,
         )
 
     @property
@@ -86,42 +107,92 @@ class ColumnMoments:
         return delta
 
     @property
+    def centre(self) -> Float:
+        """Mean ``(d,)`` over all rows."""
+        centre: Float = self.mean[1] + self.weight[0] / self.weight.sum() * self.delta
+        return centre
+
+    @property
     def variance(self) -> Float:
         """Variance ``(2, d)`` in each class, dividing by ``n_k``; 0 where there are no rows."""
+        return self._by_weight(self.scatter)
+
+    def _by_weight(self, sums: Float) -> Float:
         weight = self.weight[:, None]
-        return np.divide(self.scatter, weight, out=np.zeros_like(self.scatter), where=weight > 0)
+        return np.divide(sums, weight, out=np.zeros_like(sums), where=weight > 0)
+
+    def _rounding(self, shares: Float) -> Float:
+        """What rounding may make ``(d,)`` of a sum of the classes' variances times ``shares``."""
+        relative = _LEAST_DEVIATION * np.abs(self.mean).max(axis=0)
+        bound: Float = relative**2 + shares @ self._by_weight(self.rounding)
+        return bound
+
+    def varies(self) -> NDArray[np.bool_]:
+        """Whether each column ``(d,)`` varies over pairs of a positive and a negative row.
+
+        This is the one place that decides it. A column that is constant in each class has a
+        scatter of exactly 0 there, however many rows of whatever weights were merged, and varies
+        if the two values differ. A column does not vary either where its deviation, the root of
+        ``Sigma_jj``, is at most 64 units in the last place of its mean: scores of such a column
+        are rounding, and so is what the sums of a subtraction may have lost.
+        """
+        spread = self.variance.sum(axis=0) + self.delta**2
+        return np.asarray(spread > self._rounding(np.ones(2)))
+
+    def inverse(self, scale: Float | None = None) -> Float:
+        """Factors ``(d,)`` of columns: ``1 / scale``, or 1, and 0 where a column does not vary."""
+        return np.where(self.varies(), 1.0 if scale is None else 1.0 / scale, 0.0)
 
     def standard_deviation(self) -> Float:
-        """Standard deviation ``(d,)`` of each column over all rows; 1 where it is constant."""
+        """Standard deviation ``(d,)`` of each column over all rows; 1 where it does not vary."""
         weight, rows = self.weight.sum(), self.rows.sum()
         shares = self.weight / weight
         variance = shares @ self.variance + shares[0] * shares[1] * self.delta**2
-        # What rounding alone leaves of a constant column is no scale to divide by.
-        floor = (64 * np.finfo(float).eps * np.abs(self.mean).max(axis=0)) ** 2
-        variance *= rows / max(rows - 1, 1)
-        return np.where(variance > floor, np.sqrt(variance), 1.0)
+        unbiased = np.sqrt(variance * (rows / max(rows - 1, 1)))
+        return np.where(variance > self._rounding(shares), unbiased, 1.0)
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""
-        return encode("ColumnMoments", 1, vars(self))
+        return encode("ColumnMoments", 2, vars(self))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ColumnMoments:
         """The moments that `to_bytes` stored; `ModelFormatError` if they are none."""
-        return cls(**decode("ColumnMoments", 1, data))
+        return cls(**decode("ColumnMoments", 2, data))
 
 
 def _of_class(batch: Batch, mine: NDArray[np.bool_]) -> tuple[float, float, float, Float, Float]:
-    u, d = batch.weights[mine], batch.X.shape[1]
-    X, n = batch.X[np.flatnonzero(mine)], float(u.sum())
+    chosen = np.flatnonzero(mine)
+    u, d = batch.weights[chosen], batch.X.shape[1]
+    X, n = batch.X[chosen], float(u.sum())
     if not u.size:
         return 0.0, 0.0, 0.0, np.zeros(d), np.zeros(d)
     if isinstance(X, np.ndarray):
-        mean = u @ X / n
+        mean = dense_means(X, u @ X / n)
         return u.size, X.size, n, mean, u @ (X - mean) ** 2
+    entries = X.nnz
+    X.sum_duplicates()
     by_entry = np.repeat(u, np.diff(X.indptr))
+    count = np.bincount(X.indices, minlength=d)
     mean = np.bincount(X.indices, by_entry * X.data, d) / n
-    stored = np.bincount(X.indices, by_entry, d)
+    rank = np.arange(d, dtype=np.uint32)
+    mean = sparse_means([sparse_entries(X)], rank, count == u.size, mean)
     squares = np.bincount(X.indices, by_entry * (X.data - mean[X.indices]) ** 2, d)
-    # Columns that every row stores have nothing left over but rounding.
-    return u.size, X.nnz, n, mean, squares + np.maximum(n - stored, 0.0) * mean**2
+    return u.size, entries, n, mean, squares + _weight_without(X, u, count, by_entry) * mean**2
+
+
+def _weight_without(
+    X: sparse.csr_matrix, u: Float, count: NDArray[np.int64], by_entry: Float
+) -> Float:
+    """Weight ``(d,)`` of the rows that do not store a column; ``count`` ``(d,)`` of them do."""
+    n, absent = float(u.sum()), u.size - count
+    if u.min() == u.max():
+        return np.asarray(u[0] * absent)
+    without = n - np.bincount(X.indices, by_entry, count.size)
+    # Of few rows, or light ones, a difference would be rounding.
+    few = np.flatnonzero((without < _FEW * n) & (absent > 0))
+    without[absent == 0] = 0.0
+    if few.size:
+        stored = sparse.csr_matrix((np.ones(X.nnz, np.bool_), X.indices, X.indptr), X.shape)
+        without[few] = u @ ~stored[:, few].toarray()
+    return np.asarray(without)

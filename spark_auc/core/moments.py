@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,22 +110,59 @@ class PairMoments:
         )
 
     @staticmethod
+    def complements(own: list[PairMoments]) -> list[PairMoments]:
+        """The moments of all rows but each part's own, by merging alone.
+
+        What is left of a difference is rounding where nothing should be, which a merge never
+        leaves. The parts before each one are merged in order, and so are those after it: fewer
+        than three merges a part. This is done tile by tile, and each tile's memory is given back,
+        so that little more is needed at any time than for the parts.
+
+        Parameters
+        ----------
+        own
+            The parts, two or more; the list is emptied.
+        """
+        dimension = own[0].dimension
+        tiles = [dict(part.parts()) for part in own]
+        own.clear()
+
+        def complete(name: str) -> None:
+            mine = [part.pop(name) for part in tiles]
+            after = list(accumulate(reversed(mine[1:]), lambda b, a: a.merge(b)))
+            before = mine[0]
+            found = [after.pop()]
+            for tile in mine[1:-1]:
+                found.append(before.merge(after.pop()))
+                before = before.merge(tile)
+            found.append(before)
+            for part, tile in zip(tiles, found, strict=True):
+                part[name] = tile
+
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            list(pool.map(complete, part_names(dimension)))
+        return [PairMoments.of_parts(part, dimension) for part in tiles]
+
+    @staticmethod
     def nbytes(dimension: int) -> int:
         """Bytes of a state of ``dimension`` features: two packed triangles."""
         return 2 * Tiling(dimension).nbytes
 
     def columns(self) -> ColumnMoments:
         """The moments of single columns."""
-        return self._of_each(lambda m: m.mean, lambda m: m.variance)
+        return self._of_each(lambda m: m.mean, ClassMoments.spread)
 
     def along(self, w: Float) -> ColumnMoments:
         """The moments of one column, the scores ``X w`` of the rows."""
         return self._of_each(
-            lambda m: np.atleast_1d(m.mean @ w), lambda m: np.atleast_1d(m.variance_along(w))
+            lambda m: np.atleast_1d(m.mean @ w),
+            lambda m: (np.atleast_1d(m.weight * m.variance_along(w)), np.zeros(1)),
         )
 
     def _of_each(
-        self, mean: Callable[[ClassMoments], Float], variance: Callable[[ClassMoments], Float]
+        self,
+        mean: Callable[[ClassMoments], Float],
+        spread: Callable[[ClassMoments], tuple[Float, Float]],
     ) -> ColumnMoments:
         classes = (self.positive, self.negative)
         rows = np.array([float(m.rows) for m in classes])
@@ -133,11 +171,13 @@ class PairMoments:
             rows * self.dimension,
             np.array([m.weight for m in classes]),
             np.stack([mean(m) for m in classes]),
-            np.stack([m.weight * variance(m) for m in classes]),
+            *np.stack([spread(m) for m in classes], axis=1),
         )
 
     def quadratic(self, scale: Float | None = None) -> Quadratic:
         """Exact ``Sigma = C+ + C- + delta delta'`` and ``mu = delta`` over all pairs.
+
+        Both are exactly 0 in columns that do not vary; see `ColumnMoments.varies`.
 
         Parameters
         ----------
@@ -156,17 +196,32 @@ class PairMoments:
                 "check the label column and the positive label"
             )
         tiling = Tiling(self.dimension)
-        inverse = 1.0 / scale if scale is not None else np.ones(self.dimension)
-        mu = (p.mean - n.mean) * inverse
+        columns = self.columns()
+        inverse = columns.inverse(scale)
+        # Origins of columns far from 0 are equal, or near each other, and means would be rounded.
+        mu = ((p.origin - n.origin) + (p.from_origin - n.from_origin)) * inverse
         tiles = np.empty((tiling.count, tiling.tile, tiling.tile))
-        padded = np.zeros((2, tiling.blocks * tiling.tile))
-        padded[:, : self.dimension] = inverse, mu
-        factors, means = padded.reshape(2, tiling.blocks, tiling.tile)
+        padded = np.zeros((4, tiling.blocks * tiling.tile))
+        # Constant columns are 0 in the tiles already, where rounding did not get into them.
+        padded[:, : self.dimension] = (
+            inverse,
+            mu,
+            *((columns.scatter == 0) & (columns.rounding > 0)),
+        )
+        factors, means, *lost = padded.reshape(4, tiling.blocks, tiling.tile)
+
+        divided = bool((inverse != 1.0).any())
 
         def fill(k: int, i: int, j: int) -> None:
-            here = np.divide(p.tiles[k].scatter(), p.weight, out=tiles[k])
-            here += n.tiles[k].scatter() / n.weight
-            if scale is not None:
+            covariances = []
+            for moments, constant in zip((p, n), lost, strict=True):
+                covariance = moments.tiles[k].scatter()
+                covariance /= moments.weight
+                covariance[constant[i] > 0] = 0.0
+                covariance[:, constant[j] > 0] = 0.0
+                covariances.append(covariance)
+            here = np.add(covariances[0], covariances[1], out=tiles[k])
+            if divided:
                 here *= np.outer(factors[i], factors[j])
             here += np.outer(means[i], means[j])
 

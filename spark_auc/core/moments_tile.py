@@ -4,7 +4,8 @@ A class's moments are kept about an origin ``o`` per column: ``n = sum u``,
 ``m = sum u (x - o)`` and ``G = sum u (x - o)(x - o)'``. States about the same origin add;
 states about different origins are first moved to their common mean, which is Chan's formula.
 Columns that some row omits keep the origin 0, so that the moments of sparse rows stay sparse;
-columns stored in every row take their mean, so that a large offset cancels nothing.
+columns stored in every row take their mean, so that a large offset cancels nothing. The mean of
+a constant column is its value to the bit, so that its ``m`` and its part of ``G`` are exactly 0.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from spark_auc.core.tiles import Tiling
 from spark_auc.errors import DataError
 
 Float = NDArray[np.float64]
+
+# A sum of n terms of one sign is in error by n times this, relative to it, or less.
+ROUNDING = 2.0 * float(np.finfo(float).eps)
 
 
 def part_names(dimension: int) -> list[str]:
@@ -89,6 +93,9 @@ class MomentsTile:
         ``o`` and ``m`` of the tile's row features and of its column features.
     gram : (tile, tile)
         ``G`` between the two.
+    rounding : (tile,)
+        In a diagonal tile, what subtraction may have left in the diagonal of the scatter by
+        rounding; else 0.
     """
 
     rows: int
@@ -96,6 +103,7 @@ class MomentsTile:
     origin: Float
     total: Float
     gram: Float
+    rounding: Float
 
     def _combine(self, other: MomentsTile, sign: int) -> MomentsTile:
         rows = self.rows + sign * other.rows
@@ -104,26 +112,33 @@ class MomentsTile:
         if not self.rows and sign > 0:
             return other
         if rows == 0:
-            nothing = np.zeros_like
-            return MomentsTile(
-                0, 0.0, nothing(self.origin), nothing(self.total), nothing(self.gram)
-            )
+            arrays = (self.origin, self.total, self.gram, self.rounding)
+            return MomentsTile(0, 0.0, *map(np.zeros_like, arrays))
         a = Vectors(self.weight, self.origin, self.total)
         b = Vectors(sign * other.weight, other.origin, sign * other.total)
-        if rows < 0 or a.weight + b.weight <= 0:
+        if rows < 0 or not a.weight + b.weight > 0:
             raise DataError(
                 f"found {other.rows} rows of weight {other.weight:g} to subtract from "
                 f"{self.rows} rows of weight {self.weight:g}, expected a part of them; "
                 "subtract only what was merged before"
             )
-        origin = common_origin(a, b)
+        if sign < 0 and a.weight + b.weight <= ROUNDING * self.rows * a.weight:
+            raise DataError(
+                f"found {other.rows} rows of weight {other.weight:g} to subtract from "
+                f"{self.rows} rows of weight {self.weight:g}, expected more than rounding to be "
+                "left; make the moments of the rows that are left from these"
+            )
+        # What is subtracted is seen from where the whole is: from the mean of what is left,
+        # which may be far from both, each would be large.
+        origin = common_origin(a, b) if sign > 0 else a.origin
         gram: Float = (np.add if sign > 0 else np.subtract)(self.gram, other.gram)
         (a, p_a, t_a), (b, p_b, t_b) = a.moved(origin), b.moved(origin)
         for p, t in ((p_a, t_a), (p_b, t_b)):
             if t.any():
                 gram += np.outer(p[0], t[1]) + np.outer(t[0], p[1])
         both = a.plus(b)
-        return MomentsTile(rows, both.weight, both.origin, both.total, gram)
+        rounding = self.rounding + other.rounding
+        return MomentsTile(rows, both.weight, both.origin, both.total, gram, rounding)
 
     def merge(self, other: MomentsTile) -> MomentsTile:
         """The tile of both sets of rows."""
@@ -139,10 +154,47 @@ class MomentsTile:
         """
         return self._combine(other, -1)
 
+    def remainder(self, part: MomentsTile) -> Float:
+        """What rounding may leave ``(tile,)`` of the diagonal when ``part`` is subtracted.
+
+        It is relative to the sums of squares that are subtracted from each other, column by
+        column, of this diagonal tile.
+
+        Raises
+        ------
+        DataError
+            ``part`` varies more than this in a column, or, with as many rows, otherwise.
+        """
+        t = part.origin[0] - self.origin[0]
+        squares, less = self.gram.diagonal(), part.gram.diagonal()
+        moved = less + 2.0 * part.total[0] * t + part.weight * t**2
+        size = squares + less + part.weight * t**2
+        lost: Float = ROUNDING * 4.0 * self.rows * size
+        rounding = self.rounding + part.rounding + lost
+        weight = self.weight - part.weight
+        total = self.total[0] - (part.total[0] + part.weight * t)
+        left = squares - moved
+        if self.rows == part.rows:
+            unlike = np.maximum(np.abs(left), total**2 / self.weight) > rounding
+        else:
+            unlike = left - total**2 / weight < -rounding
+        if unlike.any():
+            raise DataError(
+                f"found {part.rows} rows to subtract from {self.rows} that are no part of them, "
+                f"as {int(unlike.sum())} columns show, expected rows that were merged before; "
+                "subtract only these"
+            )
+        return rounding
+
     def scale(self, factor: float) -> MomentsTile:
         """The tile with every row's weight multiplied by ``factor`` > 0 (forgetting)."""
         return MomentsTile(
-            self.rows, factor * self.weight, self.origin, factor * self.total, factor * self.gram
+            self.rows,
+            factor * self.weight,
+            self.origin,
+            factor * self.total,
+            factor * self.gram,
+            factor * self.rounding,
         )
 
     def scatter(self) -> Float:
@@ -158,13 +210,14 @@ class MomentsTile:
         """Versioned bytes."""
         return encode(
             "MomentsTile",
-            1,
+            2,
             {
                 "rows": np.array(self.rows, np.int64),
                 "weight": np.array(self.weight),
                 "origin": self.origin,
                 "total": self.total,
                 "gram": self.gram,
+                "rounding": self.rounding,
             },
             repeating=("gram",),
         )
@@ -172,5 +225,6 @@ class MomentsTile:
     @classmethod
     def from_bytes(cls, data: bytes) -> MomentsTile:
         """The tile that `to_bytes` stored; `ModelFormatError` if it is none."""
-        a = decode("MomentsTile", 1, data)
-        return cls(int(a["rows"]), float(a["weight"]), a["origin"], a["total"], a["gram"])
+        a = decode("MomentsTile", 2, data)
+        arrays = (a[name] for name in ("origin", "total", "gram", "rounding"))
+        return cls(int(a["rows"]), float(a["weight"]), *arrays)

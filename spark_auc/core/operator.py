@@ -72,7 +72,7 @@ class PairOperator:
 
     @cached_property
     def _inverse(self) -> Float:
-        return np.ones(self.dimension) if self.scale is None else 1.0 / self.scale
+        return self.columns.inverse(self.scale)
 
     def matvec(self, vector: Float) -> Float:
         """Product with a vector ``(d,)``, in one pass."""
@@ -117,8 +117,7 @@ def operator_quadratic(rows: Folding, scale: Float | None) -> Quadratic:
         Columns are divided by it.
     """
     columns = column_moments(rows)
-    mu = columns.delta if scale is None else columns.delta / scale
-    return Quadratic(PairOperator(rows, columns, scale), mu)
+    return Quadratic(PairOperator(rows, columns, scale), columns.delta * columns.inverse(scale))
 
 
 def pair_moments(rows: Folding) -> PairMoments:
@@ -147,7 +146,7 @@ def column_moments(rows: Folding) -> ColumnMoments:
     found = rows.fold(
         fold,
         (ColumnMoments,),
-        state_bytes=4 * 8 * dimension + 1024,
+        state_bytes=6 * 8 * dimension + 1024,
         what=f"means and variances of {dimension} features",
     )
     return cast(ColumnMoments, found["columns"])

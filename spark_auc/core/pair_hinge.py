@@ -126,8 +126,7 @@ class PairHinge:
             Which vector of the scores is ``z``.
         """
         raw, direction = self._scaled(w), self._scaled(z)
-        centre = float(self.columns.weight @ (self.columns.mean @ direction))
-        centre /= float(self.columns.weight.sum())
+        centre = float(self.columns.centre @ direction)
         positive, negative = margins.changed(vector, centre)
 
         # A row's scores here are bit for bit those of the tables, as `signed` promises: both
@@ -184,7 +183,7 @@ class PairHinge:
         positive, negative = cast(VectorSum, found["sums"]).total.reshape(2, count, -1)
         # The differences of rows are the same from wherever rows are seen; from their mean,
         # columns far from 0 do not cancel.
-        centre = self.columns.weight @ self.columns.mean / self.columns.weight.sum()
+        centre = self.columns.centre
         positive = positive - np.outer(bins.positive, centre)
         negative = negative - np.outer(bins.negative, centre)
         cross = negative.T @ (np.cumsum(positive, axis=0) - positive / 2)

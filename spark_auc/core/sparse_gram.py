@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from spark_auc.core.constant_columns import sparse_means
 from spark_auc.core.kernels import LINE, Index, Places, compiled, prefetch, sparse_entries
 
 Float = NDArray[np.float64]
@@ -80,7 +81,9 @@ def add_sparse_gram(
     for part in rows:
         _add_columns(*part, rank, count, total)
     weight = np.concatenate([u for _, u in parts])
-    origin = np.where(count == weight.size, total / weight.sum(), 0.0)
+    full = count == weight.size
+    origin = np.where(full, total / weight.sum(), 0.0)
+    origin = sparse_means([part[:3] for part in rows], rank, full, origin)
     total = np.zeros(rank.size)
 
     stored = int(count.sum())

@@ -199,13 +199,13 @@ class Fitting:
         return problem(rows, sampling, moments_of), own
 
     def _selection(
-        self, given: Problem, own: Sequence[PairMoments], rows: DistributedRows
+        self, given: Problem, own: list[PairMoments], rows: DistributedRows
     ) -> Selection:
         candidates = self._candidates(given)
         validation = self._validation(rows, len(candidates))
         held_out: Folding = rows
         if own:
-            training = self._without_each(given, own)
+            training = self._of_moments(given, PairMoments.complements(own))
         elif isinstance(given.rows, LocalRows):
             training = self._of_rows(given, validation.by_rows(given.rows))
             held_out = given.rows if given.arrivals is None else rows
@@ -239,14 +239,12 @@ class Fitting:
     def _scale(self, columns: ColumnMoments) -> Float | None:
         return columns.standard_deviation() if self.standardize else None
 
-    def _without_each(
-        self, given: Problem, own: Sequence[PairMoments]
+    def _of_moments(
+        self, given: Problem, parts: Sequence[PairMoments]
     ) -> Iterator[tuple[Quadratic, Float | None]]:
-        assert given.moments is not None
-        for part in own:
-            others = given.moments.subtract(part)
-            scale = self._scale_of_fold(given, others.columns)
-            yield others.quadratic(scale), scale
+        for part in parts:
+            scale = self._scale_of_fold(given, part.columns)
+            yield part.quadratic(scale), scale
 
     def _of_rows(
         self, given: Problem, parts: Sequence[LocalRows]

@@ -244,7 +244,7 @@ def _survey(
     found = rows.fold(
         fold,
         (ColumnMoments, FirstArrivals),
-        state_bytes=4 * 8 * dimension + 16 * limit + 1024,
+        state_bytes=6 * 8 * dimension + 16 * limit + 1024,
         what=f"means of {dimension} features and {limit} draws",
     )
     return cast(ColumnMoments, found["columns"]), cast(FirstArrivals, found["arrivals"])

@@ -82,7 +82,7 @@ def test_a_number_beyond_its_table_is_refused():
 
 def test_tiles_of_sums_over_indicators_are_a_table():
     counts = np.random.default_rng(0).poisson(5.0, (300, 300)).astype(float)
-    tile = MomentsTile(9, 9.0, np.zeros((2, 300)), np.ones((2, 300)), counts)
+    tile = MomentsTile(9, 9.0, np.zeros((2, 300)), np.ones((2, 300)), counts, np.zeros(300))
     data = tile.to_bytes()
     assert len(data) < 0.3 * counts.nbytes
     assert MomentsTile.from_bytes(data).gram.tobytes() == counts.tobytes()

@@ -121,8 +121,8 @@ def _chosen(rows: Batch, scale: Float, seed: int) -> Candidate:
     moments = reduce(PairMoments.merge, own)
 
     def training() -> Iterator[tuple[Quadratic, Float]]:
-        for part in own:
-            yield moments.subtract(part).quadratic(scale), scale
+        for others in PairMoments.complements(own):
+            yield others.quadratic(scale), scale
 
     grid = default_grid(moments.quadratic(scale), 0.0)
     candidates = [Candidate(float(value), 0.0) for value in grid]
