@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_auc.core.accumulator import Rows
 from spark_auc.core.batch import Batch
 from spark_auc.core.codec import decode, encode
-from spark_auc.core.kernels import Index, compiled, sparse_entries
+from spark_auc.core.products import settled_product, settled_scores
 
 Float = NDArray[np.float64]
 
@@ -38,7 +37,8 @@ class RowScores:
     @classmethod
     def of(cls, batch: Batch, vectors: Float) -> RowScores:
         """The scores of some rows by the vectors ``(k, d)``."""
-        table = np.vstack([batch.weights, *(signed(batch, v) for v in vectors)])
+        scores = settled_product(batch.X, vectors.T).T
+        table = np.vstack([batch.weights, np.where(batch.y, -scores, scores)])
         return cls(table[:, batch.y], table[:, ~batch.y])
 
     @classmethod
@@ -56,7 +56,10 @@ class RowScores:
     def combined(self, factors: Float) -> RowScores:
         """The scores by linear combinations ``(l, k)`` of the vectors."""
         return RowScores(
-            *(np.vstack([side[:1], factors @ side[1:]]) for side in (self.positive, self.negative))
+            *(
+                np.vstack([side[:1], settled_product(side[1:].T, factors.T).T])
+                for side in (self.positive, self.negative)
+            )
         )
 
     def to_bytes(self) -> bytes:
@@ -74,41 +77,3 @@ def signed(batch: Batch, v: Float) -> Float:
     out = settled_scores(batch.X, v)
     np.negative(out, out=out, where=batch.y)
     return out
-
-
-def settled_scores(X: Rows, v: Float) -> Float:
-    """Scores ``X v`` ``(n,)``, of which neither other rows nor the place in memory change a bit.
-
-    BLAS sums a row differently by where it lies.
-    """
-    out = np.empty(X.shape[0])
-    if isinstance(X, np.ndarray):
-        _dense_scores(X, v, out)
-    else:
-        _sparse_scores(*sparse_entries(X), v, out)
-    return out
-
-
-@compiled()
-def _dense_scores(X: Float, v: Float, out: Float) -> None:
-    whole = v.size - v.size % 4
-    for i in range(out.size):
-        # Four sums hide the latency of an addition; their order is fixed, on any processor.
-        a = b = c = e = 0.0
-        for j in range(0, whole, 4):
-            a += X[i, j] * v[j]
-            b += X[i, j + 1] * v[j + 1]
-            c += X[i, j + 2] * v[j + 2]
-            e += X[i, j + 3] * v[j + 3]
-        for j in range(whole, v.size):
-            a += X[i, j] * v[j]
-        out[i] = (a + b) + (c + e)
-
-
-@compiled()
-def _sparse_scores(data: Float, indices: Index, indptr: Index, v: Float, out: Float) -> None:
-    for i in range(out.size):
-        total = 0.0
-        for p in range(indptr[i], indptr[i + 1]):
-            total += data[p] * v[indices[p]]
-        out[i] = total

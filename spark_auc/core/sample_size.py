@@ -13,6 +13,7 @@ from scipy import sparse
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.batch import Batch
 from spark_auc.core.codec import decode, encode
+from spark_auc.core.products import settled_scores
 from spark_auc.errors import ConfigError
 
 Float = NDArray[np.float64]
@@ -117,7 +118,7 @@ class GroupSums:
         weight, score = np.zeros((2, groups, 2))
         row, product = np.zeros((2, groups, 2, w.size))
         for batch in batches:
-            z, u = batch.X @ w, batch.weights
+            z, u = settled_scores(batch.X, w), batch.weights
             place = batch.keys().astype(np.int64) * 2 + ~batch.y
             ones = (place, np.arange(place.size))
             for factor, number, rows in ((u, weight, row), (u * z, score, product)):

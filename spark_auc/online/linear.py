@@ -7,6 +7,7 @@ from dataclasses import fields
 import numpy as np
 
 from spark_auc.core.accumulator import Rows
+from spark_auc.core.products import settled_scores
 from spark_auc.errors import ConfigError, ConvergenceError
 from spark_auc.online.learner import Float, Stored, entries
 
@@ -27,7 +28,7 @@ def scores(X: Rows, w: Float) -> Float:
             "found weights that are not finite, expected finite ones; the steps were too long for "
             "the rows: take a smaller step, or scale the features to [-1, 1]"
         )
-    return np.asarray(X @ w, float)
+    return settled_scores(X, w)
 
 
 def same_settings(mine: Stored, other: Stored) -> None:

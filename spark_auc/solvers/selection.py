@@ -21,6 +21,7 @@ from spark_auc.core.draws import folds
 from spark_auc.core.moments import PairMoments
 from spark_auc.core.moments_tile import MomentsTile, part_names
 from spark_auc.core.objective import Quadratic
+from spark_auc.core.products import settled_product
 from spark_auc.core.roc import auc
 from spark_auc.core.rows import Change, Fold, Folding, LocalRows, State, some
 from spark_auc.core.score_histogram import ScoreHistogram
@@ -177,7 +178,8 @@ class CrossValidation:
                 mine = folds(batch, *folds_of)
                 for k, W in weights.items():
                     held_out = batch.take(np.flatnonzero(mine == k))
-                    waiting[k].append((held_out.X @ W, held_out.y, held_out.weight))
+                    scores = settled_product(held_out.X, W)
+                    waiting[k].append((scores, held_out.y, held_out.weight))
                     if sum(y.size for _, y, _ in waiting[k]) >= size:
                         add(k)
             for k in weights:

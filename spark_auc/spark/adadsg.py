@@ -12,6 +12,7 @@ from pyspark.ml.param import Param, Params, TypeConverters
 
 from spark_auc.core.batch import Batch
 from spark_auc.core.operator import VectorSum, column_moments
+from spark_auc.core.products import settled_scores
 from spark_auc.core.rows import State, each
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.online.dsgd import DSGD, subset
@@ -160,7 +161,7 @@ class AdaDSGClassifier(OnlineRanker):
     def objective(self, given: Prepared, learner: DSGD, number: int) -> float:
         """The regularised loss of a stage at the learner's weights (Gu et al., Eq. 1-3)."""
         w, share = learner.w, float(self._shares(given)[number])
-        scored = each(lambda batch: batch._replace(X=np.reshape(batch.X @ w, (-1, 1))))
+        scored = each(lambda batch: batch._replace(X=settled_scores(batch.X, w)[:, None]))
         scores = column_moments(self._stage(given.rows_scaled, share).changed(scored, 1))
         n, m = scores.rows, float(scores.rows.sum())
         mixed = 2.0 * n[0] * n[1] / (m * (m - 1.0))

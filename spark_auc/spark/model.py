@@ -16,6 +16,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 from spark_auc.core.labels import Label
 from spark_auc.core.moments import PairMoments
+from spark_auc.core.products import settled_scores
 from spark_auc.errors import ConfigError
 from spark_auc.spark.decoders import decode
 from spark_auc.spark.features import Features
@@ -146,7 +147,7 @@ def score_column(features: Features, w: Float) -> Column:
     form, columns, dimension = features.form, features.columns, features.dimension
 
     def scores(*arrays: pa.Array) -> pa.Array:
-        return pa.array(decode(form, arrays, columns, dimension) @ w)
+        return pa.array(settled_scores(decode(form, arrays, columns, dimension), w))
 
     # Spark reads the types themselves, which are but text under postponed annotations.
     scores.__annotations__ = {"arrays": pa.Array, "return": pa.Array}

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from spark_auc.core.batch import Batch
 from spark_auc.core.moments import PairMoments
 from spark_auc.core.moments_tile import MomentsTile
-from spark_auc.core.row_scores import settled_scores
+from spark_auc.core.products import settled_scores
 from spark_auc.core.rows import State
 from spark_auc.core.score_histogram import ScoreHistogram
 from spark_auc.core.stream_statistics import StreamStatistics

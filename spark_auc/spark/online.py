@@ -20,6 +20,7 @@ from spark_auc.core.batch import Batch, divided
 from spark_auc.core.codec import decode, encode, nested
 from spark_auc.core.column_moments import ColumnMoments
 from spark_auc.core.operator import column_moments
+from spark_auc.core.products import settled_scores
 from spark_auc.core.rows import State, each
 from spark_auc.errors import ConfigError, ConvergenceError
 from spark_auc.online.blocks import blocks
@@ -237,7 +238,7 @@ class OnlineRanker(Ranker, HasStepSize):
                 "found weights that are not finite, expected finite ones: the steps are too long; "
                 "set a smaller stepSize"
             )
-        scored = each(lambda batch: batch._replace(X=np.reshape(batch.X @ w, (-1, 1))))
+        scored = each(lambda batch: batch._replace(X=settled_scores(batch.X, w)[:, None]))
         scores = column_moments(given.rows.changed(scored, 1))
         name = type(learner).__name__
         return self.made(

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 
 from spark_auc.core.operator import column_moments, pair_moments
 from spark_auc.core.pair_hinge import PairHinge
+from spark_auc.core.products import settled_scores
 from spark_auc.core.rows import each
 from spark_auc.errors import ConfigError
 from spark_auc.solvers.ridge import LARGEST_FACTORISED
@@ -129,7 +130,7 @@ class RankSVMClassifier(Ranker, HasRegParam, HasTol, HasMaxIter, HasWhenNotConve
             if moments:
                 scores = moments.along(w)
             else:
-                scored = each(lambda batch: batch._replace(X=np.reshape(batch.X @ w, (-1, 1))))
+                scored = each(lambda batch: batch._replace(X=settled_scores(batch.X, w)[:, None]))
                 scores = column_moments(rows.changed(scored, 1))
         certificate = dict(solution.certificate.as_dict())
         _log.info("trained %d features on %d rows: %s", w.size, count, solution.certificate)

@@ -16,6 +16,7 @@ from spark_auc.core.draws import FirstArrivals
 from spark_auc.core.moments import PairMoments
 from spark_auc.core.objective import Quadratic
 from spark_auc.core.operator import column_moments, operator_quadratic, pair_moments
+from spark_auc.core.products import settled_scores
 from spark_auc.core.rows import Folding, State, each
 from spark_auc.core.sample_size import (
     GroupSums,
@@ -116,7 +117,7 @@ class Problem:
                 nonlocal largest
                 for batch in batches:
                     largest = largest.merge(LargestNorm.of(batch.X, scale))
-                    yield batch._replace(X=np.reshape(batch.X @ w, (-1, 1)))
+                    yield batch._replace(X=settled_scores(batch.X, w)[:, None])
 
             yield "scores", ColumnMoments.fold(scored(), 1)
             yield "largest", largest

@@ -16,6 +16,7 @@ from spark_auc.app.reproduction.training import percent
 from spark_auc.core.batch import stacked
 from spark_auc.core.objective import ElasticNet
 from spark_auc.core.operator import pair_moments
+from spark_auc.core.products import settled_scores
 from spark_auc.solvers.path import path
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def run(settings: Settings) -> list[Row]:
         solutions = path(quadratic, penalties, tol=1e-5, max_iter=5000)
         for reg, solution in zip(grid, solutions, strict=True):
             w = solution.checked("raise").w
-            auc = percent(held_out.X @ w, held_out.y)
+            auc = percent(settled_scores(held_out.X, w), held_out.y)
             nonzeros = int(np.count_nonzero(w))
             rows.append({"penalty": name, "regParam": reg, "auc": auc, "nonzeros": nonzeros})
             _log.info("%s", rows[-1])

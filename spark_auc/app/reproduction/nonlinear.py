@@ -19,6 +19,7 @@ from spark_auc.core.moments import PairMoments
 from spark_auc.core.objective import ElasticNet
 from spark_auc.core.operator import pair_moments
 from spark_auc.core.pair_hinge import PairHinge
+from spark_auc.core.products import settled_scores
 from spark_auc.core.rows import LocalRows
 from spark_auc.embeddings.embedding import Embedding
 from spark_auc.embeddings.kernels import Kernel, suggested_bandwidth
@@ -102,7 +103,7 @@ class Ranker:
     def scores(self, X: Rows) -> Float:
         """Scores ``(n,)`` of rows as the embedding takes them."""
         mapped = X if self.embedding is None else self.embedding.transform(X)
-        return np.asarray(mapped @ self.w, float)
+        return settled_scores(mapped, self.w)
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +191,7 @@ class Embedded:
         return w if self.scale is None else w / self.scale
 
     def _auc(self, w: Float) -> float:
-        return percent(np.asarray(self.held_out.X @ self._raw(w), float), self.held_out.y)
+        return percent(settled_scores(self.held_out.X, self._raw(w)), self.held_out.y)
 
 
 def best(rankers: Iterable[Ranker]) -> Ranker:

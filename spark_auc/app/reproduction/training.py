@@ -18,6 +18,7 @@ from spark_auc.core.draws import Draws, FirstArrivals
 from spark_auc.core.moments import PairMoments
 from spark_auc.core.objective import Quadratic
 from spark_auc.core.operator import column_moments, pair_moments
+from spark_auc.core.products import settled_scores
 from spark_auc.core.roc import auc
 from spark_auc.core.rows import LocalRows
 from spark_auc.core.score_table import ScoreTable
@@ -43,7 +44,7 @@ class Ranker:
 
     def auc(self, rows: Batch) -> float:
         """AUC on some rows in percent."""
-        return percent(rows.X @ self.w, rows.y)
+        return percent(settled_scores(rows.X, self.w), rows.y)
 
 
 def percent(scores: Float, y: NDArray[np.bool_]) -> float:
