@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 
 from spark_auc.core.accumulator import Rows
+from spark_auc.core.kernels import compiled
+from spark_auc.core.products import settled_product
 from spark_auc.core.settings import above, whole
 from spark_auc.embeddings.embedding import (
     Float,
@@ -82,8 +85,13 @@ class FourierMap(Stored):
             The rows are of another dimension.
         """
         check_columns(X, self.input_dimension)
-        out = np.asarray(X @ self.frequencies, float)
-        out += self.phases
-        np.cos(out, out=out)
-        out *= np.sqrt(2.0 / self.dimension)
+        out = settled_product(X, self.frequencies)
+        _to_cosine(self.phases, np.sqrt(2.0 / self.dimension), out)
         return out
+
+
+@compiled()
+def _to_cosine(phases: Float, height: float, out: Float) -> None:
+    for i in range(out.shape[0]):
+        for k in range(out.shape[1]):
+            out[i, k] = height * math.cos(out[i, k] + phases[k])

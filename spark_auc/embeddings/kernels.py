@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -11,10 +12,13 @@ from scipy import sparse
 
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.kernels import compiled
+from spark_auc.core.products import settled_product, settled_scores
 from spark_auc.core.settings import above, at_least, whole
 from spark_auc.embeddings.embedding import Float
 from spark_auc.errors import ConfigError, DataError
 
+# Of a column's spread among the landmarks: how far from 0 it is seen from its mean.
+_FAR = 4.0
 # Landmarks whose distances to a row stay in the processor's cache while they are added up.
 _BLOCK = 512
 
@@ -69,26 +73,33 @@ class Kernel:
         return _FORMULAS[self.name](self, X, U)
 
 
-def _products(X: Rows, U: Float) -> Float:
-    return np.asarray(X @ U.T, float)
-
-
 def _gaussian(kernel: Kernel, X: Rows, U: Float) -> Float:
-    if isinstance(X, np.ndarray):
-        # Where columns lie far from 0, squared lengths would cancel.
-        origin = U.mean(axis=0)
-        X, U = X - origin, U - origin
-        lengths = np.einsum("ij,ij->i", X, X)
-    else:
-        lengths = np.asarray(X.multiply(X).sum(axis=1), float).ravel()
-    out = _products(X, U)
-    out *= -2.0
-    out += lengths[:, None]
-    out += np.einsum("ij,ij->i", U, U)
-    np.maximum(out, 0.0, out=out)
-    out /= -kernel.bandwidth
-    np.exp(out, out=out)
+    # Squared lengths cancel in columns that lie far from 0. Which do is told by the landmarks
+    # alone, so that a row's kernel does not depend on the form that it comes in.
+    with np.errstate(over="ignore", invalid="ignore"):
+        origin, spread = U.mean(axis=0), U.std(axis=0)
+        origin[np.abs(origin) <= _FAR * spread] = 0.0
+        X, U = _moved(X, origin), U - origin
+        out = settled_product(X, U.T)
+        _to_gaussian(_squared_lengths(X), _squared_lengths(U), kernel.bandwidth, out)
     return out
+
+
+def _moved(X: Rows, origin: Float) -> Rows:
+    if isinstance(X, np.ndarray):
+        return np.asarray(X - origin)
+    columns = np.flatnonzero(origin)
+    rows = X.shape[0]
+    starts = np.arange(rows + 1) * columns.size
+    origins = (np.tile(origin[columns], rows), np.tile(columns, rows), starts)
+    return sparse.csr_matrix(X) - sparse.csr_matrix(origins, X.shape) if columns.size else X
+
+
+def _squared_lengths(X: Rows) -> Float:
+    ones = np.ones(X.shape[1])
+    if isinstance(X, np.ndarray):
+        return settled_scores(X * X, ones)
+    return settled_scores(sparse.csr_matrix((X.data**2, X.indices, X.indptr), X.shape), ones)
 
 
 def _laplacian(kernel: Kernel, X: Rows, U: Float) -> Float:
@@ -97,21 +108,18 @@ def _laplacian(kernel: Kernel, X: Rows, U: Float) -> Float:
     _add_distances(
         np.asarray(rows.data, float), rows.indices, rows.indptr, np.ascontiguousarray(U.T), out
     )
-    out /= -kernel.bandwidth
-    np.exp(out, out=out)
+    _to_exponential(kernel.bandwidth, out)
     return out
 
 
 def _polynomial(kernel: Kernel, X: Rows, U: Float) -> Float:
-    out = _products(X, U)
-    out /= kernel.bandwidth
-    out += kernel.offset
-    powers: Float = out**kernel.degree
-    return powers
+    out = settled_product(X, U.T)
+    _to_power(kernel.bandwidth, kernel.offset, kernel.degree, out)
+    return out
 
 
 def _linear(kernel: Kernel, X: Rows, U: Float) -> Float:
-    return _products(X, U) / kernel.bandwidth
+    return settled_product(X, U.T) / kernel.bandwidth
 
 
 _FORMULAS: dict[str, Callable[[Kernel, Rows, Float], Float]] = {
@@ -166,3 +174,32 @@ def _add_distances(
                     total[k] += abs(x - column[k]) - abs(column[k])
             for k in range(stop - start):
                 total[k] = max(total[k], 0.0)
+
+
+# Functions of single numbers: those of numpy round by the width of the processor's vectors.
+@compiled()
+def _to_gaussian(of_rows: Float, of_landmarks: Float, bandwidth: float, out: Float) -> None:
+    for i in range(out.shape[0]):
+        for k in range(out.shape[1]):
+            squared = (of_rows[i] - 2.0 * out[i, k]) + of_landmarks[k]
+            out[i, k] = math.exp(-max(squared, 0.0) / bandwidth)
+
+
+@compiled()
+def _to_exponential(bandwidth: float, out: Float) -> None:
+    for i in range(out.shape[0]):
+        for k in range(out.shape[1]):
+            out[i, k] = math.exp(-out[i, k] / bandwidth)
+
+
+@compiled()
+def _to_power(bandwidth: float, offset: float, degree: int, out: Float) -> None:
+    for i in range(out.shape[0]):
+        for k in range(out.shape[1]):
+            square, power, left = out[i, k] / bandwidth + offset, 1.0, degree
+            while left:
+                if left & 1:
+                    power *= square
+                square *= square
+                left >>= 1
+            out[i, k] = power

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Self
 
@@ -10,6 +11,8 @@ from numpy.typing import NDArray
 from scipy import optimize, special
 
 from spark_auc.core.accumulator import Rows
+from spark_auc.core.kernels import compiled
+from spark_auc.core.products import settled_product
 from spark_auc.core.settings import above, at_least, whole
 from spark_auc.embeddings.embedding import (
     Float,
@@ -158,10 +161,16 @@ class NetworkMap(Stored):
 
 
 def _hidden(X: Rows, weights: Float, offsets: Float) -> Float:
-    out = np.asarray(X @ weights, float)
-    out += offsets
-    np.tanh(out, out=out)
+    out = settled_product(X, weights)
+    _to_tangent(offsets, out)
     return out
+
+
+@compiled()
+def _to_tangent(offsets: Float, out: Float) -> None:
+    for i in range(out.shape[0]):
+        for k in range(out.shape[1]):
+            out[i, k] = math.tanh(out[i, k] + offsets[k])
 
 
 @dataclass(frozen=True, eq=False)

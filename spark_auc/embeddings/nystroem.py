@@ -11,13 +11,15 @@ from scipy import linalg
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.batch import divided
 from spark_auc.core.codec import decode, encode
+from spark_auc.core.products import settled_product
 from spark_auc.core.settings import whole
 from spark_auc.embeddings.embedding import Float, Mixing, check_columns
 from spark_auc.embeddings.kernels import Kernel
 from spark_auc.errors import DataError
 
-# Of the largest eigenvalue: below it, rounding in the kernel matrix is most of what is left.
-_FLOOR = 1e-12
+# Of the largest eigenvalue, for each landmark or column. Rounding in the kernel matrix and in its
+# decomposition made eigenvalues of at most 0.1 eps a landmark out of 0, by any kernel of BLAS.
+_FLOOR = 64 * np.finfo(float).eps
 # Rows that are mapped at a time: their kernel with all landmarks is as large as the result.
 _ROWS = 4096
 _ARRAYS = ("landmarks", "projection", "scale")
@@ -66,7 +68,8 @@ class NystroemMap(Mixing):
     ) -> Self:
         """The map of given landmarks ``(v, d)``.
 
-        Eigenvalues below 1e-12 of the largest are dropped, so that landmarks may repeat.
+        Landmarks may repeat, and may be more than the kernel has features: of eigenvalues below
+        ``64 eps max(v, d)`` of the largest, rounding may be what they are, and they are dropped.
 
         Parameters
         ----------
@@ -99,7 +102,8 @@ class NystroemMap(Mixing):
         # Rounding differs above and below the diagonal; the mean of both is symmetric.
         values, vectors = linalg.eigh((W + W.T) / 2, overwrite_a=True, driver="evd")
         values, vectors = values[::-1], vectors[:, ::-1]
-        kept = min(int((values > _FLOOR * values[0]).sum()), values.size if rank is None else rank)
+        floor = _FLOOR * max(U.shape) * values[0]
+        kept = min(int((values > floor).sum()), values.size if rank is None else rank)
         projection = np.ascontiguousarray(vectors[:, :kept] / np.sqrt(values[:kept]))
         unit = np.ones(U.shape[1]) if scale is None else scale
         return cls(kernel, np.ascontiguousarray(U), projection, unit)
@@ -127,7 +131,8 @@ class NystroemMap(Mixing):
         for start in range(0, X.shape[0], _ROWS):
             some = slice(start, start + _ROWS)
             rows = divided(X[some], self.scale)
-            np.matmul(self.kernel.between(rows, self.landmarks), self.projection, out=out[some])
+            of_landmarks = self.kernel.between(rows, self.landmarks)
+            out[some] = settled_product(of_landmarks, self.projection)
         return out
 
     def to_bytes(self) -> bytes:

@@ -46,6 +46,9 @@ def splines(seed):
 MAPS = {
     "splines": splines,
     "gaussian": nystroem(Kernel("gaussian", 5.0)),
+    "far": lambda seed: NystroemMap.of_landmarks(
+        rows(20, seed)[0] + 5.0 * (np.arange(D) == 2), Kernel("gaussian", 5.0)
+    ),
     "laplacian": nystroem(Kernel("laplacian", 5.0)),
     "polynomial": nystroem(Kernel("polynomial", 2.0, 3, 0.5)),
     "linear": nystroem(Kernel("linear")),
@@ -80,6 +83,36 @@ def test_each_row_by_itself(make, form):
     whole = dense(made.transform(X))
     parts = [made.transform(X[a:b]) for a, b in [(0, 0), (0, 1), (1, 2), (2, 119), (119, 300)]]
     np.testing.assert_allclose(np.vstack([dense(p) for p in parts]), whole, rtol=0, atol=1e-12)
+
+
+def bits(mapped):
+    """The rows' bytes: of values, and of their columns where they are sparse."""
+    if not sparse.issparse(mapped):
+        return set(map(bytes, mapped))
+    ends = zip(mapped.indptr[:-1], mapped.indptr[1:], strict=True)
+    return {bytes(mapped.data[a:b]) + bytes(mapped.indices[a:b]) for a, b in ends}
+
+
+@each
+@pytest.mark.parametrize("far", [0.0, 5.0])
+def test_equal_rows_are_mapped_to_the_same_bits(make, far):
+    X = rows(150)[0]
+    X[:, 2] += far
+    equal = np.random.default_rng(1).random(1153) < 0.9
+    all_rows = np.empty((1153, D))
+    all_rows[equal], all_rows[~equal] = X[0], X[1 : 1154 - equal.sum()]
+    made, found = make(0), set()
+    for size in (1, 7, 1000, 1153):
+        # One by one, a few are enough.
+        for start in range(0, min(1153, 50 * size), size):
+            some = slice(start, start + size)
+            for form in (np.asarray, sparse.csr_matrix, sparse.csr_array):
+                mapped = made.transform(form(all_rows[some]))
+                found |= bits(mapped[np.flatnonzero(equal[some])])
+    moved = np.empty(all_rows.nbytes + 64, np.uint8)[8:-56].view(float).reshape(all_rows.shape)
+    moved[:] = all_rows
+    found |= bits(made.transform(moved[::2])[np.flatnonzero(equal[::2])])
+    assert len(found) == 1
 
 
 @each
