@@ -7,6 +7,7 @@ Eq. 14); the mean pairwise squared loss is ``1 - 2 w' mu + w' Sigma w``.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -27,6 +28,10 @@ class Matrix(Protocol):
 
     def matvec(self, vector: Float) -> Float:
         """Product with a vector ``(d,)``."""
+        ...
+
+    def matmat(self, vectors: Float) -> Float:
+        """Products ``(d, k)`` with the columns of ``vectors`` ``(d, k)``."""
         ...
 
     def diagonal(self) -> Float:
@@ -86,6 +91,20 @@ class Quadratic:
     def dimension(self) -> int:
         """Number of features ``d``."""
         return self.Sigma.dimension
+
+    @cached_property
+    def diagonal(self) -> Float:
+        """The diagonal of ``Sigma`` ``(d,)``."""
+        return self.Sigma.diagonal()
+
+    def units(self, penalty: ElasticNet) -> Float:
+        """The unit ``h_j = sqrt(Sigma_jj + l2)`` of each coordinate of the gradient, ``(d,)``.
+
+        Divided by ``h``, columns have a Hessian of unit diagonal: what is measured so does not
+        depend on the units of the columns. 1 where a coordinate has no curvature.
+        """
+        curvature = self.diagonal + penalty.l2
+        return np.sqrt(np.where(curvature > 0, curvature, 1.0))
 
     @property
     def lambda1_max(self) -> float:

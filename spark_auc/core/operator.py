@@ -23,6 +23,10 @@ from spark_auc.core.tiles import SymmetricTiles
 
 Float = NDArray[np.float64]
 
+# Standard deviations from 0 beyond which a column's mean is taken off before products: sparse
+# columns are nearer, and those further away are stored by all rows but outliers.
+_FAR = 4.0
+
 
 @dataclass(frozen=True, eq=False)
 class VectorSum:
@@ -49,7 +53,9 @@ class PairOperator:
     """``Sigma`` of all pairs as what it does to a vector, by one pass over the rows.
 
     With z_i = x_i'v, ``Sigma v = X'b`` for ``b_i = u_i (z_i - c_other'v) / n_own``, where own is
-    the row's class and other the opposite one (MBA, Eq. 8-9, without forming Sigma).
+    the row's class and other the opposite one (MBA, Eq. 8-9, without forming Sigma). Columns far
+    from 0 are seen from their mean, which sparse rows do without being filled: an offset of
+    columns takes no digits.
 
     Parameters
     ----------
@@ -74,23 +80,38 @@ class PairOperator:
     def _inverse(self) -> Float:
         return self.columns.inverse(self.scale)
 
+    @cached_property
+    def _origin(self) -> Float:
+        """Where columns ``(d,)`` are seen from; of no elements where it is 0 for all."""
+        columns = self.columns
+        mean = columns.weight @ columns.mean / columns.weight.sum()
+        spread = columns.variance.sum(axis=0) + columns.delta**2
+        far = mean**2 > _FAR**2 * spread
+        return np.where(far, mean, 0.0) if far.any() else np.empty(0)
+
     def matvec(self, vector: Float) -> Float:
         """Product with a vector ``(d,)``, in one pass."""
         v = vector * self._inverse
-        opposite = (self.columns.mean @ v)[::-1]
+        origin = self._origin
+        opposite = ((self.columns.mean - (origin if origin.size else 0.0)) @ v)[::-1]
         weight, dimension = self.columns.weight, self.dimension
 
         def products(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
             out = np.zeros(dimension)
             for batch in batches:
                 side = (~batch.y).astype(int)
-                _add_product(batch, v, opposite[side], batch.weights / weight[side], out)
+                share = batch.weights / weight[side]
+                _add_product(batch, v, opposite[side], share, origin, out)
             yield "product", VectorSum(out)
 
         found = self.rows.fold(
             products, (VectorSum,), state_bytes=8 * dimension, what=f"{dimension} sums"
         )
         return cast(VectorSum, found["product"]).total * self._inverse
+
+    def matmat(self, vectors: Float) -> Float:
+        """Products ``(d, k)`` with the columns of ``vectors`` ``(d, k)``, a pass for each."""
+        return np.stack([self.matvec(vector) for vector in vectors.T], axis=1)
 
     def diagonal(self) -> Float:
         """The diagonal ``(d,)``."""
@@ -163,12 +184,15 @@ def largest_norm(rows: Folding) -> float:
     return float(np.sqrt(cast(LargestNorm, found["norm"]).squared))
 
 
-def _add_product(batch: Batch, v: Float, opposite: Float, share: Float, out: Float) -> None:
+def _add_product(
+    batch: Batch, v: Float, opposite: Float, share: Float, origin: Float, out: Float
+) -> None:
     X = batch.X
     if isinstance(X, np.ndarray):
-        out += (share * (X @ v - opposite)) @ X
+        seen = X - origin if origin.size else X
+        out += (share * (seen @ v - opposite)) @ seen
     else:
-        _add_sparse_product(*sparse_entries(X), v, opposite, share, out)
+        _add_sparse_product(*sparse_entries(X), v, opposite, share, origin, out)
 
 
 @compiled()
@@ -179,12 +203,35 @@ def _add_sparse_product(
     v: Float,
     opposite: Float,
     share: Float,
+    origin: Float,
     out: Float,
 ) -> None:
+    if not origin.size:
+        for i in range(share.size):
+            score = 0.0
+            for p in range(indptr[i], indptr[i + 1]):
+                score += data[p] * v[indices[p]]
+            b = share[i] * (score - opposite[i])
+            for p in range(indptr[i], indptr[i + 1]):
+                out[indices[p]] += data[p] * b
+        return
+    # What rows do not store is less the origin. Both sums of it run in one order, so that for
+    # rows and columns that store all there is nothing left, not even rounding.
+    whole = 0.0
+    for j in range(origin.size):
+        whole += origin[j] * v[j]
+    total, stored = 0.0, np.zeros(origin.size)
     for i in range(share.size):
-        score = 0.0
+        score, here = 0.0, 0.0
         for p in range(indptr[i], indptr[i + 1]):
-            score += data[p] * v[indices[p]]
-        b = share[i] * (score - opposite[i])
+            j = indices[p]
+            score += (data[p] - origin[j]) * v[j]
+            here += origin[j] * v[j]
+        b = share[i] * (score - (whole - here) - opposite[i])
+        total += b
         for p in range(indptr[i], indptr[i + 1]):
-            out[indices[p]] += data[p] * b
+            j = indices[p]
+            out[j] += (data[p] - origin[j]) * b
+            stored[j] += b
+    for j in range(origin.size):
+        out[j] -= origin[j] * (total - stored[j])

@@ -124,6 +124,17 @@ class SymmetricTiles:
         total: Float = parts.sum(axis=0)[: self.dimension]
         return total
 
+    def matmat(self, vectors: Float) -> Float:
+        """Products ``(d, k)`` with the columns of ``vectors`` ``(d, k)``, by BLAS."""
+        tiling = self.tiling
+        out = np.zeros(vectors.shape)
+        for k, (i, j) in enumerate(tiling.places()):
+            here, rows, columns = self.block(k, i, j), tiling.span(i), tiling.span(j)
+            out[rows] += here @ vectors[columns]
+            if i != j:
+                out[columns] += here.T @ vectors[rows]
+        return out
+
     def diagonal(self) -> Float:
         """The diagonal ``(d,)``."""
         return np.concatenate(

@@ -9,14 +9,14 @@ from scipy import linalg
 from spark_auc.core.kernels import compiled
 from spark_auc.core.objective import ElasticNet, Quadratic
 from spark_auc.core.tiles import SymmetricTiles
-from spark_auc.solvers.solution import Reason, Solution, absolute_tolerance, certified
+from spark_auc.solvers.solution import ROUNDING_OF_EIGENVALUES, Reason, Solution, certified
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
 _SMALLEST_GROWTH = 16
 _PASSES = 20
-# Relative to the largest diagonal element: far below what a well-posed system would notice.
+# Of a unit diagonal: far below what a well-posed system would notice.
 _DAMPING = 1e-12
 
 
@@ -55,7 +55,7 @@ def elastic_net(
     quadratic: Quadratic,
     penalty: ElasticNet,
     *,
-    tol: float,
+    tolerance: float,
     max_iter: int,
     columns: ColumnCache,
     start: Float | None = None,
@@ -64,7 +64,8 @@ def elastic_net(
 
     Coordinate descent runs on the features that are not 0 and those that violate optimality
     most; once it has found their signs, the linear system on them gives their values. The set
-    grows until no feature at all violates.
+    grows until no feature at all violates. There columns are divided by their unit, which leaves
+    the problem as it is with an l1 factor for each: neither steps nor stops depend on it.
 
     Parameters
     ----------
@@ -72,8 +73,8 @@ def elastic_net(
         The loss.
     penalty
         Factors ``l1 > 0`` and ``l2 >= 0``.
-    tol
-        KKT residual asked for, relative to ``max |mu|``.
+    tolerance
+        KKT residual asked for, in the units of `Certificate`.
     max_iter
         Most passes over the working set.
     columns
@@ -81,76 +82,91 @@ def elastic_net(
     start : (d,), optional
         Warm start.
     """
-    tolerance = absolute_tolerance(quadratic, tol)
+    units = quadratic.units(penalty)
     w = np.zeros(quadratic.dimension) if start is None else start.copy()
     # The product follows the steps of w; the certificate's fresh one differs by rounding.
     target = 0.9 * tolerance
-    passes, stopped = 0, "maxIter"
+    passes = 0
+    reason: Reason = "maxIter"
     product = columns(support) @ w[support] if (support := np.flatnonzero(w)).size else 0.0 * w
     growth = _SMALLEST_GROWTH
     while passes < max_iter:
-        violation = penalty.kkt(w, quadratic.gradient(w, penalty, product))
+        violation = penalty.kkt(w, quadratic.gradient(w, penalty, product)) / units
         worst = violation.max(initial=0.0)
         if worst <= target:
+            reason = "stalled"
             break
         support = np.flatnonzero(w)
         entering = np.flatnonzero((violation > target) & (w == 0))
         entering = entering[np.argsort(-violation[entering], kind="stable")[:growth]]
         growth = max(growth, 2 * support.size)
         working = np.sort(np.concatenate([support, entering]))
-        of_working = columns(working)
+        of_working, unit = columns(working), units[working]
         before = w[working]
-        values, used = _on_working_set(
-            of_working[working],
-            quadratic.mu[working] - product[working] + of_working[working] @ before,
-            penalty,
-            before,
-            target,
-            max_iter - passes,
+        matrix = of_working[working] / unit / unit[:, None]
+        matrix[np.diag_indices_from(matrix)] += penalty.l2 / unit**2
+        residual = quadratic.mu[working] - product[working] + of_working[working] @ before
+        values, used, definite = _on_working_set(
+            matrix, residual / unit, penalty.l1 / unit, before * unit, target, max_iter - passes
         )
+        values = np.where(values == before * unit, before, values / unit)
         passes += used
+        if not definite:
+            reason = "indefinite"
+            break
         if not (values != before).any():
-            stopped = "stalled"
+            reason = "stalled"
             break
         w[working] = values
         product = product + of_working @ (values - before)
-    reason: Reason = "stalled" if stopped == "stalled" else "maxIter"
     return certified(quadratic, penalty, w, iterations=passes, tolerance=tolerance, stopped=reason)
 
 
 def _on_working_set(
-    Sigma: Float, mu: Float, penalty: ElasticNet, start: Float, target: float, passes: int
-) -> tuple[Float, int]:
-    """Solve on a few features; returns their values and the passes spent."""
+    matrix: Float, mu: Float, l1: Float, start: Float, target: float, passes: int
+) -> tuple[Float, int, bool]:
+    """Solve on a few features: their values, the passes spent, whether the matrix has a factor."""
     w = start.copy()
     used = 0
     while used < passes:
-        used += _descend(Sigma, mu, penalty.l1, penalty.l2, w, target, min(_PASSES, passes - used))
-        w = _polished(Sigma, mu, penalty, w)
-        if penalty.kkt(w, Sigma @ w - mu + penalty.l2 * w).max(initial=0.0) <= target:
+        used += _descend(matrix, mu, l1, w, target, min(_PASSES, passes - used))
+        polished = _polished(matrix, mu, l1, w)
+        if polished is None:
+            return w, used, False
+        w = polished
+        gradient = matrix @ w - mu
+        at_zero = np.maximum(np.abs(gradient) - l1, 0.0)
+        violation = np.where(w != 0, np.abs(gradient + l1 * np.sign(w)), at_zero)
+        if violation.max(initial=0.0) <= target:
             break
-    return w, used
+    return w, used, True
 
 
-def _polished(Sigma: Float, mu: Float, penalty: ElasticNet, w: Float) -> Float:
-    """The exact minimiser for the signs of ``w``, or as far towards it as they allow."""
+def _polished(matrix: Float, mu: Float, l1: Float, w: Float) -> Float | None:
+    """The exact minimiser for the signs of ``w``, or as far towards it as they allow.
+
+    None where the matrix has negative curvature beyond rounding.
+    """
     support = np.flatnonzero(w)
-    matrix: Float = Sigma[np.ix_(support, support)]
-    matrix[np.diag_indices_from(matrix)] += penalty.l2
+    matrix, l1 = matrix[np.ix_(support, support)], l1[support]
     mu, signs, values = mu[support], np.sign(w[support]), w[support]
 
     def loss(at: Float) -> float:
-        return float(at @ (matrix @ at / 2 - mu) + penalty.l1 * np.abs(at).sum())
+        return float(at @ (matrix @ at / 2 - mu) + l1 @ np.abs(at))
 
     # Equal columns make the system singular; a step of the proximal point method is defined
     # there too, and differs from the exact one by rounding elsewhere.
-    damped = matrix.copy()
-    damped[np.diag_indices_from(damped)] += _DAMPING * matrix.diagonal().max(initial=0.0)
-    try:
-        factor = linalg.cho_factor(damped, lower=True, check_finite=False, overwrite_a=True)
-    except linalg.LinAlgError:
-        return w
-    residual = mu - penalty.l1 * signs - matrix @ values
+    for damping in (_DAMPING, _DAMPING + ROUNDING_OF_EIGENVALUES * support.size):
+        damped = matrix.copy()
+        damped[np.diag_indices_from(damped)] += damping
+        try:
+            factor = linalg.cho_factor(damped, lower=True, check_finite=False, overwrite_a=True)
+            break
+        except linalg.LinAlgError:
+            continue
+    else:
+        return None
+    residual = mu - l1 * signs - matrix @ values
     step = linalg.cho_solve(factor, residual, check_finite=False)
     crossing = (values + step) * signs <= 0
     wanted = np.where(crossing, 0.0, values + step)
@@ -164,25 +180,23 @@ def _polished(Sigma: Float, mu: Float, penalty: ElasticNet, w: Float) -> Float:
 
 
 @compiled()
-def _descend(
-    Sigma: Float, mu: Float, l1: float, l2: float, w: Float, target: float, passes: int
-) -> int:
+def _descend(matrix: Float, mu: Float, l1: Float, w: Float, target: float, passes: int) -> int:
     """Cyclic coordinate descent in place; the number of passes made."""
-    gradient = Sigma @ w - mu
+    gradient = matrix @ w - mu
     for k in range(passes):
         largest = 0.0
         for j in range(w.shape[0]):
-            curvature = Sigma[j, j] + l2
+            curvature = matrix[j, j]
             if curvature <= 0.0:
                 continue
-            wanted = Sigma[j, j] * w[j] - gradient[j]
-            value = np.sign(wanted) * max(abs(wanted) - l1, 0.0) / curvature
+            wanted = curvature * w[j] - gradient[j]
+            value = np.sign(wanted) * max(abs(wanted) - l1[j], 0.0) / curvature
             change = value - w[j]
             if change != 0.0:
                 largest = max(largest, abs(change) * curvature)
                 w[j] = value
                 for i in range(w.shape[0]):
-                    gradient[i] += Sigma[j, i] * change
+                    gradient[i] += matrix[j, i] * change
         if largest <= 0.1 * target:
             return k + 1
     return passes

@@ -11,14 +11,15 @@ from spark_auc.core.objective import ElasticNet, Quadratic
 from spark_auc.core.tiles import SymmetricTiles
 from spark_auc.errors import ConfigError
 from spark_auc.solvers.coordinate_descent import ColumnCache, elastic_net
-from spark_auc.solvers.ridge import Ridge
+from spark_auc.solvers.ridge import LARGEST_FACTORISED, is_indefinite, ridge
+from spark_auc.solvers.ridge_path import ridges
 from spark_auc.solvers.screening import Screening
-from spark_auc.solvers.solution import Solution
+from spark_auc.solvers.solution import Solution, absolute_tolerance
 
 Float = NDArray[np.float64]
 
-# Ridges from which on one spectral decomposition is faster than a Cholesky factor for each.
-_MANY = 10
+# Ridges from which on one decomposition is faster than a factor or conjugate gradients for each.
+_MANY = 6
 
 
 def path(
@@ -26,26 +27,45 @@ def path(
 ) -> Iterator[Solution]:
     """The solution of each penalty in turn, each started from the one before.
 
-    Fastest in order of falling penalties.
+    Fastest in order of falling penalties. Ridges are solved together where they are many. A
+    matrix of up to 2048 features is checked for negative curvature as a whole, larger ones in
+    the directions that the solver meets.
 
     Raises
     ------
     ConfigError
         A penalty factor is negative.
     """
-    sparse = _sparse_solver(quadratic, tol, max_iter)
-    many = sum(not penalty.l1 for penalty in penalties) >= _MANY
-    ridge = Ridge(quadratic, tol=tol, max_iter=max_iter, many=many)
-    start = None
     for penalty in penalties:
         if penalty.l1 < 0 or penalty.l2 < 0:
             raise ConfigError(
                 f"found the penalty {penalty}, expected factors >= 0; "
                 "use regParam >= 0 and elasticNetParam in [0, 1]"
             )
-        solution = sparse(penalty, start) if penalty.l1 else ridge(penalty.l2, start)
+    Sigma = quadratic.Sigma
+    indefinite = (
+        isinstance(Sigma, SymmetricTiles)
+        and Sigma.dimension <= LARGEST_FACTORISED
+        and is_indefinite(Sigma)
+    )
+    sparse = _sparse_solver(quadratic, tol, max_iter)
+    factors = [penalty.l2 for penalty in penalties if not penalty.l1]
+
+    together = (
+        iter(ridges(quadratic, factors, tol=tol, max_iter=max_iter))
+        if len(factors) >= _MANY
+        else None
+    )
+    start = None
+    for penalty in penalties:
+        if penalty.l1:
+            solution = sparse(penalty, start)
+        elif together:
+            solution = next(together)
+        else:
+            solution = ridge(quadratic, penalty.l2, tol=tol, max_iter=max_iter, start=start)
         start = solution.w
-        yield solution
+        yield solution.indefinite() if indefinite else solution
 
 
 def _sparse_solver(
@@ -56,7 +76,12 @@ def _sparse_solver(
     if isinstance(Sigma, SymmetricTiles):
         columns = ColumnCache(Sigma)
         return lambda penalty, start: elastic_net(
-            quadratic, penalty, tol=tol, max_iter=max_iter, start=start, columns=columns
+            quadratic,
+            penalty,
+            tolerance=absolute_tolerance(quadratic, penalty, tol),
+            max_iter=max_iter,
+            start=start,
+            columns=columns,
         )
     return Screening(quadratic, tol, max_iter)
 

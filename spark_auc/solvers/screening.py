@@ -20,6 +20,8 @@ _log = logging.getLogger(__name__)
 _FEWEST_ENTERING = 512
 # Of the tolerance, what solving on some of the features may use up.
 _INNER = 0.5
+# What is left of it is the certificate's, for rounding.
+_OUTER = 0.9
 
 
 @dataclass
@@ -36,7 +38,7 @@ class Screening:
     quadratic
         The loss.
     tol
-        KKT residual asked for, relative to ``max |mu|``.
+        Relative KKT residual asked for; see `absolute_tolerance`.
     max_iter
         Most passes of coordinate descent.
     """
@@ -51,7 +53,8 @@ class Screening:
 
     def __call__(self, penalty: ElasticNet, start: Float | None) -> Solution:
         """The solution for one penalty, with the certificate of all features."""
-        quadratic, tolerance = self.quadratic, absolute_tolerance(self.quadratic, self.tol)
+        quadratic, units = self.quadratic, self.quadratic.units(penalty)
+        tolerance = absolute_tolerance(quadratic, penalty, self.tol)
         w = np.zeros(quadratic.dimension) if start is None else start.copy()
         product = quadratic.Sigma.matvec(w) if w.any() else np.zeros_like(w)
         least = max(2 * penalty.l1 - self._before, 0.0)
@@ -59,20 +62,21 @@ class Screening:
         reason: Reason = "maxIter"
         while passes < self.max_iter:
             gradient = quadratic.gradient(w, penalty, product)
-            violation = penalty.kkt(w, gradient)
-            if violation.max(initial=0.0) <= tolerance:
+            violation = penalty.kkt(w, gradient) / units
+            if violation.max(initial=0.0) <= _OUTER * tolerance:
+                reason = "stalled"
                 break
             wanted = np.abs(gradient)
             wanted[working] = 0.0
             entering = np.flatnonzero((wanted >= least) & (wanted > 0))
             room = max(_FEWEST_ENTERING, working.size)
             entering = entering[np.argsort(-wanted[entering], kind="stable")[:room]]
-            if not (violation[working].max(initial=0.0) > tolerance or entering.size):
+            if not (violation[working].max(initial=0.0) > _OUTER * tolerance or entering.size):
                 reason = "stalled"
                 break
             working = np.sort(np.concatenate([working, entering]))
             least = penalty.l1
-            inner = self._on(working, penalty, w[working])
+            inner = self._on(working, penalty, w[working], _INNER * tolerance)
             passes += max(inner.certificate.iterations, 1)
             _log.info(
                 "%d of %d features screened in, %d of them active",
@@ -91,15 +95,14 @@ class Screening:
             quadratic, penalty, w, iterations=passes, tolerance=tolerance, stopped=reason
         )
 
-    def _on(self, working: NDArray[np.int64], penalty: ElasticNet, start: Float) -> Solution:
+    def _on(
+        self, working: NDArray[np.int64], penalty: ElasticNet, start: Float, tolerance: float
+    ) -> Solution:
         Sigma = self.quadratic.Sigma.restricted(working)
-        part = Quadratic(Sigma, self.quadratic.mu[working])
-        # The tolerance is relative to the mu of all features.
-        scale = self.quadratic.lambda1_max / part.lambda1_max
         return elastic_net(
-            part,
+            Quadratic(Sigma, self.quadratic.mu[working]),
             penalty,
-            tol=_INNER * self.tol * scale,
+            tolerance=tolerance,
             max_iter=self.max_iter,
             start=start,
             columns=ColumnCache(Sigma),

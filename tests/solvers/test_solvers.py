@@ -8,8 +8,10 @@ from spark_auc.core.moments import PairMoments
 from spark_auc.core.objective import ElasticNet, Quadratic
 from spark_auc.errors import ConfigError, ConvergenceError
 from spark_auc.solvers import ridge as ridge_module
+from spark_auc.solvers import ridge_path
 from spark_auc.solvers.path import path, solve
-from spark_auc.solvers.ridge import Ridge
+from spark_auc.solvers.ridge import ridge
+from spark_auc.solvers.ridge_path import ridges
 from spark_auc.solvers.solution import certified
 from tests.data import libsvm
 
@@ -110,34 +112,51 @@ def test_gap_holds_at_every_iterate():
             c = solve(quadratic, penalty, tol=1e-13, max_iter=k).certificate
             assert c.gap >= c.objective - best - 1e-13
     best = solve(quadratic, ElasticNet(0.0, 0.1), tol=1e-13, max_iter=10_000)
+    penalty = ElasticNet(0.0, 0.1)
     precondition = ridge_module._preconditioner(quadratic.Sigma, 0.1)
     for k in range(1, 30):
-        w, *_ = ridge_module._conjugate_gradients(quadratic, 0.1, precondition, 1e-13, k, None)
+        w, *_ = ridge_module._conjugate_gradients(quadratic, penalty, precondition, 1e-13, k, None)
         c = certified(
-            quadratic, ElasticNet(0.0, 0.1), w, iterations=k, tolerance=0, stopped="maxIter"
+            quadratic, penalty, w, iterations=k, tolerance=0, stopped="maxIter"
         ).certificate
         assert c.gap >= c.objective - best.certificate.objective - 1e-13
 
 
+def one(quadratic, l2, **given):
+    return ridge(quadratic, l2, **given)
+
+
+def many(quadratic, l2, **given):
+    return ridges(quadratic, [1.0, l2], **given)[1]
+
+
+WAYS = pytest.mark.parametrize("way", [one, many])
+
+
 @pytest.mark.parametrize("l2", [0.0, 1e-4, 0.3])
-@pytest.mark.parametrize("many", [False, True])
-@pytest.mark.parametrize("largest_factorised", [0, 2048])
-def test_ridge_is_the_linear_system(l2, largest_factorised, many, monkeypatch):
-    monkeypatch.setattr(ridge_module, "LARGEST_FACTORISED", largest_factorised)
+@WAYS
+@pytest.mark.parametrize("factored", ["first", "after steps", "never"])
+def test_ridge_is_the_linear_system(l2, factored, way, monkeypatch):
+    if factored != "first":
+        monkeypatch.setattr(ridge_module, "LARGEST_FACTORISED", 0)
+        monkeypatch.setattr(ridge_module, "STEPS", 5)
+    if factored == "never":
+        for module in (ridge_module, ridge_path):
+            monkeypatch.setattr(module, "LARGEST_DIRECT", 0)
     quadratic = problem(3)
     w = np.linalg.solve(quadratic.Sigma.toarray() + l2 * np.eye(30), quadratic.mu)
-    solution = Ridge(quadratic, tol=1e-12, max_iter=1000, many=many)(l2)
+    solution = way(quadratic, l2, tol=1e-12, max_iter=1000)
     np.testing.assert_allclose(solution.w, w, rtol=1e-7)
     assert solution.certificate.reason == "converged"
 
 
-@pytest.mark.parametrize("many", [False, True])
-def test_ridge_of_a_singular_quadratic(many):
+@WAYS
+def test_ridge_of_a_singular_quadratic(way):
     rng = np.random.default_rng(4)
     X = rng.normal(size=(50, 6))
     X = np.hstack([X, X[:, :3], np.zeros((50, 1))])
     quadratic = PairMoments.of(X, X[:, 0] > 0).quadratic()
-    solution = Ridge(quadratic, tol=1e-8, max_iter=1000, many=many)(0.0)
+    solution = way(quadratic, 0.0, tol=1e-8, max_iter=1000)
     assert solution.certificate.reason == "converged"
     assert solution.certificate.gap == np.inf
 
