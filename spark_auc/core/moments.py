@@ -22,7 +22,7 @@ from spark_auc.core.class_moments import ClassMoments
 from spark_auc.core.codec import decode, encode, nested
 from spark_auc.core.column_moments import ColumnMoments
 from spark_auc.core.moments_tile import MomentsTile, part_names
-from spark_auc.core.objective import Quadratic
+from spark_auc.core.objective import Quadratic, lost
 from spark_auc.core.tiles import SymmetricTiles, Tiling
 from spark_auc.errors import DataError
 
@@ -227,7 +227,9 @@ class PairMoments:
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(fill, range(tiling.count), *zip(*tiling.places(), strict=True)))
-        return Quadratic(SymmetricTiles(self.dimension, tiles), mu)
+        Sigma = SymmetricTiles(self.dimension, tiles)
+        means = np.stack([p.mean, n.mean]) * inverse
+        return Quadratic(Sigma, mu, lost(means, Sigma.diagonal()))
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""

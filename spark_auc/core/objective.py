@@ -82,10 +82,13 @@ class Quadratic:
         Second moment of the differences of a positive and a negative row.
     mu : (d,)
         Their mean.
+    lost
+        What rounding may have taken from ``mu_j``, in units of ``sqrt(Sigma_jj)``; see `lost`.
     """
 
     Sigma: Matrix
     mu: Float
+    lost: float = 0.0
 
     @property
     def dimension(self) -> int:
@@ -141,3 +144,14 @@ class Quadratic:
             if np.isfinite(t):
                 bounds.append(t * margin - t**2 * squared / 2 - 0.5)
         return max(bounds)
+
+
+def lost(mean: Float, diagonal: Float) -> float:
+    """What the rounding of class means ``(2, d)`` takes from their difference, at most.
+
+    In units of ``sqrt(Sigma_jj)`` of that column for which it is most; ``diagonal`` is that of
+    ``Sigma``. Only columns far from 0 lose digits that count.
+    """
+    varying = diagonal > 0
+    size = np.abs(mean).max(axis=0)[varying] / np.sqrt(diagonal[varying])
+    return 4 * float(np.finfo(float).eps) * float(size.max(initial=0.0))

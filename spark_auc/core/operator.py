@@ -16,7 +16,7 @@ from spark_auc.core.column_moments import ColumnMoments
 from spark_auc.core.kernels import Index, compiled, sparse_entries
 from spark_auc.core.moments import PairMoments
 from spark_auc.core.moments_tile import MomentsTile
-from spark_auc.core.objective import Quadratic
+from spark_auc.core.objective import Quadratic, lost
 from spark_auc.core.rows import Folding, State, each
 from spark_auc.core.sample_size import LargestNorm
 from spark_auc.core.tiles import SymmetricTiles
@@ -82,18 +82,13 @@ class PairOperator:
 
     @cached_property
     def _origin(self) -> Float:
-        """Where columns ``(d,)`` are seen from; of no elements where it is 0 for all."""
-        columns = self.columns
-        mean = columns.weight @ columns.mean / columns.weight.sum()
-        spread = columns.variance.sum(axis=0) + columns.delta**2
-        far = mean**2 > _FAR**2 * spread
-        return np.where(far, mean, 0.0) if far.any() else np.empty(0)
+        return origin(self.columns)
 
     def matvec(self, vector: Float) -> Float:
         """Product with a vector ``(d,)``, in one pass."""
         v = vector * self._inverse
-        origin = self._origin
-        opposite = ((self.columns.mean - (origin if origin.size else 0.0)) @ v)[::-1]
+        seen_from = self._origin
+        opposite = ((self.columns.mean - seen_from) @ v)[::-1]
         weight, dimension = self.columns.weight, self.dimension
 
         def products(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
@@ -101,7 +96,7 @@ class PairOperator:
             for batch in batches:
                 side = (~batch.y).astype(int)
                 share = batch.weights / weight[side]
-                _add_product(batch, v, opposite[side], share, origin, out)
+                _add_product(batch, v, opposite[side], share, seen_from, out)
             yield "product", VectorSum(out)
 
         found = self.rows.fold(
@@ -127,6 +122,16 @@ class PairOperator:
         return cast(SymmetricTiles, pair_moments(chosen).quadratic(scale).Sigma)
 
 
+def origin(columns: ColumnMoments) -> Float:
+    """Where columns ``(d,)`` are seen from: their mean where it is far from 0, else 0.
+
+    The differences of rows are the same from wherever rows are seen.
+    """
+    mean: Float = columns.weight @ columns.mean / columns.weight.sum()
+    spread = columns.variance.sum(axis=0) + columns.delta**2
+    return np.where(mean**2 > _FAR**2 * spread, mean, 0.0)
+
+
 def operator_quadratic(rows: Folding, scale: Float | None) -> Quadratic:
     """The quadratic of all pairs of these rows, without a matrix.
 
@@ -138,7 +143,11 @@ def operator_quadratic(rows: Folding, scale: Float | None) -> Quadratic:
         Columns are divided by it.
     """
     columns = column_moments(rows)
-    return Quadratic(PairOperator(rows, columns, scale), columns.delta * columns.inverse(scale))
+    inverse = columns.inverse(scale)
+    Sigma = PairOperator(rows, columns, scale)
+    return Quadratic(
+        Sigma, columns.delta * inverse, lost(columns.mean * inverse, Sigma.diagonal())
+    )
 
 
 def pair_moments(rows: Folding) -> PairMoments:
@@ -189,10 +198,10 @@ def _add_product(
 ) -> None:
     X = batch.X
     if isinstance(X, np.ndarray):
-        seen = X - origin if origin.size else X
+        seen = X - origin if origin.any() else X
         out += (share * (seen @ v - opposite)) @ seen
     else:
-        _add_sparse_product(*sparse_entries(X), v, opposite, share, origin, out)
+        _add_sparse_product(*sparse_entries(X), v, opposite, share, origin, bool(origin.any()), out)
 
 
 @compiled()
@@ -204,9 +213,10 @@ def _add_sparse_product(
     opposite: Float,
     share: Float,
     origin: Float,
+    far: bool,
     out: Float,
 ) -> None:
-    if not origin.size:
+    if not far:
         for i in range(share.size):
             score = 0.0
             for p in range(indptr[i], indptr[i + 1]):

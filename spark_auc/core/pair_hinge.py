@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -22,7 +23,8 @@ from spark_auc.core.class_moments import ClassMoments
 from spark_auc.core.column_moments import ColumnMoments
 from spark_auc.core.kernels import Index, compiled, sparse_entries
 from spark_auc.core.margins import Margins, forces, responses
-from spark_auc.core.operator import VectorSum
+from spark_auc.core.objective import lost
+from spark_auc.core.operator import VectorSum, origin
 from spark_auc.core.row_scores import RowScores, signed
 from spark_auc.core.rows import Folding, State
 from spark_auc.core.tiles import SymmetricTiles
@@ -83,13 +85,28 @@ class PairHinge:
         diagonal: Float = self._scaled(self._scaled(squares)) + self.l2
         return diagonal
 
+    @cached_property
+    def units(self) -> Float:
+        """The unit of each coordinate of the gradient ``(d,)``; see `Quadratic.units`."""
+        diagonal = self.diagonal()
+        return np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+
+    @cached_property
+    def lost(self) -> float:
+        """What the rounding of means takes from the gradient, in its units; see `lost`."""
+        return lost(self._scaled(self.columns.mean), self.diagonal() - self.l2)
+
     def scores(self, *vectors: Float) -> RowScores:
-        """Scores of all rows by vectors ``(d,)``; one pass."""
+        """Scores of all rows, seen from `origin`, by vectors ``(d,)``; one pass."""
         raw = np.stack([self._scaled(v) for v in vectors])
+        middle = np.array([[float(v @ self._origin)] for v in raw])
 
         def score(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
             parts = [RowScores.of(batch, raw) for batch in batches]
-            yield "scores", RowScores.union([RowScores.zero(len(raw)), *parts])
+            found = RowScores.union([RowScores.zero(len(raw)), *parts])
+            found.positive[1:] += middle
+            found.negative[1:] -= middle
+            yield "scores", found
 
         count = int(self.columns.rows.sum())
         found = self.rows.fold(
@@ -110,8 +127,8 @@ class PairHinge:
 
     def gradient(self, w: Float, margins: Margins) -> Float:
         """Gradient ``(d,)`` at ``w``, given the margins by ``w``; one pass."""
-        raw, share = self._scaled(w), _shares(margins)
-        return self.l2 * w + self._summed(lambda batch: share(batch, signed(batch, raw) + batch.y))
+        score, share = self._signed(w), _shares(margins)
+        return self.l2 * w + self._summed(lambda batch: share(batch, score(batch) + batch.y))
 
     def product(self, w: Float, z: Float, margins: Margins, vector: int = 1) -> Float:
         """Hessian at ``w`` times ``z``, ``(d,)``; one pass.
@@ -125,16 +142,16 @@ class PairHinge:
         vector
             Which vector of the scores is ``z``.
         """
-        raw, direction = self._scaled(w), self._scaled(z)
-        centre = float(self.columns.centre @ direction)
-        positive, negative = margins.changed(vector, centre)
+        by_w, by_z = self._signed(w), self._signed(z)
+        middle = float((self.columns.centre - self._origin) @ self._scaled(z))
+        positive, negative = margins.changed(vector, middle)
 
         # A row's scores here are bit for bit those of the tables, as `signed` promises: both
         # rows of a pair then count it or leave it out, which keeps the Hessian symmetric and
         # positive semidefinite. The loss and the gradient would not notice a last bit.
         def coefficients(batch: Batch) -> Float:
-            v, u, y = signed(batch, raw) + batch.y, batch.weights, batch.y
-            r = signed(batch, direction) + np.where(y, centre, -centre)
+            v, u, y = by_w(batch) + batch.y, batch.weights, batch.y
+            r = by_z(batch) + np.where(y, middle, -middle)
             out = np.empty_like(v)
             for mine, sign, opposite in ((y, -1.0, negative), (~y, 1.0, positive)):
                 out[mine] = sign * responses(v[mine], r[mine], u[mine], opposite)
@@ -152,15 +169,15 @@ class PairHinge:
         positive semidefinite: the Hessian of other margins. The penalty is not in it. The
         gradient is exact, and the penalty's is in it.
         """
-        raw, share, dimension = self._scaled(w), _shares(margins), self.rows.dimension
+        score, share, dimension = self._signed(w), _shares(margins), self.rows.dimension
         bins = margins.bins(_BINS)
         (of_positive, of_negative), count = bins.masses(), bins.positive.size
 
         def add(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
             of_rows, sums = Accumulator(dimension), np.zeros((2 * count, dimension))
-            gradient = np.zeros(dimension)
+            gradient = np.zeros(dimension + 1)
             for batch in batches:
-                v, u, y = signed(batch, raw) + batch.y, batch.weights, batch.y
+                v, u, y = score(batch) + batch.y, batch.weights, batch.y
                 place = bins.places(v, y)
                 weight = u * np.where(y, of_positive[place], of_negative[place])
                 some = np.flatnonzero(weight > 0)
@@ -181,8 +198,7 @@ class PairHinge:
         )
         moments = cast(ClassMoments, found["rows"])
         positive, negative = cast(VectorSum, found["sums"]).total.reshape(2, count, -1)
-        # The differences of rows are the same from wherever rows are seen; from their mean,
-        # columns far from 0 do not cancel.
+        # From their mean, columns far from 0 do not cancel.
         centre = self.columns.centre
         positive = positive - np.outer(bins.positive, centre)
         negative = negative - np.outer(bins.negative, centre)
@@ -192,6 +208,16 @@ class PairHinge:
         unit = np.ones(dimension) if self.scale is None else self.scale
         hessian = SymmetricTiles.of(matrix / np.outer(unit, unit) / self._pairs)
         return self.l2 * w + self._mean(cast(VectorSum, found["gradient"])), hessian
+
+    @cached_property
+    def _origin(self) -> Float:
+        return origin(self.columns)
+
+    def _signed(self, vector: Float) -> Callable[[Batch], Float]:
+        """Of a batch: its signed scores ``(n,)`` as `scores` has them, to the last bit."""
+        raw = self._scaled(vector)
+        middle = float(raw @ self._origin)
+        return lambda batch: signed(batch, raw) + np.where(batch.y, middle, -middle)
 
     @property
     def _pairs(self) -> float:
@@ -205,18 +231,19 @@ class PairHinge:
         dimension = self.rows.dimension
 
         def add(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
-            out = np.zeros(dimension)
+            out = np.zeros(dimension + 1)
             for batch in batches:
                 _add_rows(batch, coefficients(batch), out)
             yield "sum", VectorSum(out)
 
         found = self.rows.fold(
-            add, (VectorSum,), state_bytes=8 * dimension, what=f"{dimension} sums"
+            add, (VectorSum,), state_bytes=8 * (dimension + 1), what=f"{dimension} sums"
         )
         return self._mean(cast(VectorSum, found["sum"]))
 
     def _mean(self, total: VectorSum) -> Float:
-        return self._scaled(total.total) / self._pairs
+        rows, coefficients = total.total[:-1], total.total[-1]
+        return self._scaled(rows - coefficients * self._origin) / self._pairs
 
 
 def _shares(margins: Margins) -> Callable[[Batch, Float], Float]:
@@ -233,9 +260,11 @@ def _shares(margins: Margins) -> Callable[[Batch, Float], Float]:
 
 
 def _add_rows(batch: Batch, coefficient: Float, out: Float) -> None:
+    """Add the rows times their coefficients ``(n,)`` to ``(d + 1,)``, and last the sum of these."""
     X = batch.X
+    out[-1] += coefficient.sum()
     if isinstance(X, np.ndarray):
-        out += coefficient @ X
+        out[:-1] += coefficient @ X
     else:
         _add_sparse_rows(*sparse_entries(X), coefficient, out)
 

@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 # Of the size of the terms that a product with Sigma sums, in units of float64: what rounding of
 # the moments and of the product may take from a gradient, with room to spare.
-_ROUNDING = 16 * float(np.finfo(float).eps)
+ROUNDING = 16 * float(np.finfo(float).eps)
 # Relative to the trace of a matrix of unit diagonal, how negative rounding makes an eigenvalue.
 ROUNDING_OF_EIGENVALUES = 64 * float(np.finfo(float).eps)
 
@@ -158,7 +158,7 @@ def _certified(
 ) -> Solution:
     units = quadratic.units(penalty)
     size = float(units @ np.abs(w))
-    rounding = _ROUNDING * size
+    rounding = ROUNDING * size + quadratic.lost
     objective = quadratic.value(w, product) + penalty.value(w)
     violation = penalty.kkt(w, quadratic.gradient(w, penalty, product)) / units
     kkt = float(violation.max(initial=0.0)) + rounding

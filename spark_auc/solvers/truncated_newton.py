@@ -14,7 +14,7 @@ from spark_auc.core.objective import Matrix, Quadratic
 from spark_auc.core.pair_hinge import PairHinge
 from spark_auc.core.row_scores import RowScores
 from spark_auc.solvers.ridge import inverse
-from spark_auc.solvers.solution import Certificate, Reason, Solution
+from spark_auc.solvers.solution import ROUNDING, Certificate, Reason, Solution
 
 Float = NDArray[np.float64]
 
@@ -53,7 +53,8 @@ def truncated_newton(
         That of all pairs of the same rows and scale, as a matrix; None where there are too many
         features for matrices.
     tol
-        Largest element of the gradient asked for, relative to that at ``w = 0``: ``max |mu|``.
+        KKT residual asked for, relative to that at ``w = 0``, both in the units of `Certificate`
+        with the Hessian at ``w = 0``.
     max_iter
         Most Newton steps, or without matrices conjugate-gradient steps, in all.
 
@@ -63,13 +64,14 @@ def truncated_newton(
         Its certificate's ``gap`` is the lesser of ``|gradient|^2 / (2 l2)``, by strong
         convexity, and the objective, which is never negative.
     """
-    tolerance = tol * float(np.abs(hinge.mu).max(initial=0.0))
+    units = hinge.units
+    tolerance = tol * float((np.abs(hinge.mu) / units).max(initial=0.0))
     precondition = _Preconditioner(lambda residual: residual)
     if quadratic is None:
         diagonal = hinge.diagonal()
         reciprocal = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
         precondition = _Preconditioner(lambda residual: reciprocal * residual)
-        at = _Point(np.zeros_like(hinge.mu), 0.5, -hinge.mu)
+        at = _Point(np.zeros_like(hinge.mu), 0.5, -hinge.mu, units, hinge.lost)
     else:
         w = _inverse(quadratic.Sigma, hinge.l2)(hinge.mu)
         at = _point(hinge, w, Margins.of(hinge.scores(w)), quadratic)
@@ -111,18 +113,22 @@ class _Point:
     w: Float
     value: float
     gradient: Float
+    units: Float
+    lost: float
     hessian: Matrix | None = None
 
     @property
     def kkt(self) -> float:
-        return float(np.abs(self.gradient).max(initial=0.0))
+        residual = float((np.abs(self.gradient) / self.units).max(initial=0.0))
+        return residual + ROUNDING * float(self.units @ np.abs(self.w)) + self.lost
 
 
 def _point(hinge: PairHinge, w: Float, margins: Margins, quadratic: Quadratic | None) -> _Point:
     value = hinge.value(w, margins)
     if quadratic is None:
-        return _Point(w, value, hinge.gradient(w, margins))
-    return _Point(w, value, *hinge.derivatives(w, margins))
+        return _Point(w, value, hinge.gradient(w, margins), hinge.units, hinge.lost)
+    gradient, hessian = hinge.derivatives(w, margins)
+    return _Point(w, value, gradient, hinge.units, hinge.lost, hessian)
 
 
 def _inverse(Sigma: Matrix, l2: float) -> Callable[[Float], Float]:

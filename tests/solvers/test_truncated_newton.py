@@ -104,7 +104,9 @@ def test_certificate_bounds_the_suboptimality_at_every_step(l2):
             c = solution.certificate
             value, gradient = loss(solution.w)
             assert c.objective == pytest.approx(value, rel=1e-12)
-            assert c.kkt == pytest.approx(np.abs(gradient).max(), abs=1e-13)
+            units = np.sqrt(PairMoments.of(X, y, u).quadratic().diagonal + l2)
+            assert c.kkt == pytest.approx(np.abs(gradient / units).max(), abs=1e-12)
+            assert c.kkt >= np.abs(gradient / units).max()
             assert c.gap >= value - least - 1e-14
             assert c.iterations <= steps
     assert best.certificate.gap < 1e-15
@@ -118,6 +120,20 @@ def test_batches_and_their_order_do_not_matter():
     for other in (many, turned):
         np.testing.assert_allclose(other.w, one.w, rtol=1e-10)
         assert other.certificate.iterations == one.certificate.iterations
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("start", [True, False])
+def test_columns_far_from_zero(form, start):
+    """The certificate of rows moved by 1e6 is that of all their pairs in extended precision."""
+    X, y, u = problem(5)
+    X = X + 1e6
+    solution, _ = solved(form(X), y, u, start=start, tol=1e-6)
+    long, weights = X.astype(np.longdouble), u.astype(np.longdouble)
+    _, gradient = every_pair(long, y, weights, np.longdouble(0.01))(solution.w)
+    units = np.sqrt(PairMoments.of(X, y, u).quadratic().diagonal + 0.01)
+    assert solution.certificate.reason == "converged"
+    assert np.abs(gradient / units).max() <= solution.certificate.kkt
 
 
 def test_scaled_columns():
