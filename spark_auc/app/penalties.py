@@ -18,13 +18,14 @@ _COLOURS = (POSITIVE, NEGATIVE, "#7a52cc", "#2a9461", "#a8326e")
 def penalties(selection: Mapping[str, Any]) -> Figure:
     """Mean AUC of each penalty on held-out folds with a band of one standard error.
 
-    Below it the number of weights that are not 0. ``selection`` is `Selection.as_dict`.
+    Below it the number of weights that are not 0. Penalties that were left out have neither.
+    ``selection`` is `Selection.as_dict`.
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    candidates = selection["candidates"]
-    chosen = candidates[selection["chosen"]]
+    chosen = selection["candidates"][selection["chosen"]]
+    candidates = [c for c in selection["candidates"] if c["auc"] is not None]
     mixes = sorted({c["elasticNetParam"] for c in candidates})
     with rc_context(STYLE):
         figure = Figure(figsize=(6.0, 4.6), layout="constrained")

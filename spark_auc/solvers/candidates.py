@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,11 +36,13 @@ class Selection:
     candidates
         The penalties ``l``.
     auc : (l, k)
-        AUC of each penalty on each fold.
+        AUC of each penalty on each fold; NaN where it was left out.
     uncertainty
         Half the width of the widest bounds on any of them; 0 where all are exact.
     nonzeros : (l,)
-        Mean number of weights that are not 0.
+        Mean number of weights that are not 0; NaN where it was left out.
+    left_out
+        Why each penalty was left out, where it was.
     chosen
         Which penalty was chosen.
     """
@@ -48,6 +51,7 @@ class Selection:
     auc: Float
     uncertainty: float
     nonzeros: Float
+    left_out: tuple[str | None, ...]
     chosen: int
 
     @property
@@ -67,27 +71,61 @@ class Selection:
         """The penalty chosen."""
         return self.candidates[self.chosen]
 
+    def without(self, reason: str, *, one_standard_error: bool) -> Selection | None:
+        """The selection from the penalties but the chosen one; None where there is no other."""
+        auc, nonzeros, left_out = self.auc.copy(), self.nonzeros.copy(), list(self.left_out)
+        auc[self.chosen], nonzeros[self.chosen], left_out[self.chosen] = np.nan, np.nan, reason
+        if None not in left_out:
+            return None
+        chosen = choice(self.candidates, auc, one_standard_error=one_standard_error)
+        return replace(self, auc=auc, nonzeros=nonzeros, left_out=tuple(left_out), chosen=chosen)
+
     def as_dict(self) -> dict[str, Any]:
-        """The table as JSON takes it."""
+        """The table as JSON takes it: None for what a penalty that was left out has not."""
+
+        def number(value: float) -> float | None:
+            return None if np.isnan(value) else float(value)
+
         rows = [
             {
                 "regParam": c.regParam,
                 "elasticNetParam": c.elasticNetParam,
-                "auc": float(mean),
-                "standardError": float(error),
-                "nonzeros": float(nonzeros),
-                "folds": by_fold.tolist(),
+                "auc": number(mean),
+                "standardError": number(error),
+                "nonzeros": number(nonzeros),
+                "folds": [number(auc) for auc in by_fold],
+                "leftOut": reason,
             }
-            for c, mean, error, nonzeros, by_fold in zip(
+            for c, mean, error, nonzeros, by_fold, reason in zip(
                 self.candidates,
                 self.mean,
                 self.standard_error,
                 self.nonzeros,
                 self.auc,
+                self.left_out,
                 strict=True,
             )
         ]
         return {"chosen": self.chosen, "uncertainty": self.uncertainty, "candidates": rows}
+
+
+def choice(candidates: Sequence[Candidate], auc: Float, *, one_standard_error: bool) -> int:
+    """Which penalty to choose by its AUC ``(l, k)`` on folds, NaN for those left out.
+
+    The best by the mean, or the strongest within one standard error of it, of those with the
+    best's elasticNetParam. At least one is not left out.
+    """
+    mean = auc.mean(axis=1)
+    best = int(np.nanargmax(mean))
+    if not one_standard_error:
+        return best
+    least = mean[best] - auc[best].std(ddof=1) / np.sqrt(auc.shape[1])
+    near = [
+        i
+        for i, c in enumerate(candidates)
+        if mean[i] >= least and c.elasticNetParam == candidates[best].elasticNetParam
+    ]
+    return max(near, key=lambda i: candidates[i].regParam)
 
 
 def default_grid(quadratic: Quadratic, elastic_net_param: float, count: int = 25) -> list[float]:

@@ -25,8 +25,8 @@ from spark_auc.core.products import settled_product
 from spark_auc.core.roc import auc
 from spark_auc.core.rows import Change, Fold, Folding, LocalRows, State, some
 from spark_auc.core.score_histogram import ScoreHistogram
-from spark_auc.errors import DataError
-from spark_auc.solvers.candidates import Candidate, Selection
+from spark_auc.errors import ConvergenceError, DataError
+from spark_auc.solvers.candidates import Candidate, Selection, choice
 from spark_auc.solvers.path import path
 from spark_auc.solvers.solution import OnFailure
 
@@ -79,6 +79,9 @@ class CrossValidation:
     ) -> Selection:
         """Solve each penalty on each fold's training rows and rank the fold's own rows with it.
 
+        A penalty that is not solved to the tolerance in some fold is left out, with its reason.
+        Where none is solved and ``on_failure`` is "warn", all are taken as they are.
+
         Parameters
         ----------
         candidates
@@ -92,7 +95,7 @@ class CrossValidation:
         Raises
         ------
         ConvergenceError
-            A penalty was not solved and ``on_failure`` is "raise".
+            No penalty was solved in all folds and ``on_failure`` is "raise".
         DataError
             A fold has rows of one class only.
         """
@@ -101,32 +104,36 @@ class CrossValidation:
             key=lambda i: (candidates[i].elasticNetParam, -candidates[i].regParam),
         )
         weights = []
+        left_out: list[str | None] = [None] * len(candidates)
         for k, (quadratic, scale) in enumerate(training):
-            W = np.empty((quadratic.dimension, len(candidates)))
-            penalties = [candidates[i].penalty for i in order]
+            W = np.zeros((quadratic.dimension, len(candidates)))
+            # What is left out need not be solved again, unless all may be taken in the end.
+            wanted = [i for i in order if not left_out[i] or self.on_failure == "warn"]
+            penalties = [candidates[i].penalty for i in wanted]
             solved = path(quadratic, penalties, tol=self.tol, max_iter=self.max_iter)
-            for i, solution in zip(order, solved, strict=True):
-                W[:, i] = solution.checked(self.on_failure).w
+            for i, solution in zip(wanted, solved, strict=True):
+                W[:, i] = solution.w
+                if not solution.converged:
+                    left_out[i] = f"fold {k + 1}: {solution.certificate.problem()}"
+                    _log.warning("%s is left out: %s", candidates[i], left_out[i])
             weights.append(W if scale is None else W / scale[:, None])
-            _log.info("fold %d of %d: %d penalties solved", k + 1, self.folds, len(candidates))
-        found, uncertainty = self._validated(weights, validation)
-        nonzeros = np.mean([np.count_nonzero(W, axis=0) for W in weights], axis=0)
-        return Selection(
-            tuple(candidates), found, uncertainty, nonzeros, self._choice(candidates, found)
-        )
-
-    def _choice(self, candidates: Sequence[Candidate], found: Float) -> int:
-        mean = found.mean(axis=1)
-        best = int(mean.argmax())
-        if not self.one_standard_error:
-            return best
-        least = mean[best] - found[best].std(ddof=1) / np.sqrt(self.folds)
-        near = [
-            i
-            for i, c in enumerate(candidates)
-            if mean[i] >= least and c.elasticNetParam == candidates[best].elasticNetParam
-        ]
-        return max(near, key=lambda i: candidates[i].regParam)
+            _log.info("fold %d of %d: %d penalties solved", k + 1, self.folds, len(wanted))
+            if None not in left_out and self.on_failure == "raise":
+                raise ConvergenceError(
+                    f"found none of {len(candidates)} penalties solved in every fold, expected "
+                    f"one at least; {left_out[order[0]]}"
+                )
+        if None not in left_out:
+            _log.warning("no penalty was solved in every fold; all are taken as they are")
+            left_out = [None] * len(candidates)
+        kept = [i for i, reason in enumerate(left_out) if reason is None]
+        weights = [W[:, kept] for W in weights]
+        found = np.full((len(candidates), self.folds), np.nan)
+        nonzeros = np.full(len(candidates), np.nan)
+        found[kept], uncertainty = self._validated(weights, validation)
+        nonzeros[kept] = np.mean([np.count_nonzero(W, axis=0) for W in weights], axis=0)
+        chosen = choice(candidates, found, one_standard_error=self.one_standard_error)
+        return Selection(tuple(candidates), found, uncertainty, nonzeros, tuple(left_out), chosen)
 
     def _validated(self, weights: Sequence[Float], rows: Folding) -> tuple[Float, float]:
         """AUC ``(l, k)`` of each penalty on each fold, and half the widest bounds on it."""

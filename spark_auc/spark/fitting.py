@@ -151,6 +151,14 @@ class Fitting:
         scale = self._scale(given.columns)
         quadratic = given.quadratic(scale)
         solution = solve(quadratic, candidate.penalty, tol=self.tol, max_iter=self.max_iter)
+        while selection and self.on_failure == "raise" and not solution.converged:
+            reason = f"all rows: {solution.certificate.problem()}"
+            others = selection.without(reason, one_standard_error=self.one_standard_error)
+            if others is None:
+                break
+            _log.warning("%s is left out: %s", candidate, reason)
+            selection, candidate = others, others.candidate
+            solution = solve(quadratic, candidate.penalty, tol=self.tol, max_iter=self.max_iter)
         solution.checked(self.on_failure)
         w = solution.w if scale is None else solution.w / scale
         scores, squared_norm = given.scores(w, scale)

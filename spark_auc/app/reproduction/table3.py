@@ -76,10 +76,14 @@ def _trained(train: DataFrame, given: DataSet, seed: int, repeats: int) -> tuple
     for repeat in range(repeats):
         selection = MBASelector(**options, seed=seed + repeat).fit(train).summary.selection
         assert selection is not None
-        tables.append([(c["auc"], c["regParam"]) for c in selection["candidates"]])
+        # What was left out has no AUC, and is not chosen.
+        found = [(c["auc"], c["regParam"]) for c in selection["candidates"]]
+        tables.append(np.array(found, dtype=float))
     seconds = (time.perf_counter() - start) / repeats
     auc, penalties = np.mean(tables, axis=0).T
-    return MBAClassifier(**options, regParam=float(penalties[auc.argmax()])).fit(train), seconds
+    return MBAClassifier(**options, regParam=float(penalties[np.nanargmax(auc)])).fit(
+        train
+    ), seconds
 
 
 def _finding(rows: Sequence[Row]) -> str:
