@@ -138,6 +138,12 @@ class Train(Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def _one_kind_of_folds(self) -> Train:
+        if self.columns.fold and self.select and "numFolds" in self.select.model_fields_set:
+            raise ValueError("give either columns.fold or select.numFolds, not both")
+        return self
+
 
 class Measures(Section):
     """The arguments of spark_auc.evaluate."""
@@ -192,6 +198,7 @@ class Opauc(Section):
     def _all_pairs(self) -> Opauc:
         draws = {"estimator", "numPairs", "batchSize", "pairTol", "seed"}
         given = sorted(draws & self.training.model_fields_set) + ["key"] * bool(self.columns.key)
+        given += ["fold"] * bool(self.columns.fold)
         if given or self.training.regParam is None:
             raise ValueError(f"all pairs and a regParam; set it, and leave out {given or 'draws'}")
         return self
@@ -234,6 +241,12 @@ class Adadsg(Section):
     stop: Stop | None = Field(Stop(), description="null: no stage is left out")
     checkpoint: str = Field(description="directory of what the last stage left")
     output: Output
+
+    @model_validator(mode="after")
+    def _no_folds(self) -> Adadsg:
+        if self.columns.fold:
+            raise ValueError("no penalty is chosen on folds; leave out columns.fold")
+        return self
 
 
 class File(Section):

@@ -63,4 +63,5 @@ class Columns(Section):
     label: str = "label"
     positiveLabel: Label | None = Field(None, description="needed unless labels are 0/1 or -1/+1")
     weight: str | None = None
-    key: str | None = Field(None, description="by its hash rows are drawn and held out")
+    key: str | None = Field(None, description="its rows stay together in folds")
+    fold: str | None = Field(None, description="folds of your own, by which a penalty is chosen")

@@ -89,12 +89,14 @@ def _estimator(config: Train) -> MBAClassifier | MBASelector:
         "positiveLabel": columns.positiveLabel,
         "weightCol": columns.weight,
         "keyCol": columns.key,
+        "foldCol": columns.fold,
         "keepMoments": config.saveMoments,
     }
     if config.select is None:
         return MBAClassifier(**shared, **training)
     others = {k: v for k, v in training.items() if k not in {"regParam", "elasticNetParam"}}
-    return MBASelector(**shared, **others, **config.select.model_dump())
+    select = config.select.model_dump(exclude={"numFolds"} if columns.fold else None)
+    return MBASelector(**shared, **others, **select)
 
 
 def _calibrated(

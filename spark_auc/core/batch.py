@@ -1,4 +1,4 @@
-"""Rows in memory: features, labels, weights, and the key by which a row is drawn or held out."""
+"""Rows in memory: features, labels, weights, and by what a row is drawn or held out."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ Float = NDArray[np.float64]
 Keys = NDArray[np.uint64]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+# The fields that a batch may lack.
+_OPTIONAL = ("weight", "key", "group", "place")
 
 
 class Batch(NamedTuple):
@@ -31,13 +33,20 @@ class Batch(NamedTuple):
     weight : (n,), optional
         Row weights > 0; 1 where not given.
     key : (n,), optional
-        Row keys; a hash of label, weight and features where not given.
+        By what a row is drawn; a hash of label, weight and features where not given.
+    group : (n,), optional
+        What rows of one fold have in common; a hash of the features where not given.
+    place : (n,), optional
+        Number of the partition or row group that a row was read from. Rows of one place come one
+        after another.
     """
 
     X: Rows
     y: NDArray[np.bool_]
     weight: Float | None = None
     key: Keys | None = None
+    group: Keys | None = None
+    place: NDArray[np.int64] | None = None
 
     @property
     def weights(self) -> Float:
@@ -48,18 +57,17 @@ class Batch(NamedTuple):
         """Row keys ``(n,)``: rows that are equal in everything have equal ones."""
         if self.key is not None:
             return self.key
-        out = mixed(self.y.astype(np.uint64)) ^ self.weights.view(np.uint64)
-        if isinstance(self.X, np.ndarray):
-            dense = np.ascontiguousarray(self.X, float)
-            _hash_dense(dense, dense.view(np.uint64), out)
-        else:
-            data = np.asarray(self.X.data, float)
-            _hash_sparse(data, data.view(np.uint64), self.X.indices, self.X.indptr, out)
-        return out
+        own = mixed(self.y.astype(np.uint64)) ^ self.weights.view(np.uint64)
+        return mixed(_hashed(self.X) ^ mixed(own))
+
+    def groups(self) -> Keys:
+        """Row groups ``(n,)``: rows of equal features have equal ones, whatever label or weight."""
+        return _hashed(self.X) if self.group is None else self.group
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""
-        arrays: dict[str, NDArray[Any] | None] = {"weight": self.weight, "key": self.key}
+        given = self._asdict()
+        arrays: dict[str, NDArray[Any] | None] = {name: given[name] for name in _OPTIONAL}
         if isinstance(self.X, np.ndarray):
             arrays["X"] = self.X
         else:
@@ -75,12 +83,12 @@ class Batch(NamedTuple):
         X = a.get("X")
         if X is None:
             X = sparse.csr_matrix((a["data"], a["indices"], a["indptr"]), tuple(a["shape"]))
-        return cls(X, a["y"], a.get("weight"), a.get("key"))
+        return cls(X, a["y"], *(a.get(name) for name in _OPTIONAL))
 
     def take(self, rows: NDArray[np.int64], weight: Float | None = None) -> Batch:
         """Some of the rows, with their own weights or others."""
-        kept = weight if weight is not None or self.weight is None else self.weight[rows]
-        return Batch(self.X[rows], self.y[rows], kept, None if self.key is None else self.key[rows])
+        kept = Batch._make(None if values is None else values[rows] for values in self)
+        return kept if weight is None else kept._replace(weight=weight)
 
 
 def stacked(batches: Sequence[Batch]) -> Batch:
@@ -90,12 +98,9 @@ def stacked(batches: Sequence[Batch]) -> Batch:
         return first
     parts = [b.X for b in batches]
     dense = all(isinstance(X, np.ndarray) for X in parts)
-    return Batch(
-        np.vstack(parts) if dense else sparse.vstack(parts, "csr"),
-        np.concatenate([b.y for b in batches]),
-        None if first.weight is None else np.concatenate([b.weights for b in batches]),
-        None if first.key is None else np.concatenate([b.keys() for b in batches]),
-    )
+    X = np.vstack(parts) if dense else sparse.vstack(parts, "csr")
+    others = zip(*(b[1:] for b in batches), strict=True)
+    return Batch._make([X, *(None if part[0] is None else np.concatenate(part) for part in others)])
 
 
 def divided(X: Rows, scale: Float) -> Rows:
@@ -110,6 +115,18 @@ def hashed_shares(keys: Keys, seed: int, salt: int) -> Float:
     start = np.array([seed], np.int64).view(np.uint64) ^ np.uint64(salt)
     hashed = mixed(keys ^ mixed(start))
     return (hashed >> np.uint64(11)).astype(float) * 2.0**-53
+
+
+def _hashed(X: Rows) -> Keys:
+    """A hash of each row ``(n,)``, the same for dense and CSR rows."""
+    out = np.zeros(X.shape[0], np.uint64)
+    if isinstance(X, np.ndarray):
+        dense = np.ascontiguousarray(X, float)
+        _hash_dense(dense, dense.view(np.uint64), out)
+    else:
+        data = np.asarray(X.data, float)
+        _hash_sparse(data, data.view(np.uint64), X.indices, X.indptr, out)
+    return out
 
 
 @compiled()

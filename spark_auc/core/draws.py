@@ -1,10 +1,13 @@
-"""Rows drawn with replacement, and folds: functions of a seed and the row's key alone.
+"""Rows drawn with replacement: a function of a seed and the row's key alone.
 
 Each row has arrivals in time, a Poisson process of its weight as rate that its key and the seed
 make. The arrivals of a class are then a Poisson process whose rate is the class's weight, and who
 arrives is an independent draw in proportion to the weights. Draws up to a moment are known by each
 row for itself, whatever machine holds it and however often it is read; more draws are a later
 moment, so that a larger sample contains the smaller one.
+
+Rows of one key arrive together. That is no draw with replacement, so rows are told apart before
+they are drawn; see `spark_auc.core.repeats`.
 """
 
 from __future__ import annotations
@@ -22,13 +25,7 @@ Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 
 # Different uses of one seed must not share their numbers.
-_DRAWS, _FOLDS = np.uint64(0xD1), np.uint64(0xF0)
-
-
-def folds(batch: Batch, seed: int, count: int) -> Int:
-    """The fold ``(n,)`` of each row, from 0 to ``count - 1``."""
-    hashed = mixed(batch.keys() ^ mixed(np.array([seed], np.int64).view(np.uint64) ^ _FOLDS))
-    return ((hashed >> np.uint64(11)).astype(float) * 2.0**-53 * count).astype(np.int64)
+_DRAWS = np.uint64(0xD1)
 
 
 @dataclass(frozen=True)
@@ -107,6 +104,10 @@ class FirstArrivals:
         return FirstArrivals(
             first(self.positive, other.positive), first(self.negative, other.negative), self.limit
         )
+
+    def tied(self) -> bool:
+        """Whether two draws of a class have one moment, as those of rows of one key have."""
+        return any((np.diff(moments) == 0.0).any() for moments in (self.positive, self.negative))
 
     def draws(self, seed: int, count: int) -> Draws:
         """The first ``count`` draws of each class, with any that tie with the last."""

@@ -208,13 +208,13 @@ class PairMoments:
             mu,
             *((columns.scatter == 0) & (columns.rounding > 0)),
         )
-        factors, means, *lost = padded.reshape(4, tiling.blocks, tiling.tile)
+        factors, means, *flat = padded.reshape(4, tiling.blocks, tiling.tile)
 
         divided = bool((inverse != 1.0).any())
 
         def fill(k: int, i: int, j: int) -> None:
             covariances = []
-            for moments, constant in zip((p, n), lost, strict=True):
+            for moments, constant in zip((p, n), flat, strict=True):
                 covariance = moments.tiles[k].scatter()
                 covariance /= moments.weight
                 covariance[constant[i] > 0] = 0.0
@@ -228,8 +228,8 @@ class PairMoments:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(fill, range(tiling.count), *zip(*tiling.places(), strict=True)))
         Sigma = SymmetricTiles(self.dimension, tiles)
-        means = np.stack([p.mean, n.mean]) * inverse
-        return Quadratic(Sigma, mu, lost(means, Sigma.diagonal()))
+        of_classes = np.stack([p.mean, n.mean]) * inverse
+        return Quadratic(Sigma, mu, lost(of_classes, Sigma.diagonal()))
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""

@@ -145,9 +145,7 @@ def operator_quadratic(rows: Folding, scale: Float | None) -> Quadratic:
     columns = column_moments(rows)
     inverse = columns.inverse(scale)
     Sigma = PairOperator(rows, columns, scale)
-    return Quadratic(
-        Sigma, columns.delta * inverse, lost(columns.mean * inverse, Sigma.diagonal())
-    )
+    return Quadratic(Sigma, columns.delta * inverse, lost(columns.mean * inverse, Sigma.diagonal()))
 
 
 def pair_moments(rows: Folding) -> PairMoments:

@@ -1,15 +1,15 @@
 """K-fold cross-validation of penalties: one pass for all moments, one for all validation scores.
 
-Every row's fold is a function of its key and a seed. The moments of a fold's training rows are
-those of all rows less the fold's own, so that no row is read twice for training; and one more
-pass scores each row with the weights of every penalty that its fold did not help to train.
+`spark_auc.core.folds` says which fold a row is of. The moments of a fold's training rows are those
+of all rows less the fold's own, so that no row is read twice for training; and one more pass
+scores each row with the weights of every penalty that its fold did not help to train.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from spark_auc.core.accumulator import PairAccumulator
 from spark_auc.core.batch import Batch
-from spark_auc.core.draws import folds
+from spark_auc.core.folds import Folds, GroupCounts
 from spark_auc.core.moments import PairMoments
 from spark_auc.core.moments_tile import MomentsTile, part_names
 from spark_auc.core.objective import Quadratic
@@ -39,6 +39,7 @@ _Scored = tuple[Float, NDArray[np.bool_], Float | None]
 # Scores that are sorted together, and bytes of weights that travel to the tasks at once.
 _SCORES = 1 << 23
 _WEIGHT_BYTES = 1 << 26
+_GROUPS = "groups"
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,8 @@ class CrossValidation:
 
     Parameters
     ----------
-    folds
-        Number ``k`` of folds.
-    seed
-        What the folds are a function of, with the row's key.
+    held_out
+        Which fold each row is of.
     tol, max_iter, on_failure
         As for one fit.
     one_standard_error
@@ -62,14 +61,18 @@ class CrossValidation:
         Folds whose moments fit in memory together; the others are read in turn.
     """
 
-    folds: int
-    seed: int
+    held_out: Folds
     tol: float
     max_iter: int
     on_failure: OnFailure
     one_standard_error: bool
     max_bins: int
     at_once: int
+
+    @property
+    def folds(self) -> int:
+        """Number ``k`` of folds."""
+        return self.held_out.count
 
     def of(
         self,
@@ -153,14 +156,14 @@ class CrossValidation:
             k, i = map(int, name.split("/"))
             histogram = cast(ScoreHistogram, state)
             if not (histogram.table.weight.sum(axis=1) > 0).all():
-                raise _one_class(k, self.folds)
+                raise _one_class(k, self.held_out)
             low, high = histogram.auc_bounds()
             widest = max(widest, (high - low) / 2)
             table[i, k] = auc(histogram.table)
         return table, widest
 
     def _scoring(self, weights: dict[int, Float]) -> Fold:
-        folds_of, max_bins = (self.seed, self.folds), self.max_bins
+        held_out_of, max_bins = self.held_out.of, self.max_bins
 
         models = max(W.shape[1] for W in weights.values())
         size = _SCORES // (models * len(weights))
@@ -182,7 +185,7 @@ class CrossValidation:
                     waiting[k].clear()
 
             for batch in batches:
-                mine = folds(batch, *folds_of)
+                mine = held_out_of(batch)
                 for k, W in weights.items():
                     held_out = batch.take(np.flatnonzero(mine == k))
                     scores = settled_product(held_out.X, W)
@@ -195,55 +198,113 @@ class CrossValidation:
 
         return fold
 
-    def by_moments(self, rows: Folding) -> list[PairMoments]:
-        """Moments of each fold's own rows, from one pass where they fit in memory together."""
+    def by_moments(self, rows: Folding) -> tuple[CrossValidation, list[PairMoments]]:
+        """The settings with the folds of these rows, and moments of each fold's own rows.
+
+        One pass where they fit in memory together. It counts the rows' groups too: only where a
+        class turns out to have few is it made again, with these dealt out. A pass of its own
+        beforehand would cost all others a reading of the rows.
+
+        Raises
+        ------
+        DataError
+            A fold has rows of one class only, or all rows of a class are of one group.
+        """
         own: list[PairMoments] = []
-        dimension = rows.dimension
-        for start in range(0, self.folds, self.at_once):
-            wanted = range(start, min(start + self.at_once, self.folds))
-            parts = rows.fold(
-                self._folding(wanted, dimension),
-                (MomentsTile,),
-                state_bytes=len(wanted) * PairMoments.nbytes(dimension),
-                what=f"moments of {dimension} features in {len(wanted)} folds",
-            )
-            for k in wanted:
-                names = part_names(dimension)
-                mine = {name: cast(MomentsTile, parts[f"{k}:{name}"]) for name in names}
-                own.append(PairMoments.of_parts(mine, dimension))
+        while len(own) < self.folds:
+            wanted = range(len(own), min(len(own) + self.at_once, self.folds))
+            dealt, parts = self._own_moments(wanted, rows)
+            if dealt is not self.held_out:
+                return replace(self, held_out=dealt).by_moments(rows)
+            own += parts
         for k, part in enumerate(own):
             if not (part.positive.rows and part.negative.rows):
-                raise _one_class(k, self.folds)
-        return own
+                raise _one_class(k, self.held_out)
+        return self, own
 
-    def _folding(self, wanted: Sequence[int], dimension: int) -> Fold:
-        folds_of = (self.seed, self.folds)
+    def _own_moments(self, wanted: range, rows: Folding) -> tuple[Folds, list[PairMoments]]:
+        """The folds of these rows, and moments of the wanted ones as they were before."""
+        dimension, held_out = rows.dimension, self.held_out
+        counting = not wanted.start and held_out.by_hash
 
         def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
             accumulators = {k: PairAccumulator(dimension) for k in wanted}
-            for batch in batches:
-                mine = folds(batch, *folds_of)
+            counts = GroupCounts.zero(held_out.enough)
+            for read in batches:
+                batch = read._replace(group=read.groups())
+                if counting:
+                    counts = counts.update(batch)
+                mine = held_out.of(batch)
                 for k, accumulator in accumulators.items():
                     part = batch.take(np.flatnonzero(mine == k))
                     accumulator.add(part.X, part.y, part.weight)
             for k in wanted:
                 for name, tile in accumulators.pop(k).parts():
                     yield f"{k}:{name}", tile
+            if counting:
+                yield _GROUPS, counts
 
-        return fold
+        parts = rows.fold(
+            fold,
+            (MomentsTile, GroupCounts),
+            state_bytes=len(wanted) * PairMoments.nbytes(dimension) + 32 * held_out.enough,
+            what=f"moments of {dimension} features in {len(wanted)} folds",
+        )
+        names = part_names(dimension)
+        own = [
+            PairMoments.of_parts(
+                {name: cast(MomentsTile, parts[f"{k}:{name}"]) for name in names}, dimension
+            )
+            for k in wanted
+        ]
+        return (self._dealt(parts[_GROUPS]) if counting else held_out), own
 
-    def by_rows(self, rows: LocalRows) -> list[LocalRows]:
-        """Each fold's training rows."""
-        count, seed = self.folds, self.seed
+    def by_rows(self, rows: LocalRows) -> tuple[CrossValidation, list[LocalRows]]:
+        """The settings with the folds of these rows, and each fold's training rows.
+
+        Raises
+        ------
+        DataError
+            All rows of a class are of one group.
+        """
+        held_out = self.held_out
+        if held_out.by_hash:
+            counts = GroupCounts.zero(held_out.enough)
+            for batch in rows.batches:
+                counts = counts.update(batch)
+            held_out = self._dealt(counts)
 
         def others(k: int) -> Change:
-            return some(lambda batch: folds(batch, seed, count) != k)
+            return some(lambda batch: held_out.of(batch) != k)
 
-        return [rows.changed(others(k)) for k in range(count)]
+        parts = [rows.changed(others(k)) for k in range(held_out.count)]
+        return replace(self, held_out=held_out), parts
+
+    def _dealt(self, counts: State) -> Folds:
+        found = cast(GroupCounts, counts)
+        dealt = self.held_out.dealt(found)
+        if dealt is not self.held_out:
+            groups = [
+                f"{'' if complete else 'more than '}{side.size}"
+                for side, complete in zip(found.groups, found.complete, strict=True)
+            ]
+            fewer = "" if dealt.count == self.folds else f", instead of the {self.folds} asked for"
+            _log.log(
+                logging.WARNING if fewer else logging.INFO,
+                "%s groups of positive rows and %s of negative ones are dealt out to %d folds%s",
+                *groups,
+                dealt.count,
+                fewer,
+            )
+        return dealt
 
 
-def _one_class(fold: int, count: int) -> DataError:
+def _one_class(fold: int, folds: Folds) -> DataError:
     return DataError(
-        f"found rows of one class only in fold {fold + 1} of {count}, expected both in every "
-        "fold; use fewer folds, or set keyCol if many rows are equal"
+        f"found rows of one class only in fold {folds.name(fold)}, expected both in every fold; "
+        + (
+            "join it with another fold in foldCol"
+            if folds.names
+            else "use fewer folds, or set regParam"
+        )
     )

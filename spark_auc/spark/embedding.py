@@ -15,12 +15,14 @@ from pyspark.ml.linalg import VectorUDT
 from pyspark.ml.param import Param, Params
 from pyspark.ml.param.shared import HasOutputCol, HasSeed
 from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
 
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.batch import Batch, hashed_shares
 from spark_auc.core.column_moments import ColumnMoments
 from spark_auc.core.labels import LabelCounts
+from spark_auc.core.repeats import told_apart
 from spark_auc.core.rows import some
 from spark_auc.embeddings.embedding import Embedding
 from spark_auc.embeddings.restore import restore
@@ -125,7 +127,8 @@ class Embedder(Estimator[EmbeddingModel], EmbeddingParams, Stage):
 
 def unlabelled(df: DataFrame, features: Features) -> DistributedRows:
     """The features of all rows, every row as a negative one."""
-    selected = df.select(*(c.alias(f"c{k}") for k, c in enumerate(features.expressions())))
+    named = (c.alias(f"c{k}") for k, c in enumerate(features.expressions()))
+    selected = df.select(*named, F.spark_partition_id())
     frame, read = rows_for_tasks(df, features.columns, selected)
     return DistributedRows(
         frame, lambda: _Unlabelled(features, read), features.dimension, _some_rows
@@ -135,7 +138,8 @@ def unlabelled(df: DataFrame, features: Features) -> DistributedRows:
 def sampled(rows: DistributedRows, columns: ColumnMoments, count: int, seed: int) -> Batch:
     """At most ``count`` rows, by their hash, in the driver's memory; one pass.
 
-    The same rows in the same order wherever they lie; equal rows are taken together.
+    The same rows in the same order wherever they lie. Copies of a row are told apart within their
+    partition or row group; see `spark_auc.core.repeats`.
 
     Raises
     ------
@@ -153,7 +157,7 @@ def sampled(rows: DistributedRows, columns: ColumnMoments, count: int, seed: int
         below: NDArray[np.bool_] = hashed_shares(batch.keys(), seed, _SAMPLE) < share
         return below
 
-    local = rows.changed(some(taken)).gathered()
+    local = rows.changed(told_apart()).changed(some(taken)).gathered()
     batch = local.joined()
     order = np.argsort(hashed_shares(batch.keys(), seed, _SAMPLE), kind="stable")
     return batch.take(order[:count])
@@ -170,9 +174,11 @@ class _Unlabelled:
     def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Batch]:
         for batch in self.source(batches):
             if batch.num_rows:
-                X = self.features.decode(batch.columns)
+                *columns, place = batch.columns
+                X = self.features.decode(columns)
                 self.rows += batch.num_rows
-                yield Batch(X, np.zeros(batch.num_rows, bool))
+                place = place.to_numpy().astype(np.int64)
+                yield Batch(X, np.zeros(batch.num_rows, bool), place=place)
 
     def labels(self) -> LabelCounts:
         return LabelCounts({0.0: self.rows} if self.rows else {})

@@ -11,7 +11,8 @@ from spark_auc.core.column_moments import ColumnMoments
 from spark_auc.core.objective import Quadratic
 from spark_auc.solvers.candidates import Candidate, Selection
 from spark_auc.solvers.solution import Solution
-from spark_auc.spark.training import Problem, Sampling
+from spark_auc.spark.survey import Sampling
+from spark_auc.spark.training import Problem
 
 Float = NDArray[np.float64]
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.column_moments import ColumnMoments
+from spark_auc.core.folds import Folds
 from spark_auc.core.moments import PairMoments
 from spark_auc.core.objective import Quadratic
 from spark_auc.core.operator import column_moments, operator_quadratic
@@ -24,7 +25,8 @@ from spark_auc.solvers.solution import OnFailure
 from spark_auc.spark.fitted import Fitted
 from spark_auc.spark.resources import Gathering
 from spark_auc.spark.rows import DistributedRows
-from spark_auc.spark.training import Problem, Sampling, problem, suboptimality
+from spark_auc.spark.survey import Sampling
+from spark_auc.spark.training import Problem, problem, suboptimality
 
 Float = NDArray[np.float64]
 
@@ -63,12 +65,18 @@ class Fitting:
     batch_size: int
     reg_params: tuple[float, ...] | None
     elastic_net_params: tuple[float, ...]
-    folds: int
+    folds: Folds
     one_standard_error: bool
     standardize: bool
     tol: float
     max_iter: int
     on_failure: OnFailure
+
+    @property
+    def candidate(self) -> Candidate | None:
+        """The penalty, where there is nothing to choose from."""
+        regs, mixes = self.reg_params or (), self.elastic_net_params
+        return Candidate(regs[0], mixes[0]) if len(regs) == len(mixes) == 1 else None
 
     def fit(self, rows: DistributedRows) -> Fitted:
         """Train.
@@ -131,18 +139,17 @@ class Fitting:
             start = now
 
         selection = None
-        single = self.reg_params is not None and len(self.reg_params) == 1
-        if single and len(self.elastic_net_params) == 1 and self.reg_params:
+        candidate = self.candidate
+        if candidate:
             given = problem(rows, sampling)
-            candidate = Candidate(self.reg_params[0], self.elastic_net_params[0])
             done("moments")
         else:
             # A pair of rows can be of two folds, so paired draws choose by all pairs of theirs.
             within = replace(sampling, estimator="complete")
             chooses = within if sampling.estimator == "paired" else sampling
-            given, own = self._with_folds(rows, chooses)
+            given, own, held_out = self._with_folds(rows, chooses)
             done("moments")
-            selection = self._selection(given, own, rows)
+            selection = self._selection(given, own, held_out, rows)
             candidate = selection.candidate
             done("select")
             if chooses != sampling:
@@ -182,52 +189,54 @@ class Fitting:
     def _validation(self, rows: DistributedRows, models: int) -> CrossValidation:
         """How to choose, in the memory that there is."""
         limit = Gathering.of(rows.frame.sparkSession).limit
-        bins = limit // (56 * self.folds * models)
+        bins = limit // (56 * self.folds.count * models)
         return CrossValidation(
             self.folds,
-            self.sampling.seed,
             self.tol,
             self.max_iter,
             self.on_failure,
             self.one_standard_error,
             max(_SMALLEST_HISTOGRAM, min(_LARGEST_HISTOGRAM, 1 << max(bins.bit_length() - 1, 0))),
-            max(1, min(self.folds, limit // PairMoments.nbytes(rows.dimension))),
+            max(1, min(self.folds.count, limit // PairMoments.nbytes(rows.dimension))),
         )
 
     def _with_folds(
         self, rows: DistributedRows, sampling: Sampling
-    ) -> tuple[Problem, list[PairMoments]]:
-        """The problem, and the moments of each fold's own rows where they are formed."""
-        own: list[PairMoments] = []
+    ) -> tuple[Problem, list[PairMoments], Folds]:
+        """The problem, the moments of each fold's own rows where they are formed, and the folds."""
+        validation, own = self._validation(rows, 1), list[PairMoments]()
 
         def moments_of(chosen: Folding) -> PairMoments:
-            own.extend(self._validation(rows, 1).by_moments(chosen))
+            nonlocal validation, own
+            validation, own = validation.by_moments(chosen)
             return reduce(PairMoments.merge, own)
 
-        return problem(rows, sampling, moments_of), own
+        given = problem(rows, sampling, moments_of)
+        return given, own, validation.held_out
 
     def _selection(
-        self, given: Problem, own: list[PairMoments], rows: DistributedRows
+        self, given: Problem, own: list[PairMoments], held_out: Folds, rows: DistributedRows
     ) -> Selection:
         candidates = self._candidates(given)
-        validation = self._validation(rows, len(candidates))
-        held_out: Folding = rows
+        validation = replace(self._validation(rows, len(candidates)), held_out=held_out)
+        scored: Folding = rows
         if own:
             training = self._of_moments(given, PairMoments.complements(own))
         elif isinstance(given.rows, LocalRows):
-            training = self._of_rows(given, validation.by_rows(given.rows))
-            held_out = given.rows if given.arrivals is None else rows
+            validation, parts = validation.by_rows(given.rows)
+            training = self._of_rows(given, parts)
+            scored = given.rows if given.arrivals is None else rows
         else:
             raise ResourceError(
                 f"found {rows.dimension} features and more rows than fit in memory, expected one "
                 "or the other to fit for choosing the penalty; set regParam, or draw rows with "
                 "estimator='complete' and numPairs"
             )
-        found = validation.of(candidates, training, held_out)
+        found = validation.of(candidates, training, scored)
         _log.info(
             "chosen of %d penalties in %d folds: %s, AUC %.4f",
             len(candidates),
-            self.folds,
+            validation.folds,
             found.candidate,
             found.mean[found.chosen],
         )

@@ -32,7 +32,12 @@ class MBAClassifier(Trainer, MBAParams):
         does so for a grid of yours. elasticNetParam is 0 by default: ridge.
     numFolds, selectionRule
         How regParam is chosen where it is not given: by 5 folds, and the "best" mean AUC on
-        them, or the strongest penalty within "oneStandardError" of it.
+        them, or the strongest penalty within "oneStandardError" of it. Rows that are equal in
+        features, or in keyCol, are of one fold, and each class is balanced over the folds; there
+        are fewer where a class has fewer such groups.
+    foldCol
+        Column of folds of your own (by time, by user) instead: whole numbers or strings, from 2 to
+        100 values, and rows of both classes with each.
     estimator
         Pairs to train on: "exact" (default), all of them; "paired", those of the k-th positive
         with the k-th negative draw (MBA, Algorithm 1); "complete", all pairs of the same draws,
@@ -45,9 +50,9 @@ class MBAClassifier(Trainer, MBAParams):
         Draws in a round, by which numPairs is rounded up (default 1024); see numPairs (default
         1e-3).
     keyCol
-        Column by whose hash rows are drawn and held out, so that neither depends on how Spark
-        arranges the rows. By default a hash of label, weight and features, by which equal rows
-        share a fate.
+        Column whose values keep rows together in a fold, and tell equal rows apart where rows are
+        drawn. Without it, which copies of a row are drawn depends on the partition or row group
+        that they are read from; draws of other rows never depend on how Spark arranges the rows.
     standardization
         Whether the penalty applies to columns of unit variance. Default True. The weights are
         those of the raw columns in either case.
@@ -95,6 +100,7 @@ class MBAClassifier(Trainer, MBAParams):
         regParam: float | None = None,
         elasticNetParam: float = 0.0,
         numFolds: int = 5,
+        foldCol: str | None = None,
         selectionRule: str = "best",
         estimator: str = "exact",
         numPairs: int | str = "auto",

@@ -120,8 +120,8 @@ class HasSampling(Params):
     keyCol: Param[str] = Param(
         Params._dummy(),
         "keyCol",
-        "column by whose hash rows are drawn or held out; by default a hash of label, weight "
-        "and features.",
+        "column that tells equal rows apart where rows are drawn, and whose values keep rows "
+        "together in a fold; by default rows equal in features are.",
         typeConverter=TypeConverters.toString,
     )
 
@@ -183,8 +183,15 @@ class TrainingParams(RankerParams, HasSampling, HasWhenNotConverged, HasTol, Has
     numFolds: Param[int] = Param(
         Params._dummy(),
         "numFolds",
-        "number of folds by which a penalty is chosen, >= 2.",
+        "number of folds by which a penalty is chosen, >= 2; fewer are made where a class has "
+        "fewer groups of rows.",
         typeConverter=TypeConverters.toInt,
+    )
+    foldCol: Param[str] = Param(
+        Params._dummy(),
+        "foldCol",
+        "column of folds of your own, whole numbers or strings, instead of numFolds.",
+        typeConverter=TypeConverters.toString,
     )
     selectionRule: Param[str] = Param(
         Params._dummy(),
@@ -209,7 +216,13 @@ class TrainingParams(RankerParams, HasSampling, HasWhenNotConverged, HasTol, Has
         )
 
     def check_ranges(self) -> None:
-        """`ConfigError` where a number is out of range."""
+        """`ConfigError` where a number is out of range, or folds are given twice."""
+        if self.isDefined(self.foldCol) and self.isSet(self.numFolds):
+            raise ConfigError(
+                f"found foldCol {self.getOrDefault(self.foldCol)!r} and numFolds "
+                f"{self.getOrDefault(self.numFolds)}, expected one of them; leave out numFolds "
+                "where folds are your own"
+            )
         if self.getOrDefault(self.numFolds) < 2:
             raise ConfigError(
                 f"found numFolds {self.getOrDefault(self.numFolds)}, expected 2 or more; set it so"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
@@ -57,7 +58,7 @@ class ParquetScan:
     columns: tuple[tuple[str, pa.DataType], ...]
 
     def read(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Batches of the columns in the row groups with the given numbers.
+        """Batches of the columns in the row groups with the given numbers, and these numbers.
 
         Raises
         ------
@@ -66,7 +67,9 @@ class ParquetScan:
         """
         for batch in numbers:
             for number in batch.column(0).to_pylist():
-                yield from self._batches(self.groups[number])
+                for read in self._batches(self.groups[number]):
+                    place = pa.array(np.full(read.num_rows, number))
+                    yield read.append_column("place", place)
 
     def _batches(self, group: RowGroup) -> Iterator[pa.RecordBatch]:
         names = [name for name, _ in self.columns]
@@ -109,7 +112,7 @@ def rows_for_tasks(
     names
         Columns of ``df``.
     selected
-        These columns alone, each as it is or cast.
+        These columns alone, each as it is or cast, and perhaps the place of each row.
 
     Returns
     -------
@@ -122,7 +125,7 @@ def rows_for_tasks(
     groups = _row_groups(df, names)
     if groups is None:
         return selected, iter
-    scan = ParquetScan(groups, tuple(zip(names, types, strict=True)))
+    scan = ParquetScan(groups, tuple(zip(names, types[: len(names)], strict=True)))
     files = len({group.path for group in groups})
     _log.info("tasks read %d row groups of %d Parquet files themselves", len(groups), files)
     count = len(groups)

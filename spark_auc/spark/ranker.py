@@ -12,7 +12,7 @@ from spark_auc.core.gaussian import class_ratio_threshold, estimated_auc
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments import PairMoments
 from spark_auc.online.learner import Float
-from spark_auc.spark.columns import TrainingColumns
+from spark_auc.spark.columns import FoldColumn, TrainingColumns
 from spark_auc.spark.features import Features
 from spark_auc.spark.model import LinearScorer, MBAModel
 from spark_auc.spark.params import RankerParams
@@ -23,7 +23,13 @@ from spark_auc.spark.summary import TrainingSummary, largest_weights
 class Ranker(Estimator[MBAModel], RankerParams, Stage):
     """An estimator of `MBAModel`."""
 
-    def resolved(self, dataset: DataFrame, key: str | None = None) -> TrainingColumns:
+    def resolved(
+        self,
+        dataset: DataFrame,
+        key: str | None = None,
+        folds: FoldColumn | None = None,
+        placed: bool = False,
+    ) -> TrainingColumns:
         """The columns that the Params name; `ConfigError` if they cannot serve."""
         features = Features.resolve(
             dataset, self.getOrDefault(self.featuresCol), self.optional(self.numFeatures)
@@ -35,6 +41,8 @@ class Ranker(Estimator[MBAModel], RankerParams, Stage):
             self.optional(self.positiveLabel),
             self.optional(self.weightCol),
             key,
+            folds,
+            placed,
         )
 
     def made(

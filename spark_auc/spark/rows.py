@@ -76,8 +76,8 @@ class DistributedRows:
         """The rows of a DataFrame."""
         selected = columns.select(df)
         plain: tuple[DataFrame, Read] = (selected, iter)
-        # A key is hashed by Spark, and so are rows that have one read by it.
-        frame, read = plain if columns.key else rows_for_tasks(df, columns.names, selected)
+        # What Spark derives from a column comes with the rows that it reads.
+        frame, read = plain if columns.derived else rows_for_tasks(df, columns.names, selected)
         return cls(
             frame,
             lambda: Reader(columns, read),

@@ -25,7 +25,9 @@ class MBASelector(Trainer):
     elasticNetParams
         Values of elasticNetParam to combine them with. Default [0.0], ridge.
     numFolds
-        Number of folds. Default 5.
+        Number of folds. Default 5; fewer where a class has fewer groups of rows.
+    foldCol
+        Column of folds of your own, instead of numFolds.
     selectionRule
         "best" (default): the best mean AUC; "oneStandardError": the strongest penalty within one
         standard error of it.
@@ -59,6 +61,7 @@ class MBASelector(Trainer):
         regParams: list[float] | None = None,
         elasticNetParams: list[float] | None = None,
         numFolds: int = 5,
+        foldCol: str | None = None,
         selectionRule: str = "best",
         estimator: str = "exact",
         numPairs: int | str = "auto",

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import cast
 
 from pyspark.sql import DataFrame
 
+from spark_auc.core.folds import Folds
 from spark_auc.errors import ConfigError
+from spark_auc.spark.columns import FoldColumn
 from spark_auc.spark.fitting import Fitting
 from spark_auc.spark.model import MBAModel
 from spark_auc.spark.params import TrainingParams
 from spark_auc.spark.ranker import Ranker
 from spark_auc.spark.rows import DistributedRows
-from spark_auc.spark.training import Estimation, Sampling, fits_in_tiles
+from spark_auc.spark.survey import Estimation, Sampling
+from spark_auc.spark.training import fits_in_tiles
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +48,7 @@ class Trainer(Ranker, TrainingParams):
             batch_size=self.getOrDefault(self.batchSize),
             reg_params=regs,
             elastic_net_params=mixes,
-            folds=self.getOrDefault(self.numFolds),
+            folds=Folds(self.getOrDefault(self.numFolds), self.getSeed()),
             one_standard_error=self.getOrDefault(self.selectionRule) == "oneStandardError",
             standardize=self.getOrDefault(self.standardization),
             tol=self.getTol(),
@@ -54,7 +58,12 @@ class Trainer(Ranker, TrainingParams):
 
     def _fit(self, dataset: DataFrame) -> MBAModel:
         fitting = self._fitting()
-        columns = self.resolved(dataset, self.optional(self.keyCol))
+        folds, name = None, self.optional(self.foldCol)
+        if name and not fitting.candidate:
+            folds = FoldColumn.found(dataset, name)
+            fitting = replace(fitting, folds=Folds.given(tuple(map(str, folds.values))))
+        drawn = fitting.sampling.estimator != "exact"
+        columns = self.resolved(dataset, self.optional(self.keyCol), folds, placed=drawn)
         rows = DistributedRows.of(dataset, columns)
         keep = self.getOrDefault(self.keepMoments)
         if keep and not fits_in_tiles(rows):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from spark_auc.core.column_moments import ColumnMoments
 from spark_auc.core.draws import FirstArrivals
 from spark_auc.core.moments import PairMoments
 from spark_auc.core.objective import Quadratic
-from spark_auc.core.operator import column_moments, operator_quadratic, pair_moments
+from spark_auc.core.operator import operator_quadratic, pair_moments
 from spark_auc.core.products import settled_scores
 from spark_auc.core.rows import Folding, State, each
 from spark_auc.core.sample_size import (
@@ -29,9 +29,9 @@ from spark_auc.solvers.ridge import inverse
 from spark_auc.spark.pairs import paired
 from spark_auc.spark.resources import Gathering, available_memory, check_memory, task_slots
 from spark_auc.spark.rows import DistributedRows
+from spark_auc.spark.survey import Sampling, surveyed
 
 Float = NDArray[np.float64]
-Estimation = Literal["exact", "paired", "complete"]
 
 _log = logging.getLogger(__name__)
 
@@ -43,26 +43,6 @@ _GROUPS = 32
 _FAILING = 0.05
 # Of the memory that is available, what rows on the driver may take.
 _ROWS_SHARE = 0.25
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """Which pairs to train on.
-
-    Parameters
-    ----------
-    estimator
-        "exact": all pairs. "paired": pairs of the k-th positive with the k-th negative draw.
-        "complete": all pairs of the same draws.
-    pairs
-        Number ``S`` of draws of each class.
-    seed
-        What the draws are a function of, with the row's key.
-    """
-
-    estimator: Estimation = "exact"
-    pairs: int = 0
-    seed: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +60,7 @@ class Problem:
     arrivals
         The first draws, where pairs are drawn.
     all_rows
-        All rows.
+        All rows; told apart, where pairs are drawn.
     """
 
     columns: ColumnMoments
@@ -166,7 +146,7 @@ def problem(
     if sampling.estimator == "exact" and tiles:
         moments = moments_of(rows)
         return Problem(moments.columns(), rows, moments, None, rows)
-    columns, arrivals = _survey(rows, sampling)
+    columns, arrivals, rows = surveyed(rows, sampling)
     chosen: DistributedRows = rows
     entries = float(columns.entries.sum())
     if arrivals is not None:
@@ -220,35 +200,6 @@ def suboptimality(
 
     solve = inverse(Sigma, l2, tol=1e-4, max_iter=1000)
     return estimated_suboptimality(gradients[:, active], solve)
-
-
-def _survey(
-    rows: DistributedRows, sampling: Sampling
-) -> tuple[ColumnMoments, FirstArrivals | None]:
-    """Column moments, and the first draws, of all rows in one pass."""
-    if sampling.estimator == "exact":
-        return column_moments(rows), None
-    dimension, limit, seed = rows.dimension, sampling.pairs, sampling.seed
-
-    def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
-        first = FirstArrivals.zero(limit)
-
-        def noted() -> Iterator[Batch]:
-            nonlocal first
-            for batch in batches:
-                first = first.update(batch, seed)
-                yield batch
-
-        yield "columns", ColumnMoments.fold(noted(), dimension)
-        yield "arrivals", first
-
-    found = rows.fold(
-        fold,
-        (ColumnMoments, FirstArrivals),
-        state_bytes=6 * 8 * dimension + 16 * limit + 1024,
-        what=f"means of {dimension} features and {limit} draws",
-    )
-    return cast(ColumnMoments, found["columns"]), cast(FirstArrivals, found["arrivals"])
 
 
 def fits_in_tiles(rows: DistributedRows) -> bool:

@@ -5,7 +5,8 @@ import pytest
 from scipy import sparse, stats
 
 from spark_auc.core.batch import Batch
-from spark_auc.core.draws import Draws, FirstArrivals, folds
+from spark_auc.core.draws import Draws, FirstArrivals
+from spark_auc.core.folds import Folds
 
 
 def rows(n=2000, rate=0.05, seed=0, weighted=False):
@@ -93,9 +94,9 @@ def test_seeds_and_uses_do_not_share_numbers():
     batch = rows()
     a, b = (set(Draws(s, 1.0, 1.0).arrivals(batch)[0].tolist()) for s in (1, 2))
     assert len(a & b) < 0.8 * len(a)
-    chosen = folds(batch, 1, 5)
+    chosen = Folds(5, 1).of(batch)
     assert stats.chisquare(np.bincount(chosen, minlength=5)).pvalue > 1e-4
     drawn = Draws(1, 0.3, 0.3).arrivals(batch)[0]
     share = np.bincount(chosen[drawn], minlength=5) / drawn.size
     assert np.abs(share - 0.2).max() < 0.08
-    assert not np.array_equal(folds(batch, 2, 5), chosen)
+    assert not np.array_equal(Folds(5, 2).of(batch), chosen)

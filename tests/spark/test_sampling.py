@@ -34,7 +34,7 @@ def rows(spark):
 
 def read(df, key=None, weight="u"):
     features = Features.resolve(df, "features")
-    columns = TrainingColumns.resolve(df, features, "label", None, weight, key)
+    columns = TrainingColumns.resolve(df, features, "label", None, weight, key, placed=True)
     return DistributedRows.of(df, columns)
 
 

@@ -1,5 +1,7 @@
 """Selection from one pass against refitting each fold by itself."""
 
+from functools import reduce
+
 import numpy as np
 import pytest
 from pyspark.ml import Pipeline
@@ -8,7 +10,7 @@ from pyspark.sql import functions as F
 from sklearn.metrics import roc_auc_score
 
 from spark_auc import MBAClassifier, MBASelector
-from spark_auc.core.draws import folds
+from spark_auc.core.folds import Folds, GroupCounts
 from spark_auc.core.moments import PairMoments
 from spark_auc.core.objective import ElasticNet
 from spark_auc.errors import ConfigError, DataError, ResourceError
@@ -38,8 +40,10 @@ def fold_of(df, seed, count):
     found = {}
     id_as_feature = F.array(F.col("id").cast("double")).alias("features")
     local = read(df.select("id", id_as_feature, "label", "u"), "id").gathered()
+    counts = reduce(GroupCounts.update, local.batches, GroupCounts.zero(2048))
+    dealt = Folds(count, seed).dealt(counts)
     for batch in local.batches:
-        found |= dict(zip(batch.X[:, 0].astype(int), folds(batch, seed, count), strict=True))
+        found |= dict(zip(batch.X[:, 0].astype(int), dealt.of(batch), strict=True))
     return found
 
 
@@ -175,7 +179,7 @@ def test_a9a(spark, tmp_path):
     model = MBASelector(regParams=grid, numFolds=5, seed=1).fit(df)
     candidates = model.summary.selection["candidates"]
     batch = read(df.withColumn("u", F.lit(1.0)), weight=None).gathered().batches
-    held = [folds(b, 1, 5) for b in batch]
+    held = [Folds(5, 1).of(b) for b in batch]
     for k in (0, 3):
         parts = [b.take(np.flatnonzero(f != k)) for b, f in zip(batch, held, strict=True)]
         own = [b.take(np.flatnonzero(f == k)) for b, f in zip(batch, held, strict=True)]

@@ -13,12 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from spark_auc.core.batch import Batch
+from spark_auc.core.batch import Batch, stacked
 from spark_auc.core.draws import Draws, FirstArrivals
+from spark_auc.core.folds import Folds
 from spark_auc.core.moments import PairMoments
 from spark_auc.core.objective import Quadratic
 from spark_auc.core.operator import column_moments, pair_moments
 from spark_auc.core.products import settled_scores
+from spark_auc.core.repeats import told_apart
 from spark_auc.core.roc import auc
 from spark_auc.core.rows import LocalRows
 from spark_auc.core.score_table import ScoreTable
@@ -70,7 +72,7 @@ def sampled(rows: Batch, pairs: int, seed: int) -> dict[str, Ranker]:
     The penalty is chosen on folds of the draws, so that no other row has a say. As in the
     estimators, "paired" takes that of "complete": a pair of rows can be of two folds.
     """
-    rows = rows._replace(key=rows.keys())
+    rows = stacked(tuple(told_apart()(iter([rows]))))
     scale = _scale(rows)
 
     def draws() -> Draws:
@@ -109,8 +111,7 @@ def _scale(rows: Batch) -> Float:
 def _chosen(rows: Batch, scale: Float, seed: int) -> Candidate:
     """The penalty whose rankers of the other folds rank each fold's rows best."""
     validation = CrossValidation(
-        folds=_FOLDS,
-        seed=seed,
+        Folds(_FOLDS, seed),
         tol=_TOL,
         max_iter=_MAX_ITER,
         on_failure="raise",
@@ -118,7 +119,8 @@ def _chosen(rows: Batch, scale: Float, seed: int) -> Candidate:
         max_bins=1 << 16,
         at_once=_FOLDS,
     )
-    own = validation.by_moments(_local(rows))
+    with _quiet(CrossValidation.__module__):
+        validation, own = validation.by_moments(_local(rows))
     moments = reduce(PairMoments.merge, own)
 
     def training() -> Iterator[tuple[Quadratic, Float]]:

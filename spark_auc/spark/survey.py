@@ -1,0 +1,90 @@
+"""Which pairs to train on, and the pass that finds the rows to draw for them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, cast
+
+import numpy as np
+
+from spark_auc.core.batch import Batch
+from spark_auc.core.column_moments import ColumnMoments
+from spark_auc.core.draws import FirstArrivals
+from spark_auc.core.operator import VectorSum, column_moments
+from spark_auc.core.repeats import Repeats, told_apart
+from spark_auc.core.rows import State
+from spark_auc.spark.rows import DistributedRows
+
+Estimation = Literal["exact", "paired", "complete"]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Which pairs to train on.
+
+    Parameters
+    ----------
+    estimator
+        "exact": all pairs. "paired": pairs of the k-th positive with the k-th negative draw.
+        "complete": all pairs of the same draws.
+    pairs
+        Number ``S`` of draws of each class.
+    seed
+        What the draws are a function of, with what tells a row apart.
+    """
+
+    estimator: Estimation = "exact"
+    pairs: int = 0
+    seed: int = 0
+
+
+def surveyed(
+    rows: DistributedRows, sampling: Sampling
+) -> tuple[ColumnMoments, FirstArrivals | None, DistributedRows]:
+    """Column moments and the first draws of all rows, in one pass, and the rows told apart."""
+    if sampling.estimator == "exact":
+        return column_moments(rows), None, rows
+    dimension, limit, seed = rows.dimension, sampling.pairs, sampling.seed
+
+    def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
+        met = Repeats()
+        first = [FirstArrivals.zero(limit)] * 2
+        repeated = 0
+
+        def noted() -> Iterator[Batch]:
+            nonlocal repeated
+            for batch in batches:
+                *identities, copies = met.identities(batch)
+                repeated += int(np.count_nonzero(copies))
+                for way, key in enumerate(identities):
+                    first[way] = first[way].update(batch._replace(key=key), seed)
+                yield batch
+
+        yield "columns", ColumnMoments.fold(noted(), dimension)
+        yield "by content", first[0]
+        yield "by place", first[1]
+        yield "repeated", VectorSum(np.array([float(repeated)]))
+
+    found = rows.fold(
+        fold,
+        (ColumnMoments, FirstArrivals, VectorSum),
+        state_bytes=6 * 8 * dimension + 2 * 16 * limit + 1024,
+        what=f"means of {dimension} features and {limit} draws",
+    )
+    columns = cast(ColumnMoments, found["columns"])
+    arrivals = cast(FirstArrivals, found["by content"])
+    by_place = arrivals.tied()
+    if by_place:
+        arrivals = cast(FirstArrivals, found["by place"])
+        repeated = float(cast(VectorSum, found["repeated"]).total[0])
+        _log.warning(
+            "equal rows are drawn, each by itself: %.3g %% of all rows repeat one of their "
+            "partition or row group, others one elsewhere. The draws differ where the rows are "
+            "partitioned otherwise; set keyCol to a column that tells equal rows apart",
+            100 * repeated / columns.rows.sum(),
+        )
+    return columns, arrivals, rows.changed(told_apart(by_place))
