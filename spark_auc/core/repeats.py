@@ -64,7 +64,8 @@ class Repeats:
         places = np.zeros(keys.size, np.int64) if batch.place is None else batch.place
         copies = np.empty(keys.size, np.int64)
         starts = np.flatnonzero(np.append(True, places[1:] != places[:-1])[: keys.size])
-        for start, end in zip(starts, [*starts[1:], keys.size], strict=True):
+        ends = np.append(starts[1:], keys.size)[: starts.size]
+        for start, end in zip(starts, ends, strict=True):
             self._enter(int(places[start]))
             self._count(keys[start:end], copies[start:end])
         by_place = _placed(keys, places.view(np.uint64), copies.view(np.uint64))
