@@ -116,13 +116,14 @@ class MomentsTile:
             return MomentsTile(0, 0.0, *map(np.zeros_like, arrays))
         a = Vectors(self.weight, self.origin, self.total)
         b = Vectors(sign * other.weight, other.origin, sign * other.total)
-        if rows < 0 or not a.weight + b.weight > 0:
+        left = a.weight + b.weight
+        if rows < 0 or left < -ROUNDING * self.rows * a.weight:
             raise DataError(
                 f"found {other.rows} rows of weight {other.weight:g} to subtract from "
                 f"{self.rows} rows of weight {self.weight:g}, expected a part of them; "
                 "subtract only what was merged before"
             )
-        if sign < 0 and a.weight + b.weight <= ROUNDING * self.rows * a.weight:
+        if sign < 0 and left <= ROUNDING * self.rows * a.weight:
             raise DataError(
                 f"found {other.rows} rows of weight {other.weight:g} to subtract from "
                 f"{self.rows} rows of weight {self.weight:g}, expected more than rounding to be "
@@ -169,9 +170,11 @@ class MomentsTile:
         squares, less = self.gram.diagonal(), part.gram.diagonal()
         moved = less + 2.0 * part.total[0] * t + part.weight * t**2
         size = squares + less + part.weight * t**2
-        lost: Float = ROUNDING * 4.0 * self.rows * size
-        rounding = self.rounding + part.rounding + lost
         weight = self.weight - part.weight
+        # The mean of what is left is in error by that of its weight, the more the less is left.
+        lighter = self.weight / weight if self.rows > part.rows else 1.0
+        lost: Float = ROUNDING * 4.0 * self.rows * lighter * size
+        rounding = self.rounding + part.rounding + lost
         total = self.total[0] - (part.total[0] + part.weight * t)
         left = squares - moved
         if self.rows == part.rows:

@@ -1,0 +1,100 @@
+"""Random frames that are hard on sums, and their pairs one by one in extended precision."""
+
+import numpy as np
+from scipy import sparse
+
+from spark_auc.core.batch import Batch
+
+EPS = float(np.finfo(float).eps)
+VALUES = [0.0, 1.0, -7.0, 0.1, 1 / 3, 1e-3, 1e8 + 0.1, 12345.678]
+
+
+def column(rng, y):
+    """One column ``(n,)``."""
+    n, value = y.size, rng.choice(VALUES)
+    kind = rng.integers(10)
+    if kind <= 1:
+        return np.full(n, value)
+    if kind == 2:
+        return np.where(y, value, rng.choice(VALUES))
+    if kind == 3:
+        return (rng.random(n) < 0.3) * rng.choice([1.0, 0.1])
+    if kind == 4:
+        return np.where(np.arange(n) == rng.integers(n), rng.normal(), value)
+    if kind == 5:
+        return rng.normal(size=n) * 10.0 ** rng.integers(-8, 9)
+    if kind == 6:
+        return np.where(rng.random(n) < 0.9, value, 0.0)
+    if kind == 7:
+        return rng.integers(-2, 3, n) / 3
+    return rng.choice([-1e8, -1e3, 1e3, 1e6, 1e8]) + rng.normal(size=n)
+
+
+def weights(rng, n):
+    """Row weights ``(n,)`` > 0, or None."""
+    kind = rng.integers(9)
+    if kind == 0:
+        return None
+    if kind <= 4:
+        return np.full(n, [0.1, 1 / 3, 1e-3, 1e12][kind - 1])
+    if kind == 5:
+        return rng.uniform(0.1, 3.0, n)
+    if kind == 6:
+        return rng.choice([0.1, 1 / 3, 0.7, 3.0], n)
+    if kind == 7:
+        return 10.0 ** rng.uniform(-12, 12, n)
+    return np.where(rng.random(n) < 0.2, 1e-300, 1.0)
+
+
+def frame(rng):
+    """Rows ``X`` ``(n, d)``, some repeated, ``y`` and their weights ``(n,)`` or None."""
+    n, d = int(rng.integers(4, 31)), int(rng.integers(1, 7))
+    y = rng.random(n) < rng.choice([0.2, 0.5])
+    y[:4] = True, False, True, False
+    X = np.stack([column(rng, y) for _ in range(d)], axis=1)
+    rows = rng.integers(0, n, n) if rng.random() < 0.2 else np.arange(n)
+    rows[:4] = np.arange(4)
+    return X[rows], y[rows], weights(rng, n)
+
+
+def stored(rng, X):
+    """The rows dense or sparse, with zeros that are stored, and values in two parts."""
+    form = rng.integers(4)
+    if form == 0:
+        return X.copy()
+    if form == 1:
+        return sparse.csr_matrix(X)
+    n, d = X.shape
+    kept = (X != 0) | (rng.random(X.shape) < 0.5)
+    row, at = np.nonzero(kept)
+    value = X[row, at]
+    if form == 3:
+        row, at = np.concatenate([row, row]), np.concatenate([at, at])
+        value = np.concatenate([value / 2, value / 2])
+    order = np.argsort(row, kind="stable")
+    starts = np.searchsorted(row[order], np.arange(n + 1))
+    return sparse.csr_matrix((value[order], at[order], starts), (n, d))
+
+
+def batches(rng, X, y, u):
+    """The rows in some batches, in any order and forms."""
+    parts = np.array_split(rng.permutation(y.size), rng.integers(1, 6))
+    return [Batch(stored(rng, X[p]), y[p], None if u is None else u[p]) for p in parts if p.size]
+
+
+def all_pairs(X, y, u):
+    """``mu`` and ``Sigma`` over all pairs, one by one, in extended precision."""
+    X = X.astype(np.longdouble)
+    u = np.ones(y.size, np.longdouble) if u is None else u.astype(np.longdouble)
+    D = (X[y][:, None, :] - X[~y][None, :, :]).reshape(-1, X.shape[1])
+    share = np.outer(u[y] / u[y].sum(), u[~y] / u[~y].sum()).ravel()
+    return share @ D, (D * share[:, None]).T @ D
+
+
+def deviation(X, u):
+    """Standard deviation ``(d,)`` of all rows, in extended precision."""
+    X = X.astype(np.longdouble)
+    u = np.ones(len(X), np.longdouble) if u is None else u.astype(np.longdouble)
+    share = u / u.sum()
+    variance = share @ (X - share @ X) ** 2
+    return np.sqrt(variance * len(X) / (len(X) - 1))
