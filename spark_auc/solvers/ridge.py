@@ -162,6 +162,8 @@ def _preconditioner(Sigma: Matrix, l2: float) -> Callable[[Float], Float]:
     diagonal = Sigma.diagonal() + l2
     reciprocal = np.where(diagonal > 0, 1.0 / np.where(diagonal > 0, diagonal, 1.0), 0.0)
     varying = np.flatnonzero(diagonal > 0)
+    if not varying.size:
+        return lambda residual: reciprocal * residual
     largest = varying[np.argsort(-diagonal[varying], kind="stable")[:_BLOCK]]
     block = Sigma.restricted(largest).toarray()
     block[np.diag_indices_from(block)] = diagonal[largest] * (1.0 + _RIDGE_OF_BLOCK)
