@@ -40,8 +40,9 @@ _ARROW = pa.schema(
         ("payload", pa.binary()),
     ]
 )
-# Every partition emits it, so that a row lost on the way to the driver is noticed.
-_PRESENT = ""
+# Every partition emits it with the number of its states, and one task after all partitions emits
+# their number, so that rows lost on the way to the driver are noticed.
+_PRESENT, _PLANNED = "", "\0"
 
 
 Fold: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterable[tuple[str, State]]]
@@ -87,6 +88,7 @@ def aggregate(
     sources = slots if state_bytes > _LARGE_STATE else SOURCES_PER_SLOT * slots
     by_name = {kind.__name__: kind for kind in kinds}
     rows = df.coalesce(sources).mapInArrow(_folding(fold), _SCHEMA)
+    rows = rows.union(spark.range(0, 1, 1, 1).mapInArrow(_count_before, _SCHEMA))
     while sources > 1 and sources * state_bytes > gathering.limit:
         rows = rows.selectExpr("*", f"source div {_FAN_IN} AS parent")
         rows = rows.groupBy("key", "parent").applyInArrow(_merging(by_name), _SCHEMA)
@@ -96,23 +98,39 @@ def aggregate(
     return _gathered(table, by_name)
 
 
-def _row(key: str, source: int, merged: int, data: bytes) -> dict[str, list[object]]:
+def _row(key: str, source: int, merged: int, data: bytes) -> pa.RecordBatch:
     payload = pa.compress(data, codec=_CODEC, asbytes=True)
-    values = (key, source, merged, len(data), payload)
-    return {name: [value] for name, value in zip(_ARROW.names, values, strict=True)}
+    return _note(key, source, merged, len(data), payload)
+
+
+def _note(key: str, source: int, merged: int, size: int, payload: bytes = b"") -> pa.RecordBatch:
+    values = (key, source, merged, size, payload)
+    columns = [pa.array([v], t) for v, t in zip(values, _ARROW.types, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=_ARROW)
+
+
+def _task() -> int:
+    """The number of this task, which in a union counts on after the tasks before it."""
+    context = TaskContext.get()
+    assert context is not None
+    return context.partitionId()
 
 
 def _folding(fold: Fold) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = TaskContext.get()
-        assert context is not None
-        source = context.partitionId()
-        yield pa.RecordBatch.from_pydict(_row(_PRESENT, source, 1, b""), _ARROW)
+        source, states = _task(), 0
         for key, state in fold(batches):
-            yield pa.RecordBatch.from_pydict(_row(key, source, 1, state.to_bytes()), _ARROW)
+            yield _row(key, source, 1, state.to_bytes())
+            states += 1
+        yield _note(_PRESENT, source, 1, states)
         _settle()
 
     return run
+
+
+def _count_before(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for _ in batches:
+        yield _note(_PLANNED, _task(), _task(), 0)
 
 
 def _settle() -> None:
@@ -131,8 +149,12 @@ def _merging(kinds: Kinds) -> Callable[[pa.Table], pa.Table]:
         rows = _rows(table)
         first = rows[0]
         merged = sum(row.merged for row in rows)
-        data = b"" if first.key == _PRESENT else _merged(rows, kinds).to_bytes()
-        return pa.Table.from_pydict(_row(first.key, first.source // _FAN_IN, merged, data), _ARROW)
+        source = first.source // _FAN_IN
+        if first.key in (_PRESENT, _PLANNED):
+            made = _note(first.key, source, merged, sum(row.size for row in rows))
+        else:
+            made = _row(first.key, source, merged, _merged(rows, kinds).to_bytes())
+        return pa.Table.from_batches([made])
 
     return run
 
@@ -167,14 +189,18 @@ def _gathered(table: pa.Table, kinds: Kinds) -> dict[str, State]:
     by_key: dict[str, list[_Row]] = {}
     for row in _rows(table):
         by_key.setdefault(row.key, []).append(row)
-    present = sum(row.merged for row in by_key.pop(_PRESENT, []))
-    found = {sum(row.merged for row in rows) for rows in by_key.values()}
-    if not present or len(found) > 1 or max(found, default=0) > present:
+    present, planned = by_key.pop(_PRESENT, []), by_key.pop(_PLANNED, [])
+    ran = sum(row.merged for row in present)
+    states = sum(row.size for row in present)
+    found = {key: sum(row.merged for row in rows) for key, rows in by_key.items()}
+    alike = len(set(found.values())) <= 1
+    if [row.merged for row in planned] != [ran] or sum(found.values()) != states or not alike:
         raise SparkAUCError(
-            f"found results of {sorted(found)} partitions for {present} partitions that ran, "
-            "expected one number; raise spark.driver.memory and run again"
+            f"found {sum(found.values())} of {states} states, of {ran} of "
+            f"{planned[0].merged if planned else 'an unknown number of'} partitions, "
+            "expected all; raise spark.driver.memory and run again"
         )
     names = sorted(by_key)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        states = pool.map(lambda key: _merged(by_key[key], kinds), names)
-        return dict(zip(names, states, strict=True))
+        merged = pool.map(lambda key: _merged(by_key[key], kinds), names)
+        return dict(zip(names, merged, strict=True))

@@ -140,21 +140,18 @@ def test_one_state_per_slot_when_it_is_large(spark, monkeypatch):
 
     monkeypatch.setattr(aggregate_module, "_gathered", watched)
     assert_same(moments(vectors(spark).repartition(12))[0])
-    assert seen == [{0, 1}]
+    assert seen == [{0, 1, 2}]
 
 
 def test_order_of_arrival_changes_no_bit():
     tiles = [PairMoments.of(X[p], Y[p]).positive.tiles[0] for p in np.split(np.arange(N), 6)]
     rows = [aggregate_module._row("+/0/0", k, 1, t.to_bytes()) for k, t in enumerate(tiles)]
-    present = [aggregate_module._row("", k, 1, b"") for k in range(6)]
+    present = [aggregate_module._note("", k, 1, 1) for k in range(6)]
+    planned = aggregate_module._note("\0", 6, 6, 0)
     kinds = {"MomentsTile": type(tiles[0])}
     found = set()
     for order in itertools.islice(itertools.permutations(range(6)), 0, 720, 37):
-        table = pa.concat_tables(
-            pa.Table.from_pydict(r, aggregate_module._ARROW)
-            for k in order
-            for r in (rows[k], present[k])
-        )
+        table = pa.Table.from_batches([planned, *(r for k in order for r in (rows[k], present[k]))])
         found.add(bits(aggregate_module._gathered(table, kinds)["+/0/0"]))
         merged = aggregate_module._merging(kinds)(
             table.filter(pa.compute.equal(table["key"], "+/0/0"))
@@ -163,20 +160,58 @@ def test_order_of_arrival_changes_no_bit():
     assert len(found) == 1
 
 
-def test_a_lost_row_is_noticed():
-    tile = PairMoments.of(X, Y).positive.tiles[0].to_bytes()
+def test_lost_rows_are_noticed():
+    tile = PairMoments.of(X, Y).positive.tiles[0]
+    kinds = {"MomentsTile": type(tile)}
+    # Three partitions, of which the second has no rows; each followed by its note.
     rows = [
-        aggregate_module._row(key, k, 1, tile if key else b"")
-        for key in ("", "a", "b")
-        for k in (0, 1)
+        *(aggregate_module._row(key, 0, 1, tile.to_bytes()) for key in "ab"),
+        aggregate_module._note("", 0, 1, 2),
+        aggregate_module._note("", 1, 1, 0),
+        *(aggregate_module._row(key, 2, 1, tile.to_bytes()) for key in "ab"),
+        aggregate_module._note("", 2, 1, 2),
+        aggregate_module._note("\0", 3, 3, 0),
     ]
-    whole = [pa.Table.from_pydict(r, aggregate_module._ARROW) for r in rows]
-    kinds = {"MomentsTile": type(PairMoments.of(X, Y).positive.tiles[0])}
-    aggregate_module._gathered(pa.concat_tables(whole), kinds)
-    for lost in ([], whole[:-1], whole[2:], whole[1:]):
-        table = pa.concat_tables([whole[0].slice(0, 0), *lost])
-        with pytest.raises(aggregate_module.SparkAUCError, match="partitions that ran"):
+    assert aggregate_module._gathered(pa.Table.from_batches(rows), kinds).keys() == {"a", "b"}
+    whole = range(len(rows))
+    subsets = (kept for size in whole for kept in itertools.combinations(whole, size))
+    for kept in subsets:
+        table = pa.Table.from_batches([rows[k] for k in kept], aggregate_module._ARROW)
+        with pytest.raises(aggregate_module.SparkAUCError, match="expected all; raise"):
             aggregate_module._gathered(table, kinds)
+
+
+@pytest.mark.parametrize("fan_in", [2, 32])
+def test_all_partitions_are_counted(spark, monkeypatch, fan_in):
+    monkeypatch.setattr(aggregate_module, "_FAN_IN", fan_in)
+    if fan_in == 2:
+        small = aggregate_module.Gathering(1, "1g", "1g")
+        monkeypatch.setattr(aggregate_module.Gathering, "check", lambda *_: None)
+        monkeypatch.setattr(aggregate_module.Gathering, "of", lambda _: small)
+    seen, original = [], aggregate_module._gathered
+
+    def watched(table, kinds):
+        seen.append({row.key: row.merged for row in aggregate_module._rows(table)}.get("\0"))
+        return original(table, kinds)
+
+    monkeypatch.setattr(aggregate_module, "_gathered", watched)
+    df = vectors(spark)
+    for partitions in (1, 7, 20, 200):
+        assert_same(moments(df.repartition(partitions))[0])
+    limit = aggregate_module.SOURCES_PER_SLOT * 2
+    assert seen == [1, 7, 20, min(200, limit)]
+
+
+@pytest.mark.parametrize("empty", ["no partitions", "filtered", "shuffled"])
+def test_no_rows_are_named_so(spark, empty):
+    df = vectors(spark)
+    made = {
+        "no partitions": lambda: spark.createDataFrame([], df.schema),
+        "filtered": lambda: df.filter("label > 5"),
+        "shuffled": lambda: df.filter("label > 5").repartition(3),
+    }[empty]()
+    with pytest.raises(DataError, match="found no rows"):
+        moments(made)
 
 
 def bad(column, value):
