@@ -1,8 +1,8 @@
 """K-fold cross-validation of penalties: one pass for all moments, one for all validation scores.
 
-`spark_auc.core.folds` says which fold a row is of. The moments of a fold's training rows are those
-of all rows less the fold's own, so that no row is read twice for training; and one more pass
-scores each row with the weights of every penalty that its fold did not help to train.
+`spark_auc.core.folds` says which fold a row is of. The moments of a fold's training rows are merged
+from those of the other folds, so that no row is read twice for training; and one more pass scores
+each row with the weights of every penalty that its fold did not help to train.
 """
 
 from __future__ import annotations
@@ -265,7 +265,7 @@ class CrossValidation:
         Raises
         ------
         DataError
-            All rows of a class are of one group.
+            A fold has rows of one class only, or all rows of a class are of one group.
         """
         held_out = self.held_out
         if held_out.by_hash:
@@ -273,6 +273,12 @@ class CrossValidation:
             for batch in rows.batches:
                 counts = counts.update(batch)
             held_out = self._dealt(counts)
+
+        counts_of = np.zeros((held_out.count, 2), np.int64)
+        for batch in rows.batches:
+            np.add.at(counts_of, (held_out.of(batch), (~batch.y).astype(int)), 1)
+        for k in np.flatnonzero((counts_of == 0).any(axis=1)):
+            raise _one_class(int(k), held_out)
 
         def others(k: int) -> Change:
             return some(lambda batch: held_out.of(batch) != k)

@@ -52,7 +52,7 @@ def check(moments, X, y, u, before=None):
     S, columns = found.Sigma.toarray(), moments.columns()
     varies, sd = columns.varies(), columns.standard_deviation()
 
-    constant = (X == X[0]).all(axis=0)
+    constant = (X[0] == X).all(axis=0)
     for zero in (S[constant], S[:, constant], found.mu[constant]):
         assert not zero.any()
     assert (sd[constant] == 1.0).all()
@@ -105,7 +105,7 @@ def test_moments_of_any_rows(seed):
 
     mu, Sigma = all_pairs(X, y, u)
     columns = merged(rng, [ColumnMoments.of(b) for b in parts])
-    constant = (X == X[0]).all(axis=0)
+    constant = (X[0] == X).all(axis=0)
     floor = (64 * EPS * np.abs(X).max(axis=0)) ** 2
     for found in (columns, ColumnMoments.fold(parts, d)):
         assert (found.standard_deviation()[constant] == 1.0).all()

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from spark_auc.core.batch import Batch
+from spark_auc.core.folds import Folds
 from spark_auc.core.moments import PairMoments
 from spark_auc.core.rows import LocalRows
 from spark_auc.errors import ConvergenceError
@@ -27,8 +28,7 @@ def rows():
 
 def validation(on_failure="raise", one_standard_error=False):
     return selection_module.CrossValidation(
-        folds=K,
-        seed=1,
+        Folds(K, seed=1),
         tol=1e-6,
         max_iter=100,
         on_failure=on_failure,
@@ -56,10 +56,9 @@ def select(unsolved, monkeypatch, **how):
                 yield solution
 
     monkeypatch.setattr(selection_module, "path", failing)
-    way, given = validation(**how), rows()
-    training = (
-        (PairMoments.fold(part.batches, D).quadratic(), None) for part in way.by_rows(given)
-    )
+    given = rows()
+    way, parts = validation(**how).by_rows(given)
+    training = ((PairMoments.fold(part.batches, D).quadratic(), None) for part in parts)
     return way.of(GRID, training, given), calls
 
 

@@ -32,8 +32,8 @@ def rows(spark):
     return spark.createDataFrame(made, ["id", "features", "label", "u"]).cache()
 
 
-def read(df, key=None, weight="u"):
-    features = Features.resolve(df, "features")
+def read(df, key=None, weight="u", features="features"):
+    features = Features.resolve(df, features)
     columns = TrainingColumns.resolve(df, features, "label", None, weight, key, placed=True)
     return DistributedRows.of(df, columns)
 

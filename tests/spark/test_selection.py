@@ -13,7 +13,7 @@ from spark_auc import MBAClassifier, MBASelector
 from spark_auc.core.folds import Folds, GroupCounts
 from spark_auc.core.moments import PairMoments
 from spark_auc.core.objective import ElasticNet
-from spark_auc.errors import ConfigError, DataError, ResourceError
+from spark_auc.errors import ConfigError, ResourceError
 from spark_auc.solvers.path import solve
 from spark_auc.solvers.selection import CrossValidation
 from spark_auc.spark import fitting, training
@@ -166,8 +166,6 @@ def test_what_cannot_be_chosen_from(rows):
     for wrong in ({"regParams": []}, {"regParams": [-1.0]}, {"elasticNetParams": [2.0]}):
         with pytest.raises(ConfigError, match="expected"):
             MBASelector(**wrong).fit(rows)
-    with pytest.raises(DataError, match="one class only in fold"):
-        MBASelector(numFolds=200, keyCol="id").fit(rows)
 
 
 def test_a9a(spark, tmp_path):

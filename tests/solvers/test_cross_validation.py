@@ -1,0 +1,102 @@
+"""Cross-validation on few groups of rows, in memory."""
+
+import logging
+from functools import reduce
+
+import numpy as np
+import pytest
+
+from spark_auc.core.batch import Batch
+from spark_auc.core.folds import Folds
+from spark_auc.core.moments import PairMoments
+from spark_auc.core.operator import operator_quadratic, pair_moments
+from spark_auc.core.roc import auc
+from spark_auc.core.rows import LocalRows
+from spark_auc.core.score_table import ScoreTable
+from spark_auc.errors import DataError
+from spark_auc.solvers.candidates import Candidate
+from spark_auc.solvers.path import solve
+from spark_auc.solvers.selection import CrossValidation
+
+CANDIDATES = [Candidate(r, 0.0) for r in (1e-3, 1e-1)]
+
+
+def validation(folds, **others):
+    settings = {
+        "tol": 1e-8,
+        "max_iter": 100,
+        "on_failure": "raise",
+        "one_standard_error": False,
+        "max_bins": 1 << 16,
+        "at_once": 3,
+    }
+    return CrossValidation(folds, **(settings | others))
+
+
+def selected(batch, folds):
+    """The selection by moments and by rows, which must be one."""
+    rows = LocalRows(np_split(batch), batch.X.shape[1])
+    settings, own = validation(folds).by_moments(rows)
+    others = [own[:k] + own[k + 1 :] for k in range(settings.folds)]
+    training = [(reduce(PairMoments.merge, part).quadratic(), None) for part in others]
+    found = settings.of(CANDIDATES, training, rows)
+    by_rows, parts = validation(folds).by_rows(rows)
+    np.testing.assert_array_equal(by_rows.held_out.of(batch), settings.held_out.of(batch))
+    again = by_rows.of(CANDIDATES, [(operator_quadratic(p, None), None) for p in parts], rows)
+    np.testing.assert_allclose(found.auc, again.auc, atol=1e-6)
+    return settings, found
+
+
+def np_split(batch):
+    return tuple(batch.take(part) for part in np.array_split(np.arange(batch.y.size), 4))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_five_positives_among_a_thousand(seed):
+    rng = np.random.default_rng(seed)
+    y = rng.permutation(1000) < 5
+    settings, found = selected(Batch(rng.normal(size=(1000, 3)) + y[:, None], y), Folds(5, seed))
+    assert settings.folds == 5
+    assert found.auc.shape == (2, 5)
+    assert np.isfinite(found.auc).all()
+
+
+def test_fewer_folds_than_asked_for_are_logged(caplog):
+    y = np.array([False, True, False, True])
+    rows = Batch(np.array([[1.0, 20.0], [3.0, 22.0], [2.0, 35.0], [4.0, 31.0]]), y)
+    with caplog.at_level(logging.WARNING):
+        settings, found = selected(rows, Folds(5))
+    assert settings.folds == found.auc.shape[1] == 2
+    assert "2 groups of positive rows and 2 of negative ones" in caplog.text
+    assert "2 folds, instead of the 5 asked for" in caplog.text
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_labels_of_equal_rows_do_not_tell_on_each_other(seed):
+    """Of rows of 128 kinds with both labels each, held-out AUC is that of the whole."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(128, 8))[rng.integers(128, size=20_000)]
+    y = rng.random(20_000) < 1 / (1 + np.exp(1 - X @ (rng.normal(size=8) * 0.6)))
+    w = solve(PairMoments.of(X, y).quadratic(), CANDIDATES[0].penalty, tol=1e-8, max_iter=100).w
+    settings, found = selected(Batch(X, y), Folds(5, seed))
+    assert found.mean[0] == pytest.approx(auc(ScoreTable.of(X @ w, y)), abs=0.01)
+    folds = settings.held_out.of(Batch(X, y))
+    assert len(set(zip(X[:, 0], folds, strict=True))) == 128
+
+
+def test_the_users_own_folds_are_left_as_they_are():
+    rng = np.random.default_rng(0)
+    y = rng.random(300) < 0.3
+    group = rng.integers(0, 3, 300).astype(np.uint64)
+    batch = Batch(rng.normal(size=(300, 2)), y, group=group)
+    settings, found = selected(batch, Folds.given(("mon", "tue", "wed")))
+    np.testing.assert_array_equal(settings.held_out.of(batch), group)
+    for k in range(3):
+        train, test = batch.take(np.flatnonzero(group != k)), batch.take(np.flatnonzero(group == k))
+        quadratic = pair_moments(LocalRows((train,), 2)).quadratic()
+        w = solve(quadratic, CANDIDATES[1].penalty, tol=1e-8, max_iter=100).w
+        assert found.auc[1, k] == pytest.approx(auc(ScoreTable.of(test.X @ w, test.y)), abs=1e-9)
+    lacking = batch._replace(y=y & (group != 1))
+    for way in ("by_moments", "by_rows"):
+        with pytest.raises(DataError, match="one class only in fold 'tue'.*foldCol"):
+            getattr(validation(Folds.given(("mon", "tue", "wed"))), way)(LocalRows((lacking,), 2))
