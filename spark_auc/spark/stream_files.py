@@ -8,7 +8,6 @@ are read by name instead, all together or one file at a time.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -18,6 +17,7 @@ from pyspark.sql.types import StructType
 
 from spark_auc.errors import DataError
 from spark_auc.spark.failures import SPARK_FAILURES, translated
+from spark_auc.spark.parquet import literal
 from spark_auc.spark.stream import Arrived, Batch, schema_of
 
 # What Spark's "binaryFile" source tells of a file; the content is never asked for.
@@ -86,7 +86,7 @@ class FileStream:
             # One unreadable file is enough to fail; any readable one will do.
             for file in self._present():
                 try:
-                    return reader.load(_literal(file.path)).schema
+                    return reader.load(literal(file.path)).schema
                 except SPARK_FAILURES:
                     continue
         raise DataError(
@@ -104,7 +104,7 @@ class FileStream:
     def rows(self, files: Sequence[Arrived]) -> DataFrame:
         """The rows of some files."""
         reader = self.spark.read.format(self.format).options(**self.options).schema(self.schema)
-        return reader.load([_literal(file.path) for file in files])
+        return reader.load([literal(file.path) for file in files])
 
     def arriving(self) -> DataFrame:
         """The names of the files."""
@@ -125,8 +125,3 @@ def _arrived(listed: DataFrame) -> list[Arrived]:
     with translated():
         found = listed.select("path", F.unix_micros("modificationTime")).collect()
     return sorted((Arrived(path, micros / 3.6e9) for path, micros in found), key=lambda f: f[::-1])
-
-
-def _literal(path: str) -> str:
-    """The path where Spark expects a pattern."""
-    return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)

@@ -79,7 +79,8 @@ def stored(spark, tmp_path_factory):
 def test_moments_are_those_of_the_rows_that_spark_reads(spark, stored, given):
     plain = spark.read.parquet(stored)
     filtered = plain.filter("u > 0")
-    assert is_direct(plain, **given)
+    # Arrow's doubles of decimals differ from Spark's in the last bit.
+    assert is_direct(plain, **given) == (given["features"] != ["a", "b", "c"])
     assert not is_direct(filtered, **given)
     ours, labels = moments(plain, **given)
     theirs, expected = moments(filtered, **given)
@@ -170,11 +171,11 @@ def test_a_file_that_changes_or_breaks_meanwhile(spark, stored, tmp_path):
     scan = read.__self__
     numbers = [pa.RecordBatch.from_pydict({"id": [0]})]
     assert sum(batch.num_rows for batch in scan.read(iter(numbers))) == scan.groups[0].rows
-    table = pq.read_table(scan.groups[0].path)
-    pq.write_table(table.slice(1), scan.groups[0].path)
+    table = pq.read_table(scan.groups[0].file.path)
+    pq.write_table(table.slice(1), scan.groups[0].file.path)
     with pytest.raises(DataError, match="changed since it was listed"):
         list(scan.read(iter(numbers)))
-    with open(scan.groups[0].path, "wb") as file:
+    with open(scan.groups[0].file.path, "wb") as file:
         file.write(b"PAR1 no more PAR1")
     with pytest.raises(DataError, match=r"unreadable file .*part-"):
         list(scan.read(iter(numbers)))
