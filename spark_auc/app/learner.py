@@ -82,6 +82,7 @@ class Learner:
             Opens it.
         """
         done = self.state.progress.batch
+        self._checkpoint.account.check(self.state.progress.account)
         if number <= done:
             _log.info("batch %d was learned already", number)
             self._checkpoint.move_refused(self.state)
@@ -226,6 +227,7 @@ class Learner:
                 "model": "of all rows so far" if both else "none yet: no rows of both classes",
             },
             **self._fixed,
+            account=self._checkpoint.account.kept(number),
         )
         return replace(self.state, progress=progress, statistics=total)
 

@@ -149,6 +149,7 @@ def _stream(spark: SparkSession, config: Opauc, given: Stream) -> dict[str, Any]
     check_classic(spark)
     checkpoint = _checkpoint(config, given)
     state = checkpoint.load()
+    checkpoint.account.align(state.progress.batch, state.progress.account)
     checkpoint.repair_status(state)
     checkpoint.move_refused(state)
     stream = _arriving(spark, config, given, checkpoint)

@@ -42,6 +42,7 @@ def reading(spark: SparkSession, source: Source) -> Iterator[DataFrame]:
     """
     from spark_auc.spark.failures import translated
     from spark_auc.spark.libsvm import libsvm, libsvm_errors
+    from spark_auc.spark.strict import by_name
 
     options = {
         key: str(value).lower() if isinstance(value, bool) else str(value)
@@ -57,7 +58,8 @@ def reading(spark: SparkSession, source: Source) -> Iterator[DataFrame]:
         if source.table is not None:
             yield spark.read.table(source.table)
         else:
-            yield spark.read.format(source.format).options(**options).load(path)
+            named = by_name(source.format, options)
+            yield spark.read.format(source.format).options(**named).load(path)
 
 
 def check_model(location: str) -> None:

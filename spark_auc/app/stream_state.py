@@ -1,7 +1,7 @@
 """What a stream has learned, on disk: committed whole with the number of the batch, or not at all.
 
 A checkpoint directory holds ``spark`` (Spark's account of what belongs to which batch),
-``state-<batch>.bin`` (all that the batches up to this one left), ``schema.json``,
+``state-<batch>.bin`` (all that the batches up to this one left, of the last two), ``schema.json``,
 ``status.jsonl`` (a line for each batch) and ``rejected`` (files that could not be used).
 """
 
@@ -20,9 +20,10 @@ from pyarrow import fs
 
 from spark_auc.app.config import Opauc
 from spark_auc.app.publish import Directory
+from spark_auc.app.stream_account import Account
 from spark_auc.core.codec import decode, encode
 from spark_auc.core.stream_statistics import StreamStatistics
-from spark_auc.errors import ConfigError
+from spark_auc.errors import ConfigError, ModelFormatError
 
 _log = logging.getLogger(__name__)
 
@@ -51,6 +52,8 @@ class Progress:
         What was reported of the last batch.
     settings
         What must not change from one run to the next.
+    account
+        By which files of Spark's account the last batch is known; see `Account.kept`.
     """
 
     batch: int = -1
@@ -60,6 +63,7 @@ class Progress:
     refused: Mapping[str, str] = field(default_factory=dict)
     status: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    account: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,18 +113,19 @@ class Checkpoint:
     def load(self) -> StreamState:
         """The committed state, or that before the first batch.
 
+        A damaged one is passed over for the one before it.
+
         Raises
         ------
         ConfigError
             State and Spark's account of the batches are not of one stream.
         ModelFormatError
-            The state is damaged.
+            All states are damaged.
         """
-        numbers = self._numbers()
-        account = self.directory / ACCOUNT
-        if bool(numbers) != ("metadata" in account.names()) and (
-            numbers or self._committed_by_spark(account)
-        ):
+        numbers = sorted(self._numbers(), reverse=True)
+        # A first batch that was planned and not learned is planned again.
+        begun = self.account.committed() or any(self.account.batches())
+        if (numbers and not self.account.directory.names()) or (begun and not numbers):
             there, missing = (
                 (f"state of batch {max(numbers)}", ACCOUNT) if numbers else (ACCOUNT, "state")
             )
@@ -129,23 +134,35 @@ class Checkpoint:
                 "neither before the first run; restore the directory, or set another "
                 "opauc.stream.checkpoint to begin again"
             )
-        if not numbers:
-            return StreamState()
-        return StreamState.from_bytes(self.directory.read(_name(max(numbers))))
+        damage: ModelFormatError | None = None
+        for number in numbers:
+            try:
+                return StreamState.from_bytes(self.directory.read(_name(number)))
+            except ModelFormatError as error:
+                _log.warning("%s in %s: %s", _name(number), self.directory.uri, error)
+                damage = damage or error
+        if damage is not None:
+            raise damage
+        return StreamState()
 
-    def _committed_by_spark(self, account: Directory) -> bool:
-        return any(name.isdigit() for name in (account / "commits").names())
+    @property
+    def account(self) -> Account:
+        """Spark's account of the batches."""
+        return Account(self.directory / ACCOUNT)
 
     def _numbers(self) -> list[int]:
         found = (_STATE.fullmatch(name) for name in self.directory.names())
         return [int(match[1]) for match in found if match]
 
     def commit(self, state: StreamState) -> None:
-        """Make this the state; a process that dies before the end leaves the one before it."""
+        """Make this the state; a process that dies before the end leaves the one before it.
+
+        That one stays, for the case that this one is lost.
+        """
         number = state.progress.batch
         self.directory.replace(_name(number), state.to_bytes())
         for old in self._numbers():
-            if old < number:
+            if old < number - 1:
                 self.directory.filesystem.delete_file(f"{self.directory.path}/{_name(old)}")
 
     def move_refused(self, state: StreamState) -> None:
@@ -155,13 +172,15 @@ class Checkpoint:
             source = Directory.of(parent)
             target = posixpath.join(self.rejected.path, self._kept_name(f"{source.path}/{name}"))
             there = self.rejected.filesystem
+            if not source.filesystem.get_file_info(f"{source.path}/{name}").is_file:
+                # It was moved before, for the reason beside it.
+                continue
             there.create_dir(posixpath.dirname(target), recursive=True)
             with there.open_output_stream(f"{target}.reason.txt") as stream:
                 stream.write(f"{path}\n{reason}\n".encode())
-            if source.filesystem.get_file_info(f"{source.path}/{name}").is_file:
-                # A rename would fail from one file system to another.
-                fs.copy_files(f"{source.path}/{name}", target, source.filesystem, there)
-                source.filesystem.delete_file(f"{source.path}/{name}")
+            # A rename would fail from one file system to another.
+            fs.copy_files(f"{source.path}/{name}", target, source.filesystem, there)
+            source.filesystem.delete_file(f"{source.path}/{name}")
 
     def _kept_name(self, path: str) -> str:
         """The file's name below the directory in which files arrive."""
@@ -179,12 +198,12 @@ class Checkpoint:
             _log.debug("%s has no status file", self.directory.uri)
 
     def repair_status(self, state: StreamState) -> None:
-        """Complete the status file that a process left that died after its commit."""
+        """Let the status file end with the state's line, however a process left it."""
         found = self.directory.read(_STATUS) if _STATUS in self.directory.names() else b""
-        whole = found[: found.rfind(b"\n") + 1]
-        line = b"" if state.progress.batch < 0 or whole.endswith(_line(state)) else _line(state)
-        if whole + line != found:
-            self.directory.replace(_STATUS, whole + line)
+        before = [line for line in found.splitlines(keepends=True) if _is_before(line, state)]
+        whole = b"".join(before) + (_line(state) if state.progress.batch >= 0 else b"")
+        if whole != found:
+            self.directory.replace(_STATUS, whole)
 
     def schema(self) -> str | None:
         """The schema that the first run found, as JSON."""
@@ -213,6 +232,13 @@ def settings(config: Opauc) -> dict[str, Any]:
 
 def _name(number: int) -> str:
     return f"state-{number:08d}.bin"
+
+
+def _is_before(line: bytes, state: StreamState) -> bool:
+    try:
+        return bool(json.loads(line)["batch"] < state.progress.batch) and line.endswith(b"\n")
+    except (ValueError, KeyError, TypeError):
+        return False
 
 
 def _line(state: StreamState) -> bytes:

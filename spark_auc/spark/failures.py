@@ -18,6 +18,12 @@ _RAISED = re.compile(r"spark_auc\.errors\.(\w+): (.*?)(?: SQLSTATE: \w+.*)?$", r
 _UNREADABLE = re.compile(
     r"FAILED_READ_FILE\.?\w*\]? Encountered error while reading file (\S+?)\.? "
 )
+_OTHER_NAMES = re.compile(
+    r"CSV header does not conform to the schema\.\s+Header: (.*?)\s+Schema: (.*?)\s+Expected: "
+    r".*?CSV file: (\S+)",
+    re.DOTALL,
+)
+_OTHER_WIDTH = re.compile(r"Header length: (\d+), schema size: (\d+)\s+CSV file: (\S+)")
 _PYTHON_ERROR = re.compile(r"[\w.]*(Error|Exception|Interrupt): (?!.*Exception:)")
 _CAUSE = re.compile(r"Caused by: (.*)")
 
@@ -31,6 +37,11 @@ def translated() -> Iterator[None]:
         text = str(failure)
         if raised := _RAISED.search(text):
             raise getattr(errors, raised[1])(raised[2]) from None
+        if other := _OTHER_NAMES.search(text) or _OTHER_WIDTH.search(text):
+            raise errors.DataError(
+                f"found the columns {other[1]} in the first line of {other[3]}, expected "
+                f"{other[2]}; write the file's columns in this order, or leave it out"
+            ) from None
         if unreadable := _UNREADABLE.search(text):
             causes = _CAUSE.findall(text)
             raise errors.DataError(

@@ -19,6 +19,7 @@ from spark_auc.errors import DataError
 from spark_auc.spark.failures import SPARK_FAILURES, translated
 from spark_auc.spark.parquet import literal
 from spark_auc.spark.stream import Arrived, Batch, schema_of
+from spark_auc.spark.strict import check_types, whole_rows
 
 # What Spark's "binaryFile" source tells of a file; the content is never asked for.
 _LISTED = "path string, modificationTime timestamp, length long, content binary"
@@ -70,8 +71,7 @@ class FileStream:
         DataError
             No file tells a schema.
         """
-        # Without it a damaged line of text is a row of nulls, or a row cut short.
-        options = ({"mode": "FAILFAST"} if form in {"csv", "json"} else {}) | dict(options)
+        options = whole_rows(form, options)
         stream = cls(spark, path, form, options, StructType(), max_files)
         if ddl is not None:
             return replace(stream, schema=schema_of(ddl))
@@ -102,9 +102,11 @@ class FileStream:
         return {key: self.options[key] for key in _LISTING_OPTIONS if key in self.options}
 
     def rows(self, files: Sequence[Arrived]) -> DataFrame:
-        """The rows of some files."""
+        """The rows of some files; `DataError` where the files' types are not the schema's."""
+        paths = [literal(file.path) for file in files]
+        check_types(self.spark, self.format, self.options, paths, self.schema)
         reader = self.spark.read.format(self.format).options(**self.options).schema(self.schema)
-        return reader.load([literal(file.path) for file in files])
+        return reader.load(paths)
 
     def arriving(self) -> DataFrame:
         """The names of the files."""

@@ -18,6 +18,7 @@ from spark_auc.spark.checks import checked
 from spark_auc.spark.failures import SPARK_FAILURES, first_line
 from spark_auc.spark.features import known_column, quoted
 from spark_auc.spark.stream import Batch, schema_of
+from spark_auc.spark.strict import whole_rows
 
 _VALUE = "value"
 # Where Spark's parsers put a text of which they could not make all that was asked.
@@ -73,7 +74,7 @@ class TableStream:
             There is no such source, its package is missing, or the schema is none.
         """
         schema = None if ddl is None else schema_of(ddl)
-        reader = spark.readStream.options(**options)
+        reader = spark.readStream.options(**whole_rows(form, options))
         if schema is not None and value is None:
             reader = reader.schema(schema)
         try:
