@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 from spark_auc.errors import ModelFormatError
+from tests.stored import of_version
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def check_laws(case: Case) -> None:
         data[:-1],
         data + b"\0",
         b"XXXX" + data[4:],
-        re.sub(rb'"version": \d', b'"version": 9', data, count=1),
+        of_version(data, 9),
     ):
         with pytest.raises(ModelFormatError, match=r"expected|truncated"):
             type(state).from_bytes(damaged)

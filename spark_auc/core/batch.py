@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from spark_auc.core.accumulator import Rows
-from spark_auc.core.codec import decode, encode
 from spark_auc.core.kernels import compiled
+from spark_auc.core.rules import ABOVE_0, not_csr
+from spark_auc.core.schema import Field, Schema, Values, array
 
 Float = NDArray[np.float64]
 Keys = NDArray[np.uint64]
@@ -66,29 +67,56 @@ class Batch(NamedTuple):
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""
-        given = self._asdict()
-        arrays: dict[str, NDArray[Any] | None] = {name: given[name] for name in _OPTIONAL}
-        if isinstance(self.X, np.ndarray):
-            arrays["X"] = self.X
-        else:
-            arrays |= {"data": self.X.data, "indptr": self.X.indptr.astype(np.int64)}
-            arrays |= {"shape": np.array(self.X.shape), "indices": self.X.indices}
-        arrays["y"] = self.y
-        return encode("Batch", 1, {k: v for k, v in arrays.items() if v is not None})
+        X, values = self.X, dict.fromkeys(_SCHEMA.fields) | self._asdict()
+        if not isinstance(X, np.ndarray):
+            parts = {"data": X.data, "indices": X.indices, "indptr": X.indptr}
+            values |= {"X": None, "shape": np.array(X.shape), **parts}
+        return _SCHEMA.encode(values)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Batch:
         """The rows that `to_bytes` stored; `ModelFormatError` if they are none."""
-        a = decode("Batch", 1, data)
-        X = a.get("X")
+        a = _SCHEMA.decode(data)
+        X = a["X"]
         if X is None:
-            X = sparse.csr_matrix((a["data"], a["indices"], a["indptr"]), tuple(a["shape"]))
-        return cls(X, a["y"], *(a.get(name) for name in _OPTIONAL))
+            parts = a["data"], a["indices"], a["indptr"]
+            X = sparse.csr_matrix(parts, tuple(a["shape"].tolist()))
+        return cls(X, a["y"], *(a[name] for name in _OPTIONAL))
 
     def take(self, rows: NDArray[np.int64], weight: Float | None = None) -> Batch:
         """Some of the rows, with their own weights or others."""
         kept = Batch._make(None if values is None else values[rows] for values in self)
         return kept if weight is None else kept._replace(weight=weight)
+
+
+def _rows_stored(values: Values) -> str | None:
+    parts = [values[name] for name in ("data", "indices", "indptr", "shape")]
+    given = [part is not None for part in parts]
+    if values["X"] is not None:
+        return "its rows are dense and sparse" if any(given) else None
+    if not all(given):
+        return "it has no rows"
+    return not_csr(*parts[1:3], *parts[3].tolist())
+
+
+_NUMBERS, _PLACES = ("<f8", "<f4"), ("<i4", "<i8")
+_SCHEMA = Schema(
+    "Batch",
+    1,
+    {
+        "weight": array("<f8", "n", rule=ABOVE_0, optional=True),
+        "key": array("<u8", "n", optional=True),
+        "group": array("<u8", "n", optional=True),
+        "place": array("<i8", "n", optional=True),
+        "X": Field(_NUMBERS, ("n", "d"), optional=True),
+        "data": Field(_NUMBERS, ("entries",), optional=True),
+        "indices": Field(_PLACES, ("entries",), optional=True),
+        "indptr": Field(_PLACES, ("n+1",), optional=True),
+        "shape": array("<i8", 2, optional=True),
+        "y": array("|b1", "n"),
+    },
+    _rows_stored,
+)
 
 
 def stacked(batches: Sequence[Batch]) -> Batch:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.accumulator import Accumulator, Rows
-from spark_auc.core.codec import decode, encode, nested
 from spark_auc.core.moments_tile import ROUNDING, MomentsTile, Vectors, other_dimension
+from spark_auc.core.schema import Parts, Schema, Size, Values
 from spark_auc.core.tiles import SymmetricTiles, Tiling
 
 Float = NDArray[np.float64]
@@ -158,16 +158,21 @@ class ClassMoments:
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""
-        return encode(
-            "ClassMoments",
-            1,
-            nested(t.to_bytes() for t in self.tiles)
-            | {"dimension": np.array(self.dimension, np.int64)},
-        )
+        return _SCHEMA.encode(vars(self))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ClassMoments:
         """The moments that `to_bytes` stored; `ModelFormatError` if they are none."""
-        a = decode("ClassMoments", 1, data)
-        dimension = int(a.pop("dimension"))
-        return cls(dimension, tuple(MomentsTile.from_bytes(t.tobytes()) for t in a.values()))
+        return _SCHEMA.restore(data, cls)
+
+
+def _tiled(values: Values) -> str | None:
+    tiling, tiles = Tiling(values["dimension"]), values["tiles"]
+    if {(len(tiles), len(t.gram)) for t in tiles} != {(tiling.count, tiling.tile)}:
+        return f"its {len(tiles)} tiles are not those of {tiling.dimension} features"
+    if len({(t.rows, t.weight) for t in tiles}) > 1:
+        return "its tiles are of different rows"
+    return None
+
+
+_SCHEMA = Schema("ClassMoments", 1, {"dimension": Size("d"), "tiles": Parts(MomentsTile)}, _tiled)

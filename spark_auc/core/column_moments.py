@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from spark_auc.core.batch import Batch, stacked
-from spark_auc.core.codec import decode, encode
 from spark_auc.core.constant_columns import dense_means, sparse_means
 from spark_auc.core.kernels import sparse_entries
 from spark_auc.core.moments_tile import other_dimension
+from spark_auc.core.rules import FROM_0_ON
+from spark_auc.core.schema import Schema, reals
 
 Float = NDArray[np.float64]
 
@@ -153,12 +154,26 @@ class ColumnMoments:
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""
-        return encode("ColumnMoments", 2, vars(self))
+        return _SCHEMA.encode(vars(self))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ColumnMoments:
         """The moments that `to_bytes` stored; `ModelFormatError` if they are none."""
-        return cls(**decode("ColumnMoments", 2, data))
+        return _SCHEMA.restore(data, cls)
+
+
+_SCHEMA = Schema(
+    "ColumnMoments",
+    1,
+    {
+        "rows": reals(2, rule=FROM_0_ON),
+        "entries": reals(2, rule=FROM_0_ON),
+        "weight": reals(2, rule=FROM_0_ON),
+        "mean": reals(2, "d"),
+        "scatter": reals(2, "d"),
+        "rounding": reals(2, "d", rule=FROM_0_ON),
+    },
+)
 
 
 def _of_class(batch: Batch, mine: NDArray[np.bool_]) -> tuple[float, float, float, Float, Float]:

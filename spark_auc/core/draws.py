@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.batch import Batch, Keys, mix, mixed
-from spark_auc.core.codec import decode, encode
 from spark_auc.core.kernels import compiled
+from spark_auc.core.rules import ASCENDING
+from spark_auc.core.schema import COUNT, Schema, Values, reals
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -124,13 +125,29 @@ class FirstArrivals:
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""
-        return encode("FirstArrivals", 1, vars(self) | {"limit": np.array(self.limit, np.int64)})
+        return _SCHEMA.encode(vars(self))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> FirstArrivals:
         """The arrivals that `to_bytes` stored; `ModelFormatError` if they are none."""
-        a = decode("FirstArrivals", 1, data)
-        return cls(a["positive"], a["negative"], int(a["limit"]))
+        return _SCHEMA.restore(data, cls)
+
+
+def _limited(values: Values) -> str | None:
+    most = max(values["positive"].size, values["negative"].size)
+    return None if most <= values["limit"] else f"it has {most} draws of at most {values['limit']}"
+
+
+_SCHEMA = Schema(
+    "FirstArrivals",
+    1,
+    {
+        "positive": reals("n", rule=ASCENDING),
+        "negative": reals("m", rule=ASCENDING),
+        "limit": COUNT,
+    },
+    _limited,
+)
 
 
 @compiled()

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.batch import Batch, Keys, hashed_shares
-from spark_auc.core.codec import decode, encode
 from spark_auc.core.kernels import compiled
+from spark_auc.core.rules import COUNTS, INCREASING
+from spark_auc.core.schema import COUNT, Schema, Values, array
 from spark_auc.errors import DataError
 
 Float = NDArray[np.float64]
@@ -171,30 +172,51 @@ class GroupCounts:
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""
-        return encode(
-            "GroupCounts",
-            1,
+        (positive, negative), (positive_rows, negative_rows) = self.groups, self.rows
+        return _SCHEMA.encode(
             {
-                "positive": self.groups[0],
-                "negative": self.groups[1],
-                "positive_rows": self.rows[0],
-                "negative_rows": self.rows[1],
-                "limit": np.array(self.limit, np.int64),
-                "complete": np.array(self.complete),
-            },
+                "positive": positive,
+                "negative": negative,
+                "positive_rows": positive_rows,
+                "negative_rows": negative_rows,
+                "limit": self.limit,
+                "complete": self.complete,
+            }
         )
 
     @classmethod
     def from_bytes(cls, data: bytes) -> GroupCounts:
         """The counts that `to_bytes` stored; `ModelFormatError` if they are none."""
-        a = decode("GroupCounts", 1, data)
-        positive, negative = a["complete"].tolist()
+        a = _SCHEMA.decode(data)
         return cls(
             (a["positive"], a["negative"]),
             (a["positive_rows"], a["negative_rows"]),
-            int(a["limit"]),
-            (positive, negative),
+            a["limit"],
+            tuple(a["complete"].tolist()),
         )
+
+
+def _limited(values: Values) -> str | None:
+    limit, sides = values["limit"], (values["positive"], values["negative"])
+    for groups, complete in zip(sides, values["complete"], strict=True):
+        if groups.size > limit or not (complete or groups.size == limit > 0):
+            return f"it has {groups.size} groups of a class for a limit of {limit}"
+    return None
+
+
+_SCHEMA = Schema(
+    "GroupCounts",
+    1,
+    {
+        "positive": array("<u8", "p", rule=INCREASING),
+        "negative": array("<u8", "q", rule=INCREASING),
+        "positive_rows": array("<i8", "p", rule=COUNTS),
+        "negative_rows": array("<i8", "q", rule=COUNTS),
+        "limit": COUNT,
+        "complete": array("|b1", 2),
+    },
+    _limited,
+)
 
 
 @compiled()

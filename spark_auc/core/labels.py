@@ -9,7 +9,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from spark_auc.core.codec import decode, encode
+from spark_auc.core.rules import COUNTS
+from spark_auc.core.schema import Field, Schema, array
 from spark_auc.errors import DataError
 
 Label: TypeAlias = float | str
@@ -34,19 +35,17 @@ class LabelCounts:
         """Versioned bytes."""
         values = list(self.rows)
         text = any(isinstance(v, str) for v in values)
-        return encode(
-            "LabelCounts",
-            1,
+        return _SCHEMA.encode(
             {
                 "values": np.array(values, dtype="U" if text else float),
                 "rows": np.array(list(self.rows.values()), np.int64),
-            },
+            }
         )
 
     @classmethod
     def from_bytes(cls, data: bytes) -> LabelCounts:
         """The counts that `to_bytes` stored; `ModelFormatError` if they are none."""
-        a = decode("LabelCounts", 1, data)
+        a = _SCHEMA.decode(data)
         return cls(dict(zip(a["values"].tolist(), a["rows"].tolist(), strict=True)))
 
     def classes(self, positive: Label | None) -> tuple[Label, Label]:
@@ -87,3 +86,11 @@ class LabelCounts:
             raise DataError(f"found labels {found}; expected one to be positiveLabel {positive!r}")
         (negative,) = self.rows.keys() - {positive}
         return positive, negative
+
+
+_SCHEMA = Schema(
+    "LabelCounts",
+    1,
+    {"values": Field(("<f8", "U"), ("n",)), "rows": array("<i8", "n", rule=COUNTS)},
+    lambda a: None if len({*a["values"].tolist()}) == a["rows"].size else "a label comes twice",
+)

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from spark_auc.core.accumulator import PairAccumulator, Rows
 from spark_auc.core.batch import Batch
 from spark_auc.core.class_moments import ClassMoments
-from spark_auc.core.codec import decode, encode, nested
 from spark_auc.core.column_moments import ColumnMoments
 from spark_auc.core.moments_tile import MomentsTile, part_names
 from spark_auc.core.objective import Quadratic, lost
+from spark_auc.core.schema import Part, Schema, Values
 from spark_auc.core.tiles import SymmetricTiles, Tiling
 from spark_auc.errors import DataError
 
@@ -233,12 +233,22 @@ class PairMoments:
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""
-        return encode(
-            "PairMoments", 1, nested([self.positive.to_bytes(), self.negative.to_bytes()])
-        )
+        return _SCHEMA.encode(vars(self))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> PairMoments:
         """The moments that `to_bytes` stored; `ModelFormatError` if they are none."""
-        a = decode("PairMoments", 1, data)
-        return cls(*(ClassMoments.from_bytes(part.tobytes()) for part in a.values()))
+        return _SCHEMA.restore(data, cls)
+
+
+def _of_one_dimension(values: Values) -> str | None:
+    found = [values[name].dimension for name in ("positive", "negative")]
+    return None if found[0] == found[1] else f"its classes have {found} features"
+
+
+_SCHEMA = Schema(
+    "PairMoments",
+    1,
+    {"positive": Part(ClassMoments), "negative": Part(ClassMoments)},
+    _of_one_dimension,
+)

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_auc.core.codec import decode, encode
+from spark_auc.core.rules import FROM_0_ON
+from spark_auc.core.schema import COUNT, REAL, Field, Schema, Values, reals
 from spark_auc.core.tiles import Tiling
 from spark_auc.errors import DataError
 
@@ -211,23 +212,30 @@ class MomentsTile:
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""
-        return encode(
-            "MomentsTile",
-            2,
-            {
-                "rows": np.array(self.rows, np.int64),
-                "weight": np.array(self.weight),
-                "origin": self.origin,
-                "total": self.total,
-                "gram": self.gram,
-                "rounding": self.rounding,
-            },
-            repeating=("gram",),
-        )
+        return _SCHEMA.encode(vars(self))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> MomentsTile:
         """The tile that `to_bytes` stored; `ModelFormatError` if it is none."""
-        a = decode("MomentsTile", 2, data)
-        arrays = (a[name] for name in ("origin", "total", "gram", "rounding"))
-        return cls(int(a["rows"]), float(a["weight"]), *arrays)
+        return _SCHEMA.restore(data, cls)
+
+
+def _weighed(values: Values) -> str | None:
+    rows, weight = values["rows"], values["weight"]
+    fits = 0 < weight < np.inf if rows else weight == 0
+    return None if fits else f"{rows} rows weigh {weight}"
+
+
+_SCHEMA = Schema(
+    "MomentsTile",
+    1,
+    {
+        "rows": COUNT,
+        "weight": REAL,
+        "origin": reals(2, "tile"),
+        "total": reals(2, "tile"),
+        "gram": Field(("<f8",), ("tile", "tile"), repeating=True),
+        "rounding": reals("tile", rule=FROM_0_ON),
+    },
+    _weighed,
+)

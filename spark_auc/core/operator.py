@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.batch import Batch
-from spark_auc.core.codec import decode, encode
 from spark_auc.core.column_moments import ColumnMoments
 from spark_auc.core.kernels import Index, compiled, sparse_entries
 from spark_auc.core.moments import PairMoments
@@ -19,6 +18,7 @@ from spark_auc.core.moments_tile import MomentsTile
 from spark_auc.core.objective import Quadratic, lost
 from spark_auc.core.rows import Folding, State, each
 from spark_auc.core.sample_size import LargestNorm
+from spark_auc.core.schema import Schema, reals
 from spark_auc.core.tiles import SymmetricTiles
 
 Float = NDArray[np.float64]
@@ -40,12 +40,15 @@ class VectorSum:
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""
-        return encode("VectorSum", 1, vars(self))
+        return _SUM.encode(vars(self))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> VectorSum:
         """The sum that `to_bytes` stored; `ModelFormatError` if it is none."""
-        return cls(**decode("VectorSum", 1, data))
+        return _SUM.restore(data, cls)
+
+
+_SUM = Schema("VectorSum", 1, {"total": reals("d")})
 
 
 @dataclass(frozen=True, eq=False)

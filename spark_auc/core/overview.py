@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-import numpy as np
-from numpy.typing import NDArray
-
-from spark_auc.core.codec import decode, encode
 from spark_auc.core.labels import LabelCounts
+from spark_auc.core.rules import COUNTS
+from spark_auc.core.schema import Part, Schema, array
 from spark_auc.core.score_histogram import ScoreHistogram
 from spark_auc.errors import DataError
 
@@ -67,19 +65,21 @@ class Overview:
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""
-        parts: dict[str, NDArray[np.generic]] = {
-            "faults": np.array(list(vars(self.faults).values()), np.int64),
-            "labels": np.frombuffer(self.labels.to_bytes(), np.uint8),
-            "histogram": np.frombuffer(self.histogram.to_bytes(), np.uint8),
-        }
-        return encode("Overview", 1, parts)
+        return _SCHEMA.encode(vars(self) | {"faults": list(vars(self.faults).values())})
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Overview:
         """The overview that `to_bytes` stored; `ModelFormatError` if it is none."""
-        parts = decode("Overview", 1, data)
-        return cls(
-            Faults(*parts["faults"].tolist()),
-            LabelCounts.from_bytes(parts["labels"].tobytes()),
-            ScoreHistogram.from_bytes(parts["histogram"].tobytes()),
-        )
+        values = _SCHEMA.decode(data)
+        return cls(**values | {"faults": Faults(*values["faults"].tolist())})
+
+
+_SCHEMA = Schema(
+    "Overview",
+    1,
+    {
+        "faults": array("<i8", len(fields(Faults)), rule=COUNTS),
+        "labels": Part(LabelCounts),
+        "histogram": Part(ScoreHistogram),
+    },
+)

@@ -13,9 +13,10 @@ from functools import cached_property
 import numpy as np
 
 from spark_auc.core import calibration
-from spark_auc.core.codec import decode, encode
 from spark_auc.core.delong import placements
 from spark_auc.core.roc import Sweep, average_precision, pair_weights, partial_area, sweep
+from spark_auc.core.rules import FROM_0_ON, Rule
+from spark_auc.core.schema import Schema, reals
 from spark_auc.core.score_table import FloatArray, ScoreTable
 from spark_auc.core.thresholds import Criterion, class_ratio, cost_ratio, f1, fpr_budget
 
@@ -137,9 +138,23 @@ class Ranking:
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""
-        return encode("Ranking", 1, vars(self))
+        return _SCHEMA.encode(vars(self))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Ranking:
         """The measures that `to_bytes` stored; `ModelFormatError` if they are none."""
-        return cls(**decode("Ranking", 1, data))
+        return _SCHEMA.restore(data, cls)
+
+
+_SCHEMA = Schema(
+    "Ranking",
+    1,
+    {
+        "pairs": reals(3, rule=FROM_0_ON),
+        "deviations": reals(2, 3),
+        "areas": reals(2),
+        "swept": reals(3, "k", rule=Rule("of a point at least", lambda a: a.size > 0)),
+        "losses": reals(1),
+        "reliability": reals(3, "bins"),
+    },
+)

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.batch import Batch
-from spark_auc.core.codec import decode, encode
 from spark_auc.core.products import settled_product, settled_scores
+from spark_auc.core.rules import ABOVE_0
+from spark_auc.core.schema import Schema, Values, reals
 
 Float = NDArray[np.float64]
 
@@ -64,12 +65,25 @@ class RowScores:
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""
-        return encode("RowScores", 1, vars(self))
+        return _SCHEMA.encode(vars(self))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> RowScores:
         """The scores that `to_bytes` stored; `ModelFormatError` if they are none."""
-        return cls(**decode("RowScores", 1, data))
+        return _SCHEMA.restore(data, cls)
+
+
+def _weighed(values: Values) -> str | None:
+    fit = all(ABOVE_0.holds(side[:1]) for side in values.values())
+    return None if fit else f"its weights are not {ABOVE_0.words}"
+
+
+_SCHEMA = Schema(
+    "RowScores",
+    1,
+    {"positive": reals("vectors+1", "n"), "negative": reals("vectors+1", "m")},
+    _weighed,
+)
 
 
 def signed(batch: Batch, v: Float) -> Float:

@@ -12,8 +12,9 @@ from scipy import sparse
 
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.batch import Batch
-from spark_auc.core.codec import decode, encode
 from spark_auc.core.products import settled_scores
+from spark_auc.core.rules import FROM_0_ON, Rule
+from spark_auc.core.schema import Schema, reals
 from spark_auc.errors import ConfigError
 
 Float = NDArray[np.float64]
@@ -87,12 +88,17 @@ class LargestNorm:
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""
-        return encode("LargestNorm", 1, {"squared": np.array(self.squared)})
+        return _NORM.encode(vars(self))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> LargestNorm:
         """The norm that `to_bytes` stored; `ModelFormatError` if it is none."""
-        return cls(float(decode("LargestNorm", 1, data)["squared"]))
+        return _NORM.restore(data, cls)
+
+
+_NORM = Schema(
+    "LargestNorm", 1, {"squared": reals(rule=Rule("at least 0", lambda a: bool(a >= 0)))}
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,12 +148,24 @@ class GroupSums:
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""
-        return encode("GroupSums", 1, vars(self))
+        return _SUMS.encode(vars(self))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> GroupSums:
         """The sums that `to_bytes` stored; `ModelFormatError` if they are none."""
-        return cls(**decode("GroupSums", 1, data))
+        return _SUMS.restore(data, cls)
+
+
+_SUMS = Schema(
+    "GroupSums",
+    1,
+    {
+        "weight": reals("g", 2, rule=FROM_0_ON),
+        "score": reals("g", 2),
+        "row": reals("g", 2, "d"),
+        "product": reals("g", 2, "d"),
+    },
+)
 
 
 def estimated_suboptimality(gradients: Float, solve: Callable[[Float], Float]) -> float:

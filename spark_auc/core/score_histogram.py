@@ -13,9 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_auc.core.codec import decode, encode
 from spark_auc.core.roc import pair_weights
-from spark_auc.core.score_table import FloatArray, ScoreTable
+from spark_auc.core.rules import FROM_0_ON, INCREASING
+from spark_auc.core.schema import Schema, Values, array, reals
+from spark_auc.core.score_table import FloatArray, ScoreTable, weighed
 from spark_auc.errors import ConfigError
 
 _SIGN = np.uint64(1 << 63)
@@ -147,12 +148,32 @@ class ScoreHistogram:
         """Return versioned bytes, 56 a bin."""
         facts = np.array([self.shift, self.max_bins], np.int64)
         table = {"score": self.table.score, "sums": self.table.sums}
-        return encode("ScoreHistogram", 1, {"facts": facts, **table})
+        return _SCHEMA.encode({"facts": facts, **table})
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ScoreHistogram:
         """Read back `to_bytes`; ModelFormatError for other or truncated bytes."""
-        a = decode("ScoreHistogram", 1, data)
-        return cls(
-            ScoreTable.grouped(a["score"], a["sums"]), int(a["facts"][0]), int(a["facts"][1])
-        )
+        a = _SCHEMA.decode(data)
+        return cls(ScoreTable(a["score"], a["sums"]), *a["facts"].tolist())
+
+
+def _binned(values: Values) -> str | None:
+    score, (shift, most) = values["score"], values["facts"].tolist()
+    if not (0 <= shift <= 64 and max(2, score.size) <= most):
+        return f"there are {score.size} bins of 2^{shift} doubles, of at most {most} bins"
+    if not np.array_equal(_bin_starts(score, shift), score):
+        return "its scores are not where bins begin"
+    return None
+
+
+_SCHEMA = Schema(
+    "ScoreHistogram",
+    1,
+    {
+        "facts": array("<i8", 2),
+        "score": reals("m", rule=INCREASING),
+        "sums": reals(3, 2, "m", rule=FROM_0_ON),
+    },
+    weighed,
+    _binned,
+)

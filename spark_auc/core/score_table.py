@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_auc.core.codec import decode, encode
+from spark_auc.core.rules import FROM_0_ON, INCREASING
+from spark_auc.core.schema import Field, Schema, Values, reals
 from spark_auc.errors import DataError
 
 FloatArray = NDArray[np.float64]
@@ -134,12 +135,12 @@ class ScoreTable:
         sums = self.sums
         if sums.size and sums.max() < 2**32 and np.array_equal(sums, np.floor(sums)):
             sums = sums.astype(np.min_scalar_type(int(sums.max())))
-        return encode("ScoreTable", 1, {"score": self.score, "sums": sums})
+        return _SCHEMA.encode({"score": self.score, "sums": sums})
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ScoreTable:
         """The table that `to_bytes` stored; `ModelFormatError` if it is none."""
-        parts = decode("ScoreTable", 1, data)
+        parts = _SCHEMA.decode(data)
         return cls(parts["score"], parts["sums"].astype(np.float64))
 
     def within(self, outside: FloatArray) -> ScoreTable:
@@ -187,3 +188,21 @@ class ScoreTable:
         # Shifted sums: subtracting a score's own weight would leave residues where the truth is 0.
         shifted = np.column_stack((self.outside[0, 0], self.weight))[:, :-1]
         return np.cumsum(shifted, axis=1)
+
+
+def weighed(values: Values) -> str | None:
+    """What is wrong with the sums of a stored table, if anything is."""
+    return None if values["sums"][0].any(axis=0).all() else "some of its scores have no weight"
+
+
+# Whole numbers take as few bytes as they need.
+_SUMS = ("<f8", "|u1", "<u2", "<u4")
+_SCHEMA = Schema(
+    "ScoreTable",
+    1,
+    {
+        "score": reals("m", rule=INCREASING),
+        "sums": Field(_SUMS, (3, 2, "m"), FROM_0_ON),
+    },
+    weighed,
+)

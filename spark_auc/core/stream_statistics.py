@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from spark_auc.core.class_moments import ClassMoments
-from spark_auc.core.codec import decode, encode
 from spark_auc.core.labels import Label, LabelCounts
 from spark_auc.core.moments import PairMoments
 from spark_auc.core.roc import auc
+from spark_auc.core.schema import Part, Schema
 from spark_auc.core.score_histogram import ScoreHistogram
 
 # Weights below it would underflow on the way to a covariance: such a class is forgotten.
@@ -78,18 +76,19 @@ class StreamStatistics:
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""
-        parts = {name: np.frombuffer(s.to_bytes(), np.uint8) for name, s in vars(self).items()}
-        return encode("StreamStatistics", 1, parts)
+        return _SCHEMA.encode(vars(self))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> StreamStatistics:
         """The statistics that `to_bytes` stored; `ModelFormatError` if they are none."""
-        a = {name: part.tobytes() for name, part in decode("StreamStatistics", 1, data).items()}
-        return cls(
-            PairMoments.from_bytes(a["moments"]),
-            LabelCounts.from_bytes(a["labels"]),
-            ScoreHistogram.from_bytes(a["scores"]),
-        )
+        return _SCHEMA.restore(data, cls)
+
+
+_SCHEMA = Schema(
+    "StreamStatistics",
+    1,
+    {"moments": Part(PairMoments), "labels": Part(LabelCounts), "scores": Part(ScoreHistogram)},
+)
 
 
 def _faded(moments: ClassMoments, factor: float) -> ClassMoments:

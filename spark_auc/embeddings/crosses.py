@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from scipy import sparse
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.batch import mix, mixed
 from spark_auc.core.kernels import compiled
+from spark_auc.core.schema import Fields, Size
 from spark_auc.core.settings import whole
 from spark_auc.embeddings.embedding import Float, Stored, check_columns
 from spark_auc.errors import ConfigError, ResourceError
@@ -47,6 +49,8 @@ class CrossMap(Stored):
     ConfigError
         The bits are out of range, or the seed is negative.
     """
+
+    FIELDS: ClassVar[Fields] = {"input_dimension": Size("d")}
 
     input_dimension: int
     bits: int = 20

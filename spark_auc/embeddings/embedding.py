@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.accumulator import Rows
-from spark_auc.core.codec import decode, encode
+from spark_auc.core.schema import Fields, Relation, schema_of
 from spark_auc.core.settings import whole
 from spark_auc.errors import DataError
 
@@ -70,16 +70,21 @@ class Mixing:
 class Stored(Mixing):
     """A map whose fields, numbers and arrays, are all of it."""
 
+    FIELDS: ClassVar[Fields] = {}
+    RELATIONS: ClassVar[tuple[Relation, ...]] = ()
+
     def to_bytes(self) -> bytes:
         """Versioned bytes of all fields."""
-        arrays = {f.name: np.asarray(getattr(self, f.name)) for f in fields(self)}
-        return encode(type(self).__name__, 1, arrays)
+        return schema_of(type(self)).encode({f.name: getattr(self, f.name) for f in fields(self)})
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """The map that `to_bytes` stored; `ModelFormatError` if it is none."""
-        arrays = decode(cls.__name__, 1, data)
-        return cls(**{k: a.copy() if a.ndim else a.item() for k, a in arrays.items()})
+        return schema_of(cls).restore(data, cls._restored)
+
+    @classmethod
+    def _restored(cls, **values: Any) -> Self:
+        return cls(**{k: v.copy() if isinstance(v, np.ndarray) else v for k, v in values.items()})
 
 
 def check_columns(X: Rows, expected: int) -> None:

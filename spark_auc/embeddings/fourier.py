@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.kernels import compiled
 from spark_auc.core.products import settled_product
+from spark_auc.core.schema import Fields, reals
 from spark_auc.core.settings import above, whole
 from spark_auc.embeddings.embedding import (
     Float,
@@ -41,6 +42,11 @@ class FourierMap(Stored):
     ----------
     .. [1] A. Rahimi, B. Recht. Random Features for Large-Scale Kernel Machines. NIPS 2007.
     """
+
+    FIELDS: ClassVar[Fields] = {
+        "frequencies": reals("d", "F"),
+        "phases": reals("F"),
+    }
 
     frequencies: Float
     phases: Float

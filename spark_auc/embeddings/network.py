@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from scipy import optimize, special
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.kernels import compiled
 from spark_auc.core.products import settled_product
+from spark_auc.core.schema import Fields, reals
 from spark_auc.core.settings import above, at_least, whole
 from spark_auc.embeddings.embedding import (
     Float,
@@ -39,6 +40,11 @@ class NetworkMap(Stored):
     offsets : (F,)
         ``b``.
     """
+
+    FIELDS: ClassVar[Fields] = {
+        "weights": reals("d", "F"),
+        "offsets": reals("F"),
+    }
 
     weights: Float
     offsets: Float

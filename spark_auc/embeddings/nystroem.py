@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy import linalg
 
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.batch import divided
-from spark_auc.core.codec import decode, encode
 from spark_auc.core.products import settled_product
+from spark_auc.core.rules import ABOVE_0
+from spark_auc.core.schema import REAL, TEXT, WHOLE, Schema, reals
 from spark_auc.core.settings import whole
 from spark_auc.embeddings.embedding import Float, Mixing, check_columns
 from spark_auc.embeddings.kernels import Kernel
@@ -22,7 +23,6 @@ from spark_auc.errors import DataError
 _FLOOR = 64 * np.finfo(float).eps
 # Rows that are mapped at a time: their kernel with all landmarks is as large as the result.
 _ROWS = 4096
-_ARRAYS = ("landmarks", "projection", "scale")
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,13 +137,30 @@ class NystroemMap(Mixing):
 
     def to_bytes(self) -> bytes:
         """Versioned bytes of the kernel, the landmarks and the projection."""
-        settings = {name: np.asarray(value) for name, value in asdict(self.kernel).items()}
-        arrays = {name: getattr(self, name) for name in _ARRAYS}
-        return encode("NystroemMap", 1, settings | arrays)
+        arrays = {name: value for name, value in vars(self).items() if name != "kernel"}
+        return _SCHEMA.encode(asdict(self.kernel) | arrays)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """The map that `to_bytes` stored; `ModelFormatError` if it is none."""
-        arrays = decode("NystroemMap", 1, data)
-        parts = [arrays.pop(name).copy() for name in _ARRAYS]
-        return cls(Kernel(**{k: a.item() for k, a in arrays.items()}), *parts)
+        return _SCHEMA.restore(data, cls._restored)
+
+    @classmethod
+    def _restored(cls, **values: Any) -> Self:
+        arrays = {k: v.copy() for k, v in values.items() if isinstance(v, np.ndarray)}
+        return cls(Kernel(**{k: v for k, v in values.items() if k not in arrays}), **arrays)
+
+
+_SCHEMA = Schema(
+    "NystroemMap",
+    1,
+    {
+        "name": TEXT,
+        "bandwidth": REAL,
+        "degree": WHOLE,
+        "offset": REAL,
+        "landmarks": reals("v", "d"),
+        "projection": reals("v", "r"),
+        "scale": reals("d", rule=ABOVE_0),
+    },
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_auc.core.codec import decode, kind_of
+from spark_auc.core.codec import kind_of
 from spark_auc.embeddings.crosses import CrossMap
 from spark_auc.embeddings.embedding import Embedding
 from spark_auc.embeddings.fourier import FourierMap
@@ -10,7 +10,6 @@ from spark_auc.embeddings.network import NetworkMap
 from spark_auc.embeddings.nystroem import NystroemMap
 from spark_auc.embeddings.splines import Splines
 from spark_auc.embeddings.thresholds import ThresholdMap
-from spark_auc.errors import ModelFormatError
 
 _CLASSES: dict[str, type[Embedding]] = {
     made.__name__: made
@@ -26,14 +25,4 @@ def restore(data: bytes) -> Embedding:
     ModelFormatError
         The bytes are no state, that of something else or of another version, or are truncated.
     """
-    try:
-        kind = kind_of(data)
-    except (ValueError, KeyError):
-        decode("embedding", 1, data)
-        raise
-    if kind not in _CLASSES:
-        raise ModelFormatError(
-            f"found a state {kind!r}, expected an embedding ({', '.join(_CLASSES)}); read it with "
-            "the class that wrote it"
-        )
-    return _CLASSES[kind].from_bytes(data)
+    return _CLASSES[kind_of(data, _CLASSES)].from_bytes(data)

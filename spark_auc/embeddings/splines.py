@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,11 +12,25 @@ from scipy import sparse
 
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.kernels import compiled
+from spark_auc.core.rules import FINITE, not_csr
+from spark_auc.core.schema import Fields, Values, array, reals
 from spark_auc.core.settings import whole
 from spark_auc.embeddings.embedding import Float, Stored, check_columns
 from spark_auc.errors import ConfigError
 
 Int = NDArray[np.int64]
+
+
+def _apart(values: Values) -> str | None:
+    knots, starts = values["knots"], values["starts"]
+    if wrong := not_csr(np.zeros(knots.size, np.int64), starts, starts.size - 1, 1):
+        return wrong
+    with np.errstate(over="ignore"):
+        steps = np.diff(knots)
+    # From the last knot of one column to the first of the next one is no step.
+    steps[starts[(starts > 0) & (starts < knots.size)] - 1] = 1.0
+    increase = (steps > 0).all() and np.isfinite(steps).all()
+    return None if increase else "the knots of a column do not increase"
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +64,12 @@ class Splines(Stored):
     ----------
     .. [1] C. de Boor. A Practical Guide to Splines. Springer, 1978. Chapter IX.
     """
+
+    FIELDS: ClassVar[Fields] = {
+        "knots": reals("K", rule=FINITE),
+        "starts": array("<i8", "d+1"),
+    }
+    RELATIONS = (_apart,)
 
     knots: Float
     starts: Int

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.accumulator import Rows
+from spark_auc.core.rules import outside
+from spark_auc.core.schema import Fields, Size, array, reals
 from spark_auc.core.settings import whole
 from spark_auc.embeddings.embedding import (
     Float,
@@ -43,6 +45,13 @@ class ThresholdMap(Stored):
     ----------
     .. [1] A. Rahimi, B. Recht. Weighted Sums of Random Kitchen Sinks. NIPS 2008.
     """
+
+    FIELDS: ClassVar[Fields] = {
+        "input_dimension": Size("d"),
+        "columns": array("<i8", "F"),
+        "thresholds": reals("F"),
+    }
+    RELATIONS = (lambda a: outside(a["columns"], a["input_dimension"]),)
 
     input_dimension: int
     columns: NDArray[np.int64]

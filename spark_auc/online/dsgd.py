@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.batch import Batch, hashed_shares
 from spark_auc.core.kernels import Index, compiled
+from spark_auc.core.rules import NOT_0
+from spark_auc.core.schema import Fields, reals
 from spark_auc.core.settings import above, at_least, whole
 from spark_auc.online.learner import Bool, Float, Stored, entries, unweighted
 from spark_auc.online.linear import same_settings, scores
@@ -62,6 +64,11 @@ class DSGD(Stored):
     .. [1] B. Gu, Z. Huo, H. Huang. Scalable and Efficient Pairwise Learning to Achieve Statistical
        Accuracy. AAAI 2019.
     """
+
+    FIELDS: ClassVar[Fields] = {
+        "z": reals("d"),
+        "scale": reals(rule=NOT_0),
+    }
 
     gamma: float = 0.1
     c: float = 1.0

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from spark_auc.core.accumulator import Rows
-from spark_auc.core.codec import decode, encode
 from spark_auc.core.kernels import Entries, sparse_entries
+from spark_auc.core.schema import Fields, Relation, Size, schema_of
 from spark_auc.errors import ConfigError, DataError
 
 Float = NDArray[np.float64]
@@ -63,20 +63,25 @@ class Stored:
         Number of features ``d``.
     """
 
+    FIELDS: ClassVar[Fields] = {"dimension": Size("d", 1)}
+    RELATIONS: ClassVar[tuple[Relation, ...]] = ()
+
     dimension: int
 
     def to_bytes(self) -> bytes:
         """Versioned bytes of all fields."""
-        arrays = {f.name: np.asarray(getattr(self, f.name)) for f in fields(self)}
-        return encode(type(self).__name__, 1, arrays)
+        return schema_of(type(self)).encode({f.name: getattr(self, f.name) for f in fields(self)})
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """The learner that `to_bytes` stored; `ModelFormatError` if it is none."""
-        arrays = decode(cls.__name__, 1, data)
-        made = cls.__new__(cls)
-        for name, array in arrays.items():
-            setattr(made, name, array.copy() if array.ndim else array.item())
+        return schema_of(cls).restore(data, cls._restored)
+
+    @classmethod
+    def _restored(cls, **values: Any) -> Self:
+        made = cls(**{f.name: values.pop(f.name) for f in fields(cls) if f.init})
+        for name, value in values.items():
+            setattr(made, name, value.copy() if isinstance(value, np.ndarray) else value)
         return made
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.kernels import Index, Places, compiled
+from spark_auc.core.rules import NOT_0
+from spark_auc.core.schema import Fields, reals
 from spark_auc.core.settings import above, at_least, whole
 from spark_auc.errors import ConfigError
 from spark_auc.online.learner import Bool, Float, Stored, entries, unweighted
@@ -74,6 +76,12 @@ class NSAUC(Stored):
     .. [1] M. Khalid, I. Ray, H. Chitsaz. Scalable Nonlinear AUC Maximization Methods. ECML PKDD
        2018.
     """
+
+    FIELDS: ClassVar[Fields] = {
+        "z": reals("d"),
+        "lag": reals("d"),
+        "scale": reals(rule=NOT_0),
+    }
 
     gamma: float = 1.0
     lambda2: float = 1e-6

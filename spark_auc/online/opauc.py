@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.kernels import Index, compiled
+from spark_auc.core.rules import COUNTS
+from spark_auc.core.schema import Fields, reals
 from spark_auc.core.settings import above, at_least
 from spark_auc.online.learner import Bool, Float, Stored, entries, unweighted
 from spark_auc.online.linear import scores
@@ -47,6 +50,13 @@ class OPAUC(Stored):
     ----------
     .. [1] W. Gao, R. Jin, S. Zhu, Z.-H. Zhou. One-Pass AUC Optimization. ICML 2013.
     """
+
+    FIELDS: ClassVar[Fields] = {
+        "w": reals("d"),
+        "rows": reals(2, rule=COUNTS),
+        "mean": reals(2, "d"),
+        "scatter": reals(2, "d", "d"),
+    }
 
     eta: float = 2.0**-6
     lambda2: float = 2.0**-10

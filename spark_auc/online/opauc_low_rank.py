@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.kernels import Index, compiled
+from spark_auc.core.rules import NOT_0
+from spark_auc.core.schema import Fields, Size, reals
 from spark_auc.core.settings import above, at_least, whole
 from spark_auc.online.learner import Bool, Float, Stored, entries, unweighted
 from spark_auc.online.linear import scores
@@ -62,6 +65,17 @@ class OPAUCr(Stored):
     ----------
     .. [1] W. Gao, R. Jin, S. Zhu, Z.-H. Zhou. One-Pass AUC Optimization. ICML 2013.
     """
+
+    FIELDS: ClassVar[Fields] = {
+        "tau": Size("tau", 1),
+        "scale": reals(rule=NOT_0),
+        "sums": reals(2, "tau+1"),
+        "sketch": reals("d", 2, "tau+1"),
+        "gram": reals(2, 2, "tau+1", "tau+1"),
+        "products": reals(2, "tau+1"),
+        "z": reals("d"),
+        "p": reals(2, "tau+1"),
+    }
 
     eta: float = 2.0**-6
     lambda2: float = 2.0**-10

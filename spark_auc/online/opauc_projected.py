@@ -10,8 +10,9 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, svds
 
 from spark_auc.core.accumulator import Rows
-from spark_auc.core.codec import decode, encode
 from spark_auc.core.kernels import Index, compiled
+from spark_auc.core.rules import not_csr
+from spark_auc.core.schema import WHOLE, Field, Part, Schema, Size, Values, array
 from spark_auc.core.settings import whole
 from spark_auc.errors import ConfigError
 from spark_auc.online.learner import Bool, Float, entries
@@ -88,25 +89,50 @@ class ProjectedOPAUC:
 
     def to_bytes(self) -> bytes:
         """Versioned bytes of the learner and of the map, or of its seed."""
-        arrays = {
-            "dimension": np.asarray(self.dimension),
-            "seed": np.asarray(self.seed),
-            "inner": np.frombuffer(self.inner.to_bytes(), np.uint8),
-        }
-        if (map_ := self.columns) is not None:
-            arrays |= {"data": map_.data, "indices": map_.indices, "indptr": map_.indptr}
-        return encode("ProjectedOPAUC", 1, arrays)
+        values = dict.fromkeys(_SCHEMA.fields) | vars(self)
+        if (map_ := values.pop("columns")) is not None:
+            values |= {name: getattr(map_, name) for name in _MAP}
+        return _SCHEMA.encode(values)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """The learner that `to_bytes` stored; `ModelFormatError` if it is none."""
-        a = decode("ProjectedOPAUC", 1, data)
-        inner, dimension = OPAUC.from_bytes(a["inner"].tobytes()), int(a["dimension"])
+        a = _SCHEMA.decode(data)
+        inner, dimension = a["inner"], a["dimension"]
         columns = None
-        if "data" in a:
+        if a["data"] is not None:
             shape = dimension, inner.dimension
-            columns = sparse.csr_matrix((a["data"], a["indices"], a["indptr"]), shape)
-        return cls(dimension, inner, columns, int(a["seed"]))
+            columns = sparse.csr_matrix(tuple(a[name] for name in _MAP), shape)
+        return cls(dimension, inner, columns, a["seed"])
+
+
+def _mapped(values: Values) -> str | None:
+    dimension, features = values["dimension"], values["inner"].dimension
+    whole("seed", values["seed"], 0)
+    if features > dimension:
+        return f"it has {features} features of {dimension}"
+    given = [values[name] is not None for name in _MAP]
+    if any(given) != all(given):
+        return "its map is not whole"
+    if not all(given):
+        return None
+    return not_csr(values["indices"], values["indptr"], dimension, features)
+
+
+_MAP = ("data", "indices", "indptr")
+_SCHEMA = Schema(
+    "ProjectedOPAUC",
+    1,
+    {
+        "dimension": Size("d", 1),
+        "seed": WHOLE,
+        "inner": Part(OPAUC),
+        "data": array("<f8", "entries", optional=True),
+        "indices": Field(("<i4", "<i8"), ("entries",), optional=True),
+        "indptr": Field(("<i4", "<i8"), ("d+1",), optional=True),
+    },
+    _mapped,
+)
 
 
 def _inner(dimension: int, features: int, eta: float, lambda2: float) -> OPAUC:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.kernels import Index, compiled
+from spark_auc.core.rules import COUNTS, FROM_0_ON, NOT_0
+from spark_auc.core.schema import Fields, reals
 from spark_auc.core.settings import above
 from spark_auc.errors import DataError
 from spark_auc.online.learner import Bool, Float, Stored, entries
@@ -62,6 +64,15 @@ class SOLAM(Stored):
     ----------
     .. [1] Y. Ying, L. Wen, S. Lyu. Stochastic Online AUC Maximization. NIPS 2016.
     """
+
+    FIELDS: ClassVar[Fields] = {
+        "z": reals("d"),
+        "lag": reals("d"),
+        "scale": reals(rule=NOT_0),
+        "rows": reals(rule=COUNTS),
+        "seen": reals(rule=FROM_0_ON),
+        "positive": reals(rule=FROM_0_ON),
+    }
 
     zeta: float = 10.0
     radius: float = 10.0

@@ -179,7 +179,7 @@ def _merged(rows: Sequence[_Row], kinds: Kinds) -> State:
 
     def state(row: _Row) -> State:
         data = pa.decompress(row.payload, row.size, codec=_CODEC, asbytes=True)
-        return kinds[kind_of(data)].from_bytes(data)
+        return kinds[kind_of(data, kinds)].from_bytes(data)
 
     return reduce(lambda a, b: a.merge(b), map(state, rows))
 

@@ -35,8 +35,10 @@ def translated() -> Iterator[None]:
         yield
     except SPARK_FAILURES as failure:
         text = str(failure)
-        if raised := _RAISED.search(text):
-            raise getattr(errors, raised[1])(raised[2]) from None
+        raised = _RAISED.search(text)
+        kind = vars(errors).get(raised[1]) if raised else None
+        if raised and isinstance(kind, type) and issubclass(kind, errors.SparkAUCError):
+            raise kind(raised[2]) from None
         if other := _OTHER_NAMES.search(text) or _OTHER_WIDTH.search(text):
             raise errors.DataError(
                 f"found the columns {other[1]} in the first line of {other[3]}, expected "

@@ -17,11 +17,11 @@ from pyspark.ml.param.shared import HasStepSize
 from pyspark.sql import DataFrame
 
 from spark_auc.core.batch import Batch, divided
-from spark_auc.core.codec import decode, encode, nested
 from spark_auc.core.column_moments import ColumnMoments
 from spark_auc.core.operator import column_moments
 from spark_auc.core.products import settled_scores
 from spark_auc.core.rows import State, each
+from spark_auc.core.schema import Parts, Schema
 from spark_auc.errors import ConfigError, ConvergenceError
 from spark_auc.online.blocks import blocks
 from spark_auc.online.learner import LinearLearner
@@ -56,12 +56,15 @@ class Learned:
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""
-        return encode("Learned", 1, nested(self.parts))
+        return _LEARNED.encode(vars(self))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Learned:
         """The learners that `to_bytes` stored; `ModelFormatError` if they are none."""
-        return cls(tuple(part.tobytes() for part in decode("Learned", 1, data).values()))
+        return _LEARNED.restore(data, cls)
+
+
+_LEARNED = Schema("Learned", 1, {"parts": Parts(None)})
 
 
 def learned(rows: DistributedRows, learner: L, block: int = _BLOCK) -> L:

@@ -165,7 +165,7 @@ class _Packed:
         for batch in batches:
             for payload in batch.column(0):
                 data = payload.as_py()
-                if kind_of(data) == "LabelCounts":
+                if kind_of(data, ("LabelCounts", "Batch")) == "LabelCounts":
                     self.counts = self.counts.merge(LabelCounts.from_bytes(data))
                 else:
                     yield Batch.from_bytes(data)

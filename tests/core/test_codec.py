@@ -1,11 +1,16 @@
 """Stored arrays against numpy's own packing of bits."""
 
+import json
+import tracemalloc
+
 import numpy as np
 import pytest
 
+from spark_auc.core.checksum import checksum
 from spark_auc.core.codec import decode, encode
 from spark_auc.core.moments_tile import MomentsTile
 from spark_auc.errors import ModelFormatError
+from tests.stored import header_of, of_version, resealed, with_header
 
 
 def sparse_numbers(size, share, dtype, seed=0):
@@ -30,7 +35,8 @@ def test_zeros_are_a_bitmap_as_numpy_packs_it():
     array = sparse_numbers(5003, 0.3, np.float64)
     data = encode("numbers", 1, {"a": array})
     stored = np.packbits(array != 0).tobytes() + array[array != 0].tobytes()
-    assert data.endswith(stored)
+    bitmap = np.packbits(array != 0).tobytes()
+    assert data.endswith(bitmap.ljust(632, b"\0") + array[array != 0].tobytes())
     assert len(data) < len(stored) + 200
 
 
@@ -56,7 +62,7 @@ def test_few_values_are_a_table_and_many_are_as_they_are():
     plain = len(encode("numbers", 1, {"a": few}))
     data = encode("numbers", 1, {"a": few}, repeating=["a"])
     distinct = np.unique(few.view(np.uint64)).size
-    assert plain - len(data) == few.nbytes - (4 + 8 * distinct + 2 * few.size)
+    assert plain - len(data) == few.nbytes - (8 + 8 * distinct + 2 * few.size)
     assert decode("numbers", 1, data)["a"].tobytes() == few.tobytes()
     assert np.unique(values).size == 2**14 + 1
     assert encode("numbers", 1, {"a": values}, ["a"]) == encode("numbers", 1, {"a": values})
@@ -77,7 +83,7 @@ def test_a_number_beyond_its_table_is_refused():
     # The low bytes come first; of the table's one value the number is 0.
     data[-10_000] = 1
     with pytest.raises(ModelFormatError, match="beyond its table"):
-        decode("numbers", 1, bytes(data))
+        decode("numbers", 1, resealed(bytes(data)))
 
 
 def test_tiles_of_sums_over_indicators_are_a_table():
@@ -96,13 +102,114 @@ def test_tiles_of_sums_over_indicators_are_a_table():
         (b"[5000], 0]", b"[-500], 0]"),
         (b'"<f8"', b'"<q8"'),
         (b'"<f8"', b'",,,"'),
+        (b'"<f8"', b'">f8"'),
+        (b'"<f8"', b'"|O8"'),
+        (b'"<f8"', b'"<c8"'),
+        (b'"<f8"', b'"<M8"'),
+        (b'"<f8"', b'"|V8"'),
+        (b'"<f8"', b'"<U2"'),
+        (b'"<f8"', b'"<i4"'),
+        (b"[5000], 0]", b"[5000.0], 0]"),
+        (b"[5000], 0]", b"[5000], true]"),
+        (b"[5000], 0]", b"[1, 5000, 0], 0]"),
+        (b"[5000], 0]", b"[4611686018427387904], 0]"),
+        (b"[5000], 0]", b"[4611686018427387904], 1]"),
+        (b"[5000], 0]", b"[4611686018427387904], 2]"),
+        (b"[5000], 0]", b"[4294967296, 4294967296], 0]"),
+        (b"[5000], 0]", b"[0, 4611686018427387904, 4611686018427387904], 0]"),
+        (b"[5000], 0]", b"[true], 0]"),
+        (b"[5000], 0]", b"[" * 100_000),
+        (b"[5000], 0]", b'[5000], 0], ["a", "<f8", [0], 0]'),
+        (b'"version": 1', b'"version": 1, "version": 1'),
+        (b'"version": 1', b'"version": 1.0'),
+        (b'"version": 1', b'"version": ' + b"1" * 5000),
+        (b'"kind": "numbers"', b'"kind":  "numbers"'),
+        (b'"kind": "numbers"', b'"kind": ["numbers"]'),
+        (b'"kind": "numbers"', b'"kind": "numb\xffrs"'),
     ],
 )
 def test_a_damaged_header_is_refused(old, new):
     data = encode("numbers", 1, {"a": np.arange(1.0, 5001.0)})
     assert data.count(old) == 1
-    with pytest.raises(ModelFormatError):
-        decode("numbers", 1, data.replace(old, new))
+    header = header_of(data)[0]
+    changed = with_header(data, json.dumps(header).encode().replace(old, new))
+    with pytest.raises(ModelFormatError, match=r"expected|damaged"):
+        decode("numbers", 1, changed)
+
+
+def test_every_bit_is_under_the_checksum():
+    inner = encode("inner", 1, {"b": np.arange(3.0)})
+    data = encode("numbers", 1, {"a": np.array([True, False, True]), "inner": inner})
+    assert decode("inner", 1, decode("numbers", 1, data)["inner"])["b"].tolist() == [0, 1, 2]
+
+    def read(changed):
+        decode("inner", 1, decode("numbers", 1, changed)["inner"])
+
+    for place in range(len(data)):
+        for bit in range(8):
+            changed = bytearray(data)
+            changed[place] ^= 1 << bit
+            with pytest.raises(ModelFormatError):
+                read(bytes(changed))
+
+
+def test_words_that_change_places_change_the_checksum():
+    words = np.arange(1, 12, dtype=np.uint64)
+    found = {checksum([words])}
+    for i in range(words.size):
+        for j in range(i):
+            swapped = words.copy()
+            swapped[[i, j]] = words[[j, i]]
+            found.add(checksum([swapped]))
+    found |= {checksum([words[:k]]) for k in range(words.size)}
+    found |= {checksum([words, np.zeros(k, np.uint64)]) for k in range(1, 9)}
+    # All of them differ: of no word, of swapped ones, of one less, of zeros at the end.
+    assert len(found) == 1 + 55 + 11 + 8
+    for k in range(words.size):
+        assert checksum([words[:k], words[k:]]) == checksum([words])
+
+
+def test_other_versions_and_formats_are_named():
+    data = encode("numbers", 3, {"a": np.zeros(2)})
+    header = b'{"kind": "numbers", "version": 3, "arrays": []}'
+    for changed, message in (
+        (of_version(data, 4), r"version 4, expected 'numbers' of version 3; .*newer"),
+        (of_version(data, 2), r"version 2, expected .* write it again"),
+        (data[:4] + b"\3" + data[5:], r"in format 3, expected .* in format 2; read it with"),
+        (
+            b"SAUC" + np.array(len(header), "<u4").tobytes() + header,
+            r"in format 1, expected .* write it again",
+        ),
+    ):
+        with pytest.raises(ModelFormatError, match=message):
+            decode("numbers", 3, changed)
+
+
+def test_bytes_at_any_address_are_read():
+    data = encode("numbers", 1, {"a": np.arange(9.0)})
+    for shift in range(1, 9):
+        found = decode("numbers", 1, memoryview(bytes(shift) + data)[shift:])["a"]
+        assert found.flags.aligned
+        assert found.tolist() == list(range(9))
+
+
+def test_neither_true_nor_false_and_no_text_are_refused():
+    for array, bad in ((np.array([True] * 8), b"\2" * 8), (np.array(["ab"]), b"\xff" * 8)):
+        data = encode("numbers", 1, {"a": array})
+        with pytest.raises(ModelFormatError, match="what is"):
+            decode("numbers", 1, resealed(data[:-8] + bad))
+
+
+def test_reading_allocates_no_more_than_bytes_can_mean():
+    # A bitmap of zeros: the least bytes of the largest array.
+    data = encode("numbers", 1, {"a": np.zeros(8 * 2**20)})
+    assert len(data) < 2**20 + 200
+    tracemalloc.start()
+    decode("numbers", 1, data)
+    decoded = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # Beside the array, the bits one by one.
+    assert decoded < (64 + 8 + 1) * len(data)
 
 
 def test_text_is_stored_as_it_is():

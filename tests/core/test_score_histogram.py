@@ -12,6 +12,7 @@ from spark_auc.core.roc import auc
 from spark_auc.core.score_histogram import ScoreHistogram, _bin_starts, _keys
 from spark_auc.core.score_table import FloatArray, ScoreTable
 from spark_auc.errors import ConfigError, DataError, ModelFormatError
+from tests.stored import of_version
 
 SHAPES = ["normal", "probability", "tied", "far", "tiny", "constant"]
 
@@ -154,7 +155,7 @@ def test_other_bytes_are_refused() -> None:
             ScoreHistogram.from_bytes(broken)
     for other in (
         ScoreTable.of(scores, y).to_bytes(),
-        data.replace(b'"version": 1', b'"version": 2'),
+        of_version(data, 2),
     ):
         with pytest.raises(ModelFormatError, match="version 1"):
             ScoreHistogram.from_bytes(other)

@@ -20,6 +20,7 @@ from spark_auc.online.opauc_projected import (
 )
 from spark_auc.online.solam import SOLAM
 from tests.online import references
+from tests.stored import of_version
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ def test_damaged_states_are_refused(case):
         data[:-1],
         data + b"\0",
         b"XXXX" + data[4:],
-        data.replace(b'"version": 1', b'"version": 9', 1),
+        of_version(data, 9),
     ):
         with pytest.raises(ModelFormatError, match=r"expected|truncated"):
             type(case.make(11)).from_bytes(damaged)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
 from spark_auc.core.kernels import Index, compiled
+from spark_auc.core.rules import COUNTS
+from spark_auc.core.schema import Fields, reals
 from spark_auc.core.settings import above, at_least
 from spark_auc.online.comparators.linear import Linear
 from spark_auc.online.learner import Bool, Float
@@ -43,6 +46,13 @@ class AdaAUC(Linear):
     Ding, Zhao, Hoi, Ong: An Adaptive Gradient Method for Online AUC Maximization, AAAI 2015,
     Algorithm 1.
     """
+
+    FIELDS: ClassVar[Fields] = {
+        "squares": reals("d"),
+        "count": reals(2, rule=COUNTS),
+        "mean": reals(2, "d"),
+        "scatter": reals(2, "d", "d"),
+    }
 
     eta: float = 0.1
     lambda2: float = 1e-3

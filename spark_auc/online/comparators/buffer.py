@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.kernels import Index, compiled
+from spark_auc.core.rules import outside
+from spark_auc.core.schema import Values
 from spark_auc.online.learner import Bool, Float
 
 
@@ -22,6 +24,14 @@ def widened(buffer: NDArray[Any], starts: Index) -> NDArray[Any]:
     if missing <= 0:
         return buffer
     return np.pad(buffer, [(0, 0)] * (buffer.ndim - 1) + [(0, missing)])
+
+
+def not_kept(values: Values) -> str | None:
+    """What is wrong with a stored buffer, if anything is; see `spark_auc.core.schema.Schema`."""
+    lengths, kept = values["lengths"], values["kept_indices"]
+    if lengths.max(initial=0) > kept.shape[-1]:
+        return f"a row of {lengths.max()} entries is kept in {kept.shape[-1]}"
+    return outside(kept, values["dimension"])
 
 
 @compiled()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
 from spark_auc.core.kernels import Index, compiled
+from spark_auc.core.schema import Fields, reals
 from spark_auc.core.settings import above, at_least
 from spark_auc.online.comparators.linear import Linear
 from spark_auc.online.learner import Bool, Float
@@ -44,6 +46,11 @@ class FTRL(Linear):
     ----------
     McMahan et al.: Ad Click Prediction: a View from the Trenches, KDD 2013, Algorithm 1.
     """
+
+    FIELDS: ClassVar[Fields] = {
+        "z": reals("d+1"),
+        "n": reals("d+1"),
+    }
 
     alpha: float = 0.1
     beta: float = 1.0

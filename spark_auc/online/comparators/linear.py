@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.kernels import Index
+from spark_auc.core.schema import Fields, reals
 from spark_auc.errors import ConvergenceError
 from spark_auc.online.learner import Bool, Float, Stored, entries, unweighted
 from spark_auc.online.linear import scores
@@ -27,6 +29,8 @@ class Linear(Stored):
     w : (d,)
         Weights after the rows so far.
     """
+
+    FIELDS: ClassVar[Fields] = {"w": reals("d")}
 
     w: Float = field(init=False, repr=False)
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
 from spark_auc.core.kernels import Index, compiled
+from spark_auc.core.rules import Rule
+from spark_auc.core.schema import Fields, reals
 from spark_auc.core.settings import above, at_least
 from spark_auc.errors import ConfigError
 from spark_auc.online.comparators.buffer import add, dot
@@ -42,6 +45,11 @@ class OLR(Linear):
     Gultekin, Saha, Ratnaparkhi, Paisley: MBA, Mini-Batch AUC Optimization, Section IV, where it is
     a comparator.
     """
+
+    FIELDS: ClassVar[Fields] = {
+        "scalars": reals(2, rule=Rule("of a scale above 0", lambda a: bool(a[0] > 0))),
+        "unscaled": reals("d"),
+    }
 
     eta: float = 0.5
     lambda2: float = 0.0

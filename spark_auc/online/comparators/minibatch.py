@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from scipy import sparse
 
 from spark_auc.core.kernels import Index
+from spark_auc.core.rules import not_csr
+from spark_auc.core.schema import Fields, Values, array, reals
 from spark_auc.core.settings import above, at_least, whole
 from spark_auc.online.comparators.linear import Linear
 from spark_auc.online.learner import Bool, Float
+
+
+def _waiting(values: Values) -> str | None:
+    rows = values["waiting_positive"].size
+    if rows >= values["batch"]:
+        return f"{rows} rows wait for a batch of {values['batch']}"
+    starts = values["waiting_starts"].astype(np.int64)
+    return not_csr(values["waiting_indices"], starts, rows, values["dimension"])
 
 
 @dataclass(eq=False)
@@ -47,6 +58,14 @@ class MiniBatch(Linear):
     ----------
     Gultekin, Saha, Ratnaparkhi, Paisley: MBA, Mini-Batch AUC Optimization, Section IV.
     """
+
+    FIELDS: ClassVar[Fields] = {
+        "waiting_values": reals("entries"),
+        "waiting_indices": array("<u4", "entries"),
+        "waiting_starts": array("<u4", "rows+1"),
+        "waiting_positive": array("|b1", "rows"),
+    }
+    RELATIONS = (_waiting,)
 
     hinge: bool = True
     eta: float = 0.5

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.kernels import Index, compiled
+from spark_auc.core.rules import COUNTS
+from spark_auc.core.schema import Fields, Size, array, reals
 from spark_auc.core.settings import above, whole
-from spark_auc.online.comparators.buffer import add, dot, hinge_step, keep, widened
+from spark_auc.online.comparators.buffer import add, dot, hinge_step, keep, not_kept, widened
 from spark_auc.online.comparators.linear import Linear
 from spark_auc.online.learner import Bool, Float
 from spark_auc.online.noise import uniform
@@ -49,6 +52,15 @@ class OAM(Linear):
     ----------
     Zhao, Hoi, Jin, Yang: Online AUC Maximization, ICML 2011, Algorithms 1-4.
     """
+
+    FIELDS: ClassVar[Fields] = {
+        "buffer": Size("buffer", 1),
+        "seen": array("<i8", 2, rule=COUNTS),
+        "kept_values": reals(2, "buffer", "width"),
+        "kept_indices": array("<u4", 2, "buffer", "width"),
+        "lengths": array("<u4", 2, "buffer"),
+    }
+    RELATIONS = (not_kept,)
 
     penalty: float = 0.1
     buffer: int = 100

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
 from spark_auc.core.kernels import Index, compiled
+from spark_auc.core.schema import Fields, Size, array, reals
 from spark_auc.core.settings import above, whole
 from spark_auc.errors import ConfigError
-from spark_auc.online.comparators.buffer import hinge_step, keep, widened
+from spark_auc.online.comparators.buffer import hinge_step, keep, not_kept, widened
 from spark_auc.online.comparators.linear import Linear
 from spark_auc.online.learner import Bool, Float
 from spark_auc.online.noise import uniform
@@ -53,6 +55,17 @@ class OLP(Linear):
     Kar, Sriperumbudur, Jain, Karnick: On the Generalization Ability of Online Learning Algorithms
     for Pairwise Loss Functions, ICML 2013, Algorithms 1-2.
     """
+
+    FIELDS: ClassVar[Fields] = {
+        "buffer": Size("buffer", 1),
+        "iterate": reals("d"),
+        "total": reals("d"),
+        "kept_values": reals("buffer", "width"),
+        "kept_indices": array("<u4", "buffer", "width"),
+        "kept_positive": array("|b1", "buffer"),
+        "lengths": array("<u4", "buffer"),
+    }
+    RELATIONS = (not_kept,)
 
     eta: float = 1.0
     radius: float = math.inf

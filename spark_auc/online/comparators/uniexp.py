@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.kernels import Index, compiled
+from spark_auc.core.rules import COUNTS
+from spark_auc.core.schema import Fields, array
 from spark_auc.core.settings import above
 from spark_auc.online.comparators.buffer import add, dot
 from spark_auc.online.comparators.linear import Linear
@@ -38,6 +41,8 @@ class UniExp(Linear):
     Kotlowski, Dembczynski, Huellermeier: Bipartite Ranking through Minimization of Univariate
     Loss, ICML 2011; as an online learner in Gao et al., One-Pass AUC Optimization, ICML 2013.
     """
+
+    FIELDS: ClassVar[Fields] = {"seen": array("<i8", 2, rule=COUNTS)}
 
     eta: float = 0.01
     seen: NDArray[np.int64] = field(init=False, repr=False)
