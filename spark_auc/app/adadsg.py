@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from spark_auc.app.adadsg_stage import StoredStage
 from spark_auc.app.config import Adadsg, Stop
 from spark_auc.app.pictures import GUIDE, NEGATIVE, STYLE, check_matplotlib, png
 from spark_auc.app.publish import Directory, check_free, publication
 from spark_auc.app.read import check_path, reading
-from spark_auc.core.codec import decode, encode
 from spark_auc.errors import ConfigError
 from spark_auc.online.dsgd import DSGD
 
@@ -229,27 +229,18 @@ class _Checkpoint:
         """
         if _STATE not in self.directory.names():
             return None
-        a = {name: part.tobytes() for name, part in self._decoded().items()}
-        if a["settings"].decode() != self.settings:
+        left = StoredStage.from_bytes(self.directory.read(_STATE))
+        if left.settings != self.settings:
             raise ConfigError(
                 f"found a checkpoint of other data, columns or training in {self.directory.uri}, "
                 "expected one of this configuration; set another adadsg.checkpoint, or remove it "
                 "to begin again"
             )
-        return DSGD.from_bytes(a["learner"]), json.loads(a["log"])
-
-    def _decoded(self) -> dict[str, Any]:
-        return decode("AdaDSGStage", 1, self.directory.read(_STATE))
+        return left.learner, left.log
 
     def commit(self, learner: DSGD, log: Sequence[dict[str, Any]]) -> None:
         """Replace what the stage before left."""
-        parts = {
-            "settings": self.settings.encode(),
-            "log": json.dumps(list(log)).encode(),
-            "learner": learner.to_bytes(),
-        }
-        arrays = {name: np.frombuffer(part, np.uint8) for name, part in parts.items()}
-        self.directory.replace(_STATE, encode("AdaDSGStage", 1, arrays))
+        self.directory.replace(_STATE, StoredStage(self.settings, list(log), learner).to_bytes())
 
     def clear(self) -> None:
         """Remove what is not needed once the model is published."""

@@ -13,15 +13,16 @@ import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
-import numpy as np
 from pyarrow import fs
+from pydantic import Field, NonNegativeInt
 
 from spark_auc.app.config import Opauc
 from spark_auc.app.publish import Directory
+from spark_auc.app.stored_json import as_json, json_of
 from spark_auc.app.stream_account import Account
-from spark_auc.core.codec import decode, encode
+from spark_auc.core.schema import Part, Schema, array
 from spark_auc.core.stream_statistics import StreamStatistics
 from spark_auc.errors import ConfigError, ModelFormatError
 
@@ -56,9 +57,9 @@ class Progress:
         By which files of Spark's account the last batch is known; see `Account.kept`.
     """
 
-    batch: int = -1
-    files: int = 0
-    rejected: int = 0
+    batch: Annotated[int, Field(ge=-1)] = -1
+    files: NonNegativeInt = 0
+    rejected: NonNegativeInt = 0
     newest: float | None = None
     refused: Mapping[str, str] = field(default_factory=dict)
     status: Mapping[str, Any] = field(default_factory=dict)
@@ -75,21 +76,23 @@ class StreamState:
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""
-        parts = {"progress": json.dumps(asdict(self.progress)).encode()}
-        if self.statistics is not None:
-            parts["statistics"] = self.statistics.to_bytes()
-        arrays = {name: np.frombuffer(part, np.uint8) for name, part in parts.items()}
-        return encode("StreamState", 1, arrays)
+        return _STORED.encode(vars(self) | {"progress": as_json(asdict(self.progress))})
 
     @classmethod
     def from_bytes(cls, data: bytes) -> StreamState:
         """The state that `to_bytes` stored; `ModelFormatError` if it is none."""
-        a = {name: part.tobytes() for name, part in decode("StreamState", 1, data).items()}
-        found = a.get("statistics")
-        return cls(
-            Progress(**json.loads(a["progress"])),
-            None if found is None else StreamStatistics.from_bytes(found),
-        )
+        return _STORED.restore(data, lambda progress, **rest: cls(_progress(progress), **rest))
+
+
+_progress = json_of(Progress)
+_STORED = Schema(
+    "StreamState",
+    1,
+    {
+        "progress": array("|u1", "characters"),
+        "statistics": Part(StreamStatistics, optional=True),
+    },
+)
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,9 @@ class ScoreCalibrationModel(Model, CalibrationParams):
         return pa.table({name: np.atleast_1d(v) for name, v in vars(self.curve).items()}), {}
 
     def _loaded(self, table: pa.Table, facts: dict[str, Any]) -> None:
-        first, second = (column.to_numpy() for column in table.columns)
+        first, second = (np.asarray(column.to_numpy(), float) for column in table.columns)
+        if not (np.isfinite(first).all() and np.isfinite(second).all() and first.size):
+            raise ValueError("its numbers are not finite")
         is_sigmoid = table.column_names[0] == "slope"
         self.curve = Sigmoid(first.item(), second.item()) if is_sigmoid else Isotone(first, second)
 

@@ -132,13 +132,19 @@ class MBAModel(Model, MBAParams, Stage):
 
     def _loaded(self, table: pa.Table, facts: dict[str, Any]) -> None:
         named = "name" in table.column_names
-        self._scorer = LinearScorer(
-            table["weight"].to_numpy(),
-            facts["threshold"],
-            facts["positive"],
-            facts["negative"],
-            tuple(table["name"].to_pylist()) if named else None,
-        )
+        w, labels = table["weight"].to_numpy(), (facts["positive"], facts["negative"])
+        features = table["feature"].to_numpy()
+        threshold = facts["threshold"]
+        if not (
+            w.dtype == np.float64
+            and np.isfinite(w).all()
+            and np.array_equal(features, np.arange(w.size))
+            and isinstance(threshold, float)
+            and all(isinstance(label, float | str) for label in labels)
+        ):
+            raise ValueError("its weights, threshold or labels are none")
+        names = tuple(map(str, table["name"].to_pylist())) if named else None
+        self._scorer = LinearScorer(w, threshold, *labels, names)
         self._summary = TrainingSummary.from_dict(facts["summary"])
 
 

@@ -3,12 +3,15 @@
 A saved instance is ``metadata`` (Spark ML's JSON of the Params) and, where the instance has one,
 ``data`` (a Parquet table). Spark ML's own writer clears the target through the JVM, which
 Connect has not; here each of the two replaces its predecessor instead, and a hash of the table
-in the metadata makes a half-replaced pair unreadable rather than wrong.
+in the metadata makes a half-replaced pair unreadable rather than wrong. A hash of the metadata
+itself tells when it was changed. The class that is made is the one asked to load: no name in the
+metadata is imported, and only Params that the class has are set.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
@@ -25,7 +28,7 @@ from pyspark.ml.util import (
 from spark_auc.errors import ConfigError, ModelFormatError
 from spark_auc.spark.failures import SPARK_FAILURES, first_line
 
-VERSION = 1
+VERSION = 2
 T = TypeVar("T", bound=Params)
 S = TypeVar("S", bound="Stage")
 
@@ -74,7 +77,10 @@ class Writer(MLWriter):
         noted = DefaultParamsWriter._get_metadata_to_save(
             self.instance, spark, {"spark_auc": {"version": VERSION, **facts}}
         )
-        frame = spark.createDataFrame([(noted,)], "value string").coalesce(1)
+        content = json.loads(noted)
+        content["spark_auc"]["metadata"] = _seal(content)
+        text = json.dumps(content, separators=(",", ":"))
+        frame = spark.createDataFrame([(text,)], "value string").coalesce(1)
         frame.write.mode(mode).text(f"{path}/metadata")
 
 
@@ -98,27 +104,35 @@ class Reader(MLReader[Any], Generic[T]):
         spark = self.sparkSession
         expected = f"a saved {self.kind.__name__}"
         try:
-            metadata = DefaultParamsReader.loadMetadata(path, spark)
+            metadata: dict[str, Any] = DefaultParamsReader.loadMetadata(path, spark)
+            facts: dict[str, Any] = metadata["spark_auc"]
+            found, version = metadata["class"].rsplit(".", 1)[-1], facts["version"]
         except SPARK_FAILURES as failure:
             raise ConfigError(
                 f"found nothing that can be read at {path!r} ({first_line(failure)}), expected "
                 f"{expected}; check the path"
             ) from None
-        except (ValueError, KeyError, TypeError) as failure:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as failure:
+            raise _damaged(path, expected, failure) from None
+        if found != self.kind.__name__ or version != VERSION:
             raise ModelFormatError(
-                f"found damaged metadata at {path!r} ({failure}), expected {expected}; "
-                "save it again"
-            ) from None
-        facts = metadata.get("spark_auc", {})
-        found = metadata["class"].rsplit(".", 1)[-1]
-        if found != self.kind.__name__ or facts.get("version") != VERSION:
-            raise ModelFormatError(
-                f"found a saved {found} of version {facts.get('version')} at {path!r}, expected "
-                f"{expected} of version {VERSION}; save it again with this version of spark_auc"
+                f"found a saved {found[:60]!a} of version {ascii(version)[:60]} at {path!r}, "
+                f"expected {expected} of version {VERSION}; save it again with this version of "
+                "spark_auc"
             )
         instance: Any = self.kind()
-        instance._resetUid(metadata["uid"])
-        DefaultParamsReader.getAndSetParams(instance, metadata)
+        try:
+            if facts.pop("metadata") != _seal(metadata):
+                raise ValueError("its hash is another")
+            instance._resetUid(metadata["uid"])
+            unknown = {*metadata["paramMap"], *metadata["defaultParamMap"]} - {
+                param.name for param in instance.params
+            }
+            if unknown:
+                raise ValueError(f"there is no Param {min(unknown)[:60]!a}")
+            DefaultParamsReader.getAndSetParams(instance, metadata)
+        except (ValueError, KeyError, TypeError, AttributeError, AssertionError) as failure:
+            raise _damaged(path, expected, failure) from None
         if "hash" in facts:
             try:
                 table = spark.read.parquet(f"{path}/data").toArrow()
@@ -133,8 +147,25 @@ class Reader(MLReader[Any], Generic[T]):
                     f"found weights at {path!r}/data that are not those saved with the metadata, "
                     "expected an unchanged directory; restore the files or save it again"
                 )
-            instance._loaded(table, facts)
+            try:
+                instance._loaded(table, facts)
+            except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as failure:
+                raise _damaged(path, expected, failure) from None
         return instance  # type: ignore[no-any-return]
+
+
+def _damaged(path: str, expected: str, failure: Exception) -> ModelFormatError:
+    return ModelFormatError(
+        f"found damaged metadata at {path!r} ({type(failure).__name__}: {str(failure)[:200]}), "
+        f"expected {expected}; restore the files or save it again"
+    )
+
+
+def _seal(metadata: dict[str, Any]) -> str:
+    """Hash of all metadata but for itself."""
+    facts = {k: v for k, v in metadata["spark_auc"].items() if k != "metadata"}
+    content = json.dumps(metadata | {"spark_auc": facts}, sort_keys=True)
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def _hash(table: pa.Table) -> str:

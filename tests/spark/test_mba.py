@@ -15,6 +15,7 @@ from sklearn.metrics import roc_auc_score
 from spark_auc import MBAClassifier, MBAModel
 from spark_auc.errors import ConfigError, ConvergenceError, DataError, ModelFormatError
 from spark_auc.spark.libsvm import libsvm
+from spark_auc.spark.persistence import VERSION, _seal
 from tests import data
 from tests.spark.test_moments import D, N, U, X, Y, arrays, vectors
 
@@ -150,12 +151,42 @@ def test_damaged_models_are_refused(model, tmp_path):
     other = saved("other")
     (file,) = (other / "metadata").glob("part-*")
     file.write_text(
-        file.read_text().replace('"spark_auc":{"version":1', '"spark_auc":{"version":99')
+        file.read_text().replace(f'"spark_auc":{{"version":{VERSION}', '"spark_auc":{"version":99')
     )
     for check in (other / "metadata").glob(".*.crc"):
         check.unlink()
     with pytest.raises(ModelFormatError, match="version 99"):
         MBAModel.load(str(other))
+    for old, new, message in (
+        ('"threshold":', '"threshold":1', "its hash is another"),
+        ('"uid":"', '"uid":"x', "its hash is another"),
+        ('"rawPredictionCol":"', '"rawPredictionCol":"x', "its hash is another"),
+    ):
+        model.write().overwrite().save(str(other))
+        (file,) = (other / "metadata").glob("part-*")
+        text = file.read_text()
+        assert old in text
+        file.write_text(text.replace(old, new, 1))
+        for check in (other / "metadata").glob(".*.crc"):
+            check.unlink()
+        with pytest.raises(ModelFormatError, match=message):
+            MBAModel.load(str(other))
+    for change in (
+        lambda m: m["paramMap"].update(transform="0"),
+        lambda m: m["paramMap"].update(rawPredictionCol=[1]),
+        lambda m: m.update(defaultParamMap=None),
+        lambda m: m.update(uid=3, paramMap={"_paramMap": {}}),
+        lambda m: m["spark_auc"].update(threshold="0"),
+        lambda m: m["spark_auc"].update(positive=[1]),
+        lambda m: m["spark_auc"].update(summary=3),
+        lambda m: m["spark_auc"]["summary"].update(path="x"),
+    ):
+        metadata = json.loads(text)
+        change(metadata)
+        metadata["spark_auc"]["metadata"] = _seal(metadata)
+        file.write_text(json.dumps(metadata))
+        with pytest.raises(ModelFormatError, match="damaged metadata"):
+            MBAModel.load(str(other))
     file.write_text("{")
     with pytest.raises(ModelFormatError, match="damaged metadata"):
         MBAModel.load(str(other))

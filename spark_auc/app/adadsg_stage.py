@@ -1,0 +1,64 @@
+"""What a stage of AdaDSG leaves to the next one, as bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import NonNegativeInt
+
+from spark_auc.app.sections import Section
+from spark_auc.app.stored_json import as_json, json_of
+from spark_auc.core.schema import TEXT, Part, Schema, array
+from spark_auc.online.dsgd import DSGD
+
+
+@dataclass(frozen=True, eq=False)
+class StoredStage:
+    """What a stage leaves.
+
+    Parameters
+    ----------
+    settings
+        What must be the same for a job to go on from it.
+    log
+        What was noted of each stage.
+    learner
+        The learner after it.
+    """
+
+    settings: str
+    log: list[dict[str, Any]]
+    learner: DSGD
+
+    def to_bytes(self) -> bytes:
+        """Versioned bytes."""
+        return _SCHEMA.encode(vars(self) | {"log": as_json(self.log)})
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> StoredStage:
+        """The stage that `to_bytes` stored; `ModelFormatError` if it is none."""
+        return _SCHEMA.restore(
+            data, lambda settings, log, learner: cls(settings, _read_log(log), learner)
+        )
+
+
+def _read_log(stored: Any) -> list[dict[str, Any]]:
+    return [stage.model_dump() for stage in _logged(stored)]
+
+
+class _Noted(Section):
+    """What is noted of a stage."""
+
+    rows: NonNegativeInt
+    steps: NonNegativeInt
+    auc: float
+    interval: tuple[float, float]
+    objective: float
+    seconds: float
+
+
+_logged = json_of(list[_Noted])
+_SCHEMA = Schema(
+    "AdaDSGStage", 1, {"settings": TEXT, "log": array("|u1", "n"), "learner": Part(DSGD)}
+)

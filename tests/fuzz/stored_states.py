@@ -1,0 +1,256 @@
+"""Small states of every kind that is stored, and what is done with one that was read.
+
+Kinds are found by looking at all classes of the package: one without a sample here is noticed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import math
+import pkgutil
+
+import numpy as np
+from scipy import sparse
+
+import spark_auc
+from spark_auc.app.adadsg_stage import StoredStage
+from spark_auc.app.stream_state import Progress, StreamState
+from spark_auc.core.batch import Batch
+from spark_auc.core.class_moments import ClassMoments
+from spark_auc.core.column_moments import ColumnMoments
+from spark_auc.core.draws import FirstArrivals
+from spark_auc.core.labels import LabelCounts
+from spark_auc.core.moments import PairMoments
+from spark_auc.core.moments_tile import MomentsTile
+from spark_auc.core.operator import VectorSum
+from spark_auc.core.overview import Faults, Overview
+from spark_auc.core.ranking import Asked, Ranking
+from spark_auc.core.roc import auc
+from spark_auc.core.row_scores import RowScores
+from spark_auc.core.sample_size import GroupSums, LargestNorm
+from spark_auc.core.score_histogram import ScoreHistogram
+from spark_auc.core.score_table import ScoreTable
+from spark_auc.core.stream_statistics import StreamStatistics
+from spark_auc.embeddings.crosses import CrossMap
+from spark_auc.embeddings.fourier import FourierMap
+from spark_auc.embeddings.kernels import Kernel
+from spark_auc.embeddings.network import NetworkMap
+from spark_auc.embeddings.nystroem import NystroemMap
+from spark_auc.embeddings.splines import Splines
+from spark_auc.embeddings.thresholds import ThresholdMap
+from spark_auc.online.comparators.adaauc import AdaAUC
+from spark_auc.online.comparators.ftrl import FTRL
+from spark_auc.online.comparators.logistic import OLR
+from spark_auc.online.comparators.minibatch import MiniBatch
+from spark_auc.online.comparators.oam import OAM
+from spark_auc.online.comparators.olp import OLP
+from spark_auc.online.comparators.uniexp import UniExp
+from spark_auc.online.dsgd import DSGD
+from spark_auc.online.nsauc import NSAUC
+from spark_auc.online.opauc import OPAUC
+from spark_auc.online.opauc_low_rank import OPAUCr
+from spark_auc.online.opauc_projected import opauc_of_columns, opauc_of_projection
+from spark_auc.online.solam import SOLAM
+from spark_auc.solvers.ridge import Ridge
+from spark_auc.spark.online import Learned
+
+D = 3
+# Rows are made for what was read, unless it is wider than that.
+WIDEST = 4096
+_RNG = np.random.default_rng(3)
+X = _RNG.normal(size=(9, D)).round(2) * (_RNG.random((9, D)) < 0.7)
+Y = np.arange(9) % 3 == 0
+U = np.arange(1.0, 10.0) / 4
+_LEARNERS = [
+    DSGD(D),
+    NSAUC(D, averaging=True, askip=2),
+    OPAUC(D),
+    OPAUCr(D, tau=2),
+    SOLAM(D, kappa=9.0),
+    opauc_of_columns(D, 2, 0.1, 0.1),
+    opauc_of_projection(D, 2, 0.1, 0.1),
+    AdaAUC(D),
+    FTRL(D, lambda1=0.1),
+    FTRL(D, beta=0.0, lambda1=0.0),
+    OLR(D, lambda2=0.1),
+    UniExp(D),
+    MiniBatch(D, batch=4),
+    MiniBatch(D, hinge=False, batch=4),
+    OAM(D, buffer=2),
+    OAM(D, buffer=2, sequential=False),
+    OLP(D, buffer=3),
+    OLP(D, buffer=3, radius=0.1),
+]
+
+
+def kinds():
+    """All classes that are stored and restored, but for those that others are made from."""
+    found = set()
+    for module in pkgutil.walk_packages(spark_auc.__path__, "spark_auc."):
+        for _, made in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
+            mine = made.__module__.startswith("spark_auc.") and hasattr(made, "from_bytes")
+            if mine and not getattr(made, "_is_protocol", False):
+                found.add(made)
+    bases = {base for made in found for base in made.__mro__[1:]}
+    return sorted(found - bases, key=lambda made: made.__name__)
+
+
+def _learnt(learner):
+    learner.learn(X[:5], Y[:5])
+    learner.learn(sparse.csr_matrix(X[5:]), Y[5:])
+    return learner
+
+
+def samples():
+    """States of each kind."""
+    csr = sparse.csr_matrix(X)
+    batch, pair = Batch(X, Y, U), PairMoments.of(csr, Y, U)
+    labels, table = LabelCounts({0.0: 6, 1.0: 3}), ScoreTable.of(X[:, 0], Y, U)
+    histogram = ScoreHistogram.of(X[:, 0], Y, None, 4)
+    statistics = StreamStatistics(pair, labels, histogram)
+    wide = np.zeros((64, 64))
+    wide[3, 5:9] = 1.0
+    counts = _RNG.poisson(3.0, (64, 64)).astype(float)
+    few, ones = np.zeros(5000), np.ones((2, 64))
+    few[::7] = _RNG.normal(size=715)
+    learners = [_learnt(learner) for learner in _LEARNERS]
+    stage = {"rows": 9, "steps": 9, "auc": 0.5, "interval": (0.1, 0.9), "objective": 1.0}
+    kernels = (Kernel(), Kernel("laplacian", 2.0), Kernel("polynomial", degree=3))
+    states = [
+        batch,
+        Batch(csr, Y, None, np.arange(9, dtype=np.uint64)),
+        ClassMoments.of(X, U),
+        ClassMoments.zero(D),
+        ColumnMoments.of(batch),
+        FirstArrivals.zero(6).update(batch, 1),
+        LabelCounts(),
+        labels,
+        LabelCounts({"no": 1, "yes": 7}),
+        pair,
+        *pair.positive.tiles[:2],
+        MomentsTile(1, 1.0, ones, ones, wide),
+        MomentsTile(9, 9.0, ones, ones, counts),
+        VectorSum(np.arange(3.0)),
+        VectorSum(few),
+        Overview(Faults(9), labels, histogram),
+        Ranking.of(table, 0.5, Asked(points=8, bins=2)),
+        RowScores.of(batch, X[:2]),
+        GroupSums.fold([batch._replace(key=np.arange(9, dtype=np.uint64) % 2)], 2, X[0]),
+        LargestNorm(3.0),
+        table,
+        ScoreTable.of(X[:, 0], Y),
+        histogram,
+        statistics,
+        *learners,
+        CrossMap(D, 3),
+        FourierMap.random(D, 1.0, 4),
+        NetworkMap.random(D, 4),
+        *(NystroemMap.of_landmarks(X[:4], kernel) for kernel in kernels),
+        Splines.of_knots([[0.0, 1.0, 2.0], [], [-1.0]]),
+        ThresholdMap.random(np.zeros(D), np.ones(D), 4),
+        Learned((learners[0].to_bytes(),) * 2),
+        StreamState(),
+        StreamState(Progress(3, 1, 1, 2.5, {"a": "b"}, {"auc": 0.5}, {"path": "c"}), statistics),
+        StoredStage("{}", [stage | {"seconds": 0.5}], learners[0]),
+    ]
+    found = {}
+    for state in states:
+        found.setdefault(type(state), []).append(state.to_bytes())
+    return found
+
+
+def rows(columns):
+    """Rows of so many columns, dense and CSR; sparse alone where they would be too wide."""
+    if columns > WIDEST:
+        return [sparse.csr_matrix((3, columns))]
+    dense = np.resize(X, (3, columns))
+    return [dense, sparse.csr_matrix(dense)]
+
+
+def exercise(state):
+    """Merge what was read, add rows to it, and use it, as far as its kind is made for that."""
+    if hasattr(state, "learn"):
+        for some in rows(state.dimension):
+            state.learn(some, Y[1:4])
+            if state.dimension <= WIDEST:
+                state.score(some)
+    if hasattr(state, "transform"):
+        for some in rows(state.input_dimension):
+            if state.dimension <= WIDEST or sparse.issparse(some):
+                state.transform(some)
+        if state.input_dimension <= WIDEST:
+            state.names([str(j) for j in range(state.input_dimension)])
+    if hasattr(state, "merge"):
+        merged = state.merge(state)
+        type(state).from_bytes(merged.to_bytes())
+    if use := _USES.get(type(state)):
+        use(state)
+    state.to_bytes()
+
+
+def _use_batch(batch):
+    batch.keys()
+    PairMoments.of(batch.X, batch.y, batch.weight)
+    ColumnMoments.of(batch)
+    batch.take(np.arange(batch.y.size)[::2])
+    if batch.X.shape[1] <= WIDEST:
+        RowScores.of(batch, np.ones((1, batch.X.shape[1])))
+
+
+def _use_class(moments):
+    moments.scatter()
+    moments.update(rows(moments.dimension)[0])
+    moments.scale(0.5).subtract(moments.scale(0.25))
+    moments.variance_along(moments.mean)
+
+
+def _use_pair(moments):
+    moments.columns().standard_deviation()
+    quadratic = moments.quadratic()
+    Ridge(quadratic, tol=1e-6, max_iter=50)(0.1)
+
+
+def _use_arrivals(first):
+    least = min(first.positive.size, first.negative.size)
+    if least:
+        first.draws(0, least)
+        first.cuts(least, 3)
+    if first.limit <= WIDEST:
+        first.update(Batch(X, Y, U), 1)
+
+
+def _use_table(table):
+    auc(table)
+    Ranking.of(table, 0.5, Asked(points=8, bins=2))
+
+
+def _use_histogram(histogram):
+    histogram.auc_bounds()
+    histogram.ranges(2)
+
+
+def _use_stage(stage):
+    exercise(stage.learner)
+    assert all(math.isfinite(noted["auc"]) for noted in stage.log)
+
+
+_USES = {
+    Batch: _use_batch,
+    ClassMoments: _use_class,
+    PairMoments: _use_pair,
+    ColumnMoments: lambda columns: columns.standard_deviation(),
+    FirstArrivals: _use_arrivals,
+    GroupSums: lambda sums: sums.gradients(),
+    LabelCounts: lambda counts: counts.classes(None),
+    Learned: lambda learned: [DSGD.from_bytes(part) for part in learned.parts],
+    MomentsTile: lambda tile: tile.scatter(),
+    Overview: lambda overview: (overview.faults.check("x"), _use_histogram(overview.histogram)),
+    Ranking: lambda ranking: (ranking.auc, ranking.products(0.5), ranking.sweep(np.ones((3, 2)))),
+    RowScores: lambda scores: scores.combined(np.ones((1, len(scores.positive) - 1))),
+    ScoreHistogram: _use_histogram,
+    ScoreTable: _use_table,
+    StoredStage: _use_stage,
+    StreamState: lambda state: exercise(state.statistics) if state.statistics else None,
+    StreamStatistics: lambda s: (s.auc(), s.auc_bounds(), s.faded(0.5), _use_pair(s.moments)),
+}
