@@ -212,43 +212,50 @@ def _arrays(
     whole = np.frombuffer(data, np.uint8)
     if not whole[_CHECKED:].view(np.uint64).flags.aligned:
         whole = whole.copy()
-    rest = _Rest(whole, position, [whole[_CHECKED:position].view(np.uint64)])
+    rest = _Rest(whole, position, _CHECKED, [])
     arrays: dict[str, NDArray[Any] | memoryview] = {}
     for name, dtype, shape, layout in described:
         if not isinstance(name, str) or name in arrays:
             raise ValueError(f"there is no array {_short(str(name))}, or there are two")
-        where = f"array {_short(name)}"
-        if not (
-            isinstance(shape, list)
-            and all(type(n) is int and n >= 0 for n in shape)
-            and prod(max(n, 1) for n in shape) <= _MOST_ELEMENTS
-        ):
-            raise ValueError(f"{where} has a shape that none has")
+        if not isinstance(shape, list) or not _is_shape(shape):
+            raise ValueError(f"array {_short(name)} has a shape that none has")
         count = prod(shape)
         if dtype == _STATE and layout == 0 and len(shape) == 1:
-            arrays[name] = rest.take(np.uint8, count, checked=_CHECKED).data
+            rest.check(rest.position + min(_CHECKED, count))
+            arrays[name] = rest.take(np.uint8, count).data
+            rest.unchecked = rest.position
             continue
         text = isinstance(dtype, str) and _TEXT.fullmatch(dtype)
         layouts = range(1 if text else 4)
         if not (text or dtype in _NUMBERS) or type(layout) is not int or layout not in layouts:
-            raise ValueError(f"{where} is of a type that none is stored in")
+            raise ValueError(f"array {_short(name)} is of a type that none is stored in")
         values = rest.values(np.dtype(dtype), count, layout)
         if text:
-            _check_text(values, where)
+            _check_text(values, name)
         elif dtype == "|b1" and values.view(np.uint8).max(initial=0) > 1:
-            raise ValueError(f"{where} holds what is neither true nor false")
+            raise ValueError(f"array {_short(name)} holds what is neither true nor false")
         values.flags.writeable = False
         arrays[name] = values.reshape(shape)
     if rest.position != rest.data.size:
         raise ValueError(f"{rest.data.size - rest.position} bytes follow it")
+    rest.check(rest.position)
     return arrays, checksum(rest.words)
 
 
-def _check_text(values: NDArray[Any], where: str) -> None:
+def _is_shape(shape: list[Any]) -> bool:
+    most = 1
+    for n in shape:
+        if type(n) is not int or n < 0:
+            return False
+        most *= n or 1
+    return most <= _MOST_ELEMENTS
+
+
+def _check_text(values: NDArray[Any], name: str) -> None:
     letters = values.view(np.uint32)
     first, last = _SURROGATES
     if ((letters > _LAST_CHARACTER) | ((letters >= first) & (letters <= last))).any():
-        raise ValueError(f"{where} holds what is no text")
+        raise ValueError(f"array {_short(name)} holds what is no text")
 
 
 @dataclass
@@ -257,17 +264,20 @@ class _Rest:
 
     data: NDArray[np.uint8]
     position: int
+    unchecked: int
     words: list[NDArray[np.uint64]]
 
-    def take(self, dtype: DTypeLike, count: int, checked: int | None = None) -> NDArray[Any]:
-        """The next so many values, in ``data``; the checksum has all or the first ones."""
+    def check(self, end: int) -> None:
+        """Note what the checksum is of: what comes before an end, and has not been noted."""
+        self.words.append(self.data[self.unchecked : end + _missing(end)].view(np.uint64))
+
+    def take(self, dtype: DTypeLike, count: int) -> NDArray[Any]:
+        """The next so many values, in ``data``."""
         end = self.position + np.dtype(dtype).itemsize * count
         behind = end + _missing(end)
-        if behind > self.data.size or self.data[end:behind].any():
+        if behind > self.data.size or (behind > end and self.data[end:behind].any()):
             raise ValueError("it ends too early")
         values = self.data[self.position : end].view(dtype)
-        last = behind if checked is None else min(self.position + checked, behind)
-        self.words.append(self.data[self.position : last].view(np.uint64))
         self.position = behind
         return values
 

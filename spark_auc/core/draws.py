@@ -82,17 +82,15 @@ class FirstArrivals:
         featureless = Batch(np.empty((batch.y.size, 0)), batch.y, batch.weight, batch.keys())
         for mine, known in ((batch.y, self.positive), (~batch.y, self.negative)):
             rows = featureless.take(np.flatnonzero(mine))
-            moments, weight = known, float(rows.weights.sum())
-            if weight and known.size == self.limit:
-                last = float(known[-1])
-                moments = Draws(seed, last, last).arrivals(rows)[1]
-            elif weight:
-                horizon = (self.limit + 10.0 * np.sqrt(self.limit)) / weight
-                moments = np.empty(0)
-                while moments.size < self.limit:
-                    moments = Draws(seed, horizon, horizon).arrivals(rows)[1]
-                    horizon *= 2.0
-            found.append(np.sort(moments) if weight else np.empty(0))
+            moments, weight = np.empty(0), float(rows.weights.sum())
+            last = float(known[-1]) if known.size == self.limit else np.inf
+            # Not at once up to the last known moment, before which these rows may have far more.
+            end, horizon = 0.0, (self.limit + 10.0 * np.sqrt(self.limit)) / (weight or 1.0)
+            while weight and moments.size < self.limit and end < last:
+                end = min(horizon, last)
+                moments = Draws(seed, end, end).arrivals(rows)[1]
+                horizon *= 2.0
+            found.append(np.sort(moments))
         return self.merge(FirstArrivals(found[0], found[1], self.limit))
 
     def merge(self, other: FirstArrivals) -> FirstArrivals:
@@ -134,8 +132,8 @@ class FirstArrivals:
 
 
 def _limited(values: Values) -> str | None:
-    most = max(values["positive"].size, values["negative"].size)
-    return None if most <= values["limit"] else f"it has {most} draws of at most {values['limit']}"
+    most, limit = max(values["positive"].size, values["negative"].size), values["limit"]
+    return None if max(most, 1) <= limit else f"it has {most} draws of at most {limit}"
 
 
 _SCHEMA = Schema(

@@ -70,9 +70,8 @@ class Field:
     def restored(self, name: str, array: Array, sizes: dict[str, int]) -> Any:
         """The value for an array; `ValueError` if it can be none of this field."""
         dtype = "U" if array.dtype.kind == "U" else array.dtype.str
-        fits = len(array.shape) == len(self.shape) and all(
-            _fits(expected, found, sizes)
-            for expected, found in zip(self.shape, array.shape, strict=True)
+        fits = len(array.shape) == len(self.shape) and (
+            not self.shape or all(map(_fits, self.shape, array.shape, [sizes] * len(self.shape)))
         )
         if not fits or dtype not in self.types:
             known = ", ".join(f"{k} = {v}" for k, v in sizes.items())

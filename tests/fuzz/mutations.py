@@ -40,7 +40,7 @@ class Node:
     def __init__(self, data):
         self.kind, self.version, described, position = codec._opened(data, "a state")
         self.data, self.parts = bytes(data), []
-        rest = codec._Rest(np.frombuffer(data, np.uint8), position, [])
+        rest = codec._Rest(np.frombuffer(data, np.uint8), position, 0, [])
         for name, dtype, shape, layout in described:
             start = rest.position
             if dtype == "state":

@@ -74,14 +74,14 @@ class FTRL(Linear):
         _weights(self.z, self.n, *step, *penalty, self.w)
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _weight(z: float, n: float, alpha: float, beta: float, lambda1: float, lambda2: float) -> float:
     if abs(z) <= lambda1:
         return 0.0
     return (math.copysign(lambda1, z) - z) / ((beta + math.sqrt(n)) / alpha + lambda2)
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _weights(
     z: Float, n: Float, alpha: float, beta: float, lambda1: float, lambda2: float, out: Float
 ) -> None:
@@ -89,13 +89,13 @@ def _weights(
         out[j] = _weight(z[j], n[j], alpha, beta, lambda1, lambda2)
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _change(j: int, g: float, w: float, alpha: float, z: Float, n: Float) -> None:
     z[j] += g - (np.sqrt(n[j] + g * g) - np.sqrt(n[j])) / alpha * w
     n[j] += g * g
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _learn(
     values: Float,
     indices: Index,
