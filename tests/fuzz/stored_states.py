@@ -20,9 +20,11 @@ from spark_auc.core.batch import Batch
 from spark_auc.core.class_moments import ClassMoments
 from spark_auc.core.column_moments import ColumnMoments
 from spark_auc.core.draws import FirstArrivals
+from spark_auc.core.folds import GroupCounts
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments import PairMoments
 from spark_auc.core.moments_tile import MomentsTile
+from spark_auc.core.objective import ElasticNet
 from spark_auc.core.operator import VectorSum
 from spark_auc.core.overview import Faults, Overview
 from spark_auc.core.ranking import Asked, Ranking
@@ -52,7 +54,7 @@ from spark_auc.online.opauc import OPAUC
 from spark_auc.online.opauc_low_rank import OPAUCr
 from spark_auc.online.opauc_projected import opauc_of_columns, opauc_of_projection
 from spark_auc.online.solam import SOLAM
-from spark_auc.solvers.ridge import Ridge
+from spark_auc.solvers.path import solve
 from spark_auc.spark.online import Learned
 
 D = 3
@@ -120,17 +122,20 @@ def samples():
     states = [
         batch,
         Batch(csr, Y, None, np.arange(9, dtype=np.uint64)),
+        batch._replace(group=batch.groups(), place=np.arange(9)),
         ClassMoments.of(X, U),
         ClassMoments.zero(D),
         ColumnMoments.of(batch),
         FirstArrivals.zero(6).update(batch, 1),
+        GroupCounts.zero(3).update(batch),
+        GroupCounts.zero(100).update(batch),
         LabelCounts(),
         labels,
         LabelCounts({"no": 1, "yes": 7}),
         pair,
         *pair.positive.tiles[:2],
-        MomentsTile(1, 1.0, ones, ones, wide),
-        MomentsTile(9, 9.0, ones, ones, counts),
+        MomentsTile(1, 1.0, ones, ones, wide, ones[0]),
+        MomentsTile(9, 9.0, ones, ones, counts, ones[0]),
         VectorSum(np.arange(3.0)),
         VectorSum(few),
         Overview(Faults(9), labels, histogram),
@@ -208,7 +213,7 @@ def _use_class(moments):
 def _use_pair(moments):
     moments.columns().standard_deviation()
     quadratic = moments.quadratic()
-    Ridge(quadratic, tol=1e-6, max_iter=50)(0.1)
+    solve(quadratic, ElasticNet(0.0, 0.1), tol=1e-6, max_iter=50)
 
 
 def _use_arrivals(first):
