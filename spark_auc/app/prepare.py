@@ -92,7 +92,7 @@ def _parted(rows: DataFrame, split: Split | None) -> DataFrame:
     if split is None:
         return rows.withColumn("part", F.lit("train"))
     if split.by == "key":
-        return by_key(rows, split.train, split.seed, split.column)
+        return by_key(rows, split.train, split.seed, split.column, "label")
     if split.by == "position":
         return by_position(rows, split.train)
     assert split.column is not None

@@ -105,7 +105,10 @@ class FirstArrivals:
         )
 
     def tied(self) -> bool:
-        """Whether two draws of a class have one moment, as those of rows of one key have."""
+        """Whether two draws of a class have one moment, as those of rows of one key have.
+
+        To tell it of ``count`` draws takes ``count + 1`` moments.
+        """
         return any((np.diff(moments) == 0.0).any() for moments in (self.positive, self.negative))
 
     def draws(self, seed: int, count: int) -> Draws:

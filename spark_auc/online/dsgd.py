@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.accumulator import Rows
-from spark_auc.core.batch import Batch, hashed_shares
+from spark_auc.core.batch import Batch, hashed_shares, stacked
 from spark_auc.core.kernels import Index, compiled
+from spark_auc.core.repeats import told_apart
 from spark_auc.core.rules import NOT_0
 from spark_auc.core.schema import Fields, reals
 from spark_auc.core.settings import above, at_least, whole
@@ -198,7 +199,7 @@ def adadsg(rows: Batch, learner: DSGD, first: int = 256, stages: int = 20) -> It
     """
     whole("the rows of the first stage", first, 1)
     whole("the number of stages", stages, 1)
-    rows = rows._replace(key=rows.keys())
+    rows = stacked(tuple(told_apart()(iter([rows]))))
     steps = 0
     for number in range(stages):
         part = subset(rows, first * 2.0**number / max(rows.y.size, 1), learner.seed)

@@ -13,6 +13,7 @@ from pyspark.ml.param import Param, Params, TypeConverters
 from spark_auc.core.batch import Batch
 from spark_auc.core.operator import VectorSum, column_moments
 from spark_auc.core.products import settled_scores
+from spark_auc.core.repeats import told_apart
 from spark_auc.core.rows import State, each
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.online.dsgd import DSGD, subset
@@ -177,7 +178,8 @@ class AdaDSGClassifier(OnlineRanker):
 
     def _stage(self, rows: DistributedRows, share: float) -> DistributedRows:
         seed = self.getSeed()
-        return rows.changed(each(lambda batch: subset(batch, share, seed)))
+        part = each(lambda batch: subset(batch, share, seed))
+        return rows.changed(told_apart()).changed(part)
 
     def _counted(self, given: Prepared) -> Float:
         shares, seed = self._shares(given), self.getSeed()
@@ -190,5 +192,6 @@ class AdaDSGClassifier(OnlineRanker):
             yield "sizes", VectorSum(counts)
 
         # Keys hash what is learnt: columns as they were scaled.
-        found = given.rows_scaled.fold(fold, (VectorSum,), state_bytes=1024, what="sizes of stages")
+        rows = given.rows_scaled.changed(told_apart())
+        found = rows.fold(fold, (VectorSum,), state_bytes=1024, what="sizes of stages")
         return cast(VectorSum, found["sizes"]).total

@@ -20,7 +20,13 @@ from spark_auc.spark.checks import checked
 from spark_auc.spark.features import known_column, quoted
 
 
-def by_key(df: DataFrame, fraction: float, seed: int, key: str | None = None) -> DataFrame:
+def by_key(
+    df: DataFrame,
+    fraction: float,
+    seed: int,
+    key: str | None = None,
+    label: str | None = None,
+) -> DataFrame:
     """Put a row into train iff a hash of (seed, key) is below ``fraction``.
 
     Rows of one key share a fate, whatever the partitioning, the order or the other rows. The
@@ -33,17 +39,22 @@ def by_key(df: DataFrame, fraction: float, seed: int, key: str | None = None) ->
     seed
         Any 64-bit integer.
     key
-        Column to hash (its type counts: 1 and 1.0 differ). None hashes all columns, so that
-        exact duplicates share a fate.
+        Column to hash (its type counts: 1 and 1.0 differ). None hashes all columns but the label,
+        so that rows that are equal but for it share a fate.
+    label
+        Label column. Were it hashed, rows of one kind would train with some of its labels and be
+        tested on the others.
 
     Raises
     ------
     ConfigError
-        For an unknown key, or a fraction outside (0, 1).
+        For an unknown column, or a fraction outside (0, 1).
     """
     if not 0 < fraction < 1:
         raise ConfigError(f"found fraction = {fraction}; expected a share of train in (0, 1)")
-    names = df.columns if key is None else [known_column(df, key).name]
+    unhashed = known_column(df, label).name if label else None
+    everything = [name for name in df.columns if name != unhashed]
+    names = everything if key is None else [known_column(df, key).name]
     drawn = F.xxhash64(F.lit(seed), *map(quoted, names))
     uniform = F.shiftrightunsigned(drawn, 11) * 2.0**-53
     return _parted(df, uniform < fraction)

@@ -48,7 +48,9 @@ def surveyed(
     """Column moments and the first draws of all rows, in one pass, and the rows told apart."""
     if sampling.estimator == "exact":
         return column_moments(rows), None, rows
-    dimension, limit, seed = rows.dimension, sampling.pairs, sampling.seed
+    dimension, seed = rows.dimension, sampling.seed
+    # The last draw may tie with the first one that is none.
+    limit = sampling.pairs + 1
 
     def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
         met = Repeats()
@@ -73,7 +75,7 @@ def surveyed(
         fold,
         (ColumnMoments, FirstArrivals, VectorSum),
         state_bytes=6 * 8 * dimension + 2 * 16 * limit + 1024,
-        what=f"means of {dimension} features and {limit} draws",
+        what=f"means of {dimension} features and {sampling.pairs} draws",
     )
     columns = cast(ColumnMoments, found["columns"])
     arrivals = cast(FirstArrivals, found["by content"])

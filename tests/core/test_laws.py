@@ -9,6 +9,7 @@ from spark_auc.core.batch import Batch
 from spark_auc.core.class_moments import ClassMoments
 from spark_auc.core.column_moments import ColumnMoments
 from spark_auc.core.draws import FirstArrivals
+from spark_auc.core.folds import GroupCounts
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments import PairMoments
 from spark_auc.core.operator import VectorSum
@@ -75,6 +76,20 @@ def groups(i):
     return GroupSums.fold([numbered], 3, np.full(D, 1 / D))
 
 
+def group_counts(i):
+    """Of some rows in ten groups, of which a class keeps six."""
+    return GroupCounts.zero(6).update(batch(i)._replace(group=(i % 10).astype(np.uint64)))
+
+
+def group_view(counts):
+    view = np.zeros((2, 3, 6))
+    for side in (0, 1):
+        groups, rows = counts.groups[side], counts.rows[side]
+        view[side, 0, : groups.size], view[side, 1, : rows.size] = groups, rows
+        view[side, 2] = counts.complete[side]
+    return view.ravel()
+
+
 CASES = {
     "ColumnMoments dense": Case(
         ColumnMoments.zero(D), lambda i: ColumnMoments.of(batch(i)), column_view, N
@@ -91,6 +106,7 @@ CASES = {
         lambda first: np.resize(np.concatenate([first.positive, first.negative, [0]]), 41),
         N,
     ),
+    "GroupCounts": Case(GroupCounts.zero(6), group_counts, group_view, N),
     "GroupSums": Case(
         groups(np.arange(0)),
         groups,

@@ -30,7 +30,7 @@ def repeated(seed=0, places=7, n=N, weighted=False):
 
 def apart(batch, by_place, sizes=1000):
     # The last part is empty where there are fewer rows.
-    cuts = np.arange(sizes, N, sizes)
+    cuts = np.arange(sizes, batch.y.size + sizes, sizes)
     parts = [batch.take(rows) for rows in np.split(np.arange(batch.y.size), cuts)]
     return stacked(list(told_apart(by_place)(iter(parts))))
 
@@ -112,6 +112,13 @@ def test_only_a_sample_that_met_copies_of_two_places_is_tied():
     distinct = Batch(rng.normal(size=(N, 2)), batch.y, place=batch.place)
     assert not drawn(apart(distinct, False), 1, 2000)[0].tied()
     assert not drawn(apart(batch._replace(place=None), False), 1, 2000)[0].tied()
+
+
+def test_the_last_draw_ties_with_the_first_that_is_none():
+    twice = Batch(np.ones((4, 1)), np.array([True, True, False, False]))
+    twice = apart(twice._replace(place=np.array([0, 1, 1, 2])), False)
+    assert not FirstArrivals.zero(1).update(twice, 0).tied()
+    assert FirstArrivals.zero(2).update(twice, 0).tied()
 
 
 @pytest.mark.parametrize("weighted", [False, True])

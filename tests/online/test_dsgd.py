@@ -87,6 +87,13 @@ def test_stages_double_and_start_warm():
     np.testing.assert_allclose(last.learner.w, learner.w, rtol=0, atol=1e-12)
 
 
+def test_stages_of_repeated_rows_have_their_share_of_them():
+    X, y = rows(4000)
+    few = Batch(X[:20].repeat(200, axis=0), y[:20].repeat(200))
+    sizes = [stage.rows for stage in adadsg(few, DSGD(11, 1.0, 1.0, 3), 250, 5)]
+    np.testing.assert_allclose(sizes, [250, 500, 1000, 2000, 4000], rtol=0.2)
+
+
 def test_merge_lies_between_and_counts_the_start_once():
     X, y = rows(4000)
     start = DSGD(11, 0.5)

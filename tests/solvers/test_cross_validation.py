@@ -98,5 +98,5 @@ def test_the_users_own_folds_are_left_as_they_are():
         assert found.auc[1, k] == pytest.approx(auc(ScoreTable.of(test.X @ w, test.y)), abs=1e-9)
     lacking = batch._replace(y=y & (group != 1))
     for way in ("by_moments", "by_rows"):
-        with pytest.raises(DataError, match="one class only in fold 'tue'.*foldCol"):
+        with pytest.raises(DataError, match=r"one class only in fold 'tue'.*foldCol"):
             getattr(validation(Folds.given(("mon", "tue", "wed"))), way)(LocalRows((lacking,), 2))

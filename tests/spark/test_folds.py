@@ -41,7 +41,7 @@ def test_a_handful_of_rows_needs_no_penalty(spark):
     features = {"featuresCol": ["position", "age"], "labelCol": "clicked"}
     model = MBAClassifier(**features).fit(rows)
     assert len(model.summary.selection["candidates"][0]["folds"]) == 2
-    with pytest.raises(DataError, match="all positive rows equal in features.*set regParam"):
+    with pytest.raises(DataError, match=r"all positive rows equal in features.*set regParam"):
         MBAClassifier(**features).fit(rows.limit(3))
 
 
@@ -127,7 +127,7 @@ def test_what_cannot_be_folds(repeated):
         with pytest.raises(DataError, match=text):
             FoldColumn.found(df.withColumn("fold", column), "fold")
     by_label = df.withColumn("fold", F.col("label").cast("int"))
-    with pytest.raises(DataError, match="one class only in fold '0'.*foldCol"):
+    with pytest.raises(DataError, match=r"one class only in fold '0'.*foldCol"):
         MBASelector(featuresCol=NAMES, foldCol="fold").fit(by_label)
 
 

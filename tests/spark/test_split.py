@@ -174,6 +174,15 @@ def test_duplicates_share_a_fate_without_a_key(spark):
     assert len({part for *_, part in rows}) == 2
 
 
+def test_labels_of_one_kind_of_row_share_a_fate(spark):
+    df = spark.range(400).selectExpr("id % 2 as y", "(id div 2) % 60 as v", "'w' as w")
+    parted = by_key(df, 0.5, 3, label="y").select("y", "v", "part").distinct().collect()
+    assert len(parted) == 120
+    assert len({(row.v, row.part) for row in parted}) == 60
+    with pytest.raises(ConfigError, match="'z'"):
+        by_key(df, 0.5, 3, label="z")
+
+
 @pytest.mark.parametrize("fraction", [0.0, 1.0, -1, 2])
 def test_key_fractions_out_of_range(people, fraction):
     with pytest.raises(ConfigError, match=r"found fraction = .* in \(0, 1\)"):
