@@ -14,7 +14,7 @@ import json
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from spark_auc.app.config import Adadsg, Stop
 from spark_auc.app.pictures import GUIDE, NEGATIVE, STYLE, check_matplotlib, png
 from spark_auc.app.publish import Directory, check_free, publication
 from spark_auc.app.read import check_path, reading
+from spark_auc.core.column_moments import ColumnMoments
 from spark_auc.errors import ConfigError
 from spark_auc.online.dsgd import DSGD
 
@@ -128,6 +129,7 @@ def _trained(
     estimator = _estimator(config)
     start = time.perf_counter()
     given = estimator.prepared(rows)
+    checkpoint = replace(checkpoint, rows=_told(given.surveyed))
     learner, log = checkpoint.load() or (estimator.learner(given), [])
     if log:
         _log.info("going on after stage %d", len(log))
@@ -196,6 +198,21 @@ def _estimator(config: Adadsg) -> AdaDSGClassifier:
     )
 
 
+def _told(surveyed: ColumnMoments) -> list[float]:
+    """Numbers by which rows are told from others: of each class, and of the columns mixed."""
+    share = np.random.default_rng(0).random(surveyed.mean.shape[1])
+    mixed = [surveyed.mean @ share, np.abs(surveyed.mean) @ share, surveyed.variance @ share]
+    return [float(v) for part in (surveyed.rows, surveyed.entries, *mixed) for v in part]
+
+
+def _alike(found: Sequence[float], expected: Sequence[float]) -> bool:
+    """Whether these are the same rows, though added in another order."""
+    if found[:4] != expected[:4]:
+        return False
+    scale = np.abs(expected[4:]).max(initial=0.0)
+    return bool(np.allclose(found[4:], expected[4:], rtol=0.0, atol=1e-9 * scale))
+
+
 @dataclass(frozen=True)
 class _Checkpoint:
     """What the last stage left, in one file that appears whole.
@@ -206,15 +223,20 @@ class _Checkpoint:
         Where it is.
     settings
         What must be the same for a job to go on from it.
+    rows
+        What tells the rows from others, once they were surveyed; see `_told`.
     """
 
     directory: Directory
     settings: str
+    rows: Sequence[float] = ()
 
     @classmethod
     def of(cls, config: Adadsg) -> _Checkpoint:
         """The checkpoint that a job goes on from."""
-        fixed = config.model_dump(mode="json", include={"data", "columns", "training"})
+        fixed = config.model_dump(
+            mode="json", include={"data", "validation", "columns", "training"}
+        )
         return cls(Directory.of(config.checkpoint), json.dumps(fixed, sort_keys=True))
 
     def load(self) -> tuple[DSGD, list[dict[str, Any]]] | None:
@@ -223,7 +245,7 @@ class _Checkpoint:
         Raises
         ------
         ConfigError
-            It is of a job with other settings.
+            It is of a job with other settings, or of other rows at the same place.
         ModelFormatError
             It is damaged.
         """
@@ -232,15 +254,24 @@ class _Checkpoint:
         left = StoredStage.from_bytes(self.directory.read(_STATE))
         if left.settings != self.settings:
             raise ConfigError(
-                f"found a checkpoint of other data, columns or training in {self.directory.uri}, "
+                f"found a checkpoint of other data, validation, columns or training in "
+                f"{self.directory.uri}, "
                 "expected one of this configuration; set another adadsg.checkpoint, or remove it "
                 "to begin again"
+            )
+        if self.rows and not _alike(self.rows, left.rows):
+            raise ConfigError(
+                f"found {self.rows[0]:.0f} negative and {self.rows[1]:.0f} positive rows, expected "
+                f"the {left.rows[0]:.0f} and {left.rows[1]:.0f} of the checkpoint in "
+                f"{self.directory.uri}, value for value; restore them, or set another "
+                "adadsg.checkpoint, or remove it to begin again"
             )
         return left.learner, left.log
 
     def commit(self, learner: DSGD, log: Sequence[dict[str, Any]]) -> None:
         """Replace what the stage before left."""
-        self.directory.replace(_STATE, StoredStage(self.settings, list(log), learner).to_bytes())
+        stage = StoredStage(self.settings, list(self.rows), list(log), learner)
+        self.directory.replace(_STATE, stage.to_bytes())
 
     def clear(self) -> None:
         """Remove what is not needed once the model is published."""

@@ -9,7 +9,7 @@ from pydantic import NonNegativeInt
 
 from spark_auc.app.sections import Section
 from spark_auc.app.stored_json import as_json, json_of
-from spark_auc.core.schema import TEXT, Part, Schema, array
+from spark_auc.core.schema import TEXT, Part, Schema, array, reals
 from spark_auc.online.dsgd import DSGD
 
 
@@ -21,6 +21,8 @@ class StoredStage:
     ----------
     settings
         What must be the same for a job to go on from it.
+    rows
+        What tells the training rows from others: see `_Checkpoint`.
     log
         What was noted of each stage.
     learner
@@ -28,6 +30,7 @@ class StoredStage:
     """
 
     settings: str
+    rows: list[float]
     log: list[dict[str, Any]]
     learner: DSGD
 
@@ -39,7 +42,10 @@ class StoredStage:
     def from_bytes(cls, data: bytes) -> StoredStage:
         """The stage that `to_bytes` stored; `ModelFormatError` if it is none."""
         return _SCHEMA.restore(
-            data, lambda settings, log, learner: cls(settings, _read_log(log), learner)
+            data,
+            lambda settings, rows, log, learner: cls(
+                settings, rows.tolist(), _read_log(log), learner
+            ),
         )
 
 
@@ -60,5 +66,7 @@ class _Noted(Section):
 
 _logged = json_of(list[_Noted])
 _SCHEMA = Schema(
-    "AdaDSGStage", 1, {"settings": TEXT, "log": array("|u1", "n"), "learner": Part(DSGD)}
+    "AdaDSGStage",
+    1,
+    {"settings": TEXT, "rows": reals(10), "log": array("|u1", "n"), "learner": Part(DSGD)},
 )

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from pyspark.sql import functions as F
 
 from spark_auc import MBAModel, evaluate
 from spark_auc.app import adadsg
@@ -122,6 +123,31 @@ def test_a_checkpoint_of_other_settings_is_refused(spark, config, monkeypatch):
     other = config(training={"standardization": False, "firstStage": 400})
     with pytest.raises(ConfigError, match="remove it to begin again"):
         adadsg.check(other)
+
+
+def test_a_checkpoint_of_other_rows_is_refused(spark, place, config, monkeypatch, tmp_path):
+    def dies(self, learner, log):
+        commit(self, learner, log)
+        raise KeyboardInterrupt
+
+    rows = spark.read.parquet(str(place / "train"))
+    data = {"path": str(tmp_path / "rows")}
+    rows.write.parquet(data["path"])
+    commit = adadsg._Checkpoint.commit
+    with monkeypatch.context() as patched:
+        patched.setattr(adadsg._Checkpoint, "commit", dies)
+        with pytest.raises(KeyboardInterrupt):
+            adadsg.run(spark, config(data=data))
+    # As many rows, and one label less to the one class and more to the other, in two of them.
+    first, second = (rows.filter(f"label = {k}").first()["id"] for k in (0, 1))
+    changed = f"case when id in ({first}, {second}) then 1 - label else label end"
+    other = rows.withColumn("label", F.expr(f"cast({changed} as double)"))
+    other.coalesce(3).write.mode("overwrite").parquet(data["path"])
+    with pytest.raises(ConfigError, match="value for value"):
+        adadsg.run(spark, config(data=data))
+    # The same ones again, in other files.
+    rows.repartition(3).write.mode("overwrite").parquet(data["path"])
+    assert adadsg.run(spark, config(data=data))["stages"] == 4
 
 
 def test_weights_are_refused_before_spark_starts(config):

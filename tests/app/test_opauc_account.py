@@ -174,13 +174,9 @@ def test_columns_in_another_order(job):
     reason = Path("checkpoint/rejected/1.csv.reason.txt").read_text()
     assert "found the columns b, a, c, label" in reason
     assert "expected a, b, c, label" in reason
-    # A batch, and a source, refuse them as well.
+    # A source refuses it as well.
     shutil.copy("checkpoint/rejected/1.csv", "rows/1.csv")
     aged("rows/1.csv", 1)
-    options = {"header": True, "inferSchema": True}
-    code, result = job(None, data=data | {"options": options}, output={"path": "again"})
-    assert code == 3, result
-    assert "found the columns" in result["message"]
     source = {"format": "csv", "path": "rows", "options": {"header": True}, "schema": SCHEMA}
     code, result = job({"checkpoint": "other", "source": source}, output={"path": "third"})
     assert code == 3, result
@@ -189,7 +185,7 @@ def test_columns_in_another_order(job):
 
 @pytest.mark.parametrize("form", ["json", "orc", "parquet"])
 def test_columns_missing_or_of_other_types(job, form):
-    made = parts(4)
+    made = [(10 * X, y, u) for X, y, u in parts(4)]
     whole = [(X.round(), y, u) for X, y, u in made]
     for k, (X, y, u) in enumerate(made):
         given = table(*(whole[k] if k != 1 else (X, y, u)))
@@ -215,3 +211,9 @@ def test_columns_missing_or_of_other_types(job, form):
     assert f"1.{form}" in reasons[0]
     assert "'b'" in reasons[1]
     assert json.loads(Path("checkpoint/status.jsonl").read_text())["rejected"] == 2
+    if form == "orc":
+        # A batch refuses them, too.
+        Path("checkpoint/rejected/1.orc").rename("rows/1.orc")
+        code, result = job(data={"path": "rows", "format": "orc"}, output={"path": "again"})
+        assert code != 0
+        assert "CANNOT_MERGE_" in result["message"]
