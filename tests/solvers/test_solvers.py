@@ -6,14 +6,17 @@ from scipy import sparse
 
 from spark_auc.core.moments import PairMoments
 from spark_auc.core.objective import ElasticNet, Quadratic
+from spark_auc.core.tiles import SymmetricTiles
 from spark_auc.errors import ConfigError, ConvergenceError
 from spark_auc.solvers import ridge as ridge_module
 from spark_auc.solvers import ridge_path
+from spark_auc.solvers.candidates import default_grid
 from spark_auc.solvers.path import path, solve
 from spark_auc.solvers.ridge import ridge
 from spark_auc.solvers.ridge_path import ridges
 from spark_auc.solvers.solution import certified
 from tests.data import libsvm
+from tests.solvers.rows import violations
 
 
 def problem(seed=0, n=400, d=30):
@@ -213,3 +216,47 @@ def test_lasso_with_equal_columns(factor):
     assert solution.certificate.reason == "converged"
     theirs = objective(quadratic, penalty, scikit_learn(quadratic, penalty))
     assert solution.certificate.objective == pytest.approx(theirs, abs=1e-9)
+
+
+@pytest.mark.parametrize("direct", [True, False])
+def test_a_default_grid_on_an_ill_conditioned_quadratic(direct, monkeypatch):
+    """Eigenvalues from 1 to 1e-14, as of features of an embedding: every penalty is solved."""
+    monkeypatch.setattr(ridge_module, "LARGEST_FACTORISED", 0)
+    if not direct:
+        for module in (ridge_module, ridge_path):
+            monkeypatch.setattr(module, "LARGEST_DIRECT", 0)
+    rng = np.random.default_rng(8)
+    d = 600
+    Q = np.linalg.qr(rng.normal(size=(d, d)))[0]
+    root = Q * np.sqrt(np.geomspace(1, 1e-14, d))
+    Sigma = SymmetricTiles.of(root @ root.T)
+    quadratic = Quadratic(Sigma, root @ rng.normal(size=d) / np.sqrt(2 * d))
+    penalties = [ElasticNet(0.0, l2) for l2 in default_grid(quadratic, 0.0)[::-1]]
+    found = list(path(quadratic, penalties, tol=1e-6, max_iter=1000))
+    long = Sigma.toarray().astype(np.longdouble)
+    for penalty, solution in zip(penalties, found, strict=True):
+        violation, _ = violations(long, quadratic.mu.astype(np.longdouble), penalty, solution.w)
+        assert solution.certificate.reason == "converged"
+        assert violation.max() <= solution.certificate.kkt
+        assert solution.certificate.gap >= 0
+
+
+@pytest.mark.parametrize("l2", [0.0, 1e-12])
+def test_what_one_decomposition_cannot_solve_is_solved_by_steps(l2):
+    """Columns of units that one decomposition rounds away, and rank deficient ones."""
+    rng = np.random.default_rng(9)
+    X = rng.normal(size=(60, 12)) * np.geomspace(1e-8, 1e8, 12)
+    X = np.hstack([X, X[:, :3]])
+    quadratic = PairMoments.of(X, rng.random(60) < 0.5).quadratic()
+    penalties = [ElasticNet(0.0, l2 * 10.0**-k) for k in range(7)]
+    for solution in path(quadratic, penalties, tol=1e-6, max_iter=1000):
+        assert solution.certificate.reason == "converged"
+
+
+def test_what_is_not_there_has_no_weight():
+    """Rows of empty columns, without a mean difference."""
+    quadratic = PairMoments.of(np.zeros((9, 5)), np.arange(9) < 4).quadratic()
+    for penalty in (ElasticNet(0.0, 0.0), ElasticNet(0.0, 1.0), ElasticNet(0.1, 0.0)):
+        for solution in path(quadratic, [penalty] * 7, tol=1e-6, max_iter=10):
+            assert solution.certificate.reason == "converged"
+            assert not solution.w.any()
