@@ -11,6 +11,7 @@ from scipy.linalg import lapack
 
 from spark_auc.core.objective import ElasticNet, Quadratic
 from spark_auc.core.tiles import SymmetricTiles
+from spark_auc.solvers.banded import Banded
 from spark_auc.solvers.ridge import LARGEST_DIRECT, STEPS, ridge
 from spark_auc.solvers.solution import (
     ROUNDING_OF_EIGENVALUES,
@@ -27,8 +28,6 @@ _log = logging.getLogger(__name__)
 _LONGEST = 400
 _SPACE_BYTES = 1 << 30
 _BETWEEN = 8
-# Columns that LAPACK reduces or reflects at a time, for its workspace.
-_LAPACK_BLOCK = 64
 
 
 def ridges(
@@ -36,10 +35,11 @@ def ridges(
 ) -> list[Solution]:
     """The solutions of ``(Sigma + l2 I) w = mu`` for many factors ``l2 >= 0`` at once.
 
-    A matrix of up to 8192 features is made tridiagonal once, after which a penalty costs
-    ``O(d)``, and one step of refinement with ``Sigma`` itself follows where it is needed. Above,
-    and for rows, Lanczos vectors from ``mu`` are shared by all penalties. What is not solved so
-    takes up to 256 conjugate-gradient steps from there. Every certificate is made with ``Sigma``.
+    A matrix of up to 8192 features is reduced to a band once, after which a penalty costs
+    ``O(d)`` and all are turned back together; one step of refinement with ``Sigma`` itself
+    follows where it is needed. Above, and for rows, Lanczos vectors from ``mu`` are shared by all
+    penalties. What is not solved so takes up to 256 conjugate-gradient steps from there. Every
+    certificate is made with ``Sigma``.
 
     Parameters
     ----------
@@ -52,8 +52,8 @@ def ridges(
     """
     Sigma = quadratic.Sigma
     penalties = [ElasticNet(0.0, l2) for l2 in factors]
-    if isinstance(Sigma, SymmetricTiles) and 1 < Sigma.dimension <= LARGEST_DIRECT:
-        found, indefinite = _by_tridiagonal(quadratic, penalties, tol)
+    if isinstance(Sigma, SymmetricTiles) and Sigma.dimension <= LARGEST_DIRECT:
+        found, indefinite = _by_band(quadratic, Sigma, penalties, tol)
     else:
         found, indefinite = _by_krylov(quadratic, penalties, tol, min(max_iter, _LONGEST))
     if indefinite:
@@ -69,52 +69,10 @@ def _unsolved(found: Sequence[Solution]) -> list[int]:
     return [i for i, solution in enumerate(found) if not solution.converged]
 
 
-class _Tridiagonal:
-    """``Sigma = Q T Q'`` by Householder reflections, which are kept as such.
-
-    Parameters
-    ----------
-    Sigma
-        The matrix, of at least 2 features.
-    """
-
-    def __init__(self, Sigma: SymmetricTiles) -> None:
-        d = self._dimension = Sigma.dimension
-        reduced, self._diagonal, self._beside, self._tau, _ = lapack.dsytrd(
-            Sigma.toarray(), lower=1, lwork=_LAPACK_BLOCK * d, overwrite_a=1
-        )
-        # Below the first row: the same memory from its second element on, rather than a copy.
-        flat = reduced.ravel(order="K")
-        self._reflectors = flat[1 : 1 + d * (d - 1)].reshape((d, d - 1), order="F")
-
-    @property
-    def indefinite(self) -> bool:
-        """Whether an eigenvalue is negative beyond rounding."""
-        return _is_indefinite(self._diagonal, self._beside, self._dimension)
-
-    def solved(self, vectors: Float, factors: Sequence[float]) -> Float:
-        """``(Sigma + l2 I)^-1 v`` ``(d, l)`` for each column ``v`` and its factor.
-
-        0 where it does not exist.
-        """
-        turned = self._reflected(vectors, "T")
-        for i, l2 in enumerate(factors):
-            out = _solved(self._diagonal + l2, self._beside, turned[:, i])
-            turned[:, i] = 0.0 if out is None else out
-        return self._reflected(turned, "N")
-
-    def _reflected(self, vectors: Float, trans: str) -> Float:
-        below = np.asfortranarray(vectors[1:])
-        lwork = _LAPACK_BLOCK * (vectors.shape[1] + _LAPACK_BLOCK)
-        turned, _, info = lapack.dormqr("L", trans, self._reflectors, self._tau, below, lwork)
-        assert info == 0
-        return np.vstack([vectors[:1], turned])
-
-
-def _by_tridiagonal(
-    quadratic: Quadratic, penalties: Sequence[ElasticNet], tol: float
+def _by_band(
+    quadratic: Quadratic, Sigma: SymmetricTiles, penalties: Sequence[ElasticNet], tol: float
 ) -> tuple[list[Solution], bool]:
-    matrix = _Tridiagonal(quadratic.Sigma)  # type: ignore[arg-type]
+    matrix = Banded(Sigma)
     factors = np.array([penalty.l2 for penalty in penalties])
     W = matrix.solved(np.tile(quadratic.mu[:, None], len(factors)), factors.tolist())
 
