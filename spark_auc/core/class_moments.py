@@ -10,7 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.accumulator import Accumulator, Rows
-from spark_auc.core.moments_tile import ROUNDING, MomentsTile, Vectors, other_dimension
+from spark_auc.core.moments_tile import (
+    ROUNDING,
+    MomentsTile,
+    Vectors,
+    about_inverse,
+    other_dimension,
+)
 from spark_auc.core.schema import Parts, Schema, Size, Values
 from spark_auc.core.tiles import SymmetricTiles, Tiling
 
@@ -127,7 +133,8 @@ class ClassMoments:
         squares = self._of_columns(lambda t: t.gram.diagonal())
         total = self._of_columns(lambda t: t.total[0])
         rounding = ROUNDING * self.rows * squares + self._of_columns(lambda t: t.rounding)
-        scatter = squares - total * total / (self.weight or 1.0)
+        unit = about_inverse(self.weight)
+        scatter = squares - (unit * total) ** 2 / ((self.weight or 1.0) * unit * unit)
         return np.where(scatter > rounding, scatter, 0.0), rounding
 
     def scatter(self) -> Float:
@@ -146,11 +153,14 @@ class ClassMoments:
         padded = np.zeros(tiling.blocks * tiling.tile)
         padded[: self.dimension] = w
         parts = padded.reshape(tiling.blocks, tiling.tile)
+        unit = about_inverse(self.weight)
         total = sum(
             (1.0 if i == j else 2.0)
             * (
                 parts[i] @ (t.gram @ parts[j])
-                - (parts[i] @ t.total[0]) * (parts[j] @ t.total[1]) / t.weight
+                - (parts[i] @ (unit * t.total[0]))
+                * (parts[j] @ (unit * t.total[1]))
+                / (t.weight * unit * unit)
             )
             for t, (i, j) in zip(self.tiles, tiling.places(), strict=True)
         )

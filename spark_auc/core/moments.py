@@ -196,31 +196,18 @@ class PairMoments:
                 "check the label column and the positive label"
             )
         tiling = Tiling(self.dimension)
-        columns = self.columns()
-        inverse = columns.inverse(scale)
+        inverse = self.columns().inverse(scale)
         # Origins of columns far from 0 are equal, or near each other, and means would be rounded.
         mu = ((p.origin - n.origin) + (p.from_origin - n.from_origin)) * inverse
         tiles = np.empty((tiling.count, tiling.tile, tiling.tile))
-        padded = np.zeros((4, tiling.blocks * tiling.tile))
-        # Constant columns are 0 in the tiles already, where rounding did not get into them.
-        padded[:, : self.dimension] = (
-            inverse,
-            mu,
-            *((columns.scatter == 0) & (columns.rounding > 0)),
-        )
-        factors, means, *flat = padded.reshape(4, tiling.blocks, tiling.tile)
-
+        padded = np.zeros((2, tiling.blocks * tiling.tile))
+        padded[:, : self.dimension] = inverse, mu
+        factors, means = padded.reshape(2, tiling.blocks, tiling.tile)
         divided = bool((inverse != 1.0).any())
 
         def fill(k: int, i: int, j: int) -> None:
-            covariances = []
-            for moments, constant in zip((p, n), flat, strict=True):
-                covariance = moments.tiles[k].scatter()
-                covariance /= moments.weight
-                covariance[constant[i] > 0] = 0.0
-                covariance[:, constant[j] > 0] = 0.0
-                covariances.append(covariance)
-            here = np.add(covariances[0], covariances[1], out=tiles[k])
+            here = np.divide(p.tiles[k].scatter(), p.weight, out=tiles[k])
+            here += n.tiles[k].scatter() / n.weight
             if divided:
                 here *= np.outer(factors[i], factors[j])
             here += np.outer(means[i], means[j])

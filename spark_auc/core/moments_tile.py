@@ -39,6 +39,15 @@ def other_dimension(expected: int, found: int) -> DataError:
     )
 
 
+def about_inverse(weight: float) -> float:
+    """A power of two near ``1 / weight``.
+
+    Totals times it are about as large as a mean: their products lose no light class to underflow,
+    and keep their bits.
+    """
+    return float(np.ldexp(1.0, min(-int(np.frexp(weight)[1]), 1000)))
+
+
 @dataclass(frozen=True, eq=False)
 class Vectors:
     """The part of a class's moments that is no matrix: ``n``, ``o`` and ``m`` of some columns."""
@@ -178,10 +187,14 @@ class MomentsTile:
         rounding = self.rounding + part.rounding + lost
         total = self.total[0] - (part.total[0] + part.weight * t)
         left = squares - moved
+        unit = about_inverse(self.weight)
+        squared = (unit * total) ** 2
         if self.rows == part.rows:
-            unlike = np.maximum(np.abs(left), total**2 / self.weight) > rounding
+            squared /= self.weight * unit * unit
+            unlike = np.maximum(np.abs(left), squared) > rounding
         else:
-            unlike = left - total**2 / weight < -rounding
+            squared /= weight * unit * unit
+            unlike = left - squared < -rounding
         if unlike.any():
             raise DataError(
                 f"found {part.rows} rows to subtract from {self.rows} that are no part of them, "
@@ -205,8 +218,9 @@ class MomentsTile:
         """Centred scatter ``sum u (x - c)(x - c)'`` of the tile."""
         if not self.rows:
             return self.gram
-        correction: Float = np.outer(*self.total)
-        correction /= self.weight
+        unit = about_inverse(self.weight)
+        correction: Float = np.outer(*(unit * self.total))
+        correction /= self.weight * unit * unit
         np.subtract(self.gram, correction, out=correction)
         return correction
 

@@ -23,7 +23,7 @@ from spark_auc.solvers.path import solve
 from spark_auc.solvers.selection import CrossValidation
 from spark_auc.solvers.solution import OnFailure
 from spark_auc.spark.fitted import Fitted
-from spark_auc.spark.resources import Gathering
+from spark_auc.spark.resources import Gathering, check_memory
 from spark_auc.spark.rows import DistributedRows
 from spark_auc.spark.survey import Sampling
 from spark_auc.spark.training import Problem, problem, suboptimality
@@ -208,6 +208,10 @@ class Fitting:
 
         def moments_of(chosen: Folding) -> PairMoments:
             nonlocal validation, own
+            # No task runs while the complements are made; the pass before checks its own states.
+            what = f"moments of {rows.dimension} features in {self.folds} folds"
+            size = PairMoments.nbytes(rows.dimension)
+            check_memory(rows.frame.sparkSession, size, 0, what, self.folds)
             validation, own = validation.by_moments(chosen)
             return reduce(PairMoments.merge, own)
 

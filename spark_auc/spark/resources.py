@@ -93,14 +93,17 @@ def available_memory() -> int | None:
     return min(amounts, default=None)
 
 
-def check_memory(spark: SparkSession, state_bytes: int, slots: int, what: str) -> None:
+def check_memory(
+    spark: SparkSession, state_bytes: int, slots: int, what: str, folds: int = 0
+) -> None:
     """Refuse a job whose states do not fit; `ResourceError` with the numbers.
 
     The driver holds the merged state and the solver's copy of half of it; in local mode it also
-    shares the machine with one state per task slot.
+    shares the machine with one state per task slot. To choose among penalties it holds a state
+    per fold besides, which those of the other folds replace tile by tile.
     """
     local = str(spark.conf.get("spark.master", "")).startswith("local")
-    needed = state_bytes * 3 // 2 + (slots * state_bytes if local else 0)
+    needed = state_bytes * (2 * folds + 3) // 2 + (slots * state_bytes if local else 0)
     available = available_memory()
     _log.info(
         "%s take %.0f MiB a state; %d task slots; the driver's machine needs about %.0f MiB",
@@ -113,5 +116,5 @@ def check_memory(spark: SparkSession, state_bytes: int, slots: int, what: str) -
         raise ResourceError(
             f"found {what} that need about {needed // 2**20} MiB of memory on the driver's machine "
             f"({slots} task slots), expected at most the {available // 2**20} MiB available; "
-            "use fewer features, fewer task slots or a larger machine"
+            f"use fewer features, fewer {'folds' if folds else 'task slots'} or a larger machine"
         )

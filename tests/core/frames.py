@@ -12,22 +12,17 @@ VALUES = [0.0, 1.0, -7.0, 0.1, 1 / 3, 1e-3, 1e8 + 0.1, 12345.678]
 def column(rng, y):
     """One column ``(n,)``."""
     n, value = y.size, rng.choice(VALUES)
-    kind = rng.integers(10)
-    if kind <= 1:
-        return np.full(n, value)
-    if kind == 2:
-        return np.where(y, value, rng.choice(VALUES))
-    if kind == 3:
-        return (rng.random(n) < 0.3) * rng.choice([1.0, 0.1])
-    if kind == 4:
-        return np.where(np.arange(n) == rng.integers(n), rng.normal(), value)
-    if kind == 5:
-        return rng.normal(size=n) * 10.0 ** rng.integers(-8, 9)
-    if kind == 6:
-        return np.where(rng.random(n) < 0.9, value, 0.0)
-    if kind == 7:
-        return rng.integers(-2, 3, n) / 3
-    return rng.choice([-1e8, -1e3, 1e3, 1e6, 1e8]) + rng.normal(size=n)
+    kinds = [
+        lambda: np.full(n, value),
+        lambda: np.where(y, value, rng.choice(VALUES)),
+        lambda: (rng.random(n) < 0.3) * rng.choice([1.0, 0.1]),
+        lambda: np.where(np.arange(n) == rng.integers(n), rng.normal(), value),
+        lambda: rng.normal(size=n) * 10.0 ** rng.integers(-8, 9),
+        lambda: np.where(rng.random(n) < 0.9, value, 0.0),
+        lambda: rng.integers(-2, 3, n) / 3,
+        lambda: rng.choice([-1e8, -1e3, 1e3, 1e6, 1e8]) + rng.normal(size=n),
+    ]
+    return kinds[rng.integers(len(kinds))]()
 
 
 def weights(rng, n):

@@ -164,8 +164,7 @@ def test_what_a_deletion_leaves_constant_is_so(form):
         left = whole.subtract(PairMoments.of(form(rows[gone]), Y[gone], u[gone]))
         rest = PairMoments.of(form(rows[~gone]), Y[~gone], u[~gone])
         for found in (left, left.merge(rest), left.scale(0.1), rest.merge(left.scale(0.5))):
-            found = PairMoments.from_bytes(found.to_bytes())
-            columns = found.columns()
+            columns = PairMoments.from_bytes(found.to_bytes()).columns()
             assert not columns.varies()[D]
             assert columns.standard_deviation()[D] == 1.0
             assert (found.positive.spread()[0][D], found.negative.spread()[0][D]) == (0.0, 0.0)
@@ -183,9 +182,9 @@ def test_what_was_never_added_is_not_subtracted(form):
         with_column(np.arange(N) % 2 + 0.0)[:50],
         with_column(0.2)[:50],
         with_column(0.1)[:50] * 100,
-        with_column(0.1) + [0, 0, 0, 0, 1e-3, 0],
+        with_column(0.1) + 1e-3 * np.eye(D + 1)[4],
     ):
-        with pytest.raises(DataError, match="to subtract .* that are no part of them"):
+        with pytest.raises(DataError, match=r"to subtract .* that are no part of them"):
             whole.subtract(ClassMoments.of(form(wrong)))
     light = ClassMoments.of(form(X), np.where(np.arange(N) < 3, 1e-300, 1.0))
     with pytest.raises(DataError, match="expected more than rounding to be left"):

@@ -157,7 +157,7 @@ def samples():
         Learned((learners[0].to_bytes(),) * 2),
         StreamState(),
         StreamState(Progress(3, 1, 1, 2.5, {"a": "b"}, {"auc": 0.5}, {"path": "c"}), statistics),
-        StoredStage("{}", [stage | {"seconds": 0.5}], learners[0]),
+        StoredStage("{}", [1.0] * 10, [stage | {"seconds": 0.5}], learners[0]),
     ]
     found = {}
     for state in states:

@@ -52,7 +52,7 @@ def check(moments, X, y, u, before=None):
     S, columns = found.Sigma.toarray(), moments.columns()
     varies, sd = columns.varies(), columns.standard_deviation()
 
-    constant = (X[0] == X).all(axis=0)
+    constant = np.ptp(X, axis=0) == 0
     for zero in (S[constant], S[:, constant], found.mu[constant]):
         assert not zero.any()
     assert (sd[constant] == 1.0).all()
@@ -103,7 +103,7 @@ def test_moments_of_any_rows(seed):
     check(PairMoments.from_bytes(moments.to_bytes()), X, y, u)
     check_deviation(moments.columns(), X, y, u)
 
-    mu, Sigma = all_pairs(X, y, u)
+    _, Sigma = all_pairs(X, y, u)
     columns = merged(rng, [ColumnMoments.of(b) for b in parts])
     constant = (X[0] == X).all(axis=0)
     floor = (64 * EPS * np.abs(X).max(axis=0)) ** 2
@@ -163,13 +163,9 @@ def test_what_a_deletion_leaves(seed):
     whole = rest.merge(part)
     v = np.ones(y.size) if u is None else u
     share = min(v[side & ~gone].sum() / v[side].sum() for side in (y, ~y))
-    try:
-        left = whole.subtract(part)
-    except DataError as error:
-        assert share < 1e-12 and "rounding" in str(error)
-        return
     if share < 1e-6:
         return
+    left = whole.subtract(part)
     kept = None if u is None else u[~gone]
     before = 2 * (squares(X, y, u, whole) + np.abs(X).max(axis=0) ** 2 * EPS)
     # A part that was seen from elsewhere is moved there first.
