@@ -22,6 +22,11 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _OPTIONAL = ("weight", "key", "group", "place")
 
 
+# Least and greatest weight of a row: squares, sums and products of the sums of two classes neither
+# overflow nor vanish.
+WEIGHTS = (1e-100, 1e100)
+
+
 class Batch(NamedTuple):
     """Some rows.
 
@@ -32,7 +37,7 @@ class Batch(NamedTuple):
     y : (n,)
         True where positive.
     weight : (n,), optional
-        Row weights > 0; 1 where not given.
+        Row weights, each within `WEIGHTS`; 1 where not given.
     key : (n,), optional
         By what a row is drawn; a hash of label, weight and features where not given.
     group : (n,), optional
@@ -117,6 +122,12 @@ _SCHEMA = Schema(
     },
     _rows_stored,
 )
+
+
+def usable_weights(weight: Float) -> NDArray[np.bool_]:
+    """Which row weights ``(n,)`` lie within `WEIGHTS`; NaN does not."""
+    usable: NDArray[np.bool_] = (weight >= WEIGHTS[0]) & (weight <= WEIGHTS[1])
+    return usable
 
 
 def stacked(batches: Sequence[Batch]) -> Batch:

@@ -113,8 +113,9 @@ def effective_rows(class_sums: FloatArray) -> FloatArray:
 class AUCInterval(NamedTuple):
     """An AUC with its two-sided confidence interval.
 
-    `scale` says how it was made: "linear", "logit", or "exact" for the one-sided bound at AUC 0
-    or 1. `small_sample` warns that a class has fewer than `SMALL_CLASS` effective rows.
+    `scale` says how it was made: "linear", "logit", "exact" for the one-sided bound at AUC 0 or 1,
+    or "unknown" for [0, 1] where a class has one row, of which no spread is known and the
+    variance is nan. `small_sample` warns that a class has fewer than `SMALL_CLASS` effective rows.
     """
 
     auc: float
@@ -122,7 +123,7 @@ class AUCInterval(NamedTuple):
     upper: float
     variance: float
     level: float
-    scale: Literal["linear", "logit", "exact"]
+    scale: Literal["linear", "logit", "exact", "unknown"]
     small_sample: bool
 
 
@@ -131,10 +132,10 @@ def auc_interval(
 ) -> AUCInterval:
     """Return the normal confidence interval of the AUC of a table; see `interval_of`.
 
-    Raises DataError for one class, or fewer than two rows of one; ConfigError for `level`.
+    Raises DataError for one class; ConfigError for `level`.
     """
     value = auc(table)
-    variance = 0.0 if value in (0.0, 1.0) else auc_variance(table)
+    variance = auc_variance(table) if min(table.rows) > 1 else np.nan
     return interval_of(value, variance, table.class_sums(), level, scale)
 
 
@@ -155,6 +156,8 @@ def interval_of(
     probability <= A^n. So A < (1 - level)^(1/n) is rejected, which is Clopper & Pearson's
     one-sided bound for n successes in n. With weights n is `effective_rows`: an approximation.
 
+    A variance of nan, of a class of one row, gives [0, 1].
+
     Raises ConfigError for `level`.
     """
     quantile, rows = _quantile(level), float(effective_rows(class_sums).min())
@@ -162,6 +165,8 @@ def interval_of(
         bound = (1 - level) ** (1 / rows)
         lower, upper = (bound, 1.0) if value else (0.0, 1 - bound)
         return AUCInterval(value, lower, upper, 0.0, level, "exact", rows < SMALL_CLASS)
+    if np.isnan(variance):
+        return AUCInterval(value, 0.0, 1.0, variance, level, "unknown", True)
     reach = quantile * sqrt(variance) * np.array((-1.0, 1.0))
     if scale == "linear":
         ends = np.clip(value + reach, 0, 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from spark_auc.core.batch import WEIGHTS
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.rules import COUNTS
 from spark_auc.core.schema import Part, Schema, array
@@ -31,8 +32,10 @@ class Faults:
         found = {
             "null scores": self.null_scores,
             "NaN or infinite scores": self.infinite_scores,
-            "null labels": self.null_labels,
-            "weights that are null, NaN, infinite or negative": self.bad_weights,
+            "null or NaN labels": self.null_labels,
+            f"weights that are null, NaN, negative or not from {WEIGHTS[0]} to {WEIGHTS[1]}": (
+                self.bad_weights
+            ),
         }
         named = [f"{count} {what}" for what, count in found.items() if count]
         if named:

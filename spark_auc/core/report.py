@@ -92,7 +92,9 @@ class AUCReport:
 
     @cached_property
     def variance(self) -> float:
-        """DeLong's variance of the AUC."""
+        """DeLong's variance of the AUC; nan where a class has one row."""
+        if min(self.histogram.rows) < 2:
+            return float("nan")
         products = self.ranking.products(self.centre)
         return float(auc_covariance(self.histogram.class_sums(), products)[0, 0])
 

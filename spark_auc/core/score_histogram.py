@@ -84,7 +84,10 @@ class ScoreHistogram:
         max_bins: int = 1 << 16,
     ) -> ScoreHistogram:
         """Count rows; arguments and DataError as in `ScoreTable.of`, ConfigError for max_bins."""
-        if np.size(scores) <= max_bins or not np.isfinite(scores).all():
+        scores = np.asarray(scores, np.float64)
+        given = scores.shape if weight is None else np.shape(weight)
+        faulty = {scores.shape, given} != {(scores.size,)} or not np.isfinite(scores).all()
+        if scores.size <= max_bins or faulty:
             return cls.of_table(ScoreTable.of(scores, y, weight), max_bins)
         # Binned first, rows need not be summed by distinct score.
         present = scores if weight is None else scores[np.asarray(weight) != 0]

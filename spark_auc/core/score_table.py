@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from spark_auc.core.batch import WEIGHTS, usable_weights
 from spark_auc.core.rules import FROM_0_ON, INCREASING
 from spark_auc.core.schema import Field, Schema, Values, reals
 from spark_auc.errors import DataError
@@ -50,11 +51,11 @@ class ScoreTable:
     def of(
         cls, scores: FloatArray, y: NDArray[np.bool_], weight: FloatArray | None = None
     ) -> ScoreTable:
-        """Tabulate rows: scores (n,), y (n,) true where positive, weight (n,) >= 0, default 1.
+        """Tabulate rows: scores (n,), y (n,) true where positive, weight (n,), default 1.
 
-        Rows of weight 0 count as absent. One class only, or no rows, is a valid part of a larger
-        table, and refused by the measures that need both. Raises DataError as `grouped`, and for
-        labels that are not boolean or lengths that differ.
+        Weights are 0, or as of `Batch`; rows of weight 0 count as absent. One class only, or no
+        rows, is a valid part of a larger table, and refused by the measures that need both. Raises
+        DataError as `grouped`, and for labels that are not boolean or lengths that differ.
         """
         scores, y = np.asarray(scores, dtype=np.float64), np.asarray(y)
         u = np.ones(1) if weight is None else np.asarray(weight, dtype=np.float64)
@@ -74,8 +75,8 @@ class ScoreTable:
             positive = np.bincount(places, minlength=scores.size).astype(np.float64)
             counts = np.stack((positive, rows - positive))
             return cls.grouped(scores, np.broadcast_to(counts, (3, *counts.shape)))
-        with np.errstate(over="ignore"):  # an infinite square is refused by `grouped`
-            powers = np.stack((u, u * u, np.ones_like(u)))
+        u = np.where((u == 0) | usable_weights(u), u, np.nan)  # which `grouped` refuses
+        powers = np.stack((u, u * u, np.ones_like(u)))
         return cls.grouped(scores, np.where((y, ~y), powers[:, np.newaxis], 0.0))
 
     @classmethod
@@ -88,9 +89,9 @@ class ScoreTable:
         bad_sums = np.count_nonzero(~(np.isfinite(sums) & (sums >= 0)).all(axis=(0, 1)))
         if bad_scores or bad_sums:
             raise DataError(
-                f"found {bad_scores} NaN or infinite scores and {bad_sums} NaN, infinite or "
-                f"negative weights among {score.size} rows; expected finite scores and finite "
-                "weights >= 0: filter or repair these rows"
+                f"found {bad_scores} NaN or infinite scores and {bad_sums} unusable weights among "
+                f"{score.size} rows; expected finite scores, and weights of 0 or from {WEIGHTS[0]} "
+                f"to {WEIGHTS[1]}: filter or repair these rows"
             )
         kept = sums[0].any(axis=0)
         if not kept.all():

@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
 
+from spark_auc.core.batch import WEIGHTS
 from spark_auc.core.labels import LabelCounts
 from spark_auc.errors import ConfigError, ConvergenceError, DataError
 from spark_auc.spark.checks import checked
@@ -247,7 +248,7 @@ def _by_label(rows: DataFrame) -> dict[Any, dict[str, Any]]:
     faults = {
         "scores that are null, NaN or infinite": ~_usable(F.abs(score)),
         "labels that are null or NaN": label.isNull() | (label.cast("string") == "NaN"),
-        "weights that are not finite and positive": ~(_usable(weight) & (weight > 0)),
+        "weights that are not finite and positive": ~(_usable(weight) & weight.between(*WEIGHTS)),
     }
     found = rows.groupBy("label").agg(
         F.count(F.lit(1)).alias("rows"),

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, IntegralType, NumericType, StringType
 
-from spark_auc.core.batch import Batch, Keys
+from spark_auc.core.batch import WEIGHTS, Batch, Keys, usable_weights
 from spark_auc.core.labels import Label, LabelCounts
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.spark.decoders import whole
@@ -54,11 +54,14 @@ def label_column(
             )
         return column, str(positive)
     try:
-        return column.cast("double"), None if positive is None else float(positive)
+        value = None if positive is None else float(positive)
+        if value is not None and not np.isfinite(value):
+            raise ValueError
+        return column.cast("double"), value
     except ValueError:
         raise ConfigError(
             f"found positiveLabel {positive!r} for the numeric label column {name!r}; "
-            "expected a number; set positiveLabel"
+            "expected a finite number; set positiveLabel"
         ) from None
 
 
@@ -236,6 +239,11 @@ class Reader:
 
     def _positive(self, array: pa.Array) -> NDArray[np.bool_]:
         labels = whole(array, f"label column {self.columns.label!r}")
+        if unknown := labels.is_null(nan_is_null=True).sum().as_py():
+            raise DataError(
+                f"found {unknown} NaN in label column {self.columns.label!r} in a batch of "
+                f"{len(labels)} rows; expected none; drop these rows"
+            )
         for item in labels.value_counts():
             self.counts[item["values"].as_py()] += item["counts"].as_py()
         if len(self.counts) > 2:
@@ -254,11 +262,11 @@ class Reader:
 
     def _weight(self, array: pa.Array) -> Float:
         weight: Float = whole(array, f"weight column {self.columns.weight!r}").to_numpy()
-        bad = weight[~(np.isfinite(weight) & (weight > 0))]
+        bad = weight[~usable_weights(weight)]
         if bad.size:
             raise DataError(
-                f"found {bad.size} weights that are not finite and positive in a batch of "
-                f"{len(weight)} rows (the first is {bad[0]}); expected weights > 0; "
-                "drop or repair these rows"
+                f"found {bad.size} weights that are not finite and positive, or extreme, in a "
+                f"batch of {len(weight)} rows (the first is {bad[0]}); expected weights from "
+                f"{WEIGHTS[0]} to {WEIGHTS[1]}; drop, repair or rescale these rows"
             )
         return weight

@@ -13,6 +13,7 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 import pyarrow as pa
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -28,7 +29,7 @@ from spark_auc.core.labels import Label
 from spark_auc.core.ranking import Asked, Ranking
 from spark_auc.core.report import AUCReport, GroupAUC, Groups
 from spark_auc.core.roc import auc
-from spark_auc.errors import ConfigError
+from spark_auc.errors import ConfigError, DataError
 from spark_auc.spark.columns import label_column
 from spark_auc.spark.failures import translated
 from spark_auc.spark.features import known_column, quoted
@@ -109,7 +110,9 @@ def evaluate(
         asked, ranking, scored.centre, scored.table, scored.classes, level, bounds, groups
     )
     _log.info("AUC %.6f of %s rows", report.auc, scored.overview.labels.rows)
-    if report.interval.small_sample:
+    if report.interval.scale == "unknown":
+        _log.warning("found one row of a class: its AUC is exact, but how sure it is is unknown")
+    elif report.interval.small_sample:
         _log.warning(
             "found fewer than %d effective rows of a class: the interval of level %g covers the "
             "true AUC less often than that",
@@ -210,8 +213,8 @@ def compare(
     Parameters
     ----------
     df
-        Rows with several scores, a label and maybe a weight. It is read once per score and once
-        more: cache it if making it is expensive.
+        Rows with several scores, a label and maybe a weight. It is read once; scores, labels and
+        weights are kept on the executors' disks meanwhile.
     scoreCols
         Two score columns or more.
     labelCol, positiveLabel, weightCol, level
@@ -220,7 +223,8 @@ def compare(
     Raises
     ------
     ConfigError, DataError
-        As `evaluate`; DataError too where a class has fewer than two rows.
+        As `evaluate`; DataError too where a class has fewer than two rows, or where Spark had to
+        make rows again and they were others.
     """
     if len(set(scoreCols)) < max(2, len(scoreCols)):
         raise ConfigError(
@@ -228,18 +232,19 @@ def compare(
             "set scoreCols"
         )
     asked = _asked(1.0, 1.0, 0.0, level)
-    columns = [ScoreColumns(name, labelCol, positiveLabel, weightCol) for name in scoreCols]
-    u = F.col(quoted(weightCol)).cast("double") if weightCol else F.lit(1.0)
-    rows = columns[0].select(
-        df,
-        u=u,
-        y=columns[0].is_positive(df),
-        **{f"s{k}": c.score_column(df) for k, c in enumerate(columns)},
-    )
+    given = [ScoreColumns(name, labelCol, positiveLabel, weightCol) for name in scoreCols]
+    # All that follows is of one reading: a row that is scored again may be scored otherwise.
+    kept = given[0].select(df, **{f"s{k}": c.score_column(df) for k, c in enumerate(given)})
+    kept = kept.drop("score").persist(StorageLevel.DISK_ONLY)
+    weight = "weight" if weightCol else None
+    columns = [ScoreColumns(f"s{k}", "label", positiveLabel, weight) for k in range(len(given))]
+    u = F.col("weight") if weight else F.lit(1.0)
+    rows = kept.select("*", u.alias("u"), columns[0].is_positive(kept).alias("y"))
     aucs = []
     with ExitStack() as stack:
+        stack.callback(kept.unpersist)
         for k, each in enumerate(columns):
-            scored = stack.enter_context(tabulated(df, each))
+            scored = stack.enter_context(tabulated(kept, each, what=scoreCols[k]))
             aucs.append(scored.ranking(asked).auc)
             placed = scored.placements().toDF(f"s{k}", f"p{k}", f"n{k}")
             rows = rows.join(placed, f"s{k}")
@@ -248,13 +253,21 @@ def compare(
             rows = rows.withColumn(f"v{k}", placement - F.lit(value))
         pairs = list(combinations_with_replacement(range(len(columns)), 2))
         sums = [F.sum(F.expr(f"u * u * v{i} * v{j}")).alias(f"c{i}_{j}") for i, j in pairs]
+        counted = F.count_if(F.col("u") > 0).alias("rows")
         with translated():
-            found = rows.groupBy("y").agg(*sums).toArrow().to_pylist()
+            found = rows.groupBy("y").agg(counted, *sums).toArrow().to_pylist()
+    class_sums = scored.table.class_sums()
+    compared = {row["y"]: row["rows"] for row in found}
+    if (compared.get(True, 0), compared.get(False, 0)) != scored.table.rows:
+        raise DataError(
+            f"found {compared.get(True, 0)} positive and {compared.get(False, 0)} negative rows "
+            "when their scores were read again, expected {} and {}; write the scored rows first, "
+            "and compare what was written".format(*scored.table.rows)
+        )
     products = np.zeros((2, len(columns), len(columns)))
     for row in found:
         for i, j in pairs:
             products[0 if row["y"] else 1, [i, j], [j, i]] = row[f"c{i}_{j}"]
-    class_sums = scored.table.class_sums()
     paired = PairedAUC.from_sums(np.array(aucs), class_sums, products)
     intervals = tuple(
         interval_of(value, float(paired.covariance[k, k]), class_sums, level)

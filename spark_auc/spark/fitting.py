@@ -209,9 +209,9 @@ class Fitting:
         def moments_of(chosen: Folding) -> PairMoments:
             nonlocal validation, own
             # No task runs while the complements are made; the pass before checks its own states.
-            what = f"moments of {rows.dimension} features in {self.folds} folds"
+            what = f"moments of {rows.dimension} features in {self.folds.count} folds"
             size = PairMoments.nbytes(rows.dimension)
-            check_memory(rows.frame.sparkSession, size, 0, what, self.folds)
+            check_memory(rows.frame.sparkSession, size, 0, what, self.folds.count)
             validation, own = validation.by_moments(chosen)
             return reduce(PairMoments.merge, own)
 

@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import NumericType
 
+from spark_auc.core.batch import usable_weights
 from spark_auc.core.labels import Label, LabelCounts
 from spark_auc.core.overview import Faults
 from spark_auc.core.score_table import ScoreTable
@@ -58,7 +59,7 @@ class ScoreColumns:
     positive
         The positive label; None for 0/1 or -1/+1.
     weight
-        The row weight >= 0, if any; a row of weight 0 counts as absent.
+        The row weight, if any, 0 or as of `Batch`; a row of weight 0 counts as absent.
     """
 
     score: str = "rawPrediction"
@@ -89,27 +90,30 @@ def read(
 ) -> tuple[ScoreTable, Faults, LabelCounts]:
     """The table of the rows that can be measured, and what the others lack."""
     rows = pa.Table.from_batches(batches)
-    counts = Counter(
-        {item["values"].as_py(): item["counts"].as_py() for item in _values(rows["label"])}
-    )
-    nulls = counts.pop(None, 0)
+    labels = rows["label"].to_numpy()
+    unknown = _unknown(rows["label"])
+    counts: Counter[Label] = Counter()
+    for item in _values(rows["label"].filter(pa.array(~unknown))):
+        counts[item["values"].as_py()] += item["counts"].as_py()
     score, no_score = _numbers(rows["score"])
     weight, no_weight = None, np.zeros(len(score), bool)
     if "weight" in rows.column_names:
         weight, _ = _numbers(rows["weight"])
-        no_weight = ~(np.isfinite(weight) & (weight >= 0))
+        no_weight = ~((weight == 0) | usable_weights(weight))
     infinite = ~np.isfinite(score) & ~no_score
-    null_label = rows["label"].is_null().to_numpy()
-    faults = Faults(
-        len(score), int(no_score.sum()), int(infinite.sum()), nulls, int(no_weight.sum())
-    )
-    labels = rows["label"].to_numpy()
+    sums = (int(bad.sum()) for bad in (no_score, infinite, unknown, no_weight))
+    faults = Faults(len(score), *sums)
     y = np.asarray(labels > 0 if positive is None else labels == positive, bool)
-    good = ~(no_score | infinite | null_label | no_weight)
+    good = ~(no_score | infinite | unknown | no_weight)
     if not good.all():
         score, y, weight = score[good], y[good], weight if weight is None else weight[good]
     kept = dict(sorted(counts.items(), key=lambda item: str(item[0]))[:_MOST_LABELS])
     return ScoreTable.of(score, y, weight), faults, LabelCounts(kept)
+
+
+def _unknown(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+    """Which labels are null or NaN."""
+    return np.asarray(column.is_null(nan_is_null=True).to_numpy(), bool)
 
 
 def _values(column: pa.ChunkedArray) -> list[dict[str, pa.Scalar]]:

@@ -151,7 +151,15 @@ class Scored:
                 f"found {len(numbers)} of {ranges} ranges of scores, expected all; run again"
             )
         order = sorted(zip(numbers, found["payload"].to_pylist(), strict=True), reverse=True)
-        return reduce(Ranking.merge, (Ranking.from_bytes(data) for _, data in order))
+        ranking = reduce(Ranking.merge, (Ranking.from_bytes(data) for _, data in order))
+        weight = self.table.weight.sum(axis=1)
+        if not np.isclose(ranking.pairs.sum(), weight.prod(), rtol=1e-9, atol=0):
+            raise SparkAUCError(
+                f"found pairs of weight {ranking.pairs.sum():g}, expected {weight.prod():g}: rows "
+                "were lost, or made again and not the same; write the scored rows, and measure "
+                "what was written"
+            )
+        return ranking
 
     def placements(self) -> DataFrame:
         """Each distinct score with its placement as a positive and as a negative row.
@@ -167,7 +175,12 @@ class Scored:
 
 @contextmanager
 def tabulated(
-    df: DataFrame, columns: ScoreColumns, *, max_bins: int = 1 << 16, keep: bool = True
+    df: DataFrame,
+    columns: ScoreColumns,
+    *,
+    max_bins: int = 1 << 16,
+    keep: bool = True,
+    what: str | None = None,
 ) -> Iterator[Scored]:
     """Tabulate scored rows, in one pass over them.
 
@@ -181,6 +194,8 @@ def tabulated(
         Most bins of the overview's histogram.
     keep
         Whether to keep tables for exact measures, until the context ends.
+    what
+        What messages call the score; its column where not given.
 
     Raises
     ------
@@ -206,7 +221,7 @@ def tabulated(
         )
         overview = found.get("overview")
         overview = overview if isinstance(overview, Overview) else Overview.zero(max_bins)
-        overview.faults.check(f"column {columns.score!r}")
+        overview.faults.check(f"column {(what or columns.score)!r}")
         classes = overview.labels.classes(positive)
         yield Scored(tables, overview, classes)
     finally:

@@ -280,7 +280,7 @@ def test_a_calibrated_model_has_little_calibration_error() -> None:
     [
         ([np.nan, np.inf, 1, 2], None, "2 NaN or infinite scores and 0 .* among 4 rows"),
         ([1, 2, 3, 4], [1, -1, 1, 1], "0 NaN or infinite scores and 1 .* among 4 rows"),
-        ([1, 2, 3, 4], [1, np.nan, np.inf, 1], "and 2 NaN, infinite or negative weights"),
+        ([1, 2, 3, 4], [1, np.nan, np.inf, 1], "and 2 unusable weights"),
         ([1, 2, 3, 4], [1, 1, 1], r"weights \(3,\)"),
         ([[1, 2, 3, 4]], None, r"scores \(1, 4\)"),
     ],

@@ -178,9 +178,12 @@ def bad(column, value):
         (bad("s", "double('nan')"), r"NaN or infinite scores among 3000 rows"),
         (bad("s", "double('inf')"), r"NaN or infinite scores"),
         (bad("s", "null"), r"null scores"),
-        (bad("label", "null"), r"null labels"),
+        (bad("label", "null"), r"\d+ null or NaN labels among 3000 rows"),
+        (bad("label", "double('nan')"), r"\d+ null or NaN labels among 3000 rows"),
         (bad("label", "2.0"), r"found 3 label values"),
-        (bad("u", "-1.0"), r"weights that are null, NaN, infinite or negative"),
+        (bad("u", "-1.0"), r"weights that are null, NaN, negative or not from"),
+        (bad("u", "1e-310"), r"weights that are null, NaN, negative or not from 1e-100 to 1e"),
+        (bad("u", "1e300"), r"weights that are null, NaN, negative or not from 1e-100 to 1e"),
         (bad("u", "null"), r"weights that are null"),
         (lambda df: df.withColumn("label", F.lit(1)), r"one class only"),
         (lambda df: df.filter("label = 0"), r"one class only: 0\.0 \(2\d+ rows\)"),
@@ -221,3 +224,71 @@ def test_scores_of_rows_with_vectors_beside_can_be_cached(spark, rows, tmp_path)
     scored = model.transform(stored).cache()
     assert scored.count() == N
     scored.unpersist()
+
+
+def one_positive(spark, scores, y):
+    return spark.createDataFrame(pd.DataFrame({"s": scores, "label": y}))
+
+
+def test_one_positive_has_an_auc_and_no_interval(spark):
+    report = evaluate(one_positive(spark, [1.0, 3.0, 2.0, 0.0], [0.0, 0.0, 1.0, 0.0]), scoreCol="s")
+    assert report.auc == 2 / 3
+    assert (report.interval.lower, report.interval.upper) == (0.0, 1.0)
+    assert (report.interval.scale, report.interval.small_sample) == ("unknown", True)
+    assert np.isnan(report.variance)
+    assert report.as_dict()["interval"]["scale"] == "unknown"
+    assert report.thresholds["f1"].threshold == 2.0
+    data = one_positive(spark, [1.0, 2.0], [0.0, 1.0])
+    # Clopper and Pearson's bound for one success in one.
+    assert evaluate(data, scoreCol="s").interval.lower == pytest.approx(0.05)
+    assert AUCEvaluator(rawPredictionCol="s").evaluate(data) == 1.0
+
+
+def test_an_unknown_label_is_no_negative(spark):
+    nan = float("nan")
+    data = spark.createDataFrame([(1.0, 2.0), (3.0, nan), (2.0, 2.0), (0.0, nan)], ["s", "label"])
+    with pytest.raises(DataError, match="2 null or NaN labels among 4 rows"):
+        evaluate(data, scoreCol="s", positiveLabel=2)
+    with pytest.raises(DataError, match=r"found [12] NaN in label column 'label'"):
+        MBAClassifier(featuresCol=["s"], positiveLabel=2, regParam=1.0).fit(data)
+    with pytest.raises(ConfigError, match="expected a finite number"):
+        evaluate(data, scoreCol="s", positiveLabel=nan)
+
+
+def test_zeros_of_either_sign_are_one_label(spark):
+    data = one_positive(spark, [1.0, 3.0, 2.0, 0.0], [-0.0, 1.0, 0.0, -0.0])
+    report = evaluate(data, scoreCol="s")
+    assert report.as_dict()["classes"]["negative"]["rows"] == 3
+    assert report.classes == (1.0, 0.0)
+
+
+def test_no_partitions_are_no_rows(spark):
+    data = spark.createDataFrame([], "s double, label double")
+    with pytest.raises(DataError, match="found no rows"):
+        evaluate(data, scoreCol="s")
+    with pytest.raises(DataError, match="found no rows"):
+        compare(data.withColumn("t", F.col("s")), ["s", "t"])
+
+
+def test_scores_that_differ_at_each_reading_are_compared_in_one(spark):
+    from pyspark.sql.functions import pandas_udf
+
+    @pandas_udf("double")
+    def drawn(label: pd.Series) -> pd.Series:
+        return label + pd.Series(np.random.default_rng().normal(size=len(label)))
+
+    data = spark.range(0, 2000, 1, 3).selectExpr("double(id % 4 = 0) as label", "1.0 as u")
+    data = data.withColumn("s", drawn.asNondeterministic()("label"))
+    data = data.withColumn("t", F.col("s") * 2)
+    found = compare(data, ["s", "t"])
+    assert found.difference("s", "t") == (0.0, 0.0, 0.0, 0.0, 1.0)
+    assert found.paired.covariance[0, 0] > 1e-6
+
+
+def test_rows_that_a_join_loses_are_noticed(rows, monkeypatch):
+    placements = scores.Scored.placements
+    monkeypatch.setattr(
+        scores.Scored, "placements", lambda self: placements(self).filter("score > -1")
+    )
+    with pytest.raises(DataError, match="compare what was written"):
+        compare(rows, ["s", "tied"])
