@@ -14,6 +14,10 @@ from spark_auc.app.config import File
 from spark_auc.errors import ConfigError
 
 
+# Values such as dates that are none, and text that is none, are no error of YAML's own.
+_NO_YAML = (yaml.YAMLError, ValueError, RecursionError)
+
+
 def load(path: str, overrides: Sequence[str] = ()) -> File:
     """Read and validate a file with ``dotted.key=value`` overrides (values in YAML).
 
@@ -30,7 +34,7 @@ def load(path: str, overrides: Sequence[str] = ()) -> File:
             f"found no readable file {path!r} ({error.strerror}), expected a YAML configuration; "
             "check --config"
         ) from None
-    except yaml.YAMLError as error:
+    except _NO_YAML as error:
         raise ConfigError(
             f"found text that is no YAML in {path!r}: {' '.join(str(error).split())}; repair it"
         ) from None
@@ -59,7 +63,13 @@ def _override(content: dict[str, Any], override: str) -> None:
         here = here.setdefault(name, {})
         if not isinstance(here, dict):
             raise ConfigError(f"found {name!r} in {override!r} to be a value, expected a section")
-    here[last] = _number(yaml.safe_load(text))
+    try:
+        here[last] = _number(yaml.safe_load(text))
+    except _NO_YAML as error:
+        raise ConfigError(
+            f"found a value that is no YAML in {override!r}: {' '.join(str(error).split())}; "
+            "repair or quote it"
+        ) from None
 
 
 def _number(value: Any) -> Any:

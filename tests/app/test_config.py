@@ -58,6 +58,9 @@ def changed(where, value):
         ),
         ({"prepare": {"input": {"layout": "criteoo"}}}, "criteoo|expected"),
         ("train: [", "no YAML"),
+        ("train: 2024-13-45", "no YAML"),
+        ("train: " + "[" * 5000, "no YAML"),
+        ('train: "\\ud800"', "train"),
         ("[1, 2]", "found list"),
     ],
 )
