@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from spark_auc.app.config import File
 from spark_auc.errors import ConfigError
 
-
 # Values such as dates that are none, and text that is none, are no error of YAML's own.
 _NO_YAML = (yaml.YAMLError, ValueError, RecursionError)
 

@@ -15,7 +15,7 @@ import numpy as np
 from spark_auc.core import calibration
 from spark_auc.core.delong import placements
 from spark_auc.core.roc import Sweep, average_precision, pair_weights, partial_area, sweep
-from spark_auc.core.rules import FROM_0_ON, Rule
+from spark_auc.core.rules import FROM_0_ON, SOME
 from spark_auc.core.schema import Schema, reals
 from spark_auc.core.score_table import FloatArray, ScoreTable
 from spark_auc.core.thresholds import Criterion, class_ratio, cost_ratio, f1, fpr_budget
@@ -153,7 +153,7 @@ _SCHEMA = Schema(
         "pairs": reals(3, rule=FROM_0_ON),
         "deviations": reals(2, 3),
         "areas": reals(2),
-        "swept": reals(3, "k", rule=Rule("of a point at least", lambda a: a.size > 0)),
+        "swept": reals(3, "k", rule=SOME),
         "losses": reals(1),
         "reliability": reals(3, "bins"),
     },

@@ -139,7 +139,9 @@ class ScoreHistogram:
         (r, 2, 3, 2), what makes the table of each range one `within` that of all rows.
         """
         last = np.cumsum(self.table.sums[2].sum(axis=0))
-        first = np.unique(np.searchsorted(last, np.arange(0, last[-1], rows), side="right"))
+        # A bin begins a range if a multiple of `rows` is the number of a row in it.
+        before = np.append(0.0, last[:-1])
+        first = np.flatnonzero(np.ceil(before / rows) * rows < last)
         below = np.cumsum(np.pad(self.table.sums, ((0, 0), (0, 0), (1, 0))), axis=2)
         above = np.cumsum(np.pad(self.table.sums[..., ::-1], ((0, 0), (0, 0), (1, 0))), axis=2)
         ends = np.append(first[1:], last.size)

@@ -11,6 +11,7 @@ import numpy as np
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.kernels import compiled
 from spark_auc.core.products import settled_product
+from spark_auc.core.rules import SOME
 from spark_auc.core.schema import Fields, reals
 from spark_auc.core.settings import above, whole
 from spark_auc.embeddings.embedding import (
@@ -45,7 +46,7 @@ class FourierMap(Stored):
 
     FIELDS: ClassVar[Fields] = {
         "frequencies": reals("d", "F"),
-        "phases": reals("F"),
+        "phases": reals("F", rule=SOME),
     }
 
     frequencies: Float

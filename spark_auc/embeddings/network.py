@@ -13,6 +13,7 @@ from scipy import optimize, special
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.kernels import compiled
 from spark_auc.core.products import settled_product
+from spark_auc.core.rules import SOME
 from spark_auc.core.schema import Fields, reals
 from spark_auc.core.settings import above, at_least, whole
 from spark_auc.embeddings.embedding import (
@@ -43,7 +44,7 @@ class NetworkMap(Stored):
 
     FIELDS: ClassVar[Fields] = {
         "weights": reals("d", "F"),
-        "offsets": reals("F"),
+        "offsets": reals("F", rule=SOME),
     }
 
     weights: Float

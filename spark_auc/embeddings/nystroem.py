@@ -11,7 +11,7 @@ from scipy import linalg
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.batch import divided
 from spark_auc.core.products import settled_product
-from spark_auc.core.rules import ABOVE_0
+from spark_auc.core.rules import ABOVE_0, SOME
 from spark_auc.core.schema import REAL, TEXT, WHOLE, Schema, reals
 from spark_auc.core.settings import whole
 from spark_auc.embeddings.embedding import Float, Mixing, check_columns
@@ -160,7 +160,7 @@ _SCHEMA = Schema(
         "degree": WHOLE,
         "offset": REAL,
         "landmarks": reals("v", "d"),
-        "projection": reals("v", "r"),
+        "projection": reals("v", "r", rule=SOME),
         "scale": reals("d", rule=ABOVE_0),
     },
 )

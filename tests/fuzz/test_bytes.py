@@ -28,7 +28,7 @@ pytestmark = pytest.mark.fuzz
 MUTATIONS = 100_000
 # Of the states that are read, one in so many is used too: that takes ten times as long.
 USED = 10
-# A state that was read or used for longer hangs; what may be allocated more than there was.
+# A state that takes more processor time than that hangs; what may be allocated beside what was.
 SECONDS, BYTES = 60, 1 << 28
 
 
@@ -79,7 +79,7 @@ def mutate(kind, draw, count, current):
             data = draw()
             current[:8] = len(data).to_bytes(8, "little")
             current[8 : 8 + len(data)] = data
-            signal.alarm(SECONDS)
+            signal.setitimer(signal.ITIMER_PROF, SECONDS)
             try:
                 state = kind.from_bytes(data)
             except ModelFormatError:

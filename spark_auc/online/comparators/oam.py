@@ -100,7 +100,7 @@ class OAM(Linear):
         )
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _learn(
     values: Float,
     indices: Index,
@@ -170,7 +170,7 @@ def _learn(
             )
 
 
-@compiled()
+@compiled(error_model="numpy")
 def _sequential(
     values: Float,
     indices: Index,
