@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from spark_auc.app.publish import Directory
+from spark_auc.app.directory import Directory
 from spark_auc.app.stream_state import Checkpoint, StreamState
 
 JOB = Path(__file__).parents[1] / "jobs" / "opauc.py"

@@ -31,6 +31,12 @@ class ConvergenceError(SparkAUCError):
     exit_code = 4
 
 
+class ConflictError(SparkAUCError):
+    """Another job changed meanwhile what this one was to replace; it may be run again."""
+
+    exit_code = 75
+
+
 class ResourceError(SparkAUCError):
     """A job would need more memory than the settings allow."""
 

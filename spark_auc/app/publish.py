@@ -3,121 +3,39 @@
 No rename is atomic everywhere, so each publication is a new directory under ``versions``, and
 ``manifest.json``, written last, says which one is current and what is in it. A job that dies
 leaves the manifest, and with it the previous version, as they were.
+
+Several jobs may publish to one place. Each fills a directory of its own. The first to end names
+its version; one that began before and ends later is refused (`ConflictError`, exit code 75),
+whatever ``output.replace`` says, for that speaks of what was there when the job began. On this
+machine's file systems a lock makes sure of it; elsewhere the manifest is read again before and
+after it is written, so that of two jobs that write it in the same instant the later one stays, and
+the other says so.
+
+A job deletes its own version where it fails, and versions that were current once and have been
+superseded for ten minutes: rows may still be read from younger ones. A directory that no manifest
+ever named may belong to a job at work: it stays, and the log names it.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
+import fcntl
 import logging
 import os
-import posixpath
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
-import pyarrow as pa
 from pyarrow import fs
 
-from spark_auc.errors import ConfigError, ModelFormatError
+from spark_auc.app.directory import Directory, is_local
+from spark_auc.app.manifest import MANIFEST, VERSIONS, Manifest, Superseded
+from spark_auc.errors import ConfigError, ConflictError, ModelFormatError
 
 _log = logging.getLogger(__name__)
 
-MANIFEST = "manifest.json"
-VERSIONS = "versions"
-_FORMAT = 1
-# Bulk data are checked by size alone: hashing them would read them all once more.
-_LARGEST_HASHED = 64 * 2**20
-
-
-@dataclass(frozen=True)
-class Directory:
-    """A directory on some file system.
-
-    Parameters
-    ----------
-    uri
-        As Spark takes it.
-    filesystem, path
-        As Arrow takes it.
-    """
-
-    uri: str
-    filesystem: fs.FileSystem
-    path: str
-
-    @classmethod
-    def of(cls, location: str) -> Directory:
-        """From a URI, or a path of this machine."""
-        if "://" not in location:
-            filesystem: fs.FileSystem = fs.LocalFileSystem()
-            path = posixpath.abspath(location.removeprefix("file:"))
-            return cls(f"file://{path}", filesystem, path)
-        scheme, rest = location.split("://", 1)
-        known = {"s3a": "s3", "s3n": "s3"}.get(scheme, scheme)
-        try:
-            filesystem, path = fs.FileSystem.from_uri(f"{known}://{rest}")
-        except (pa.ArrowInvalid, OSError, ImportError) as error:
-            raise ConfigError(
-                f"found the location {location!r} ({error}), expected a file, s3, gs or hdfs "
-                "location that this machine can reach; check the address and its credentials"
-            ) from None
-        return cls(location.rstrip("/"), filesystem, path.rstrip("/"))
-
-    def __truediv__(self, name: str) -> Directory:
-        return Directory(f"{self.uri}/{name}", self.filesystem, f"{self.path}/{name}")
-
-    def names(self) -> list[str]:
-        """What lies directly in it; empty where there is no such directory."""
-        selector = fs.FileSelector(self.path, allow_not_found=True)
-        return [info.base_name for info in self.filesystem.get_file_info(selector)]
-
-    def files(self) -> dict[str, int]:
-        """Sizes of all files below it by relative name, without checksums kept beside them."""
-        selector = fs.FileSelector(self.path, recursive=True, allow_not_found=True)
-        return {
-            info.path[len(self.path) + 1 :]: info.size
-            for info in self.filesystem.get_file_info(selector)
-            if info.is_file and not info.base_name.endswith(".crc")
-        }
-
-    def read(self, name: str) -> bytes:
-        """The content of a file."""
-        with self.filesystem.open_input_stream(f"{self.path}/{name}") as stream:
-            return bytes(stream.read())
-
-    def write(self, name: str, content: bytes) -> None:
-        """Write a file, making its directory."""
-        path = f"{self.path}/{name}"
-        self.filesystem.create_dir(posixpath.dirname(path), recursive=True)
-        with self.filesystem.open_output_stream(path) as stream:
-            stream.write(content)
-
-    def replace(self, name: str, content: bytes) -> None:
-        """Write a file that appears whole, and stays though the machine lose its power."""
-        self.write(f"{name}.new", content)
-        path = f"{self.path}/{name}"
-        _synchronize(self.filesystem, f"{path}.new")
-        self.filesystem.move(f"{path}.new", path)
-        _synchronize(self.filesystem, self.path)
-
-    def write_json(self, name: str, content: Any) -> None:
-        """Write a JSON file."""
-        text = json.dumps(content, indent=2, allow_nan=False, sort_keys=False)
-        self.write(name, text.encode() + b"\n")
-
-
-def _synchronize(filesystem: fs.FileSystem, path: str) -> None:
-    """Have a local file or directory on disk; other file systems see to it themselves."""
-    if isinstance(filesystem, fs.LocalFileSystem):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+_GRACE_SECONDS = 600.0
+_LOCK = ".lock"
 
 
 def check_free(location: str, replace: bool) -> Directory:
@@ -145,62 +63,132 @@ def check_free(location: str, replace: bool) -> Directory:
 
 @contextmanager
 def publication(location: str, replace: bool, kind: str) -> Iterator[Directory]:
-    """A new directory to fill, which becomes current when the block ends without an error."""
+    """A new directory to fill, which becomes current when the block ends without an error.
+
+    Raises
+    ------
+    ConfigError
+        Something is there already and is not to be replaced, or is no publication.
+    ConflictError
+        Another job published there since the block began.
+    """
     directory = check_free(location, replace)
-    name = f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}-{uuid.uuid4().hex[:8]}"
-    version = directory / VERSIONS / name
-    before = _manifest(directory)
+    name = f"{VERSIONS}/{datetime.now(UTC):%Y%m%dT%H%M%S%f}-{uuid.uuid4().hex[:8]}"
+    version = directory / name
+    before = _content(directory)
     try:
         yield version
-        manifest = {
-            "format": _FORMAT,
-            "kind": kind,
-            "directory": f"{VERSIONS}/{name}",
-            "files": {
-                file: {"bytes": size, "sha256": _hash(version, file, size)}
-                for file, size in sorted(version.files().items())
-            },
-        }
-        directory.write_json(f"{MANIFEST}.new", manifest)
+        manifest = _whole(directory, kind, name, before)
+        with _alone(directory):
+            _check_unchanged(directory, before)
+            manifest.checked(directory, hashes=False)
+            content = manifest.to_bytes()
+            directory.replace(MANIFEST, content, through=f"{name}/{MANIFEST}.new")
+            _check_unchanged(directory, content)
     except BaseException:
+        if name.encode() not in (_content(directory) or b""):
+            _delete(version)
+        raise
+    _log.info("published %s at %s", kind, version.uri)
+    for old in manifest.expired(_GRACE_SECONDS):
+        _delete(directory / old)
+    _tell_unfinished(directory, manifest)
+
+
+def _whole(directory: Directory, kind: str, name: str, before: bytes | None) -> Manifest:
+    """The manifest of a version whose files are on disk."""
+    superseded: list[Superseded] = []
+    if before is not None:
+        try:
+            old = Manifest.parse(before, directory)
+            there = set((directory / VERSIONS).names())
+            superseded = [
+                each
+                for each in (
+                    Superseded(directory=old.directory, until=datetime.now(UTC)),
+                    *old.superseded,
+                )
+                if each.directory.rpartition("/")[-1] in there
+            ]
+        except ModelFormatError as error:
+            _log.warning("replaces what cannot be read: %s", error)
+    version = directory / name
+    if not version.files():
+        raise ModelFormatError(
+            f"found no files in {version.uri}, expected those that this job wrote; make sure that "
+            "nothing else deletes them, and run it again"
+        )
+    manifest = Manifest.of(directory, kind, name, superseded)
+    version.synchronize()
+    return manifest
+
+
+def _check_unchanged(directory: Directory, expected: bytes | None) -> None:
+    if _content(directory) != expected:
+        raise ConflictError(
+            f"found that another job published at {directory.uri} while this one ran, expected "
+            f"{'the version of its start' if expected else 'nothing'} there; what the other "
+            "published stays: run this job again to replace it, or set another output.path"
+        )
+
+
+@contextmanager
+def _alone(directory: Directory) -> Iterator[None]:
+    """No other job of this machine's file system names its version in the block."""
+    if not directory.local:
+        yield
+        return
+    path = f"{directory.path}/{VERSIONS}/{_LOCK}"
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    except PermissionError:
+        # Another user made it; NFS alone wants it to be writable.
+        descriptor = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            # The system releases it when the process ends, however it ends.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except OSError as error:
+            _log.warning("the file system has no locks (%s): %s", error.strerror, directory.uri)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _delete(version: Directory) -> None:
+    try:
         if version.filesystem.get_file_info(version.path).type == fs.FileType.Directory:
             version.filesystem.delete_dir(version.path)
-        raise
-    target = f"{directory.path}/{MANIFEST}"
-    directory.filesystem.move(f"{target}.new", target)
-    _log.info("published %s at %s", kind, version.uri)
-    # The version before may still be read; those before it are no longer.
-    kept = {name, before["directory"].rsplit("/", 1)[-1] if before else name}
-    for old in (directory / VERSIONS).names():
-        if old not in kept and old < name:
-            directory.filesystem.delete_dir(f"{directory.path}/{VERSIONS}/{old}")
+    except OSError as error:
+        _log.warning("%s could not be deleted: %s", version.uri, error)
 
 
-def _hash(version: Directory, file: str, size: int) -> str | None:
-    if size > _LARGEST_HASHED:
-        return None
-    return hashlib.sha256(version.read(file)).hexdigest()
-
-
-def _manifest(directory: Directory) -> dict[str, Any] | None:
-    info = directory.filesystem.get_file_info(f"{directory.path}/{MANIFEST}")
-    if not info.is_file:
-        return None
-    try:
-        found = json.loads(directory.read(MANIFEST))
-        assert isinstance(found["directory"], str)
-        assert isinstance(found["files"], dict)
-    except (ValueError, KeyError, TypeError, AssertionError):
-        raise ModelFormatError(
-            f"found a damaged {MANIFEST} in {directory.uri}, expected one that a job of this "
-            "package wrote; publish again"
-        ) from None
-    if found.get("format") != _FORMAT:
-        raise ModelFormatError(
-            f"found a publication of format {found.get('format')} at {directory.uri}, expected "
-            f"{_FORMAT}; publish again with this version of spark_auc"
+def _tell_unfinished(directory: Directory, manifest: Manifest) -> None:
+    named = {manifest.directory, *(each.directory for each in manifest.superseded)}
+    unknown = [
+        name
+        for name in sorted((directory / VERSIONS).names())
+        if f"{VERSIONS}/{name}" not in named and name != _LOCK
+    ]
+    if unknown:
+        _log.warning(
+            "found %d directories in %s/%s that no manifest names (%s, ...): of jobs that still "
+            "run, or died; delete those of jobs that died",
+            len(unknown),
+            directory.uri,
+            VERSIONS,
+            unknown[0],
         )
-    return dict(found)
+
+
+def _content(directory: Directory) -> bytes | None:
+    info = directory.filesystem.get_file_info(f"{directory.path}/{MANIFEST}")
+    return directory.read(MANIFEST) if info.is_file else None
+
+
+def _manifest(directory: Directory) -> Manifest | None:
+    content = _content(directory)
+    return None if content is None else Manifest.parse(content, directory)
 
 
 def current(location: str, kind: str) -> Directory:
@@ -211,35 +199,17 @@ def current(location: str, kind: str) -> Directory:
     ConfigError
         Nothing is published there, or something of another kind.
     ModelFormatError
-        The manifest is damaged or of another format, or a file is missing, truncated or changed.
+        The manifest is damaged or of another format, or a file is missing, truncated, changed or
+        not listed.
     """
     directory = Directory.of(location)
     manifest = _manifest(directory)
-    if manifest is None or manifest["kind"] != kind:
-        found = f"a published {manifest['kind']}" if manifest else "nothing published"
+    if manifest is None or manifest.kind != kind:
+        found = f"a published {manifest.kind}" if manifest else "nothing published"
         raise ConfigError(
             f"found {found} at {location!r}, expected a published {kind}; check the path"
         )
-    return _checked(directory, manifest, hashes=True)
-
-
-def _checked(directory: Directory, manifest: dict[str, Any], *, hashes: bool) -> Directory:
-    version = directory / str(manifest["directory"])
-    sizes = version.files()
-    for name, expected in manifest["files"].items():
-        size = sizes.get(name, -1)
-        if size != expected["bytes"]:
-            found = "no file" if size < 0 else f"{size} bytes"
-            raise ModelFormatError(
-                f"found {found} at {version.uri}/{name}, expected {expected['bytes']} bytes; "
-                "restore it or publish again"
-            )
-        if hashes and expected["sha256"] and _hash(version, name, size) != expected["sha256"]:
-            raise ModelFormatError(
-                f"found a changed file {version.uri}/{name}, expected it as it was published; "
-                "restore it or publish again"
-            )
-    return version
+    return manifest.checked(directory, hashes=True)
 
 
 def resolve(location: str) -> str:
@@ -251,18 +221,19 @@ def resolve(location: str) -> str:
     Raises
     ------
     ModelFormatError
-        The manifest is damaged or of another format, or a file is missing or truncated.
+        The manifest is damaged or of another format, or a file is missing, truncated or not
+        listed.
     """
-    whole = location.rstrip("/")
-    parent, _, part = whole.rpartition("/")
-    for owner, inside in ((whole, ""), (parent or ".", part)):
-        try:
-            directory = Directory.of(owner)
-        except ConfigError:
-            # Spark reaches file systems that Arrow does not.
-            return location
+    try:
+        whole = Directory.of(location)
+    except ConfigError:
+        if is_local(location):
+            raise
+        # Spark reaches file systems that Arrow does not.
+        return location
+    for directory, inside in ((whole, ""), whole.parent() or (whole, "")):
         manifest = _manifest(directory)
         if manifest is not None:
-            version = _checked(directory, manifest, hashes=False)
+            version = manifest.checked(directory, hashes=False)
             return f"{version.uri}/{inside}".rstrip("/")
-    return location if "://" in location else Directory.of(location).uri
+    return whole.uri if is_local(location) else location

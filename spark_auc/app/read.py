@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from spark_auc.app.directory import is_local
 from spark_auc.app.publish import current, resolve
-from spark_auc.app.sections import Source
+from spark_auc.app.sections import Source, text_of
 from spark_auc.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ CALIBRATION = "calibration"
 
 def check_path(path: str | None) -> None:
     """`ConfigError` where a path of this machine, without a pattern, leads nowhere."""
-    if path is None or "://" in path or any(c in path for c in "*?[{"):
+    if path is None or not is_local(path) or any(c in path for c in "*?[{"):
         return
     there = resolve(path).removeprefix("file://")
     if not os.path.exists(there):
@@ -44,10 +45,7 @@ def reading(spark: SparkSession, source: Source) -> Iterator[DataFrame]:
     from spark_auc.spark.libsvm import libsvm, libsvm_errors
     from spark_auc.spark.strict import by_name
 
-    options = {
-        key: str(value).lower() if isinstance(value, bool) else str(value)
-        for key, value in source.options.items()
-    }
+    options = {key: text_of(value) for key, value in source.options.items()}
     path = resolve(source.path) if source.path else None
     if source.format == "libsvm" and path:
         dimension = int(options["numFeatures"]) if "numFeatures" in options else None

@@ -14,8 +14,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from spark_auc.app.config import Reproduce
+from spark_auc.app.directory import Directory
 from spark_auc.app.pictures import check_matplotlib, png
-from spark_auc.app.publish import Directory, check_free, publication
+from spark_auc.app.publish import check_free, publication
 from spark_auc.app.read import check_path
 from spark_auc.app.reproduction import (
     adadsg_figure1,

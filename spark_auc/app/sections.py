@@ -2,15 +2,54 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from spark_auc.app.redaction import redacted_text
 
 Label = float | str
+
+
+def _of_java(value: Any) -> Any:
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError("a number of 64 bits; put what has more digits in quotes")
+    return value
+
+
+def _without_password(path: str) -> str:
+    if redacted_text(path) != path:
+        # File systems print addresses in logs of their own.
+        raise ValueError(
+            "a location without a password or token; give them in options or spark.conf, such as "
+            "fs.s3a.secret.key"
+        )
+    return path
+
+
+# A path of this machine or a URI.
+Location = Annotated[str, AfterValidator(_without_password)]
+
+# Of Spark or of a reader, which take text.
+Setting = Annotated[str | int | float | bool, BeforeValidator(_of_java)]
+
+
+def text_of(setting: str | int | float | bool) -> str:
+    """A setting as Spark takes it."""
+    return str(setting).lower() if isinstance(setting, bool) else str(setting)
 
 
 class Section(BaseModel):
     """A part of the configuration; an unknown key is an error."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        protected_namespaces=(),
+        allow_inf_nan=False,
+        # A value may be a secret; `load` names the value where it is none.
+        hide_input_in_errors=True,
+    )
 
 
 class SparkSection(Section):
@@ -19,16 +58,15 @@ class SparkSection(Section):
     remote: str | None = Field(
         None, description="address of a Spark Connect server, or local[N] for one of its own"
     )
-    conf: dict[str, str | int | float | bool] = Field(
-        default_factory=dict, description="Spark settings, such as spark.driver.memory"
+    conf: dict[str, Setting] = Field(
+        default_factory=dict,
+        description="Spark settings, such as spark.driver.memory",
+        repr=False,
     )
 
     def settings(self) -> dict[str, str]:
         """The settings as Spark takes them."""
-        return {
-            key: str(value).lower() if isinstance(value, bool) else str(value)
-            for key, value in self.conf.items()
-        }
+        return {key: text_of(value) for key, value in self.conf.items()}
 
 
 class Source(Section):
@@ -36,9 +74,9 @@ class Source(Section):
 
     table: str | None = Field(None, description="a table of the session's catalog")
     format: str = Field("parquet", description="parquet, csv, libsvm, or any Spark format")
-    path: str | None = Field(None, description="file, directory, pattern or published output")
-    options: dict[str, str | int | float | bool] = Field(
-        default_factory=dict, description="the reader's options"
+    path: Location | None = Field(None, description="file, directory, pattern or published output")
+    options: dict[str, Setting] = Field(
+        default_factory=dict, description="the reader's options", repr=False
     )
 
     @model_validator(mode="after")
@@ -51,7 +89,7 @@ class Source(Section):
 class Output(Section):
     """Where a job publishes what it makes."""
 
-    path: str = Field(description="a directory; it appears whole or not at all")
+    path: Location = Field(description="a directory; it appears whole or not at all")
     replace: bool = Field(False, description="replace what was published there before")
 
 

@@ -19,7 +19,7 @@ from pyarrow import fs
 from pydantic import Field, NonNegativeInt
 
 from spark_auc.app.config import Opauc
-from spark_auc.app.publish import Directory
+from spark_auc.app.directory import Directory
 from spark_auc.app.stored_json import as_json, json_of
 from spark_auc.app.stream_account import Account
 from spark_auc.core.schema import Part, Schema, array

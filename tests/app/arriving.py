@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from spark_auc.app.cli import run
-from spark_auc.app.publish import Directory
+from spark_auc.app.directory import Directory
 from spark_auc.app.stream_state import Checkpoint
 from spark_auc.core.moments import PairMoments
 

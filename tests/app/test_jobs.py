@@ -135,7 +135,7 @@ def test_a_failed_job_leaves_the_model_before_it(job, at):
     code, failed = job("train", train)
     assert (code, failed["error"]) == (3, "DataError")
     assert (at / "model/manifest.json").read_text() == before
-    assert len(list((at / "model/versions").iterdir())) == 1
+    assert len([path for path in (at / "model/versions").iterdir() if path.is_dir()]) == 1
     evaluation = {"model": "model", "data": CSV_SOURCE, "output": {"path": "evaluation"}}
     (at / "rows.csv").write_text(CSV)
     assert job("evaluate", evaluation)[0] == 0

@@ -12,7 +12,7 @@ from scipy.stats import norm
 from sklearn.model_selection import train_test_split
 
 from spark_auc.app.cli import run
-from spark_auc.app.publish import Directory
+from spark_auc.app.directory import Directory
 from spark_auc.app.reproduce import EXPERIMENTS
 from spark_auc.app.reproduction import datasets, figure2, figure3, table2, table3
 from spark_auc.app.reproduction.experiment import Settings

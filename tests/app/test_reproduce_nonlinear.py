@@ -7,7 +7,7 @@ from scipy.spatial.distance import cdist
 from sklearn.linear_model import Ridge
 from sklearn.metrics import roc_auc_score
 
-from spark_auc.app.publish import Directory
+from spark_auc.app.directory import Directory
 from spark_auc.app.reproduce import EXPERIMENTS
 from spark_auc.app.reproduction import (
     datasets,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from spark_auc.app.publish import Directory
+from spark_auc.app.directory import Directory
 from spark_auc.app.reproduce import EXPERIMENTS
 from spark_auc.app.reproduction import adadsg_figure1, one_pass, online_tables
 from spark_auc.app.reproduction.experiment import Settings

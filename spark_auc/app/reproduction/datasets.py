@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import sparse
 
-from spark_auc.app.publish import Directory
+from spark_auc.app.directory import Directory
 from spark_auc.core.batch import Batch
 from spark_auc.errors import DataError
 

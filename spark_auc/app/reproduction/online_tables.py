@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from spark_auc.app.directory import Directory
 from spark_auc.app.pictures import GUIDE, NEGATIVE
-from spark_auc.app.publish import Directory
 from spark_auc.app.reproduction.datasets import load, present
 from spark_auc.app.reproduction.experiment import Experiment, Row, Settings
 from spark_auc.app.reproduction.one_pass import FOLDS, Algorithm, tested
