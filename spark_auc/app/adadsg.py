@@ -21,9 +21,11 @@ import numpy as np
 
 from spark_auc.app.adadsg_stage import StoredStage
 from spark_auc.app.config import Adadsg, Stop
+from spark_auc.app.directory import Directory
 from spark_auc.app.pictures import GUIDE, NEGATIVE, STYLE, check_matplotlib, png
-from spark_auc.app.publish import Directory, check_free, publication
+from spark_auc.app.publish import check_free, publication
 from spark_auc.app.read import check_path, reading
+from spark_auc.app.redaction import names_secret, redacted
 from spark_auc.core.column_moments import ColumnMoments
 from spark_auc.errors import ConfigError
 from spark_auc.online.dsgd import DSGD
@@ -213,6 +215,16 @@ def _alike(found: Sequence[float], expected: Sequence[float]) -> bool:
     return bool(np.allclose(found[4:], expected[4:], rtol=0.0, atol=1e-9 * scale))
 
 
+def _identity(settings: dict[str, Any]) -> str:
+    """By what a checkpoint is known: a secret may change, and so may the way to log in."""
+    fixed = dict(settings)
+    for name in ("data", "validation"):
+        source = settings[name]
+        options = {key: value for key, value in source["options"].items() if not names_secret(key)}
+        fixed[name] = source | {"options": options}
+    return json.dumps(redacted(fixed), sort_keys=True)
+
+
 @dataclass(frozen=True)
 class _Checkpoint:
     """What the last stage left, in one file that appears whole.
@@ -237,7 +249,7 @@ class _Checkpoint:
         fixed = config.model_dump(
             mode="json", include={"data", "validation", "columns", "training"}
         )
-        return cls(Directory.of(config.checkpoint), json.dumps(fixed, sort_keys=True))
+        return cls(Directory.of(config.checkpoint), _identity(fixed))
 
     def load(self) -> tuple[DSGD, list[dict[str, Any]]] | None:
         """Learner and log after the last stage, None before the first.

@@ -9,11 +9,13 @@ import logging
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NoReturn
 
+from spark_auc.app.config import File
 from spark_auc.app.load import load
+from spark_auc.app.redaction import Redaction, redacted, redacted_text
 from spark_auc.errors import ConfigError, SparkAUCError
 
 JOBS = ("prepare", "train", "evaluate", "score", "opauc", "adadsg", "reproduce")
@@ -26,13 +28,30 @@ Arguments after the options are dotted.key=value overrides of the file, with val
   train.training.regParam=0.01 spark.conf.spark.driver.memory=4g
 
 The last line of standard output is one JSON object.
-Exit codes: 0 success, 2 configuration, 3 data, 4 not converged, 1 anything else.
+Exit codes: 0 success, 2 configuration, 3 data, 4 not converged, 75 another job published to the
+same place first, 1 anything else.
 """
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        super().error(redacted_text(message))
+
+
+class _Formatter(logging.Formatter):
+    """Log lines without secrets."""
+
+    def __init__(self, hide: Callable[[str], str]) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(message)s")
+        self._hide = hide
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._hide(super().format(record))
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run ``spark-auc JOB --config FILE [dotted.key=value ...]``."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         "spark-auc",
         description="AUC maximization on Apache Spark.",
         epilog=_EPILOG,
@@ -57,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
 def script(job: str) -> NoReturn:
     """Run ``jobs/JOB.py --config FILE [dotted.key=value ...]``."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         f"{job}.py",
         description=_module(job).__doc__,
         epilog=_EPILOG,
@@ -88,31 +107,35 @@ def run(job: str, config: str, overrides: Sequence[str] = (), parts: Sequence[st
     int
         The exit code.
     """
-    _log_to_stderr()
+    hide = Redaction()
+    _log_to_stderr(hide)
     start = time.perf_counter()
     result: dict[str, Any] = {"job": job}
     code = 0
     try:
-        result |= {"status": "ok", **_run(job, config, overrides, parts)}
+        file = load(config, overrides)
+        hide = Redaction(file.model_dump())
+        _log_to_stderr(hide)
+        result |= {"status": "ok", **redacted(_run(job, file, config, parts))}
     except SparkAUCError as error:
         code = error.exit_code
-        result |= {"status": "error", "error": type(error).__name__, "message": str(error)}
-        print(f"{job}: {type(error).__name__}: {error}", file=sys.stderr)
+        message = hide(str(error))
+        result |= {"status": "error", "error": type(error).__name__, "message": message}
+        print(f"{job}: {type(error).__name__}: {message}", file=sys.stderr)
     except Exception as error:
         code = SparkAUCError.exit_code
         from spark_auc.spark.failures import first_line
 
-        message = first_line(error)
+        message = hide(first_line(error))
         result |= {"status": "error", "error": type(error).__name__, "message": message}
-        traceback.print_exc()
+        print(hide(traceback.format_exc()), end="", file=sys.stderr)
     result["seconds"] = round(time.perf_counter() - start, 3)
     sys.stderr.flush()
     print(json.dumps(result, allow_nan=False), flush=True)
     return code
 
 
-def _run(job: str, path: str, overrides: Sequence[str], parts: Sequence[str]) -> dict[str, Any]:
-    file = load(path, overrides)
+def _run(job: str, file: File, path: str, parts: Sequence[str]) -> dict[str, Any]:
     section = getattr(file, job)
     if section is None:
         raise ConfigError(f"found no section {job!r} in {path!r}, expected it; add it")
@@ -149,9 +172,11 @@ def _arguments(job: str, parser: argparse.ArgumentParser) -> None:
     parser.add_argument("overrides", nargs="*", metavar="dotted.key=value")
 
 
-def _log_to_stderr() -> None:
-    logging.basicConfig(
-        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
-    )
+def _log_to_stderr(hide: Callable[[str], str]) -> None:
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO)
+    for handler in logging.getLogger().handlers:
+        # Those of a program that runs jobs within itself are its own.
+        if type(handler) is logging.StreamHandler and handler.stream is sys.stderr:
+            handler.setFormatter(_Formatter(hide))
     for noisy in ("py4j", "pyspark", "DataFrameQueryContextLogger", "matplotlib"):
         logging.getLogger(noisy).setLevel(logging.CRITICAL)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from spark_auc.app.sections import Columns, Output, Section, Source, SparkSection
+from spark_auc.app.sections import Columns, Location, Output, Section, Source, SparkSection
 from spark_auc.app.stream_config import Stream
 
 
@@ -15,7 +15,7 @@ class CriteoInput(Section):
     """Criteo's raw click logs."""
 
     layout: Literal["criteo"]
-    path: str = Field(description="file, directory or pattern")
+    path: Location = Field(description="file, directory or pattern")
     dimension: int = Field(gt=0, description="hashed dimension")
 
 
@@ -23,7 +23,7 @@ class AvazuInput(Section):
     """Avazu's raw click logs."""
 
     layout: Literal["avazu"]
-    path: str = Field(description="file, directory or pattern")
+    path: Location = Field(description="file, directory or pattern")
     dimension: int = Field(gt=0, description="hashed dimension")
 
 
@@ -31,7 +31,7 @@ class LibsvmInput(Section):
     """LIBSVM text."""
 
     layout: Literal["libsvm"]
-    path: str = Field(description="file, directory or pattern")
+    path: Location = Field(description="file, directory or pattern")
     dimension: int | None = Field(None, gt=0, description="found by an extra pass where not given")
 
 
@@ -160,7 +160,7 @@ class Measures(Section):
 class Evaluate(Section):
     """A model and rows to AUC and a report."""
 
-    model: str = Field(description="directory that the train job published")
+    model: Location = Field(description="directory that the train job published")
     data: Source
     measures: Measures = Measures()
     output: Output
@@ -169,7 +169,7 @@ class Evaluate(Section):
 class Score(Section):
     """A model and rows to Parquet of scores and predictions."""
 
-    model: str = Field(description="directory that the train job published")
+    model: Location = Field(description="directory that the train job published")
     data: Source
     keep: list[str] = Field(default_factory=list, description="columns to keep with the scores")
     output: Output
@@ -181,7 +181,7 @@ class Reproduce(Section):
     experiments: list[str] | None = Field(None, min_length=1, description="not given: all")
     repeats: int = Field(20, ge=1, description="of what is random")
     seed: int = Field(0, ge=0)
-    data: str | None = Field(None, description="directory of the real data sets; else without")
+    data: Location | None = Field(None, description="directory of the real data sets; else without")
     output: Output
 
 
@@ -239,7 +239,7 @@ class Adadsg(Section):
     columns: Columns = Columns()
     training: StagesTraining = StagesTraining()
     stop: Stop | None = Field(Stop(), description="null: no stage is left out")
-    checkpoint: str = Field(description="directory of what the last stage left")
+    checkpoint: Location = Field(description="directory of what the last stage left")
     output: Output
 
     @model_validator(mode="after")

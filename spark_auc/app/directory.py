@@ -144,14 +144,19 @@ class Directory:
             return
         first = through or f"{name}.new"
         self.write(first, content)
-        _synchronize(f"{self.path}/{first}")
+        self.flush(first)
         os.replace(f"{self.path}/{first}", f"{self.path}/{name}")
-        _synchronize(self.path)
+        self.flush(posixpath.dirname(name))
 
     def write_json(self, name: str, content: Any) -> None:
         """Write a JSON file, without the secrets of its content."""
         text = json.dumps(redacted(content), indent=2, allow_nan=False, sort_keys=False)
         self.write(name, text.encode() + b"\n")
+
+    def flush(self, name: str = "") -> None:
+        """Have a local file on disk, or the names in a directory: itself where none is named."""
+        if self.local:
+            _synchronize(posixpath.join(self.path, name))
 
     def synchronize(self) -> None:
         """Have all files and directories below it on disk, and the names of those above.

@@ -15,6 +15,7 @@ from spark_auc.app.page import page
 from spark_auc.app.pictures import check_matplotlib, pictures, png
 from spark_auc.app.publish import check_free, publication
 from spark_auc.app.read import check_model, check_path, read_model, reading
+from spark_auc.app.redaction import redacted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -78,7 +79,7 @@ def run(spark: SparkSession, config: Evaluate) -> dict[str, Any]:
             "certificate": summary["certificate"],
             "largestWeights": summary["largest_weights"],
         },
-        "data": config.data.model_dump(exclude_none=True),
+        "data": redacted(config.data.model_dump(exclude_none=True)),
         "version": __version__,
     }
     figures = pictures(result)

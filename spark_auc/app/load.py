@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import re
+import reprlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,31 @@ import yaml
 from pydantic import ValidationError
 
 from spark_auc.app.config import File
+from spark_auc.app.redaction import PLACEHOLDER, Redaction, names_secret, redacted
 from spark_auc.errors import ConfigError
 
-# Values such as dates that are none, and text that is none, are no error of YAML's own.
-_NO_YAML = (yaml.YAMLError, ValueError, RecursionError)
+# A number as YAML 1.1 does not know it: without a point, or without a sign of its exponent.
+_NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
+_SHOWN = reprlib.Repr()
+_SHOWN.maxstring = _SHOWN.maxother = 200
+# A tag such as !!timestamp before what is none fails in any of these ways.
+_UNFIT = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+_UNREADABLE = (yaml.YAMLError, RecursionError)
+
+
+class _Loader(yaml.SafeLoader):
+    """Plain values only, and an error with its place for one that Python cannot hold or print."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            value = super().construct_object(node, deep)
+            if isinstance(value, int):
+                str(value)
+        except _UNFIT as error:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"a value that cannot be read ({type(error).__name__})", node.start_mark
+            ) from None
+        return value
 
 
 def load(path: str, overrides: Sequence[str] = ()) -> File:
@@ -27,32 +50,59 @@ def load(path: str, overrides: Sequence[str] = ()) -> File:
         value cannot serve.
     """
     try:
-        content = yaml.safe_load(Path(path).read_text(encoding="utf-8")) or {}
+        text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError(
             f"found no readable file {path!r} ({error.strerror}), expected a YAML configuration; "
             "check --config"
         ) from None
-    except _NO_YAML as error:
+    except ValueError as error:
         raise ConfigError(
-            f"found text that is no YAML in {path!r}: {' '.join(str(error).split())}; repair it"
+            f"found {path!r} to be no text ({type(error).__name__}), expected a YAML "
+            "configuration in UTF-8; check --config"
         ) from None
+    try:
+        content = yaml.load(text, _Loader)
+    except _UNREADABLE as error:
+        raise ConfigError(
+            f"found text that is no YAML in {path!r}: {_place(error)}; repair it"
+        ) from None
+    content = {} if content is None else content
     if not isinstance(content, dict):
         raise ConfigError(f"found {type(content).__name__} in {path!r}, expected sections of keys")
-    for override in overrides:
-        _override(content, override)
+    for number, override in enumerate(overrides, 1):
+        _override(content, override, number)
     try:
         return File.model_validate(content)
     except ValidationError as error:
-        raise ConfigError("; ".join(_explained(e) for e in error.errors())) from None
+        # Both forms of a union are told of; a few of many mistakes are enough.
+        messages = list(dict.fromkeys(_explained(e) for e in error.errors()[:20]))
+        raise ConfigError(Redaction(content)("; ".join(messages))) from None
+    except RecursionError:
+        raise ConfigError(
+            f"found sections in {path!r} that are nested too deeply, expected keys as in conf/; "
+            "repair it"
+        ) from None
 
 
-def _override(content: dict[str, Any], override: str) -> None:
+def _place(error: Exception) -> str:
+    """Where YAML is wrong; neither the line nor a name, which may be a secret."""
+    mark = getattr(error, "problem_mark", None)
+    where = f" in line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+    problem = str(getattr(error, "problem", None) or getattr(error, "reason", None) or "")
+    if not problem:
+        problem = f"a value that cannot be read ({type(error).__name__})"
+    return re.sub(r"'(?!<[a-z ]+>')[^']{2,}'|\"[^\"]*\"", "'...'", problem) + where
+
+
+def _override(content: dict[Any, Any], override: str, number: int) -> None:
+    """Set the value of an override, which messages leave out: it may be a secret."""
     dotted, given, text = override.partition("=")
     *parents, last = dotted.split(".")
     if not given or not all([*parents, last]):
+        found = f" {dotted!r}" if given else ""
         raise ConfigError(
-            f"found the argument {override!r}, expected dotted.key=value; "
+            f"found argument {number}{found}, expected dotted.key=value; "
             "write for example train.training.regParam=0.01"
         )
     here = content
@@ -61,35 +111,37 @@ def _override(content: dict[str, Any], override: str) -> None:
     for name in parents:
         here = here.setdefault(name, {})
         if not isinstance(here, dict):
-            raise ConfigError(f"found {name!r} in {override!r} to be a value, expected a section")
+            raise ConfigError(f"found {name!r} in {dotted!r} to be a value, expected a section")
     try:
-        here[last] = _number(yaml.safe_load(text))
-    except _NO_YAML as error:
+        value = yaml.load(text, _Loader)
+    except _UNREADABLE as error:
         raise ConfigError(
-            f"found a value that is no YAML in {override!r}: {' '.join(str(error).split())}; "
-            "repair or quote it"
+            f"found a value of {dotted!r} that is no YAML: {_place(error)}; put it in quotes"
         ) from None
-
-
-def _number(value: Any) -> Any:
-    # YAML 1.1 takes 1e-4, without a point, for text.
-    try:
-        return float(value) if isinstance(value, str) else value
-    except ValueError:
-        return value
+    # A quoted number is text.
+    here[last] = float(value) if value == text.strip() and _NUMBER.fullmatch(value) else value
 
 
 def _explained(error: Mapping[str, Any]) -> str:
-    where = ".".join(str(part) for part in error["loc"])
+    where = _SHOWN.repr(".".join(str(part) for part in error["loc"]))
     if error["type"] == "extra_forbidden":
         known = _known_keys(error["loc"][:-1])
         near = difflib.get_close_matches(str(error["loc"][-1]), known, 1)
         remedy = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(known)}"
-        return f"found the unknown key {where!r}; {remedy}"
+        return f"found the unknown key {where}; {remedy}"
     if error["type"] == "missing":
-        return f"found no {where!r}, expected it; add it"
+        return f"found no {where}, expected it; add it"
     message = error["msg"].removeprefix("Value error, ")
-    return f"found {error['input']!r} at {where!r}; expected: {message}"
+    secret = any(names_secret(str(part)) for part in error["loc"])
+    found = PLACEHOLDER if secret else _shown(error["input"])
+    return f"found {found} at {where}; expected: {message}"
+
+
+def _shown(value: Any) -> str:
+    """A value as a message shows it; of a section its type, for it may hold anything."""
+    if isinstance(value, dict | list | tuple | set):
+        return f"a {type(value).__name__}"
+    return _SHOWN.repr(redacted({"options": value})["options"])
 
 
 def _known_keys(location: Sequence[str | int]) -> list[str]:

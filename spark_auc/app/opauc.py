@@ -27,14 +27,15 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from spark_auc.app.config import Opauc
-from spark_auc.app.publish import Directory, check_free, publication, resolve
+from spark_auc.app.directory import Directory
+from spark_auc.app.publish import check_free, publication, resolve
 from spark_auc.app.read import check_path, reading
-from spark_auc.app.sections import Source
+from spark_auc.app.sections import Source, text_of
 from spark_auc.app.stream_config import Stream
 from spark_auc.app.stream_state import ACCOUNT, REJECTED, Checkpoint, StreamState, settings
 from spark_auc.errors import ConfigError
@@ -193,7 +194,7 @@ def _arriving(
             table=given.source.table,
             form=given.source.format,
             path=checkpoint.arriving.uri if checkpoint.arriving else None,
-            options=_texts(given.source.options),
+            options={key: text_of(value) for key, value in given.source.options.items()},
             value=given.source.value,
             ddl=given.source.ddl,
         )
@@ -203,18 +204,11 @@ def _arriving(
         spark,
         checkpoint.arriving.uri,
         config.data.format,
-        _texts(config.data.options),
+        {key: text_of(value) for key, value in config.data.options.items()},
         given.ddl,
         checkpoint.schema(),
         given.maxFilesPerTrigger,
     )
-
-
-def _texts(options: Mapping[str, str | int | float | bool]) -> dict[str, str]:
-    return {
-        key: str(value).lower() if isinstance(value, bool) else str(value)
-        for key, value in options.items()
-    }
 
 
 def _checkpoint(config: Opauc, stream: Stream) -> Checkpoint:
@@ -243,11 +237,7 @@ def _write(version: Directory, model: MBAModel, config: Opauc, **others: Any) ->
     model.save(f"{version.uri}/model")
     summary = model.summary.as_dict() | {"threshold": model.threshold} | others
     version.write_json("summary.json", summary)
-    # A source's options may hold secrets.
-    told = config.model_dump(
-        mode="json", by_alias=True, exclude={"stream": {"source": {"options"}}}
-    )
-    version.write_json("config.json", told)
+    version.write_json("config.json", config.model_dump(mode="json", by_alias=True))
 
 
 def _result(config: Opauc, model: MBAModel | None) -> dict[str, Any]:

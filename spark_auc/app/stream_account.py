@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from spark_auc.app.publish import Directory, _synchronize
+from spark_auc.app.directory import Directory
 from spark_auc.errors import ConfigError
 
 _log = logging.getLogger(__name__)
@@ -59,11 +59,11 @@ class Account:
         for source in self._sources():
             names += [f"{source}/{name}" for _, name in self._numbered(source)[-1:]]
         for place in {name.rpartition("/")[0] for name in names}:
-            _synchronize(self.directory.filesystem, f"{self.directory.path}/{place}".rstrip("/"))
+            self.directory.flush(place)
         return {name: self._described(name) for name in names}
 
     def _described(self, name: str) -> str:
-        _synchronize(self.directory.filesystem, f"{self.directory.path}/{name}")
+        self.directory.flush(name)
         return _described(self.directory.read(name))
 
     def check(self, kept: Mapping[str, str]) -> None:

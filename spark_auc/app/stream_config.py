@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from spark_auc.app.sections import Section
+from spark_auc.app.sections import Location, Section, Setting
 
 
 class HalfLife(Section):
@@ -27,9 +27,11 @@ class StreamSource(Section):
 
     table: str | None = Field(None, description="a table of the session's catalog")
     format: str | None = Field(None, description="kafka, delta, rate, or any source of Spark's")
-    path: str | None = Field(None, description="where the format needs one")
-    options: dict[str, str | int | float | bool] = Field(
-        default_factory=dict, description="the source's; among them how much a batch has"
+    path: Location | None = Field(None, description="where the format needs one")
+    options: dict[str, Setting] = Field(
+        default_factory=dict,
+        description="the source's; among them how much a batch has",
+        repr=False,
     )
     value: Literal["json", "csv"] | None = Field(
         None, description="how the column value is written; not given: the source has columns"
@@ -55,7 +57,7 @@ class Stream(Section):
     """How rows are learned as they arrive."""
 
     source: StreamSource | None = Field(None, description="not given: files in data.path")
-    checkpoint: str = Field(description="directory of the committed state")
+    checkpoint: Location = Field(description="directory of the committed state")
     ddl: str | None = Field(None, alias="schema", description="not given: that of files there")
     maxFilesPerTrigger: int = Field(100, ge=1, description="files of a batch")
     trigger: str = Field(
@@ -63,7 +65,7 @@ class Stream(Section):
     )
     halfLife: HalfLife | None = Field(None, description="not given: nothing is forgotten")
     publishEvery: int = Field(10, ge=1, description="batches from one model to the next")
-    rejected: str | None = Field(None, description="not given: in the checkpoint")
+    rejected: Location | None = Field(None, description="not given: in the checkpoint")
 
     @model_validator(mode="after")
     def _of_files(self) -> Stream:

@@ -27,6 +27,12 @@ _AT_LAUNCH = (
     "spark.jars.repositories",
     "spark.jars.ivySettings",
 )
+# Spark hides the values of settings of such names in its own logs, plans and pages.
+_SECRET = (
+    "(?i)secret|passw|passphrase|pwd|token|credential|jaas|(access|account|api|private|shared|auth|"
+    "encryption|keystore|ssl)[._-]?key|[.]pass$|[.]auth[.]|[.]sas[.]|signature|"
+    "connection[._-]?string"
+)
 
 
 def launched_by_spark_submit() -> bool:
@@ -92,14 +98,16 @@ def session(
     if remote:
         builder = builder.remote(remote)
     elif not launched_by_spark_submit():
-        conf = {"spark.master": "local[*]"} | conf
+        conf = {"spark.master": "local[*]", "spark.redaction.regex": _SECRET} | conf
         if conf["spark.master"].startswith("local"):
             # Over TCP a worker's first rows wait for an acknowledgement that comes 40 ms late.
             conf = {"spark.python.unix.domain.socket.enabled": "true"} | conf
     for key, value in conf.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    _log.info("Spark %s, %s", spark.version, remote or spark.conf.get("spark.master"))
+    # Parameters of a server's address hold its token.
+    where = remote.partition("/;")[0] if remote else spark.conf.get("spark.master")
+    _log.info("Spark %s, %s", spark.version, where)
     try:
         yield spark
     finally:
@@ -109,7 +117,7 @@ def session(
 def _refuse_late(running: SparkSession, keys: list[str], conf: Mapping[str, str]) -> None:
     wrong = [key for key in keys if running.conf.get(key, "") != conf[key]]
     if wrong:
-        flags = " ".join(f"--conf {key}={conf[key]}" for key in wrong)
+        flags = " ".join(f"--conf {key}=..." for key in wrong)
         raise ConfigError(
             f"found spark settings {', '.join(wrong)} that differ from those of the running JVM, "
             f"which cannot change any more; give them to spark-submit: {flags}"

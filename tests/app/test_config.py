@@ -99,3 +99,65 @@ def test_overrides(write):
 def test_settings_as_spark_takes_them(write):
     file = load(write({"spark": {"conf": {"a": True, "b": 3, "c": "x"}}}))
     assert file.spark.settings() == {"a": "true", "b": "3", "c": "x"}
+
+
+SECRET = "hunter2-of-mine"
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "message"),
+    [
+        ("train: {data: {options: {password: *" + SECRET, [], "undefined alias '...' in line 1"),
+        ("train: {x: !" + SECRET + " y}", [], "no YAML .* in line 1, column 12"),
+        ("train:\n  password: [" + SECRET, [], "in line 2"),
+        ("train: 2024-13-45", [], r"cannot be read \(ValueError\) in line 1"),
+        ("train: {}", [f"train.data.options.password=*{SECRET}"], "'train.data.options.password'"),
+        ("train: {}", ["train.data.options.password=", SECRET], "argument 2, expected dotted"),
+        ("train: 3", [f"train.data.password={SECRET}"], "'train' in 'train.data.password'"),
+        ({"train": TRAIN | {"data": {"options": {"password": [SECRET]}}}}, [], "data.options.pass"),
+        ({"train": TRAIN | {"data": {"options": f"a password={SECRET}"}}}, [], "train.data.option"),
+        ({"train": TRAIN | {"output": {"path": f"s3://a:{SECRET}@b/c"}}}, [], "without a password"),
+        ({"train": TRAIN | {"model": {"token": SECRET}}}, [], "unknown key 'train.model'"),
+        (
+            {"train": TRAIN | {"columns": [f"token={SECRET}"]}},
+            [],
+            "found a list at 'train.columns'",
+        ),
+        ({"spark": {"remote": [f"sc://h/;token={SECRET}"]}}, [], "found a list at 'spark.remote'"),
+    ],
+)
+def test_no_secret_in_a_message(write, content, arguments, message):
+    with pytest.raises(ConfigError, match=message) as error:
+        load(write(content), arguments)
+    assert SECRET not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "value", [".nan", ".inf", "1e999", "18446744073709551616", "0x" + "f" * 80]
+)
+def test_numbers_that_nothing_takes(write, value):
+    with pytest.raises(ConfigError, match=r"train\.data\.options\.n"):
+        load(write({"train": TRAIN}), [f"train.data.options.n={value}"])
+    with pytest.raises(ConfigError, match=r"train\.training\.tol"):
+        load(write({"train": TRAIN}), ["train.training.tol=.inf"])
+
+
+def test_what_is_quoted_is_text(write):
+    path = write({"train": TRAIN})
+    given = {"a": "'1e4'", "b": "1e4", "c": "nan", "d": "'007'", "e": "infinity"}
+    file = load(path, [f"train.data.options.{key}={value}" for key, value in given.items()])
+    assert file.train.data.options == {
+        "a": "1e4",
+        "b": 10000.0,
+        "c": "nan",
+        "d": "007",
+        "e": "infinity",
+    }
+
+
+def test_a_file_that_is_no_text(tmp_path):
+    (tmp_path / "x.yaml").write_bytes(b"train: \xff")
+    with pytest.raises(ConfigError, match="no text"):
+        load(str(tmp_path / "x.yaml"))
+    with pytest.raises(ConfigError, match="no text"):
+        load("a\0b")
