@@ -24,6 +24,9 @@ from spark_auc.errors import ConfigError, DataError
 SMALL_CLASS = 50
 """Below this many effective rows of a class, nominal 95% intervals cover less (89-94% at 20)."""
 
+# By how much the effective rows of a class exceed 1 at least where a variance keeps its digits.
+_APART = 1e-6
+
 
 def placements(table: ScoreTable) -> FloatArray:
     """Return V at each score, (2, m): the share of the other class beaten, ties half.
@@ -86,16 +89,26 @@ def auc_covariance(class_sums: FloatArray, products: FloatArray) -> FloatArray:
 
     `class_sums` (3, 2) is that of `ScoreTable.class_sums` and `products` the sum of
     `placement_products` over all blocks of rows. Raises DataError where a class has fewer than
-    two rows of weight above 0: its spread is then unknown.
+    two rows of weight above 0, or one that outweighs all others: its spread is then unknown.
     """
     weight, squares, rows = class_sums
-    if min(rows) < 2:
+    if not has_spread(class_sums):
         raise DataError(
-            f"found {rows[0]:.0f} positive and {rows[1]:.0f} negative rows; expected at least two "
-            "of each for a variance: widen the selection of rows"
+            f"found {rows[0]:.0f} positive and {rows[1]:.0f} negative rows of "
+            f"{effective_rows(class_sums).min():.6f} effective ones in a class; expected at least "
+            "two of each, none a million times the others' weight, for a variance: widen the "
+            "selection of rows"
         )
     total: FloatArray = (products / (weight**2 - squares)[:, None, None]).sum(axis=0)
     return total
+
+
+def has_spread(class_sums: FloatArray) -> bool:
+    """Whether both classes have rows enough for a variance.
+
+    Two of a class, of which one does not outweigh the others so far that they round away.
+    """
+    return bool(min(class_sums[2]) > 1 and (effective_rows(class_sums) > 1 + _APART).all())
 
 
 def auc_variance(table: ScoreTable) -> float:
@@ -114,8 +127,9 @@ class AUCInterval(NamedTuple):
     """An AUC with its two-sided confidence interval.
 
     `scale` says how it was made: "linear", "logit", "exact" for the one-sided bound at AUC 0 or 1,
-    or "unknown" for [0, 1] where a class has one row, of which no spread is known and the
-    variance is nan. `small_sample` warns that a class has fewer than `SMALL_CLASS` effective rows.
+    or "unknown" for [0, 1] where a class has one row, or one that outweighs all others: no
+    spread is known, and the variance is nan. `small_sample` warns that a class has fewer than
+    `SMALL_CLASS` effective rows.
     """
 
     auc: float
@@ -135,7 +149,7 @@ def auc_interval(
     Raises DataError for one class; ConfigError for `level`.
     """
     value = auc(table)
-    variance = auc_variance(table) if min(table.rows) > 1 else np.nan
+    variance = auc_variance(table) if has_spread(table.class_sums()) else np.nan
     return interval_of(value, variance, table.class_sums(), level, scale)
 
 

@@ -10,7 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from spark_auc.core.calibration import error_of, reliability_of
-from spark_auc.core.delong import AUCInterval, auc_covariance, effective_rows, interval_of
+from spark_auc.core.delong import (
+    AUCInterval,
+    auc_covariance,
+    effective_rows,
+    has_spread,
+    interval_of,
+)
 from spark_auc.core.labels import Label
 from spark_auc.core.ranking import Asked, Ranking
 from spark_auc.core.roc import Sweep, standardized_area
@@ -92,8 +98,8 @@ class AUCReport:
 
     @cached_property
     def variance(self) -> float:
-        """DeLong's variance of the AUC; nan where a class has one row."""
-        if min(self.histogram.rows) < 2:
+        """DeLong's variance of the AUC; nan unless `delong.has_spread`."""
+        if not has_spread(self.histogram.class_sums()):
             return float("nan")
         products = self.ranking.products(self.centre)
         return float(auc_covariance(self.histogram.class_sums(), products)[0, 0])
@@ -210,7 +216,11 @@ class AUCReport:
         score, weight = self.histogram.score, self.histogram.weight
         share = np.cumsum(weight.sum(axis=0)) / weight.sum()
         low, high = score[np.searchsorted(share, (0.001, 0.999)).clip(max=score.size - 1)]
-        edges = np.linspace(low, high if high > low else low + 1.0, _BINS + 1)
+        if high == low:
+            # Beside a large number, 1 is nothing.
+            low, high = (low, low + 1.0) if abs(low) < 1e9 else (min(low, 0.0), max(low, 0.0))
+        # By halves, for which the doubles are wide enough.
+        edges = 2 * np.linspace(low / 2, high / 2, _BINS + 1)
         inside = score.clip(edges[0], edges[-1])
         shares = [np.histogram(inside, edges, weights=w)[0] / w.sum() for w in weight]
         names = ("edges", "positive", "negative")

@@ -107,7 +107,7 @@ class ScoreTable:
                 else np.lexsort((*sums[1], *sums[0], score))
             )
             score, sums = score[order], sums.take(order, axis=2)
-            starts = np.flatnonzero(np.diff(score, prepend=-np.inf))
+            starts = np.flatnonzero(np.append(True, score[1:] != score[:-1]))
             if starts.size < score.size:
                 score, sums = score[starts], np.add.reduceat(sums, starts, axis=2)
         table = cls(score, sums.view())
