@@ -18,7 +18,7 @@ from spark_auc.core.moments_tile import MomentsTile
 from spark_auc.core.objective import Quadratic, lost
 from spark_auc.core.rows import Folding, State, each
 from spark_auc.core.sample_size import LargestNorm
-from spark_auc.core.schema import Schema, reals
+from spark_auc.core.schema import ANY, Schema, reals
 from spark_auc.core.tiles import SymmetricTiles
 
 Float = NDArray[np.float64]
@@ -30,7 +30,7 @@ _FAR = 4.0
 
 @dataclass(frozen=True, eq=False)
 class VectorSum:
-    """A sum of vectors ``(d,)``."""
+    """A sum of vectors ``(d,)``, or of other arrays of one shape."""
 
     total: Float
 
@@ -48,7 +48,7 @@ class VectorSum:
         return _SUM.restore(data, cls)
 
 
-_SUM = Schema("VectorSum", 1, {"total": reals("d")})
+_SUM = Schema("VectorSum", 1, {"total": reals(*ANY)})
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,6 +23,9 @@ Values: TypeAlias = Mapping[str, Any]
 Relation: TypeAlias = Callable[[Any], str | None]
 
 
+ANY = ("...",)
+
+
 class Stored(Protocol):
     """What is restored from bytes."""
 
@@ -46,7 +49,7 @@ class Field:
         Those it may have, as numpy writes them; the first for what is of no such type. ``"U"``
         for text of any length.
     shape
-        Its sizes.
+        Its sizes; `ANY` where they are what they are.
     rule
         What must hold of it.
     optional
@@ -70,8 +73,9 @@ class Field:
     def restored(self, name: str, array: Array, sizes: dict[str, int]) -> Any:
         """The value for an array; `ValueError` if it can be none of this field."""
         dtype = "U" if array.dtype.kind == "U" else array.dtype.str
-        fits = len(array.shape) == len(self.shape) and (
-            not self.shape or all(map(_fits, self.shape, array.shape, [sizes] * len(self.shape)))
+        fits = self.shape == ANY or (
+            len(array.shape) == len(self.shape)
+            and all(map(_fits, self.shape, array.shape, [sizes] * len(self.shape)))
         )
         if not fits or dtype not in self.types:
             known = ", ".join(f"{k} = {v}" for k, v in sizes.items())

@@ -138,6 +138,7 @@ def samples():
         MomentsTile(9, 9.0, ones, ones, counts, ones[0]),
         VectorSum(np.arange(3.0)),
         VectorSum(few),
+        VectorSum(X),
         Overview(Faults(9), labels, histogram),
         Ranking.of(table, 0.5, Asked(points=8, bins=2)),
         RowScores.of(batch, X[:2]),
