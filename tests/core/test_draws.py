@@ -100,3 +100,15 @@ def test_seeds_and_uses_do_not_share_numbers():
     share = np.bincount(chosen[drawn], minlength=5) / drawn.size
     assert np.abs(share - 0.2).max() < 0.08
     assert not np.array_equal(Folds(5, 2).of(batch), chosen)
+
+
+def test_a_late_last_arrival_is_not_waited_for():
+    batch = Batch(
+        np.zeros((4, 0)), np.array([True, True, False, False]), None, np.arange(4, dtype=np.uint64)
+    )
+    late = np.array([1.0, 1e300])
+    found = FirstArrivals(late, late, 2).update(batch, seed=1)
+    fresh = FirstArrivals.zero(2).update(batch, seed=1)
+    for side in ("positive", "negative"):
+        expected = np.sort(np.append(late, getattr(fresh, side)))[:2]
+        np.testing.assert_array_equal(getattr(found, side), expected)

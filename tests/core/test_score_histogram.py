@@ -171,3 +171,11 @@ def test_bad_input_is_refused() -> None:
         ScoreHistogram.zero(1)
     with pytest.raises(ConfigError, match="histograms of 10 and 20 bins"):
         ScoreHistogram.zero(10).merge(ScoreHistogram.zero(20))
+
+
+def test_ranges_take_memory_of_the_bins_alone() -> None:
+    table = ScoreTable.of(np.arange(5.0), np.array([True, False, True, False, True]))
+    many = ScoreHistogram.of_table(ScoreTable(table.score, table.sums * 1e15), 8)
+    starts, outside = many.ranges(2)
+    np.testing.assert_array_equal(starts, [-np.inf, 1, 2, 3, 4])
+    assert outside.shape == (5, 2, 3, 2)
