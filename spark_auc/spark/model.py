@@ -139,8 +139,8 @@ class MBAModel(Model, MBAParams, Stage):
             w.dtype == np.float64
             and np.isfinite(w).all()
             and np.array_equal(features, np.arange(w.size))
-            and isinstance(threshold, float)
-            and all(isinstance(label, float | str) for label in labels)
+            and isinstance(threshold, float | int)
+            and all(isinstance(label, float | int | str) for label in labels)
         ):
             raise ValueError("its weights, threshold or labels are none")
         names = tuple(map(str, table["name"].to_pylist())) if named else None
