@@ -84,9 +84,9 @@ def surveyed(
         arrivals = cast(FirstArrivals, found["by place"])
         repeated = float(cast(VectorSum, found["repeated"]).total[0])
         _log.warning(
-            "equal rows are drawn, each by itself: %.3g %% of all rows repeat one of their "
-            "partition or row group, others one elsewhere. The draws differ where the rows are "
-            "partitioned otherwise; set keyCol to a column that tells equal rows apart",
+            "found equal rows: %.3g %% of all repeat another one of their partition or row group. "
+            "Each is drawn by itself, and the sample depends on how the rows are partitioned; set "
+            "keyCol to a column that tells equal rows apart",
             100 * repeated / columns.rows.sum(),
         )
     return columns, arrivals, rows.changed(told_apart(by_place))

@@ -57,6 +57,17 @@ def changed(where, value):
             "dimensoin'; did you mean 'dimension'",
         ),
         ({"prepare": {"input": {"layout": "criteoo"}}}, "criteoo|expected"),
+        (
+            {"train": TRAIN | {"columns": {"fold": "day"}, "select": {"numFolds": 3}}},
+            "either columns.fold or select.numFolds",
+        ),
+        (
+            {
+                "adadsg": TRAIN
+                | {"validation": {"path": "x"}, "checkpoint": "c", "columns": {"fold": "day"}}
+            },
+            "leave out columns.fold",
+        ),
         ("train: [", "no YAML"),
         ("train: 2024-13-45", "no YAML"),
         ("train: " + "[" * 5000, "no YAML"),
@@ -94,6 +105,19 @@ def test_overrides(write):
             load(path, [wrong])
     with pytest.raises(ConfigError, match="did you mean 'regParam'"):
         load(path, ["train.training.regParm=1"])
+
+
+def test_folds_of_the_users_own_reach_the_estimator(write):
+    from spark_auc.app.train import _estimator
+
+    content = {"train": TRAIN | {"columns": {"fold": "day"}}}
+    for more in ({}, {"select": {"regParams": [0.1, 1.0]}}):
+        config = load(write({"train": content["train"] | more})).train
+        estimator = _estimator(config)
+        assert estimator.getOrDefault(estimator.foldCol) == "day"
+        estimator.check_ranges()
+    other = _estimator(load(write({"train": TRAIN | {"select": {"numFolds": 3}}})).train)
+    assert other.getOrDefault(other.numFolds) == 3
 
 
 def test_settings_as_spark_takes_them(write):
