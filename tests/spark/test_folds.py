@@ -11,10 +11,13 @@ from sklearn.metrics import roc_auc_score
 from spark_auc import MBAClassifier, MBASelector
 from spark_auc.core.moments import PairMoments
 from spark_auc.core.objective import ElasticNet
+from spark_auc.core.operator import column_moments
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.solvers.path import solve
 from spark_auc.spark import training
 from spark_auc.spark.columns import FoldColumn
+from spark_auc.spark.embedding import sampled, unlabelled
+from spark_auc.spark.features import Features
 from spark_auc.spark.survey import Sampling
 from tests.spark.test_sampling import read
 
@@ -88,6 +91,16 @@ def test_rows_of_files_are_drawn_alike_however_tasks_share_them(repeated, monkey
             found.append(given.quadratic(None).mu)
     np.testing.assert_allclose(found[0], found[2], atol=1e-12)
     np.testing.assert_allclose(found[1], found[3], atol=1e-12)
+
+
+def test_a_sample_of_repeated_rows_is_of_many_kinds(repeated):
+    """Rows that an embedding is made of: as many as asked for, of kinds as all rows are."""
+    _, _, df = repeated
+    for form in (df, df.repartition(3)):
+        rows = unlabelled(form, Features.resolve(form, NAMES))
+        sample = sampled(rows, column_moments(rows), 400, 1)
+        assert sample.y.size == 400
+        assert np.unique(sample.X[:, 0]).size > 100
 
 
 @pytest.mark.parametrize("values", ["strings", "numbers"])
