@@ -4,7 +4,8 @@ An error of ``Sigma_ij`` is measured against ``sqrt(Sigma_ii Sigma_jj)``. A sum 
 in error by n units in the last place, relative to the squares about the origin from which it is
 made, and the condition ``kappa_j`` is what these are of ``Sigma_jj``. The origin is a column's
 mean (``kappa`` about 1, whatever the offset), and 0 where some batch has it; where rows are
-subtracted, the squares are those of all rows before.
+subtracted, the squares are those of all rows before. Products of a weight and two values lose
+to underflow, besides, what is below the smallest double over the class's weight.
 """
 
 from functools import reduce
@@ -23,6 +24,7 @@ from tests.core.frames import EPS, all_pairs, batches, deviation, frame
 from tests.fuzz.inputs import inputs
 
 pytestmark = pytest.mark.fuzz
+SMALLEST = float(np.nextafter(0, 1))
 SEED = st.integers(0, 2**32 - 1)
 
 
@@ -46,7 +48,9 @@ def check(moments, X, y, u, before=None):
     size = squares(X, y, u, moments) if before is None else before
     # What the sums may have lost, with what the values' own last places are.
     largest = np.abs(X).max(axis=0)
-    lost = 8 * EPS * (n + 8) * size
+    v = np.ones(n) if u is None else u
+    underflow = 8 * n * SMALLEST / min(v[y].sum(), v[~y].sum())
+    lost = 8 * EPS * (n + 8) * size + underflow
     last = (64 * EPS * largest) ** 2
     found = moments.quadratic()
     S, columns = found.Sigma.toarray(), moments.columns()
@@ -66,8 +70,9 @@ def check(moments, X, y, u, before=None):
     root = np.sqrt(diagonal[at])
     kappa = 1 + size[at] / diagonal[at]
     allowed = 16 * EPS * (n + 8)
-    error = np.abs(S[np.ix_(at, at)] - Sigma[np.ix_(at, at)]) / np.outer(root, root)
-    assert (error <= allowed * np.sqrt(np.outer(kappa, kappa))).all()
+    error = np.abs(S[np.ix_(at, at)] - Sigma[np.ix_(at, at)])
+    limit = allowed * np.sqrt(np.outer(kappa, kappa)) * np.outer(root, root)
+    assert (error <= limit + underflow).all()
     assert (np.abs(found.mu[at] - mu[at]) / root <= allowed * np.sqrt(kappa)).all()
     return varies
 
