@@ -15,8 +15,8 @@ from spark_auc.solvers.solution import ROUNDING_OF_EIGENVALUES
 Float = NDArray[np.float64]
 
 # Diagonals below the main one: as wide as matrix products need to be fast, as narrow as factors
-# of a band are cheap. Down to a single one, half of the work would be products with vectors, which
-# take twice as long.
+# of a band are cheap. Down to a single one, half of the work would be products with vectors,
+# which wait for memory: LAPACK's reduction takes twice the processor time.
 _WIDTH = 96
 # Side of the tiles of the rest, which stay in a core's cache.
 _TILE = 256

@@ -10,6 +10,7 @@ from spark_auc.core.tiles import SymmetricTiles
 from spark_auc.errors import ConfigError, ConvergenceError
 from spark_auc.solvers import ridge as ridge_module
 from spark_auc.solvers import ridge_path
+from spark_auc.solvers.banded import Banded
 from spark_auc.solvers.candidates import default_grid
 from spark_auc.solvers.path import path, solve
 from spark_auc.solvers.ridge import ridge
@@ -260,3 +261,21 @@ def test_what_is_not_there_has_no_weight():
         for solution in path(quadratic, [penalty] * 7, tol=1e-6, max_iter=10):
             assert solution.certificate.reason == "converged"
             assert not solution.w.any()
+
+
+@pytest.mark.parametrize("d", [1, 2, 95, 96, 97, 193, 300, 513])
+def test_a_band_solves_for_every_factor(d):
+    rng = np.random.default_rng(d)
+    A = rng.normal(size=(d, d // 2 + 1))
+    if d > 2:
+        A[1] = 0.0
+    Sigma, vectors, factors = A @ A.T, rng.normal(size=(d, 3)), [0.1, 1.0, 0.0]
+    band = Banded(SymmetricTiles.of(Sigma))
+    assert not band.indefinite
+    found = band.solved(vectors, factors)
+    for i in range(2):
+        expected = np.linalg.solve(Sigma + factors[i] * np.eye(d), vectors[:, i])
+        np.testing.assert_allclose(found[:, i], expected, rtol=1e-9, atol=1e-9)
+    assert np.isfinite(found).all()
+    shifted = SymmetricTiles.of(Sigma - 1e-6 * np.abs(Sigma).max() * np.eye(d))
+    assert Banded(shifted).indefinite == (d > 2)
