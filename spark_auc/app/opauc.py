@@ -7,12 +7,14 @@ solution of the statistics so far. Section ``opauc`` of the configuration: data,
 schema, maxFilesPerTrigger, rejected for files that arrive in the directory data.path, or else
 source. Without --stream, all of data is one batch.
 
-A stream goes on where it ended, however it ended. Each batch is scored by the model of those before
-it and then added to the statistics, once; status.jsonl in the checkpoint has a line for each.
-SIGTERM and SIGINT end the job after the batch at hand. Each file counts once, by its name: write it
-under another, such as one that begins with a dot, and rename it. Files in directories below count
-with the option recursiveFileLookup. A file that cannot be used is moved to rejected, with the
-reason beside it.
+A stream goes on where it ended, however it ended: what Spark lost of its account of the batches is
+put back from the last state, and the state before it serves where the last one is lost. Each batch
+is scored by the model of those before it and then added to the statistics, once; status.jsonl in
+the checkpoint has a line for each. SIGTERM and SIGINT end the job after the batch at hand. Each
+file counts once, by its name: write it under another, such as one that begins with a dot, and
+rename it. Files in directories below count with the option recursiveFileLookup. A file that cannot
+be used is moved to rejected, with the reason beside it; so is one of CSV whose header names other
+columns, or the same in another order.
 
 A source is any that Structured Streaming knows: table, or format with path and options, which also
 say how much a batch has. Its own columns are learned of or, with value: json or csv, the rows of

@@ -87,9 +87,11 @@ class Account:
         ConfigError
             The account is of other batches, or lacks more than can be put back.
         """
+        if batch >= 0 and not kept:
+            # Of a checkpoint that was written before the account was kept, nothing can be told.
+            return
         planned = self.batches()
-        # Of a checkpoint that was written before the account was kept, nothing can be told.
-        if kept and not {batch - 2, batch - 1, batch} & set(planned) and batch >= 2:
+        if batch >= 2 and not {batch - 2, batch - 1, batch} & set(planned):
             raise self._other(f"batch {max(planned, default='none')} as the last one")
         if batch < 0:
             self._remove([_METADATA])
@@ -123,11 +125,16 @@ class Account:
 
     def _remove_torn(self, kept: Mapping[str, str]) -> bool:
         """Remove lists of files that were not learned where torn; whether there were any."""
+        learned = {
+            name.rpartition("/")[0]: int(name.rpartition("/")[2].split(".")[0])
+            for name in kept
+            if name.startswith("sources/")
+        }
         torn = [
             f"{source}/{name}"
             for source in self._sources()
-            for _, name in self._numbered(source)
-            if f"{source}/{name}" not in kept and self._is_torn(f"{source}/{name}")
+            for number, name in self._numbered(source)
+            if number > learned.get(source, -1) and self._is_torn(f"{source}/{name}")
         ]
         self._remove(torn)
         return bool(torn)
@@ -142,18 +149,14 @@ class Account:
                 there.filesystem.delete_file(f"{there.path}/{file}")
 
     def _is_torn(self, name: str) -> bool:
-        """Whether a file of lines of JSON after a version is not whole."""
-        lines = self._read(name).decode(_ENCODING).split("\n")
-        if not re.fullmatch(r"\0?v\d+", lines[0]) or len(lines) < 2:
-            return True
-        try:
-            for line in lines[1:]:
-                if line not in ("", "-"):
-                    json.loads(line)
-        except ValueError:
-            return True
-        # After a version and what holds for all, a line for each source.
-        return name.startswith("offsets/") and len(lines) < 3
+        """Whether a file of Spark's is not whole; another's is taken for whole unless empty."""
+        text = self._read(name).decode(_ENCODING).lstrip("\0")
+        version, *lines = text.rstrip("\n").split("\n")
+        if not re.fullmatch(r"v\d*", version):
+            return not version
+        # What holds for the whole batch, and a line for each source.
+        needed = {"offsets": 2, "commits": 1}.get(name.partition("/")[0], 0)
+        return version == "v" or len(lines) < needed or not all(map(_is_json, lines))
 
     def _read(self, name: str) -> bytes:
         try:
@@ -181,3 +184,12 @@ def _described(content: bytes) -> str:
     if len(content) > _LARGEST_KEPT:
         return _HASH + hashlib.sha256(content).hexdigest()
     return content.decode(_ENCODING)
+
+
+def _is_json(line: str) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        # What Spark writes for a source that has none yet.
+        return line == "-"
+    return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -109,14 +110,10 @@ def row_groups(paths: Sequence[str], wanted: Wanted) -> tuple[RowGroup, ...]:
     UnlikeError
         A file is unreadable or encrypted, or has a column otherwise.
     """
-    first = _metadata(paths[0])[1]
-    _check(paths[0], first, wanted)
 
     def of(path: str) -> list[RowGroup]:
         file, metadata = _metadata(path)
-        # Equal schemas are many, and cheaper to compare than to walk through.
-        if not (metadata.schema.equals(first.schema) and metadata.metadata == first.metadata):
-            _check(path, metadata, wanted)
+        _check(path, metadata, wanted)
         rows = (metadata.row_group(k).num_rows for k in range(metadata.num_row_groups))
         return [RowGroup(file, k, count) for k, count in enumerate(rows) if count]
 
@@ -136,12 +133,12 @@ def _check(path: str, metadata: pq.FileMetaData, wanted: Wanted) -> None:
         found = metadata.schema.to_arrow_schema()
     except pa.ArrowException as error:
         raise UnlikeError(f"{path} has a schema that Arrow cannot read ({error})") from None
-    folded = [name.lower() for name in found.names]
-    leaves = [metadata.schema.column(k) for k in range(len(metadata.schema))]
+    names, folded = set(found.names), Counter(name.lower() for name in found.names)
+    leaves = (metadata.schema.column(k) for k in range(len(metadata.schema)))
     lists = {leaf.path for leaf in leaves if leaf.max_repetition_level}
-    standard = {path for path in lists if path.endswith(_LISTS)}
+    older = {path for path in lists if not path.endswith(_LISTS)}
     for name, expected in wanted:
-        if name not in found.names or folded.count(name.lower()) != 1:
+        if name not in names or folded[name.lower()] != 1:
             raise UnlikeError(f"{path} has no column of the name {name!r} alone")
         kind = found.field(name).type
         if not _alike(kind, expected):
@@ -149,7 +146,7 @@ def _check(path: str, metadata: pq.FileMetaData, wanted: Wanted) -> None:
                 f"{path} has column {name!r} of {kind}, which Arrow may read otherwise than Spark "
                 f"reads {expected}"
             )
-        if any(leaf == name or leaf.startswith(f"{name}.") for leaf in lists - standard):
+        if any(leaf == name or leaf.startswith(f"{name}.") for leaf in older):
             raise UnlikeError(f"{path} has lists of an older form in column {name!r}")
 
 

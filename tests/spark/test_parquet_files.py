@@ -98,6 +98,11 @@ OTHER = {
     "double among float": ({"b": some(pa.float32())}, {"b": some(pa.float64())}, "double"),
     "missing column": ({"b": some(pa.int32())}, {}, "no column of the name"),
     "column in capitals": ({"b": some(pa.int32())}, {"B": some(pa.int32())}, "no column"),
+    "lists in capitals": (
+        {"b": lambda _: pa.array([[1.0]] * N)},
+        {"B": lambda _: pa.array([[1.0]] * N)},
+        "no column",
+    ),
     "decimals": ({"b": some(pa.decimal128(30, 3))},) * 2 + ("decimal128",),
     "unsigned": ({"b": some(pa.uint32())},) * 2 + ("uint32",),
     "durations": ({"b": some(pa.duration("ns"))},) * 2 + ("duration",),
