@@ -22,7 +22,9 @@ from spark_auc.online.pairs import AHEAD, draw_pairs
 
 # Different uses of one seed must not share their numbers.
 _PAIRS, _SUBSETS = 0xDA, 0x5B
-_SMALLEST_SCALE = 1e-9
+# The average is a difference of two sums that grow as the scale shrinks: three digits are lost at
+# most.
+_SMALLEST_SCALE = 1e-3
 
 
 @dataclass(eq=False)
@@ -34,6 +36,11 @@ class DSGD(Stored):
     ``-gamma / (t + 1) (-2 P (1 - w'D) D + c w / sqrt(m))`` [1]_ (Algorithm 2). ``P`` is the share
     of mixed pairs among the block's ordered pairs, so that the step's mean is that of a pair drawn
     from all. O(non-zeros of both rows) time a step, O(d) memory beside the block.
+
+    The first steps of a stage must be short enough not to diverge, and the sum of what follows
+    grows as ``log m`` only: few features are learnt that way. With ``averaging``, all steps of a
+    stage are ``gamma`` long and the weights are the average of its iterates, from which the next
+    stage begins; the average forgets its start as ``1 / m`` [2]_.
 
     Pairs are of the rows that are given together: the same blocks in the same order give the same
     weights (`spark_auc.online.blocks.blocks` cuts a stream into equal ones).
@@ -48,11 +55,15 @@ class DSGD(Stored):
         The penalty is ``c / (2 sqrt(m)) |w|^2``; 1 in the paper.
     seed
         Of the pairs, from 0 on.
+    averaging
+        Whether steps are of one length and iterates averaged; False as published.
 
     Attributes
     ----------
     scale, z : float and (d,)
-        The weights are ``scale z``.
+        The iterate is ``scale z``.
+    gain, lag, averaged : float, (d,) and int
+        The average of the stage's ``averaged`` iterates is ``(gain z - lag) / averaged``.
     size
         Rows ``m`` of the stage; 0 for those of each block, as long as there are no stages.
     steps
@@ -64,18 +75,25 @@ class DSGD(Stored):
     ----------
     .. [1] B. Gu, Z. Huo, H. Huang. Scalable and Efficient Pairwise Learning to Achieve Statistical
        Accuracy. AAAI 2019.
+    .. [2] F. Bach, E. Moulines. Non-strongly-convex smooth stochastic approximation with
+       convergence rate O(1/n). NIPS 2013.
     """
 
     FIELDS: ClassVar[Fields] = {
         "z": reals("d"),
+        "lag": reals("d"),
         "scale": reals(rule=NOT_0),
     }
 
     gamma: float = 0.1
     c: float = 1.0
     seed: int = 0
+    averaging: bool = False
     z: Float = field(init=False, repr=False)
+    lag: Float = field(init=False, repr=False)
     scale: float = field(init=False, default=1.0)
+    gain: float = field(init=False, default=0.0)
+    averaged: int = field(init=False, default=0)
     size: int = field(init=False, default=0)
     steps: int = field(init=False, default=0)
     drawn: int = field(init=False, default=0)
@@ -84,11 +102,13 @@ class DSGD(Stored):
         above("gamma", self.gamma, 0)
         at_least("c", self.c, 0)
         whole("seed", self.seed, 0)
-        self.z = np.zeros(self.dimension)
+        self.z, self.lag = np.zeros(self.dimension), np.zeros(self.dimension)
 
     def stage(self, size: int) -> None:
         """Begin a stage of ``size`` rows at the weights so far: steps are counted from 0 again."""
         whole("the rows of a stage", size, 1)
+        self.z, self.lag = self.w, np.zeros(self.dimension)
+        self.scale, self.gain, self.averaged = 1.0, 0.0, 0
         self.size, self.steps = size, 0
 
     def learn(self, X: Rows, y: Bool, weight: Float | None = None) -> None:
@@ -102,7 +122,7 @@ class DSGD(Stored):
         if not (positives.size and negatives.size):
             return
         n = y.size
-        self.scale = _learn(
+        self.scale, self.gain = _learn(
             *rows,
             positives,
             negatives,
@@ -112,16 +132,25 @@ class DSGD(Stored):
             self.seed,
             self.drawn,
             self.steps,
+            self.averaging,
             self.scale,
+            self.gain,
             self.z,
+            self.lag,
         )
+        self.averaged += n * self.averaging
         self.steps += n
         self.drawn += n
 
     @property
-    def w(self) -> Float:
-        """Weights ``(d,)``."""
+    def iterate(self) -> Float:
+        """The weights ``(d,)`` that the next step will move."""
         return self.scale * self.z
+
+    @property
+    def w(self) -> Float:
+        """Weights ``(d,)``: the average of the stage's iterates, or the last one."""
+        return self._sum() / self.averaged if self.averaged else self.iterate
 
     def score(self, X: Rows) -> Float:
         """Scores ``(n,)`` of rows ``(n, d)``."""
@@ -141,15 +170,23 @@ class DSGD(Stored):
             The learner that both began as; its steps count once.
         """
         same_settings(self, other)
-        merged = type(self)(self.dimension, self.gamma, self.c, self.seed)
+        merged = type(self)(self.dimension, self.gamma, self.c, self.seed, self.averaging)
         before = start or merged
         mine, theirs = self.drawn - before.drawn, other.drawn - before.drawn
         share = mine / ((mine + theirs) or 1)
-        merged.z = share * self.w + (1.0 - share) * other.w
+        merged.z = share * self.iterate + (1.0 - share) * other.iterate
+        merged.lag = before._sum() - self._sum() - other._sum()
+        merged.averaged = self.averaged + other.averaged - before.averaged
         merged.size = self.size
         merged.steps = self.steps + other.steps - before.steps
         merged.drawn = before.drawn + mine + theirs
         return merged
+
+    def _sum(self) -> Float:
+        """The sum ``(d,)`` of the iterates that are averaged."""
+        # What is not finite is refused where the weights are used.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.gain * self.z - self.lag
 
 
 class Stage(NamedTuple):
@@ -174,7 +211,12 @@ def subset(rows: Batch, share: float, seed: int) -> Batch:
     """The rows whose hash is below ``share``: a larger share contains a smaller one's rows."""
     if share >= 1.0:
         return rows
-    return rows.take(np.flatnonzero(hashed_shares(rows.keys(), seed, _SUBSETS) < share))
+    return rows.take(np.flatnonzero(joining_shares(rows, seed) < share))
+
+
+def joining_shares(rows: Batch, seed: int) -> Float:
+    """The shares ``(n,)`` above which subsets contain each row."""
+    return hashed_shares(rows.keys(), seed, _SUBSETS)
 
 
 def adadsg(rows: Batch, learner: DSGD, first: int = 256, stages: int = 20) -> Iterator[Stage]:
@@ -223,9 +265,12 @@ def _learn(
     seed: int,
     drawn: int,
     steps: int,
+    averaging: bool,
     scale: float,
+    gain: float,
     z: Float,
-) -> float:
+    lag: Float,
+) -> tuple[float, float]:
     total = positives.size + negatives.size
     begins, ends = np.empty((AHEAD, 2), np.uint64), np.empty((AHEAD, 2), np.uint64)
     for first in range(0, total, AHEAD):
@@ -250,15 +295,23 @@ def _learn(
                 product += values[p] * z[indices[p]]
             for p in range(begin[1], end[1]):
                 product -= values[p] * z[indices[p]]
-            length = gamma / (steps + step + 1.0)
+            length = gamma if averaging else gamma / (steps + step + 1.0)
             change = 2.0 * mixed_share * length * (1.0 - scale * product)
             scale *= 1.0 - length * penalty
             if abs(scale) < _SMALLEST_SCALE:
-                z *= scale
-                scale = 1.0
+                for j in range(z.size):
+                    lag[j] -= gain * z[j]
+                    z[j] *= scale
+                gain, scale = 0.0, 1.0
             change /= scale
             for p in range(begin[0], end[0]):
                 z[indices[p]] += change * values[p]
             for p in range(begin[1], end[1]):
                 z[indices[p]] -= change * values[p]
-    return scale
+            if averaging:
+                for p in range(begin[0], end[0]):
+                    lag[indices[p]] += gain * change * values[p]
+                for p in range(begin[1], end[1]):
+                    lag[indices[p]] -= gain * change * values[p]
+                gain += scale
+    return scale, gain

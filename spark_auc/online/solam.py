@@ -11,7 +11,7 @@ from spark_auc.core.accumulator import Rows
 from spark_auc.core.kernels import Index, compiled
 from spark_auc.core.rules import COUNTS, FROM_0_ON, NOT_0
 from spark_auc.core.schema import Fields, reals
-from spark_auc.core.settings import above
+from spark_auc.core.settings import above, whole
 from spark_auc.errors import DataError
 from spark_auc.online.learner import Bool, Float, Stored, entries
 from spark_auc.online.linear import same_settings, scores
@@ -36,6 +36,10 @@ class SOLAM(Stored):
     A row of weight ``u`` has its gradients multiplied by ``u``, and ``p`` is the weighted positive
     rate; steps and average count it as one row.
 
+    Where the number of rows is known, steps of one length do as well in theory, and average the
+    rows of a short pass more evenly [2]_: with ``horizon`` they are ``zeta / sqrt(horizon)`` long
+    up to that row, and shrink as published from there on.
+
     Parameters
     ----------
     dimension
@@ -46,6 +50,8 @@ class SOLAM(Stored):
         Bound of ``|w|``; the paper searches ``10^-1 .. 10^5``.
     kappa
         Bound of the length ``|x|`` of every row, known beforehand.
+    horizon
+        Row up to which steps are of one length; 1 as published.
 
     Attributes
     ----------
@@ -63,6 +69,8 @@ class SOLAM(Stored):
     References
     ----------
     .. [1] Y. Ying, L. Wen, S. Lyu. Stochastic Online AUC Maximization. NIPS 2016.
+    .. [2] A. Nemirovski, A. Juditsky, G. Lan, A. Shapiro. Robust Stochastic Approximation Approach
+       to Stochastic Programming. SIAM J. Optim. 19(4), 2009.
     """
 
     FIELDS: ClassVar[Fields] = {
@@ -77,6 +85,7 @@ class SOLAM(Stored):
     zeta: float = 10.0
     radius: float = 10.0
     kappa: float = 1.0
+    horizon: int = 1
     z: Float = field(init=False, repr=False)
     lag: Float = field(init=False, repr=False)
     scale: float = field(init=False, default=1.0)
@@ -93,6 +102,7 @@ class SOLAM(Stored):
     def __post_init__(self) -> None:
         for name in ("zeta", "radius", "kappa"):
             above(name, getattr(self, name), 0)
+        whole("horizon", self.horizon, 1)
         self.z, self.lag = np.zeros(self.dimension), np.zeros(self.dimension)
 
     def learn(self, X: Rows, y: Bool, weight: Float | None = None) -> None:
@@ -111,6 +121,7 @@ class SOLAM(Stored):
             self.zeta,
             self.radius,
             self.kappa,
+            self.horizon,
             self.z,
             self.lag,
             (
@@ -162,7 +173,8 @@ class SOLAM(Stored):
             The learner that both began as; its rows count once.
         """
         same_settings(self, other)
-        merged = type(self)(self.dimension, self.zeta, self.radius, self.kappa)
+        settings = self.zeta, self.radius, self.kappa, self.horizon
+        merged = type(self)(self.dimension, *settings)
         before = start or merged
         mine, theirs = self.rows - before.rows, other.rows - before.rows
         share = mine / ((mine + theirs) or 1.0)
@@ -196,6 +208,7 @@ def _learn(
     zeta: float,
     radius: float,
     kappa: float,
+    horizon: int,
     z: Float,
     lag: Float,
     numbers: _Numbers,
@@ -216,7 +229,7 @@ def _learn(
         seen += u
         if y[row]:
             positive += u
-        gamma = zeta / np.sqrt(rows)
+        gamma = zeta / np.sqrt(max(rows, horizon))
         rate = positive / seen
         score = scale * product
         gain += gamma * scale

@@ -67,13 +67,13 @@ def opauc_projected(X, y, H, eta, lambda2):
     return H @ opauc(X @ H, y, eta, lambda2)
 
 
-def solam(X, y, zeta, R, kappa, u=None):
+def solam(X, y, zeta, R, kappa, u=None, horizon=1):
     w, a, b, alpha = np.zeros(X.shape[1]), 0.0, 0.0, 0.0
     total, average, seen, positive = 0.0, np.zeros(X.shape[1]), 0.0, 0.0
     for t, (x, label) in enumerate(zip(X, y, strict=True), 1):
         weight = 1.0 if u is None else u[t - 1]
         seen, positive = seen + weight, positive + weight * label
-        p, gamma, s = positive / seen, zeta / math.sqrt(t), w @ x
+        p, gamma, s = positive / seen, zeta / math.sqrt(max(t, horizon)), w @ x
         if label:
             Fw, Fa, Fb = 2 * (1 - p) * (s - a) * x - 2 * (1 + alpha) * (1 - p) * x, -1, 0
             Fa *= 2 * (1 - p) * (s - a)
@@ -91,8 +91,8 @@ def solam(X, y, zeta, R, kappa, u=None):
     return average
 
 
-def dsgd(X, y, gamma, c, seed, block):
-    w, t = np.zeros(X.shape[1]), 0
+def dsgd(X, y, gamma, c, seed, block, averaging=False):
+    w, t, total = np.zeros(X.shape[1]), 0, np.zeros(X.shape[1])
     for start in range(0, len(y), block):
         rows, labels = X[start : start + block], y[start : start + block]
         P, N, m = rows[labels], rows[~labels], len(labels)
@@ -101,9 +101,9 @@ def dsgd(X, y, gamma, c, seed, block):
             D = P[int(uniform(seed, 0xDA, 2 * t) * len(P))]
             D = D - N[int(uniform(seed, 0xDA, 2 * t + 1) * len(N))]
             gradient = -2 * share * (1 - w @ D) * D + c / math.sqrt(m) * w
-            w = w - gamma / (t + 1) * gradient
-            t += 1
-    return w
+            w = w - gamma / (1 if averaging else t + 1) * gradient
+            total, t = total + w, t + 1
+    return total / t if averaging else w
 
 
 def nsauc(X, y, settings, block):

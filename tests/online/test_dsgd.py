@@ -94,6 +94,31 @@ def test_stages_of_repeated_rows_have_their_share_of_them():
     np.testing.assert_allclose(sizes, [250, 500, 1000, 2000, 4000], rtol=0.2)
 
 
+def test_a_stage_begins_with_the_average_of_the_one_before():
+    X, y = rows(2000)
+    learner, w = DSGD(11, 0.05, 1.0, 3, True), np.zeros(11)
+    for size in (500, 2000):
+        learner.stage(size)
+        np.testing.assert_array_equal(learner.w, w)
+        learner.learn(X[:size], y[:size])
+        w = learner.w
+    best = np.linalg.lstsq(X, y, rcond=None)[0]
+    assert roc_auc_score(y, X @ w) > roc_auc_score(y, X @ best) - 0.005
+
+
+@pytest.mark.parametrize("c", [1.0, 50.0])
+def test_averages_merge_by_pairs(c):
+    X, y = rows(3000)
+    parts = [DSGD(11, 0.05, c, averaging=True) for _ in range(2)]
+    parts[0].learn(X[:2000], y[:2000])
+    parts[1].learn(X[2000:], y[2000:])
+    merged = parts[0].merge(parts[1])
+    np.testing.assert_allclose(merged.w, (2 * parts[0].w + parts[1].w) / 3, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        merged.iterate, (2 * parts[0].iterate + parts[1].iterate) / 3, rtol=0, atol=1e-12
+    )
+
+
 def test_merge_lies_between_and_counts_the_start_once():
     X, y = rows(4000)
     start = DSGD(11, 0.5)

@@ -86,6 +86,15 @@ CASES = {
     "DSGD": Case(
         lambda d: DSGD(d, 0.5, 1.0, 5), lambda X, y: references.dsgd(X, y, 0.5, 1.0, 5, 250), 250
     ),
+    "SOLAM, of a horizon": Case(
+        lambda d: SOLAM(d, 3.0, 2.0, 4.0, 500),
+        lambda X, y: references.solam(X, y, 3, 2, 4, horizon=500),
+    ),
+    "DSGD, averaged": Case(
+        lambda d: DSGD(d, 0.1, 1.0, 5, True),
+        lambda X, y: references.dsgd(X, y, 0.1, 1.0, 5, 250, True),
+        250,
+    ),
     "NSAUC": Case(
         lambda d: NSAUC(d, 0.5, 0.01, seed=5),
         lambda X, y: references.nsauc(X, y, NSAUC(11, 0.5, 0.01, seed=5), 250),
@@ -197,6 +206,7 @@ def test_weights_are_refused_where_undefined(name):
         lambda: SOLAM(3, zeta=np.inf),
         lambda: SOLAM(3, radius=0.0),
         lambda: SOLAM(3, kappa=-1.0),
+        lambda: SOLAM(3, horizon=0),
         lambda: DSGD(3, gamma=0.0),
         lambda: DSGD(3, c=-1.0),
         lambda: DSGD(3).stage(0),
