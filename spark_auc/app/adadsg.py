@@ -15,7 +15,7 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from spark_auc.spark.adadsg import AdaDSGClassifier
     from spark_auc.spark.model import MBAModel
-    from spark_auc.spark.online import Prepared
+    from spark_auc.spark.prepared import Prepared
 
 _log = logging.getLogger(__name__)
 
@@ -128,11 +128,14 @@ def _trained(
     rows: DataFrame, held_out: DataFrame, config: Adadsg, checkpoint: _Checkpoint
 ) -> tuple[MBAModel, list[dict[str, Any]], str]:
     """The model, the log of the stages, and why there were no more of them."""
+    from spark_auc.spark.online import Pass
+
     estimator = _estimator(config)
     start = time.perf_counter()
     given = estimator.prepared(rows)
     checkpoint = replace(checkpoint, rows=_told(given.surveyed))
     learner, log = checkpoint.load() or (estimator.learner(given), [])
+    done = Pass(learner, None)
     if log:
         _log.info("going on after stage %d", len(log))
     stopped = "all stages"
@@ -141,17 +144,18 @@ def _trained(
     if enough(log, config.stop):
         stopped = "the AUC stands still"
     else:
-        for later in estimator.passes(given, learner, first=len(log)):
-            learner = later
-            log.append(_stage(estimator, given, learner, len(log), held_out, begun))
-            _log.info("%s", log[-1])
-            checkpoint.commit(learner, log)
-            begun = time.perf_counter()
-            if enough(log, config.stop):
-                stopped = "the AUC stands still"
-                break
+        with estimator.kept(given) as kept:
+            for done in estimator.passes(kept, learner, first=len(log)):
+                learner = cast(DSGD, done.learner)
+                log.append(_stage(estimator, given, learner, len(log), held_out, begun))
+                _log.info("%s", log[-1])
+                checkpoint.commit(learner, log)
+                begun = time.perf_counter()
+                if enough(log, config.stop):
+                    stopped = "the AUC stands still"
+                    break
     seconds["learn"] = sum(stage["seconds"] for stage in log)
-    return estimator.model_of(given, learner, seconds), log, stopped
+    return estimator.model_of(given, done, seconds), log, stopped
 
 
 def _stage(

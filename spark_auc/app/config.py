@@ -221,7 +221,7 @@ class StagesTraining(Section):
     """The Params of AdaDSGClassifier."""
 
     stepSize: float | None = Field(None, gt=0)
-    penalty: float = Field(1.0, ge=0)
+    penalty: float | None = Field(None, ge=0)
     firstStage: int = Field(256, ge=1)
     stages: int | None = Field(None, ge=1)
     blockSize: int = Field(65_536, ge=1)

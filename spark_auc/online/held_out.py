@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.batch import Batch, stacked
-from spark_auc.core.codec import decode, encode
 from spark_auc.core.column_moments import ColumnMoments
 from spark_auc.core.delong import PairedAUC
 from spark_auc.core.gaussian import estimated_auc
 from spark_auc.core.moments import PairMoments
+from spark_auc.core.products import settled_product
+from spark_auc.core.schema import COUNT, REAL, TEXT, Schema
 from spark_auc.online.blocks import blocks
 from spark_auc.online.dsgd import joining_shares
 from spark_auc.online.learner import LinearLearner
@@ -74,12 +75,12 @@ class HeldOut:
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""
-        return encode("HeldOut", 1, {k: np.asarray(v) for k, v in asdict(self).items()})
+        return _SCHEMA.encode(vars(self))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> HeldOut:
         """What `to_bytes` stored; `ModelFormatError` if it is none."""
-        return cls(**{k: v.item() for k, v in decode("HeldOut", 1, data).items()})
+        return _SCHEMA.restore(data, cls)
 
     @classmethod
     def mean(cls, parts: Sequence[HeldOut]) -> HeldOut | None:
@@ -94,6 +95,21 @@ class HeldOut:
         }
         error = float(np.sqrt((share**2) @ [part.error**2 for part in parts]))
         return cls(int(rows.sum()), rival=parts[0].rival, error=error, **values)
+
+
+_SCHEMA = Schema(
+    "HeldOut",
+    1,
+    {
+        "rows": COUNT,
+        "auc": REAL,
+        "before": REAL,
+        "rival": TEXT,
+        "rival_auc": REAL,
+        "gap": REAL,
+        "error": REAL,
+    },
+)
 
 
 @dataclass
@@ -137,7 +153,7 @@ class Sample:
             return None
         exact = late.size <= _RIDGE_FEATURES
         rival = _ridge(first, second) if exact else _diagonal(first, second)
-        scores = np.asarray(last.X @ np.stack((early, late, rival), axis=1))
+        scores = settled_product(last.X, np.stack((early, late, rival), axis=1))
         paired = PairedAUC.of(scores, last.y, last.weight)
         gaps = [_difference(paired, 2, 1)]
         if not exact:

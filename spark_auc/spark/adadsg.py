@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 from pyspark import keyword_only
 from pyspark.ml.param import Param, Params, TypeConverters
+from pyspark.sql import DataFrame
 
 from spark_auc.core.batch import Batch
 from spark_auc.core.operator import VectorSum, column_moments
 from spark_auc.core.products import settled_scores
-from spark_auc.core.repeats import told_apart
 from spark_auc.core.rows import State, each
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.online.dsgd import DSGD, subset
+from spark_auc.online.held_out import Doubling
 from spark_auc.online.learner import Float, LinearLearner
-from spark_auc.spark.online import OnlineRanker, Prepared, learned
+from spark_auc.spark.online import OnlineRanker, Pass, learned
+from spark_auc.spark.prepared import Prepared
 from spark_auc.spark.rows import DistributedRows
 
 _log = logging.getLogger(__name__)
 
-# Default length of a step, in the units that stepSize's description gives.
-_STEP = 1.0
+# Default steps in units of 1 / (2 P R^2), the inverse of the loss's curvature.
+_STEP = 0.25
 
 
 class AdaDSGClassifier(OnlineRanker):
@@ -41,10 +45,14 @@ class AdaDSGClassifier(OnlineRanker):
     keyCol
         Column by whose hash rows belong to stages; by default a hash of label and features.
     stepSize
-        Length ``gamma`` of a stage's first step. By default ``1 / s`` with ``s`` the mean squared
-        length of the rows that are learnt, which was near the best on reference data.
+        Length ``gamma`` of a stage's first step, from which on they shrink as published. By
+        default all steps are ``1 / (8 P R^2)`` long and each stage averages its iterates
+        (``averaging`` of `DSGD`), with ``P`` the share of mixed pairs, ``2 p (1 - p)``, and
+        ``R^2`` of `spark_auc.online.steps.Lengths`, which one more pass finds.
     penalty
-        The objective has ``penalty / (2 sqrt(m)) |w|^2`` for ``m`` rows. Default 1.
+        The objective has ``penalty / (2 sqrt(m)) |w|^2`` for ``m`` rows. By default the mean
+        square of an entry of the rows that are learnt: 1 where columns are standardised, and as
+        strong in any unit.
     firstStage
         Rows of the first stage, on average. Default 256.
     stages
@@ -55,10 +63,16 @@ class AdaDSGClassifier(OnlineRanker):
         Whether columns are learnt in units of their standard deviation. Default True.
     parallelism
         "sequential" (default): one task takes the rows of a stage in order. "distributed": every
-        task slot takes its own rows and the weights are averaged by pairs after each stage, which
-        is an approximation: pairs are of rows of one task.
+        task slot takes a sample of the rows, drawn by seed, and the weights are averaged by pairs
+        after each stage, which is an approximation: pairs are of rows of one task.
     orderCol
-        Column by which rows are ordered in sequence; by default partition after partition.
+        Column by which rows are taken in sequence. By default they are taken in an order drawn by
+        seed, whatever the order in which they are stored: a function of seed and rows alone.
+    seed
+        Of the order, of the stages and of the pairs. Default 0.
+
+    Rows that are new to the last stage tell whether the learner before it falls short of ridge: if
+    so, a warning says it, and the summary's ``held_out`` has the figures.
 
     Raises
     ------
@@ -114,14 +128,14 @@ class AdaDSGClassifier(OnlineRanker):
         orderCol: str | None = None,
         keyCol: str | None = None,
         stepSize: float | None = None,
-        penalty: float = 1.0,
+        penalty: float | None = None,
         firstStage: int = 256,
         stages: int | None = None,
         blockSize: int = 65_536,
         seed: int | None = None,
     ) -> None:
         super().__init__()
-        self._setDefault(penalty=1.0, firstStage=256, blockSize=65_536)
+        self._setDefault(firstStage=256, blockSize=65_536)
         given: dict[str, Any] = self._input_kwargs  # type: ignore[attr-defined]
         self.setParams(**given)
 
@@ -136,24 +150,51 @@ class AdaDSGClassifier(OnlineRanker):
         """See `OnlineRanker.repeated`."""
         return True
 
+    def key(self) -> str | None:
+        """See `OnlineRanker.key`."""
+        return cast(str | None, self.optional(self.keyCol))
+
+    def prepared(self, dataset: DataFrame) -> Prepared:
+        """See `OnlineRanker.prepared`; a row's key says of which stages it is."""
+        return replace(super().prepared(dataset), keyed=True)
+
     def learner(self, given: Prepared) -> DSGD:
         """See `OnlineRanker.learner`."""
-        step = self.step(_STEP / given.squared_length)
-        dimension, penalty = given.rows.dimension, self.getOrDefault(self.penalty)
-        return DSGD(dimension, step, penalty, self.getSeed())
+        dimension, penalty = given.rows.dimension, self.optional(self.penalty)
+        if penalty is None:
+            penalty = given.squared_length / dimension
+        n = given.surveyed.rows
+        mixed = 2.0 * float(n.prod() / n.sum() ** 2)
+        gamma = self.step_or(lambda: given.lengths.step(_STEP) / (2.0 * mixed))
+        averaging = self.optional(self.stepSize) is None
+        return DSGD(dimension, gamma, float(penalty), self.getSeed(), averaging)
 
-    def passes(self, given: Prepared, learner: LinearLearner, first: int = 0) -> Iterator[DSGD]:
+    def kept(self, given: Prepared) -> AbstractContextManager[Prepared]:
+        """See `OnlineRanker.kept`; stages take rows in one order, and draw pairs of them."""
+        return given.kept(anew=False)
+
+    def passes(self, given: Prepared, learner: LinearLearner, first: int = 0) -> Iterator[Pass]:
         """The learner after each stage from number ``first`` on; `DataError` without any pair."""
         sizes, block = self._counted(given), self.getOrDefault(self.blockSize)
         shares = self._shares(given)
-        learner = cast(DSGD, learner)
+        done = Pass(learner, None)
+        early = late = learner.w
         for number in range(first, len(sizes)):
+            learner = cast(DSGD, done.learner)
             if sizes[number]:
                 learner.stage(int(sizes[number]))
-                learner = learned(self._stage(given.ordered, shares[number]), learner, block)
+                watch = None
+                # A stage that all rows have joined before has none that are new.
+                if number > first and shares[number - 1] < shares[number] == shares[-1]:
+                    last = float(shares[number - 1])
+                    watch = Doubling(early, late, last, self.getSeed(), number - first > 1)
+                rows = self._stage(given.ordered(), shares[number])
+                found = learned(rows, learner, block, watch)
+                done = Pass(found.learner, found.held_out or done.held_out)
+                early, late = late, done.learner.w
             _log.info("stage %d of %d, of %d rows", number + 1, len(sizes), sizes[number])
-            yield learner
-        if not learner.drawn:
+            yield done
+        if not cast(DSGD, done.learner).drawn:
             raise DataError(
                 "found no block of rows with both classes, expected pairs; shuffle the rows "
                 "(repartition) or raise blockSize"
@@ -179,7 +220,7 @@ class AdaDSGClassifier(OnlineRanker):
     def _stage(self, rows: DistributedRows, share: float) -> DistributedRows:
         seed = self.getSeed()
         part = each(lambda batch: subset(batch, share, seed))
-        return rows.changed(told_apart()).changed(part)
+        return rows.changed(part)
 
     def _counted(self, given: Prepared) -> Float:
         shares, seed = self._shares(given), self.getSeed()
@@ -191,7 +232,5 @@ class AdaDSGClassifier(OnlineRanker):
                 counts += [subset(light, share, seed).y.size for share in shares]
             yield "sizes", VectorSum(counts)
 
-        # Keys hash what is learnt: columns as they were scaled.
-        rows = given.rows_scaled.changed(told_apart())
-        found = rows.fold(fold, (VectorSum,), state_bytes=1024, what="sizes of stages")
+        found = given.ordered().fold(fold, (VectorSum,), state_bytes=1024, what="sizes of stages")
         return cast(VectorSum, found["sizes"]).total

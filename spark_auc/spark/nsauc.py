@@ -10,13 +10,15 @@ from pyspark.ml.param import Param, Params, TypeConverters
 from pyspark.ml.param.shared import HasRegParam
 
 from spark_auc.errors import ConfigError, DataError
+from spark_auc.online.held_out import Thirds
 from spark_auc.online.learner import LinearLearner
 from spark_auc.online.nsauc import NSAUC
-from spark_auc.spark.online import OnlineRanker, Prepared
+from spark_auc.spark.online import OnlineRanker, Pass, Watch
 from spark_auc.spark.params import one_of
+from spark_auc.spark.prepared import Prepared
 
-# Default length of a step, in the units that stepSize's description gives.
-_STEP = 0.1
+# Default steps in units of 1 / R^2.
+_STEP = 0.5
 
 
 class NSAUCClassifier(OnlineRanker, HasRegParam):
@@ -39,8 +41,8 @@ class NSAUCClassifier(OnlineRanker, HasRegParam):
     averaging
         Whether weights are averaged over the steps. Default True; the last ones rank worse.
     stepSize
-        Length ``gamma`` of the first steps. By default ``0.1 / s`` with ``s`` the mean squared
-        length of the rows that are learnt, which was near the best on standardised reference data.
+        Length ``gamma`` of the first steps. By default ``1 / (2 R^2)`` with ``R^2`` of
+        `spark_auc.online.steps.Lengths`, which one more pass finds.
     blockSize
         Pairs are of the rows of one block of so many, in memory. Default 8,192, which ranked as
         well as all rows in one block.
@@ -48,15 +50,18 @@ class NSAUCClassifier(OnlineRanker, HasRegParam):
         Whether columns are learnt in units of their standard deviation. Default True.
     parallelism
         "sequential" (default): one task takes all rows in order. "distributed": every task slot
-        takes its own rows and the weights are averaged by steps after each round, which is an
-        approximation: pairs are of rows of one task.
+        takes a sample of the rows, drawn by seed, and the weights are averaged by steps after each
+        round, which is an approximation: pairs are of rows of one task.
     orderCol
-        Column by which rows are ordered in sequence; by default partition after partition. Classes
-        must be mixed in that order.
+        Column by which rows are taken in sequence. By default they are taken in an order drawn by
+        seed, whatever the order in which they are stored: a function of seed and rows alone.
+        Classes must be mixed in the order of the column.
     rounds
-        How often all rows are taken. Default 1.
+        How often all rows are taken, each time in another order unless orderCol is given.
+        Default 1. Only a single round can tell by rows not yet learnt whether it falls short of
+        ridge: if so, a warning says it, and the summary's ``held_out`` has the figures.
     seed
-        Of the pairs.
+        Of the order and of the pairs. Default 0.
 
     Raises
     ------
@@ -126,7 +131,7 @@ class NSAUCClassifier(OnlineRanker, HasRegParam):
         """See `OnlineRanker.learner`."""
         return NSAUC(
             given.rows.dimension,
-            self.step(_STEP / given.squared_length),
+            self.step_or(lambda: given.lengths.step(_STEP)),
             self.getRegParam(),
             self.getOrDefault(self.loss),
             self.getOrDefault(self.averaging),
@@ -137,12 +142,17 @@ class NSAUCClassifier(OnlineRanker, HasRegParam):
         """See `OnlineRanker.block`."""
         return int(self.getOrDefault(self.blockSize))
 
-    def passes(self, given: Prepared, learner: LinearLearner) -> Iterator[LinearLearner]:
+    def watch(self, given: Prepared) -> Watch | None:
+        """See `OnlineRanker.watch`; pairs are of blocks, which the watch must not cut."""
+        thirds = super().watch(given)
+        return None if thirds is None else Thirds(given.count // given.order.tasks, apart=True)
+
+    def passes(self, given: Prepared, learner: LinearLearner) -> Iterator[Pass]:
         """The learner after each pass over the rows; `DataError` without any pair."""
-        for later in super().passes(given, learner):
-            if not cast(NSAUC, later).steps:
+        for done in super().passes(given, learner):
+            if not cast(NSAUC, done.learner).steps:
                 raise DataError(
                     "found no block of rows with both classes, expected pairs; shuffle the rows "
                     "(repartition) or raise blockSize"
                 )
-            yield later
+            yield done

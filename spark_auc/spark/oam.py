@@ -8,8 +8,9 @@ from pyspark import keyword_only
 from pyspark.ml.param import Param, Params, TypeConverters
 
 from spark_auc.online.comparators.oam import OAM
-from spark_auc.spark.online import OnlineRanker, Prepared
+from spark_auc.spark.online import OnlineRanker
 from spark_auc.spark.params import one_of
+from spark_auc.spark.prepared import Prepared
 
 
 class OAMClassifier(OnlineRanker):
@@ -23,7 +24,9 @@ class OAMClassifier(OnlineRanker):
         As for `MBAClassifier`.
     penalty
         ``C > 0``; a row moves the weights by ``C / 2`` differences at most for each row that it
-        meets. Default 0.1.
+        meets. By default ``1 / (2 n s)`` for ``n`` rows, with ``s`` the mean squared length of the
+        rows that are learnt: what a row of the whole moves the scores by is then about the same
+        for any data.
     bufferSize
         Rows kept of each class. Default 100.
     update
@@ -31,11 +34,14 @@ class OAMClassifier(OnlineRanker):
     standardization
         Whether columns are learnt in units of their standard deviation. Default True.
     orderCol
-        Column by which rows are ordered; by default partition after partition.
+        Column by which rows are taken. By default they are taken in an order drawn by
+        seed, whatever the order in which they are stored: a function of seed and rows alone.
     rounds
-        How often all rows are taken. Default 1.
+        How often all rows are taken, each time in another order unless orderCol is given.
+        Default 1. Only a single round can tell by rows not yet learnt whether it falls short of
+        ridge: if so, a warning says it, and the summary's ``held_out`` has the figures.
     seed
-        Of the reservoirs.
+        Of the order and of the reservoirs. Default 0.
 
     Raises
     ------
@@ -79,21 +85,24 @@ class OAMClassifier(OnlineRanker):
         standardization: bool = True,
         orderCol: str | None = None,
         rounds: int = 1,
-        penalty: float = 0.1,
+        penalty: float | None = None,
         bufferSize: int = 100,
         update: str = "sequential",
         seed: int | None = None,
     ) -> None:
         super().__init__()
-        self._setDefault(penalty=0.1, bufferSize=100, update="sequential")
+        self._setDefault(bufferSize=100, update="sequential")
         given: dict[str, Any] = self._input_kwargs  # type: ignore[attr-defined]
         self.setParams(**given)
 
     def learner(self, given: Prepared) -> OAM:
         """See `OnlineRanker.learner`."""
+        penalty = self.optional(self.penalty)
+        if penalty is None:
+            penalty = 0.5 / (given.count * (given.squared_length or 1.0))
         return OAM(
             given.rows.dimension,
-            self.getOrDefault(self.penalty),
+            penalty,
             self.getOrDefault(self.bufferSize),
             self.getOrDefault(self.update) == "sequential",
             self.getSeed(),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import reduce
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,19 +16,18 @@ from pyspark.ml.param import Param, Params, TypeConverters
 from pyspark.ml.param.shared import HasStepSize
 from pyspark.sql import DataFrame
 
-from spark_auc.core.batch import Batch, divided
-from spark_auc.core.column_moments import ColumnMoments
+from spark_auc.core.batch import Batch
 from spark_auc.core.operator import column_moments
 from spark_auc.core.products import settled_scores
 from spark_auc.core.rows import State, each
 from spark_auc.core.schema import Parts, Schema
 from spark_auc.errors import ConfigError, ConvergenceError
 from spark_auc.online.blocks import blocks
+from spark_auc.online.held_out import TOLERATED, HeldOut, Thirds
 from spark_auc.online.learner import LinearLearner
-from spark_auc.spark.columns import TrainingColumns
-from spark_auc.spark.features import known_column
 from spark_auc.spark.model import MBAModel
 from spark_auc.spark.params import one_of
+from spark_auc.spark.prepared import Order, Prepared
 from spark_auc.spark.ranker import Ranker
 from spark_auc.spark.resources import task_slots
 from spark_auc.spark.rows import DistributedRows
@@ -41,12 +40,9 @@ _log = logging.getLogger(__name__)
 _BLOCK = 1 << 13
 
 
-L = TypeVar("L", bound=LinearLearner)
-
-
 @dataclass(frozen=True)
 class Learned:
-    """The learners of some tasks, as bytes, in order of the tasks."""
+    """What some tasks' learners have become, or what is said of them, in order of the tasks."""
 
     parts: tuple[bytes, ...]
 
@@ -67,7 +63,32 @@ class Learned:
 _LEARNED = Schema("Learned", 1, {"parts": Parts(None)})
 
 
-def learned(rows: DistributedRows, learner: L, block: int = _BLOCK) -> L:
+class Watch(Protocol):
+    """Has a learner take rows, and tells what they say of it before."""
+
+    def learn(self, learner: LinearLearner, batches: Iterable[Batch], block: int) -> HeldOut | None:
+        """See `spark_auc.online.held_out.Thirds.learn`."""
+        ...
+
+
+class Pass(NamedTuple):
+    """A learner after a pass over the rows.
+
+    Parameters
+    ----------
+    learner
+        The learner.
+    held_out
+        What rows said of it before it took them, where that is watched.
+    """
+
+    learner: LinearLearner
+    held_out: HeldOut | None
+
+
+def learned(
+    rows: DistributedRows, learner: LinearLearner, block: int = _BLOCK, watch: Watch | None = None
+) -> Pass:
     """One pass: every task takes its rows in order, beginning with ``learner``.
 
     Rows of a single partition go through one learner, whose result this is. Of several tasks the
@@ -81,14 +102,20 @@ def learned(rows: DistributedRows, learner: L, block: int = _BLOCK) -> L:
         What all begin with; it is left as it is.
     block
         Rows that a learner takes at a time.
+    watch
+        Has each task's learner take its rows, if given.
     """
     kind, begun = type(learner), learner.to_bytes()
 
     def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
-        mine = kind.from_bytes(begun)
-        for some in blocks(batches, block):
-            mine.learn(some.X, some.y, some.weight)
+        mine, found = kind.from_bytes(begun), None
+        if watch is None:
+            for some in blocks(batches, block):
+                mine.learn(some.X, some.y, some.weight)
+        else:
+            found = watch.learn(mine, batches, block)
         yield "learner", Learned((mine.to_bytes(),))
+        yield "held out", Learned((found.to_bytes(),) if found else ())
 
     found = rows.fold(
         fold,
@@ -96,63 +123,10 @@ def learned(rows: DistributedRows, learner: L, block: int = _BLOCK) -> L:
         state_bytes=len(begun),
         what=f"{kind.__name__} of {rows.dimension} features",
     )
-    parts = [kind.from_bytes(part) for part in cast(Learned, found["learner"]).parts]
-    return reduce(lambda a, b: cast(Any, a).merge(b, learner), parts)
-
-
-def in_order(df: DataFrame, order: str | None) -> DataFrame:
-    """The rows in one partition, by ``order`` or else partition after partition."""
-    if order is None:
-        return df.coalesce(1)
-    known_column(df, order)
-    return df.repartition(1).sortWithinPartitions(order)
-
-
-def scaled(rows: DistributedRows, scale: Float) -> DistributedRows:
-    """The rows with columns divided by ``scale`` ``(d,)``."""
-    return rows.changed(each(lambda batch: batch._replace(X=divided(batch.X, scale))))
-
-
-@dataclass(frozen=True, eq=False)
-class Prepared:
-    """Training rows as learners take them.
-
-    Parameters
-    ----------
-    columns
-        Their columns.
-    rows
-        The rows as they are.
-    ordered
-        The rows in columns divided by ``scale``, in the order in which they are learnt.
-    surveyed
-        Column moments of the rows as they are.
-    scale : (d,)
-        Standard deviations, or 1.
-    """
-
-    columns: TrainingColumns
-    rows: DistributedRows
-    ordered: DistributedRows
-    surveyed: ColumnMoments
-    scale: Float
-
-    @property
-    def positive_share(self) -> float:
-        """The positive rows' share of the weight."""
-        return float(self.surveyed.weight[0] / self.surveyed.weight.sum())
-
-    @property
-    def squared_length(self) -> float:
-        """Mean squared length of a row in columns divided by ``scale``."""
-        shares = self.surveyed.weight / self.surveyed.weight.sum()
-        squares = shares @ (self.surveyed.variance + self.surveyed.mean**2)
-        return float((squares / self.scale**2).sum())
-
-    @property
-    def rows_scaled(self) -> DistributedRows:
-        """The rows in columns divided by ``scale``, in no order."""
-        return scaled(self.rows, self.scale)
+    parts, said = (cast(Learned, found[name]).parts for name in ("learner", "held out"))
+    learners = [kind.from_bytes(part) for part in parts]
+    merged = reduce(lambda a, b: cast(Any, a).merge(b, learner), learners)
+    return Pass(merged, HeldOut.mean([HeldOut.from_bytes(part) for part in said]))
 
 
 class OnlineRanker(Ranker, HasStepSize):
@@ -171,7 +145,7 @@ class OnlineRanker(Ranker, HasStepSize):
     orderCol: Param[str] = Param(
         Params._dummy(),
         "orderCol",
-        "column by which rows are ordered in sequence; else partition after partition.",
+        "column by which rows are ordered in sequence; else in an order drawn by seed.",
         typeConverter=TypeConverters.toString,
     )
     rounds: Param[int] = Param(
@@ -189,10 +163,10 @@ class OnlineRanker(Ranker, HasStepSize):
         """The learner before the first row."""
         raise NotImplementedError
 
-    def step(self, default: float) -> float:
-        """The length of the first step."""
+    def step_or(self, default: Callable[[], float]) -> float:
+        """The length of the first step: stepSize, or what ``default`` finds."""
         given = self.optional(self.stepSize)
-        return default if given is None else float(given)
+        return default() if given is None else float(given)
 
     def block(self) -> int:
         """Rows that the learner is given at a time."""
@@ -202,13 +176,25 @@ class OnlineRanker(Ranker, HasStepSize):
         """Whether rows are taken more than once, and so are worth keeping."""
         return bool(self.getOrDefault(self.rounds) > 1)
 
-    def passes(self, given: Prepared, learner: LinearLearner) -> Iterator[LinearLearner]:
+    def watch(self, given: Prepared) -> Watch | None:
+        """What watches the only pass; in a second one no row is new."""
+        if self.repeated():
+            return None
+        return Thirds(given.count // given.order.tasks)
+
+    def passes(self, given: Prepared, learner: LinearLearner) -> Iterator[Pass]:
         """The learner after each pass over the rows."""
         rounds = self.getOrDefault(self.rounds)
+        watch = self.watch(given)
         for number in range(rounds):
-            learner = learned(given.ordered, learner, self.block())
+            done = learned(given.ordered(number), learner, self.block(), watch)
+            learner = done.learner
             _log.info("pass %d of %d is done", number + 1, rounds)
-            yield learner
+            yield done
+
+    def key(self) -> str | None:
+        """The column whose hash is a row's key, if any."""
+        return None
 
     def check_ranges(self) -> None:
         """`ConfigError` where a number is out of range."""
@@ -220,22 +206,20 @@ class OnlineRanker(Ranker, HasStepSize):
     def prepared(self, dataset: DataFrame) -> Prepared:
         """The rows, surveyed in one pass."""
         self.check_ranges()
-        columns = self.resolved(dataset)
+        columns = self.resolved(dataset, self.key())
         rows = DistributedRows.of(dataset, columns)
         surveyed = column_moments(rows)
         scale = np.ones(rows.dimension)
         if self.getOrDefault(self.standardization):
             scale = surveyed.standard_deviation()
-        ordered = replace(rows, frame=rows.frame.coalesce(task_slots(dataset.sparkSession)))
-        if self.getOrDefault(self.parallelism) == "sequential":
-            ordered = DistributedRows.of(in_order(dataset, self.optional(self.orderCol)), columns)
-        return Prepared(columns, rows, scaled(ordered, scale), surveyed, scale)
+        alone = self.getOrDefault(self.parallelism) == "sequential"
+        tasks = 1 if alone else task_slots(dataset.sparkSession)
+        order = Order.of(dataset, columns, self.optional(self.orderCol), self.getSeed(), tasks)
+        return Prepared(columns, rows, order, surveyed, scale)
 
-    def model_of(
-        self, given: Prepared, learner: LinearLearner, seconds: dict[str, float]
-    ) -> MBAModel:
-        """The model of a learner's weights."""
-        w = learner.w / given.scale
+    def model_of(self, given: Prepared, done: Pass, seconds: dict[str, float]) -> MBAModel:
+        """The model of a learner's weights; a warning where it is known to fall short."""
+        w = done.learner.w / given.scale
         if not np.isfinite(w).all():
             raise ConvergenceError(
                 "found weights that are not finite, expected finite ones: the steps are too long; "
@@ -243,7 +227,9 @@ class OnlineRanker(Ranker, HasStepSize):
             )
         scored = each(lambda batch: batch._replace(X=settled_scores(batch.X, w)[:, None]))
         scores = column_moments(given.rows.changed(scored, 1))
-        name = type(learner).__name__
+        held_out = done.held_out
+        if held_out is not None and held_out.short:
+            _log.warning("%s", short_of(held_out))
         return self.made(
             w,
             scores,
@@ -251,7 +237,8 @@ class OnlineRanker(Ranker, HasStepSize):
             given.columns,
             given.surveyed,
             seconds=seconds,
-            estimator=name,
+            estimator=type(done.learner).__name__,
+            held_out=None if held_out is None else held_out.as_dict(),
         )
 
     def _fit(self, dataset: DataFrame) -> MBAModel:
@@ -264,8 +251,28 @@ class OnlineRanker(Ranker, HasStepSize):
                 "'sequential': learners of it cannot be averaged; set it so"
             )
         begun = time.perf_counter()
-        with given.ordered.kept() if self.repeated() else nullcontext(given.ordered) as ordered:
-            for later in self.passes(replace(given, ordered=ordered), learner):
-                learner = later
+        done = Pass(learner, None)
+        with self.kept(given) as kept:
+            for later in self.passes(kept, learner):
+                done = later
         seconds = {"survey": begun - start, "learn": time.perf_counter() - begun}
-        return self.model_of(given, learner, seconds)
+        return self.model_of(given, done, seconds)
+
+    def kept(self, given: Prepared) -> AbstractContextManager[Prepared]:
+        """The rows while they are learnt."""
+        return given.kept(anew=True) if self.repeated() else nullcontext(given)
+
+
+def short_of(held_out: HeldOut) -> str:
+    """The warning of a learner that falls short."""
+    rival = {
+        "ridge": "ridge of the rows before",
+        "diagonal": "dividing mean differences by variances",
+    }[held_out.rival]
+    return (
+        f"found an AUC of {held_out.auc:.4f} on {held_out.rows} rows before they were learnt "
+        f"({held_out.before:.4f} when half as many had been), where {rival} reaches "
+        f"{held_out.rival_auc:.4f}: the model is estimated to lack {held_out.gap:.4f} "
+        f"(standard error {held_out.error:.4f}), expected {TOLERATED} at most; use MBAClassifier, "
+        "which needs no steps, or set rounds, stepSize or standardization"
+    )

@@ -11,10 +11,11 @@ from pyspark.sql import DataFrame
 from spark_auc.online.opauc import OPAUC
 from spark_auc.spark.mba import MBAClassifier
 from spark_auc.spark.model import MBAModel
-from spark_auc.spark.online import OnlineRanker, Prepared
+from spark_auc.spark.online import OnlineRanker
+from spark_auc.spark.prepared import Prepared
 
-# Default length of a step, in the units that stepSize's description gives.
-_STEP = 0.03
+# Default steps in units of 1 / R^2: short, as the last weights are not averaged.
+_STEP = 1.0 / 16.0
 
 
 class OPAUCClassifier(OnlineRanker, HasRegParam):
@@ -27,8 +28,8 @@ class OPAUCClassifier(OnlineRanker, HasRegParam):
     regParam
         Ridge factor. Default 1e-3.
     stepSize
-        Length ``eta`` of a step in sequence. By default ``0.03 / s`` with ``s`` the mean squared
-        length of the rows that are learnt, which was near the best on reference data.
+        Length ``eta`` of a step in sequence. By default ``1 / (16 R^2)`` with ``R^2`` of
+        `spark_auc.online.steps.Lengths`, which one more pass finds.
     standardization
         Whether columns are learnt in units of their standard deviation. Default True.
     parallelism
@@ -37,9 +38,14 @@ class OPAUCClassifier(OnlineRanker, HasRegParam):
         certificate. "sequential": one task takes all rows in order, a gradient step for each, as
         the algorithm is published, by `spark_auc.online.opauc.OPAUC`.
     orderCol
-        Column by which rows are ordered in sequence; by default partition after partition.
+        Column by which rows are taken in sequence. By default they are taken in an order drawn by
+        seed, whatever the order in which they are stored: a function of seed and rows alone.
     rounds
-        How often all rows are taken in sequence. Default 1.
+        How often all rows are taken in sequence, each time in another order unless orderCol
+        is given. Default 1. Only a single round can tell by rows not yet learnt whether it falls
+        short of ridge: if so, a warning says it, and the summary's ``held_out`` has the figures.
+    seed
+        Of the order in which rows are taken. Default 0.
 
     Raises
     ------
@@ -67,6 +73,7 @@ class OPAUCClassifier(OnlineRanker, HasRegParam):
         rounds: int = 1,
         regParam: float = 1e-3,
         stepSize: float | None = None,
+        seed: int | None = None,
     ) -> None:
         super().__init__()
         self._setDefault(parallelism="distributed", regParam=1e-3)
@@ -75,7 +82,7 @@ class OPAUCClassifier(OnlineRanker, HasRegParam):
 
     def learner(self, given: Prepared) -> OPAUC:
         """See `OnlineRanker.learner`."""
-        step = self.step(_STEP / given.squared_length)
+        step = self.step_or(lambda: given.lengths.step(_STEP))
         return OPAUC(given.rows.dimension, step, self.getRegParam())
 
     def _fit(self, dataset: DataFrame) -> MBAModel:

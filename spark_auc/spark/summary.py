@@ -59,6 +59,9 @@ class TrainingSummary:
     selection
         How it was chosen, where it was: AUC of each candidate on each fold's held-out rows; see
         `spark_auc.solvers.candidates.Selection`.
+    held_out
+        What rows said of a learner before it took them, and whether it falls short (``short``);
+        see `spark_auc.online.held_out.HeldOut`. None where no row was new.
     """
 
     rows: dict[str, int]
@@ -77,6 +80,7 @@ class TrainingSummary:
     reg_param: float | None = None
     elastic_net_param: float | None = None
     selection: dict[str, Any] | None = None
+    held_out: dict[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The fields as JSON takes them."""

@@ -72,7 +72,8 @@ def test_the_objective_is_that_of_all_pairs(spark, place):
 
     estimator = AdaDSGClassifier(standardization=False, firstStage=500, keyCol="id", penalty=0.3)
     given = estimator.prepared(spark.read.parquet(str(place / "train")))
-    for number, learner in enumerate(estimator.passes(given, estimator.learner(given))):
+    for number, done in enumerate(estimator.passes(given, estimator.learner(given))):
+        learner = done.learner
         found = estimator.objective(given, learner, number)
         if number == 1:
             break

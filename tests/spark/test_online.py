@@ -37,7 +37,12 @@ ONLINE = {
     "adadsg": AdaDSGClassifier,
     "nsauc": NSAUCClassifier,
 }
-STEPS = {"solam": 0.3, "opauc": 0.01, "adadsg": 0.2, "nsauc": 0.1}
+GIVEN = {
+    "solam": {"stepSize": 0.3, "radius": 10.0},
+    "opauc": {"stepSize": 0.01},
+    "adadsg": {"stepSize": 0.2, "penalty": 1.0},
+    "nsauc": {"stepSize": 0.1},
+}
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +67,7 @@ def loop(name, scale):
         learner = NSAUC(D, 0.1, 1e-6)
         learner.learn(scaled, Y)
     else:
-        learner, everything = DSGD(D, 0.2, 1.0, 0), Batch(scaled, Y)
+        learner, everything = DSGD(D, 0.2, 1.0, 0), Batch(scaled, Y, None, Batch(X, Y).keys())
         for share in np.minimum(256 / N * 2.0 ** np.arange(5), 1):
             part = subset(everything, share, 0)
             learner.stage(part.y.size)
@@ -73,7 +78,7 @@ def loop(name, scale):
 
 @pytest.mark.parametrize("name", ONLINE)
 def test_in_sequence_it_is_the_loop(rows, name):
-    estimator = ONLINE[name](parallelism="sequential", orderCol="id", stepSize=STEPS[name])
+    estimator = ONLINE[name](parallelism="sequential", orderCol="id", **GIVEN[name])
     model = estimator.fit(rows)
     scale = estimator.prepared(rows).scale
     np.testing.assert_allclose(scale, SCALE, rtol=1e-12)
@@ -96,6 +101,14 @@ def test_opauc_without_steps_is_exact_ridge(rows):
     theirs = MBAClassifier(regParam=0.01).fit(rows)
     np.testing.assert_allclose(ours.scorer.w, theirs.scorer.w, rtol=1e-8)
     assert ours.summary.certificate["reason"] == "converged"
+
+
+def test_stages_are_of_the_key_column(rows):
+    given = AdaDSGClassifier(keyCol="id").prepared(rows)
+    keys = np.concatenate([batch.keys() for batch in given.rows_scaled.gathered().batches])
+    assert set(keys.view(np.int64)) == {
+        k.h for k in rows.select(F.xxhash64("id").alias("h")).collect()
+    }
 
 
 def test_weights_where_they_are_defined(rows):
