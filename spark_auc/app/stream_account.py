@@ -93,11 +93,13 @@ class Account:
         planned = self.batches()
         if batch >= 2 and not {batch - 2, batch - 1, batch} & set(planned):
             raise self._other(f"batch {max(planned, default='none')} as the last one")
-        if batch < 0:
-            self._remove([_METADATA])
         for name, expected in kept.items():
             self._restore(name, expected)
         torn = self._remove_torn(kept)
+        if not _is_json(self._read(_METADATA).decode(_ENCODING)):
+            # Nothing was learned yet. Spark wants none of its files without this one.
+            torn = True
+            self._remove([_METADATA])
         ahead = [k for k in self.batches() if k > batch]
         self._remove(f"offsets/{k}" for k in ahead if torn or k > batch + 1)
         self._remove(f"offsets/{k}" for k in ahead if self._is_torn(f"offsets/{k}"))

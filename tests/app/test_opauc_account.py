@@ -134,6 +134,18 @@ def test_a_planned_batch_that_was_torn(job, monkeypatch):
     assert_same_moments(committed().statistics.moments, moments(made))
 
 
+@pytest.mark.parametrize("name", ["metadata", "offsets/0", "sources/0/0"])
+def test_a_first_batch_that_was_torn(job, monkeypatch, name):
+    made = parts(2)
+    arrive(made)
+    with monkeypatch.context() as patched:
+        arriving.dying(patched, "commit", True)
+        assert job(ONE)[0] == 1
+    emptied(ACCOUNT / name)
+    assert job(ONE)[0] == 0
+    assert_same_moments(committed().statistics.moments, moments(made))
+
+
 def test_an_account_of_other_batches_is_refused(job, at):
     made = parts(4)
     arrive(made[:3])
