@@ -146,5 +146,6 @@ def test_what_overflowed_is_kept():
     learner = learnt(DSGD(3))
     learner.z[:] = np.inf, -np.inf, np.nan
     np.testing.assert_array_equal(DSGD.from_bytes(learner.to_bytes()).z, learner.z)
-    tile = MomentsTile(1, 1.0, np.zeros((2, 1)), np.zeros((2, 1)), np.full((1, 1), np.inf))
+    nothing = np.zeros((2, 1))
+    tile = MomentsTile(1, 1.0, nothing, nothing, np.full((1, 1), np.inf), nothing[0])
     assert MomentsTile.from_bytes(tile.to_bytes()).gram == np.inf
