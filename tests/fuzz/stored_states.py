@@ -59,7 +59,7 @@ from spark_auc.spark.online import Learned
 
 D = 3
 # Rows are made for what was read, unless it is wider than that.
-WIDEST = 4096
+WIDEST = 256
 _RNG = np.random.default_rng(3)
 X = _RNG.normal(size=(9, D)).round(2) * (_RNG.random((9, D)) < 0.7)
 Y = np.arange(9) % 3 == 0
