@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import atanh, erfc, sqrt
+from math import erfc, log, log1p, sqrt
 from statistics import NormalDist
 from typing import Literal, NamedTuple
 
@@ -185,7 +185,9 @@ def interval_of(
     if scale == "linear":
         ends = np.clip(value + reach, 0, 1)
     else:  # by tanh(x / 2) = 2 expit(x) - 1, which cannot overflow
-        ends = (1 + np.tanh(atanh(2 * value - 1) + reach / (2 * value * (1 - value)))) / 2
+        with np.errstate(over="ignore"):
+            logits = log(value) - log1p(-value) + reach / (value * (1 - value))
+        ends = (1 + np.tanh(logits / 2)) / 2
     lower, upper = map(float, ends)
     return AUCInterval(value, lower, upper, variance, level, scale, rows < SMALL_CLASS)
 

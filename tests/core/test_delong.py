@@ -19,6 +19,7 @@ from spark_auc.core.delong import (
     auc_interval,
     auc_variance,
     effective_rows,
+    interval_of,
     placement_products,
 )
 from spark_auc.core.roc import auc
@@ -265,3 +266,11 @@ def test_covariance_is_positive_semidefinite() -> None:
     tables = [ScoreTable.of(column, y, u) for column in scores.T]
     products = placement_products(tables, scores, np.where((y, ~y), u * u, 0.0))
     assert np.linalg.eigvalsh(auc_covariance(tables[0].class_sums(), products)).min() > 0
+
+
+def test_an_auc_next_to_0_has_an_interval() -> None:
+    rows = np.array([[60.0, 60.0], [60.0, 60.0], [60.0, 60.0]])
+    for value in (1e-17, 1e-60, 1e-300):
+        found = interval_of(value, value**2, rows)
+        assert 0 <= found.lower <= value * (1 + 1e-9) + 1e-16
+        assert value <= found.upper + 1e-16
