@@ -204,7 +204,7 @@ class Thirds:
         cuts = [self.rows // 3 - seen, 2 * self.rows // 3 - seen]
         for part, piece in enumerate(np.split(numbers, np.clip(cuts, 0, some.y.size))):
             if piece.size:
-                yield part, some.take(piece)
+                yield part, some if piece.size == some.y.size else some.take(piece)
 
 
 @dataclass(frozen=True)
