@@ -158,7 +158,8 @@ def _certified(
 ) -> Solution:
     units = quadratic.units(penalty)
     size = float(units @ np.abs(w))
-    rounding = ROUNDING * size + quadratic.lost
+    # What means lost is in mu, and through its square in Sigma.
+    rounding = (ROUNDING + quadratic.lost) * size + quadratic.lost
     objective = quadratic.value(w, product) + penalty.value(w)
     violation = penalty.kkt(w, quadratic.gradient(w, penalty, product)) / units
     kkt = float(violation.max(initial=0.0)) + rounding

@@ -120,7 +120,8 @@ class _Point:
     @property
     def kkt(self) -> float:
         residual = float((np.abs(self.gradient) / self.units).max(initial=0.0))
-        return residual + ROUNDING * float(self.units @ np.abs(self.w)) + self.lost
+        size = float(self.units @ np.abs(self.w))
+        return residual + (ROUNDING + self.lost) * size + self.lost
 
 
 def _point(hinge: PairHinge, w: Float, margins: Margins, quadratic: Quadratic | None) -> _Point:

@@ -57,11 +57,13 @@ class MBAClassifier(Trainer, MBAParams):
         Whether the penalty applies to columns of unit variance. Default True. The weights are
         those of the raw columns in either case.
     tol
-        KKT residual to reach, relative to the largest possible l1 factor. Default 1e-6.
+        KKT residual to reach, relative to that of ``w = 0``. A coordinate's residual counts in
+        the unit ``sqrt(Sigma_jj + l2)``, so that units of columns do not matter. Default 1e-6.
     maxIter
         Most solver iterations. Default 1000.
     whenNotConverged
-        "raise" (default) or "warn".
+        "raise" (default) or "warn". Where a penalty is chosen, one that is not solved to tol is
+        left out with its reason, and only if none is solved the fit fails.
     numFeatures
         Dimension, where the columns do not tell it.
     seed

@@ -58,7 +58,8 @@ class RankSVMClassifier(Ranker, HasRegParam, HasTol, HasMaxIter, HasWhenNotConve
         Whether the penalty applies to columns of unit variance. Default True; set it to False
         behind an embedding whose features have a scale of their own.
     tol
-        Largest element of the gradient, relative to that at 0. Default 1e-4.
+        Largest element of the gradient, relative to that at 0, each in the unit
+        ``sqrt(H_jj)`` with ``H`` the Hessian at 0. Default 1e-4.
     maxIter
         Most Newton steps; above 2,048 features most conjugate-gradient steps in all. Default 500.
     whenNotConverged
