@@ -150,8 +150,8 @@ def lost(mean: Float, diagonal: Float) -> float:
     """What the rounding of class means ``(2, d)`` takes from their difference, at most.
 
     In units of ``sqrt(Sigma_jj)`` of that column for which it is most; ``diagonal`` is that of
-    ``Sigma``. Only columns far from 0 lose digits that count.
+    ``Sigma``. Columns far from 0 lose digits that count.
     """
     varying = diagonal > 0
     size = np.abs(mean).max(axis=0)[varying] / np.sqrt(diagonal[varying])
-    return 4 * float(np.finfo(float).eps) * float(size.max(initial=0.0))
+    return 4 * float(np.finfo(float).eps) * (1 + float(size.max(initial=0.0)))

@@ -183,6 +183,8 @@ def absolute_tolerance(quadratic: Quadratic, penalty: ElasticNet, tol: float) ->
     """The KKT residual that a relative tolerance asks for: ``tol * max_j |mu_j| / h_j``.
 
     At 1 ``w = 0`` passes: no coordinate alone could lower the objective more from where it is,
-    than ``tol^2`` times what the best one could from ``w = 0``.
+    than ``tol^2`` times what the best one could from ``w = 0``. A ``mu`` that rounding leaves of
+    equal means is 0.
     """
-    return tol * float((np.abs(quadratic.mu) / quadratic.units(penalty)).max(initial=0.0))
+    largest = float((np.abs(quadratic.mu) / quadratic.units(penalty)).max(initial=0.0))
+    return max(tol * largest, ROUNDING_OF_EIGENVALUES)

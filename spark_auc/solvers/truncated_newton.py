@@ -65,7 +65,7 @@ def truncated_newton(
         convexity, and the objective, which is never negative.
     """
     units = hinge.units
-    tolerance = tol * float((np.abs(hinge.mu) / units).max(initial=0.0))
+    tolerance = max(tol * float((np.abs(hinge.mu) / units).max(initial=0.0)), 4 * ROUNDING)
     precondition = _Preconditioner(lambda residual: residual)
     if quadratic is None:
         diagonal = hinge.diagonal()
