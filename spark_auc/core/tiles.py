@@ -15,7 +15,7 @@ from spark_auc.core.kernels import Places, tiles_times_vector
 Float = NDArray[np.float64]
 
 LARGEST_TILE = 512
-# Fixed, so that the order of the additions, and with it every bit, is the same on any machine.
+# Fixed, so that the sums do not depend on the number of cores.
 _PRODUCT_CHUNKS = 8
 
 
