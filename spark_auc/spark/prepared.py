@@ -130,8 +130,9 @@ class Prepared:
     scale : (d,)
         Standard deviations, or 1.
     keyed
-        Whether rows have keys that tell copies apart. They are made before columns are scaled: a
-        key must not depend on the last bits of the columns' moments.
+        Whether rows have keys: those of the key column, or else such as tell copies apart. They
+        are made before columns are scaled: a key must not depend on the last bits of the columns'
+        moments.
     taken
         The rows in learnt columns and in order, where every pass takes them in the same.
     """
@@ -232,7 +233,7 @@ class Prepared:
         def learnt(batch: Batch) -> Batch:
             return batch._replace(X=divided(_shifted(batch.X, shift, moved), scale))
 
-        if self.keyed:
+        if self.keyed and not self.columns.key:
             rows = rows.changed(told_apart())
         return rows.changed(each(learnt))
 

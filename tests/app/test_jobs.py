@@ -150,7 +150,11 @@ def test_a_failed_job_leaves_the_model_before_it(job, at):
         ({"columns": {"label": "b", "features": ["a"]}}, 3, "label values"),
         ({"columns": {"label": "y", "features": ["a"], "weight": "b"}}, 3, "weights that are not"),
         ({"columns": {"label": "y", "features": ["day"]}}, 2, "day: date"),
-        ({"training": {"regParam": 0.0137, "tol": 1e-30, "maxIter": 1}}, 4, "KKT residual"),
+        (
+            {"training": {"regParam": 1e-3, "elasticNetParam": 1.0, "tol": 1e-12, "maxIter": 1}},
+            4,
+            "KKT residual",
+        ),
         ({"data": {"table": "no_such_table"}}, 1, "TABLE_OR_VIEW_NOT_FOUND"),
     ],
 )

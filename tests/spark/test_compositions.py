@@ -52,7 +52,7 @@ def fourier():
         (nystroem, lambda **to: NSAUCClassifier(averaging=False, stepSize=0.3, **to)),
         (nystroem, lambda **to: SOLAMClassifier(rounds=20, stepSize=1.0, **to)),
         (nystroem, OAMClassifier),
-        (nystroem, lambda **to: OAMClassifier(update="gradient", bufferSize=9, **to)),
+        (nystroem, lambda **to: OAMClassifier(update="gradient", bufferSize=9, penalty=0.1, **to)),
     ],
     ids=["Nystroem + MBA", "NBAUC", "RFAUC", "NSAUC", "NSVMSGD2", "NSOLAM", "NOAM", "NOAM, gra"],
 )

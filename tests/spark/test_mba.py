@@ -231,7 +231,7 @@ def test_params(rows):
 
 
 def test_convergence_is_never_silent(rows, caplog):
-    hard = {"regParam": 0.1, "tol": 1e-30, "maxIter": 1}
+    hard = {"regParam": 1e-3, "elasticNetParam": 1.0, "tol": 1e-12, "maxIter": 1}
     with pytest.raises(ConvergenceError, match="KKT residual"):
         MBAClassifier(**hard).fit(rows)
     fitted = MBAClassifier(**hard, whenNotConverged="warn").fit(rows)
