@@ -22,6 +22,9 @@ from spark_auc.core.tiles import SymmetricTiles, Tiling
 
 Float = NDArray[np.float64]
 
+# Relative error of a sum of squares: errors of its terms seldom add up.
+_SUMMED = 4.0 * float(np.finfo(float).eps)
+
 
 @dataclass(frozen=True, eq=False)
 class ClassMoments:
@@ -136,6 +139,16 @@ class ClassMoments:
         unit = about_inverse(self.weight)
         scatter = squares - (unit * total) ** 2 / ((self.weight or 1.0) * unit * unit)
         return np.where(scatter > rounding, scatter, 0.0), rounding
+
+    def blur(self) -> Float:
+        """What rounding may have made of each column's variance ``(d,)``.
+
+        It is relative to the squares about the origin: where sparse rows keep the origin 0 and
+        have a mean far from it, and after a subtraction, these are larger than the variance.
+        """
+        squares = self._of_columns(lambda t: t.gram.diagonal())
+        subtracted = self._of_columns(lambda t: t.rounding)
+        return (_SUMMED * squares + subtracted) / (self.weight or 1.0)
 
     def scatter(self) -> Float:
         """Scatter ``n C`` ``(d, d)`` about the mean, as a full matrix."""

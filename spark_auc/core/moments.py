@@ -215,8 +215,12 @@ class PairMoments:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(fill, range(tiling.count), *zip(*tiling.places(), strict=True)))
         Sigma = SymmetricTiles(self.dimension, tiles)
-        of_classes = np.stack([p.mean, n.mean]) * inverse
-        return Quadratic(Sigma, mu, lost(of_classes, Sigma.diagonal()))
+        of_classes, diagonal = np.stack([p.mean, n.mean]) * inverse, Sigma.diagonal()
+        blur = np.zeros(self.dimension)
+        np.divide((p.blur() + n.blur()) * inverse**2, diagonal, out=blur, where=diagonal > 0)
+        # A mean is a sum of first powers: its error is about the root of that of the squares.
+        of_sums = float(np.sqrt(np.finfo(float).eps * blur.max(initial=0.0)))
+        return Quadratic(Sigma, mu, lost(of_classes, diagonal) + of_sums, blur)
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""

@@ -84,11 +84,15 @@ class Quadratic:
         Their mean.
     lost
         What rounding may have taken from ``mu_j``, in units of ``sqrt(Sigma_jj)``; see `lost`.
+    blur : (d,), optional
+        How much of ``Sigma_jj`` rounding of the moments may have made, relative to it. Of
+        ``Sigma_ij`` it is at most ``sqrt(blur_i blur_j Sigma_ii Sigma_jj)``.
     """
 
     Sigma: Matrix
     mu: Float
     lost: float = 0.0
+    blur: Float | None = None
 
     @property
     def dimension(self) -> int:
@@ -108,6 +112,16 @@ class Quadratic:
         """
         curvature = self.diagonal + penalty.l2
         return np.sqrt(np.where(curvature > 0, curvature, 1.0))
+
+    def hidden(self, scaled: Float) -> float:
+        """What rounding of the moments may hide of the gradient at ``w``, in its `units`, at most.
+
+        ``scaled`` ``(d,)`` is the size of ``w`` in units: ``h_j |w_j|``.
+        """
+        root = np.zeros_like(scaled) if self.blur is None else np.sqrt(self.blur)
+        return self.lost * (1.0 + float(scaled.sum())) + float(
+            root.max(initial=0.0) * root @ scaled
+        )
 
     @property
     def lambda1_max(self) -> float:

@@ -157,9 +157,9 @@ def _certified(
     stopped: Reason,
 ) -> Solution:
     units = quadratic.units(penalty)
-    size = float(units @ np.abs(w))
-    # What means lost is in mu, and through its square in Sigma.
-    rounding = (ROUNDING + quadratic.lost) * size + quadratic.lost
+    scaled = units * np.abs(w)
+    size = float(scaled.sum())
+    rounding = ROUNDING * size + quadratic.hidden(scaled)
     objective = quadratic.value(w, product) + penalty.value(w)
     violation = penalty.kkt(w, quadratic.gradient(w, penalty, product)) / units
     kkt = float(violation.max(initial=0.0)) + rounding

@@ -63,6 +63,33 @@ def test_the_residual_is_that_of_the_rows(form, penalty, offset):
     assert certificate.objective == pytest.approx(float(objective), abs=1e-8)
 
 
+def far_and_light(seed=0):
+    """Sparse rows about 1e5, of which one that weighs next to nothing stores no value."""
+    X, y, u = made(0.0, d=3, seed=seed)
+    X[:, 1] += 1e5
+    X[0, 1], u[0] = 0.0, 1e-9
+    return PairMoments.of(sparse.csr_matrix(X), y, u), (X, y, u)
+
+
+def next_to_nothing(seed=0):
+    """What is left when rows that vary 1e6 times as much are subtracted."""
+    X, y, u = made(0.0, d=3, seed=seed)
+    others = PairMoments.of(1e6 * np.random.default_rng(1).normal(size=(50, 3)), np.arange(50) < 25)
+    return PairMoments.of(X, y, u).merge(others).subtract(others), (X, y, u)
+
+
+@pytest.mark.parametrize("lossy", [far_and_light, next_to_nothing])
+@pytest.mark.parametrize("penalty", PENALTIES)
+@pytest.mark.parametrize("seed", range(3))
+def test_moments_without_their_digits_certify_nothing(lossy, penalty, seed):
+    """The origin 0 of sparse rows, and a subtraction, leave sums larger than the variance."""
+    moments, rows = lossy(seed)
+    scale = moments.columns().standard_deviation()
+    solution = solve(moments.quadratic(scale), penalty, tol=1e-8, max_iter=1000)
+    violation, _ = violations(*long_quadratic(*rows, scale), penalty, solution.w)
+    assert violation.max() <= solution.certificate.kkt
+
+
 @pytest.mark.parametrize("shape", [np.asarray, sparse.csr_matrix])
 def test_means_without_their_digits_certify_nothing(shape):
     """At an offset of 1e11 a class's mean is known to 1e-5 of the standard deviation."""
