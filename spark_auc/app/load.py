@@ -16,11 +16,11 @@ from spark_auc.app.config import File
 from spark_auc.app.redaction import PLACEHOLDER, Redaction, names_secret, redacted
 from spark_auc.errors import ConfigError
 
-# A number as YAML 1.1 does not know it: without a point, or without a sign of its exponent.
+# Numbers that YAML 1.1 takes for text: an exponent without a sign, or without a point before it.
 _NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
 _SHOWN = reprlib.Repr()
 _SHOWN.maxstring = _SHOWN.maxother = 200
-# A tag such as !!timestamp before what is none fails in any of these ways.
+# What the parser raises for a tag, such as !!timestamp, on a value of another kind.
 _UNFIT = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _UNREADABLE = (yaml.YAMLError, RecursionError)
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, unquote
 
-# Redacting it once more leaves it as it is.
+# Redacting a redacted text changes nothing.
 PLACEHOLDER = "***redacted***"
 
 # Letters and digits of a key, in lower case, hold one of these ...

@@ -88,7 +88,7 @@ class Account:
             The account is of other batches, or lacks more than can be put back.
         """
         if batch >= 0 and not kept:
-            # Of a checkpoint that was written before the account was kept, nothing can be told.
+            # A checkpoint of an earlier version keeps nothing of the account to compare with.
             return
         planned = self.batches()
         if batch >= 2 and not {batch - 2, batch - 1, batch} & set(planned):

@@ -176,7 +176,7 @@ class Checkpoint:
             target = posixpath.join(self.rejected.path, self._kept_name(f"{source.path}/{name}"))
             there = self.rejected.filesystem
             if not source.filesystem.get_file_info(f"{source.path}/{name}").is_file:
-                # It was moved before, for the reason beside it.
+                # An earlier run moved it, and wrote the reason beside it.
                 continue
             there.create_dir(posixpath.dirname(target), recursive=True)
             with there.open_output_stream(f"{target}.reason.txt") as stream:

@@ -18,9 +18,10 @@ from spark_auc.core.schema import Schema, reals
 
 Float = NDArray[np.float64]
 
-# Of its mean, a deviation that is no more than rounding of a column's values.
+# A deviation of at most this share of a column's mean is rounding of its values.
 _LEAST_DEVIATION = 64 * float(np.finfo(float).eps)
-# Share of the weight below which that of the rows without a column is summed, not subtracted.
+# Rows that do not store a column have their weights added up where they have less than this share
+# of all weight: a difference would lose its digits.
 _FEW = 1e-3
 
 # Stored entries per column that are worth a sweep over all columns.
@@ -204,7 +205,7 @@ def _weight_without(
     if u.min() == u.max():
         return np.asarray(u[0] * absent)
     without = n - np.bincount(X.indices, by_entry, count.size)
-    # Of few rows, or light ones, a difference would be rounding.
+    # The difference of two nearly equal sums would be rounding.
     few = np.flatnonzero((without < _FEW * n) & (absent > 0))
     without[absent == 0] = 0.0
     if few.size:

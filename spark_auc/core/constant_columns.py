@@ -46,7 +46,7 @@ def sparse_means(
     """
     if not full.any():
         return mean
-    # Not met yet; NaN once it is no constant.
+    # Infinite until a value is met; NaN once two values differ.
     shared = np.where(full, np.inf, np.nan)
     for part in parts:
         _compare(*part, rank, shared)

@@ -24,7 +24,7 @@ from spark_auc.errors import ConfigError, DataError
 SMALL_CLASS = 50
 """Below this many effective rows of a class, nominal 95% intervals cover less (89-94% at 20)."""
 
-# By how much the effective rows of a class exceed 1 at least where a variance keeps its digits.
+# A variance keeps its digits where the effective rows of a class exceed 1 by this or more.
 _APART = 1e-6
 
 

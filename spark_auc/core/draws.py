@@ -84,7 +84,7 @@ class FirstArrivals:
             rows = featureless.take(np.flatnonzero(mine))
             moments, weight = np.empty(0), float(rows.weights.sum())
             last = float(known[-1]) if known.size == self.limit else np.inf
-            # Not at once up to the last known moment, before which these rows may have far more.
+            # In steps: before the last known moment these rows may have far more arrivals.
             end, horizon = 0.0, (self.limit + 10.0 * np.sqrt(self.limit)) / (weight or 1.0)
             while weight and moments.size < self.limit and end < last:
                 end = min(horizon, last)

@@ -197,7 +197,7 @@ class PairMoments:
             )
         tiling = Tiling(self.dimension)
         inverse = self.columns().inverse(scale)
-        # Origins of columns far from 0 are equal, or near each other, and means would be rounded.
+        # Of columns far from 0 means would be rounded; their origins are equal or close.
         mu = ((p.origin - n.origin) + (p.from_origin - n.from_origin)) * inverse
         tiles = np.empty((tiling.count, tiling.tile, tiling.tile))
         padded = np.zeros((2, tiling.blocks * tiling.tile))

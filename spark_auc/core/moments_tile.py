@@ -139,8 +139,8 @@ class MomentsTile:
                 f"{self.rows} rows of weight {self.weight:g}, expected more than rounding to be "
                 "left; make the moments of the rows that are left from these"
             )
-        # What is subtracted is seen from where the whole is: from the mean of what is left,
-        # which may be far from both, each would be large.
+        # Both are moved to the origin of the whole. The mean of what is left may be far from
+        # both, and sums about it would be large.
         origin = common_origin(a, b) if sign > 0 else a.origin
         gram: Float = (np.add if sign > 0 else np.subtract)(self.gram, other.gram)
         (a, p_a, t_a), (b, p_b, t_b) = a.moved(origin), b.moved(origin)
@@ -181,7 +181,7 @@ class MomentsTile:
         moved = less + 2.0 * part.total[0] * t + part.weight * t**2
         size = squares + less + part.weight * t**2
         weight = self.weight - part.weight
-        # The mean of what is left is in error by that of its weight, the more the less is left.
+        # An error of the weight shifts the mean of what is left: by more, the less is left.
         lighter = self.weight / weight if self.rows > part.rows else 1.0
         lost: Float = ROUNDING * 4.0 * self.rows * lighter * size
         rounding = self.rounding + part.rounding + lost

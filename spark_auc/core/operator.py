@@ -23,8 +23,8 @@ from spark_auc.core.tiles import SymmetricTiles
 
 Float = NDArray[np.float64]
 
-# Standard deviations from 0 beyond which a column's mean is taken off before products: sparse
-# columns are nearer, and those further away are stored by all rows but outliers.
+# A column's mean is subtracted before products where it is more than so many standard deviations
+# from 0. A column that many rows do not store is nearer.
 _FAR = 4.0
 
 
@@ -226,8 +226,8 @@ def _add_sparse_product(
             for p in range(indptr[i], indptr[i + 1]):
                 out[indices[p]] += data[p] * b
         return
-    # What rows do not store is less the origin. Both sums of it run in one order, so that for
-    # rows and columns that store all there is nothing left, not even rounding.
+    # A value that a row does not store is minus the origin. Both sums of it run in one order, so
+    # that for rows and columns that store all there is nothing left, not even rounding.
     whole = 0.0
     for j in range(origin.size):
         whole += origin[j] * v[j]

@@ -40,8 +40,8 @@ class Faults:
         named = [f"{count} {what}" for what, count in found.items() if count]
         if named:
             raise DataError(
-                f"found {', '.join(named)} among {self.rows} rows of {of}, expected none; "
-                "repair or drop these rows"
+                f"found {', '.join(named)} among {self.rows} rows with scores in {of}, expected "
+                "none; repair or drop these rows"
             )
 
 

@@ -41,7 +41,8 @@ class Order:
     frame
         The rows.
     column
-        The column by which one task takes them; None for an order that is drawn.
+        The column by which one task takes them; None for an order that is drawn. Rows of one
+        value are in a drawn order.
     seed
         What the drawn order is a function of, with the rows alone. It does not depend on how rows
         arrive: they are sorted by a hash of what is in them and, where rows are equal, of their
@@ -79,11 +80,11 @@ class Order:
         ConfigError
             The column is unknown.
         """
-        if tasks == 1 and column is not None:
-            known_column(df, column)
-            return cls(df, column, seed)
         names = [*columns.names, *([columns.key] if columns.key else [])]
         chosen = [F.col(quoted(name)) for name in dict.fromkeys(names)]
+        if tasks == 1 and column is not None:
+            known_column(df, column)
+            return cls(df.withColumn(_CONTENT, F.xxhash64(F.lit(seed), *chosen)), column, seed)
         # Of two hashes, so that no two different rows are taken as equal.
         hashed = df.select(
             *chosen,
@@ -98,7 +99,9 @@ class Order:
     def arranged(self, number: int) -> DataFrame:
         """The rows in their order; a drawn one is another for each ``number`` of a pass."""
         if self.column is not None:
-            return self.frame.repartition(1).sortWithinPartitions(self.column)
+            return self.frame.repartition(1).sortWithinPartitions(
+                F.col(quoted(self.column)), _CONTENT
+            )
         drawn = F.xxhash64(F.lit(self.seed), F.lit(number), F.col(_PLACE))
         placed = self.frame.withColumn(_PLACE, drawn)
         return placed.repartition(self.tasks, _PLACE).sortWithinPartitions(_PLACE, _CONTENT)

@@ -50,6 +50,19 @@ def test_the_order_is_of_seed_and_rows_alone(rows, by_label):
         assert abs(np.corrcoef(found, other)[0, 1]) < 0.1
 
 
+def test_rows_of_one_value_are_in_an_order_of_their_own(rows, by_label):
+    columns = TrainingColumns(Features("columns", ("id",), 1), "label")
+
+    def ids(df, seed=0):
+        with_day = df.withColumn("a day", F.col("id") % 3)
+        arranged = Order.of(with_day, columns, "a day", seed, 1).arranged(0)
+        return [row.id for row in arranged.select("id").collect()]
+
+    found = ids(rows)
+    assert (np.diff(np.array(found) % 3) >= 0).all()
+    assert ids(by_label) == found == ids(rows.repartition(7)) != ids(rows, seed=1)
+
+
 def test_repeated_rows_are_spread(spark):
     """16 different rows among 4,800, stored one kind after another."""
     df = spark.range(4800).select(
