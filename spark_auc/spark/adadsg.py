@@ -80,6 +80,14 @@ class AdaDSGClassifier(OnlineRanker):
         By ``fit``: a Param or column cannot serve.
     DataError
         By ``fit``: a value cannot be used, or no block has rows of both classes.
+
+    Examples
+    --------
+    >>> from spark_auc import AdaDSGClassifier
+    >>> ranker = AdaDSGClassifier(featuresCol=["position", "age"], firstStage=100)
+    >>> model = ranker.fit(rows)
+    >>> model.summary.estimator
+    'DSGD'
     """
 
     keyCol: Param[str] = Param(

@@ -118,6 +118,13 @@ class ScoreCalibrationModel(Model, CalibrationParams):
     ----------
     curve : Sigmoid or Isotone
         Slope and intercept, or boundaries and probabilities; corrected for down-sampling.
+
+    Examples
+    --------
+    >>> from spark_auc import ScoreCalibrator
+    >>> model = ScoreCalibrator(rawPredictionCol="age").fit(rows)
+    >>> model.curve.slope > 0
+    True
     """
 
     curve: Sigmoid | Isotone
@@ -179,6 +186,14 @@ class ScoreCalibrator(Estimator[ScoreCalibrationModel], CalibrationParams):
         ("platt") a threshold separates the classes, so that no sigmoid is steep enough.
     ConvergenceError
         By ``fit``: the logistic regression stopped short of its optimum.
+
+    Examples
+    --------
+    >>> from spark_auc import ScoreCalibrator
+    >>> calibrator = ScoreCalibrator(rawPredictionCol="age")
+    >>> calibrated = calibrator.fit(rows).transform(rows)
+    >>> calibrated.filter("probability between 0 and 1").count()
+    200
     """
 
     @keyword_only

@@ -28,6 +28,13 @@ class FeatureCrosses(Embedder):
         Pairs share ``2^numBits`` columns. Default 18.
     seed
         Of the hash.
+
+    Examples
+    --------
+    >>> from spark_auc import FeatureCrosses
+    >>> embedding = FeatureCrosses(inputCol="features", numFeatures=2, numBits=4)
+    >>> embedding.fit(rows).transform(rows).first().embedded.size
+    18
     """
 
     numBits: Param[int] = Param(

@@ -68,6 +68,15 @@ class EmbeddingModel(Model, EmbeddingParams, Stage):
 
     Rows are embedded when they are read, in whichever task reads them: what is fitted on the
     result embeds them anew in each of its passes, and no table of embedded rows is written.
+
+    Examples
+    --------
+    >>> from spark_auc import SplineBasis
+    >>> model = SplineBasis(inputCol=["position", "age"], numKnots=4).fit(rows)
+    >>> type(model).__name__
+    'EmbeddingModel'
+    >>> model.transform(rows).columns[-1]
+    'embedded'
     """
 
     def __init__(self, embedding: Embedding | None = None) -> None:

@@ -97,6 +97,15 @@ def evaluate(
         A column is unknown or of a type that cannot serve, or a setting is out of range.
     DataError
         A score, label or weight cannot be measured, or there are not two classes; with counts.
+
+    Examples
+    --------
+    >>> from spark_auc import evaluate
+    >>> report = evaluate(rows, scoreCol="age")
+    >>> round(report.auc, 2)
+    0.65
+    >>> report.interval.lower < report.auc < report.interval.upper
+    True
     """
     asked = _asked(maxFPR, costRatio, fprBudget, level, probabilities)
     columns = ScoreColumns(scoreCol, labelCol, positiveLabel, weightCol)
@@ -225,6 +234,14 @@ def compare(
     ConfigError, DataError
         As `evaluate`; DataError too where a class has fewer than two rows, or where Spark had to
         make rows again and they were others.
+
+    Examples
+    --------
+    >>> from spark_auc import compare
+    >>> both = compare(rows, ["age", "position"])
+    >>> difference = both.difference("age", "position")
+    >>> difference.lower < difference.difference < difference.upper
+    True
     """
     if len(set(scoreCols)) < max(2, len(scoreCols)):
         raise ConfigError(

@@ -49,6 +49,15 @@ class AUCEvaluator(
     ------
     ConfigError, DataError
         By ``evaluate``; see `spark_auc.evaluate`.
+
+    Examples
+    --------
+    >>> from spark_auc import AUCEvaluator
+    >>> evaluator = AUCEvaluator(rawPredictionCol="age")
+    >>> round(evaluator.evaluate(rows), 2)
+    0.65
+    >>> evaluator.isLargerBetter()
+    True
     """
 
     metricName: Param[str] = Param(

@@ -87,6 +87,16 @@ class MBAClassifier(Trainer, MBAParams):
     Where a matrix of all features does not fit in memory, none is formed: ridge goes by conjugate
     gradients and an elastic net by screening, on rows gathered in the driver's memory where they
     fit there, else by a pass over the DataFrame for each step. The log says which.
+
+    Examples
+    --------
+    >>> from spark_auc import MBAClassifier
+    >>> ranker = MBAClassifier(featuresCol=["position", "age"], regParam=0.1)
+    >>> model = ranker.fit(rows)
+    >>> model.numFeatures
+    2
+    >>> model.summary.certificate["reason"]
+    'converged'
     """
 
     @keyword_only

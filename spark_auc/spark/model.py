@@ -61,6 +61,15 @@ class MBAModel(Model, MBAParams, Stage):
     ----------
     moments
         The pair moments, right after a fit with keepMoments; None otherwise.
+
+    Examples
+    --------
+    >>> from spark_auc import MBAClassifier
+    >>> model = MBAClassifier(featuresCol=["position", "age"], regParam=0.1).fit(rows)
+    >>> [bool(weight > 0) for weight in model.coefficients]
+    [False, True]
+    >>> model.transform(rows).select("rawPrediction", "prediction").columns
+    ['rawPrediction', 'prediction']
     """
 
     def __init__(

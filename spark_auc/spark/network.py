@@ -44,6 +44,13 @@ class TanhNetwork(Embedder, HasNumOutputs, HasLabelCol, HasPositiveLabel, HasMax
         Most iterations of training. Default 200.
     seed
         Of the weights, of where training begins, and of the sample.
+
+    Examples
+    --------
+    >>> from spark_auc import TanhNetwork
+    >>> embedding = TanhNetwork(inputCol=["position", "age"], numOutputs=16)
+    >>> embedding.fit(rows).transform(rows).first().embedded.size
+    16
     """
 
     trained: Param[bool] = Param(

@@ -71,6 +71,14 @@ class NSAUCClassifier(OnlineRanker, HasRegParam):
         By ``fit``: a value cannot be used, or no block has rows of both classes.
     ConvergenceError
         By ``fit``: the steps were too long for the rows.
+
+    Examples
+    --------
+    >>> from spark_auc import NSAUCClassifier
+    >>> ranker = NSAUCClassifier(featuresCol=["position", "age"], rounds=2)
+    >>> model = ranker.fit(rows)
+    >>> model.summary.estimator
+    'NSAUC'
     """
 
     loss: Param[str] = Param(

@@ -74,6 +74,13 @@ class NystroemEmbedding(Embedder, HasStandardization, HasMaxIter):
         By ``fit``: a value cannot be used, or rows do not differ.
     ResourceError
         By ``fit``: memory does not suffice.
+
+    Examples
+    --------
+    >>> from spark_auc import NystroemEmbedding
+    >>> embedding = NystroemEmbedding(inputCol=["position", "age"], numLandmarks=8, landmarks="sample")
+    >>> embedding.fit(rows).transform(rows).first().embedded.size
+    8
     """
 
     numLandmarks: Param[int] = Param(

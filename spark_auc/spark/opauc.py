@@ -55,6 +55,14 @@ class OPAUCClassifier(OnlineRanker, HasRegParam):
         By ``fit``: a value cannot be used, or there are not two classes.
     ResourceError
         By ``fit``: memory does not suffice.
+
+    Examples
+    --------
+    >>> from spark_auc import OPAUCClassifier
+    >>> ranker = OPAUCClassifier(featuresCol=["position", "age"], regParam=0.1)
+    >>> model = ranker.fit(rows)
+    >>> model.summary.certificate["reason"]
+    'converged'
     """
 
     @keyword_only

@@ -43,6 +43,13 @@ class RandomFourierFeatures(Embedder, HasNumOutputs, HasStandardization):
         Whether the kernel meets columns divided by their standard deviation. Default True.
     seed
         Of the frequencies and phases.
+
+    Examples
+    --------
+    >>> from spark_auc import RandomFourierFeatures
+    >>> embedding = RandomFourierFeatures(inputCol=["position", "age"], numOutputs=16)
+    >>> embedding.fit(rows).transform(rows).first().embedded.size
+    16
     """
 
     bandwidth: Param[float] = Param(
@@ -99,6 +106,13 @@ class RandomThresholds(Embedder, HasNumOutputs):
         Number of features. Default 500, MBA's.
     seed
         Of the columns and thresholds.
+
+    Examples
+    --------
+    >>> from spark_auc import RandomThresholds
+    >>> embedding = RandomThresholds(inputCol=["position", "age"], numOutputs=16)
+    >>> embedding.fit(rows).transform(rows).first().embedded.size
+    16
     """
 
     @keyword_only

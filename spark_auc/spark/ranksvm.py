@@ -75,6 +75,14 @@ class RankSVMClassifier(Ranker, HasRegParam, HasTol, HasMaxIter, HasWhenNotConve
         By ``fit``: the scores of all rows do not fit in memory.
     ConvergenceError
         By ``fit``: tol was not reached and whenNotConverged is "raise".
+
+    Examples
+    --------
+    >>> from spark_auc import RankSVMClassifier
+    >>> ranker = RankSVMClassifier(featuresCol=["position", "age"], regParam=0.1)
+    >>> model = ranker.fit(rows)
+    >>> model.summary.certificate["reason"]
+    'converged'
     """
 
     @keyword_only

@@ -33,6 +33,16 @@ class MBASelector(Trainer):
         standard error of it.
 
     The others are those of `MBAClassifier`, and so are the errors raised.
+
+    Examples
+    --------
+    >>> from spark_auc import MBASelector
+    >>> ranker = MBASelector(featuresCol=["position", "age"], regParams=[0.01, 1.0], numFolds=3)
+    >>> model = ranker.fit(rows)
+    >>> len(model.summary.selection["candidates"])
+    2
+    >>> model.summary.reg_param in (0.01, 1.0)
+    True
     """
 
     regParams: Param[Any] = Param(

@@ -53,6 +53,14 @@ class SOLAMClassifier(OnlineRanker):
         By ``fit``: a Param or column cannot serve.
     DataError
         By ``fit``: a value cannot be used, or there are not two classes.
+
+    Examples
+    --------
+    >>> from spark_auc import SOLAMClassifier
+    >>> ranker = SOLAMClassifier(featuresCol=["position", "age"], rounds=2)
+    >>> model = ranker.fit(rows)
+    >>> model.summary.estimator
+    'SOLAM'
     """
 
     radius: Param[float] = Param(

@@ -45,6 +45,13 @@ class SplineBasis(Embedder, HasRelativeError):  # noqa: N818  (its base is no ex
         By ``fit``: a Param or column cannot serve.
     DataError
         By ``fit``: there are no rows.
+
+    Examples
+    --------
+    >>> from spark_auc import SplineBasis
+    >>> embedding = SplineBasis(inputCol=["position", "age"], numKnots=4)
+    >>> embedding.fit(rows).transform(rows).first().embedded.size
+    10
     """
 
     numKnots: Param[int] = Param(
