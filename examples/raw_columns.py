@@ -26,8 +26,12 @@ def main() -> None:
 
     known = {"hour": 12.0}
     linear = MBAClassifier(
-        featuresCol=columns, labelCol="fraud", regParam=0.01, rawPredictionCol="linear"
-    ).setPredictionCol("")
+        featuresCol=columns,
+        labelCol="fraud",
+        regParam=0.01,
+        rawPredictionCol="linear",
+        predictionCol="linearPrediction",
+    )
     splines = Pipeline(
         stages=[
             SplineBasis(inputCol=columns),

@@ -78,7 +78,8 @@ class NystroemEmbedding(Embedder, HasStandardization, HasMaxIter):
     Examples
     --------
     >>> from spark_auc import NystroemEmbedding
-    >>> embedding = NystroemEmbedding(inputCol=["position", "age"], numLandmarks=8, landmarks="sample")
+    >>> columns = ["position", "age"]
+    >>> embedding = NystroemEmbedding(inputCol=columns, numLandmarks=8, landmarks="sample")
     >>> embedding.fit(rows).transform(rows).first().embedded.size
     8
     """

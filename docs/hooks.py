@@ -1,0 +1,165 @@
+"""Pages that MkDocs makes from the code: the public names, and every key of the configuration."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import typing
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+import spark_auc
+from spark_auc.app.config import File
+from spark_auc.app.sections import Section
+
+_PAGES = {
+    "reference/api.md": lambda text: text + _public_names(),
+    "reference/configuration.md": lambda text: text + _configuration(),
+}
+_BOUNDS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Add to a page what is made from the code; MkDocs calls this for each page."""
+    made = _PAGES.get(page.file.src_uri)
+    return made(markdown) if made else markdown
+
+
+def _public_names() -> str:
+    public = {name: getattr(spark_auc, name) for name in spark_auc.__all__}
+    results = {
+        found.__name__: found
+        for thing in public.values()
+        for found in _returned(thing)
+        if found.__name__ not in public
+    }
+    listed = "".join(map(_directive, public.values()))
+    return f"\n\n## Public names\n\n{listed}\n\n## What they return\n\n" + "".join(
+        _directive(results[name]) for name in sorted(results)
+    )
+
+
+def _directive(thing: Any) -> str:
+    text = f"::: {thing.__module__}.{thing.__name__}\n"
+    if inspect.isclass(thing):
+        shown = ", ".join(_members(thing))
+        text += f"    options:\n      members: [{shown}]\n"
+    return text + "\n"
+
+
+def _members(thing: type) -> list[str]:
+    """Properties and methods of a class itself that have a documentation of their own."""
+    found = []
+    for name, member in vars(thing).items():
+        known = isinstance(member, property | classmethod) or inspect.isfunction(member)
+        doc = inspect.getdoc(member) or "" if known else ""
+        if known and not name.startswith("_") and doc and not doc.startswith("See `"):
+            found.append(name)
+    return found
+
+
+def _returned(thing: Any) -> list[type]:
+    """The package's classes that a function, or a property of a class, returns."""
+    getters = [p.fget for p in vars(thing).values() if isinstance(p, property)]
+    functions = getters if inspect.isclass(thing) else [thing]
+    hints = [typing.get_type_hints(f).get("return") for f in functions if f]
+    return [
+        hint
+        for hint in hints
+        if inspect.isclass(hint) and hint.__module__.startswith(f"{spark_auc.__name__}.")
+    ]
+
+
+def _configuration() -> str:
+    """A table for each section, those of the jobs first."""
+    text, shared = "", list[type[BaseModel]]()
+    for name, field in File.model_fields.items():
+        (section,) = _sections(field.annotation)
+        text += _table(f"`{name}`", section, shared)
+    for section in shared:
+        text += _table(section.__name__, section, shared)
+    return text
+
+
+def _table(title: str, section: type[BaseModel], shared: list[type[BaseModel]]) -> str:
+    rows = ""
+    for name, field in section.model_fields.items():
+        for part in _sections(field.annotation):
+            if part not in shared:
+                shared.append(part)
+        described = _described(section, name, field)
+        rows += (
+            f"| `{field.alias or name}` | {_type(field.annotation)}{_bounds(field)} "
+            f"| {_default(field)} | {described} |\n".replace("\n|", "|")
+        )
+    doc = inspect.getdoc(section) or ""
+    return (
+        f"\n\n## {title} {{#{_anchor(title)}}}\n\n{doc}\n\n"
+        f"| key | type | default | description |\n|---|---|---|---|\n{rows}"
+    )
+
+
+def _anchor(title: str) -> str:
+    name = title.strip("`")
+    return f"job-{name}" if title.startswith("`") else f"section-{name.lower()}"
+
+
+def _sections(annotation: Any) -> list[type[BaseModel]]:
+    """The sections of which a key's value can be one."""
+    if inspect.isclass(annotation) and issubclass(annotation, Section):
+        return [annotation]
+    return [found for part in typing.get_args(annotation) for found in _sections(part)]
+
+
+def _type(annotation: Any) -> str:
+    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Annotated:
+        return _type(parts[0])
+    if origin is Literal:
+        return " or ".join(f'`"{part}"`' for part in parts)
+    if origin in (Union, UnionType):
+        return " or ".join(dict.fromkeys(_type(p) for p in parts if p is not NoneType))
+    if origin is list:
+        return f"list of {_type(parts[0])}"
+    if origin is dict:
+        return f"mapping of {_type(parts[0])} to {_type(parts[1])}"
+    if _sections(annotation):
+        return f"[{annotation.__name__}](#{_anchor(annotation.__name__)})"
+    return str(annotation.__name__)
+
+
+def _bounds(field: FieldInfo) -> str:
+    limits = [
+        f"{sign} {value}"
+        for bound in field.metadata
+        for name, sign in _BOUNDS.items()
+        if (value := getattr(bound, name, None)) is not None
+    ]
+    return f", {', '.join(limits)}" if limits else ""
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True)
+    if value is None or value is PydanticUndefined:
+        return "none"
+    if isinstance(value, BaseModel):
+        return "its defaults"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return f"`{value}`" if value not in ([], {}) else "empty"
+
+
+def _described(section: type[BaseModel], name: str, field: FieldInfo) -> str:
+    """The key's description; where it has none, that of the Param of its name."""
+    text = field.description
+    estimator = re.search(r"Params of (\w+)", inspect.getdoc(section) or "")
+    if text is None and estimator:
+        param = getattr(getattr(spark_auc, estimator[1]), name, None)
+        text = param.doc if param is not None else None
+    return (text or "").replace("|", "\\|").rstrip(".")
