@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import typing
+from datetime import datetime
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union
 
@@ -20,6 +21,8 @@ _PAGES = {
     "reference/api.md": lambda text: text + _public_names(),
     "reference/configuration.md": lambda text: text + _configuration(),
 }
+_LAYOUT = {"input": "rows to read, by their layout", "layout": "kind of input"}
+_NAMES = {str: "text", int: "integer", float: "number", bool: "boolean", datetime: "date and time"}
 _BOUNDS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}
 
 
@@ -117,19 +120,22 @@ def _sections(annotation: Any) -> list[type[BaseModel]]:
 
 def _type(annotation: Any) -> str:
     origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is Annotated:
-        return _type(parts[0])
     if origin is Literal:
         return " or ".join(f'`"{part}"`' for part in parts)
-    if origin in (Union, UnionType):
-        return " or ".join(dict.fromkeys(_type(p) for p in parts if p is not NoneType))
-    if origin is list:
-        return f"list of {_type(parts[0])}"
-    if origin is dict:
-        return f"mapping of {_type(parts[0])} to {_type(parts[1])}"
-    if _sections(annotation):
-        return f"[{annotation.__name__}](#{_anchor(annotation.__name__)})"
-    return str(annotation.__name__)
+    inner = [_type(part) for part in parts if inspect.isclass(part) or typing.get_args(part)]
+    if origin is Annotated:
+        text = inner[0]
+    elif origin in (Union, UnionType):
+        text = " or ".join(dict.fromkeys(t for t in inner if t != NoneType.__name__))
+    elif origin is list:
+        text = f"list of {inner[0]}"
+    elif origin is dict:
+        text = f"mapping of {inner[0]} to {inner[1]}"
+    elif _sections(annotation):
+        text = f"[{annotation.__name__}](#{_anchor(annotation.__name__)})"
+    else:
+        text = _NAMES.get(annotation, str(annotation.__name__))
+    return text
 
 
 def _bounds(field: FieldInfo) -> str:
@@ -157,7 +163,10 @@ def _default(field: FieldInfo) -> str:
 
 def _described(section: type[BaseModel], name: str, field: FieldInfo) -> str:
     """The key's description; where it has none, that of the Param of its name."""
-    text = field.description
+    text = field.description or _LAYOUT.get(name)
+    sections = _sections(field.annotation)
+    if text is None and len(sections) == 1:
+        text = (inspect.getdoc(sections[0]) or "").splitlines()[0]
     estimator = re.search(r"Params of (\w+)", inspect.getdoc(section) or "")
     if text is None and estimator:
         param = getattr(getattr(spark_auc, estimator[1]), name, None)

@@ -20,7 +20,7 @@ def visitors(count: int, seed: int) -> pd.DataFrame:
 def main() -> None:
     """Run the example."""
     spark = SparkSession.builder.getOrCreate()
-    everything = visitors(60_000, seed=1)
+    everything = visitors(40_000, seed=1)
     drawn = np.random.default_rng(2).uniform(size=len(everything)) < KEPT
     sample = everything[(everything.bought == 1.0) | drawn]
     half = len(sample) // 2

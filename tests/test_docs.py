@@ -4,6 +4,7 @@ import doctest
 import re
 import runpy
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,6 +12,7 @@ import spark_auc
 from spark_auc.app.cli import run
 
 ROOT = Path(__file__).parents[1]
+EVERY_KEY = re.compile(r"^\| `(\w+)` \| (.+) \| (.+) \| (.*) \|$", re.M)
 
 
 def python_of(page):
@@ -53,12 +55,14 @@ def test_all_examples_are_known():
     assert sorted(PRINTED) == sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(PRINTED))
 def test_examples(name, spark, capsys):
     runpy.run_path(str(ROOT / f"examples/{name}.py"), run_name="__main__")
     assert re.search(PRINTED[name], capsys.readouterr().out)
 
 
+@pytest.mark.slow
 def test_tutorial(spark, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "docs/tutorial.md").read_text()
@@ -87,3 +91,15 @@ def test_retraining(spark):
     names: dict = {}
     exec(python_of("docs/guides/retraining.md"), names)
     assert names["solution"].certificate.reason == "converged"
+
+
+def test_every_key_of_the_configuration_is_described():
+    page = runpy.run_path(str(ROOT / "docs/hooks.py"))["on_page_markdown"](
+        "", SimpleNamespace(file=SimpleNamespace(src_uri="reference/configuration.md"))
+    )
+    keys = EVERY_KEY.findall(page)
+    assert len(keys) == len(re.findall(r"^\| `", page, re.M)) > 100
+    assert {key for key, *_, description in keys if not description} == set()
+    assert ("conf", "mapping of text to text or integer or number or boolean", "empty") in {
+        key[:3] for key in keys
+    }

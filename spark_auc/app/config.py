@@ -40,9 +40,9 @@ class PlainInput(Section):
 
     layout: Literal["plain"]
     source: Source
-    label: str
-    numeric: list[str] = Field(default_factory=list)
-    categorical: list[str] = Field(default_factory=list)
+    label: str = Field(description="label column; its values are kept")
+    numeric: list[str] = Field(default_factory=list, description="columns of numbers or booleans")
+    categorical: list[str] = Field(default_factory=list, description="columns to hash")
     dimension: int = Field(2**18, gt=0, description="hashed dimension of the categoricals")
 
 
@@ -50,21 +50,21 @@ class SyntheticInput(Section):
     """Click data with planted weights."""
 
     layout: Literal["synthetic"]
-    rows: int = Field(gt=0)
-    dimension: int = Field(gt=0)
-    positiveRate: float = Field(0.05, gt=0, lt=1)
+    rows: int = Field(gt=0, description="number of rows")
+    dimension: int = Field(gt=0, description="hashed dimension")
+    positiveRate: float = Field(0.05, gt=0, lt=1, description="share of positive rows")
     ceiling: float = Field(0.8, ge=0.51, le=0.99, description="best AUC that a model can reach")
-    seed: int = 0
+    seed: int = Field(0, description="seed of rows and weights")
 
 
 class Split(Section):
     """How rows are divided into the parts train and test."""
 
-    by: Literal["key", "position", "time"]
+    by: Literal["key", "position", "time"] = Field(description="what decides a row's part")
     train: int | float = Field(0.8, gt=0, description="share, or number of first rows (position)")
     column: str | None = Field(None, description="key or time column")
     before: datetime | None = Field(None, description="moment before which rows train (time)")
-    seed: int = 0
+    seed: int = Field(0, description="seed of the hash (key)")
 
     @model_validator(mode="after")
     def _complete(self) -> Split:
@@ -115,7 +115,7 @@ class Calibration(Section):
     """Rows that the model is not trained on, by which its scores become probabilities too."""
 
     data: Source
-    method: Literal["platt", "isotonic"] = "platt"
+    method: Literal["platt", "isotonic"] = Field("platt", description="kind of calibration")
     negativeSamplingRate: float = Field(1.0, gt=0, le=1, description="share of negatives kept")
 
 
@@ -180,7 +180,7 @@ class Reproduce(Section):
 
     experiments: list[str] | None = Field(None, min_length=1, description="not given: all")
     repeats: int = Field(20, ge=1, description="of what is random")
-    seed: int = Field(0, ge=0)
+    seed: int = Field(0, ge=0, description="seed of what is random")
     data: Location | None = Field(None, description="directory of the real data sets; else without")
     output: Output
 

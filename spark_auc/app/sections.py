@@ -98,8 +98,8 @@ class Columns(Section):
 
     features: str | list[str] = Field("features", description="one column, or a list of columns")
     numFeatures: int | None = Field(None, gt=0, description="dimension of index/value columns")
-    label: str = "label"
+    label: str = Field("label", description="label column")
     positiveLabel: Label | None = Field(None, description="needed unless labels are 0/1 or -1/+1")
-    weight: str | None = None
+    weight: str | None = Field(None, description="row weights > 0; not given: 1")
     key: str | None = Field(None, description="its rows stay together in folds")
     fold: str | None = Field(None, description="folds of your own, by which a penalty is chosen")

@@ -61,7 +61,9 @@ class Stream(Section):
     ddl: str | None = Field(None, alias="schema", description="not given: that of files there")
     maxFilesPerTrigger: int = Field(100, ge=1, description="files of a batch")
     trigger: str = Field(
-        "availableNow", pattern=r"^(availableNow|\d+ (millisecond|second|minute|hour)s?)$"
+        "availableNow",
+        pattern=r"^(availableNow|\d+ (millisecond|second|minute|hour)s?)$",
+        description="availableNow, or an interval such as 1 minute",
     )
     halfLife: HalfLife | None = Field(None, description="not given: nothing is forgotten")
     publishEvery: int = Field(10, ge=1, description="batches from one model to the next")
