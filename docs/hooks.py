@@ -6,6 +6,7 @@ import inspect
 import re
 import typing
 from datetime import datetime
+from functools import cached_property
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union
 
@@ -34,12 +35,13 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 def _public_names() -> str:
     public = {name: getattr(spark_auc, name) for name in spark_auc.__all__}
-    results = {
-        found.__name__: found
-        for thing in public.values()
-        for found in _returned(thing)
-        if found.__name__ not in public
-    }
+    results = dict[str, Any]()
+    left = list(public.values())
+    while left:
+        for found in _returned(left.pop()):
+            if found.__name__ not in public | results:
+                results[found.__name__] = found
+                left.append(found)
     listed = "".join(map(_directive, public.values()))
     return f"\n\n## Public names\n\n{listed}\n\n## What they return\n\n" + "".join(
         _directive(results[name]) for name in sorted(results)
@@ -49,30 +51,33 @@ def _public_names() -> str:
 def _directive(thing: Any) -> str:
     text = f"::: {thing.__module__}.{thing.__name__}\n"
     if inspect.isclass(thing):
-        shown = ", ".join(_members(thing))
-        text += f"    options:\n      members: [{shown}]\n"
+        text += f"    options:\n      members: [{', '.join(_members(thing))}]\n"
     return text + "\n"
 
 
-def _members(thing: type) -> list[str]:
-    """Properties and methods of a class itself that have a documentation of their own."""
-    found = []
+def _members(thing: Any) -> dict[str, Any]:
+    """The functions of a class's properties and methods that have a documentation of their own.
+
+    What an estimator has besides ``fit`` serves the training itself.
+    """
+    found = {}
     for name, member in vars(thing).items():
-        known = isinstance(member, property | classmethod) or inspect.isfunction(member)
-        doc = inspect.getdoc(member) or "" if known else ""
-        if known and not name.startswith("_") and doc and not doc.startswith("See `"):
-            found.append(name)
+        of_property = isinstance(member, property | cached_property)
+        function = getattr(member, "fget", getattr(member, "func", member))
+        shown = of_property or (inspect.isfunction(member) and not hasattr(thing, "fit"))
+        if shown and not name.startswith("_") and inspect.getdoc(function):
+            found[name] = function
     return found
 
 
 def _returned(thing: Any) -> list[type]:
-    """The package's classes that a function, or a property of a class, returns."""
-    getters = [p.fget for p in vars(thing).values() if isinstance(p, property)]
-    functions = getters if inspect.isclass(thing) else [thing]
-    hints = [typing.get_type_hints(f).get("return") for f in functions if f]
+    """The package's documented classes that a function, or a member of a class, returns."""
+    functions = _members(thing).values() if inspect.isclass(thing) else [thing]
+    hints = [typing.get_type_hints(f).get("return") for f in functions]
     return [
         hint
-        for hint in hints
+        for whole in hints
+        for hint in (whole, *typing.get_args(whole))
         if inspect.isclass(hint) and hint.__module__.startswith(f"{spark_auc.__name__}.")
     ]
 
