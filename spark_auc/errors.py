@@ -6,6 +6,8 @@ status with which a job that fails with the exception ends.
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 
 class SparkAUCError(Exception):
     """Base of every error this package raises on purpose."""
@@ -41,5 +43,35 @@ class ResourceError(SparkAUCError):
     """A job would need more memory than the settings allow."""
 
 
+class MissingPackageError(SparkAUCError, ImportError):
+    """A package of an extra of this one is not installed."""
+
+    exit_code = 2
+
+
 class ModelFormatError(SparkAUCError):
     """A saved model or state is of another version, truncated or changed."""
+
+
+def require(extra: str, *packages: str) -> None:
+    """Refuse to go on without the packages of an extra.
+
+    Parameters
+    ----------
+    extra
+        The extra of this package that installs them.
+    packages
+        Names under which they are imported.
+
+    Raises
+    ------
+    MissingPackageError
+        One of them cannot be found.
+    """
+    missing = [name for name in packages if find_spec(name) is None]
+    if missing:
+        raise MissingPackageError(
+            f"found no package {', '.join(missing)}, expected {', '.join(packages)}; run pip "
+            f"install 'spark-auc[{extra}]', or install the missing ones beside the Spark of your "
+            "platform"
+        )

@@ -62,6 +62,35 @@ def test_core_needs_no_spark():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.parametrize(
+    ("missing", "wanted"),
+    [
+        (["pyspark", "pyarrow", "pandas", "pydantic", "yaml"], "spark_auc:MBAClassifier"),
+        (["pyspark"], "spark_auc:evaluate"),
+        (["pyarrow"], "spark_auc.spark.mba:MBAClassifier"),
+        (["pydantic"], "spark_auc.app.cli:main"),
+    ],
+)
+def test_a_missing_package_is_one_sentence(missing, wanted):
+    """The packages of an extra: what is missing, and how to install it."""
+    module, name = wanted.split(":")
+    code = (
+        "import sys\n"
+        f"for name in {missing}:\n"
+        "    sys.modules[name] = None\n"
+        f"from {module} import {name}\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode
+    *_, said = ended.stderr.splitlines()
+    assert said.startswith("spark_auc.errors.MissingPackageError: found no package ")
+    assert missing[0] in said
+    assert "run pip install 'spark-auc[spark]'" in said
+    assert "During handling" not in ended.stderr
+
+
 def test_public_names_resolve():
     import spark_auc
 
