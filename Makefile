@@ -8,12 +8,18 @@ CONF ?= conf/demo.yaml
 SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 SHARE ?= 1
 CORES ?= Haswell Zen Nehalem
+PYTHON311 ?= python3.11
+PYTHON313 ?= python3.13
+CELLS := 3.11-4.1.4 3.11-latest 3.13-4.1.4 3.13-latest 3.11-lowest
+WITHOUT_SPARK := tests/core tests/solvers tests/online tests/embeddings
+WITH_SPARK := tests/test_stored.py tests/spark/test_mba.py tests/spark/test_evaluate.py \
+  tests/spark/test_embeddings.py
 PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
-.PHONY: help setup java demo test test-slow test-cores fuzz lint docs bench clean
+.PHONY: help setup java demo test test-slow test-cores coverage matrix fuzz lint docs bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -43,7 +49,31 @@ test-slow: setup ## run the slow tests: real data, jobs that are killed
 
 test-cores: $(READY) ## run the tests without Spark under the BLAS kernels of other processors
 	for core in $(CORES); do echo "$$core"; OPENBLAS_CORETYPE=$$core \
-	  $(PYTEST) -m "not slow and not fuzz" tests/core tests/solvers tests/online tests/embeddings || exit; done
+	  $(PYTEST) -m "not slow and not fuzz" $(WITHOUT_SPARK) || exit; done
+
+coverage: $(READY) ## run the tests without Spark; fail below the floor of lines covered
+	NUMBA_DISABLE_JIT=0 $(PYTEST) -m "not slow and not fuzz" --cov --cov-report=term:skip-covered $(WITHOUT_SPARK)
+
+matrix: $(CELLS:%=matrix-%) ## test on Python 3.11 and 3.13, Spark 4.1.4 and latest, and the lowest versions
+
+# An environment for each cell; the first of the two words of its name is the Python version.
+python_of = $(if $(filter 3.11-%,$*),$(PYTHON311),$(PYTHON313))
+.venv-%/.ready: pyproject.toml constraints.txt tests/versions.py
+	@$(python_of) -c 'import sys; sys.exit("%d.%d" % sys.version_info[:2] != "$(firstword $(subst -, ,$*))")' \
+	  || { echo "Python $(firstword $(subst -, ,$*)) is needed, not found as $(python_of): set PYTHON311=... and PYTHON313=..." >&2; exit 2; }
+	rm -rf .venv-$*
+	$(python_of) -m venv .venv-$*
+	.venv-$*/bin/python tests/versions.py $* > .venv-$*/constraints.txt
+	.venv-$*/bin/pip install --quiet --disable-pip-version-check --constraint .venv-$*/constraints.txt --editable '.[dev]'
+	.venv-$*/bin/python tests/versions.py $* --check
+	@touch $@
+
+.PRECIOUS: .venv-%/.ready
+matrix-%: java .venv-%/.ready
+	PYSPARK_PYTHON=$(CURDIR)/.venv-$*/bin/python PYSPARK_DRIVER_PYTHON=$(CURDIR)/.venv-$*/bin/python \
+	  NUMBA_CACHE_DIR=$(CURDIR)/.venv-$*/numba \
+	  .venv-$*/bin/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder \
+	  -p no:cacheprovider -m "not slow and not fuzz" $(WITHOUT_SPARK) $(WITH_SPARK)
 
 fuzz: setup ## random inputs against oracles; SHARE=0.1 takes a tenth of them, SEED=1 repeats a run
 	@echo "seed $(SEED), share $(SHARE)"
@@ -60,5 +90,5 @@ docs: $(READY) ## build the documentation in output/site; broken links are error
 bench: setup ## measure against the scan and Spark ML logistic regression
 	$(BIN)/python benchmarks/main_job.py
 
-clean: ## remove .venv and outputs
-	rm -rf $(VENV) output
+clean: ## remove the environments and outputs
+	rm -rf $(VENV) $(CELLS:%=.venv-%) output
