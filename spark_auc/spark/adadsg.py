@@ -164,7 +164,8 @@ class AdaDSGClassifier(OnlineRanker):
 
     def prepared(self, dataset: DataFrame) -> Prepared:
         """See `OnlineRanker.prepared`; a row's key says of which stages it is."""
-        return replace(super().prepared(dataset), keyed=True)
+        # Keys of the user's own keep rows of one key in one stage.
+        return replace(super().prepared(dataset), keyed=self.key() is None)
 
     def learner(self, given: Prepared) -> DSGD:
         """See `OnlineRanker.learner`."""
