@@ -27,6 +27,10 @@ class DataError(SparkAUCError):
     exit_code = 3
 
 
+class HoldOutError(DataError):
+    """The rows of a class are of one group, of which none can be held out."""
+
+
 class ConvergenceError(SparkAUCError):
     """A solver stopped before it reached the tolerance asked for."""
 

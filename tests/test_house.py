@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "spark_auc"
 # A room may import itself and those after it.
-ROOMS = ["app", "spark", ("online", "solvers", "embeddings"), "core", "errors"]
+ROOMS = ["app", "spark", "local", "training", ("online", "solvers", "embeddings"), "core", "errors"]
 LOWEST_WITH_SPARK = 1
 
 
@@ -54,7 +54,7 @@ def test_core_needs_no_spark():
         "for name in ('pyspark', 'pyarrow', 'pandas', 'pydantic', 'yaml'):\n"
         "    sys.modules[name] = None\n"
         "import pkgutil, importlib, spark_auc\n"
-        "for room in ('core', 'solvers', 'online', 'embeddings'):\n"
+        "for room in ('core', 'solvers', 'online', 'embeddings', 'training', 'local'):\n"
         "    package = importlib.import_module('spark_auc.' + room)\n"
         "    for m in pkgutil.iter_modules(package.__path__, package.__name__ + '.'):\n"
         "        importlib.import_module(m.name)\n"

@@ -146,8 +146,13 @@ class ColumnMoments:
         return np.where(self.varies(), 1.0 if scale is None else 1.0 / scale, 0.0)
 
     def standard_deviation(self) -> Float:
-        """Standard deviation ``(d,)`` of each column over all rows; 1 where it does not vary."""
-        weight, rows = self.weight.sum(), self.rows.sum()
+        """Standard deviation ``(d,)`` of each column over all rows; 1 where it does not vary.
+
+        Unbiased, of as many rows as there are or as their weight says if that is more: a row of
+        weight 2 is a row twice.
+        """
+        weight = self.weight.sum()
+        rows = max(self.rows.sum(), weight)
         shares = self.weight / weight
         variance = shares @ self.variance + shares[0] * shares[1] * self.delta**2
         unbiased = np.sqrt(variance * (rows / max(rows - 1, 1)))

@@ -17,7 +17,7 @@ from spark_auc.core.batch import Batch, Keys, hashed_shares
 from spark_auc.core.kernels import compiled
 from spark_auc.core.rules import COUNTS, INCREASING
 from spark_auc.core.schema import COUNT, Schema, Values, array
-from spark_auc.errors import DataError
+from spark_auc.errors import HoldOutError
 
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
@@ -27,6 +27,8 @@ _FOLDS, _TIES = 0xF0, 0x71
 # Groups of a class, in all and for each fold, from which on a hash balances them: of folds of 400
 # groups few are 10 % larger or smaller, and of folds of 64 none is empty.
 _ENOUGH, _ENOUGH_OF_A_FOLD = 2048, 64
+# As how many rows one row counts at most: sums of so many stay whole numbers.
+_MOST_TIMES = float(1 << 20)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +94,7 @@ class Folds:
 
         Raises
         ------
-        DataError
+        HoldOutError
             The rows of a class are of one group.
         """
         few = [side for side in (0, 1) if found.complete[side]]
@@ -100,7 +102,7 @@ class Folds:
             return self
         for side in few:
             if found.groups[side].size < 2:
-                raise DataError(
+                raise HoldOutError(
                     f"found all {('positive', 'negative')[side]} rows equal in features or of one "
                     "key, expected 2 groups of such rows or more, as one is held out for choosing "
                     "the penalty; set regParam"
@@ -127,7 +129,8 @@ class GroupCounts:
     groups
         Groups ``(g,)`` of the positive and of the negative rows, ascending, at most ``limit``.
     rows
-        Number ``(g,)`` of their rows of the class.
+        Number ``(g,)`` of their rows of the class; a row counts as often as the whole part of its
+        weight says, at least once: a row of weight 2 is a row twice.
     limit
         Groups of a class that are kept.
     complete
@@ -147,13 +150,12 @@ class GroupCounts:
 
     def update(self, batch: Batch) -> GroupCounts:
         """The counts when these rows are added."""
-        groups = batch.groups()
+        groups, times = batch.groups(), np.clip(batch.weights, 1.0, _MOST_TIMES).astype(np.int64)
         found = []
-        for side, mine in enumerate((batch.y, ~batch.y)):
-            wanted = groups[mine]
-            if not self.complete[side]:
-                wanted = wanted[wanted <= self.groups[side][-1]]
-            found.append(np.unique(wanted, return_counts=True))
+        for side, rows in enumerate((batch.y, ~batch.y)):
+            mine = rows if self.complete[side] else rows & (groups <= self.groups[side][-1])
+            wanted, places = np.unique(groups[mine], return_inverse=True)
+            found.append((wanted, np.bincount(places, times[mine], wanted.size).astype(np.int64)))
         (a, in_a), (b, in_b) = found
         return self.merge(GroupCounts((a, b), (in_a, in_b), self.limit))
 

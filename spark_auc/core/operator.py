@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from spark_auc.core.batch import Batch
 from spark_auc.core.column_moments import ColumnMoments
 from spark_auc.core.kernels import Index, compiled, sparse_entries
+from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments import PairMoments
 from spark_auc.core.moments_tile import MomentsTile
 from spark_auc.core.objective import Quadratic, lost
@@ -153,22 +154,33 @@ def operator_quadratic(rows: Folding, scale: Float | None) -> Quadratic:
 
 def pair_moments(rows: Folding) -> PairMoments:
     """The pair moments of all rows."""
+    return labelled_pair_moments(rows)[0]
+
+
+def labelled_pair_moments(rows: Folding) -> tuple[PairMoments, LabelCounts]:
+    """The pair moments of all rows, and how many rows have each label; one pass."""
     dimension = rows.dimension
 
     def fold(batches: Iterable[Batch]) -> Iterator[tuple[str, State]]:
         return PairMoments.fold_parts(batches, dimension)
 
-    parts = rows.fold(
+    found = rows.fold(
         fold,
         (MomentsTile,),
         state_bytes=PairMoments.nbytes(dimension),
         what=f"moments of {dimension} features",
     )
-    return PairMoments.of_parts(cast(dict[str, MomentsTile], parts), dimension)
+    parts = cast(dict[str, MomentsTile], found.states)
+    return PairMoments.of_parts(parts, dimension), found.labels
 
 
 def column_moments(rows: Folding) -> ColumnMoments:
     """The column moments of all rows."""
+    return labelled_column_moments(rows)[0]
+
+
+def labelled_column_moments(rows: Folding) -> tuple[ColumnMoments, LabelCounts]:
+    """The column moments of all rows, and how many rows have each label; one pass."""
     dimension = rows.dimension
 
     def fold(batches: Iterable[Batch]) -> Iterator[tuple[str, State]]:
@@ -180,7 +192,7 @@ def column_moments(rows: Folding) -> ColumnMoments:
         state_bytes=6 * 8 * dimension + 1024,
         what=f"means and variances of {dimension} features",
     )
-    return cast(ColumnMoments, found["columns"])
+    return cast(ColumnMoments, found["columns"]), found.labels
 
 
 def largest_norm(rows: Folding) -> float:

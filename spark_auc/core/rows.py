@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
 from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spark_auc.core.batch import Batch, stacked
+from spark_auc.core.draws import Draws
+from spark_auc.core.labels import LabelCounts
+from spark_auc.core.memory import MemoryBudget, ProcessMemory
+from spark_auc.core.pairs import PairBatches
+
+Float = NDArray[np.float64]
 
 S = TypeVar("S", bound="State")
 
@@ -35,6 +43,25 @@ Fold: TypeAlias = Callable[[Iterator[Batch]], Iterable[tuple[str, State]]]
 Change: TypeAlias = Callable[[Iterator[Batch]], Iterator[Batch]]
 
 
+@dataclass(frozen=True, eq=False)
+class Folded:
+    """The result of a fold.
+
+    Parameters
+    ----------
+    states
+        The merged states, by name; none where there are no rows.
+    labels
+        Rows of each label value, as they were read.
+    """
+
+    states: Mapping[str, State]
+    labels: LabelCounts
+
+    def __getitem__(self, name: str) -> State:
+        return self.states[name]
+
+
 class Folding(Protocol):
     """Rows of some dimension that can be read as often as is needed."""
 
@@ -45,8 +72,8 @@ class Folding(Protocol):
 
     def fold(
         self, fold: Fold, kinds: Sequence[type[State]], *, state_bytes: int, what: str
-    ) -> Mapping[str, State]:
-        """Fold all rows into states, by name.
+    ) -> Folded:
+        """Fold all rows into states, by name, and count their labels.
 
         Parameters
         ----------
@@ -66,7 +93,44 @@ class Folding(Protocol):
         ...
 
 
-@dataclass(frozen=True)
+class RowSource(Folding, Protocol):
+    """Rows to train on."""
+
+    @property
+    def memory(self) -> MemoryBudget:
+        """What there is to work with."""
+        ...
+
+    def changed(self, change: Change, dimension: int | None = None) -> RowSource:
+        """See `Folding.changed`."""
+        ...
+
+    def paired(self, draws: Draws, bounds: tuple[Float, Float]) -> RowSource:
+        """The pairs of the k-th positive with the k-th negative draw, as differences of rows.
+
+        The differences stand as positive rows beside negative rows of zeros, so that all pairs
+        of these are the pairs drawn. Their keys are the numbers of their parts.
+
+        Parameters
+        ----------
+        draws
+            Which rows to draw, as many of each class.
+        bounds
+            For the positive and the negative draws, ascending moments that part them into as many
+            parts, each of as many draws of either class.
+        """
+        ...
+
+    def gathered(self) -> LocalRows:
+        """All rows, in this process's memory."""
+        ...
+
+    def kept(self) -> AbstractContextManager[RowSource]:
+        """The rows while they are read again and again."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
 class LocalRows:
     """Rows in this process's memory.
 
@@ -76,10 +140,13 @@ class LocalRows:
         The rows.
     dimension
         Number of features ``d``.
+    memory
+        What there is to work with.
     """
 
     batches: Sequence[Batch]
     dimension: int
+    memory: MemoryBudget = field(default_factory=ProcessMemory)
 
     def joined(self) -> Batch:
         """All rows as one batch, of which there is at least one."""
@@ -87,14 +154,36 @@ class LocalRows:
 
     def fold(
         self, fold: Fold, kinds: Sequence[type[State]], *, state_bytes: int, what: str
-    ) -> Mapping[str, State]:
-        """See `Folding.fold`."""
-        return dict(fold(iter(self.batches)))
+    ) -> Folded:
+        """See `Folding.fold`; positive rows count as label 1, the others as 0."""
+        counts = {0.0: 0, 1.0: 0}
+
+        def counted() -> Iterator[Batch]:
+            for batch in self.batches:
+                positive = int(np.count_nonzero(batch.y))
+                counts[1.0] += positive
+                counts[0.0] += batch.y.size - positive
+                yield batch
+
+        states = dict(fold(counted()))
+        return Folded(states, LabelCounts({label: n for label, n in counts.items() if n}))
 
     def changed(self, change: Change, dimension: int | None = None) -> LocalRows:
         """See `Folding.changed`; the new rows are made at once."""
         batches = tuple(change(iter(self.batches)))
         return replace(self, batches=batches, dimension=dimension or self.dimension)
+
+    def paired(self, draws: Draws, bounds: tuple[Float, Float]) -> LocalRows:
+        """See `RowSource.paired`; a difference is made when it is read."""
+        return replace(self, batches=PairBatches.of(self.batches, draws, bounds))
+
+    def gathered(self) -> LocalRows:
+        """See `RowSource.gathered`."""
+        return self
+
+    def kept(self) -> AbstractContextManager[LocalRows]:
+        """See `RowSource.kept`."""
+        return nullcontext(self)
 
 
 def each(change: Callable[[Batch], Batch]) -> Change:

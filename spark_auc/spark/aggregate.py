@@ -21,7 +21,7 @@ from spark_auc.core.codec import kind_of
 from spark_auc.core.rows import State
 from spark_auc.errors import SparkAUCError
 from spark_auc.spark.failures import translated
-from spark_auc.spark.resources import Gathering, check_memory, task_slots
+from spark_auc.spark.resources import SessionMemory
 
 # Above this a state per partition costs more to move than its rows do to read.
 _LARGE_STATE = 64 * 2**20
@@ -81,15 +81,14 @@ def aggregate(
         What the fold raised.
     """
     spark = df.sparkSession
-    gathering = Gathering.of(spark)
-    gathering.check(state_bytes, what)
-    slots = task_slots(spark)
-    check_memory(spark, state_bytes, slots, what)
+    memory = SessionMemory(spark)
+    memory.check(state_bytes, what)
+    slots = memory.slots
     sources = slots if state_bytes > _LARGE_STATE else SOURCES_PER_SLOT * slots
     by_name = {kind.__name__: kind for kind in kinds}
     rows = df.coalesce(sources).mapInArrow(_folding(fold), _SCHEMA)
     rows = rows.union(spark.range(0, 1, 1, 1).mapInArrow(_count_before, _SCHEMA))
-    while sources > 1 and sources * state_bytes > gathering.limit:
+    while sources > 1 and sources * state_bytes > memory.gather_limit:
         rows = rows.selectExpr("*", f"source div {_FAN_IN} AS parent")
         rows = rows.groupBy("key", "parent").applyInArrow(_merging(by_name), _SCHEMA)
         sources = -(-sources // _FAN_IN)

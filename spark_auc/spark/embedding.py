@@ -32,7 +32,6 @@ from spark_auc.spark.features import Features
 from spark_auc.spark.params import HasNumFeatures, to_columns
 from spark_auc.spark.parquet import Read, rows_for_tasks
 from spark_auc.spark.persistence import Stage
-from spark_auc.spark.resources import Gathering
 from spark_auc.spark.rows import DistributedRows
 
 Float = NDArray[np.float64]
@@ -158,7 +157,7 @@ def sampled(rows: DistributedRows, columns: ColumnMoments, count: int, seed: int
     total = float(columns.rows.sum())
     size = _ENTRY_BYTES * float(columns.entries.sum()) * min(count / total, 1.0)
     what = f"a sample of {count} rows"
-    Gathering.of(rows.frame.sparkSession).check(int(size), what)
+    rows.memory.check_gathered(int(size), what)
     # Of as many as this, enough are below it but for bad luck beyond four standard deviations.
     share = (count + 4.0 * np.sqrt(count)) / total
 

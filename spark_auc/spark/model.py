@@ -22,7 +22,7 @@ from spark_auc.spark.decoders import decode
 from spark_auc.spark.features import Features
 from spark_auc.spark.params import MBAParams
 from spark_auc.spark.persistence import Stage
-from spark_auc.spark.summary import TrainingSummary
+from spark_auc.training.summary import TrainingSummary
 
 Float = NDArray[np.float64]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -17,12 +17,12 @@ from spark_auc.core.products import settled_scores
 from spark_auc.core.rows import State
 from spark_auc.core.score_histogram import ScoreHistogram
 from spark_auc.core.stream_statistics import StreamStatistics
-from spark_auc.solvers.candidates import Candidate
-from spark_auc.solvers.path import solve
 from spark_auc.spark.columns import Reader, TrainingColumns
 from spark_auc.spark.mba import MBAClassifier
 from spark_auc.spark.model import MBAModel
 from spark_auc.spark.rows import DistributedRows
+from spark_auc.training.settings import TrainingSettings
+from spark_auc.training.train import train_on_moments
 
 Float = NDArray[np.float64]
 
@@ -56,20 +56,18 @@ def statistics(rows: DistributedRows, w: Float | None = None) -> StreamStatistic
         yield _SCORES, scores
 
     none = ScoreHistogram.zero()
-    found = dict(
-        rows.fold(
-            fold,
-            (MomentsTile, ScoreHistogram),
-            state_bytes=PairMoments.nbytes(dimension)
-            + (64 * none.max_bins if w is not None else 0),
-            what=f"moments of {dimension} features",
-        )
+    found = rows.fold(
+        fold,
+        (MomentsTile, ScoreHistogram),
+        state_bytes=PairMoments.nbytes(dimension) + (64 * none.max_bins if w is not None else 0),
+        what=f"moments of {dimension} features",
     )
-    if not found:
+    parts = dict(found.states)
+    if not parts:
         return StreamStatistics.zero(dimension)
-    scores = cast(ScoreHistogram, found.pop(_SCORES))
-    moments = PairMoments.of_parts(cast(dict[str, MomentsTile], found), dimension)
-    return StreamStatistics(moments, rows.labels, scores)
+    scores = cast(ScoreHistogram, parts.pop(_SCORES))
+    moments = PairMoments.of_parts(cast(dict[str, MomentsTile], parts), dimension)
+    return StreamStatistics(moments, found.labels, scores)
 
 
 def rows_of_any_class(df: DataFrame, columns: TrainingColumns) -> DistributedRows:
@@ -106,32 +104,15 @@ def model_of(
     ConvergenceError
         The solver did not reach tol and whenNotConverged is "raise".
     """
-    start = time.perf_counter()
-    # Raises where there are not two.
     statistics.labels.classes(columns.positive)
-    moments = statistics.moments
-    surveyed = moments.columns()
-    standardize = estimator.getOrDefault(estimator.standardization)
-    scale = surveyed.standard_deviation() if standardize else None
-    reg, mix = estimator.getOrDefault(estimator.regParam), estimator.getElasticNetParam()
-    solution = solve(
-        moments.quadratic(scale),
-        Candidate(reg, mix).penalty,
+    settings = TrainingSettings(
+        reg_params=(estimator.getOrDefault(estimator.regParam),),
+        elastic_net_params=(estimator.getElasticNetParam(),),
+        standardize=estimator.getOrDefault(estimator.standardization),
         tol=estimator.getTol(),
         max_iter=estimator.getMaxIter(),
+        on_failure=estimator.onFailure(),
     )
-    solution.checked(estimator.onFailure())
-    w = solution.w if scale is None else solution.w / scale
-    return estimator.made(
-        w,
-        moments.along(w),
-        statistics.labels,
-        columns,
-        surveyed,
-        certificate=dict(solution.certificate.as_dict()),
-        seconds={**(seconds or {}), "solve": time.perf_counter() - start},
-        estimator="exact",
-        form="tiles",
-        reg_param=reg,
-        elastic_net_param=mix,
-    )
+    result = train_on_moments(statistics.moments, statistics.labels, settings)
+    seconds = {**(seconds or {}), **result.seconds}
+    return estimator.made(replace(result, seconds=seconds), columns)

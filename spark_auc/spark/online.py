@@ -17,7 +17,7 @@ from pyspark.ml.param.shared import HasStepSize
 from pyspark.sql import DataFrame
 
 from spark_auc.core.batch import Batch
-from spark_auc.core.operator import column_moments
+from spark_auc.core.operator import column_moments, labelled_column_moments
 from spark_auc.core.products import settled_scores
 from spark_auc.core.rows import State, each
 from spark_auc.core.schema import Parts, Schema
@@ -31,6 +31,7 @@ from spark_auc.spark.prepared import Order, Prepared
 from spark_auc.spark.ranker import Ranker
 from spark_auc.spark.resources import task_slots
 from spark_auc.spark.rows import DistributedRows
+from spark_auc.training.result import TrainingResult
 
 Float = NDArray[np.float64]
 
@@ -208,14 +209,14 @@ class OnlineRanker(Ranker, HasStepSize):
         self.check_ranges()
         columns = self.resolved(dataset, self.key())
         rows = DistributedRows.of(dataset, columns)
-        surveyed = column_moments(rows)
+        surveyed, labels = labelled_column_moments(rows)
         scale = np.ones(rows.dimension)
         if self.getOrDefault(self.standardization):
             scale = surveyed.standard_deviation()
         alone = self.getOrDefault(self.parallelism) == "sequential"
         tasks = 1 if alone else task_slots(dataset.sparkSession)
         order = Order.of(dataset, columns, self.optional(self.orderCol), self.getSeed(), tasks)
-        return Prepared(columns, rows, order, surveyed, scale)
+        return Prepared(columns, rows, order, surveyed, labels, scale)
 
     def model_of(self, given: Prepared, done: Pass, seconds: dict[str, float]) -> MBAModel:
         """The model of a learner's weights; a warning where it is known to fall short."""
@@ -230,16 +231,16 @@ class OnlineRanker(Ranker, HasStepSize):
         held_out = done.held_out
         if held_out is not None and held_out.short:
             _log.warning("%s", short_of(held_out))
-        return self.made(
+        result = TrainingResult(
             w,
             scores,
-            given.rows.labels,
-            given.columns,
             given.surveyed,
-            seconds=seconds,
-            estimator=type(done.learner).__name__,
+            given.labels,
+            type(done.learner).__name__,
+            seconds,
             held_out=None if held_out is None else held_out.as_dict(),
         )
+        return self.made(result, given.columns)
 
     def _fit(self, dataset: DataFrame) -> MBAModel:
         start = time.perf_counter()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pyspark.sql import DataFrame
 from scipy import sparse
 
 from spark_auc.core.batch import Batch, stacked
@@ -14,51 +15,43 @@ from spark_auc.core.draws import Draws
 from spark_auc.core.labels import LabelCounts
 from spark_auc.spark.aggregate import SOURCES_PER_SLOT
 from spark_auc.spark.resources import task_slots
-from spark_auc.spark.rows import DistributedRows
 
 Float = NDArray[np.float64]
 
 _DRAWN = "part int, positive boolean, moment double, indices array<int>, values array<double>"
 
 
-def paired(rows: DistributedRows, draws: Draws, bounds: tuple[Float, Float]) -> DistributedRows:
-    """The pairs of the k-th positive with the k-th negative draw, as differences of rows.
-
-    Their keys are the numbers of their parts.
-
-    The drawn rows are shuffled, no others. The differences stand as positive rows beside a
-    negative row of zeros, so that all pairs of these are the pairs drawn.
+def drawn_rows(
+    frame: DataFrame,
+    read: Callable[[Iterator[pa.RecordBatch]], Iterator[Batch]],
+    draws: Draws,
+    bounds: tuple[Float, Float],
+) -> DataFrame:
+    """The drawn rows, each part sorted by moment in one task, for `PairReader`.
 
     Parameters
     ----------
-    rows
-        All rows.
-    draws
-        Which of them to draw, as many of each class.
-    bounds
-        For the positive and the negative draws, ascending moments that part them into as many
-        parts, each of as many draws of either class; a part is paired by one task.
+    frame
+        What the tasks are given.
+    read
+        Turns it into rows.
+    draws, bounds
+        See `RowSource.paired`.
     """
-    make, changes = rows.reader, rows.changes
     names = [name.split()[0] for name in _DRAWN.split(", ")]
 
     def draw(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        read = make().read(batches)
-        for change in changes:
-            read = change(read)
-        for batch in read:
+        for batch in read(batches):
             chosen, moments = draws.arrivals(batch)
             positive = batch.y[chosen]
             part = np.where(positive, *(np.searchsorted(b, moments, "right") for b in bounds))
             columns = [pa.array(part, pa.int32()), pa.array(positive), pa.array(moments)]
             yield pa.RecordBatch.from_arrays([*columns, *_lists(batch.X[chosen])], names)
 
-    slots = task_slots(rows.frame.sparkSession)
+    slots = task_slots(frame.sparkSession)
     tasks = min(bounds[0].size + 1, slots)
-    drawn = rows.frame.coalesce(SOURCES_PER_SLOT * slots).mapInArrow(draw, _DRAWN)
-    frame = drawn.repartition(tasks, "part").sortWithinPartitions("part", "moment")
-    dimension = rows.dimension
-    return DistributedRows(frame, lambda: _PairReader(dimension), dimension, lambda _: None)
+    drawn = frame.coalesce(SOURCES_PER_SLOT * slots).mapInArrow(draw, _DRAWN)
+    return drawn.repartition(tasks, "part").sortWithinPartitions("part", "moment")
 
 
 def _lists(X: Float | sparse.csr_matrix) -> list[pa.Array]:
@@ -74,7 +67,7 @@ def _lists(X: Float | sparse.csr_matrix) -> list[pa.Array]:
     ]
 
 
-class _PairReader:
+class PairReader:
     """Pairs up drawn rows in the order in which they come."""
 
     def __init__(self, dimension: int) -> None:

@@ -215,28 +215,13 @@ class TrainingParams(RankerParams, HasSampling, HasWhenNotConverged, HasTol, Has
             keepMoments=False,
         )
 
-    def check_ranges(self) -> None:
-        """`ConfigError` where a number is out of range, or folds are given twice."""
+    def check_folds(self) -> None:
+        """`ConfigError` where folds are given twice."""
         if self.isDefined(self.foldCol) and self.isSet(self.numFolds):
             raise ConfigError(
                 f"found foldCol {self.getOrDefault(self.foldCol)!r} and numFolds "
                 f"{self.getOrDefault(self.numFolds)}, expected one of them; leave out numFolds "
                 "where folds are your own"
-            )
-        if self.getOrDefault(self.numFolds) < 2:
-            raise ConfigError(
-                f"found numFolds {self.getOrDefault(self.numFolds)}, expected 2 or more; set it so"
-            )
-        size, tolerance = self.getOrDefault(self.batchSize), self.getOrDefault(self.pairTol)
-        if not (size >= 1 and tolerance > 0):
-            raise ConfigError(
-                f"found batchSize {size} and pairTol {tolerance}, expected batchSize >= 1 and "
-                "pairTol > 0; set them so"
-            )
-        if not (self.getTol() > 0 and self.getMaxIter() >= 1):
-            raise ConfigError(
-                f"found tol {self.getTol()} and maxIter {self.getMaxIter()}, expected tol > 0 "
-                "and maxIter >= 1; set them so"
             )
 
 

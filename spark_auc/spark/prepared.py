@@ -18,6 +18,7 @@ from scipy import sparse
 from spark_auc.core.accumulator import Rows
 from spark_auc.core.batch import Batch, divided
 from spark_auc.core.column_moments import ColumnMoments
+from spark_auc.core.labels import LabelCounts
 from spark_auc.core.repeats import told_apart
 from spark_auc.core.rows import State, each
 from spark_auc.core.sample_size import LargestNorm
@@ -128,8 +129,8 @@ class Prepared:
         The rows as they are, in no order.
     order
         The order in which they are learnt.
-    surveyed
-        Column moments of the rows as they are.
+    surveyed, labels
+        Column moments of the rows as they are, and how many have each label.
     scale : (d,)
         Standard deviations, or 1.
     keyed
@@ -144,6 +145,7 @@ class Prepared:
     rows: DistributedRows
     order: Order
     surveyed: ColumnMoments
+    labels: LabelCounts
     scale: Float
     keyed: bool = False
     taken: DistributedRows | None = None

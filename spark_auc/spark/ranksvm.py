@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-import logging
-import time
 from typing import Any
 
-import numpy as np
 from pyspark import keyword_only
 from pyspark.ml.param.shared import HasMaxIter, HasRegParam, HasTol
 from pyspark.sql import DataFrame
 
-from spark_auc.core.operator import column_moments, pair_moments
-from spark_auc.core.pair_hinge import PairHinge
-from spark_auc.core.products import settled_scores
-from spark_auc.core.rows import each
-from spark_auc.errors import ConfigError
-from spark_auc.solvers.ridge import LARGEST_FACTORISED
-from spark_auc.solvers.truncated_newton import truncated_newton
 from spark_auc.spark.model import MBAModel
 from spark_auc.spark.params import HasWhenNotConverged
 from spark_auc.spark.ranker import Ranker
-from spark_auc.spark.resources import Gathering
 from spark_auc.spark.rows import DistributedRows
-from spark_auc.spark.training import fits_in_tiles
-
-_log = logging.getLogger(__name__)
-
-# Features up to which each Newton step forms a matrix of them, and factorises it.
-_MATRIX = LARGEST_FACTORISED
-# Bytes a row that come to the driver with its scores, and go back in tables.
-_SCORE_BYTES = 32 + 24
+from spark_auc.training.ranksvm import train_hinge
+from spark_auc.training.settings import HingeSettings
 
 
 class RankSVMClassifier(Ranker, HasRegParam, HasTol, HasMaxIter, HasWhenNotConverged):
@@ -109,48 +92,12 @@ class RankSVMClassifier(Ranker, HasRegParam, HasTol, HasMaxIter, HasWhenNotConve
         self.setParams(**given)
 
     def _fit(self, dataset: DataFrame) -> MBAModel:
-        reg, tol, most = self.getRegParam(), self.getTol(), self.getMaxIter()
-        if not (0 < reg < np.inf and tol > 0 and most >= 1):
-            raise ConfigError(
-                f"found regParam {reg}, tol {tol} and maxIter {most}, expected regParam > 0, "
-                "tol > 0 and maxIter >= 1; set them so"
-            )
-        columns = self.resolved(dataset)
-        with DistributedRows.of(dataset, columns).kept() as rows:
-            start = time.perf_counter()
-            matrix = rows.dimension <= _MATRIX and fits_in_tiles(rows)
-            moments = pair_moments(rows) if matrix else None
-            surveyed = moments.columns() if moments else column_moments(rows)
-            labels = rows.labels
-            count = int(surveyed.rows.sum())
-            gathering = Gathering.of(dataset.sparkSession)
-            gathering.check(_SCORE_BYTES * count, f"scores of {count} rows")
-            standard = self.getOrDefault(self.standardization)
-            scale = surveyed.standard_deviation() if standard else None
-            begun = time.perf_counter()
-            solution = truncated_newton(
-                PairHinge(rows, surveyed, reg, scale),
-                moments.quadratic(scale) if moments else None,
-                tol=tol,
-                max_iter=most,
-            ).checked(self.onFailure())
-            seconds = {"survey": begun - start, "solve": time.perf_counter() - begun}
-            w = solution.w if scale is None else solution.w / scale
-            if moments:
-                scores = moments.along(w)
-            else:
-                scored = each(lambda batch: batch._replace(X=settled_scores(batch.X, w)[:, None]))
-                scores = column_moments(rows.changed(scored, 1))
-        certificate = dict(solution.certificate.as_dict())
-        _log.info("trained %d features on %d rows: %s", w.size, count, solution.certificate)
-        return self.made(
-            w,
-            scores,
-            labels,
-            columns,
-            surveyed,
-            seconds=seconds,
-            estimator="RankSVM",
-            certificate=certificate,
-            reg_param=reg,
+        settings = HingeSettings(
+            self.getRegParam(),
+            self.getOrDefault(self.standardization),
+            self.getTol(),
+            self.getMaxIter(),
+            self.onFailure(),
         )
+        columns = self.resolved(dataset)
+        return self.made(train_hinge(DistributedRows.of(dataset, columns), settings), columns)

@@ -7,18 +7,20 @@ import math
 import re
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from spark_auc.core.memory import available_memory, check_available
 from spark_auc.errors import ResourceError
 
 _log = logging.getLogger(__name__)
 
 # Collecting results was seen to need this multiple of their size in the driver's heap.
 _HEAP_MULTIPLE = 4
+# Of the memory that is available, the share that rows on the driver may take.
+_ROWS_SHARE = 0.25
 # Executors come and go, but asking takes a job, and a fit asks before each of its passes.
 _FRESH = 10.0
 _slots: WeakKeyDictionary[SparkSession, tuple[float, int]] = WeakKeyDictionary()
@@ -74,47 +76,41 @@ class Gathering:
             )
 
 
-def available_memory() -> int | None:
-    """Bytes that this machine and container can still give; None where that cannot be told."""
-    amounts = []
-    meminfo = Path("/proc/meminfo")
-    if meminfo.exists():
-        kib = re.search(r"MemAvailable:\s+(\d+) kB", meminfo.read_text())
-        amounts += [int(kib[1]) * 1024] if kib else []
-    for limit, used in (
-        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        (
-            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-        ),
-    ):
-        if Path(limit).exists() and (most := Path(limit).read_text().strip()).isdigit():
-            amounts.append(int(most) - int(Path(used).read_text()))
-    return min(amounts, default=None)
+@dataclass(frozen=True)
+class SessionMemory:
+    """The budget of rows that a session's tasks read."""
 
+    spark: SparkSession
 
-def check_memory(
-    spark: SparkSession, state_bytes: int, slots: int, what: str, folds: int = 0
-) -> None:
-    """Refuse a job whose states do not fit; `ResourceError` with the numbers.
+    @property
+    def slots(self) -> int:
+        """See `MemoryBudget.slots`."""
+        return task_slots(self.spark)
 
-    The driver holds the merged state and the solver's copy of half of it; in local mode it also
-    shares the machine with one state per task slot. To choose among penalties it holds a state
-    per fold besides, which those of the other folds replace tile by tile.
-    """
-    local = str(spark.conf.get("spark.master", "")).startswith("local")
-    needed = state_bytes * (2 * folds + 3) // 2 + (slots * state_bytes if local else 0)
-    available = available_memory()
-    _log.info(
-        "%s take %.0f MiB a state; %d task slots; the driver's machine needs about %.0f MiB",
-        what,
-        state_bytes / 2**20,
-        slots,
-        needed / 2**20,
-    )
-    if available is not None and needed > available:
-        raise ResourceError(
-            f"found {what} that need about {needed // 2**20} MiB of memory on the driver's machine "
-            f"({slots} task slots), expected at most the {available // 2**20} MiB available; "
-            f"use fewer features, fewer {'folds' if folds else 'task slots'} or a larger machine"
-        )
+    @property
+    def gather_limit(self) -> int:
+        """See `MemoryBudget.gather_limit`."""
+        return Gathering.of(self.spark).limit
+
+    @property
+    def rows_limit(self) -> float:
+        """See `MemoryBudget.rows_limit`."""
+        available = available_memory()
+        limit = float(self.gather_limit)
+        return limit if available is None else min(limit, _ROWS_SHARE * available)
+
+    def check(self, state_bytes: int, what: str) -> None:
+        """See `MemoryBudget.check`."""
+        self.check_gathered(state_bytes, what)
+        local = str(self.spark.conf.get("spark.master", "")).startswith("local")
+        _log.info("%s take %.0f MiB a state; %d task slots", what, state_bytes / 2**20, self.slots)
+        # In local mode the driver shares the machine with one state per task slot.
+        check_available(state_bytes, self.slots if local else 0, what)
+
+    def check_gathered(self, state_bytes: int, what: str) -> None:
+        """See `MemoryBudget.check_gathered`."""
+        Gathering.of(self.spark).check(state_bytes, what)
+
+    def check_folds(self, state_bytes: int, folds: int, what: str) -> None:
+        """See `MemoryBudget.check_folds`; no task runs meanwhile."""
+        check_available(state_bytes, 0, what, folds)

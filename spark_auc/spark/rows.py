@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
@@ -14,12 +14,15 @@ from pyspark.sql import DataFrame
 
 from spark_auc.core.batch import Batch
 from spark_auc.core.codec import kind_of
+from spark_auc.core.draws import Draws
 from spark_auc.core.labels import LabelCounts
-from spark_auc.core.rows import Change, Fold, LocalRows, State
+from spark_auc.core.rows import Change, Float, Fold, Folded, LocalRows, State
 from spark_auc.spark.aggregate import aggregate
 from spark_auc.spark.columns import Reader, TrainingColumns
 from spark_auc.spark.failures import translated
+from spark_auc.spark.pairs import PairReader, drawn_rows
 from spark_auc.spark.parquet import Read, rows_for_tasks
+from spark_auc.spark.resources import SessionMemory
 
 _LABELS = "labels"
 # Stored entries of the rows that are cached as one value.
@@ -38,7 +41,7 @@ class Reads(Protocol):
         ...
 
 
-@dataclass
+@dataclass(frozen=True)
 class DistributedRows:
     """Rows that the tasks read.
 
@@ -56,11 +59,6 @@ class DistributedRows:
         What is done to the rows after reading.
     cached
         Whether reading them again is cheap.
-
-    Attributes
-    ----------
-    labels
-        The label values that the last fold met.
     """
 
     frame: DataFrame
@@ -69,7 +67,11 @@ class DistributedRows:
     check: Callable[[LabelCounts], object]
     changes: tuple[Change, ...] = ()
     cached: bool = False
-    labels: LabelCounts = field(default_factory=LabelCounts)
+
+    @property
+    def memory(self) -> SessionMemory:
+        """See `RowSource.memory`."""
+        return SessionMemory(self.frame.sparkSession)
 
     @classmethod
     def of(cls, df: DataFrame, columns: TrainingColumns) -> DistributedRows:
@@ -118,7 +120,7 @@ class DistributedRows:
 
     def fold(
         self, fold: Fold, kinds: Sequence[type[State]], *, state_bytes: int, what: str
-    ) -> Mapping[str, State]:
+    ) -> Folded:
         """See `Folding.fold`.
 
         Raises
@@ -142,9 +144,23 @@ class DistributedRows:
         found = aggregate(
             self.frame, run, (*kinds, LabelCounts), state_bytes=state_bytes, what=what
         )
-        self.labels = cast(LabelCounts, found.pop(_LABELS, LabelCounts()))
-        self.check(self.labels)
-        return found
+        labels = cast(LabelCounts, found.pop(_LABELS, LabelCounts()))
+        self.check(labels)
+        return Folded(found, labels)
+
+    def paired(self, draws: Draws, bounds: tuple[Float, Float]) -> DistributedRows:
+        """See `RowSource.paired`; the drawn rows are shuffled, no others.
+
+        A part is paired by one task.
+        """
+        make, changes = self.reader, self.changes
+
+        def read(batches: Iterator[pa.RecordBatch]) -> Iterator[Batch]:
+            return _changed(make().read(batches), changes)
+
+        dimension = self.dimension
+        frame = drawn_rows(self.frame, read, draws, bounds)
+        return DistributedRows(frame, lambda: PairReader(dimension), dimension, lambda _: None)
 
     def gathered(self) -> LocalRows:
         """All rows, in this process's memory."""

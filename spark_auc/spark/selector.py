@@ -7,7 +7,6 @@ from typing import Any
 from pyspark import keyword_only
 from pyspark.ml.param import Param, Params, TypeConverters
 
-from spark_auc.errors import ConfigError
 from spark_auc.spark.trainer import Trainer
 
 
@@ -94,10 +93,6 @@ class MBASelector(Trainer):
     def penalties(self) -> tuple[tuple[float, ...] | None, tuple[float, ...]]:
         """See `Trainer.penalties`."""
         regs = self.optional(self.regParams)
-        mixes = tuple(self.getOrDefault(self.elasticNetParams))
-        if not (mixes and (regs is None or regs)):
-            raise ConfigError(
-                f"found regParams {regs} and elasticNetParams {mixes}, expected some of each; "
-                "set them so"
-            )
-        return None if regs is None else tuple(regs), mixes
+        return None if regs is None else tuple(regs), tuple(
+            self.getOrDefault(self.elasticNetParams)
+        )

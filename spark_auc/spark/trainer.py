@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 from typing import cast
 
 from pyspark.sql import DataFrame
 
 from spark_auc.core.folds import Folds
-from spark_auc.errors import ConfigError
-from spark_auc.spark.columns import FoldColumn
-from spark_auc.spark.fitting import Fitting
+from spark_auc.spark.columns import FoldColumn, TrainingColumns
 from spark_auc.spark.model import MBAModel
 from spark_auc.spark.params import TrainingParams
 from spark_auc.spark.ranker import Ranker
 from spark_auc.spark.rows import DistributedRows
-from spark_auc.spark.survey import Estimation, Sampling
-from spark_auc.spark.training import fits_in_tiles
-
-_log = logging.getLogger(__name__)
+from spark_auc.training.result import TrainingResult
+from spark_auc.training.settings import TrainingSettings
+from spark_auc.training.survey import Estimation, Sampling
+from spark_auc.training.train import train
 
 
 class Trainer(Ranker, TrainingParams):
@@ -29,16 +26,11 @@ class Trainer(Ranker, TrainingParams):
         """Values of regParam, None for a grid of the data's own, and of elasticNetParam."""
         raise NotImplementedError
 
-    def _fitting(self) -> Fitting:
+    def _settings(self) -> TrainingSettings:
+        self.check_folds()
         regs, mixes = self.penalties()
-        if not (all(0 <= r < float("inf") for r in regs or ()) and all(0 <= m <= 1 for m in mixes)):
-            raise ConfigError(
-                f"found regParam {regs} and elasticNetParam {mixes}, expected regParam >= 0 and "
-                "elasticNetParam in [0, 1]; set them so"
-            )
-        self.check_ranges()
         pairs = self.getOrDefault(self.numPairs)
-        return Fitting(
+        return TrainingSettings(
             sampling=Sampling(
                 cast(Estimation, self.getOrDefault(self.estimator)),
                 0 if pairs == "auto" else pairs,
@@ -54,49 +46,23 @@ class Trainer(Ranker, TrainingParams):
             tol=self.getTol(),
             max_iter=self.getMaxIter(),
             on_failure=self.onFailure(),
+            keep_moments=self.getOrDefault(self.keepMoments),
         )
 
     def _fit(self, dataset: DataFrame) -> MBAModel:
-        fitting = self._fitting()
+        settings = self._settings()
         folds, name = None, self.optional(self.foldCol)
-        if name and not fitting.candidate:
+        if name and not settings.candidate:
             folds = FoldColumn.found(dataset, name)
-            fitting = replace(fitting, folds=Folds.given(tuple(map(str, folds.values))))
-        drawn = fitting.sampling.estimator != "exact"
+            settings = replace(settings, folds=Folds.given(tuple(map(str, folds.values))))
+        drawn = settings.sampling.estimator != "exact"
         columns = self.resolved(dataset, self.optional(self.keyCol), folds, placed=drawn)
-        rows = DistributedRows.of(dataset, columns)
-        keep = self.getOrDefault(self.keepMoments)
-        if keep and not fits_in_tiles(rows):
-            raise ConfigError(
-                f"found keepMoments for {rows.dimension} features, expected as many as moments can "
-                "be formed of; set keepMoments to False"
-            )
-        fitted = fitting.fit(rows)
-        _log.info(
-            "trained %d features on %s rows in %s: %s",
-            fitted.w.size,
-            rows.labels.rows,
-            ", ".join(f"{s:.1f} s ({phase})" for phase, s in fitted.seconds.items()),
-            fitted.solution.certificate,
-        )
-        given, chosen, selection = fitted.problem, fitted.candidate, fitted.selection
-        model = self.made(
-            fitted.w,
-            fitted.scores,
-            rows.labels,
-            columns,
-            given.columns,
-            given.moments if keep else None,
-            certificate=dict(fitted.solution.certificate.as_dict()),
-            seconds=fitted.seconds,
-            estimator=fitted.sampling.estimator,
-            pairs=fitted.sampling.pairs or None,
-            sampling_suboptimality=fitted.suboptimality,
-            sufficient_pairs=fitted.sufficient_pairs,
-            form=given.form,
-            reg_param=chosen.regParam,
-            elastic_net_param=chosen.elasticNetParam,
-            selection=None if selection is None else selection.as_dict(),
-        )
+        return self.made(train(DistributedRows.of(dataset, columns), settings), columns)
+
+    def made(self, result: TrainingResult, columns: TrainingColumns) -> MBAModel:
+        """See `Ranker.made`; the model's regParam and elasticNetParam are those of its weights."""
+        model = super().made(result, columns)
+        assert result.penalty is not None
+        chosen = result.penalty
         model._set(regParam=chosen.regParam, elasticNetParam=chosen.elasticNetParam)
         return model

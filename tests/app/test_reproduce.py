@@ -18,9 +18,10 @@ from spark_auc.app.reproduction import datasets, figure2, figure3, table2, table
 from spark_auc.app.reproduction.experiment import Settings
 from spark_auc.app.reproduction.mixtures import MIXTURES
 from spark_auc.app.reproduction.paper import TABLE2
-from spark_auc.app.reproduction.training import _paired, exact, percent, sampled
+from spark_auc.app.reproduction.training import exact, percent, sampled
 from spark_auc.core.draws import Draws
 from spark_auc.core.moments import PairMoments
+from spark_auc.core.rows import LocalRows
 from spark_auc.errors import DataError
 
 
@@ -79,9 +80,10 @@ def test_pairs_are_those_of_the_draws_in_order():
         def arrivals(self, batch):
             return np.arange(80), np.linspace(1, 0, 80)
 
-    made = _paired(rows, All(0, 1.0, 1.0), 20)
+    none = np.empty(0)
+    made = LocalRows((rows,), rows.X.shape[1]).paired(All(0, 1.0, 1.0), (none, none)).joined()
     difference = rows.X[:59:-1] - rows.X[59:39:-1]
-    quadratic = PairMoments.of(made.X, made.y).quadratic()
+    quadratic = PairMoments.of(made.X.toarray(), made.y).quadratic()
     np.testing.assert_allclose(quadratic.mu, difference.mean(axis=0), atol=1e-12)
     Sigma = difference.T @ difference / 20
     np.testing.assert_allclose(quadratic.Sigma.toarray(), Sigma, atol=1e-12)

@@ -15,7 +15,7 @@ from spark_auc.core.folds import Folds, GroupCounts
 from spark_auc.core.repeats import told_apart
 from spark_auc.core.rows import LocalRows
 from spark_auc.errors import DataError
-from spark_auc.solvers.selection import CrossValidation
+from spark_auc.training.cross_validation import CrossValidation
 from tests.fuzz.inputs import inputs
 
 pytestmark = pytest.mark.fuzz
@@ -94,7 +94,7 @@ def test_folds(frame, count, seed):
     rows = LocalRows(tuple(p for p in split(batch, rng, ordered=False) if p.y.size), 1)
     rows = LocalRows(rows.batches, batch.X.shape[1])
     by_rows, parts = settings.by_rows(rows)
-    by_moments, own = settings.by_moments(rows)
+    by_moments, own, _ = settings.by_moments(rows)
     for other in (by_rows, by_moments):
         np.testing.assert_array_equal(other.held_out.of(batch), found)
     for k, (part, moments) in enumerate(zip(parts, own, strict=True)):

@@ -6,9 +6,9 @@ from pyspark.ml.linalg import Vectors
 from sklearn.metrics import roc_auc_score
 
 from spark_auc import MBAClassifier, MBASelector, SOLAMClassifier
+from spark_auc.core import memory
 from spark_auc.errors import ResourceError
-from spark_auc.solvers.selection import CrossValidation
-from spark_auc.spark import resources
+from spark_auc.training.cross_validation import CrossValidation
 
 N, D = 1500, 3
 RNG = np.random.default_rng(14)
@@ -59,6 +59,6 @@ def test_a_column_that_varies_in_one_store_only(rows, monkeypatch):
 
 def test_moments_of_all_folds_need_their_memory(rows, monkeypatch):
     size = 8 * (D + 2) ** 2 * 2
-    monkeypatch.setattr(resources, "available_memory", lambda: 40 * size)
+    monkeypatch.setattr(memory, "available_memory", lambda: 40 * size)
     with pytest.raises(ResourceError, match=r"in 60 folds .* fewer folds or a larger machine"):
         MBASelector(numFolds=60, regParams=[1.0, 0.1]).fit(rows)

@@ -14,11 +14,11 @@ from spark_auc.core.objective import ElasticNet
 from spark_auc.core.operator import column_moments
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.solvers.path import solve
-from spark_auc.spark import training
 from spark_auc.spark.columns import FoldColumn
 from spark_auc.spark.embedding import sampled, unlabelled
 from spark_auc.spark.features import Features
-from spark_auc.spark.survey import Sampling
+from spark_auc.training import problem
+from spark_auc.training.survey import Sampling
 from tests.spark.test_sampling import read
 
 KINDS, N, D = 128, 20_000, 5
@@ -84,7 +84,7 @@ def test_rows_of_files_are_drawn_alike_however_tasks_share_them(repeated, monkey
         monkeypatch.setattr("spark_auc.spark.aggregate.SOURCES_PER_SLOT", slots)
         monkeypatch.setattr("spark_auc.spark.pairs.SOURCES_PER_SLOT", 17 - slots)
         for form in (df, df.withColumn("x0", F.col("x0") + 0)):
-            given = training.problem(
+            given = problem.problem(
                 read(form, weight=None, features=NAMES), Sampling("paired", 500, 2)
             )
             assert given.moments.positive.weight == 500
@@ -121,7 +121,7 @@ def test_folds_of_the_users_own(repeated, values, monkeypatch):
         scale = moments.columns().standard_deviation()
         w = solve(moments.quadratic(scale), ElasticNet(0.0, 0.01), tol=1e-9, max_iter=99).w / scale
         assert found[k] == pytest.approx(roc_auc_score(y[mine], X[mine] @ w), abs=1e-6)
-    monkeypatch.setattr(training, "fits_in_tiles", lambda _: False)
+    monkeypatch.setattr(problem, "fits_in_matrix", lambda _: False)
     again = MBASelector(**settings).fit(folded).summary.selection["candidates"][0]["folds"]
     np.testing.assert_allclose(again, found, atol=1e-6)
 

@@ -7,7 +7,8 @@ from pyspark.ml.linalg import Vectors
 
 from spark_auc import MBAClassifier, evaluate
 from spark_auc.errors import ConfigError, ResourceError
-from spark_auc.spark import trainer, training
+from spark_auc.spark.resources import SessionMemory
+from spark_auc.training import problem, train
 from tests.data import DIRECTORY
 
 # Features, the ridge of the independent references, the least AUC, and an l1 factor.
@@ -75,9 +76,9 @@ def test_every_form_is_the_same_problem(few, monkeypatch, form, estimator):
     )
     expected = trained.fit(few)
     assert expected.summary.form == "tiles"
-    monkeypatch.setattr(training, "fits_in_tiles", lambda rows: False)
+    monkeypatch.setattr(problem, "fits_in_matrix", lambda rows: False)
     if form == "passes":
-        monkeypatch.setattr(training, "_available", lambda: 0.0)
+        monkeypatch.setattr(SessionMemory, "rows_limit", 0.0)
     found = trained.fit(few)
     assert found.summary.form == form
     np.testing.assert_allclose(found.scorer.w, expected.scorer.w, atol=1e-7)
@@ -86,10 +87,10 @@ def test_every_form_is_the_same_problem(few, monkeypatch, form, estimator):
 
 
 def test_what_cannot_be_done_without_a_matrix_is_refused(few, monkeypatch):
-    for module in (training, trainer):
-        monkeypatch.setattr(module, "fits_in_tiles", lambda rows: False)
+    for module in (problem, train):
+        monkeypatch.setattr(module, "fits_in_matrix", lambda rows: False)
     with pytest.raises(ConfigError, match="set keepMoments to False"):
         MBAClassifier(regParam=0.1, keepMoments=True).fit(few)
-    monkeypatch.setattr(training, "_available", lambda: 0.0)
+    monkeypatch.setattr(SessionMemory, "rows_limit", 0.0)
     with pytest.raises(ResourceError, match="set regParam, or draw rows"):
         MBAClassifier().fit(few)

@@ -10,9 +10,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType, StructField, StructType
 
 from spark_auc.core.moments import PairMoments
-from spark_auc.core.operator import pair_moments
+from spark_auc.core.operator import labelled_pair_moments
 from spark_auc.errors import ConfigError, DataError, ResourceError
 from spark_auc.spark import aggregate as aggregate_module
+from spark_auc.spark import resources
 from spark_auc.spark.columns import TrainingColumns
 from spark_auc.spark.features import Features
 from spark_auc.spark.rows import DistributedRows
@@ -65,7 +66,7 @@ def arrays(spark):
 def moments(df, features="features", dimension=None, weight="u", positive=None, label="label"):
     resolved = Features.resolve(df, features, dimension)
     rows = DistributedRows.of(df, TrainingColumns.resolve(df, resolved, label, positive, weight))
-    return pair_moments(rows), rows.labels
+    return labelled_pair_moments(rows)
 
 
 def bits(state):
@@ -120,10 +121,8 @@ def test_same_files_give_the_same_bits(spark, tmp_path):
 
 def test_tree_of_merges(spark, monkeypatch):
     monkeypatch.setattr(aggregate_module, "_FAN_IN", 3)
-    monkeypatch.setattr(aggregate_module.Gathering, "check", lambda *_: None)
-    monkeypatch.setattr(
-        aggregate_module.Gathering, "of", lambda _: aggregate_module.Gathering(1, "1g", "1g")
-    )
+    monkeypatch.setattr(resources.Gathering, "check", lambda *_: None)
+    monkeypatch.setattr(resources.Gathering, "of", lambda _: resources.Gathering(1, "1g", "1g"))
     monkeypatch.setattr(aggregate_module, "SOURCES_PER_SLOT", 8)
     df = vectors(spark).repartition(16)
     assert_same(moments(df)[0])
@@ -185,9 +184,9 @@ def test_lost_rows_are_noticed():
 def test_all_partitions_are_counted(spark, monkeypatch, fan_in):
     monkeypatch.setattr(aggregate_module, "_FAN_IN", fan_in)
     if fan_in == 2:
-        small = aggregate_module.Gathering(1, "1g", "1g")
-        monkeypatch.setattr(aggregate_module.Gathering, "check", lambda *_: None)
-        monkeypatch.setattr(aggregate_module.Gathering, "of", lambda _: small)
+        small = resources.Gathering(1, "1g", "1g")
+        monkeypatch.setattr(resources.Gathering, "check", lambda *_: None)
+        monkeypatch.setattr(resources.Gathering, "of", lambda _: small)
     seen, original = [], aggregate_module._gathered
 
     def watched(table, kinds):

@@ -13,7 +13,7 @@ import pytest
 from pyspark.ml.linalg import Vectors
 from pyspark.sql import functions as F
 
-from spark_auc.core.operator import pair_moments
+from spark_auc.core.operator import labelled_pair_moments
 from spark_auc.errors import DataError
 from spark_auc.spark.columns import TrainingColumns
 from spark_auc.spark.features import Features
@@ -57,7 +57,7 @@ def is_direct(df, **given):
 
 def moments(df, **given):
     read = DistributedRows.of(df, columns_of(df, **given))
-    return pair_moments(read), read.labels
+    return labelled_pair_moments(read)
 
 
 @pytest.fixture(scope="module")

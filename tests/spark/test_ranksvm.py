@@ -15,10 +15,10 @@ from spark_auc.core.pair_hinge import PairHinge
 from spark_auc.core.rows import LocalRows
 from spark_auc.errors import ConfigError, ConvergenceError, DataError, ResourceError
 from spark_auc.solvers.truncated_newton import truncated_newton
-from spark_auc.spark import ranksvm
 from spark_auc.spark.columns import TrainingColumns
 from spark_auc.spark.features import Features
 from spark_auc.spark.rows import DistributedRows
+from spark_auc.training import ranksvm
 
 N, D, REG, TOL = 300, 6, 0.01, 1e-9
 RNG = np.random.default_rng(5)
@@ -62,8 +62,8 @@ def model(rows):
 
 
 def deviations(u):
-    mean = np.average(X, axis=0, weights=u)
-    return np.sqrt(np.average((X - mean) ** 2, axis=0, weights=u) * N / (N - 1))
+    mean, n = np.average(X, axis=0, weights=u), max(N, u.sum())
+    return np.sqrt(np.average((X - mean) ** 2, axis=0, weights=u) * n / (n - 1))
 
 
 def objective(w, u, scale):

@@ -11,12 +11,12 @@ from spark_auc.core.draws import FirstArrivals
 from spark_auc.core.moments import PairMoments
 from spark_auc.core.sample_size import sufficient_pairs
 from spark_auc.errors import ConfigError, ConvergenceError
-from spark_auc.spark import fitting
 from spark_auc.spark.columns import TrainingColumns
 from spark_auc.spark.features import Features
-from spark_auc.spark.pairs import paired
 from spark_auc.spark.rows import DistributedRows
-from spark_auc.spark.training import Sampling, problem
+from spark_auc.training import train
+from spark_auc.training.problem import problem
+from spark_auc.training.survey import Sampling
 
 N, D = 400, 3
 RNG = np.random.default_rng(8)
@@ -180,7 +180,7 @@ def test_pairs_are_added_until_sampling_costs_little(rows, monkeypatch):
     bound = sufficient_pairs(5e-4, 0.05, D, trace, largest, 1 / (4 * 0.05))
     assert s.sufficient_pairs == pytest.approx(bound, rel=1e-9)
     assert s.pairs % 1024 == 0
-    monkeypatch.setattr(fitting, "_MOST_PAIRS", 8192)
+    monkeypatch.setattr(train, "_MOST_PAIRS", 8192)
     with pytest.raises(ConvergenceError, match="raise pairTol"):
         estimator.copy({estimator.pairTol: 1e-9}).fit(rows)
 
@@ -200,8 +200,8 @@ def test_parts_are_paired_by_themselves(rows):
     """As many differences as draws, whichever way the moments are parted."""
     sampling = Sampling("paired", 90, 1)
     found = problem(read(rows), sampling)
-    draws = found.arrivals.draws(1, 90)
+    draws = found.survey.arrivals.draws(1, 90)
     for parts in (1, 2, 9):
-        local = paired(read(rows), draws, found.arrivals.cuts(90, parts)).gathered()
+        local = read(rows).paired(draws, found.survey.arrivals.cuts(90, parts)).gathered()
         assert sum(b.y.sum() for b in local.batches) == 90
         assert len({int(k) for b in local.batches for k in b.keys()[b.y]}) == parts

@@ -15,9 +15,10 @@ from spark_auc.core.moments import PairMoments
 from spark_auc.core.objective import ElasticNet
 from spark_auc.errors import ConfigError, ResourceError
 from spark_auc.solvers.path import solve
-from spark_auc.solvers.selection import CrossValidation
-from spark_auc.spark import fitting, training
 from spark_auc.spark.libsvm import libsvm
+from spark_auc.spark.resources import SessionMemory
+from spark_auc.training import penalty, problem
+from spark_auc.training.cross_validation import CrossValidation
 from tests.data import path
 from tests.spark.test_sampling import read
 
@@ -135,13 +136,12 @@ def test_a_penalty_has_one_unit_on_draws(rows, monkeypatch):
 def test_folds_in_turn_and_histograms_that_bound(rows, monkeypatch):
     selector = MBASelector(regParams=GRID, numFolds=K, keyCol="id")
     expected = selector.fit(rows).summary.selection
-    exactly = fitting.Fitting._validation
+    exactly = penalty._cross_validation
 
-    def little(self, *given):
-        settings = exactly(self, *given)
-        return fitting.replace(settings, at_once=1, max_bins=64)
+    def little(*given):
+        return penalty.replace(exactly(*given), at_once=1, max_bins=64)
 
-    monkeypatch.setattr(fitting.Fitting, "_validation", little)
+    monkeypatch.setattr(penalty, "_cross_validation", little)
     bounded = selector.fit(rows).summary.selection
     assert 0 < bounded["uncertainty"] < 0.02
     for ours, theirs in zip(bounded["candidates"], expected["candidates"], strict=True):
@@ -151,13 +151,13 @@ def test_folds_in_turn_and_histograms_that_bound(rows, monkeypatch):
 def test_rows_in_memory_give_the_same(rows, monkeypatch):
     selector = MBASelector(regParams=GRID, elasticNetParams=[0.0, 0.5], numFolds=K, keyCol="id")
     expected = selector.fit(rows).summary.selection
-    monkeypatch.setattr(training, "fits_in_tiles", lambda _: False)
+    monkeypatch.setattr(problem, "fits_in_matrix", lambda _: False)
     model = selector.fit(rows)
     assert model.summary.form == "rows"
     found = model.summary.selection
     for ours, theirs in zip(found["candidates"], expected["candidates"], strict=True):
         np.testing.assert_allclose(ours["folds"], theirs["folds"], atol=1e-9)
-    monkeypatch.setattr(training, "_available", lambda: 0.0)
+    monkeypatch.setattr(SessionMemory, "rows_limit", 0.0)
     with pytest.raises(ResourceError, match="set regParam, or draw rows"):
         selector.fit(rows)
 

@@ -18,27 +18,21 @@ from numpy.typing import NDArray
 from spark_auc.core.accumulator import PairAccumulator
 from spark_auc.core.batch import Batch
 from spark_auc.core.folds import Folds, GroupCounts
+from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments import PairMoments
 from spark_auc.core.moments_tile import MomentsTile, part_names
 from spark_auc.core.objective import Quadratic
-from spark_auc.core.products import settled_product
-from spark_auc.core.roc import auc
-from spark_auc.core.rows import Change, Fold, Folding, LocalRows, State, some
-from spark_auc.core.score_histogram import ScoreHistogram
-from spark_auc.errors import ConvergenceError, DataError
+from spark_auc.core.rows import Change, Folding, LocalRows, State, some
+from spark_auc.errors import ConvergenceError
 from spark_auc.solvers.candidates import Candidate, Selection, choice
 from spark_auc.solvers.path import path
 from spark_auc.solvers.solution import OnFailure
+from spark_auc.training.held_out import held_out_auc, one_class
 
 Float = NDArray[np.float64]
 
 _log = logging.getLogger(__name__)
 
-_Scored = tuple[Float, NDArray[np.bool_], Float | None]
-
-# Scores that are sorted together, and bytes of weights that travel to the tasks at once.
-_SCORES = 1 << 23
-_WEIGHT_BYTES = 1 << 26
 _GROUPS = "groups"
 
 
@@ -133,73 +127,13 @@ class CrossValidation:
         weights = [W[:, kept] for W in weights]
         found = np.full((len(candidates), self.folds), np.nan)
         nonzeros = np.full(len(candidates), np.nan)
-        found[kept], uncertainty = self._validated(weights, validation)
+        found[kept], uncertainty = held_out_auc(weights, validation, self.held_out, self.max_bins)
         nonzeros[kept] = np.mean([np.count_nonzero(W, axis=0) for W in weights], axis=0)
         chosen = choice(candidates, found, one_standard_error=self.one_standard_error)
         return Selection(tuple(candidates), found, uncertainty, nonzeros, tuple(left_out), chosen)
 
-    def _validated(self, weights: Sequence[Float], rows: Folding) -> tuple[Float, float]:
-        """AUC ``(l, k)`` of each penalty on each fold, and half the widest bounds on it."""
-        together = max(1, _WEIGHT_BYTES // weights[0].nbytes)
-        found: dict[str, State] = {}
-        for start in range(0, self.folds, together):
-            part = {k: weights[k] for k in range(start, min(start + together, self.folds))}
-            found |= rows.fold(
-                self._scoring(part),
-                (ScoreHistogram,),
-                state_bytes=len(part) * weights[0].shape[1] * 56 * self.max_bins,
-                what=f"validation scores of {len(part) * weights[0].shape[1]} models",
-            )
-        table = np.empty((weights[0].shape[1], self.folds))
-        widest = 0.0
-        for name, state in found.items():
-            k, i = map(int, name.split("/"))
-            histogram = cast(ScoreHistogram, state)
-            if not (histogram.table.weight.sum(axis=1) > 0).all():
-                raise _one_class(k, self.held_out)
-            low, high = histogram.auc_bounds()
-            widest = max(widest, (high - low) / 2)
-            table[i, k] = auc(histogram.table)
-        return table, widest
-
-    def _scoring(self, weights: dict[int, Float]) -> Fold:
-        held_out_of, max_bins = self.held_out.of, self.max_bins
-
-        models = max(W.shape[1] for W in weights.values())
-        size = _SCORES // (models * len(weights))
-
-        def tabulated(k: int, parts: list[_Scored]) -> Iterator[tuple[str, State]]:
-            scores, y = (np.concatenate([part[k] for part in parts]) for k in range(2))
-            u = None if parts[0][2] is None else np.concatenate([u for _, _, u in parts])
-            for i in range(scores.shape[1]):
-                yield f"{k}/{i}", ScoreHistogram.of(scores[:, i].copy(), y, u, max_bins)
-
-        def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
-            total: dict[str, State] = {}
-            waiting: dict[int, list[_Scored]] = {k: [] for k in weights}
-
-            def add(k: int) -> None:
-                if waiting[k]:
-                    for name, state in tabulated(k, waiting[k]):
-                        total[name] = total[name].merge(state) if name in total else state
-                    waiting[k].clear()
-
-            for batch in batches:
-                mine = held_out_of(batch)
-                for k, W in weights.items():
-                    held_out = batch.take(np.flatnonzero(mine == k))
-                    scores = settled_product(held_out.X, W)
-                    waiting[k].append((scores, held_out.y, held_out.weight))
-                    if sum(y.size for _, y, _ in waiting[k]) >= size:
-                        add(k)
-            for k in weights:
-                add(k)
-            yield from total.items()
-
-        return fold
-
-    def by_moments(self, rows: Folding) -> tuple[CrossValidation, list[PairMoments]]:
-        """The settings with the folds of these rows, and moments of each fold's own rows.
+    def by_moments(self, rows: Folding) -> tuple[CrossValidation, list[PairMoments], LabelCounts]:
+        """The settings with these rows' folds, moments of each fold's own rows, and label counts.
 
         One pass where they fit in memory together. It counts the rows' groups too: only where a
         class turns out to have few is it made again, with these dealt out. A pass of its own
@@ -211,19 +145,22 @@ class CrossValidation:
             A fold has rows of one class only, or all rows of a class are of one group.
         """
         own: list[PairMoments] = []
+        labels = LabelCounts()
         while len(own) < self.folds:
             wanted = range(len(own), min(len(own) + self.at_once, self.folds))
-            dealt, parts = self._own_moments(wanted, rows)
+            dealt, parts, labels = self._own_moments(wanted, rows)
             if dealt is not self.held_out:
                 return replace(self, held_out=dealt).by_moments(rows)
             own += parts
         for k, part in enumerate(own):
             if not (part.positive.rows and part.negative.rows):
-                raise _one_class(k, self.held_out)
-        return self, own
+                raise one_class(k, self.held_out)
+        return self, own, labels
 
-    def _own_moments(self, wanted: range, rows: Folding) -> tuple[Folds, list[PairMoments]]:
-        """The folds of these rows, and moments of the wanted ones as they were before."""
+    def _own_moments(
+        self, wanted: range, rows: Folding
+    ) -> tuple[Folds, list[PairMoments], LabelCounts]:
+        """The rows' folds, moments of the wanted ones as they were before, and label counts."""
         dimension, held_out = rows.dimension, self.held_out
         counting = not wanted.start and held_out.by_hash
 
@@ -257,7 +194,7 @@ class CrossValidation:
             )
             for k in wanted
         ]
-        return (self._dealt(parts[_GROUPS]) if counting else held_out), own
+        return (self._dealt(parts[_GROUPS]) if counting else held_out), own, parts.labels
 
     def by_rows(self, rows: LocalRows) -> tuple[CrossValidation, list[LocalRows]]:
         """The settings with the folds of these rows, and each fold's training rows.
@@ -278,7 +215,7 @@ class CrossValidation:
         for batch in rows.batches:
             np.add.at(counts_of, (held_out.of(batch), (~batch.y).astype(int)), 1)
         for k in np.flatnonzero((counts_of == 0).any(axis=1)):
-            raise _one_class(int(k), held_out)
+            raise one_class(int(k), held_out)
 
         def others(k: int) -> Change:
             return some(lambda batch: held_out.of(batch) != k)
@@ -303,14 +240,3 @@ class CrossValidation:
                 fewer,
             )
         return dealt
-
-
-def _one_class(fold: int, folds: Folds) -> DataError:
-    return DataError(
-        f"found rows of one class only in fold {folds.name(fold)}, expected both in every fold; "
-        + (
-            "join it with another fold in foldCol"
-            if folds.names
-            else "use fewer folds, or set regParam"
-        )
-    )

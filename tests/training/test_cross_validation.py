@@ -16,7 +16,7 @@ from spark_auc.core.score_table import ScoreTable
 from spark_auc.errors import DataError
 from spark_auc.solvers.candidates import Candidate
 from spark_auc.solvers.path import solve
-from spark_auc.solvers.selection import CrossValidation
+from spark_auc.training.cross_validation import CrossValidation
 
 CANDIDATES = [Candidate(r, 0.0) for r in (1e-3, 1e-1)]
 
@@ -36,7 +36,7 @@ def validation(folds, **others):
 def selected(batch, folds):
     """The selection by moments and by rows, which must be one."""
     rows = LocalRows(np_split(batch), batch.X.shape[1])
-    settings, own = validation(folds).by_moments(rows)
+    settings, own, _ = validation(folds).by_moments(rows)
     others = [own[:k] + own[k + 1 :] for k in range(settings.folds)]
     training = [(reduce(PairMoments.merge, part).quadratic(), None) for part in others]
     found = settings.of(CANDIDATES, training, rows)

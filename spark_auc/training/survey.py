@@ -5,17 +5,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 
 from spark_auc.core.batch import Batch
 from spark_auc.core.column_moments import ColumnMoments
 from spark_auc.core.draws import FirstArrivals
-from spark_auc.core.operator import VectorSum, column_moments
+from spark_auc.core.labels import LabelCounts
+from spark_auc.core.operator import VectorSum, labelled_column_moments
 from spark_auc.core.repeats import Repeats, told_apart
-from spark_auc.core.rows import State
-from spark_auc.spark.rows import DistributedRows
+from spark_auc.core.rows import RowSource, State
 
 Estimation = Literal["exact", "paired", "complete"]
 
@@ -42,12 +42,31 @@ class Sampling:
     seed: int = 0
 
 
-def surveyed(
-    rows: DistributedRows, sampling: Sampling
-) -> tuple[ColumnMoments, FirstArrivals | None, DistributedRows]:
-    """Column moments and the first draws of all rows, in one pass, and the rows told apart."""
+class Survey(NamedTuple):
+    """What one pass over all rows tells.
+
+    Parameters
+    ----------
+    columns
+        Column moments of all rows.
+    labels
+        How many rows have each label.
+    rows
+        All rows; told apart, where rows are drawn.
+    arrivals
+        The first draws, where rows are drawn.
+    """
+
+    columns: ColumnMoments
+    labels: LabelCounts
+    rows: RowSource
+    arrivals: FirstArrivals | None = None
+
+
+def survey(rows: RowSource, sampling: Sampling) -> Survey:
+    """Column moments and the first draws of all rows, in one pass."""
     if sampling.estimator == "exact":
-        return column_moments(rows), None, rows
+        return Survey(*labelled_column_moments(rows), rows)
     dimension, seed = rows.dimension, sampling.seed
     # The last draw may tie with the first one that is none.
     limit = sampling.pairs + 1
@@ -89,4 +108,4 @@ def surveyed(
             "keyCol to a column that tells equal rows apart",
             100 * repeated / columns.rows.sum(),
         )
-    return columns, arrivals, rows.changed(told_apart(by_place))
+    return Survey(columns, found.labels, rows.changed(told_apart(by_place)), arrivals)

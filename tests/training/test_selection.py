@@ -12,9 +12,9 @@ from spark_auc.core.folds import Folds
 from spark_auc.core.moments import PairMoments
 from spark_auc.core.rows import LocalRows
 from spark_auc.errors import ConvergenceError
-from spark_auc.solvers import selection as selection_module
 from spark_auc.solvers.candidates import Candidate, Selection
 from spark_auc.solvers.path import path
+from spark_auc.training import cross_validation as selection_module
 
 N, D, K = 600, 6, 3
 

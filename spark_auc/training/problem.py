@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from spark_auc.core.batch import Batch
 from spark_auc.core.column_moments import ColumnMoments
 from spark_auc.core.draws import FirstArrivals
+from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments import PairMoments
 from spark_auc.core.objective import Quadratic
-from spark_auc.core.operator import operator_quadratic, pair_moments
+from spark_auc.core.operator import labelled_pair_moments, operator_quadratic
 from spark_auc.core.products import settled_scores
-from spark_auc.core.rows import Folding, State, each
+from spark_auc.core.rows import Folding, LocalRows, RowSource, State, each
 from spark_auc.core.sample_size import (
     GroupSums,
     LargestNorm,
@@ -26,10 +27,7 @@ from spark_auc.core.sample_size import (
 )
 from spark_auc.errors import ResourceError
 from spark_auc.solvers.ridge import inverse
-from spark_auc.spark.pairs import paired
-from spark_auc.spark.resources import Gathering, available_memory, check_memory, task_slots
-from spark_auc.spark.rows import DistributedRows
-from spark_auc.spark.survey import Sampling, surveyed
+from spark_auc.training.survey import Sampling, Survey, survey
 
 Float = NDArray[np.float64]
 
@@ -41,8 +39,6 @@ _ENTRY_BYTES = 32
 _GROUPS = 32
 # Probability with which Theorem 2 may fail.
 _FAILING = 0.05
-# Of the memory that is available, what rows on the driver may take.
-_ROWS_SHARE = 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,30 +47,29 @@ class Problem:
 
     Parameters
     ----------
-    columns
-        Column moments of all rows.
+    survey
+        What is known of all rows.
     rows
         The rows whose pairs are trained on, in memory where they are few.
     moments
         The pair moments of these rows; None where there are too many features for them.
-    arrivals
-        The first draws, where pairs are drawn.
-    all_rows
-        All rows; told apart, where pairs are drawn.
     """
 
-    columns: ColumnMoments
+    survey: Survey
     rows: Folding
     moments: PairMoments | None
-    arrivals: FirstArrivals | None
-    all_rows: DistributedRows
+
+    @property
+    def columns(self) -> ColumnMoments:
+        """Column moments of all rows."""
+        return self.survey.columns
 
     @property
     def form(self) -> str:
         """In which form the quadratic is: "tiles", "rows" in memory or "passes"."""
         if self.moments is not None:
             return "tiles"
-        return "passes" if isinstance(self.rows, DistributedRows) else "rows"
+        return "rows" if isinstance(self.rows, LocalRows) else "passes"
 
     def quadratic(self, scale: Float | None) -> Quadratic:
         """The quadratic in columns divided by ``scale`` ``(d,)``."""
@@ -87,7 +82,7 @@ class Problem:
 
         Where pairs are drawn, also the largest squared norm of a row in scaled columns.
         """
-        if self.moments is not None and self.arrivals is None:
+        if self.moments is not None and self.survey.arrivals is None:
             return self.moments.along(w), None
 
         def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
@@ -102,11 +97,11 @@ class Problem:
             yield "scores", ColumnMoments.fold(scored(), 1)
             yield "largest", largest
 
-        found = self.all_rows.fold(
+        found = self.survey.rows.fold(
             fold, (ColumnMoments, LargestNorm), state_bytes=1024, what="moments of scores"
         )
-        squared = None if self.arrivals is None else cast(LargestNorm, found["largest"]).squared
-        return cast(ColumnMoments, found["scores"]), squared
+        drawn, largest = self.survey.arrivals is not None, cast(LargestNorm, found["largest"])
+        return cast(ColumnMoments, found["scores"]), largest.squared if drawn else None
 
     def sufficient_pairs(
         self, epsilon: float, scale: Float | None, l2: float, squared_norm: float | None
@@ -122,9 +117,9 @@ class Problem:
 
 
 def problem(
-    rows: DistributedRows,
+    rows: RowSource,
     sampling: Sampling,
-    moments_of: Callable[[Folding], PairMoments] = pair_moments,
+    moments_of: Callable[[Folding], tuple[PairMoments, LabelCounts]] = labelled_pair_moments,
 ) -> Problem:
     """Read the rows and make their problem.
 
@@ -135,50 +130,53 @@ def problem(
     sampling
         Which of their pairs to train on.
     moments_of
-        Makes the moments of the rows chosen.
+        Makes the moments of the rows chosen, and counts their labels.
 
     Raises
     ------
     DataError
         A value is not usable, there are not two classes, or no rows were drawn.
     """
-    tiles = fits_in_tiles(rows)
-    if sampling.estimator == "exact" and tiles:
-        moments = moments_of(rows)
-        return Problem(moments.columns(), rows, moments, None, rows)
-    columns, arrivals, rows = surveyed(rows, sampling)
-    chosen: DistributedRows = rows
-    entries = float(columns.entries.sum())
-    if arrivals is not None:
-        chosen = drawn(rows, sampling, arrivals)
-        entries *= min(1.0, 2.0 * sampling.pairs / float(columns.rows.sum()))
-    if tiles:
-        return Problem(columns, chosen, moments_of(chosen), arrivals, rows)
-    return Problem(columns, _nearest(chosen, entries), None, arrivals, rows)
+    matrix = fits_in_matrix(rows)
+    if sampling.estimator == "exact" and matrix:
+        moments, labels = moments_of(rows)
+        return Problem(Survey(moments.columns(), labels, rows), rows, moments)
+    surveyed = survey(rows, sampling)
+    chosen, entries = surveyed.rows, float(surveyed.columns.entries.sum())
+    if surveyed.arrivals is not None:
+        chosen = _drawn(surveyed, surveyed.arrivals, sampling)
+        entries *= min(1.0, 2.0 * sampling.pairs / float(surveyed.columns.rows.sum()))
+    if matrix:
+        return Problem(surveyed, chosen, moments_of(chosen)[0])
+    return Problem(surveyed, _nearest(chosen, entries), None)
 
 
-def drawn(rows: DistributedRows, sampling: Sampling, arrivals: FirstArrivals) -> DistributedRows:
+def _drawn(surveyed: Survey, arrivals: FirstArrivals, sampling: Sampling) -> RowSource:
     """The rows drawn, or the pairs of them."""
-    draws = arrivals.draws(sampling.seed, sampling.pairs)
+    rows, draws = surveyed.rows, arrivals.draws(sampling.seed, sampling.pairs)
     if sampling.estimator == "complete":
         return rows.changed(each(draws.drawn))
-    slots = task_slots(rows.frame.sparkSession)
-    return paired(rows, draws, arrivals.cuts(sampling.pairs, slots))
+    return rows.paired(draws, arrivals.cuts(sampling.pairs, rows.memory.slots))
 
 
 def suboptimality(
-    given: Problem, sampling: Sampling, w: Float, quadratic: Quadratic, scale: Float, l2: float
+    surveyed: Survey,
+    sampling: Sampling,
+    w: Float,
+    quadratic: Quadratic,
+    scale: Float | None,
+    l2: float,
 ) -> float:
     """What sampling costs the objective at its solution ``w``, as its draws estimate it.
 
     One pass over the draws, in groups of about equal numbers; see `estimated_suboptimality`.
     ``scale`` is what the columns of the quadratic were divided by.
     """
-    arrivals = cast(FirstArrivals, given.arrivals)
+    arrivals = cast(FirstArrivals, surveyed.arrivals)
     draws, groups = arrivals.draws(sampling.seed, sampling.pairs), min(_GROUPS, sampling.pairs)
     cuts = arrivals.cuts(sampling.pairs, groups)
     if sampling.estimator == "paired":
-        rows = paired(given.all_rows, draws, cuts)
+        rows = surveyed.rows.paired(draws, cuts)
     else:
 
         def grouped(batch: Batch) -> Batch:
@@ -187,14 +185,16 @@ def suboptimality(
             ones = np.ones(chosen.size)
             return batch.take(chosen, ones)._replace(key=group.astype(np.uint64))
 
-        rows = given.all_rows.changed(each(grouped))
+        rows = surveyed.rows.changed(each(grouped))
 
     def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
         yield "groups", GroupSums.fold(batches, groups, w)
 
     size = groups * 4 * 8 * (w.size + 1)
     found = rows.fold(fold, (GroupSums,), state_bytes=size, what=f"gradients of {groups} groups")
-    gradients = cast(GroupSums, found["groups"]).gradients() / scale
+    gradients = cast(GroupSums, found["groups"]).gradients()
+    if scale is not None:
+        gradients = gradients / scale
     active = np.flatnonzero(w)
     Sigma = quadratic.Sigma if active.size == w.size else quadratic.Sigma.restricted(active)
 
@@ -202,23 +202,20 @@ def suboptimality(
     return estimated_suboptimality(gradients[:, active], solve)
 
 
-def fits_in_tiles(rows: DistributedRows) -> bool:
-    """Whether a matrix of all features fits; said in the log where it does not."""
-    size, what = PairMoments.nbytes(rows.dimension), f"moments of {rows.dimension} features"
-    spark = rows.frame.sparkSession
+def fits_in_matrix(rows: RowSource) -> bool:
+    """Whether a matrix of all features fits in memory; the log says where it does not."""
+    dimension = rows.dimension
     try:
-        Gathering.of(spark).check(size, what)
-        check_memory(spark, size, task_slots(spark), what)
+        rows.memory.check(PairMoments.nbytes(dimension), f"moments of {dimension} features")
     except ResourceError as refusal:
         _log.warning("no matrix is formed: %s", refusal)
         return False
     return True
 
 
-def _nearest(rows: DistributedRows, entries: float) -> Folding:
+def _nearest(rows: RowSource, entries: float) -> Folding:
     """The rows in memory where they fit there, else where they are."""
-    size = _ENTRY_BYTES * entries
-    limit = min(float(Gathering.of(rows.frame.sparkSession).limit), _available())
+    size, limit = _ENTRY_BYTES * entries, rows.memory.rows_limit
     if size <= limit:
         _log.info("%.0f stored entries are gathered in memory", entries)
         return rows.gathered()
@@ -230,8 +227,3 @@ def _nearest(rows: DistributedRows, entries: float) -> Folding:
         limit / 2**20,
     )
     return rows
-
-
-def _available() -> float:
-    available = available_memory()
-    return np.inf if available is None else _ROWS_SHARE * available

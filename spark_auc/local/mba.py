@@ -1,0 +1,135 @@
+"""Exact all-pairs AUC training of arrays in memory (Gultekin et al., MBA)."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import Literal
+
+from spark_auc.core.folds import Folds
+from spark_auc.core.operator import column_moments, operator_quadratic
+from spark_auc.core.rows import LocalRows
+from spark_auc.errors import ConfigError, HoldOutError
+from spark_auc.local.ranker import LinearRanker, check_choice
+from spark_auc.solvers.candidates import default_grid
+from spark_auc.solvers.solution import OnFailure
+from spark_auc.training.result import TrainingResult
+from spark_auc.training.settings import TrainingSettings
+from spark_auc.training.survey import Estimation, Sampling
+from spark_auc.training.train import train
+
+_log = logging.getLogger(__name__)
+
+
+class MBAClassifier(LinearRanker):
+    """Trains a linear ranker for AUC on all pairs of a positive and a negative row.
+
+    Minimises the squared loss over every pair, ``1/2 E[(1 - w'(x+ - x-))^2]``, with an elastic
+    net (MBA, Eq. 8-14). The weights are those of `spark_auc.MBAClassifier`.
+
+    Parameters
+    ----------
+    regParam, elasticNetParam
+        l1 factor ``regParam * elasticNetParam``, l2 factor ``regParam * (1 - elasticNetParam)``.
+        Without regParam it is chosen from a grid by the AUC of held-out folds; where the rows of
+        a class are all equal in features, or of one group, none can be held out: it is then the
+        middle of the grid, and a warning says so.
+    numFolds, selectionRule
+        How regParam is chosen: the "best" mean AUC, or the strongest penalty within
+        "oneStandardError" of it.
+    estimator
+        Pairs to train on: "exact", all of them; "paired", those of the k-th positive with the
+        k-th negative draw; "complete", all pairs of the same draws.
+    numPairs
+        Number of draws of each class, or "auto": as many as keep the estimated cost of sampling
+        below pairTol.
+    batchSize, pairTol
+        Draws in a round, by which numPairs is rounded up; see numPairs.
+    standardization
+        Whether the penalty applies to columns of unit variance.
+    tol
+        KKT residual to reach, relative to that of ``w = 0``.
+    maxIter
+        Most solver iterations.
+    whenNotConverged
+        "raise" or "warn".
+    seed
+        Of draws and folds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spark_auc.local import MBAClassifier
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0, 0, 1, 1])
+    >>> ranker = MBAClassifier(regParam=0.1).fit(X, y)
+    >>> ranker.predict(X)
+    array([0, 0, 1, 1])
+    """
+
+    def __init__(
+        self,
+        *,
+        regParam: float | None = None,
+        elasticNetParam: float = 0.0,
+        numFolds: int = 5,
+        selectionRule: Literal["best", "oneStandardError"] = "best",
+        estimator: Estimation = "exact",
+        numPairs: int | Literal["auto"] = "auto",
+        batchSize: int = 1024,
+        pairTol: float = 1e-3,
+        standardization: bool = True,
+        tol: float = 1e-6,
+        maxIter: int = 1000,
+        whenNotConverged: OnFailure = "raise",
+        seed: int = 0,
+    ) -> None:
+        self.regParam = regParam
+        self.elasticNetParam = elasticNetParam
+        self.numFolds = numFolds
+        self.selectionRule = selectionRule
+        self.estimator = estimator
+        self.numPairs = numPairs
+        self.batchSize = batchSize
+        self.pairTol = pairTol
+        self.standardization = standardization
+        self.tol = tol
+        self.maxIter = maxIter
+        self.whenNotConverged = whenNotConverged
+        self.seed = seed
+
+    def _train(self, rows: LocalRows) -> TrainingResult:
+        check_choice("estimator", self.estimator, "exact", "paired", "complete")
+        check_choice("selectionRule", self.selectionRule, "best", "oneStandardError")
+        check_choice("whenNotConverged", self.whenNotConverged, "raise", "warn")
+        pairs = 0 if self.numPairs == "auto" else self.numPairs
+        if not isinstance(pairs, int) or (pairs < 1 and self.numPairs != "auto"):
+            raise ConfigError(
+                f"found numPairs {self.numPairs!r}, expected a whole number > 0 or 'auto'; set it "
+                "so"
+            )
+        settings = TrainingSettings(
+            sampling=Sampling(self.estimator, pairs, self.seed),
+            pair_tolerance=self.pairTol,
+            batch_size=self.batchSize,
+            reg_params=None if self.regParam is None else (self.regParam,),
+            elastic_net_params=(self.elasticNetParam,),
+            folds=Folds(self.numFolds, self.seed),
+            one_standard_error=self.selectionRule == "oneStandardError",
+            standardize=self.standardization,
+            tol=self.tol,
+            max_iter=self.maxIter,
+            on_failure=self.whenNotConverged,
+        )
+        try:
+            return train(rows, settings)
+        except HoldOutError as refusal:
+            reg = _middle(rows, settings)
+            _log.warning("regParam is %.3g, without a choice: %s", reg, refusal)
+            return train(rows, replace(settings, reg_params=(reg,)))
+
+
+def _middle(rows: LocalRows, settings: TrainingSettings) -> float:
+    """The middle of the grid that regParam is chosen from."""
+    scale = column_moments(rows).standard_deviation() if settings.standardize else None
+    grid = default_grid(operator_quadratic(rows, scale), settings.elastic_net_params[0])
+    return float(grid[len(grid) // 2])

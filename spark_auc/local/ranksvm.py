@@ -1,0 +1,62 @@
+"""RankSVM of arrays in memory: the all-pairs squared hinge by truncated Newton steps."""
+
+from __future__ import annotations
+
+from spark_auc.core.rows import LocalRows
+from spark_auc.local.ranker import LinearRanker, check_choice
+from spark_auc.solvers.solution import OnFailure
+from spark_auc.training.ranksvm import train_hinge
+from spark_auc.training.result import TrainingResult
+from spark_auc.training.settings import HingeSettings
+
+
+class RankSVMClassifier(LinearRanker):
+    """Trains a linear ranker by the squared hinge over all pairs (PRSVM+, Khalid et al., 2018).
+
+    Minimises ``regParam/2 |w|^2 + 1/2 E[max(0, 1 - w'(x+ - x-))^2]`` over every pair of a positive
+    and a negative row. The weights are those of `spark_auc.RankSVMClassifier`.
+
+    Parameters
+    ----------
+    regParam
+        Ridge factor > 0.
+    standardization
+        Whether the penalty applies to columns of unit variance.
+    tol
+        Largest element of the gradient, relative to that at 0, each in the unit
+        ``sqrt(H_jj)`` with ``H`` the Hessian at 0.
+    maxIter
+        Most Newton steps; above 2,048 features most conjugate-gradient steps in all.
+    whenNotConverged
+        "raise" or "warn".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from spark_auc.local import RankSVMClassifier
+    >>> X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array(["no", "no", "yes", "yes"])
+    >>> RankSVMClassifier(regParam=0.1).fit(X, y).predict([[4.0]])
+    array(['yes'], dtype='<U3')
+    """
+
+    def __init__(
+        self,
+        *,
+        regParam: float = 1e-3,
+        standardization: bool = True,
+        tol: float = 1e-4,
+        maxIter: int = 500,
+        whenNotConverged: OnFailure = "raise",
+    ) -> None:
+        self.regParam = regParam
+        self.standardization = standardization
+        self.tol = tol
+        self.maxIter = maxIter
+        self.whenNotConverged = whenNotConverged
+
+    def _train(self, rows: LocalRows) -> TrainingResult:
+        check_choice("whenNotConverged", self.whenNotConverged, "raise", "warn")
+        settings = HingeSettings(
+            self.regParam, self.standardization, self.tol, self.maxIter, self.whenNotConverged
+        )
+        return train_hinge(rows, settings)

@@ -1,0 +1,126 @@
+"""Settings of a training run, under the names that users give them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from spark_auc.core.folds import Folds
+from spark_auc.errors import ConfigError
+from spark_auc.solvers.candidates import Candidate
+from spark_auc.solvers.solution import OnFailure
+from spark_auc.training.survey import Sampling
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """Settings of `spark_auc.training.train.train`.
+
+    Parameters
+    ----------
+    sampling
+        Which pairs to train on; 0 pairs of "paired" and "complete" are to be found.
+    pair_tolerance
+        What sampling may cost the objective where the number of pairs is to be found.
+    batch_size
+        Draws are a multiple of it.
+    reg_params, elastic_net_params
+        The penalties to choose from: every combination. Without reg_params, a grid that suits
+        the data; see `default_grid`.
+    folds, one_standard_error
+        How to choose; see `CrossValidation`.
+    standardize
+        Whether penalties apply to columns of unit variance.
+    tol, max_iter, on_failure
+        See `path` and `Solution.checked`.
+    keep_moments
+        Whether the result holds the pair moments.
+
+    Raises
+    ------
+    ConfigError
+        A number is out of range.
+    """
+
+    sampling: Sampling = field(default_factory=Sampling)
+    pair_tolerance: float = 1e-3
+    batch_size: int = 1024
+    reg_params: tuple[float, ...] | None = None
+    elastic_net_params: tuple[float, ...] = (0.0,)
+    folds: Folds = field(default_factory=lambda: Folds(5))
+    one_standard_error: bool = False
+    standardize: bool = True
+    tol: float = 1e-6
+    max_iter: int = 1000
+    on_failure: OnFailure = "raise"
+    keep_moments: bool = False
+
+    def __post_init__(self) -> None:
+        regs, mixes = self.reg_params, self.elastic_net_params
+        if not (
+            (regs is None or regs)
+            and mixes
+            and all(0 <= reg < np.inf for reg in regs or ())
+            and all(0 <= mix <= 1 for mix in mixes)
+        ):
+            raise ConfigError(
+                f"found regParam {regs} and elasticNetParam {mixes}, expected some of each, "
+                "regParam >= 0 and elasticNetParam in [0, 1]; set them so"
+            )
+        if self.folds.count < 2:
+            raise ConfigError(f"found numFolds {self.folds.count}, expected 2 or more; set it so")
+        if not (self.batch_size >= 1 and self.pair_tolerance > 0):
+            raise ConfigError(
+                f"found batchSize {self.batch_size} and pairTol {self.pair_tolerance}, expected "
+                "batchSize >= 1 and pairTol > 0; set them so"
+            )
+        check_solver(self.tol, self.max_iter)
+
+    @property
+    def candidate(self) -> Candidate | None:
+        """The penalty, where there is nothing to choose from."""
+        regs, mixes = self.reg_params or (), self.elastic_net_params
+        return Candidate(regs[0], mixes[0]) if len(regs) == len(mixes) == 1 else None
+
+
+@dataclass(frozen=True)
+class HingeSettings:
+    """Settings of `spark_auc.training.ranksvm.train_hinge`.
+
+    Parameters
+    ----------
+    reg_param
+        Ridge factor > 0.
+    standardize
+        Whether the penalty applies to columns of unit variance.
+    tol, max_iter
+        See `truncated_newton`.
+    on_failure
+        See `Solution.checked`.
+
+    Raises
+    ------
+    ConfigError
+        A number is out of range.
+    """
+
+    reg_param: float = 1e-3
+    standardize: bool = True
+    tol: float = 1e-4
+    max_iter: int = 500
+    on_failure: OnFailure = "raise"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.reg_param < np.inf:
+            raise ConfigError(f"found regParam {self.reg_param}, expected regParam > 0; set it so")
+        check_solver(self.tol, self.max_iter)
+
+
+def check_solver(tol: float, max_iter: int) -> None:
+    """`ConfigError` where a tolerance or a number of steps is out of range."""
+    if not (tol > 0 and max_iter >= 1):
+        raise ConfigError(
+            f"found tol {tol} and maxIter {max_iter}, expected tol > 0 and maxIter >= 1; set them "
+            "so"
+        )
