@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from chispa import assert_approx_df_equality
 from pyspark.ml import Pipeline
 from pyspark.ml.tuning import CrossValidator
 from pyspark.sql import functions as F
@@ -58,10 +59,11 @@ def fourier():
 )
 def test_two_stages(rows, embedding, learner):
     fitted = Pipeline(stages=[embedding(), learner(**AS_THEY_ARE)]).fit(rows)
-    found = sorted(fitted.transform(rows).select("id", "rawPrediction").collect())
-    expected = fitted.stages[0].embedding.transform(X) @ fitted.stages[1].scorer.w
-    scores = np.array([row[1] for row in found])
-    np.testing.assert_allclose(scores, expected, rtol=0, atol=1e-10)
+    found = fitted.transform(rows).select("id", "rawPrediction")
+    scores = fitted.stages[0].embedding.transform(X) @ fitted.stages[1].scorer.w
+    listed = [(float(k), score) for k, score in enumerate(scores.tolist())]
+    expected = rows.sparkSession.createDataFrame(listed, "id double, rawPrediction double")
+    assert_approx_df_equality(found, expected, 1e-10, ignore_nullable=True, ignore_row_order=True)
     assert roc_auc_score(Y, scores) > 0.7
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from chispa import assert_df_equality
 from pyspark import StorageLevel
 from pyspark.ml.linalg import Vectors, VectorUDT
 from pyspark.sql import functions as F
@@ -159,7 +160,7 @@ def test_save_and_load(rows, model, tmp_path):
     first, second = (
         m.transform(rows).select("rawPrediction", "prediction") for m in (model, loaded)
     )
-    assert first.collect() == second.collect()
+    assert_df_equality(first, second)
     estimator = RankSVMClassifier(featuresCol=["a", "b"], tol=1e-3)
     estimator.save(str(tmp_path / "estimator"))
     again = RankSVMClassifier.load(str(tmp_path / "estimator"))
