@@ -92,4 +92,5 @@ def deviation(X, u):
     u = np.ones(len(X), np.longdouble) if u is None else u.astype(np.longdouble)
     share = u / u.sum()
     variance = share @ (X - share @ X) ** 2
-    return np.sqrt(variance * len(X) / (len(X) - 1))
+    n = max(len(X), u.sum())
+    return np.sqrt(variance * n / (n - 1))
