@@ -12,7 +12,7 @@ PYTHON311 ?= python3.11
 PYTHON313 ?= python3.13
 CELLS := 3.11-4.1.4 3.11-latest 3.13-4.1.4 3.13-latest 3.11-lowest
 WITHOUT_SPARK := tests/core tests/solvers tests/online tests/embeddings tests/training tests/local
-WITH_SPARK := tests/test_stored.py tests/spark/test_mba.py tests/spark/test_evaluate.py \
+WITH_SPARK := tests/spark/test_mba.py tests/spark/test_evaluate.py \
   tests/spark/test_embeddings.py
 PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
