@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from chispa import assert_df_equality
 from pyspark.ml.feature import FeatureHasher
 from pyspark.sql import DataFrame, SparkSession
 from scipy import linalg, sparse
@@ -72,7 +73,7 @@ def test_compressed_text_reads_the_same(spark, tmp_path):
     plain = write(tmp_path / "day", CRITEO)
     packed = tmp_path / "day.gz"
     packed.write_bytes(gzip.compress(Path(plain).read_bytes()))
-    assert raw.criteo(spark, str(packed), 64).collect() == raw.criteo(spark, plain, 64).collect()
+    assert_df_equality(raw.criteo(spark, str(packed), 64), raw.criteo(spark, plain, 64))
 
 
 @pytest.mark.parametrize(

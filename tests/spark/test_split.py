@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from datetime import UTC, date, datetime
 
 import pytest
+from chispa import assert_df_equality
 from pyspark.errors import PySparkException
 from pyspark.ml.linalg import Vectors
 from pyspark.sql import functions as F
@@ -154,7 +155,7 @@ def test_key_shares_a_fate_whatever_the_partitions(people):
     assert len(fates) == 300
     assert 300 * 0.7 - 40 < sum(part == "train" for _, part in fates) < 300 * 0.7 + 40
     again = by_key(people.repartition(7, "town").orderBy(F.desc("id")), 0.7, 1, "person")
-    assert sorted(again.collect()) == sorted(df.collect())
+    assert_df_equality(again, df, ignore_row_order=True)
 
 
 def test_smaller_fractions_nest_and_seeds_differ(people):
