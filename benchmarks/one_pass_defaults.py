@@ -16,6 +16,7 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 from scipy import sparse
@@ -32,6 +33,7 @@ from spark_auc import (
 )
 from spark_auc.core.batch import Batch
 from spark_auc.core.column_moments import ColumnMoments
+from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments import PairMoments
 from spark_auc.core.rows import LocalRows
 from spark_auc.spark.oam import OAMClassifier
@@ -93,7 +95,9 @@ def prepared(rows: Batch, seed: int, standardization: bool) -> Prepared:
     scale = surveyed.standard_deviation() if standardization else np.ones(d)
     local = LocalRows([rows.take(np.random.default_rng(seed).permutation(rows.y.size))], d)
     order = Order(None, None, seed)  # type: ignore[arg-type]
-    given = Prepared(None, local, order, surveyed, scale, keyed=True)  # type: ignore[arg-type]
+    labels = LabelCounts({0.0: int((~rows.y).sum()), 1.0: int(rows.y.sum())})
+    columns = SimpleNamespace(key=None)
+    given = Prepared(columns, local, order, surveyed, labels, scale, keyed=True)  # type: ignore[arg-type]
     return replace(given, taken=given.rows_scaled)  # type: ignore[arg-type]
 
 

@@ -11,6 +11,8 @@ import yaml
 
 from spark_auc.app.publish import current
 
+pytestmark = pytest.mark.slow
+
 M = "Zq7Marker"
 OPTIONS = {
     "header": True,

@@ -73,7 +73,8 @@ def test_scaled_quadratic_and_standard_deviation():
     X, y, u = rows(3)
     s = np.sqrt(np.average((X - np.average(X, axis=0, weights=u)) ** 2, axis=0, weights=u))
     moments = PairMoments.of(X, y, u)
-    n = len(y)
+    # A row of weight 2 is a row twice.
+    n = max(len(y), u.sum())
     np.testing.assert_allclose(moments.columns().standard_deviation(), s * np.sqrt(n / (n - 1)))
     mu, Sigma = all_pairs(X / s, y, u)
     quadratic = moments.quadratic(s)
