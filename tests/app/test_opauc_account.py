@@ -60,12 +60,9 @@ LOSSES = {
 
 
 FAST = [
-    ("files", "offset", lost),
     ("files", "both", halved),
     ("files", "all", zeroed),
-    ("source", "offset", zeroed),
     ("source", "two of each", lost),
-    ("source", "source", emptied),
 ]
 ALL = itertools.product(["files", "source"], LOSSES, [lost, emptied, halved, zeroed])
 SLOW = [pytest.param(*case, marks=pytest.mark.slow) for case in ALL if case not in FAST]

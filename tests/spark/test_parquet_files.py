@@ -367,6 +367,7 @@ with session("quiet", conf) as spark:
 """
 
 
+@pytest.mark.slow
 def test_one_file_among_others_is_read_in_silence(tmp_path):
     pq.write_table(table(), tmp_path / "x.parquet")
     (tmp_path / "a.csv").write_text("a,b\n1,2\n" * 10)
