@@ -46,6 +46,9 @@ class Above(NamedTuple):
 
 Sides: TypeAlias = tuple[Above, Above]
 
+# Between two scores, relative to the largest or to a margin of 1, what rounding cannot make.
+_APART = 1e-9
+
 
 class Bins(NamedTuple):
     """Rounded margins: a positive row violates with the negative ones of higher bins.
@@ -172,9 +175,13 @@ class Margins:
         # Between the lowest positive and the highest negative row, and with rows that violate
         # with none apart.
         first, last = np.searchsorted(points, -p.value[-1]), np.searchsorted(points, n.value[-1])
-        cut = np.unique(first + np.arange(count + 1) * (last + 1 - first) // count)
-        cut = cut[(cut > 0) & (cut < points.size)]
-        # Halfway between two rows, an edge does not turn on the last bit of either.
+        cut = first + np.arange(count + 1) * (last + 1 - first) // count
+        # A row's score may be made anew in another order of additions: rows that rounding alone
+        # tells apart are of one bin, and an edge lies halfway between two others.
+        least = _APART * max(1.0, float(np.abs(points).max(initial=0.0)))
+        apart = np.flatnonzero(np.diff(points) > least) + 1
+        places = np.unique(np.searchsorted(apart, cut))
+        cut = apart[places[places < apart.size]]
         edges = (points[cut - 1] + points[cut]) / 2
         of_positive, of_negative = (
             np.asarray(np.bincount(np.searchsorted(edges, at), side.weight, edges.size + 1), float)

@@ -242,3 +242,17 @@ def test_refusals():
         hinge(X, y, u, l2=-1.0)
     with pytest.raises(DataError, match="expected both classes"):
         hinge(X, y | True, u)
+
+
+def test_no_edge_lies_where_rounding_could_turn_a_row():
+    """Rows of one score but for the last bits, as sums in another order make them."""
+    rng = np.random.default_rng(0)
+    values = np.array([-0.4, 0.0, 0.3, 0.7])[rng.integers(4, size=400)]
+    scores = values + rng.integers(-3, 4, size=400) * 1e-16
+    y = rng.random(400) < 0.5
+    ones, signed = np.ones(400), np.where(y, -scores, scores)
+    table = np.vstack([ones, signed])
+    edges = Margins.of(RowScores(table[:, y], table[:, ~y])).bins(256).edges
+    assert edges.size
+    points = np.where(y, scores - 1.0, scores)
+    assert np.abs(np.subtract.outer(edges, points)).min() > 1e-3
