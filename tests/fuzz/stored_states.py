@@ -49,6 +49,7 @@ from spark_auc.online.comparators.oam import OAM
 from spark_auc.online.comparators.olp import OLP
 from spark_auc.online.comparators.uniexp import UniExp
 from spark_auc.online.dsgd import DSGD
+from spark_auc.online.held_out import HeldOut
 from spark_auc.online.nsauc import NSAUC
 from spark_auc.online.opauc import OPAUC
 from spark_auc.online.opauc_low_rank import OPAUCr
@@ -129,6 +130,7 @@ def samples():
         FirstArrivals.zero(6).update(batch, 1),
         GroupCounts.zero(3).update(batch),
         GroupCounts.zero(100).update(batch),
+        HeldOut(9, 0.7, 0.6, "ridge", 0.8, 0.1, 0.05),
         LabelCounts(),
         labels,
         LabelCounts({"no": 1, "yes": 7}),
@@ -244,6 +246,7 @@ _USES = {
     ClassMoments: _use_class,
     PairMoments: _use_pair,
     ColumnMoments: lambda columns: columns.standard_deviation(),
+    HeldOut: lambda found: (found.as_dict(), HeldOut.mean([found, found])),
     FirstArrivals: _use_arrivals,
     GroupSums: lambda sums: sums.gradients(),
     LabelCounts: lambda counts: counts.classes(None),

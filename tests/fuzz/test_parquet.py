@@ -131,4 +131,4 @@ def test_tasks_read_what_spark_reads(
     if frame is not selected:
         numbers = pa.RecordBatch.from_pydict({"id": range(len(read.__self__.groups))})
         found = pa.Table.from_batches(list(read(iter([numbers]))))
-        assert shown(found, 0) == shown(selected.toArrow(), 0)
+        assert shown(found.drop(["place"]), 0) == shown(selected.toArrow(), 0)

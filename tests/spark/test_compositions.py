@@ -67,6 +67,7 @@ def test_two_stages(rows, embedding, learner):
     assert roc_auc_score(Y, scores) > 0.7
 
 
+@pytest.mark.slow
 def test_every_row_a_landmark_is_kernel_ranksvm(rows):
     """Against all pairs of the functions that the kernel spans, by coefficients of rows."""
     reg, bandwidth = 0.01, 4.0
@@ -91,6 +92,7 @@ def test_every_row_a_landmark_is_kernel_ranksvm(rows):
     np.testing.assert_allclose(scores - scores[0], expected - expected[0], rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_cross_validation_of_both_stages(rows):
     embedding, learner = nystroem(), MBAClassifier(**AS_THEY_ARE)
     grid = [
