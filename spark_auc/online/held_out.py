@@ -16,7 +16,7 @@ from spark_auc.core.delong import PairedAUC
 from spark_auc.core.gaussian import estimated_auc
 from spark_auc.core.moments import PairMoments
 from spark_auc.core.products import settled_product
-from spark_auc.core.schema import COUNT, REAL, TEXT, Schema
+from spark_auc.core.schema import COUNT, REAL, TEXT, Schema, Values
 from spark_auc.online.blocks import blocks
 from spark_auc.online.dsgd import joining_shares
 from spark_auc.online.learner import LinearLearner
@@ -97,6 +97,14 @@ class HeldOut:
         return cls(int(rows.sum()), rival=parts[0].rival, error=error, **values)
 
 
+def _measured(values: Values) -> str | None:
+    shares = [values[name] for name in ("auc", "before", "rival_auc")]
+    # Squares of errors are summed.
+    sizes = np.abs([values["gap"], values["error"]]) < 1e100
+    fits = values["rows"] > 0 and all(0 <= share <= 1 for share in shares) and sizes.all()
+    return None if fits else "its measures are not those of rows"
+
+
 _SCHEMA = Schema(
     "HeldOut",
     1,
@@ -109,6 +117,7 @@ _SCHEMA = Schema(
         "gap": REAL,
         "error": REAL,
     },
+    _measured,
 )
 
 
