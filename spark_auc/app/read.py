@@ -28,7 +28,7 @@ def check_path(path: str | None) -> None:
     there = resolve(path).removeprefix("file://")
     if not os.path.exists(there):
         parent = os.path.dirname(os.path.abspath(there))
-        near = "the directory exists" if os.path.isdir(parent) else f"no directory {parent!r}"
+        near = "its directory exists" if os.path.isdir(parent) else f"no directory {parent!r}"
         raise ConfigError(
             f"found nothing at {path!r} ({near}), expected a file, a directory or a published "
             "output; check the path"

@@ -18,8 +18,8 @@ from spark_auc.core.moments import PairMoments
 from spark_auc.core.products import settled_product
 from spark_auc.core.schema import COUNT, REAL, TEXT, Schema, Values
 from spark_auc.online.blocks import blocks
-from spark_auc.online.dsgd import joining_shares
 from spark_auc.online.learner import LinearLearner
+from spark_auc.online.stages import joining_shares
 
 Float = NDArray[np.float64]
 

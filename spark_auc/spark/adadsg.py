@@ -18,9 +18,10 @@ from spark_auc.core.operator import VectorSum, column_moments
 from spark_auc.core.products import settled_scores
 from spark_auc.core.rows import State, each
 from spark_auc.errors import ConfigError, DataError
-from spark_auc.online.dsgd import DSGD, subset
+from spark_auc.online.dsgd import DSGD
 from spark_auc.online.held_out import Doubling
 from spark_auc.online.learner import Float, LinearLearner
+from spark_auc.online.stages import subset
 from spark_auc.spark.online import OnlineRanker, Pass, learned
 from spark_auc.spark.prepared import Prepared
 from spark_auc.spark.rows import DistributedRows

@@ -13,7 +13,8 @@ from spark_auc.app.config import Adadsg, Stop
 from spark_auc.app.publish import current
 from spark_auc.app.read import read_model
 from spark_auc.errors import ConfigError
-from spark_auc.online.dsgd import DSGD, subset
+from spark_auc.online.dsgd import DSGD
+from spark_auc.online.stages import subset
 from spark_auc.spark.synthetic import click_data
 
 

@@ -7,8 +7,9 @@ from sklearn.metrics import roc_auc_score
 
 from spark_auc.core.batch import Batch
 from spark_auc.online.blocks import blocks
-from spark_auc.online.dsgd import DSGD, adadsg, subset
+from spark_auc.online.dsgd import DSGD
 from spark_auc.online.noise import uniform
+from spark_auc.online.stages import adadsg, subset
 from tests.online import references
 from tests.online.test_learners import rows
 

@@ -8,10 +8,11 @@ from sklearn.metrics import roc_auc_score
 from spark_auc.core.batch import Batch
 from spark_auc.core.column_moments import ColumnMoments
 from spark_auc.online import held_out
-from spark_auc.online.dsgd import DSGD, joining_shares
+from spark_auc.online.dsgd import DSGD
 from spark_auc.online.held_out import Doubling, HeldOut, Sample, Thirds
 from spark_auc.online.nsauc import NSAUC
 from spark_auc.online.solam import SOLAM
+from spark_auc.online.stages import joining_shares
 from spark_auc.online.steps import Lengths
 
 

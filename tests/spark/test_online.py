@@ -20,10 +20,11 @@ from spark_auc import (
 from spark_auc.core.batch import Batch
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.online.blocks import blocks
-from spark_auc.online.dsgd import DSGD, subset
+from spark_auc.online.dsgd import DSGD
 from spark_auc.online.nsauc import NSAUC
 from spark_auc.online.opauc import OPAUC
 from spark_auc.online.solam import SOLAM
+from spark_auc.online.stages import subset
 
 N, D = 3000, 6
 RNG = np.random.default_rng(12)

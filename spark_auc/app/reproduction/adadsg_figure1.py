@@ -17,7 +17,8 @@ from spark_auc.app.reproduction.pictures import panels
 from spark_auc.app.reproduction.training import mean_and_error, percent
 from spark_auc.core.batch import Batch
 from spark_auc.errors import ConvergenceError
-from spark_auc.online.dsgd import DSGD, adadsg
+from spark_auc.online.dsgd import DSGD
+from spark_auc.online.stages import adadsg
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
