@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from spark_auc.core.batch import Batch
+from spark_auc.core.batch import WEIGHTS, Batch
 
 EPS = float(np.finfo(float).eps)
 VALUES = [0.0, 1.0, -7.0, 0.1, 1 / 3, 1e-3, 1e8 + 0.1, 12345.678]
@@ -38,7 +38,7 @@ def weights(rng, n):
         return rng.choice([0.1, 1 / 3, 0.7, 3.0], n)
     if kind == 7:
         return 10.0 ** rng.uniform(-12, 12, n)
-    return np.where(rng.random(n) < 0.2, 1e-300, 1.0)
+    return np.where(rng.random(n) < 0.2, WEIGHTS[0], 1.0)
 
 
 def frame(rng):

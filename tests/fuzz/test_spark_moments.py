@@ -42,7 +42,7 @@ def usable(seed):
     X, y, u = frame(rng)
     u = np.ones(y.size) if u is None else u
     sd, largest = deviation(X, u), np.abs(X).max(axis=0)
-    # Weights as far apart as 1e-300 and 1 leave columns that no class of the others has.
+    # Weights as far apart as 1e-100 and 1 leave columns that no class of the others has.
     clear = (np.ptp(X, axis=0) == 0) | (sd > 1e-6 * largest)
     return rng, X[:, clear], y, u
 
