@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack, solve_triangular
+from scipy.linalg import lapack
 
 from spark_auc.core.tiles import SymmetricTiles
 from spark_auc.solvers.solution import ROUNDING_OF_EIGENVALUES
@@ -17,9 +17,9 @@ Float = NDArray[np.float64]
 # Diagonals below the main one: as wide as matrix products need to be fast, as narrow as factors
 # of a band are cheap. Down to a single one, half of the work would be products with vectors,
 # which wait for memory: LAPACK's reduction takes twice the processor time.
-_WIDTH = 96
+_WIDTH = 128
 # Side of the tiles of the rest, which stay in a core's cache.
-_TILE = 256
+_STRIP = 256
 
 
 class Banded:
@@ -47,7 +47,7 @@ class Banded:
             if end < d:
                 V, T, R = _reflected(matrix[end:, start:end])
                 columns[_WIDTH : _WIDTH + len(R)] = R
-                _turn(matrix[end:, end:], V, T, _TILE - end % _TILE)
+                _turn(matrix[end:, end:], V, T, _STRIP - end % _STRIP)
                 matrix[end:, start : start + V.shape[1]] = V
                 self._reflections.append((end, matrix[end:, start : start + V.shape[1]], T))
             across = np.arange(end - start)
@@ -84,33 +84,35 @@ class Banded:
 
 def _reflected(panel: Float) -> tuple[Float, Float, Float]:
     """``V`` and ``T`` of the reflections ``I - V T V'`` that leave ``R`` of a panel's columns."""
-    reduced, tau, *_ = lapack.dgeqrf(panel)
-    count = tau.size
+    # NumPy's LAPACK: SciPy brings a BLAS of its own, whose threads would wait in a busy loop beside
+    # those of the products, which doubles the time on two cores.
+    reduced, tau = np.linalg.qr(panel, mode="raw")
+    reduced, count = reduced.T, tau.size
     V = np.tril(reduced[:, :count], -1)
     V[np.diag_indices(count)] = 1.0
     # Without a reflection there is nothing to turn.
     V[:, tau == 0] = 0.0
     inverse = np.triu(V.T @ V, 1)
     inverse[np.diag_indices(count)] = 1.0 / np.where(tau == 0, 1.0, tau)
-    return V, solve_triangular(inverse, np.eye(count)), np.triu(reduced[:count])
+    return V, np.linalg.inv(inverse), np.triu(reduced[:count])
 
 
 def _turn(matrix: Float, V: Float, T: Float, first: int) -> None:
     """Turn a symmetric matrix by ``I - V T V'`` from both sides.
 
-    It is held in the tiles of its lower triangle, those on the diagonal in full; the first may
-    be smaller than others.
+    It is held in strips of rows of its lower triangle, each up to the end of its diagonal block;
+    the first strip may be thinner than others.
     """
-    cuts = [0, *range(first, len(matrix), _TILE), len(matrix)]
-    tiles = [slice(*ends) for ends in itertools.pairwise(cuts)]
+    strips = list(itertools.pairwise([0, *range(first, len(matrix), _STRIP), len(matrix)]))
     right, X = V @ T, np.zeros_like(V)
-    for i, rows in enumerate(tiles):
-        X[rows] += matrix[rows, rows] @ right[rows]
-        for columns in tiles[:i]:
-            X[rows] += matrix[rows, columns] @ right[columns]
-            X[columns] += matrix[rows, columns].T @ right[rows]
+    for start, end in strips:
+        strip = matrix[start:end]
+        X[start:end] += strip[:, :end] @ right[:end]
+        X[:start] += strip[:, :start].T @ right[start:end]
     W = X - V @ (T.T @ (V.T @ X)) / 2
     left, beside = np.hstack([V, W]), np.hstack([W, V])
-    for i, rows in enumerate(tiles):
-        for columns in tiles[: i + 1]:
-            matrix[rows, columns] -= left[rows] @ beside[columns].T
+    # One array for all strips: memory that is allocated anew is touched anew.
+    change = np.empty(_STRIP * len(matrix))
+    for start, end in strips:
+        into = change[: (end - start) * end].reshape(end - start, end)
+        matrix[start:end, :end] -= np.matmul(left[start:end], beside[:end].T, out=into)
