@@ -11,7 +11,7 @@ CORES ?= Haswell Zen Nehalem
 PYTHON311 ?= python3.11
 PYTHON313 ?= python3.13
 CELLS := 3.11-4.1.4 3.11-latest 3.13-4.1.4 3.13-latest 3.11-lowest
-WITHOUT_SPARK := tests/core tests/solvers tests/online tests/embeddings tests/training tests/local
+WITHOUT_SPARK := tests/core tests/solvers tests/learners tests/features tests/training tests/local
 WITH_SPARK := tests/spark/test_mba.py tests/spark/test_evaluate.py \
   tests/spark/test_embeddings.py
 PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
@@ -19,7 +19,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscop
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
-.PHONY: help setup java demo test test-slow test-cores coverage matrix fuzz lint docs bench clean
+.PHONY: help setup java demo test test-slow test-cores coverage matrix fuzz lint docs reproduce bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -87,8 +87,11 @@ lint: $(READY) ## ruff and mypy
 docs: $(READY) ## build the documentation in output/site; broken links are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+reproduce: setup ## run the papers' experiments; ARGS="table2 --data DIR" chooses
+	$(BIN)/python -m experiments.reproduce $(ARGS)
+
 bench: setup ## measure against the scan and Spark ML logistic regression
-	$(BIN)/python benchmarks/main_job.py
+	$(BIN)/python -m benchmarks.main_job
 
 clean: ## remove the environments and outputs
 	rm -rf $(VENV) $(CELLS:%=.venv-%) output

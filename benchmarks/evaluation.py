@@ -10,13 +10,13 @@ import argparse
 import json
 import tempfile
 
-from measuring import SETTINGS, seconds
 from pyspark.ml.evaluation import BinaryClassificationEvaluator
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from benchmarks.measuring import SETTINGS, seconds
 from spark_auc import AUCEvaluator, evaluate
-from spark_auc.spark.session import session
+from spark_auc.spark.data.session import session
 
 # Repeats of which the fastest counts.
 REPEATS = 3

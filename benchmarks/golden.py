@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from measuring import SETTINGS
 from pyspark.sql import DataFrame, SparkSession
 from sklearn.datasets import load_svmlight_file
 from sklearn.model_selection import train_test_split
 
 import spark_auc
+from benchmarks.measuring import SETTINGS
 from spark_auc.app.cli import run
 
 DATA = Path(os.environ.get("SPARK_AUC_DATA", "../shared/data")).resolve()
@@ -150,7 +150,7 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
 
 def main() -> None:
     mode, file = sys.argv[1:]
-    from spark_auc.spark.session import session
+    from spark_auc.spark.data.session import session
 
     with tempfile.TemporaryDirectory() as directory:
         work = Path(directory)

@@ -11,8 +11,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from spark_auc.core.delong import auc_interval
-from spark_auc.core.score_table import ScoreTable
+from spark_auc.core.evaluation.delong import auc_interval
+from spark_auc.core.evaluation.score_table import ScoreTable
 
 AREAS = (0.6, 0.7, 0.8, 0.9, 0.95)
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from measuring import SETTINGS, seconds
 from pyspark.ml.classification import LogisticRegression
 from pyspark.ml.functions import vector_to_array
 from pyspark.ml.linalg import VectorUDT
@@ -24,13 +23,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType, StructField, StructType
 from threadpoolctl import threadpool_limits
 
+from benchmarks.measuring import SETTINGS, seconds
 from spark_auc import MBAClassifier
-from spark_auc.core.accumulator import Accumulator
-from spark_auc.spark.decoders import decode
-from spark_auc.spark.evaluate import evaluate
-from spark_auc.spark.resources import task_slots
-from spark_auc.spark.session import session
-from spark_auc.spark.synthetic import best_auc, click_data
+from spark_auc.core.moments.accumulator import Accumulator
+from spark_auc.spark.data.decoders import decode
+from spark_auc.spark.data.resources import task_slots
+from spark_auc.spark.data.session import session
+from spark_auc.spark.data.synthetic import best_auc, click_data
+from spark_auc.spark.evaluation.evaluate import evaluate
 
 
 def scan(df: DataFrame) -> float:

@@ -19,16 +19,16 @@ import tempfile
 from typing import Any
 
 import numpy as np
-from main_job import auc, compare, stored, table
-from measuring import SETTINGS, PeakMemory, seconds
 from pyspark.ml.classification import LogisticRegression
 from pyspark.sql import DataFrame, SparkSession
 
+from benchmarks.main_job import auc, compare, stored, table
+from benchmarks.measuring import SETTINGS, PeakMemory, seconds
 from spark_auc import MBAClassifier, MBASelector
-from spark_auc.core.objective import ElasticNet
+from spark_auc.core.moments.objective import ElasticNet
 from spark_auc.solvers.path import path
-from spark_auc.spark.session import session
-from spark_auc.spark.synthetic import click_data
+from spark_auc.spark.data.session import session
+from spark_auc.spark.data.synthetic import click_data
 
 MILLION = 1_000_000
 PLANTED = {"positive_rate": 0.05, "ceiling": 0.75, "seed": 1}

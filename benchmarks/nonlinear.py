@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from measuring import SETTINGS, seconds
 from pyspark.sql import SparkSession
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
@@ -33,6 +32,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.svm import SVC, LinearSVC
 from threadpoolctl import threadpool_limits
 
+from benchmarks.measuring import SETTINGS, seconds
 from spark_auc import (
     EmbeddingModel,
     MBAClassifier,
@@ -42,13 +42,13 @@ from spark_auc import (
     SplineBasis,
 )
 from spark_auc.core.batch import Batch
-from spark_auc.core.moments import PairMoments
-from spark_auc.core.pair_hinge import PairHinge
-from spark_auc.core.rows import LocalRows
-from spark_auc.embeddings.kernels import Kernel, suggested_bandwidth
-from spark_auc.embeddings.nystroem import NystroemMap
+from spark_auc.core.hinge.pair_hinge import PairHinge
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.row_source import LocalRows
+from spark_auc.features.kernels import Kernel, suggested_bandwidth
+from spark_auc.features.nystroem import NystroemMap
 from spark_auc.solvers.truncated_newton import truncated_newton
-from spark_auc.spark.session import session
+from spark_auc.spark.data.session import session
 
 # Rows that learners are given at a time, as Arrow gives them.
 BLOCK = 10_000

@@ -14,13 +14,14 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from measuring import SETTINGS, seconds
-from nonlinear import TOL, arguments, frame, magic_rows, show
 from pyspark.ml import Estimator, Pipeline
 from pyspark.ml.param import Param
 from pyspark.ml.tuning import CrossValidator, ParamGridBuilder
 from pyspark.sql import DataFrame, SparkSession
 
+from benchmarks.measuring import SETTINGS, seconds
+from benchmarks.nonlinear import TOL, arguments, frame, magic_rows, show
+from experiments.oam_classifier import OAMClassifier
 from spark_auc import (
     AUCEvaluator,
     NSAUCClassifier,
@@ -29,8 +30,7 @@ from spark_auc import (
     RankSVMClassifier,
     SOLAMClassifier,
 )
-from spark_auc.spark.oam import OAMClassifier
-from spark_auc.spark.session import session
+from spark_auc.spark.data.session import session
 
 EPOCHS = 15
 FOLDS = 3

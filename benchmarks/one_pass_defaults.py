@@ -25,6 +25,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import normalize
 
+from experiments.oam_classifier import OAMClassifier
 from spark_auc import (
     AdaDSGClassifier,
     NSAUCClassifier,
@@ -32,13 +33,12 @@ from spark_auc import (
     SOLAMClassifier,
 )
 from spark_auc.core.batch import Batch
-from spark_auc.core.column_moments import ColumnMoments
 from spark_auc.core.labels import LabelCounts
-from spark_auc.core.moments import PairMoments
-from spark_auc.core.rows import LocalRows
-from spark_auc.spark.oam import OAMClassifier
-from spark_auc.spark.online import OnlineRanker, Pass
-from spark_auc.spark.prepared import Order, Prepared
+from spark_auc.core.moments.column_moments import ColumnMoments
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.row_source import LocalRows
+from spark_auc.spark.data.prepared import Order, Prepared
+from spark_auc.spark.estimators.online import OnlineRanker, Pass
 
 DATA = Path(os.environ.get("SPARK_AUC_DATA", "../shared/data")).resolve()
 LEARNERS = {

@@ -23,12 +23,12 @@ from scipy import sparse
 from sklearn.linear_model import SGDClassifier
 from threadpoolctl import threadpool_limits
 
-from spark_auc.online.comparators.ftrl import FTRL
-from spark_auc.online.comparators.oam import OAM
-from spark_auc.online.dsgd import DSGD
-from spark_auc.online.opauc import OPAUC
-from spark_auc.online.opauc_low_rank import OPAUCr
-from spark_auc.online.solam import SOLAM
+from experiments.comparators.ftrl import FTRL
+from experiments.comparators.oam import OAM
+from spark_auc.learners.dsgd import DSGD
+from spark_auc.learners.opauc import OPAUC
+from spark_auc.learners.opauc_low_rank import OPAUCr
+from spark_auc.learners.solam import SOLAM
 
 REPEATS = 4
 # Rows that learners are given at a time, as Arrow gives them.

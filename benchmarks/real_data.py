@@ -18,11 +18,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from spark_auc import MBAClassifier
-from spark_auc.spark.evaluate import evaluate
-from spark_auc.spark.libsvm import libsvm
-from spark_auc.spark.raw import criteo
-from spark_auc.spark.session import session
-from spark_auc.spark.split import by_position
+from spark_auc.spark.data.libsvm import libsvm
+from spark_auc.spark.data.raw import criteo
+from spark_auc.spark.data.session import session
+from spark_auc.spark.data.split import by_position
+from spark_auc.spark.evaluation.evaluate import evaluate
 
 DATA = Path(os.environ.get("SPARK_AUC_DATA", "../shared/data")).resolve()
 SETS = {"a9a": (123, 1e-4), "w1a": (300, 10.0), "splice_scale": (60, 1.0)}

@@ -14,16 +14,15 @@ import time
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import fft, linalg
 
-from spark_auc.core.objective import ElasticNet, Quadratic
-from spark_auc.core.tiles import SymmetricTiles
+from spark_auc.core.moments.objective import ElasticNet, Quadratic
+from spark_auc.core.moments.tiles import SymmetricTiles
+from spark_auc.core.types import Float
 from spark_auc.solvers.candidates import default_grid
 from spark_auc.solvers.path import path
 from spark_auc.solvers.solution import absolute_tolerance, certified
 
-Float = NDArray[np.float64]
 BLOCK = 512
 
 

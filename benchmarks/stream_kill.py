@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from spark_auc.app.directory import Directory
-from spark_auc.app.stream_state import Checkpoint, StreamState
+from spark_auc.app.jobs.stream_state import Checkpoint, StreamState
 
 JOB = Path(__file__).parents[1] / "jobs" / "opauc.py"
 VICTIMS = ("driver", "worker", "driver", "worker", "jvm")

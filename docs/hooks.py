@@ -15,8 +15,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 import spark_auc
-from spark_auc.app.config import File
-from spark_auc.app.sections import Section
+from spark_auc.app.config.jobs import File
+from spark_auc.app.config.sections import Section
 
 _PAGES = {
     "reference/api.md": lambda text: text + _public_names(),

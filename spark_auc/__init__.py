@@ -10,47 +10,47 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from spark_auc.spark.adadsg import AdaDSGClassifier
-    from spark_auc.spark.calibrate import ScoreCalibrationModel, ScoreCalibrator
-    from spark_auc.spark.crosses import FeatureCrosses
-    from spark_auc.spark.embedding import EmbeddingModel
-    from spark_auc.spark.evaluate import compare, evaluate
-    from spark_auc.spark.evaluator import AUCEvaluator
-    from spark_auc.spark.mba import MBAClassifier
-    from spark_auc.spark.model import MBAModel
-    from spark_auc.spark.network import TanhNetwork
-    from spark_auc.spark.nsauc import NSAUCClassifier
-    from spark_auc.spark.nystroem import NystroemEmbedding
-    from spark_auc.spark.opauc import OPAUCClassifier
-    from spark_auc.spark.random_features import RandomFourierFeatures, RandomThresholds
-    from spark_auc.spark.ranksvm import RankSVMClassifier
-    from spark_auc.spark.selector import MBASelector
-    from spark_auc.spark.solam import SOLAMClassifier
-    from spark_auc.spark.splines import SplineBasis
+    from spark_auc.spark.estimators.adadsg import AdaDSGClassifier
+    from spark_auc.spark.estimators.linear_ranker import MBAModel
+    from spark_auc.spark.estimators.mba import MBAClassifier
+    from spark_auc.spark.estimators.nsauc import NSAUCClassifier
+    from spark_auc.spark.estimators.opauc import OPAUCClassifier
+    from spark_auc.spark.estimators.ranksvm import RankSVMClassifier
+    from spark_auc.spark.estimators.selector import MBASelector
+    from spark_auc.spark.estimators.solam import SOLAMClassifier
+    from spark_auc.spark.evaluation.calibrate import ScoreCalibrationModel, ScoreCalibrator
+    from spark_auc.spark.evaluation.evaluate import compare, evaluate
+    from spark_auc.spark.evaluation.evaluator import AUCEvaluator
+    from spark_auc.spark.features.crosses import FeatureCrosses
+    from spark_auc.spark.features.embedding import EmbeddingModel
+    from spark_auc.spark.features.network import TanhNetwork
+    from spark_auc.spark.features.nystroem import NystroemEmbedding
+    from spark_auc.spark.features.random_features import RandomFourierFeatures, RandomThresholds
+    from spark_auc.spark.features.splines import SplineBasis
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "AUCEvaluator": "spark_auc.spark.evaluator",
-    "AdaDSGClassifier": "spark_auc.spark.adadsg",
-    "EmbeddingModel": "spark_auc.spark.embedding",
-    "FeatureCrosses": "spark_auc.spark.crosses",
-    "MBAClassifier": "spark_auc.spark.mba",
-    "MBAModel": "spark_auc.spark.model",
-    "MBASelector": "spark_auc.spark.selector",
-    "NSAUCClassifier": "spark_auc.spark.nsauc",
-    "NystroemEmbedding": "spark_auc.spark.nystroem",
-    "OPAUCClassifier": "spark_auc.spark.opauc",
-    "RandomFourierFeatures": "spark_auc.spark.random_features",
-    "RandomThresholds": "spark_auc.spark.random_features",
-    "RankSVMClassifier": "spark_auc.spark.ranksvm",
-    "SOLAMClassifier": "spark_auc.spark.solam",
-    "ScoreCalibrationModel": "spark_auc.spark.calibrate",
-    "ScoreCalibrator": "spark_auc.spark.calibrate",
-    "SplineBasis": "spark_auc.spark.splines",
-    "TanhNetwork": "spark_auc.spark.network",
-    "compare": "spark_auc.spark.evaluate",
-    "evaluate": "spark_auc.spark.evaluate",
+    "AUCEvaluator": "spark_auc.spark.evaluation.evaluator",
+    "AdaDSGClassifier": "spark_auc.spark.estimators.adadsg",
+    "EmbeddingModel": "spark_auc.spark.features.embedding",
+    "FeatureCrosses": "spark_auc.spark.features.crosses",
+    "MBAClassifier": "spark_auc.spark.estimators.mba",
+    "MBAModel": "spark_auc.spark.estimators.linear_ranker",
+    "MBASelector": "spark_auc.spark.estimators.selector",
+    "NSAUCClassifier": "spark_auc.spark.estimators.nsauc",
+    "NystroemEmbedding": "spark_auc.spark.features.nystroem",
+    "OPAUCClassifier": "spark_auc.spark.estimators.opauc",
+    "RandomFourierFeatures": "spark_auc.spark.features.random_features",
+    "RandomThresholds": "spark_auc.spark.features.random_features",
+    "RankSVMClassifier": "spark_auc.spark.estimators.ranksvm",
+    "SOLAMClassifier": "spark_auc.spark.estimators.solam",
+    "ScoreCalibrationModel": "spark_auc.spark.evaluation.calibrate",
+    "ScoreCalibrator": "spark_auc.spark.evaluation.calibrate",
+    "SplineBasis": "spark_auc.spark.features.splines",
+    "TanhNetwork": "spark_auc.spark.features.network",
+    "compare": "spark_auc.spark.evaluation.evaluate",
+    "evaluate": "spark_auc.spark.evaluation.evaluate",
 }
 __all__ = [
     "AUCEvaluator",

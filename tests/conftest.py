@@ -12,7 +12,7 @@ os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSeria
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory):
-    from spark_auc.spark.session import session
+    from spark_auc.spark.data.session import session
 
     conf = {
         "spark.master": "local[2]",

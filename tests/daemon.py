@@ -11,11 +11,8 @@ import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 from scipy import sparse
 
-import spark_auc.spark.embedding
-import spark_auc.spark.evaluate
-import spark_auc.spark.mba  # noqa: F401
 from spark_auc.core.batch import Batch
-from spark_auc.core.moments import PairMoments
+from spark_auc.core.moments.pair_moments import PairMoments
 
 if __name__ == "__main__":
     for rows in (np.eye(2), sparse.eye(2, format="csr")):

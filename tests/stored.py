@@ -2,7 +2,7 @@
 
 import json
 
-from spark_auc.core import codec
+from spark_auc.core.state import codec
 from spark_auc.errors import ModelFormatError
 
 

@@ -4,19 +4,55 @@ import ast
 import re
 import subprocess
 import sys
+from graphlib import TopologicalSorter
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "spark_auc"
-# A room may import itself and those after it.
-ROOMS = ["app", "spark", "local", "training", ("online", "solvers", "embeddings"), "core", "errors"]
-LOWEST_WITH_SPARK = 1
+# What stands in a room, from top to bottom; those of one line do not know each other. A file or
+# room may import what stands below it. Rooms that are not named here hold files alone.
+ORDER = {
+    "spark_auc": [
+        ["app"],
+        ["spark", "local"],
+        ["training"],
+        ["learners", "solvers", "features"],
+        ["core"],
+        ["errors"],
+    ],
+    "spark_auc.app": [
+        ["cli"],
+        ["jobs"],
+        ["report", "publish"],
+        ["manifest"],
+        ["directory"],
+        ["config"],
+    ],
+    "spark_auc.spark": [
+        ["estimators", "features", "evaluation", "streaming"],
+        ["params", "persistence"],
+        ["data"],
+    ],
+    "spark_auc.core": [
+        ["evaluation", "hinge"],
+        ["moments"],
+        ["row_source"],
+        ["sampling"],
+        ["batch", "labels"],
+        ["state", "products", "validation", "memory"],
+        ["kernels"],
+        ["types"],
+    ],
+}
+WITH_SPARK = ("spark_auc.app", "spark_auc.spark")
+FILES = sorted(p for p in PACKAGE.rglob("*/*.py") if p.name != "__init__.py")
 
 
-def level(room):
-    return next(k for k, r in enumerate(ROOMS) if room == r or room in r)
+def module(path):
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
 
 
 def imports(path):
@@ -27,17 +63,54 @@ def imports(path):
             yield node.module or ""
 
 
-@pytest.mark.parametrize(
-    "path", sorted(PACKAGE.rglob("*/*.py")), ids=lambda p: str(p.relative_to(PACKAGE))
-)
+def level(room, name):
+    """The line on which a file or room stands in its room, from the top."""
+    return next(k for k, line in enumerate(ORDER[room]) if name in line)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_imports_point_downward(path):
-    mine = level(path.relative_to(PACKAGE).parts[0])
+    mine = module(path).split(".")
     for name in imports(path):
-        top, *rest = name.split(".")
-        if top == "spark_auc" and rest:
-            assert level(rest[0]) >= mine, f"{path} imports {name}"
-        if mine > LOWEST_WITH_SPARK:
-            assert top not in {"pyspark", "pyarrow", "pandas", "pydantic", "yaml"}, name
+        theirs = name.split(".")
+        if theirs[0] == "spark_auc" and len(theirs) > 1:
+            shared = sum(
+                1
+                for _ in takewhile(lambda pair: pair[0] == pair[1], zip(mine, theirs, strict=False))
+            )
+            room = ".".join(mine[:shared])
+            if room in ORDER and shared < len(theirs):
+                below = level(room, mine[shared]) < level(room, theirs[shared])
+                assert below, f"{module(path)} imports {name}"
+        elif not module(path).startswith(WITH_SPARK):
+            assert theirs[0] not in {"pyspark", "pyarrow", "pandas", "pydantic", "yaml"}, name
+
+
+def test_no_file_imports_itself_by_way_of_others():
+    arrows = {module(path): set(imports(path)) for path in FILES}
+    TopologicalSorter(arrows).prepare()
+
+
+@pytest.mark.parametrize("room", ORDER)
+def test_every_part_of_a_room_has_its_place(room):
+    there = {
+        p.stem
+        for p in ROOT.joinpath(*room.split(".")).iterdir()
+        if p.name not in {"__init__.py", "__pycache__", "py.typed"}
+    }
+    assert there == {name for line in ORDER[room] for name in line}
+
+
+@pytest.mark.parametrize(
+    "room", sorted({p.parent for p in FILES}), ids=lambda p: str(p.relative_to(PACKAGE))
+)
+def test_rooms_say_what_is_in_them_and_where_to_begin(room):
+    said = ast.get_docstring(ast.parse((room / "__init__.py").read_text())) or ""
+    begin = re.findall(r"Begin with `(spark_auc[a-z_.]*)`[.:]", said.replace("\n", " "))
+    assert begin, said
+    for name in begin:
+        assert name.startswith(module(room))
+        assert ROOT.joinpath(*name.split(".")).with_suffix(".py").is_file(), name
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "jobs").glob("*.py")), ids=lambda p: p.name)
@@ -54,9 +127,9 @@ def test_core_needs_no_spark():
         "for name in ('pyspark', 'pyarrow', 'pandas', 'pydantic', 'yaml'):\n"
         "    sys.modules[name] = None\n"
         "import pkgutil, importlib, spark_auc\n"
-        "for room in ('core', 'solvers', 'online', 'embeddings', 'training', 'local'):\n"
+        "for room in ('core', 'solvers', 'learners', 'features', 'training', 'local'):\n"
         "    package = importlib.import_module('spark_auc.' + room)\n"
-        "    for m in pkgutil.iter_modules(package.__path__, package.__name__ + '.'):\n"
+        "    for m in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):\n"
         "        importlib.import_module(m.name)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -67,7 +140,7 @@ def test_core_needs_no_spark():
     [
         (["pyspark", "pyarrow", "pandas", "pydantic", "yaml"], "spark_auc:MBAClassifier"),
         (["pyspark"], "spark_auc:evaluate"),
-        (["pyarrow"], "spark_auc.spark.mba:MBAClassifier"),
+        (["pyarrow"], "spark_auc.spark.estimators.mba:MBAClassifier"),
         (["pydantic"], "spark_auc.app.cli:main"),
     ],
 )

@@ -10,15 +10,14 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NoReturn
 
-from spark_auc.app.config import File
-from spark_auc.app.load import load
-from spark_auc.app.redaction import Redaction, redacted, redacted_text
+from spark_auc.app.config.jobs import File
+from spark_auc.app.config.load import load
+from spark_auc.app.config.redaction import Redaction, redacted, redacted_text
 from spark_auc.errors import ConfigError, SparkAUCError
 
-JOBS = ("prepare", "train", "evaluate", "score", "opauc", "adadsg", "reproduce")
+JOBS = ("prepare", "train", "evaluate", "score", "opauc", "adadsg")
 
 # Parts of a job's section that count only where their flag is given, and what the flag does.
 _PARTS = {"opauc": {"stream": "learn rows as they arrive, as opauc.stream says; else one batch"}}
@@ -124,7 +123,7 @@ def run(job: str, config: str, overrides: Sequence[str] = (), parts: Sequence[st
         print(f"{job}: {type(error).__name__}: {message}", file=sys.stderr)
     except Exception as error:
         code = SparkAUCError.exit_code
-        from spark_auc.spark.failures import first_line
+        from spark_auc.spark.data.failures import first_line
 
         message = hide(first_line(error))
         result |= {"status": "error", "error": type(error).__name__, "message": message}
@@ -149,19 +148,19 @@ def _run(job: str, file: File, path: str, parts: Sequence[str]) -> dict[str, Any
     module = _module(job)
     module.check(section)
     # Imported late, so that a wrong configuration is told without waiting for Spark.
-    from spark_auc.spark.failures import translated
-    from spark_auc.spark.session import session
+    from spark_auc.spark.data.failures import translated
+    from spark_auc.spark.data.session import session
 
-    made: AbstractContextManager[Any] = nullcontext()
-    if not hasattr(module, "needs_spark") or module.needs_spark(section):
-        made = session(f"spark_auc {job}", file.spark.settings(), remote=file.spark.remote)
-    with made as spark, translated():
+    with (
+        session(f"spark_auc {job}", file.spark.settings(), remote=file.spark.remote) as spark,
+        translated(),
+    ):
         result: dict[str, Any] = module.run(spark, section)
     return result
 
 
 def _module(job: str) -> Any:
-    return importlib.import_module(f"spark_auc.app.{job}")
+    return importlib.import_module(f"spark_auc.app.jobs.{job}")
 
 
 def _arguments(job: str, parser: argparse.ArgumentParser) -> None:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from spark_auc.core.accumulator import Rows
 from spark_auc.core.kernels import compiled
-from spark_auc.core.rules import ABOVE_0, not_csr
-from spark_auc.core.schema import Field, Schema, Values, array
-
-Float = NDArray[np.float64]
-Keys = NDArray[np.uint64]
+from spark_auc.core.state.rules import ABOVE_0, not_csr
+from spark_auc.core.state.schema import Field, Schema, Values, array
+from spark_auc.core.types import Float, Keys, Rows
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 # The fields that a batch may lack.
@@ -92,6 +89,10 @@ class Batch(NamedTuple):
         """Some of the rows, with their own weights or others."""
         kept = Batch._make(None if values is None else values[rows] for values in self)
         return kept if weight is None else kept._replace(weight=weight)
+
+
+# Batches of rows to other batches, such as those of a fold or of draws.
+Change: TypeAlias = Callable[[Iterator[Batch]], Iterator[Batch]]
 
 
 def _rows_stored(values: Values) -> str | None:

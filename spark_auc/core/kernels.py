@@ -15,14 +15,12 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
-from numpy.typing import NDArray
 from scipy import sparse
 
-Float = NDArray[np.float64]
+from spark_auc.core.types import Float, Index, Places
+
 # Numbers of columns and stored entries: without a sign a kernel need not ask whether one counts
 # from the end of an array, which takes half of a light loop's time.
-Index = NDArray[np.uint32]
-Places = NDArray[np.uint64]
 # Bytes that one `prefetch` fetches.
 LINE = 64
 Entries = tuple[Float, Index, Index]

@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from spark_auc.core.rules import COUNTS
-from spark_auc.core.schema import Field, Schema, array
+from spark_auc.core.state.rules import COUNTS
+from spark_auc.core.state.schema import Field, Schema, array
 from spark_auc.errors import DataError
 
 Label: TypeAlias = float | str

@@ -19,10 +19,8 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 from scipy import sparse
 
-from spark_auc.core.accumulator import Rows
-from spark_auc.core.kernels import Index, compiled, sparse_entries
-
-Float = NDArray[np.float64]
+from spark_auc.core.kernels import compiled, sparse_entries
+from spark_auc.core.types import Float, Index, Rows
 
 # Rows and columns of a product that the processor's registers hold while they are added up, and
 # the numbers that one instruction takes.

@@ -1,8 +1,8 @@
-"""Rankers of arrays in memory, by scikit-learn's conventions and without Spark.
+"""Rankers of arrays in memory, with scikit-learn's conventions and without Spark.
 
-Import `MBAClassifier` and `RankSVMClassifier`; they need the extra ``spark-auc[local]``. Their
-weights are those of the Spark ML classes of the same names. Begin reading at
-`spark_auc.local.ranker.LinearRanker`, which makes a source of rows of arrays.
+Import `MBAClassifier` and `RankSVMClassifier`; they need the extra ``spark-auc[local]``. They
+compute the same weights as the Spark ML classes of the same names. Begin with
+`spark_auc.local.ranker`.
 """
 
 from spark_auc.local.mba import MBAClassifier

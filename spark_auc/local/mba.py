@@ -6,9 +6,9 @@ import logging
 from dataclasses import replace
 from typing import Literal
 
-from spark_auc.core.folds import Folds
-from spark_auc.core.operator import column_moments, operator_quadratic
-from spark_auc.core.rows import LocalRows
+from spark_auc.core.moments.operator import column_moments, operator_quadratic
+from spark_auc.core.row_source import LocalRows
+from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConfigError, HoldOutError
 from spark_auc.local.ranker import LinearRanker, check_choice
 from spark_auc.solvers.candidates import default_grid

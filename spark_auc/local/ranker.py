@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from spark_auc.core.accumulator import Rows
-from spark_auc.core.batch import WEIGHTS, Batch, Keys, mixed, usable_weights
+from spark_auc.core.batch import WEIGHTS, Batch, mixed, usable_weights
 from spark_auc.core.products import settled_scores
-from spark_auc.core.rows import LocalRows
+from spark_auc.core.row_source import LocalRows
+from spark_auc.core.types import Float, Keys, Rows
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.training.result import TrainingResult
 
@@ -32,7 +32,6 @@ except ImportError as missing:
         "spark-auc[local]"
     ) from missing
 
-Float = NDArray[np.float64]
 
 # Stored entries of the rows that are read together.
 _BLOCK = 1 << 20

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_auc.core.rows import LocalRows
+from spark_auc.core.row_source import LocalRows
 from spark_auc.local.ranker import LinearRanker, check_choice
 from spark_auc.solvers.solution import OnFailure
 from spark_auc.training.ranksvm import train_hinge

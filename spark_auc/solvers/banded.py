@@ -6,13 +6,11 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from spark_auc.core.tiles import SymmetricTiles
+from spark_auc.core.moments.tiles import SymmetricTiles
+from spark_auc.core.types import Float
 from spark_auc.solvers.solution import ROUNDING_OF_EIGENVALUES
-
-Float = NDArray[np.float64]
 
 # Diagonals below the main one: as wide as matrix products need to be fast, as narrow as factors
 # of a band are cheap. Down to a single one, half of the work would be products with vectors,

@@ -7,11 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spark_auc.core.objective import ElasticNet, Quadratic
-
-Float = NDArray[np.float64]
+from spark_auc.core.moments.objective import ElasticNet, Quadratic
+from spark_auc.core.types import Float
 
 
 @dataclass(frozen=True)

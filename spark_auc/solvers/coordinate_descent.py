@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 
 from spark_auc.core.kernels import compiled
-from spark_auc.core.objective import ElasticNet, Quadratic
-from spark_auc.core.tiles import SymmetricTiles
+from spark_auc.core.moments.objective import ElasticNet, Quadratic
+from spark_auc.core.moments.tiles import SymmetricTiles
+from spark_auc.core.types import Float, Int
 from spark_auc.solvers.solution import ROUNDING_OF_EIGENVALUES, Reason, Solution, certified
-
-Float = NDArray[np.float64]
-Int = NDArray[np.int64]
 
 _SMALLEST_GROWTH = 16
 _PASSES = 20

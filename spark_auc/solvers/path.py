@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
-from spark_auc.core.objective import ElasticNet, Quadratic
-from spark_auc.core.tiles import SymmetricTiles
+from spark_auc.core.moments.objective import ElasticNet, Quadratic
+from spark_auc.core.moments.tiles import SymmetricTiles
+from spark_auc.core.types import Float
 from spark_auc.errors import ConfigError
 from spark_auc.solvers.coordinate_descent import ColumnCache, elastic_net
 from spark_auc.solvers.ridge import LARGEST_FACTORISED, is_indefinite, ridge
 from spark_auc.solvers.ridge_path import ridges
 from spark_auc.solvers.screening import Screening
 from spark_auc.solvers.solution import Solution, absolute_tolerance
-
-Float = NDArray[np.float64]
 
 # Ridges from which on one decomposition is faster than a factor or conjugate gradients for each.
 _MANY = 6

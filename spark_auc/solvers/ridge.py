@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import linalg
 
-from spark_auc.core.objective import ElasticNet, Matrix, Quadratic
-from spark_auc.core.tiles import SymmetricTiles
+from spark_auc.core.moments.objective import ElasticNet, Matrix, Quadratic
+from spark_auc.core.moments.tiles import SymmetricTiles
+from spark_auc.core.types import Float
 from spark_auc.solvers.solution import (
     ROUNDING_OF_EIGENVALUES,
     Reason,
@@ -20,8 +20,6 @@ from spark_auc.solvers.solution import (
     certified,
     negative,
 )
-
-Float = NDArray[np.float64]
 
 _log = logging.getLogger(__name__)
 

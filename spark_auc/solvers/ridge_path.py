@@ -6,11 +6,11 @@ import logging
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from spark_auc.core.objective import ElasticNet, Quadratic
-from spark_auc.core.tiles import SymmetricTiles
+from spark_auc.core.moments.objective import ElasticNet, Quadratic
+from spark_auc.core.moments.tiles import SymmetricTiles
+from spark_auc.core.types import Float
 from spark_auc.solvers.banded import Banded
 from spark_auc.solvers.ridge import LARGEST_DIRECT, STEPS, ridge
 from spark_auc.solvers.solution import (
@@ -19,8 +19,6 @@ from spark_auc.solvers.solution import (
     absolute_tolerance,
     certified_together,
 )
-
-Float = NDArray[np.float64]
 
 _log = logging.getLogger(__name__)
 

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_auc.core.objective import ElasticNet, Quadratic
+from spark_auc.core.moments.objective import ElasticNet, Quadratic
+from spark_auc.core.types import Float
 from spark_auc.solvers.coordinate_descent import ColumnCache, elastic_net
 from spark_auc.solvers.solution import Reason, Solution, absolute_tolerance, certified
-
-Float = NDArray[np.float64]
 
 _log = logging.getLogger(__name__)
 

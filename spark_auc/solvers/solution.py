@@ -8,12 +8,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spark_auc.core.objective import ElasticNet, Quadratic
+from spark_auc.core.moments.objective import ElasticNet, Quadratic
+from spark_auc.core.types import Float
 from spark_auc.errors import ConvergenceError
 
-Float = NDArray[np.float64]
 Reason = Literal["converged", "maxIter", "stalled", "indefinite"]
 OnFailure = Literal["raise", "warn"]
 

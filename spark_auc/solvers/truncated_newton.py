@@ -7,16 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spark_auc.core.margins import Margins
-from spark_auc.core.objective import Matrix, Quadratic
-from spark_auc.core.pair_hinge import PairHinge
-from spark_auc.core.row_scores import RowScores
+from spark_auc.core.hinge.margins import Margins
+from spark_auc.core.hinge.pair_hinge import PairHinge
+from spark_auc.core.hinge.row_scores import RowScores
+from spark_auc.core.moments.objective import Matrix, Quadratic
+from spark_auc.core.types import Float
 from spark_auc.solvers.ridge import inverse
 from spark_auc.solvers.solution import ROUNDING, Certificate, Reason, Solution
-
-Float = NDArray[np.float64]
 
 _log = logging.getLogger(__name__)
 

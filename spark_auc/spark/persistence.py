@@ -26,7 +26,7 @@ from pyspark.ml.util import (
 )
 
 from spark_auc.errors import ConfigError, ModelFormatError
-from spark_auc.spark.failures import SPARK_FAILURES, first_line
+from spark_auc.spark.data.failures import SPARK_FAILURES, first_line
 
 VERSION = 2
 T = TypeVar("T", bound=Params)

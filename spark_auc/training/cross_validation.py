@@ -1,8 +1,8 @@
 """K-fold cross-validation of penalties: one pass for all moments, one for all validation scores.
 
-`spark_auc.core.folds` says which fold a row is of. The moments of a fold's training rows are merged
-from those of the other folds, so that no row is read twice for training; and one more pass scores
-each row with the weights of every penalty that its fold did not help to train.
+`spark_auc.core.sampling.folds` says which fold a row is of. The moments of a fold's training rows
+are merged from those of the other folds, so that no row is read twice for training; one more pass
+scores each row with the weights of every penalty that its fold did not help to train.
 """
 
 from __future__ import annotations
@@ -13,23 +13,21 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from spark_auc.core.accumulator import PairAccumulator
-from spark_auc.core.batch import Batch
-from spark_auc.core.folds import Folds, GroupCounts
+from spark_auc.core.batch import Batch, Change
 from spark_auc.core.labels import LabelCounts
-from spark_auc.core.moments import PairMoments
-from spark_auc.core.moments_tile import MomentsTile, part_names
-from spark_auc.core.objective import Quadratic
-from spark_auc.core.rows import Change, Folding, LocalRows, State, some
+from spark_auc.core.moments.accumulator import PairAccumulator
+from spark_auc.core.moments.moments_tile import MomentsTile, part_names
+from spark_auc.core.moments.objective import Quadratic
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.row_source import Folding, LocalRows, State, some
+from spark_auc.core.sampling.folds import Folds, GroupCounts
+from spark_auc.core.types import Float
 from spark_auc.errors import ConvergenceError
 from spark_auc.solvers.candidates import Candidate, Selection, choice
 from spark_auc.solvers.path import path
 from spark_auc.solvers.solution import OnFailure
 from spark_auc.training.held_out import held_out_auc, one_class
-
-Float = NDArray[np.float64]
 
 _log = logging.getLogger(__name__)
 

@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.batch import Batch
-from spark_auc.core.folds import Folds
+from spark_auc.core.evaluation.roc import auc
+from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.core.products import settled_product
-from spark_auc.core.roc import auc
-from spark_auc.core.rows import Fold, Folding, State
-from spark_auc.core.score_histogram import ScoreHistogram
+from spark_auc.core.row_source import Fold, Folding, State
+from spark_auc.core.sampling.folds import Folds
+from spark_auc.core.types import Float
 from spark_auc.errors import DataError
-
-Float = NDArray[np.float64]
 
 _Scored = tuple[Float, NDArray[np.bool_], Float | None]
 

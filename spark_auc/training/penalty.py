@@ -7,24 +7,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 
-import numpy as np
-from numpy.typing import NDArray
-
-from spark_auc.core.column_moments import ColumnMoments
-from spark_auc.core.folds import Folds
 from spark_auc.core.labels import LabelCounts
-from spark_auc.core.moments import PairMoments
-from spark_auc.core.objective import Quadratic
-from spark_auc.core.operator import column_moments, operator_quadratic
-from spark_auc.core.rows import Folding, LocalRows, RowSource
+from spark_auc.core.moments.column_moments import ColumnMoments
+from spark_auc.core.moments.objective import Quadratic
+from spark_auc.core.moments.operator import column_moments, operator_quadratic
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.row_source import Folding, LocalRows, RowSource
+from spark_auc.core.sampling.folds import Folds
+from spark_auc.core.types import Float
 from spark_auc.errors import ResourceError
 from spark_auc.solvers.candidates import Candidate, Selection, default_grid
 from spark_auc.training.cross_validation import CrossValidation
 from spark_auc.training.problem import Problem, problem
 from spark_auc.training.settings import TrainingSettings
 from spark_auc.training.survey import Sampling
-
-Float = NDArray[np.float64]
 
 _log = logging.getLogger(__name__)
 

@@ -8,28 +8,26 @@ from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spark_auc.core.batch import Batch
-from spark_auc.core.column_moments import ColumnMoments
-from spark_auc.core.draws import FirstArrivals
 from spark_auc.core.labels import LabelCounts
-from spark_auc.core.moments import PairMoments
-from spark_auc.core.objective import Quadratic
-from spark_auc.core.operator import labelled_pair_moments, operator_quadratic
+from spark_auc.core.moments.column_moments import ColumnMoments
+from spark_auc.core.moments.objective import Quadratic
+from spark_auc.core.moments.operator import labelled_pair_moments, operator_quadratic
+from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.products import settled_scores
-from spark_auc.core.rows import Folding, LocalRows, RowSource, State, each
-from spark_auc.core.sample_size import (
+from spark_auc.core.row_source import Folding, LocalRows, RowSource, State, each
+from spark_auc.core.sampling.draws import FirstArrivals
+from spark_auc.core.sampling.sample_size import (
     GroupSums,
     LargestNorm,
     estimated_suboptimality,
     sufficient_pairs,
 )
+from spark_auc.core.types import Float
 from spark_auc.errors import ResourceError
 from spark_auc.solvers.ridge import inverse
 from spark_auc.training.survey import Sampling, Survey, survey
-
-Float = NDArray[np.float64]
 
 _log = logging.getLogger(__name__)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import time
 
-from spark_auc.core.operator import (
+from spark_auc.core.hinge.pair_hinge import PairHinge
+from spark_auc.core.moments.operator import (
     column_moments,
     labelled_column_moments,
     labelled_pair_moments,
 )
-from spark_auc.core.pair_hinge import PairHinge
 from spark_auc.core.products import settled_scores
-from spark_auc.core.rows import RowSource, each
+from spark_auc.core.row_source import RowSource, each
 from spark_auc.solvers.candidates import Candidate
 from spark_auc.solvers.ridge import LARGEST_FACTORISED
 from spark_auc.solvers.truncated_newton import truncated_newton

@@ -6,18 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from spark_auc.core.column_moments import ColumnMoments
-from spark_auc.core.gaussian import class_ratio_threshold, estimated_auc
 from spark_auc.core.labels import LabelCounts
-from spark_auc.core.moments import PairMoments
+from spark_auc.core.moments.column_moments import ColumnMoments
+from spark_auc.core.moments.gaussian import class_ratio_threshold, estimated_auc
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.types import Float
 from spark_auc.solvers.candidates import Candidate, Selection
 from spark_auc.solvers.solution import Certificate
 from spark_auc.training.summary import TrainingSummary, largest_weights
-
-Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +44,7 @@ class TrainingResult:
         What sampling costs the objective, as the draws estimate it, and the draws that Theorem 2
         asks for.
     held_out
-        What rows said of a learner before it took them; see `spark_auc.online.held_out.HeldOut`.
+        What rows said of a learner before it took them; see `spark_auc.learners.held_out.HeldOut`.
     moments
         The pair moments, where they are kept.
     """

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from spark_auc.core.folds import Folds
+from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConfigError
 from spark_auc.solvers.candidates import Candidate
 from spark_auc.solvers.solution import OnFailure

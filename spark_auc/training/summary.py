@@ -7,9 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Float = NDArray[np.float64]
+from spark_auc.core.types import Float
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class TrainingSummary:
         What sampling costs the objective, as the draws estimate it.
     sufficient_pairs
         Draws of each class that the paper's Theorem 2 asks for, to be within pairTol with
-        probability 0.95; see `spark_auc.core.sample_size.sufficient_pairs`.
+        probability 0.95; see `spark_auc.core.sampling.sample_size.sufficient_pairs`.
     form
         How the quadratic was held: "tiles" (a matrix), "rows" (in the driver's memory) or
         "passes" (over the DataFrame, one for each step).
@@ -61,7 +60,7 @@ class TrainingSummary:
         `spark_auc.solvers.candidates.Selection`.
     held_out
         What rows said of a learner before it took them, and whether it falls short (``short``);
-        see `spark_auc.online.held_out.HeldOut`. None where no row was new.
+        see `spark_auc.learners.held_out.HeldOut`. None where no row was new.
     """
 
     rows: dict[str, int]

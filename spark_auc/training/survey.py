@@ -10,12 +10,12 @@ from typing import Literal, NamedTuple, cast
 import numpy as np
 
 from spark_auc.core.batch import Batch
-from spark_auc.core.column_moments import ColumnMoments
-from spark_auc.core.draws import FirstArrivals
 from spark_auc.core.labels import LabelCounts
-from spark_auc.core.operator import VectorSum, labelled_column_moments
-from spark_auc.core.repeats import Repeats, told_apart
-from spark_auc.core.rows import RowSource, State
+from spark_auc.core.moments.column_moments import ColumnMoments
+from spark_auc.core.moments.operator import VectorSum, labelled_column_moments
+from spark_auc.core.row_source import RowSource, State
+from spark_auc.core.sampling.draws import FirstArrivals
+from spark_auc.core.sampling.repeats import Repeats, told_apart
 
 Estimation = Literal["exact", "paired", "complete"]
 

@@ -7,8 +7,8 @@ import time
 from dataclasses import replace
 
 from spark_auc.core.labels import LabelCounts
-from spark_auc.core.moments import PairMoments
-from spark_auc.core.rows import LocalRows, RowSource
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.row_source import LocalRows, RowSource
 from spark_auc.errors import ConfigError, ConvergenceError
 from spark_auc.solvers.candidates import Candidate, Selection
 from spark_auc.solvers.path import solve

@@ -4,9 +4,9 @@ import json
 import sys
 from pathlib import Path
 
-from spark_auc.app import adadsg
 from spark_auc.app.cli import run
-from spark_auc.spark.session import session
+from spark_auc.app.jobs import adadsg
+from spark_auc.spark.data.session import session
 
 
 def main(plan):

@@ -8,14 +8,14 @@ import pytest
 from pyspark.sql import functions as F
 
 from spark_auc import MBAModel, evaluate
-from spark_auc.app import adadsg
-from spark_auc.app.config import Adadsg, Stop
+from spark_auc.app.config.jobs import Adadsg, Stop
+from spark_auc.app.jobs import adadsg
+from spark_auc.app.jobs.inputs import read_model
 from spark_auc.app.publish import current
-from spark_auc.app.read import read_model
 from spark_auc.errors import ConfigError
-from spark_auc.online.dsgd import DSGD
-from spark_auc.online.stages import subset
-from spark_auc.spark.synthetic import click_data
+from spark_auc.learners.dsgd import DSGD
+from spark_auc.learners.stages import subset
+from spark_auc.spark.data.synthetic import click_data
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,7 @@ def test_stages_to_a_model(spark, place, config, tmp_path):
 
 
 def test_the_objective_is_that_of_all_pairs(spark, place):
-    from spark_auc.spark.adadsg import AdaDSGClassifier
+    from spark_auc.spark.estimators.adadsg import AdaDSGClassifier
 
     estimator = AdaDSGClassifier(standardization=False, firstStage=500, keyCol="id", penalty=0.3)
     given = estimator.prepared(spark.read.parquet(str(place / "train")))
@@ -87,6 +87,7 @@ def test_the_objective_is_that_of_all_pairs(spark, place):
     assert found == pytest.approx(loss + 0.3 / (2 * np.sqrt(m)) * learner.w @ learner.w, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", [1, 3])
 def test_it_goes_on_where_it_died(spark, config, monkeypatch, stage):
     expected = model_of(adadsg.run(spark, config(checkpoint=f"{config().checkpoint}-other")))

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from spark_auc.app.cli import JOBS
-from spark_auc.app.load import load
+from spark_auc.app.config.load import load
 from spark_auc.errors import ConfigError
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -108,7 +108,7 @@ def test_overrides(write):
 
 
 def test_folds_of_the_users_own_reach_the_estimator(write):
-    from spark_auc.app.train import _estimator
+    from spark_auc.app.jobs.train import _estimator
 
     content = {"train": TRAIN | {"columns": {"fold": "day"}}}
     for more in ({}, {"select": {"regParams": [0.1, 1.0]}}):

@@ -8,8 +8,8 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from spark_auc.app.publish import current
-from spark_auc.spark.mba import MBAClassifier
-from spark_auc.spark.model import MBAModel
+from spark_auc.spark.estimators.linear_ranker import MBAModel
+from spark_auc.spark.estimators.mba import MBAClassifier
 from tests.app import arriving
 from tests.app.arriving import (
     NAMES,

@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from spark_auc.app import opauc
-from spark_auc.app.learner import Learner
-from spark_auc.app.load import load
+from spark_auc.app.config.load import load
+from spark_auc.app.jobs import opauc
+from spark_auc.app.jobs.stream_learner import Learner
 from spark_auc.errors import ConfigError
-from spark_auc.spark.stream_files import FileStream
+from spark_auc.spark.streaming.files import FileStream
 from tests.app import arriving
 from tests.app.arriving import (
     SCHEMA,
@@ -87,6 +87,7 @@ def test_bad_text_is_set_aside(job, form):
     assert f"1.{form}" in Path(f"checkpoint/rejected/1.{form}.reason.txt").read_text()
 
 
+@pytest.mark.slow
 def test_a_job_that_dies_goes_on(job, monkeypatch):
     made = parts(8)
     arrive(made)

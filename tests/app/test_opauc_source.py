@@ -9,8 +9,8 @@ import yaml
 
 from spark_auc.app.cli import main, run
 from spark_auc.app.publish import current
-from spark_auc.core.moments import PairMoments
-from spark_auc.spark.model import MBAModel
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.spark.estimators.linear_ranker import MBAModel
 from tests.app import arriving
 from tests.app.arriving import (
     BASE,
@@ -79,6 +79,7 @@ def test_one_configuration_serves_the_stream_and_the_batch(job, capsys):
     assert committed("other").statistics.to_bytes() == state.statistics.to_bytes()
 
 
+@pytest.mark.slow
 def test_a_job_that_dies_goes_on(job, monkeypatch):
     made = parts(4)
     say(made, "csv")

@@ -10,8 +10,8 @@ import pytest
 from matplotlib.image import imread
 from scipy.stats import binomtest, norm
 
-from spark_auc.app.page import page
-from spark_auc.app.pictures import _wilson, pictures, png, svg
+from spark_auc.app.report.page import page
+from spark_auc.app.report.pictures import _wilson, pictures, png, svg
 
 VOID = {"meta"}
 

@@ -9,9 +9,15 @@ import time
 import pytest
 
 from spark_auc.app.cli import _Formatter
-from spark_auc.app.config import File
-from spark_auc.app.redaction import PLACEHOLDER, Redaction, names_secret, redacted, redacted_text
-from spark_auc.spark import session
+from spark_auc.app.config.jobs import File
+from spark_auc.app.config.redaction import (
+    PLACEHOLDER,
+    Redaction,
+    names_secret,
+    redacted,
+    redacted_text,
+)
+from spark_auc.spark.data import session
 
 M = "Hunter2Marker"
 

@@ -6,9 +6,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from spark_auc.core.checksum import checksum
-from spark_auc.core.codec import decode, encode
-from spark_auc.core.moments_tile import MomentsTile
+from spark_auc.core.moments.moments_tile import MomentsTile
+from spark_auc.core.state.checksum import checksum
+from spark_auc.core.state.codec import decode, encode
 from spark_auc.errors import ModelFormatError
 from tests.stored import header_of, of_version, resealed, with_header
 

@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from spark_auc.core import tiles
 from spark_auc.core.batch import Batch
-from spark_auc.core.class_moments import ClassMoments
-from spark_auc.core.column_moments import ColumnMoments
-from spark_auc.core.moments import PairMoments
-from spark_auc.core.objective import ElasticNet
-from spark_auc.core.operator import operator_quadratic
-from spark_auc.core.rows import LocalRows
-from spark_auc.core.stream_statistics import StreamStatistics
+from spark_auc.core.moments import tiles
+from spark_auc.core.moments.class_moments import ClassMoments
+from spark_auc.core.moments.column_moments import ColumnMoments
+from spark_auc.core.moments.objective import ElasticNet
+from spark_auc.core.moments.operator import operator_quadratic
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.row_source import LocalRows
 from spark_auc.errors import DataError
 from spark_auc.solvers.path import solve
+from spark_auc.training.stream_statistics import StreamStatistics
 
 N, D = 2000, 5
 RNG = np.random.default_rng(3)

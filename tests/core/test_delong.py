@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from spark_auc.core.delong import (
+from spark_auc.core.evaluation.delong import (
     PairedAUC,
     auc_covariance,
     auc_interval,
@@ -22,8 +22,8 @@ from spark_auc.core.delong import (
     interval_of,
     placement_products,
 )
-from spark_auc.core.roc import auc
-from spark_auc.core.score_table import FloatArray, ScoreTable
+from spark_auc.core.evaluation.roc import auc
+from spark_auc.core.evaluation.score_table import FloatArray, ScoreTable
 from spark_auc.errors import ConfigError, DataError
 
 Bools = NDArray[np.bool_]

@@ -5,8 +5,8 @@ import pytest
 from scipy import sparse, stats
 
 from spark_auc.core.batch import Batch
-from spark_auc.core.draws import Draws, FirstArrivals
-from spark_auc.core.folds import Folds
+from spark_auc.core.sampling.draws import Draws, FirstArrivals
+from spark_auc.core.sampling.folds import Folds
 
 
 def rows(n=2000, rate=0.05, seed=0, weighted=False):

@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.model_selection import StratifiedGroupKFold
 
 from spark_auc.core.batch import Batch
-from spark_auc.core.folds import Folds, GroupCounts
+from spark_auc.core.sampling.folds import Folds, GroupCounts
 from spark_auc.errors import DataError
 
 

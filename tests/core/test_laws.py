@@ -4,19 +4,19 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from spark_auc.core import tiles
 from spark_auc.core.batch import Batch
-from spark_auc.core.class_moments import ClassMoments
-from spark_auc.core.column_moments import ColumnMoments
-from spark_auc.core.draws import FirstArrivals
-from spark_auc.core.folds import GroupCounts
+from spark_auc.core.evaluation.overview import Faults, Overview
+from spark_auc.core.evaluation.score_histogram import ScoreHistogram
+from spark_auc.core.evaluation.score_table import ScoreTable
 from spark_auc.core.labels import LabelCounts
-from spark_auc.core.moments import PairMoments
-from spark_auc.core.operator import VectorSum
-from spark_auc.core.overview import Faults, Overview
-from spark_auc.core.sample_size import GroupSums, LargestNorm
-from spark_auc.core.score_histogram import ScoreHistogram
-from spark_auc.core.score_table import ScoreTable
+from spark_auc.core.moments import tiles
+from spark_auc.core.moments.class_moments import ClassMoments
+from spark_auc.core.moments.column_moments import ColumnMoments
+from spark_auc.core.moments.operator import VectorSum
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.sampling.draws import FirstArrivals
+from spark_auc.core.sampling.folds import GroupCounts
+from spark_auc.core.sampling.sample_size import GroupSums, LargestNorm
 from tests.laws import Case, check_laws
 
 N, D = 60, 7

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from spark_auc.core import tiles
 from spark_auc.core.batch import Batch
-from spark_auc.core.moments import PairMoments
-from spark_auc.core.objective import ElasticNet
+from spark_auc.core.moments import tiles
+from spark_auc.core.moments.objective import ElasticNet
+from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import DataError
 
 

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from spark_auc.core import pair_hinge
 from spark_auc.core.batch import Batch
-from spark_auc.core.column_moments import ColumnMoments
-from spark_auc.core.margins import Margins
-from spark_auc.core.pair_hinge import PairHinge
-from spark_auc.core.row_scores import RowScores
-from spark_auc.core.rows import LocalRows
+from spark_auc.core.hinge import pair_hinge
+from spark_auc.core.hinge.margins import Margins
+from spark_auc.core.hinge.pair_hinge import PairHinge
+from spark_auc.core.hinge.row_scores import RowScores
+from spark_auc.core.moments.column_moments import ColumnMoments
+from spark_auc.core.row_source import LocalRows
 from spark_auc.errors import ConfigError, DataError
 from tests.laws import Case, check_laws
 

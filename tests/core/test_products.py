@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from spark_auc.core.evaluation.roc import auc
+from spark_auc.core.evaluation.score_table import ScoreTable
+from spark_auc.core.hinge.row_scores import RowScores
 from spark_auc.core.products import settled_product, settled_scores
-from spark_auc.core.roc import auc
-from spark_auc.core.row_scores import RowScores
-from spark_auc.core.score_table import ScoreTable
 
 # Rows, features, models: none, one, odd numbers, whole blocks, more than a block of rows.
 SHAPES = [(1, 3, 5), (9, 0, 3), (9, 3, 0), (0, 4, 2), (8, 16, 16), (203, 33, 17), (97, 700, 31)]
@@ -103,6 +103,7 @@ print(hashlib.sha256(b"".join(s.tobytes() for s in scores)).hexdigest())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="names x86 processors")
 def test_one_score_on_every_processor(tmp_path):
     # Kernels of BLAS, and what code is compiled for: with fused multiply-adds and without.

@@ -7,11 +7,11 @@ from functools import reduce
 import numpy as np
 import pytest
 
-from spark_auc.core import calibration, delong, roc
-from spark_auc.core.ranking import Asked, Ranking
-from spark_auc.core.score_histogram import ScoreHistogram
-from spark_auc.core.score_table import ScoreTable
-from spark_auc.core.thresholds import best_threshold
+from spark_auc.core.evaluation import calibration, delong, roc
+from spark_auc.core.evaluation.ranking import Asked, Ranking
+from spark_auc.core.evaluation.score_histogram import ScoreHistogram
+from spark_auc.core.evaluation.score_table import ScoreTable
+from spark_auc.core.evaluation.thresholds import best_threshold
 from spark_auc.errors import DataError
 
 ASKED = Asked(max_fpr=0.3, cost=7.0, budget=0.05, points=40, probabilities=True, bins=7)

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from spark_auc.core.batch import Batch, stacked
-from spark_auc.core.draws import FirstArrivals
-from spark_auc.core.moments import PairMoments
-from spark_auc.core.objective import ElasticNet
-from spark_auc.core.repeats import Repeats, told_apart
-from spark_auc.core.roc import auc
-from spark_auc.core.sample_size import GroupSums, estimated_suboptimality
-from spark_auc.core.score_table import ScoreTable
+from spark_auc.core.evaluation.roc import auc
+from spark_auc.core.evaluation.score_table import ScoreTable
+from spark_auc.core.moments.objective import ElasticNet
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.sampling.draws import FirstArrivals
+from spark_auc.core.sampling.repeats import Repeats, told_apart
+from spark_auc.core.sampling.sample_size import GroupSums, estimated_suboptimality
 from spark_auc.solvers.path import solve
 
 KINDS, N, D = 128, 20_000, 6

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from sklearn import metrics  # type: ignore[import-untyped]
 from sklearn.calibration import calibration_curve  # type: ignore[import-untyped]
 
-from spark_auc.core import calibration, roc
-from spark_auc.core import thresholds as choosing
-from spark_auc.core.score_table import FloatArray, ScoreTable
+from spark_auc.core.evaluation import calibration, roc
+from spark_auc.core.evaluation import thresholds as choosing
+from spark_auc.core.evaluation.score_table import FloatArray, ScoreTable
 from spark_auc.errors import ConfigError, DataError
 
 TOL = 1e-12

@@ -7,10 +7,10 @@ import pytest
 from scipy import sparse
 
 from spark_auc.core.batch import Batch
-from spark_auc.core.draws import FirstArrivals
-from spark_auc.core.moments import PairMoments
-from spark_auc.core.objective import ElasticNet
-from spark_auc.core.sample_size import GroupSums, estimated_suboptimality, sufficient_pairs
+from spark_auc.core.moments.objective import ElasticNet
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.sampling.draws import FirstArrivals
+from spark_auc.core.sampling.sample_size import GroupSums, estimated_suboptimality, sufficient_pairs
 from spark_auc.errors import ConfigError
 from spark_auc.solvers.path import solve
 

@@ -6,28 +6,28 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from experiments.comparators.minibatch import MiniBatch
+from experiments.comparators.oam import OAM
 from spark_auc.core.batch import Batch
-from spark_auc.core.class_moments import ClassMoments
-from spark_auc.core.codec import decode, encode
-from spark_auc.core.draws import FirstArrivals
+from spark_auc.core.evaluation.score_histogram import ScoreHistogram
+from spark_auc.core.evaluation.score_table import ScoreTable
+from spark_auc.core.hinge.row_scores import RowScores
 from spark_auc.core.labels import LabelCounts
-from spark_auc.core.moments import PairMoments
-from spark_auc.core.moments_tile import MomentsTile
-from spark_auc.core.row_scores import RowScores
-from spark_auc.core.schema import REAL, Schema
-from spark_auc.core.score_histogram import ScoreHistogram
-from spark_auc.core.score_table import ScoreTable
-from spark_auc.embeddings.crosses import CrossMap
-from spark_auc.embeddings.nystroem import Kernel, NystroemMap
-from spark_auc.embeddings.splines import Splines
-from spark_auc.embeddings.thresholds import ThresholdMap
+from spark_auc.core.moments.class_moments import ClassMoments
+from spark_auc.core.moments.moments_tile import MomentsTile
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.sampling.draws import FirstArrivals
+from spark_auc.core.state.codec import decode, encode
+from spark_auc.core.state.schema import REAL, Schema
 from spark_auc.errors import ModelFormatError
-from spark_auc.online.comparators.minibatch import MiniBatch
-from spark_auc.online.comparators.oam import OAM
-from spark_auc.online.dsgd import DSGD
-from spark_auc.online.nsauc import NSAUC
-from spark_auc.online.opauc import OPAUC
-from spark_auc.online.opauc_projected import opauc_of_columns
+from spark_auc.features.crosses import CrossMap
+from spark_auc.features.nystroem import Kernel, NystroemMap
+from spark_auc.features.splines import Splines
+from spark_auc.features.thresholds import ThresholdMap
+from spark_auc.learners.dsgd import DSGD
+from spark_auc.learners.nsauc import NSAUC
+from spark_auc.learners.opauc import OPAUC
+from spark_auc.learners.opauc_projected import opauc_of_columns
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(9, 3)), np.arange(9) % 3 == 0

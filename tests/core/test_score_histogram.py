@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from spark_auc.core.roc import auc
-from spark_auc.core.score_histogram import ScoreHistogram, _bin_starts, _keys
-from spark_auc.core.score_table import FloatArray, ScoreTable
+from spark_auc.core.evaluation.roc import auc
+from spark_auc.core.evaluation.score_histogram import ScoreHistogram, _bin_starts, _keys
+from spark_auc.core.evaluation.score_table import FloatArray, ScoreTable
 from spark_auc.errors import ConfigError, DataError, ModelFormatError
 from tests.stored import of_version
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from spark_auc.core import accumulator
-from spark_auc.core.accumulator import Accumulator
-from spark_auc.core.class_moments import ClassMoments
-from spark_auc.core.sparse_gram import OFTEN, add_sparse_gram
-from spark_auc.core.tiles import Tiling
+from spark_auc.core.moments import accumulator
+from spark_auc.core.moments.accumulator import Accumulator
+from spark_auc.core.moments.class_moments import ClassMoments
+from spark_auc.core.moments.sparse_gram import OFTEN, add_sparse_gram
+from spark_auc.core.moments.tiles import Tiling
 
 
 def rows_of(n, d, density, seed=0):

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.core.labels import LabelCounts
-from spark_auc.core.moments import PairMoments
-from spark_auc.core.score_histogram import ScoreHistogram
-from spark_auc.core.stream_statistics import StreamStatistics, check_labels
+from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import DataError
+from spark_auc.training.stream_statistics import StreamStatistics, check_labels
 from tests.core.test_laws import D, N, U, X, Y, pair_view, table_view
 from tests.laws import Case, check_laws
 

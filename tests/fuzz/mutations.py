@@ -8,8 +8,8 @@ import struct
 
 import numpy as np
 
-from spark_auc.core import codec
-from spark_auc.core.checksum import checksum
+from spark_auc.core.state import codec
+from spark_auc.core.state.checksum import checksum
 
 TYPES = [
     *("<f8", "<f4", "<f2", "<i8", "<i4", "<u8", "<u4", "<u2", "|u1", "|i1", "|b1", "state"),

@@ -14,49 +14,49 @@ import numpy as np
 from scipy import sparse
 
 import spark_auc
-from spark_auc.app.adadsg_stage import StoredStage
-from spark_auc.app.stream_state import Progress, StreamState
+from experiments.comparators.adaauc import AdaAUC
+from experiments.comparators.ftrl import FTRL
+from experiments.comparators.logistic import OLR
+from experiments.comparators.minibatch import MiniBatch
+from experiments.comparators.oam import OAM
+from experiments.comparators.olp import OLP
+from experiments.comparators.uniexp import UniExp
+from spark_auc.app.jobs.adadsg_stage import StoredStage
+from spark_auc.app.jobs.stream_state import Progress, StreamState
 from spark_auc.core.batch import Batch
-from spark_auc.core.class_moments import ClassMoments
-from spark_auc.core.column_moments import ColumnMoments
-from spark_auc.core.draws import FirstArrivals
-from spark_auc.core.folds import GroupCounts
+from spark_auc.core.evaluation.overview import Faults, Overview
+from spark_auc.core.evaluation.ranking import Asked, Ranking
+from spark_auc.core.evaluation.roc import auc
+from spark_auc.core.evaluation.score_histogram import ScoreHistogram
+from spark_auc.core.evaluation.score_table import ScoreTable
+from spark_auc.core.hinge.row_scores import RowScores
 from spark_auc.core.labels import LabelCounts
-from spark_auc.core.moments import PairMoments
-from spark_auc.core.moments_tile import MomentsTile
-from spark_auc.core.objective import ElasticNet
-from spark_auc.core.operator import VectorSum
-from spark_auc.core.overview import Faults, Overview
-from spark_auc.core.ranking import Asked, Ranking
-from spark_auc.core.roc import auc
-from spark_auc.core.row_scores import RowScores
-from spark_auc.core.sample_size import GroupSums, LargestNorm
-from spark_auc.core.score_histogram import ScoreHistogram
-from spark_auc.core.score_table import ScoreTable
-from spark_auc.core.stream_statistics import StreamStatistics
-from spark_auc.embeddings.crosses import CrossMap
-from spark_auc.embeddings.fourier import FourierMap
-from spark_auc.embeddings.kernels import Kernel
-from spark_auc.embeddings.network import NetworkMap
-from spark_auc.embeddings.nystroem import NystroemMap
-from spark_auc.embeddings.splines import Splines
-from spark_auc.embeddings.thresholds import ThresholdMap
-from spark_auc.online.comparators.adaauc import AdaAUC
-from spark_auc.online.comparators.ftrl import FTRL
-from spark_auc.online.comparators.logistic import OLR
-from spark_auc.online.comparators.minibatch import MiniBatch
-from spark_auc.online.comparators.oam import OAM
-from spark_auc.online.comparators.olp import OLP
-from spark_auc.online.comparators.uniexp import UniExp
-from spark_auc.online.dsgd import DSGD
-from spark_auc.online.held_out import HeldOut
-from spark_auc.online.nsauc import NSAUC
-from spark_auc.online.opauc import OPAUC
-from spark_auc.online.opauc_low_rank import OPAUCr
-from spark_auc.online.opauc_projected import opauc_of_columns, opauc_of_projection
-from spark_auc.online.solam import SOLAM
+from spark_auc.core.moments.class_moments import ClassMoments
+from spark_auc.core.moments.column_moments import ColumnMoments
+from spark_auc.core.moments.moments_tile import MomentsTile
+from spark_auc.core.moments.objective import ElasticNet
+from spark_auc.core.moments.operator import VectorSum
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.sampling.draws import FirstArrivals
+from spark_auc.core.sampling.folds import GroupCounts
+from spark_auc.core.sampling.sample_size import GroupSums, LargestNorm
+from spark_auc.features.crosses import CrossMap
+from spark_auc.features.fourier import FourierMap
+from spark_auc.features.kernels import Kernel
+from spark_auc.features.network import NetworkMap
+from spark_auc.features.nystroem import NystroemMap
+from spark_auc.features.splines import Splines
+from spark_auc.features.thresholds import ThresholdMap
+from spark_auc.learners.dsgd import DSGD
+from spark_auc.learners.held_out import HeldOut
+from spark_auc.learners.nsauc import NSAUC
+from spark_auc.learners.opauc import OPAUC
+from spark_auc.learners.opauc_low_rank import OPAUCr
+from spark_auc.learners.opauc_projected import opauc_of_columns, opauc_of_projection
+from spark_auc.learners.solam import SOLAM
 from spark_auc.solvers.path import solve
-from spark_auc.spark.online import Learned
+from spark_auc.spark.estimators.online import Learned
+from spark_auc.training.stream_statistics import StreamStatistics
 
 D = 3
 # Rows are made for what was read, unless it is wider than that.

@@ -17,7 +17,7 @@ import warnings
 import numpy as np
 import pytest
 
-from spark_auc.core import tiles
+from spark_auc.core.moments import tiles
 from spark_auc.errors import ModelFormatError, SparkAUCError
 from tests.fuzz.inputs import SHARE
 from tests.fuzz.mutations import Mutations

@@ -13,9 +13,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_auc.app.config import File
-from spark_auc.app.load import load
-from spark_auc.app.redaction import redacted
+from spark_auc.app.config.jobs import File
+from spark_auc.app.config.load import load
+from spark_auc.app.config.redaction import redacted
 from spark_auc.errors import ConfigError
 from tests.fuzz.inputs import inputs
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_auc.core import delong, roc
+from spark_auc.core.evaluation import delong, roc
+from spark_auc.core.evaluation.ranking import Asked, Ranking
+from spark_auc.core.evaluation.report import AUCReport
+from spark_auc.core.evaluation.score_histogram import ScoreHistogram
+from spark_auc.core.evaluation.score_table import ScoreTable
+from spark_auc.core.evaluation.thresholds import best_threshold
 from spark_auc.core.products import settled_product, settled_scores
-from spark_auc.core.ranking import Asked, Ranking
-from spark_auc.core.report import AUCReport
-from spark_auc.core.score_histogram import ScoreHistogram
-from spark_auc.core.score_table import ScoreTable
-from spark_auc.core.thresholds import best_threshold
 from spark_auc.errors import DataError
 from tests.fuzz.inputs import inputs
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from spark_auc.core.batch import Batch, stacked
-from spark_auc.core.draws import FirstArrivals
-from spark_auc.core.folds import Folds, GroupCounts
-from spark_auc.core.repeats import told_apart
-from spark_auc.core.rows import LocalRows
+from spark_auc.core.row_source import LocalRows
+from spark_auc.core.sampling.draws import FirstArrivals
+from spark_auc.core.sampling.folds import Folds, GroupCounts
+from spark_auc.core.sampling.repeats import told_apart
 from spark_auc.errors import DataError
 from spark_auc.training.cross_validation import CrossValidation
 from tests.fuzz.inputs import inputs

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_auc.core.column_moments import ColumnMoments
-from spark_auc.core.moments import PairMoments
-from spark_auc.core.operator import operator_quadratic
-from spark_auc.core.rows import LocalRows
+from spark_auc.core.moments.column_moments import ColumnMoments
+from spark_auc.core.moments.operator import operator_quadratic
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.row_source import LocalRows
 from spark_auc.errors import DataError
 from tests.core.frames import EPS, all_pairs, batches, deviation, frame
 from tests.fuzz.inputs import inputs

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_auc.spark.parquet import rows_for_tasks
+from spark_auc.spark.data.parquet import rows_for_tasks
 from tests.fuzz.inputs import inputs
 
 pytestmark = pytest.mark.fuzz

@@ -11,10 +11,10 @@ from scipy import sparse
 from sklearn.linear_model import Lasso
 
 from spark_auc.core.batch import Batch
-from spark_auc.core.objective import ElasticNet, Quadratic
-from spark_auc.core.operator import operator_quadratic, pair_moments
-from spark_auc.core.rows import LocalRows
-from spark_auc.core.tiles import SymmetricTiles
+from spark_auc.core.moments.objective import ElasticNet, Quadratic
+from spark_auc.core.moments.operator import operator_quadratic, pair_moments
+from spark_auc.core.moments.tiles import SymmetricTiles
+from spark_auc.core.row_source import LocalRows
 from spark_auc.solvers import path as path_module
 from spark_auc.solvers import ridge as ridge_module
 from spark_auc.solvers import ridge_path

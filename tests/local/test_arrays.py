@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from spark_auc.core import pairs
 from spark_auc.core.batch import Batch
-from spark_auc.core.draws import Draws
-from spark_auc.core.rows import LocalRows
+from spark_auc.core.row_source import LocalRows
+from spark_auc.core.sampling import pair_batches as pairs
+from spark_auc.core.sampling.draws import Draws
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.local import MBAClassifier, RankSVMClassifier
 

@@ -24,7 +24,7 @@ from spark_auc import (
     compare,
     evaluate,
 )
-from spark_auc.spark.session import session
+from spark_auc.spark.data.session import session
 
 DATASETS = {
     "sparse": {"elasticNetParam": 0.5, "regParam": 0.1},

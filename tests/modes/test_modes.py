@@ -25,9 +25,8 @@ from tests.modes import run
 SCRIPT = Path(run.__file__)
 SPARK_HOME = Path(pyspark.__file__).parent
 PATIENCE = 240
-# A session or a cluster in processes of their own.
-CONNECT = (pytest.mark.slow, pytest.mark.connect)
-CLUSTER = (pytest.mark.slow, pytest.mark.cluster)
+# Sessions and clusters in processes of their own.
+pytestmark = pytest.mark.slow
 VECTOR = pa.struct(
     [
         pa.field("type", pa.int8(), nullable=False),
@@ -203,15 +202,15 @@ def submitted(data, tmp_path_factory):
 @pytest.fixture(
     params=[
         "classic",
-        pytest.param("connect", marks=CONNECT),
-        pytest.param("submitted", marks=CLUSTER),
+        pytest.param("connect", marks=pytest.mark.connect),
+        pytest.param("submitted", marks=pytest.mark.cluster),
     ]
 )
 def any_mode(request):
     return request.getfixturevalue(request.param)
 
 
-@pytest.fixture(params=["classic", pytest.param("connect", marks=CONNECT)])
+@pytest.fixture(params=["classic", pytest.param("connect", marks=pytest.mark.connect)])
 def local_mode(request):
     return request.getfixturevalue(request.param)
 
@@ -258,7 +257,6 @@ def test_modes_are_what_they_are_called(any_mode, request):
     assert over_connect == ("connect" in request.node.callspec.id)
 
 
-@pytest.mark.slow
 @pytest.mark.cluster
 def test_driver_and_executors_run_the_shipped_code(submitted):
     assert submitted["origins"]

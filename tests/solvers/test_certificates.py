@@ -5,11 +5,11 @@ import pytest
 from scipy import sparse
 
 from spark_auc.core.batch import Batch
-from spark_auc.core.moments import PairMoments
-from spark_auc.core.objective import ElasticNet, Quadratic
-from spark_auc.core.operator import operator_quadratic, pair_moments
-from spark_auc.core.rows import LocalRows
-from spark_auc.core.tiles import SymmetricTiles
+from spark_auc.core.moments.objective import ElasticNet, Quadratic
+from spark_auc.core.moments.operator import operator_quadratic, pair_moments
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.moments.tiles import SymmetricTiles
+from spark_auc.core.row_source import LocalRows
 from spark_auc.errors import ConvergenceError
 from spark_auc.solvers import path as path_module
 from spark_auc.solvers import ridge as ridge_module

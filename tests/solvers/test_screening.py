@@ -7,11 +7,11 @@ import pytest
 from scipy import sparse
 
 from spark_auc.core.batch import Batch
-from spark_auc.core.column_moments import ColumnMoments
-from spark_auc.core.moments import PairMoments
-from spark_auc.core.objective import ElasticNet
-from spark_auc.core.operator import column_moments, operator_quadratic, pair_moments
-from spark_auc.core.rows import LocalRows, each, some
+from spark_auc.core.moments.column_moments import ColumnMoments
+from spark_auc.core.moments.objective import ElasticNet
+from spark_auc.core.moments.operator import column_moments, operator_quadratic, pair_moments
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.row_source import LocalRows, each, some
 from spark_auc.solvers import screening
 from spark_auc.solvers.path import path, solve
 

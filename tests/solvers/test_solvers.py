@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from spark_auc.core.moments import PairMoments
-from spark_auc.core.objective import ElasticNet, Quadratic
-from spark_auc.core.tiles import SymmetricTiles
+from spark_auc.core.moments.objective import ElasticNet, Quadratic
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.moments.tiles import SymmetricTiles
 from spark_auc.errors import ConfigError, ConvergenceError
 from spark_auc.solvers import ridge as ridge_module
 from spark_auc.solvers import ridge_path

@@ -10,10 +10,10 @@ from sklearn.metrics import roc_auc_score
 from sklearn.svm import LinearSVC
 
 from spark_auc.core.batch import Batch
-from spark_auc.core.column_moments import ColumnMoments
-from spark_auc.core.moments import PairMoments
-from spark_auc.core.pair_hinge import PairHinge
-from spark_auc.core.rows import LocalRows
+from spark_auc.core.hinge.pair_hinge import PairHinge
+from spark_auc.core.moments.column_moments import ColumnMoments
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.row_source import LocalRows
 from spark_auc.errors import ConvergenceError
 from spark_auc.solvers.truncated_newton import truncated_newton
 from tests.data import path

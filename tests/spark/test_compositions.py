@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from scipy.optimize import minimize
 from sklearn.metrics import roc_auc_score
 
+from experiments.oam_classifier import OAMClassifier
 from spark_auc import (
     AUCEvaluator,
     MBAClassifier,
@@ -18,9 +19,8 @@ from spark_auc import (
     RankSVMClassifier,
     SOLAMClassifier,
 )
-from spark_auc.embeddings.kernels import Kernel
 from spark_auc.errors import ConfigError
-from spark_auc.spark.oam import OAMClassifier
+from spark_auc.features.kernels import Kernel
 from tests.spark.embedding_rows import SEED, N, X, Y, table
 
 AS_THEY_ARE = {"featuresCol": "embedded", "standardization": False}

@@ -19,14 +19,14 @@ from spark_auc import (
     SplineBasis,
     TanhNetwork,
 )
-from spark_auc.embeddings.crosses import CrossMap
-from spark_auc.embeddings.fourier import FourierMap
-from spark_auc.embeddings.kernels import Kernel
-from spark_auc.embeddings.network import NetworkMap
-from spark_auc.embeddings.nystroem import NystroemMap
-from spark_auc.embeddings.splines import Splines
-from spark_auc.embeddings.thresholds import ThresholdMap
 from spark_auc.errors import ConfigError, DataError
+from spark_auc.features.crosses import CrossMap
+from spark_auc.features.fourier import FourierMap
+from spark_auc.features.kernels import Kernel
+from spark_auc.features.network import NetworkMap
+from spark_auc.features.nystroem import NystroemMap
+from spark_auc.features.splines import Splines
+from spark_auc.features.thresholds import ThresholdMap
 from tests.spark.embedding_rows import COLUMNS, FORMS, SEED, D, N, X, Y, embedded, table
 
 MAKERS = {

@@ -9,14 +9,14 @@ from pyspark.sql import functions as F
 from sklearn.metrics import roc_auc_score
 
 from spark_auc import MBAClassifier, MBASelector
-from spark_auc.core.moments import PairMoments
-from spark_auc.core.objective import ElasticNet
-from spark_auc.core.operator import column_moments
+from spark_auc.core.moments.objective import ElasticNet
+from spark_auc.core.moments.operator import column_moments
+from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.solvers.path import solve
-from spark_auc.spark.columns import FoldColumn
-from spark_auc.spark.embedding import sampled, unlabelled
-from spark_auc.spark.features import Features
+from spark_auc.spark.data.columns import FoldColumn
+from spark_auc.spark.data.features import Features
+from spark_auc.spark.features.embedding import sampled, unlabelled
 from spark_auc.training import problem
 from spark_auc.training.survey import Sampling
 from tests.spark.test_sampling import read
@@ -81,8 +81,8 @@ def test_rows_of_files_are_drawn_alike_however_tasks_share_them(repeated, monkey
     _, _, df = repeated
     found = []
     for slots in (16, 1):
-        monkeypatch.setattr("spark_auc.spark.aggregate.SOURCES_PER_SLOT", slots)
-        monkeypatch.setattr("spark_auc.spark.pairs.SOURCES_PER_SLOT", 17 - slots)
+        monkeypatch.setattr("spark_auc.spark.data.aggregate.SOURCES_PER_SLOT", slots)
+        monkeypatch.setattr("spark_auc.spark.data.drawn_pairs.SOURCES_PER_SLOT", 17 - slots)
         for form in (df, df.withColumn("x0", F.col("x0") + 0)):
             given = problem.problem(
                 read(form, weight=None, features=NAMES), Sampling("paired", 500, 2)

@@ -7,7 +7,7 @@ from pyspark.ml.linalg import Vectors
 
 from spark_auc import MBAClassifier, evaluate
 from spark_auc.errors import ConfigError, ResourceError
-from spark_auc.spark.resources import SessionMemory
+from spark_auc.spark.data.resources import SessionMemory
 from spark_auc.training import problem, train
 from tests.data import DIRECTORY
 

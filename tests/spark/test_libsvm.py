@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from spark_auc.errors import DataError
-from spark_auc.spark.libsvm import libsvm, libsvm_errors
+from spark_auc.spark.data.libsvm import libsvm, libsvm_errors
 from tests import data
 
 GOOD = ["+1 1:2 3:4.5", "# a comment", "", "-1  2:1e-3", "2", " 1 3:-1 "]

@@ -16,7 +16,7 @@ from sklearn.metrics import roc_auc_score
 from spark_auc import MBAClassifier, MBAModel
 from spark_auc.errors import ConfigError, ConvergenceError, DataError, ModelFormatError
 from spark_auc.solvers import solution
-from spark_auc.spark.libsvm import libsvm
+from spark_auc.spark.data.libsvm import libsvm
 from spark_auc.spark.persistence import VERSION, _seal
 from tests import data
 from tests.spark.test_moments import D, N, U, X, Y, arrays, vectors

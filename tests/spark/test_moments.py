@@ -9,14 +9,14 @@ from pyspark.ml.linalg import Vectors, VectorUDT
 from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType, StructField, StructType
 
-from spark_auc.core.moments import PairMoments
-from spark_auc.core.operator import labelled_pair_moments
+from spark_auc.core.moments.operator import labelled_pair_moments
+from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import ConfigError, DataError, ResourceError
-from spark_auc.spark import aggregate as aggregate_module
-from spark_auc.spark import resources
-from spark_auc.spark.columns import TrainingColumns
-from spark_auc.spark.features import Features
-from spark_auc.spark.rows import DistributedRows
+from spark_auc.spark.data import aggregate as aggregate_module
+from spark_auc.spark.data import resources
+from spark_auc.spark.data.columns import TrainingColumns
+from spark_auc.spark.data.features import Features
+from spark_auc.spark.data.rows import DistributedRows
 
 N, D = 300, 6
 RNG = np.random.default_rng(5)

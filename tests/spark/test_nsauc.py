@@ -5,7 +5,7 @@ import pytest
 
 from spark_auc import NSAUCClassifier, evaluate
 from spark_auc.errors import ConfigError, ConvergenceError, DataError
-from spark_auc.online.nsauc import NSAUC
+from spark_auc.learners.nsauc import NSAUC
 
 N, D = 1500, 8
 RNG = np.random.default_rng(21)

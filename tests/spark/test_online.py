@@ -19,12 +19,12 @@ from spark_auc import (
 )
 from spark_auc.core.batch import Batch
 from spark_auc.errors import ConfigError, DataError
-from spark_auc.online.blocks import blocks
-from spark_auc.online.dsgd import DSGD
-from spark_auc.online.nsauc import NSAUC
-from spark_auc.online.opauc import OPAUC
-from spark_auc.online.solam import SOLAM
-from spark_auc.online.stages import subset
+from spark_auc.learners.blocks import blocks
+from spark_auc.learners.dsgd import DSGD
+from spark_auc.learners.nsauc import NSAUC
+from spark_auc.learners.opauc import OPAUC
+from spark_auc.learners.solam import SOLAM
+from spark_auc.learners.stages import subset
 
 N, D = 3000, 6
 RNG = np.random.default_rng(12)
@@ -88,6 +88,7 @@ def test_in_sequence_it_is_the_loop(rows, name):
     assert model.summary.certificate is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ONLINE)
 def test_defaults_rank_nearly_as_well_as_the_exact_solution(rows, name):
     exact = MBAClassifier(regParam=1e-3).fit(rows)

@@ -9,9 +9,9 @@ from pyspark.sql import functions as F
 from sklearn.metrics import roc_auc_score
 
 from spark_auc import SOLAMClassifier
-from spark_auc.spark.columns import TrainingColumns
-from spark_auc.spark.features import Features
-from spark_auc.spark.prepared import Order
+from spark_auc.spark.data.columns import TrainingColumns
+from spark_auc.spark.data.features import Features
+from spark_auc.spark.data.prepared import Order
 
 N, D = 2000, 10
 RNG = np.random.default_rng(3)

@@ -13,12 +13,12 @@ import pytest
 from pyspark.ml.linalg import Vectors
 from pyspark.sql import functions as F
 
-from spark_auc.core.operator import labelled_pair_moments
+from spark_auc.core.moments.operator import labelled_pair_moments
 from spark_auc.errors import DataError
-from spark_auc.spark.columns import TrainingColumns
-from spark_auc.spark.features import Features
-from spark_auc.spark.parquet import rows_for_tasks
-from spark_auc.spark.rows import DistributedRows
+from spark_auc.spark.data.columns import TrainingColumns
+from spark_auc.spark.data.features import Features
+from spark_auc.spark.data.parquet import rows_for_tasks
+from spark_auc.spark.data.rows import DistributedRows
 
 
 def rows(spark, n=300):

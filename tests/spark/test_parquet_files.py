@@ -15,7 +15,7 @@ import pytest
 from pyarrow.parquet import encryption
 
 from spark_auc.errors import DataError
-from spark_auc.spark.parquet import rows_for_tasks
+from spark_auc.spark.data.parquet import rows_for_tasks
 
 N = 50
 
@@ -356,8 +356,8 @@ def test_a_damaged_page_is_no_row(spark, tmp_path):
 
 QUIET = """
 import sys
-from spark_auc.spark.parquet import rows_for_tasks
-from spark_auc.spark.session import session
+from spark_auc.spark.data.parquet import rows_for_tasks
+from spark_auc.spark.data.session import session
 conf = {"spark.master": "local[1]", "spark.ui.enabled": "false", "spark.driver.memory": "512m"}
 with session("quiet", conf) as spark:
     df = spark.read.parquet(sys.argv[1])

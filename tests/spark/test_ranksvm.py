@@ -10,15 +10,15 @@ from pyspark.sql.types import ArrayType, DoubleType, IntegerType, StructField, S
 
 from spark_auc import MBAModel, RankSVMClassifier
 from spark_auc.core.batch import Batch
-from spark_auc.core.column_moments import ColumnMoments
-from spark_auc.core.moments import PairMoments
-from spark_auc.core.pair_hinge import PairHinge
-from spark_auc.core.rows import LocalRows
+from spark_auc.core.hinge.pair_hinge import PairHinge
+from spark_auc.core.moments.column_moments import ColumnMoments
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.row_source import LocalRows
 from spark_auc.errors import ConfigError, ConvergenceError, DataError, ResourceError
 from spark_auc.solvers.truncated_newton import truncated_newton
-from spark_auc.spark.columns import TrainingColumns
-from spark_auc.spark.features import Features
-from spark_auc.spark.rows import DistributedRows
+from spark_auc.spark.data.columns import TrainingColumns
+from spark_auc.spark.data.features import Features
+from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.training import ranksvm
 
 N, D, REG, TOL = 300, 6, 0.01, 1e-9

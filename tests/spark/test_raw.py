@@ -17,8 +17,8 @@ from scipy import linalg, sparse
 from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped]
 
 from spark_auc.errors import DataError
-from spark_auc.spark import raw
-from spark_auc.spark.failures import translated
+from spark_auc.spark.data import raw
+from spark_auc.spark.data.failures import translated
 from tests import data
 
 INTEGERS = ["", "-1", "0", "1", "2", "3", "4", "5", "100", "65535", "", "7", "1"]

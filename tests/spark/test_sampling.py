@@ -7,13 +7,13 @@ from pyspark.sql import functions as F
 
 from spark_auc import MBAClassifier, MBAModel
 from spark_auc.core.batch import Batch
-from spark_auc.core.draws import FirstArrivals
-from spark_auc.core.moments import PairMoments
-from spark_auc.core.sample_size import sufficient_pairs
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.sampling.draws import FirstArrivals
+from spark_auc.core.sampling.sample_size import sufficient_pairs
 from spark_auc.errors import ConfigError, ConvergenceError
-from spark_auc.spark.columns import TrainingColumns
-from spark_auc.spark.features import Features
-from spark_auc.spark.rows import DistributedRows
+from spark_auc.spark.data.columns import TrainingColumns
+from spark_auc.spark.data.features import Features
+from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.training import train
 from spark_auc.training.problem import problem
 from spark_auc.training.survey import Sampling

@@ -10,13 +10,13 @@ from pyspark.sql import functions as F
 from sklearn.metrics import roc_auc_score
 
 from spark_auc import MBAClassifier, MBASelector
-from spark_auc.core.folds import Folds, GroupCounts
-from spark_auc.core.moments import PairMoments
-from spark_auc.core.objective import ElasticNet
+from spark_auc.core.moments.objective import ElasticNet
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.sampling.folds import Folds, GroupCounts
 from spark_auc.errors import ConfigError, ResourceError
 from spark_auc.solvers.path import solve
-from spark_auc.spark.libsvm import libsvm
-from spark_auc.spark.resources import SessionMemory
+from spark_auc.spark.data.libsvm import libsvm
+from spark_auc.spark.data.resources import SessionMemory
 from spark_auc.training import penalty, problem
 from spark_auc.training.cross_validation import CrossValidation
 from tests.data import path

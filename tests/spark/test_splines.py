@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
 from spark_auc import MBAClassifier, RankSVMClassifier, SplineBasis
-from spark_auc.embeddings.splines import Splines
+from spark_auc.features.splines import Splines
 from tests.data import path
 from tests.spark.embedding_rows import COLUMNS, X, embedded, table
 

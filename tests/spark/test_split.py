@@ -12,9 +12,9 @@ from pyspark.ml.linalg import Vectors
 from pyspark.sql import functions as F
 
 from spark_auc.errors import ConfigError, DataError
-from spark_auc.spark import raw
-from spark_auc.spark.failures import translated
-from spark_auc.spark.split import by_key, by_position, by_time
+from spark_auc.spark.data import raw
+from spark_auc.spark.data.failures import translated
+from spark_auc.spark.data.split import by_key, by_position, by_time
 
 SIZES = {"a": 20, "b b": 3, "c": 36, "d": 1}
 

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from spark_auc.errors import ConfigError, DataError
-from spark_auc.spark.failures import translated
-from spark_auc.spark.stream import schema_of
-from spark_auc.spark.stream_table import parsed
+from spark_auc.spark.data.failures import translated
+from spark_auc.spark.streaming.stream import schema_of
+from spark_auc.spark.streaming.table import parsed
 
 JSON = "label double, features array<double>"
 CSV = "label double, `a.b c` double"

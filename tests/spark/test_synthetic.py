@@ -7,10 +7,10 @@ import pytest
 from chispa import DataFramesNotEqualError, assert_df_equality
 from pyspark.ml.linalg import VectorUDT
 
-from spark_auc.core.roc import auc
-from spark_auc.core.score_table import ScoreTable
+from spark_auc.core.evaluation.roc import auc
+from spark_auc.core.evaluation.score_table import ScoreTable
 from spark_auc.errors import ConfigError
-from spark_auc.spark.synthetic import _expected_auc, best_auc, click_data
+from spark_auc.spark.data.synthetic import _expected_auc, best_auc, click_data
 
 
 def draw(spark, rows, **changed):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from spark_auc.errors import ConfigError, DataError
-from spark_auc.spark.failures import translated
-from spark_auc.spark.table import plain
+from spark_auc.spark.data.failures import translated
+from spark_auc.spark.data.table import plain
 
 COLUMNS = "key long, age int, rate double, sex string, town string, member boolean, sick string"
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from spark_auc.core.batch import Batch
-from spark_auc.core.folds import Folds
-from spark_auc.core.moments import PairMoments
-from spark_auc.core.operator import operator_quadratic, pair_moments
-from spark_auc.core.roc import auc
-from spark_auc.core.rows import LocalRows
-from spark_auc.core.score_table import ScoreTable
+from spark_auc.core.evaluation.roc import auc
+from spark_auc.core.evaluation.score_table import ScoreTable
+from spark_auc.core.moments.operator import operator_quadratic, pair_moments
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.row_source import LocalRows
+from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import DataError
 from spark_auc.solvers.candidates import Candidate
 from spark_auc.solvers.path import solve

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from spark_auc.core.batch import Batch
-from spark_auc.core.folds import Folds
-from spark_auc.core.moments import PairMoments
-from spark_auc.core.rows import LocalRows
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.row_source import LocalRows
+from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConvergenceError
 from spark_auc.solvers.candidates import Candidate, Selection
 from spark_auc.solvers.path import path
@@ -115,7 +115,7 @@ def test_the_next_is_chosen_where_all_rows_cannot_be_solved():
 
 def test_the_picture_of_a_selection_without_some(monkeypatch):
     pytest.importorskip("matplotlib")
-    from spark_auc.app.penalties import penalties
+    from spark_auc.app.report.penalties import penalties
 
     found, _ = select(lambda fold, l2: l2 == 1e-3, monkeypatch)
     (above, _) = penalties(found.as_dict()).axes

@@ -1,0 +1,1 @@
+"""Learners that the papers compare with, one file each."""

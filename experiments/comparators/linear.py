@@ -1,0 +1,65 @@
+"""What the comparators share: scores, and the checks of rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+
+from spark_auc.core.state.schema import Fields, reals
+from spark_auc.core.types import Bool, Float, Index, Rows
+from spark_auc.errors import ConvergenceError
+from spark_auc.learners.learner import Stored, entries, unweighted
+from spark_auc.learners.linear import scores
+
+
+@dataclass(eq=False)
+class Linear(Stored):
+    """A learner of scores ``X w``, from ``w = 0``.
+
+    Parameters
+    ----------
+    dimension
+        Number of features ``d``.
+
+    Attributes
+    ----------
+    w : (d,)
+        Weights after the rows so far.
+    """
+
+    FIELDS: ClassVar[Fields] = {"w": reals("d")}
+
+    w: Float = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.w = np.zeros(self.dimension)
+
+    def learn(self, X: Rows, y: Bool, weight: Float | None = None) -> None:
+        """Take rows ``(n, d)``, dense or CSR, in their order; ``y`` ``(n,)`` are positive.
+
+        Raises
+        ------
+        DataError
+            The rows are of another dimension.
+        ConfigError
+            Row weights are given.
+        ConvergenceError
+            The steps were so long that ``w`` is no longer finite; the learner is of no more use.
+        """
+        name = type(self).__name__
+        unweighted(weight, name)
+        self._take(*entries(X, self.dimension), np.asarray(y, np.bool_))
+        if not np.isfinite(self.w).all():
+            raise ConvergenceError(
+                f"found weights of {name} that are not finite, expected finite ones; scale the "
+                "features or set a smaller step"
+            )
+
+    def score(self, X: Rows) -> Float:
+        """Scores ``(n,)`` of rows ``(n, d)``; `DataError` if of another dimension."""
+        return scores(X, self.w)
+
+    def _take(self, values: Float, indices: Index, starts: Index, y: Bool) -> None:
+        raise NotImplementedError

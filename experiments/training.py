@@ -1,0 +1,112 @@
+"""Training on the experiments' rows, and the mean of what repeats of it find."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_auc import training
+from spark_auc.core.batch import Batch, divided
+from spark_auc.core.evaluation.roc import auc
+from spark_auc.core.evaluation.score_table import ScoreTable
+from spark_auc.core.moments.operator import column_moments
+from spark_auc.core.products import settled_scores
+from spark_auc.core.row_source import LocalRows
+from spark_auc.core.sampling.draws import FirstArrivals
+from spark_auc.core.sampling.folds import Folds
+from spark_auc.core.sampling.repeats import told_apart
+from spark_auc.core.types import Float
+from spark_auc.training.settings import TrainingSettings
+from spark_auc.training.survey import Sampling
+from spark_auc.training.train import train
+
+_FOLDS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Ranker:
+    """Weights ``(d,)`` of raw columns, their penalty on columns of unit variance, and seconds.
+
+    The seconds are those of drawing, moments, solution and the moments of its scores, without the
+    choice of the penalty.
+    """
+
+    w: Float
+    regParam: float
+    seconds: float
+
+    def auc(self, rows: Batch) -> float:
+        """AUC on some rows in percent."""
+        return percent(settled_scores(rows.X, self.w), rows.y)
+
+
+def percent(scores: Float, y: NDArray[np.bool_]) -> float:
+    """AUC of scores ``(n,)`` in percent."""
+    return 100 * auc(ScoreTable.of(scores, y))
+
+
+def mean_and_error(values: Sequence[float]) -> tuple[float, float | None]:
+    """The mean of repeats and its standard error, which one repeat does not tell."""
+    error = float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
+    return float(np.mean(values)), error
+
+
+def exact(rows: Batch, seed: int) -> Ranker:
+    """Ridge on all pairs, with the penalty of the best mean AUC on held-out folds."""
+    settings = TrainingSettings(folds=Folds(_FOLDS, seed))
+    return _trained(rows, replace(settings, reg_params=_chosen(rows, settings)))
+
+
+def sampled(rows: Batch, pairs: int, seed: int) -> dict[str, Ranker]:
+    """Ridge on the draws of as many pairs, "complete" and "paired".
+
+    The penalty is chosen on folds of the draws, so that no other row has a say. As in the
+    estimators, "paired" takes that of "complete": a pair of rows can be of two folds.
+    """
+    # Draws are half positive: the penalty has one unit on them and on all rows once these are
+    # scaled.
+    scale = column_moments(_local(rows)).standard_deviation()
+    scaled = rows._replace(X=divided(rows.X, scale))
+    settings = TrainingSettings(standardize=False, folds=Folds(_FOLDS, seed), batch_size=1)
+    (told,) = told_apart()(iter([scaled]))
+    draws = FirstArrivals.zero(pairs).update(told, seed).draws(seed, pairs)
+    settings = replace(settings, reg_params=_chosen(draws.drawn(told), settings))
+    rankers = {}
+    for estimator in ("complete", "paired"):
+        sampling = Sampling(estimator, pairs, seed)
+        ranker = _trained(scaled, replace(settings, sampling=sampling))
+        rankers[estimator] = replace(ranker, w=ranker.w / scale)
+    return rankers
+
+
+def _local(rows: Batch) -> LocalRows:
+    return LocalRows((rows,), rows.X.shape[1])
+
+
+def _chosen(rows: Batch, settings: TrainingSettings) -> tuple[float]:
+    """The penalty whose rankers of the other folds rank each fold's rows best."""
+    return (_trained(rows, settings).regParam,)
+
+
+def _trained(rows: Batch, settings: TrainingSettings) -> Ranker:
+    with _quiet(training.__name__):
+        result = train(_local(rows), settings)
+    assert result.penalty is not None
+    return Ranker(result.w, result.penalty.regParam, sum(result.seconds.values()))
+
+
+@contextmanager
+def _quiet(name: str) -> Iterator[None]:
+    """Hundreds of trainings would fill the log with what is worth saying of one."""
+    log = logging.getLogger(name)
+    before = log.level
+    log.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        log.setLevel(before)

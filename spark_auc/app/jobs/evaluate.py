@@ -1,0 +1,91 @@
+"""Exact AUC of a published model on rows: a report as a page, as JSON and as pictures.
+
+Section ``evaluate`` of the configuration: model, data, output, and what to measure. Publishes
+``report.html`` (self-contained), ``evaluation.json`` and a PNG of each picture. Label and weight
+columns are those that the model was trained with.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from spark_auc import __version__
+from spark_auc.app.config.jobs import Evaluate
+from spark_auc.app.config.redaction import redacted
+from spark_auc.app.jobs.inputs import check_model, check_path, read_model, reading
+from spark_auc.app.publish import check_free, publication
+from spark_auc.app.report.page import page
+from spark_auc.app.report.pictures import check_matplotlib, pictures, png
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+_TOLD = (
+    "auc",
+    "interval",
+    "bounds",
+    "averagePrecision",
+    "partialAUC",
+    "logLoss",
+    "calibrationError",
+    "classes",
+    "thresholds",
+)
+_OF_PROBABILITIES = ("logLoss", "calibrationError", "reliability")
+
+
+def check(config: Evaluate) -> None:
+    """What can be known to be wrong before Spark starts; `ConfigError`."""
+    check_matplotlib()
+    check_model(config.model)
+    check_path(config.data.path)
+    check_free(config.output.path, config.output.replace)
+
+
+def run(spark: SparkSession, config: Evaluate) -> dict[str, Any]:
+    """Run the job; the result for standard output."""
+    from spark_auc.spark.evaluation.evaluate import evaluate
+
+    model, calibration = read_model(config.model)
+    columns = {
+        "labelCol": model.getLabelCol(),
+        "positiveLabel": model.scorer.positive,
+        "weightCol": model.optional(model.weightCol),
+    }
+    with reading(spark, config.data) as rows:
+        scored = model.transform(rows)
+        found = evaluate(
+            scored,
+            scoreCol=model.getRawPredictionCol(),
+            **columns,
+            **config.measures.model_dump(),
+        ).as_dict()
+        if calibration:
+            # The AUC is that of the scores: a calibration may tie some of them.
+            probable = evaluate(
+                calibration.transform(scored),
+                scoreCol=calibration.getProbabilityCol(),
+                probabilities=True,
+                **columns,
+            ).as_dict()
+            found |= {name: probable[name] for name in _OF_PROBABILITIES}
+    summary = model.summary.as_dict()
+    result = found | {
+        "model": {
+            "path": config.model,
+            "features": model.numFeatures,
+            "nonzeros": summary["nonzeros"],
+            "certificate": summary["certificate"],
+            "largestWeights": summary["largest_weights"],
+        },
+        "data": redacted(config.data.model_dump(exclude_none=True)),
+        "version": __version__,
+    }
+    figures = pictures(result)
+    with publication(config.output.path, config.output.replace, "evaluation") as version:
+        version.write_json("evaluation.json", result)
+        version.write("report.html", page(result, figures).encode())
+        for name, figure in figures.items():
+            version.write(f"{name}.png", png(figure))
+    return {name: result[name] for name in _TOLD} | {"report": f"{version.uri}/report.html"}

@@ -1,0 +1,77 @@
+"""Reading the rows of a `Source`, and the model that a job published."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from spark_auc.app.config.sections import Source, text_of
+from spark_auc.app.directory import is_local
+from spark_auc.app.publish import current, resolve
+from spark_auc.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from spark_auc.spark.estimators.linear_ranker import MBAModel
+    from spark_auc.spark.evaluation.calibrate import ScoreCalibrationModel
+
+CALIBRATION = "calibration"
+
+
+def check_path(path: str | None) -> None:
+    """`ConfigError` where a path of this machine, without a pattern, leads nowhere."""
+    if path is None or not is_local(path) or any(c in path for c in "*?[{"):
+        return
+    there = resolve(path).removeprefix("file://")
+    if not os.path.exists(there):
+        parent = os.path.dirname(os.path.abspath(there))
+        near = "its directory exists" if os.path.isdir(parent) else f"no directory {parent!r}"
+        raise ConfigError(
+            f"found nothing at {path!r} ({near}), expected a file, a directory or a published "
+            "output; check the path"
+        )
+
+
+@contextmanager
+def reading(spark: SparkSession, source: Source) -> Iterator[DataFrame]:
+    """The rows of a source; a published output is read at its current version.
+
+    What fails inside the block because the files are corrupt is a `DataError`.
+    """
+    from spark_auc.spark.data.failures import translated
+    from spark_auc.spark.data.libsvm import libsvm, libsvm_errors
+    from spark_auc.spark.data.strict import by_name
+
+    options = {key: text_of(value) for key, value in source.options.items()}
+    path = resolve(source.path) if source.path else None
+    if source.format == "libsvm" and path:
+        dimension = int(options["numFeatures"]) if "numFeatures" in options else None
+        with libsvm_errors(spark, path, dimension):
+            yield libsvm(spark, path, dimension)
+        return
+    with translated():
+        if source.table is not None:
+            yield spark.read.table(source.table)
+        else:
+            named = by_name(source.format, options)
+            yield spark.read.format(source.format).options(**named).load(path)
+
+
+def check_model(location: str) -> None:
+    """`ConfigError` or `ModelFormatError` where there is no whole model."""
+    current(location, "model")
+
+
+def read_model(location: str) -> tuple[MBAModel, ScoreCalibrationModel | None]:
+    """The published model, and what makes its scores probabilities if that is published too."""
+    from spark_auc.spark.estimators.linear_ranker import MBAModel
+    from spark_auc.spark.evaluation.calibrate import ScoreCalibrationModel
+
+    version = current(location, "model")
+    calibration = None
+    if CALIBRATION in version.names():
+        calibration = ScoreCalibrationModel.load(f"{version.uri}/{CALIBRATION}")
+    return MBAModel.load(f"{version.uri}/model"), calibration

@@ -1,0 +1,127 @@
+"""Train a linear ranker for AUC and publish it.
+
+Section ``train`` of the configuration: data (parquet, csv, libsvm, any Spark format, or a
+table), columns, training (the Params of MBAClassifier), select (a grid of penalties to choose
+from by held-out folds), output. Publishes ``model`` (loaded by ``MBAModel.load``),
+``config.json``, ``summary.json``, with saveMoments ``moments.parquet`` and, where the penalty was
+chosen, ``selection.json`` and ``selection.png``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_auc.app.config.jobs import Calibration, Train
+from spark_auc.app.jobs.inputs import CALIBRATION, check_path, reading
+from spark_auc.app.publish import check_free, publication
+from spark_auc.app.report.penalties import penalties
+from spark_auc.app.report.pictures import check_matplotlib, png
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from spark_auc.core.moments.pair_moments import PairMoments
+    from spark_auc.spark.estimators.linear_ranker import MBAModel
+    from spark_auc.spark.estimators.mba import MBAClassifier
+    from spark_auc.spark.estimators.selector import MBASelector
+    from spark_auc.spark.evaluation.calibrate import ScoreCalibrationModel
+
+KIND = "model"
+
+
+def check(config: Train) -> None:
+    """What can be known to be wrong before Spark starts; `ConfigError`."""
+    check_path(config.data.path)
+    if config.calibration:
+        check_path(config.calibration.data.path)
+    if config.select or config.training.regParam is None:
+        check_matplotlib()
+    check_free(config.output.path, config.output.replace)
+
+
+def run(spark: SparkSession, config: Train) -> dict[str, Any]:
+    """Run the job; the result for standard output."""
+    estimator = _estimator(config)
+    with (
+        reading(spark, config.data) as rows,
+        publication(config.output.path, config.output.replace, KIND) as version,
+    ):
+        model = estimator.fit(rows)
+        model.save(f"{version.uri}/model")
+        if config.calibration:
+            calibrated = _calibrated(spark, model, config.calibration)
+            calibrated.save(f"{version.uri}/{CALIBRATION}")
+        summary = model.summary.as_dict() | {"threshold": model.threshold}
+        version.write_json("summary.json", summary)
+        if selection := model.summary.selection:
+            version.write_json("selection.json", selection)
+            version.write("selection.png", png(penalties(selection)))
+        version.write_json("config.json", config.model_dump(mode="json"))
+        if model.moments is not None:
+            version.write("moments.parquet", _moments_table(model.moments))
+    return {
+        "model": config.output.path,
+        "features": model.numFeatures,
+        "nonzeros": summary["nonzeros"],
+        "regParam": summary["reg_param"],
+        "elasticNetParam": summary["elastic_net_param"],
+        "estimator": summary["estimator"],
+        "numPairs": summary["pairs"],
+        "estimatedAUC": summary["estimated_auc"],
+        "rows": summary["rows"],
+        "certificate": summary["certificate"],
+        "phases": summary["seconds"],
+    }
+
+
+def _estimator(config: Train) -> MBAClassifier | MBASelector:
+    from spark_auc.spark.estimators.mba import MBAClassifier
+    from spark_auc.spark.estimators.selector import MBASelector
+
+    columns, training = config.columns, config.training.model_dump()
+    shared: dict[str, Any] = {
+        "featuresCol": columns.features,
+        "numFeatures": columns.numFeatures,
+        "labelCol": columns.label,
+        "positiveLabel": columns.positiveLabel,
+        "weightCol": columns.weight,
+        "keyCol": columns.key,
+        "foldCol": columns.fold,
+        "keepMoments": config.saveMoments,
+    }
+    if config.select is None:
+        return MBAClassifier(**shared, **training)
+    others = {k: v for k, v in training.items() if k not in {"regParam", "elasticNetParam"}}
+    select = config.select.model_dump(exclude={"numFolds"} if columns.fold else None)
+    return MBASelector(**shared, **others, **select)
+
+
+def _calibrated(
+    spark: SparkSession, model: MBAModel, calibration: Calibration
+) -> ScoreCalibrationModel:
+    from spark_auc.spark.evaluation.calibrate import ScoreCalibrator
+
+    calibrator = ScoreCalibrator(
+        rawPredictionCol=model.getRawPredictionCol(),
+        labelCol=model.getLabelCol(),
+        positiveLabel=model.scorer.positive,
+        weightCol=model.optional(model.weightCol),
+        **calibration.model_dump(exclude={"data"}),
+    )
+    with reading(spark, calibration.data) as rows:
+        scored = model.transform(rows).cache()
+        try:
+            return calibrator.fit(scored)
+        finally:
+            scored.unpersist()
+
+
+def _moments_table(moments: PairMoments) -> bytes:
+    names, tiles = zip(*moments.parts(), strict=True)
+    table = pa.table({"tile": list(names), "moments": [t.to_bytes() for t in tiles]})
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    return bytes(sink.getvalue())

@@ -1,0 +1,59 @@
+"""The picture of a selection: held-out AUC and non-zero weights against the penalty."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spark_auc.app.report.pictures import GUIDE, NEGATIVE, POSITIVE, STYLE
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_COLOURS = (POSITIVE, NEGATIVE, "#7a52cc", "#2a9461", "#a8326e")
+
+
+def penalties(selection: Mapping[str, Any]) -> Figure:
+    """Mean AUC of each penalty on held-out folds with a band of one standard error.
+
+    Below it the number of weights that are not 0. Penalties that were left out have neither.
+    ``selection`` is `Selection.as_dict`.
+    """
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    chosen = selection["candidates"][selection["chosen"]]
+    candidates = [c for c in selection["candidates"] if c["auc"] is not None]
+    mixes = sorted({c["elasticNetParam"] for c in candidates})
+    with rc_context(STYLE):
+        figure = Figure(figsize=(6.0, 4.6), layout="constrained")
+        figure.set_gid("selection")
+        above, below = figure.subplots(2, sharex=True, height_ratios=[2, 1])
+        for number, mix in enumerate(mixes):
+            rows = sorted(
+                (c for c in candidates if c["elasticNetParam"] == mix), key=lambda c: c["regParam"]
+            )
+            colour = _COLOURS[number % len(_COLOURS)]
+            reg, auc, error, count = (
+                np.array([c[name] for c in rows])
+                for name in ("regParam", "auc", "standardError", "nonzeros")
+            )
+            above.plot(reg, auc, "o-", color=colour, markersize=3, label=f"elasticNetParam {mix:g}")
+            above.fill_between(reg, auc - error, auc + error, color=colour, alpha=0.2, linewidth=0)
+            below.plot(reg, count, "o-", color=colour, markersize=3)
+        for axes in (above, below):
+            axes.axvline(chosen["regParam"], color=GUIDE, linestyle="--", linewidth=1)
+        if all(c["regParam"] > 0 for c in candidates):
+            above.set_xscale("log")
+        above.set_ylabel("held-out AUC")
+        below.set_ylabel("non-zero weights")
+        below.set_ylim(bottom=0)
+        below.set_xlabel("regParam")
+        above.set_title(
+            f"AUC {chosen['auc']:.4f} ± {chosen['standardError']:.4f} at regParam "
+            f"{chosen['regParam']:.3g}, elasticNetParam {chosen['elasticNetParam']:g}"
+        )
+        figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    return figure

@@ -1,1 +1,0 @@
-"""Experiments of the papers, run again: one module each, beside what they share."""

@@ -1,0 +1,91 @@
+"""Weights and scores of rows by class: a state that keeps every row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from spark_auc.core.batch import Batch
+from spark_auc.core.products import settled_product, settled_scores
+from spark_auc.core.state.rules import ABOVE_0
+from spark_auc.core.state.schema import Schema, Values, reals
+from spark_auc.core.types import Float
+
+
+@dataclass(frozen=True, eq=False)
+class RowScores:
+    """What a loss of pairs needs of the rows, by class and in no given order.
+
+    Parameters
+    ----------
+    positive, negative : (k + 1, n_class)
+        The weights of the rows, then their signed scores by each of ``k`` vectors: ``-X v`` of
+        the positive rows and ``X v`` of the negative ones.
+    """
+
+    positive: Float
+    negative: Float
+
+    @classmethod
+    def zero(cls, vectors: int) -> RowScores:
+        """The scores of no rows by ``vectors`` vectors."""
+        return cls(np.empty((vectors + 1, 0)), np.empty((vectors + 1, 0)))
+
+    @classmethod
+    def of(cls, batch: Batch, vectors: Float) -> RowScores:
+        """The scores of some rows by the vectors ``(k, d)``."""
+        scores = settled_product(batch.X, vectors.T).T
+        table = np.vstack([batch.weights, np.where(batch.y, -scores, scores)])
+        return cls(table[:, batch.y], table[:, ~batch.y])
+
+    @classmethod
+    def union(cls, parts: Sequence[RowScores]) -> RowScores:
+        """The scores of the rows of all parts, of which there is at least one."""
+        return cls(
+            np.concatenate([part.positive for part in parts], axis=1),
+            np.concatenate([part.negative for part in parts], axis=1),
+        )
+
+    def merge(self, other: RowScores) -> RowScores:
+        """The scores of both sets of rows."""
+        return self.union([self, other])
+
+    def combined(self, factors: Float) -> RowScores:
+        """The scores by linear combinations ``(l, k)`` of the vectors."""
+        return RowScores(
+            *(
+                np.vstack([side[:1], settled_product(side[1:].T, factors.T).T])
+                for side in (self.positive, self.negative)
+            )
+        )
+
+    def to_bytes(self) -> bytes:
+        """Versioned bytes."""
+        return _SCHEMA.encode(vars(self))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> RowScores:
+        """The scores that `to_bytes` stored; `ModelFormatError` if they are none."""
+        return _SCHEMA.restore(data, cls)
+
+
+def _weighed(values: Values) -> str | None:
+    fit = all(ABOVE_0.holds(side[:1]) for side in values.values())
+    return None if fit else f"its weights are not {ABOVE_0.words}"
+
+
+_SCHEMA = Schema(
+    "RowScores",
+    1,
+    {"positive": reals("vectors+1", "n"), "negative": reals("vectors+1", "m")},
+    _weighed,
+)
+
+
+def signed(batch: Batch, v: Float) -> Float:
+    """Signed scores ``(n,)``: see `settled_scores`."""
+    out = settled_scores(batch.X, v)
+    np.negative(out, out=out, where=batch.y)
+    return out

@@ -1,0 +1,199 @@
+"""Weight, mean and covariance of one class's rows, mergeable and subtractable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from spark_auc.core.moments.accumulator import Accumulator
+from spark_auc.core.moments.moments_tile import (
+    ROUNDING,
+    MomentsTile,
+    Vectors,
+    about_inverse,
+    other_dimension,
+)
+from spark_auc.core.moments.tiles import SymmetricTiles, Tiling
+from spark_auc.core.state.schema import Parts, Schema, Size, Values
+from spark_auc.core.types import Float, Rows
+
+# Relative error of a sum of squares: errors of its terms seldom add up.
+_SUMMED = 4.0 * float(np.finfo(float).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassMoments:
+    """Weight, mean and scatter of the rows of one class.
+
+    Parameters
+    ----------
+    dimension
+        Number of features ``d``.
+    tiles
+        One `MomentsTile` per place of ``Tiling(d)``.
+    """
+
+    dimension: int
+    tiles: tuple[MomentsTile, ...]
+
+    @classmethod
+    def zero(cls, dimension: int) -> ClassMoments:
+        """The moments of no rows."""
+        return cls(dimension, tuple(Accumulator(dimension).tiles()))
+
+    @classmethod
+    def of(cls, X: Rows, weight: Float | None = None) -> ClassMoments:
+        """The moments of the rows ``X`` ``(n, d)``, dense or CSR, with weights ``(n,)`` > 0."""
+        accumulator = Accumulator(X.shape[1])
+        accumulator.add(X, np.arange(X.shape[0]), weight)
+        return cls(X.shape[1], tuple(accumulator.tiles()))
+
+    def update(self, X: Rows, weight: Float | None = None) -> ClassMoments:
+        """The moments with the rows ``X`` added."""
+        return self.merge(ClassMoments.of(X, weight))
+
+    def _each(self, other: ClassMoments, name: Literal["merge", "subtract"]) -> ClassMoments:
+        if other.dimension != self.dimension:
+            raise other_dimension(self.dimension, other.dimension)
+        return ClassMoments(
+            self.dimension,
+            tuple(getattr(a, name)(b) for a, b in zip(self.tiles, other.tiles, strict=True)),
+        )
+
+    def merge(self, other: ClassMoments) -> ClassMoments:
+        """The moments of both sets of rows."""
+        return self._each(other, "merge")
+
+    def subtract(self, other: ClassMoments) -> ClassMoments:
+        """The moments of the rows that are not in ``other``.
+
+        Merging gives them with more digits wherever the other rows' moments are at hand. What a
+        subtraction leaves is known up to rounding of what it began with; see `spread`.
+
+        Raises
+        ------
+        DataError
+            ``other`` is seen to be no part of this, or weighs all but a rounding error of it.
+        """
+        left = self._each(other, "subtract")
+        if not other.rows:
+            return left
+        tiles = list(left.tiles)
+        for k in self._diagonal():
+            rounding = self.tiles[k].remainder(other.tiles[k])
+            tiles[k] = replace(tiles[k], rounding=rounding * bool(left.rows))
+        return replace(left, tiles=tuple(tiles))
+
+    def scale(self, factor: float) -> ClassMoments:
+        """The moments with every weight multiplied by ``factor`` > 0 (forgetting)."""
+        return ClassMoments(self.dimension, tuple(t.scale(factor) for t in self.tiles))
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return self.tiles[0].rows
+
+    @property
+    def weight(self) -> float:
+        """Total weight ``n``."""
+        return self.tiles[0].weight
+
+    def _diagonal(self) -> list[int]:
+        return [i * (i + 3) // 2 for i in range(Tiling(self.dimension).blocks)]
+
+    def _of_columns(self, part: Callable[[MomentsTile], Float]) -> Float:
+        parts = [part(self.tiles[k]) for k in self._diagonal()]
+        return np.concatenate(parts)[: self.dimension]
+
+    @property
+    def origin(self) -> Float:
+        """The origin ``o`` ``(d,)`` about which the moments are kept."""
+        return self._of_columns(lambda t: t.origin[0])
+
+    @property
+    def from_origin(self) -> Float:
+        """The mean ``(d,)`` less the origin."""
+        return self._of_columns(lambda t: t.total[0]) / (self.weight or 1.0)
+
+    @property
+    def mean(self) -> Float:
+        """Mean ``c`` ``(d,)``; 0 where there are no rows."""
+        return self._of_columns(lambda t: Vectors(t.weight, t.origin[0], t.total[0]).mean)
+
+    def spread(self) -> tuple[Float, Float]:
+        """Scatter ``(d,)`` of each column, and how much of it rounding may have made.
+
+        The scatter is exactly 0 where it is no more than that: the column varies by nothing that
+        these sums still tell. It is so where all rows had one value, or, of rows seen from 0 for
+        some are sparse, where the others have less than a rounding error of the weight, and
+        where a subtraction leaves one value.
+        """
+        squares = self._of_columns(lambda t: t.gram.diagonal())
+        total = self._of_columns(lambda t: t.total[0])
+        rounding = ROUNDING * self.rows * squares + self._of_columns(lambda t: t.rounding)
+        unit = about_inverse(self.weight)
+        scatter = squares - (unit * total) ** 2 / ((self.weight or 1.0) * unit * unit)
+        return np.where(scatter > rounding, scatter, 0.0), rounding
+
+    def blur(self) -> Float:
+        """What rounding may have made of each column's variance ``(d,)``.
+
+        It is relative to the squares about the origin: where sparse rows keep the origin 0 and
+        have a mean far from it, and after a subtraction, these are larger than the variance.
+        """
+        squares = self._of_columns(lambda t: t.gram.diagonal())
+        subtracted = self._of_columns(lambda t: t.rounding)
+        return (_SUMMED * squares + subtracted) / (self.weight or 1.0)
+
+    def scatter(self) -> Float:
+        """Scatter ``n C`` ``(d, d)`` about the mean, as a full matrix."""
+        tiles = np.stack([tile.scatter() for tile in self.tiles])
+        matrix = SymmetricTiles(self.dimension, tiles).toarray()
+        constant = self.spread()[0] == 0.0
+        matrix[constant], matrix[:, constant] = 0.0, 0.0
+        return matrix
+
+    def variance_along(self, w: Float) -> float:
+        """Variance ``w' C w`` of the scores of the rows."""
+        if not self.rows:
+            return 0.0
+        tiling = Tiling(self.dimension)
+        padded = np.zeros(tiling.blocks * tiling.tile)
+        padded[: self.dimension] = w
+        parts = padded.reshape(tiling.blocks, tiling.tile)
+        unit = about_inverse(self.weight)
+        total = sum(
+            (1.0 if i == j else 2.0)
+            * (
+                parts[i] @ (t.gram @ parts[j])
+                - (parts[i] @ (unit * t.total[0]))
+                * (parts[j] @ (unit * t.total[1]))
+                / (t.weight * unit * unit)
+            )
+            for t, (i, j) in zip(self.tiles, tiling.places(), strict=True)
+        )
+        return max(float(total), 0.0) / self.weight
+
+    def to_bytes(self) -> bytes:
+        """Versioned bytes."""
+        return _SCHEMA.encode(vars(self))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> ClassMoments:
+        """The moments that `to_bytes` stored; `ModelFormatError` if they are none."""
+        return _SCHEMA.restore(data, cls)
+
+
+def _tiled(values: Values) -> str | None:
+    tiling, tiles = Tiling(values["dimension"]), values["tiles"]
+    if {(len(tiles), len(t.gram)) for t in tiles} != {(tiling.count, tiling.tile)}:
+        return f"its {len(tiles)} tiles are not those of {tiling.dimension} features"
+    if len({(t.rows, t.weight) for t in tiles}) > 1:
+        return "its tiles are of different rows"
+    return None
+
+
+_SCHEMA = Schema("ClassMoments", 1, {"dimension": Size("d"), "tiles": Parts(MomentsTile)}, _tiled)

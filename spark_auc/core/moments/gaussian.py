@@ -1,0 +1,37 @@
+"""What the moments of scores alone tell of them, taking those of each class as Gaussian."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import optimize, stats
+
+from spark_auc.core.moments.column_moments import ColumnMoments
+
+
+def estimated_auc(scores: ColumnMoments) -> float:
+    """AUC of two Gaussian classes (Ghanbari and Scheinberg, arXiv 1802.02535).
+
+    ``Phi(w'delta / sqrt(w'(C_+ + C_-) w))``, from the moments of the scores ``X w``.
+    """
+    apart, spread = float(scores.delta[0]), float(np.sqrt(scores.variance.sum()))
+    if not spread:
+        return 0.5 + 0.5 * float(np.sign(apart))
+    return float(stats.norm.cdf(apart / spread))
+
+
+def class_ratio_threshold(scores: ColumnMoments) -> float:
+    """Score above which as large a share of weight lies as is positive in training.
+
+    The paper's rule for a classifier (MBA, section IV-A), here from the moments of the scores
+    ``X w``: approximate where the scores are far from Gaussian.
+    """
+    share = scores.weight / scores.weight.sum()
+    mean, spread = scores.mean[:, 0], np.sqrt(scores.variance[:, 0])
+    # A class of equal scores is a step; a small width keeps the share continuous.
+    spread = np.maximum(spread, 1e-9 * max(np.ptp(mean), *spread, np.finfo(float).tiny))
+
+    def excess(threshold: float) -> float:
+        return float(share @ stats.norm.sf(threshold, mean, spread) - share[0])
+
+    low, high = (mean - 40 * spread).min(), (mean + 40 * spread).max()
+    return float(optimize.brentq(excess, low, high)) if low < high else float(low)

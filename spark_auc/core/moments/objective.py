@@ -1,0 +1,170 @@
+"""The regularised all-pairs squared loss: a quadratic and an elastic net.
+
+``L(w) = 1/2 w' Sigma w - w' mu + lambda1 |w|_1 + 1/2 lambda2 |w|^2`` (Gultekin et al., MBA,
+Eq. 14); the mean pairwise squared loss is ``1 - 2 w' mu + w' Sigma w``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_auc.core.moments.tiles import SymmetricTiles
+from spark_auc.core.types import Float
+
+
+class Matrix(Protocol):
+    """A symmetric matrix ``(d, d)`` as the solvers use it."""
+
+    @property
+    def dimension(self) -> int:
+        """``d``."""
+        ...
+
+    def matvec(self, vector: Float) -> Float:
+        """Product with a vector ``(d,)``."""
+        ...
+
+    def matmat(self, vectors: Float) -> Float:
+        """Products ``(d, k)`` with the columns of ``vectors`` ``(d, k)``."""
+        ...
+
+    def diagonal(self) -> Float:
+        """The diagonal ``(d,)``."""
+        ...
+
+    def restricted(self, features: NDArray[np.int64]) -> SymmetricTiles:
+        """The matrix ``(k, k)`` between ``k`` features."""
+        ...
+
+
+@dataclass(frozen=True)
+class ElasticNet:
+    """The penalty ``l1 |w|_1 + 1/2 l2 |w|^2``, both factors >= 0."""
+
+    l1: float
+    l2: float
+
+    @classmethod
+    def of(cls, reg_param: float, elastic_net_param: float) -> ElasticNet:
+        """From Spark ML's names: ``l1 = regParam a`` and ``l2 = regParam (1 - a)``."""
+        return cls(reg_param * elastic_net_param, reg_param * (1 - elastic_net_param))
+
+    def value(self, w: Float) -> float:
+        """The penalty of ``w``."""
+        return float(self.l1 * np.abs(w).sum() + self.l2 / 2 * (w @ w))
+
+    def kkt(self, w: Float, smooth_gradient: Float) -> Float:
+        """How far each coordinate ``(d,)`` is from optimal.
+
+        ``smooth_gradient`` is ``Sigma w - mu + l2 w``: with ``l1`` its sign must be opposite to
+        that of ``w_j``, or its size at most ``l1`` where ``w_j`` is 0.
+        """
+        return np.where(
+            w != 0,
+            np.abs(smooth_gradient + self.l1 * np.sign(w)),
+            np.maximum(np.abs(smooth_gradient) - self.l1, 0.0),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Quadratic:
+    """``1/2 w' Sigma w - w' mu``.
+
+    Parameters
+    ----------
+    Sigma : (d, d)
+        Second moment of the differences of a positive and a negative row.
+    mu : (d,)
+        Their mean.
+    lost
+        What rounding may have taken from ``mu_j``, in units of ``sqrt(Sigma_jj)``; see `lost`.
+    blur : (d,), optional
+        How much of ``Sigma_jj`` rounding of the moments may have made, relative to it. Of
+        ``Sigma_ij`` it is at most ``sqrt(blur_i blur_j Sigma_ii Sigma_jj)``.
+    """
+
+    Sigma: Matrix
+    mu: Float
+    lost: float = 0.0
+    blur: Float | None = None
+
+    @property
+    def dimension(self) -> int:
+        """Number of features ``d``."""
+        return self.Sigma.dimension
+
+    @cached_property
+    def diagonal(self) -> Float:
+        """The diagonal of ``Sigma`` ``(d,)``."""
+        return self.Sigma.diagonal()
+
+    def units(self, penalty: ElasticNet) -> Float:
+        """The unit ``h_j = sqrt(Sigma_jj + l2)`` of each coordinate of the gradient, ``(d,)``.
+
+        Divided by ``h``, columns have a Hessian of unit diagonal: what is measured so does not
+        depend on the units of the columns. 1 where a coordinate has no curvature.
+        """
+        curvature = self.diagonal + penalty.l2
+        return np.sqrt(np.where(curvature > 0, curvature, 1.0))
+
+    def hidden(self, scaled: Float) -> float:
+        """What rounding of the moments may hide of the gradient at ``w``, in its `units`, at most.
+
+        ``scaled`` ``(d,)`` is the size of ``w`` in units: ``h_j |w_j|``.
+        """
+        root = np.zeros_like(scaled) if self.blur is None else np.sqrt(self.blur)
+        return self.lost * (1.0 + float(scaled.sum())) + float(
+            root.max(initial=0.0) * root @ scaled
+        )
+
+    @property
+    def lambda1_max(self) -> float:
+        """The l1 factor at and above which ``w = 0`` is optimal."""
+        return float(np.abs(self.mu).max(initial=0.0))
+
+    def value(self, w: Float, Sigma_w: Float) -> float:
+        """The quadratic at ``w``, given the product ``Sigma w``."""
+        return float(w @ Sigma_w / 2 - w @ self.mu)
+
+    def gradient(self, w: Float, penalty: ElasticNet, Sigma_w: Float) -> Float:
+        """Gradient ``Sigma w - mu + l2 w`` of the smooth part, given ``Sigma w``."""
+        return Sigma_w - self.mu + penalty.l2 * w
+
+    def dual(self, w: Float, penalty: ElasticNet, Sigma_w: Float) -> float:
+        """A lower bound on the least objective, from ``w``: the better of two.
+
+        One is the Fenchel dual of the quadratic against the elastic net (needs ``l2 > 0``,
+        tight at the optimum), the other that of the squared loss of pairs against l1 (needs
+        ``l1 > 0``, tight at ``l2 = 0``). Without any penalty there is none: ``-inf``.
+        """
+        l1, l2 = penalty.l1, penalty.l2
+        residual = self.mu - Sigma_w
+        bounds = [-np.inf]
+        if l2 > 0:
+            excess = np.maximum(0.0, np.abs(residual) - l1)
+            bounds.append(float(-w @ Sigma_w / 2 - excess @ excess / (2 * l2)))
+        if l1 > 0:
+            margin = float(1 - w @ self.mu)
+            squared = float(1 - 2 * (w @ self.mu) + w @ Sigma_w)
+            steepest = float(np.abs(residual).max(initial=0.0))
+            limit = l1 / steepest if steepest else np.inf
+            t = float(np.clip(margin / squared if squared > 0 else np.inf, -limit, limit))
+            if np.isfinite(t):
+                bounds.append(t * margin - t**2 * squared / 2 - 0.5)
+        return max(bounds)
+
+
+def lost(mean: Float, diagonal: Float) -> float:
+    """What the rounding of class means ``(2, d)`` takes from their difference, at most.
+
+    In units of ``sqrt(Sigma_jj)`` of that column for which it is most; ``diagonal`` is that of
+    ``Sigma``. Columns far from 0 lose digits that count.
+    """
+    varying = diagonal > 0
+    size = np.abs(mean).max(axis=0)[varying] / np.sqrt(diagonal[varying])
+    return 4 * float(np.finfo(float).eps) * (1 + float(size.max(initial=0.0)))

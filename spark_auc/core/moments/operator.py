@@ -1,0 +1,259 @@
+"""The pair quadratic of more features than a matrix has room for: products with rows instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_auc.core.batch import Batch
+from spark_auc.core.kernels import compiled, sparse_entries
+from spark_auc.core.labels import LabelCounts
+from spark_auc.core.moments.column_moments import ColumnMoments
+from spark_auc.core.moments.moments_tile import MomentsTile
+from spark_auc.core.moments.objective import Quadratic, lost
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.moments.tiles import SymmetricTiles
+from spark_auc.core.row_source import Folding, State, each
+from spark_auc.core.sampling.sample_size import LargestNorm
+from spark_auc.core.state.schema import ANY, Schema, reals
+from spark_auc.core.types import Float, Index
+
+# A column's mean is subtracted before products where it is more than so many standard deviations
+# from 0. A column that many rows do not store is nearer.
+_FAR = 4.0
+
+
+@dataclass(frozen=True, eq=False)
+class VectorSum:
+    """A sum of vectors ``(d,)``, or of other arrays of one shape."""
+
+    total: Float
+
+    def merge(self, other: VectorSum) -> VectorSum:
+        """The sum of both."""
+        return VectorSum(self.total + other.total)
+
+    def to_bytes(self) -> bytes:
+        """Versioned bytes."""
+        return _SUM.encode(vars(self))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> VectorSum:
+        """The sum that `to_bytes` stored; `ModelFormatError` if it is none."""
+        return _SUM.restore(data, cls)
+
+
+_SUM = Schema("VectorSum", 1, {"total": reals(*ANY)})
+
+
+@dataclass(frozen=True, eq=False)
+class PairOperator:
+    """``Sigma`` of all pairs as what it does to a vector, by one pass over the rows.
+
+    With z_i = x_i'v, ``Sigma v = X'b`` for ``b_i = u_i (z_i - c_other'v) / n_own``, where own is
+    the row's class and other the opposite one (MBA, Eq. 8-9, without forming Sigma). Columns far
+    from 0 are seen from their mean, which sparse rows do without being filled: an offset of
+    columns takes no digits.
+
+    Parameters
+    ----------
+    rows
+        The rows.
+    columns
+        Their column moments.
+    scale : (d,), optional
+        Columns are divided by it.
+    """
+
+    rows: Folding
+    columns: ColumnMoments
+    scale: Float | None = None
+
+    @property
+    def dimension(self) -> int:
+        """Number of features ``d``."""
+        return self.rows.dimension
+
+    @cached_property
+    def _inverse(self) -> Float:
+        return self.columns.inverse(self.scale)
+
+    @cached_property
+    def _origin(self) -> Float:
+        return origin(self.columns)
+
+    def matvec(self, vector: Float) -> Float:
+        """Product with a vector ``(d,)``, in one pass."""
+        v = vector * self._inverse
+        seen_from = self._origin
+        opposite = ((self.columns.mean - seen_from) @ v)[::-1]
+        weight, dimension = self.columns.weight, self.dimension
+
+        def products(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
+            out = np.zeros(dimension)
+            for batch in batches:
+                side = (~batch.y).astype(int)
+                share = batch.weights / weight[side]
+                _add_product(batch, v, opposite[side], share, seen_from, out)
+            yield "product", VectorSum(out)
+
+        found = self.rows.fold(
+            products, (VectorSum,), state_bytes=8 * dimension, what=f"{dimension} sums"
+        )
+        return cast(VectorSum, found["product"]).total * self._inverse
+
+    def matmat(self, vectors: Float) -> Float:
+        """Products ``(d, k)`` with the columns of ``vectors`` ``(d, k)``, a pass for each."""
+        return np.stack([self.matvec(vector) for vector in vectors.T], axis=1)
+
+    def diagonal(self) -> Float:
+        """The diagonal ``(d,)``."""
+        diagonal: Float = self.columns.variance.sum(axis=0) + self.columns.delta**2
+        return diagonal * self._inverse**2
+
+    def restricted(self, features: NDArray[np.int64]) -> SymmetricTiles:
+        """The matrix ``(k, k)`` between ``k`` features in ascending order, in one pass."""
+        chosen = self.rows.changed(
+            each(lambda batch: batch._replace(X=batch.X[:, features])), features.size
+        )
+        scale = None if self.scale is None else self.scale[features]
+        return cast(SymmetricTiles, pair_moments(chosen).quadratic(scale).Sigma)
+
+
+def origin(columns: ColumnMoments) -> Float:
+    """Where columns ``(d,)`` are seen from: their mean where it is far from 0, else 0.
+
+    The differences of rows are the same from wherever rows are seen.
+    """
+    mean: Float = columns.weight @ columns.mean / columns.weight.sum()
+    spread = columns.variance.sum(axis=0) + columns.delta**2
+    return np.where(mean**2 > _FAR**2 * spread, mean, 0.0)
+
+
+def operator_quadratic(rows: Folding, scale: Float | None) -> Quadratic:
+    """The quadratic of all pairs of these rows, without a matrix.
+
+    Parameters
+    ----------
+    rows
+        The rows.
+    scale : (d,), optional
+        Columns are divided by it.
+    """
+    columns = column_moments(rows)
+    inverse = columns.inverse(scale)
+    Sigma = PairOperator(rows, columns, scale)
+    return Quadratic(Sigma, columns.delta * inverse, lost(columns.mean * inverse, Sigma.diagonal()))
+
+
+def pair_moments(rows: Folding) -> PairMoments:
+    """The pair moments of all rows."""
+    return labelled_pair_moments(rows)[0]
+
+
+def labelled_pair_moments(rows: Folding) -> tuple[PairMoments, LabelCounts]:
+    """The pair moments of all rows, and how many rows have each label; one pass."""
+    dimension = rows.dimension
+
+    def fold(batches: Iterable[Batch]) -> Iterator[tuple[str, State]]:
+        return PairMoments.fold_parts(batches, dimension)
+
+    found = rows.fold(
+        fold,
+        (MomentsTile,),
+        state_bytes=PairMoments.nbytes(dimension),
+        what=f"moments of {dimension} features",
+    )
+    parts = cast(dict[str, MomentsTile], found.states)
+    return PairMoments.of_parts(parts, dimension), found.labels
+
+
+def column_moments(rows: Folding) -> ColumnMoments:
+    """The column moments of all rows."""
+    return labelled_column_moments(rows)[0]
+
+
+def labelled_column_moments(rows: Folding) -> tuple[ColumnMoments, LabelCounts]:
+    """The column moments of all rows, and how many rows have each label; one pass."""
+    dimension = rows.dimension
+
+    def fold(batches: Iterable[Batch]) -> Iterator[tuple[str, State]]:
+        yield "columns", ColumnMoments.fold(batches, dimension)
+
+    found = rows.fold(
+        fold,
+        (ColumnMoments,),
+        state_bytes=6 * 8 * dimension + 1024,
+        what=f"means and variances of {dimension} features",
+    )
+    return cast(ColumnMoments, found["columns"]), found.labels
+
+
+def largest_norm(rows: Folding) -> float:
+    """The largest length ``|x|`` of a row."""
+
+    def fold(batches: Iterable[Batch]) -> Iterator[tuple[str, State]]:
+        lengths = (LargestNorm.of(batch.X) for batch in batches)
+        yield "norm", reduce(LargestNorm.merge, lengths, LargestNorm())
+
+    found = rows.fold(fold, (LargestNorm,), state_bytes=1024, what="the longest row")
+    return float(np.sqrt(cast(LargestNorm, found["norm"]).squared))
+
+
+def _add_product(
+    batch: Batch, v: Float, opposite: Float, share: Float, origin: Float, out: Float
+) -> None:
+    X = batch.X
+    if isinstance(X, np.ndarray):
+        seen = X - origin if origin.any() else X
+        out += (share * (seen @ v - opposite)) @ seen
+    else:
+        _add_sparse_product(*sparse_entries(X), v, opposite, share, origin, bool(origin.any()), out)
+
+
+@compiled()
+def _add_sparse_product(
+    data: Float,
+    indices: Index,
+    indptr: Index,
+    v: Float,
+    opposite: Float,
+    share: Float,
+    origin: Float,
+    far: bool,
+    out: Float,
+) -> None:
+    if not far:
+        for i in range(share.size):
+            score = 0.0
+            for p in range(indptr[i], indptr[i + 1]):
+                score += data[p] * v[indices[p]]
+            b = share[i] * (score - opposite[i])
+            for p in range(indptr[i], indptr[i + 1]):
+                out[indices[p]] += data[p] * b
+        return
+    # A value that a row does not store is minus the origin. Both sums of it run in one order, so
+    # that for rows and columns that store all there is nothing left, not even rounding.
+    whole = 0.0
+    for j in range(origin.size):
+        whole += origin[j] * v[j]
+    total, stored = 0.0, np.zeros(origin.size)
+    for i in range(share.size):
+        score, here = 0.0, 0.0
+        for p in range(indptr[i], indptr[i + 1]):
+            j = indices[p]
+            score += (data[p] - origin[j]) * v[j]
+            here += origin[j] * v[j]
+        b = share[i] * (score - (whole - here) - opposite[i])
+        total += b
+        for p in range(indptr[i], indptr[i + 1]):
+            j = indices[p]
+            out[j] += (data[p] - origin[j]) * b
+            stored[j] += b
+    for j in range(origin.size):
+        out[j] -= origin[j] * (total - stored[j])

@@ -1,0 +1,165 @@
+"""A symmetric matrix held as the square tiles of its lower triangle."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_auc.core.kernels import tiles_times_vector
+from spark_auc.core.types import Float, Places
+
+LARGEST_TILE = 512
+# Fixed, so that the sums do not depend on the number of cores.
+_PRODUCT_CHUNKS = 8
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How dimension ``d`` is cut: tile ``k`` covers rows ``places[k][0]``, columns ``[1]``.
+
+    Tiles of one matrix are equal squares (the last is padded with zeros), ordered row by row of
+    the lower triangle, so that ``d`` up to `LARGEST_TILE` is one tile without padding.
+    """
+
+    dimension: int
+
+    @property
+    def blocks(self) -> int:
+        """Number of tile rows."""
+        return max(1, -(-self.dimension // LARGEST_TILE))
+
+    @property
+    def tile(self) -> int:
+        """Side of a tile."""
+        return -(-self.dimension // self.blocks)
+
+    @property
+    def count(self) -> int:
+        """Number of tiles."""
+        return self.blocks * (self.blocks + 1) // 2
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all tiles in float64."""
+        return self.count * self.tile**2 * 8
+
+    def places(self) -> Iterator[tuple[int, int]]:
+        """(tile row, tile column) of each tile, in storage order."""
+        return ((i, j) for i in range(self.blocks) for j in range(i + 1))
+
+    def span(self, block: int) -> slice:
+        """The features of one tile row."""
+        return slice(block * self.tile, min((block + 1) * self.tile, self.dimension))
+
+    def strips(self, values: Float) -> list[Float]:
+        """Views of the tile rows of a flat array, the tiles of one side by side."""
+        parts = np.split(values, self.tile**2 * np.cumsum(np.arange(1, self.blocks)))
+        return [part.reshape(self.tile, (i + 1) * self.tile) for i, part in enumerate(parts)]
+
+    def row_starts(self) -> Places:
+        """Where in such an array each matrix row begins, ``(d,)``."""
+        block, inside = np.divmod(np.arange(self.dimension, dtype=np.uint64), self.tile)
+        width = (block + 1) * self.tile
+        starts: Places = block * width // 2 * self.tile + inside * width
+        return starts
+
+
+@dataclass(frozen=True, eq=False)
+class SymmetricTiles:
+    """A symmetric ``(d, d)`` matrix.
+
+    Parameters
+    ----------
+    dimension
+        ``d``.
+    tiles : (count, tile, tile)
+        Tiles in the order of `Tiling.places`; diagonal tiles are full and symmetric; padding is 0.
+    """
+
+    dimension: int
+    tiles: Float
+
+    @classmethod
+    def of(cls, matrix: Float) -> SymmetricTiles:
+        """The tiles of a full symmetric matrix ``(d, d)``."""
+        tiling = Tiling(len(matrix))
+        tiles = np.zeros((tiling.count, tiling.tile, tiling.tile))
+        for k, (i, j) in enumerate(tiling.places()):
+            part = matrix[tiling.span(i), tiling.span(j)]
+            tiles[k, : part.shape[0], : part.shape[1]] = part
+        return cls(len(matrix), tiles)
+
+    @property
+    def tiling(self) -> Tiling:
+        """The cut of this matrix."""
+        return Tiling(self.dimension)
+
+    def block(self, k: int, i: int, j: int) -> Float:
+        """Tile ``k`` at place ``(i, j)`` without its padding, as a view."""
+        rows, columns = self.tiling.span(i), self.tiling.span(j)
+        return self.tiles[k, : rows.stop - rows.start, : columns.stop - columns.start]
+
+    def matvec(self, vector: Float) -> Float:
+        """Product with a vector ``(d,)``, on all cores, in a fixed order of additions."""
+        tiling = self.tiling
+        padded = np.zeros(tiling.blocks * tiling.tile)
+        padded[: self.dimension] = vector
+        bounds = np.linspace(0, tiling.count, min(_PRODUCT_CHUNKS, tiling.count) + 1).astype(int)
+        parts = np.zeros((len(bounds) - 1, padded.size))
+
+        def product(c: int) -> None:
+            tiles_times_vector(self.tiles, bounds[c], bounds[c + 1], padded, tiling.tile, parts[c])
+
+        if len(parts) == 1:
+            product(0)
+        else:
+            with ThreadPoolExecutor(os.cpu_count()) as pool:
+                list(pool.map(product, range(len(parts))))
+        total: Float = parts.sum(axis=0)[: self.dimension]
+        return total
+
+    def matmat(self, vectors: Float) -> Float:
+        """Products ``(d, k)`` with the columns of ``vectors`` ``(d, k)``, by BLAS."""
+        tiling = self.tiling
+        out = np.zeros(vectors.shape)
+        for k, (i, j) in enumerate(tiling.places()):
+            here, rows, columns = self.block(k, i, j), tiling.span(i), tiling.span(j)
+            out[rows] += here @ vectors[columns]
+            if i != j:
+                out[columns] += here.T @ vectors[rows]
+        return out
+
+    def diagonal(self) -> Float:
+        """The diagonal ``(d,)``."""
+        return np.concatenate(
+            [self.block(i * (i + 3) // 2, i, i).diagonal() for i in range(self.tiling.blocks)]
+        )
+
+    def columns(self, features: NDArray[np.int64]) -> Float:
+        """The given columns, ``(d, k)``, in Fortran order."""
+        tiling = self.tiling
+        out = np.empty((self.dimension, len(features)), order="F")
+        owner = features // tiling.tile
+        for j in np.unique(owner):
+            wanted = np.flatnonzero(owner == j)
+            inside = features[wanted] - j * tiling.tile
+            for i in range(tiling.blocks):
+                if i >= j:
+                    part = self.block(i * (i + 1) // 2 + j, i, j)[:, inside]
+                else:
+                    part = self.block(j * (j + 1) // 2 + i, j, i)[inside].T
+                out[tiling.span(i), wanted] = part
+        return out
+
+    def restricted(self, features: NDArray[np.int64]) -> SymmetricTiles:
+        """The matrix ``(k, k)`` between ``k`` features."""
+        return SymmetricTiles.of(self.columns(features)[features])
+
+    def toarray(self) -> Float:
+        """The full matrix ``(d, d)``."""
+        return self.columns(np.arange(self.dimension))

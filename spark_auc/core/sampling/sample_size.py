@@ -1,0 +1,181 @@
+"""How many pairs are enough: the bound of MBA's Theorem 2, and what the draws themselves tell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from spark_auc.core.batch import Batch
+from spark_auc.core.products import settled_scores
+from spark_auc.core.state.rules import FROM_0_ON, Rule
+from spark_auc.core.state.schema import Schema, reals
+from spark_auc.core.types import Float, Rows
+from spark_auc.errors import ConfigError
+
+
+def sufficient_pairs(
+    epsilon: float,
+    probability: float,
+    dimension: int,
+    spectral_norm: float,
+    squared_row_norm: float,
+    squared_weight_norm: float,
+) -> int:
+    """Pairs after which the objective is within epsilon of that of all pairs (MBA, Theorem 2).
+
+    Eq. 18 with the constants that its proof gives: the second term's 4 becomes 32, because its
+    epsilon is halved and Lemma 1(ii) needs ``sqrt(2 R_x)``, and its log(4/p) becomes log(2/p).
+    Very loose: thousands of times what `estimated_suboptimality` finds enough.
+
+    Parameters
+    ----------
+    epsilon
+        ``L_N(w_S) - L_N(w_N)`` allowed, in units of the objective (Eq. 14), whose value without
+        any features is 0 and which is never below -1/2.
+    probability
+        That of failure, ``p``, in (0, 1).
+    dimension
+        Number of features ``d``.
+    spectral_norm
+        ``|Sigma_N|_2``, in squared feature units.
+    squared_row_norm
+        ``R_x``, no less than ``|x|^2`` of any row, in squared feature units.
+    squared_weight_norm
+        ``R_w``, no less than ``|w|^2`` at both optima; ``1 / (4 lambda2)`` always serves.
+
+    Raises
+    ------
+    ConfigError
+        An argument is out of range.
+    """
+    given = (epsilon, dimension, spectral_norm, squared_row_norm, squared_weight_norm)
+    if not (all(0 < value < math.inf for value in given) and 0 < probability < 1):
+        raise ConfigError(
+            f"found epsilon, dimension and norms {given} and probability {probability}, expected "
+            "finite numbers > 0 and a probability in (0, 1); with a ridge, 1 / (4 lambda2) "
+            "bounds the squared norm of the weights"
+        )
+    both = squared_row_norm * squared_weight_norm
+    of_sigma = spectral_norm * squared_row_norm * squared_weight_norm**2 + epsilon * both / 3
+    first = 32 * math.log(4 * dimension / probability) * of_sigma / epsilon**2
+    second = 32 * both / epsilon**2 * (math.sqrt(2 * math.log(2 / probability)) + 1) ** 2
+    return math.ceil(max(first, second))
+
+
+@dataclass(frozen=True)
+class LargestNorm:
+    """The largest squared norm of any row, ``R_x`` of `sufficient_pairs`."""
+
+    squared: float = 0.0
+
+    @classmethod
+    def of(cls, X: Rows, scale: Float | None = None) -> LargestNorm:
+        """That of rows ``(n, d)``, their columns divided by ``scale``."""
+        squares = X**2 if isinstance(X, np.ndarray) else X.multiply(X)
+        norms = squares @ (np.ones(X.shape[1]) if scale is None else scale**-2.0)
+        return cls(float(norms.max(initial=0.0)))
+
+    def merge(self, other: LargestNorm) -> LargestNorm:
+        """That of both sets of rows."""
+        return LargestNorm(max(self.squared, other.squared))
+
+    def to_bytes(self) -> bytes:
+        """Versioned bytes."""
+        return _NORM.encode(vars(self))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> LargestNorm:
+        """The norm that `to_bytes` stored; `ModelFormatError` if it is none."""
+        return _NORM.restore(data, cls)
+
+
+_NORM = Schema(
+    "LargestNorm", 1, {"squared": reals(rule=Rule("at least 0", lambda a: bool(a >= 0)))}
+)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupSums:
+    """Sums over the draws of each of ``g`` groups: what gives each group's gradient.
+
+    Parameters
+    ----------
+    weight, score : (g, 2)
+        Number of draws of each class, and the sum of their scores ``z = x'w``.
+    row, product : (g, 2, d)
+        Sums of ``x`` and of ``z x``.
+    """
+
+    weight: Float
+    score: Float
+    row: Float
+    product: Float
+
+    @classmethod
+    def fold(cls, batches: Iterable[Batch], groups: int, w: Float) -> GroupSums:
+        """The sums over all batches, whose keys are the rows' groups, for weights ``w`` (d,)."""
+        weight, score = np.zeros((2, groups, 2))
+        row, product = np.zeros((2, groups, 2, w.size))
+        for batch in batches:
+            z, u = settled_scores(batch.X, w), batch.weights
+            place = batch.keys().astype(np.int64) * 2 + ~batch.y
+            ones = (place, np.arange(place.size))
+            for factor, number, rows in ((u, weight, row), (u * z, score, product)):
+                chosen = sparse.csr_matrix((factor, ones), shape=(2 * groups, place.size))
+                sums = chosen @ batch.X
+                rows += (sums.toarray() if sparse.issparse(sums) else sums).reshape(rows.shape)  # noqa: PLW2901
+                number += np.bincount(place, factor, 2 * groups).reshape(groups, 2)  # noqa: PLW2901
+        return cls(weight, score, row, product)
+
+    def merge(self, other: GroupSums) -> GroupSums:
+        """The sums over both sets of draws."""
+        return GroupSums(*(a + vars(other)[name] for name, a in vars(self).items()))
+
+    def gradients(self) -> Float:
+        """``Sigma_t w - mu_t`` of each group's pairs, ``(g, d)``; see `PairOperator.matvec`."""
+        share = 1.0 / np.maximum(self.weight, 1.0)
+        mean, z = self.row * share[..., None], self.score * share
+        own: Float = (self.product * share[..., None]).sum(axis=1)
+        crossed: Float = mean[:, 0] * z[:, 1, None] + mean[:, 1] * z[:, 0, None]
+        return own - crossed - (mean[:, 0] - mean[:, 1])
+
+    def to_bytes(self) -> bytes:
+        """Versioned bytes."""
+        return _SUMS.encode(vars(self))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> GroupSums:
+        """The sums that `to_bytes` stored; `ModelFormatError` if they are none."""
+        return _SUMS.restore(data, cls)
+
+
+_SUMS = Schema(
+    "GroupSums",
+    1,
+    {
+        "weight": reals("g", 2, rule=FROM_0_ON),
+        "score": reals("g", 2),
+        "row": reals("g", 2, "d"),
+        "product": reals("g", 2, "d"),
+    },
+)
+
+
+def estimated_suboptimality(gradients: Float, solve: Callable[[Float], Float]) -> float:
+    """``tr(H^-1 V) / (2 T)``: what sampling costs the objective, from T independent groups.
+
+    Parameters
+    ----------
+    gradients : (T, d)
+        ``Sigma_t w - mu_t`` of each group of draws, at the solution ``w`` of all of them.
+    solve
+        ``H^-1`` times a vector, ``H`` the Hessian on the features that are not 0.
+    """
+    groups = len(gradients)
+    deviations = gradients - gradients.mean(axis=0)
+    total = sum(float(g @ solve(g)) for g in deviations)
+    return total / (groups - 1) / (2 * groups)

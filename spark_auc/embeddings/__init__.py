@@ -1,1 +1,0 @@
-"""Maps from ``d`` features to ``F`` features that any learner takes."""

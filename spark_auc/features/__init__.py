@@ -1,0 +1,5 @@
+"""Feature maps: splines, crosses, Nystroem landmarks and random features, one file each.
+
+A new map implements the protocol in `spark_auc.features.embedding`. The Spark room imports the
+maps. Begin with `spark_auc.features.splines`.
+"""

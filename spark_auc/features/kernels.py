@@ -1,0 +1,204 @@
+"""Kernels between rows and landmarks, and the bandwidth that data suggest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from spark_auc.core.kernels import compiled
+from spark_auc.core.products import settled_product, settled_scores
+from spark_auc.core.types import Float, Rows
+from spark_auc.core.validation import above, at_least, whole
+from spark_auc.errors import ConfigError, DataError
+
+# Of a column's spread among the landmarks: how far from 0 it is seen from its mean.
+_FAR = 4.0
+# Landmarks whose distances to a row stay in the processor's cache while they are added up.
+_BLOCK = 512
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel ``k(x, u)`` of bandwidth ``b``.
+
+    =========== ==========================
+    gaussian    ``exp(-|x - u|^2 / b)``
+    laplacian   ``exp(-|x - u|_1 / b)``
+    polynomial  ``(x'u / b + offset)^degree``
+    linear      ``x'u / b``
+    =========== ==========================
+
+    Parameters
+    ----------
+    name
+        One of these.
+    bandwidth
+        ``b > 0``.
+    degree, offset
+        Of the polynomial alone: a whole number of at least 1, and a number of at least 0 (below
+        it the kernel is none).
+
+    Raises
+    ------
+    ConfigError
+        A setting is not one of these.
+    """
+
+    name: str = "gaussian"
+    bandwidth: float = 1.0
+    degree: int = 2
+    offset: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.name not in _FORMULAS:
+            raise ConfigError(
+                f"found kernel {self.name!r}, expected one of {', '.join(_FORMULAS)}; set one"
+            )
+        b, degree, offset = self.bandwidth, self.degree, self.offset
+        above("bandwidth", b, 0)
+        whole("degree", degree, 1)
+        at_least("offset", offset, 0)
+
+    def between(self, X: Rows, U: Float) -> Float:
+        """The kernel ``(n, v)`` of each row ``(n, d)``, dense or CSR, and each landmark ``(v, d)``.
+
+        No array of ``n v d`` numbers is made.
+        """
+        return _FORMULAS[self.name](self, X, U)
+
+
+def _gaussian(kernel: Kernel, X: Rows, U: Float) -> Float:
+    # Squared lengths cancel in columns that lie far from 0. Which do is told by the landmarks
+    # alone, so that a row's kernel does not depend on the form that it comes in.
+    with np.errstate(over="ignore", invalid="ignore"):
+        origin, spread = U.mean(axis=0), U.std(axis=0)
+        origin[np.abs(origin) <= _FAR * spread] = 0.0
+        X, U = _moved(X, origin), U - origin
+        out = settled_product(X, U.T)
+        _to_gaussian(_squared_lengths(X), _squared_lengths(U), kernel.bandwidth, out)
+    return out
+
+
+def _moved(X: Rows, origin: Float) -> Rows:
+    if isinstance(X, np.ndarray):
+        return np.asarray(X - origin)
+    columns = np.flatnonzero(origin)
+    rows = X.shape[0]
+    starts = np.arange(rows + 1) * columns.size
+    origins = (np.tile(origin[columns], rows), np.tile(columns, rows), starts)
+    return sparse.csr_matrix(X) - sparse.csr_matrix(origins, X.shape) if columns.size else X
+
+
+def _squared_lengths(X: Rows) -> Float:
+    ones = np.ones(X.shape[1])
+    if isinstance(X, np.ndarray):
+        return settled_scores(X * X, ones)
+    return settled_scores(sparse.csr_matrix((X.data**2, X.indices, X.indptr), X.shape), ones)
+
+
+def _laplacian(kernel: Kernel, X: Rows, U: Float) -> Float:
+    rows = sparse.csr_matrix(X)
+    out = np.empty((X.shape[0], U.shape[0]))
+    _add_distances(
+        np.asarray(rows.data, float), rows.indices, rows.indptr, np.ascontiguousarray(U.T), out
+    )
+    _to_exponential(kernel.bandwidth, out)
+    return out
+
+
+def _polynomial(kernel: Kernel, X: Rows, U: Float) -> Float:
+    out = settled_product(X, U.T)
+    _to_power(kernel.bandwidth, kernel.offset, kernel.degree, out)
+    return out
+
+
+def _linear(kernel: Kernel, X: Rows, U: Float) -> Float:
+    return settled_product(X, U.T) / kernel.bandwidth
+
+
+_FORMULAS: dict[str, Callable[[Kernel, Rows, Float], Float]] = {
+    "gaussian": _gaussian,
+    "laplacian": _laplacian,
+    "polynomial": _polynomial,
+    "linear": _linear,
+}
+
+
+def suggested_bandwidth(X: Rows) -> float:
+    """Mean squared distance of rows ``(n, d)`` to their mean (Khalid et al., Section 5.2).
+
+    It is the sum of the variances of the columns: ``d`` where they are standardised. The paper
+    takes it over at most 80,000 rows.
+
+    Raises
+    ------
+    DataError
+        It is 0 or not finite.
+    """
+    if isinstance(X, np.ndarray):
+        found = float(np.asarray(X, float).var(axis=0).sum())
+    else:
+        mean = np.asarray(X.mean(axis=0), float).ravel()
+        found = float(X.multiply(X).sum() / X.shape[0] - mean @ mean)
+    if not 0 < found < np.inf:
+        raise DataError(
+            f"found {X.shape[0]} rows whose mean squared distance to their mean is {found}, "
+            "expected a finite number above 0; give rows that differ, without NaN"
+        )
+    return found
+
+
+@compiled()
+def _add_distances(
+    data: Float, indices: NDArray[np.int32], indptr: NDArray[np.int32], columns: Float, out: Float
+) -> None:
+    d, v = columns.shape
+    for start in range(0, v, _BLOCK):
+        stop = min(start + _BLOCK, v)
+        lengths = np.zeros(stop - start)
+        for j in range(d):
+            for k in range(stop - start):
+                lengths[k] += abs(columns[j, start + k])
+        for i in range(out.shape[0]):
+            total = out[i, start:stop]
+            total[:] = lengths
+            for p in range(indptr[i], indptr[i + 1]):
+                x, column = data[p], columns[indices[p], start:stop]
+                for k in range(stop - start):
+                    total[k] += abs(x - column[k]) - abs(column[k])
+            for k in range(stop - start):
+                total[k] = max(total[k], 0.0)
+
+
+# Functions of single numbers: those of numpy round by the width of the processor's vectors.
+@compiled()
+def _to_gaussian(of_rows: Float, of_landmarks: Float, bandwidth: float, out: Float) -> None:
+    for i in range(out.shape[0]):
+        for k in range(out.shape[1]):
+            squared = (of_rows[i] - 2.0 * out[i, k]) + of_landmarks[k]
+            out[i, k] = math.exp(-max(squared, 0.0) / bandwidth)
+
+
+@compiled()
+def _to_exponential(bandwidth: float, out: Float) -> None:
+    for i in range(out.shape[0]):
+        for k in range(out.shape[1]):
+            out[i, k] = math.exp(-out[i, k] / bandwidth)
+
+
+@compiled()
+def _to_power(bandwidth: float, offset: float, degree: int, out: Float) -> None:
+    for i in range(out.shape[0]):
+        for k in range(out.shape[1]):
+            square, power, left = out[i, k] / bandwidth + offset, 1.0, degree
+            while left:
+                if left & 1:
+                    power *= square
+                square *= square
+                left >>= 1
+            out[i, k] = power

@@ -1,0 +1,28 @@
+"""Any embedding from its bytes."""
+
+from __future__ import annotations
+
+from spark_auc.core.state.codec import kind_of
+from spark_auc.features.crosses import CrossMap
+from spark_auc.features.embedding import Embedding
+from spark_auc.features.fourier import FourierMap
+from spark_auc.features.network import NetworkMap
+from spark_auc.features.nystroem import NystroemMap
+from spark_auc.features.splines import Splines
+from spark_auc.features.thresholds import ThresholdMap
+
+_CLASSES: dict[str, type[Embedding]] = {
+    made.__name__: made
+    for made in (CrossMap, FourierMap, NetworkMap, NystroemMap, Splines, ThresholdMap)
+}
+
+
+def restore(data: bytes) -> Embedding:
+    """The embedding, of whichever class, that `to_bytes` stored.
+
+    Raises
+    ------
+    ModelFormatError
+        The bytes are no state, that of something else or of another version, or are truncated.
+    """
+    return _CLASSES[kind_of(data, _CLASSES)].from_bytes(data)

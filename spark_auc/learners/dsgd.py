@@ -1,0 +1,251 @@
+"""DSGD: steps along random pairs of rows (Gu et al., 2019)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_auc.core.kernels import compiled
+from spark_auc.core.state.rules import NOT_0
+from spark_auc.core.state.schema import Fields, reals
+from spark_auc.core.types import Bool, Float, Index, Rows
+from spark_auc.core.validation import above, at_least, whole
+from spark_auc.learners.learner import Stored, entries, unweighted
+from spark_auc.learners.linear import same_settings, scores
+from spark_auc.learners.pairs import AHEAD, draw_pairs
+
+# Different uses of one seed must not share their numbers; `stages` has another.
+_PAIRS = 0xDA
+# The average is a difference of two sums that grow as the scale shrinks: three digits are lost at
+# most.
+_SMALLEST_SCALE = 1e-3
+
+
+@dataclass(eq=False)
+class DSGD(Stored):
+    """Doubly stochastic gradient descent on the regularised squared loss of all pairs of a block.
+
+    For rows of which ``m`` make a stage, step ``t`` = 0, 1, .. of the stage draws a positive and a
+    negative row, ``D`` their difference, and moves ``w`` by
+    ``-gamma / (t + 1) (-2 P (1 - w'D) D + c w / sqrt(m))`` [1]_ (Algorithm 2). ``P`` is the share
+    of mixed pairs among the block's ordered pairs, so that the step's mean is that of a pair drawn
+    from all. O(non-zeros of both rows) time a step, O(d) memory beside the block.
+
+    The first steps of a stage must be short enough not to diverge, and the sum of what follows
+    grows as ``log m`` only: few features are learnt that way. With ``averaging``, all steps of a
+    stage are ``gamma`` long and the weights are the average of its iterates, from which the next
+    stage begins; the average forgets its start as ``1 / m`` [2]_.
+
+    Pairs are of the rows that are given together: the same blocks in the same order give the same
+    weights (`spark_auc.learners.blocks.blocks` cuts a stream into equal ones).
+
+    Parameters
+    ----------
+    dimension
+        Number of features ``d``.
+    gamma
+        Length of a stage's first step > 0; the paper searches ``1 .. 10^-4``.
+    c
+        The penalty is ``c / (2 sqrt(m)) |w|^2``; 1 in the paper.
+    seed
+        Of the pairs, from 0 on.
+    averaging
+        Whether steps are of one length and iterates averaged; False as published.
+
+    Attributes
+    ----------
+    scale, z : float and (d,)
+        The iterate is ``scale z``.
+    gain, lag, averaged : float, (d,) and int
+        The average of the stage's ``averaged`` iterates is ``(gain z - lag) / averaged``.
+    size
+        Rows ``m`` of the stage; 0 for those of each block, as long as there are no stages.
+    steps
+        Steps made in this stage.
+    drawn
+        Pairs drawn in all.
+
+    References
+    ----------
+    .. [1] B. Gu, Z. Huo, H. Huang. Scalable and Efficient Pairwise Learning to Achieve Statistical
+       Accuracy. AAAI 2019.
+    .. [2] F. Bach, E. Moulines. Non-strongly-convex smooth stochastic approximation with
+       convergence rate O(1/n). NIPS 2013.
+    """
+
+    FIELDS: ClassVar[Fields] = {
+        "z": reals("d"),
+        "lag": reals("d"),
+        "scale": reals(rule=NOT_0),
+    }
+
+    gamma: float = 0.1
+    c: float = 1.0
+    seed: int = 0
+    averaging: bool = False
+    z: Float = field(init=False, repr=False)
+    lag: Float = field(init=False, repr=False)
+    scale: float = field(init=False, default=1.0)
+    gain: float = field(init=False, default=0.0)
+    averaged: int = field(init=False, default=0)
+    size: int = field(init=False, default=0)
+    steps: int = field(init=False, default=0)
+    drawn: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        above("gamma", self.gamma, 0)
+        at_least("c", self.c, 0)
+        whole("seed", self.seed, 0)
+        self.z, self.lag = np.zeros(self.dimension), np.zeros(self.dimension)
+
+    def stage(self, size: int) -> None:
+        """Begin a stage of ``size`` rows at the weights so far: steps are counted from 0 again."""
+        whole("the rows of a stage", size, 1)
+        self.z, self.lag = self.w, np.zeros(self.dimension)
+        self.scale, self.gain, self.averaged = 1.0, 0.0, 0
+        self.size, self.steps = size, 0
+
+    def learn(self, X: Rows, y: Bool, weight: Float | None = None) -> None:
+        """Make as many steps as there are rows ``(n, d)``, dense or CSR, on pairs of them.
+
+        Rows of one class make no pair, and no step.
+        """
+        unweighted(weight, "DSGD")
+        rows = entries(X, self.dimension)
+        positives, negatives = np.flatnonzero(y), np.flatnonzero(~y)
+        if not (positives.size and negatives.size):
+            return
+        n = y.size
+        self.scale, self.gain = _learn(
+            *rows,
+            positives,
+            negatives,
+            self.gamma,
+            self.c / np.sqrt(self.size or n),
+            2.0 * positives.size * negatives.size / (n * (n - 1.0)),
+            self.seed,
+            self.drawn,
+            self.steps,
+            self.averaging,
+            self.scale,
+            self.gain,
+            self.z,
+            self.lag,
+        )
+        self.averaged += n * self.averaging
+        self.steps += n
+        self.drawn += n
+
+    @property
+    def iterate(self) -> Float:
+        """The weights ``(d,)`` that the next step will move."""
+        return self.scale * self.z
+
+    @property
+    def w(self) -> Float:
+        """Weights ``(d,)``: the average of the stage's iterates, or the last one."""
+        return self._sum() / self.averaged if self.averaged else self.iterate
+
+    def score(self, X: Rows) -> Float:
+        """Scores ``(n,)`` of rows ``(n, d)``."""
+        return scores(X, self.w)
+
+    def merge(self, other: Self, start: Self | None = None) -> Self:
+        """A learner between two that drew pairs of different rows, for rounds on several machines.
+
+        Weights are averaged by the pairs that each has drawn; steps and pairs add up. This is an
+        approximation: pairs across the two sets of rows are never drawn.
+
+        Parameters
+        ----------
+        other
+            A learner of the same settings, in the same stage.
+        start
+            The learner that both began as; its steps count once.
+        """
+        same_settings(self, other)
+        merged = type(self)(self.dimension, self.gamma, self.c, self.seed, self.averaging)
+        before = start or merged
+        mine, theirs = self.drawn - before.drawn, other.drawn - before.drawn
+        share = mine / ((mine + theirs) or 1)
+        merged.z = share * self.iterate + (1.0 - share) * other.iterate
+        merged.lag = before._sum() - self._sum() - other._sum()
+        merged.averaged = self.averaged + other.averaged - before.averaged
+        merged.size = self.size
+        merged.steps = self.steps + other.steps - before.steps
+        merged.drawn = before.drawn + mine + theirs
+        return merged
+
+    def _sum(self) -> Float:
+        """The sum ``(d,)`` of the iterates that are averaged."""
+        # What is not finite is refused where the weights are used.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.gain * self.z - self.lag
+
+
+@compiled(fastmath={"reassoc", "contract"})
+def _learn(
+    values: Float,
+    indices: Index,
+    starts: Index,
+    positives: NDArray[np.int64],
+    negatives: NDArray[np.int64],
+    gamma: float,
+    penalty: float,
+    mixed_share: float,
+    seed: int,
+    drawn: int,
+    steps: int,
+    averaging: bool,
+    scale: float,
+    gain: float,
+    z: Float,
+    lag: Float,
+) -> tuple[float, float]:
+    total = positives.size + negatives.size
+    begins, ends = np.empty((AHEAD, 2), np.uint64), np.empty((AHEAD, 2), np.uint64)
+    for first in range(0, total, AHEAD):
+        last = min(first + AHEAD, total)
+        count = last - first
+        draw_pairs(
+            values,
+            indices,
+            starts,
+            positives,
+            negatives,
+            seed,
+            _PAIRS,
+            drawn + first,
+            begins[:count],
+            ends[:count],
+        )
+        for step in range(first, last):
+            begin, end = begins[step - first], ends[step - first]
+            product = 0.0
+            for p in range(begin[0], end[0]):
+                product += values[p] * z[indices[p]]
+            for p in range(begin[1], end[1]):
+                product -= values[p] * z[indices[p]]
+            length = gamma if averaging else gamma / (steps + step + 1.0)
+            change = 2.0 * mixed_share * length * (1.0 - scale * product)
+            scale *= 1.0 - length * penalty
+            if abs(scale) < _SMALLEST_SCALE:
+                for j in range(z.size):
+                    lag[j] -= gain * z[j]
+                    z[j] *= scale
+                gain, scale = 0.0, 1.0
+            change /= scale
+            for p in range(begin[0], end[0]):
+                z[indices[p]] += change * values[p]
+            for p in range(begin[1], end[1]):
+                z[indices[p]] -= change * values[p]
+            if averaging:
+                for p in range(begin[0], end[0]):
+                    lag[indices[p]] += gain * change * values[p]
+                for p in range(begin[1], end[1]):
+                    lag[indices[p]] -= gain * change * values[p]
+                gain += scale
+    return scale, gain

@@ -1,0 +1,283 @@
+"""NSAUC: averaged steps along random pairs of rows on the hinge loss (Khalid et al., 2018)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_auc.core.kernels import compiled
+from spark_auc.core.state.rules import NOT_0
+from spark_auc.core.state.schema import Fields, reals
+from spark_auc.core.types import Bool, Float, Index, Places, Rows
+from spark_auc.core.validation import above, at_least, whole
+from spark_auc.errors import ConfigError
+from spark_auc.learners.learner import Stored, entries, unweighted
+from spark_auc.learners.linear import same_settings, scores
+from spark_auc.learners.pairs import AHEAD, draw_pairs
+
+_Rows = tuple[Float, Index, Places]
+_LOSSES = "hinge", "squared_hinge"
+# Different uses of one seed must not share their numbers.
+_PAIRS = 0xA5
+# The average is a difference of two sums that grow as the scale shrinks: three digits are lost at
+# most.
+_SMALLEST_SCALE = 1e-3
+
+
+@dataclass(eq=False)
+class NSAUC(Stored):
+    """Averaged stochastic subgradient descent on the regularised hinge loss of all pairs.
+
+    The objective is ``lambda2/2 |w|^2 + E[loss(w'D)]`` over the differences ``D`` of a positive
+    and a negative row. Step ``t`` = 1, 2, .. draws a pair of the block and moves ``w`` by
+    ``-loss'(w'D) D / (lambda2 (t + t0))``; every ``rskip`` steps ``w`` shrinks by the share
+    ``rskip / (t + t0)``, and every ``askip`` steps it joins the average [1]_ (Algorithm 3, whose
+    printed average divides by one too few). O(non-zeros of both rows) time a step: iterate and
+    average are kept as scaled vectors, so that neither the shrinking nor the averaging costs
+    ``d``. O(d) memory beside the block.
+
+    Pairs are of the rows that are given together: the same blocks in the same order give the same
+    weights (`spark_auc.learners.blocks.blocks` cuts a stream into equal ones).
+
+    Parameters
+    ----------
+    dimension
+        Number of features ``d``.
+    gamma
+        Length of the first steps > 0, which says ``t0 = 1 / (gamma lambda2)``: it stays when
+        ``lambda2`` changes, while the paper sets ``t0`` by experiment and prints none.
+    lambda2
+        Ridge factor; the paper searches ``10^-10 .. 10^-7``. 0 leaves all steps at ``gamma``.
+    loss
+        ``"hinge"``, ``max(0, 1 - z)``, or ``"squared_hinge"``, ``max(0, 1 - z)^2 / 2``, whose
+        steps the paper's text describes; the latter needs ``gamma`` below ``2 / |D|^2``.
+    averaging
+        Whether the weights are the average of the iterates or the last one, which is NSVMSGD2.
+    rskip, askip
+        Steps between two shrinkings, and between two iterates that are averaged. 16 is customary
+        in SVMSGD2; the paper prints none.
+    seed
+        Of the pairs, from 0 on.
+
+    Attributes
+    ----------
+    scale, z : float and (d,)
+        The iterate is ``scale z``.
+    gain, lag, averaged : float, (d,) and int
+        The average of ``averaged`` iterates is ``(gain z - lag) / averaged``.
+    steps
+        Steps made.
+
+    References
+    ----------
+    .. [1] M. Khalid, I. Ray, H. Chitsaz. Scalable Nonlinear AUC Maximization Methods. ECML PKDD
+       2018.
+    """
+
+    FIELDS: ClassVar[Fields] = {
+        "z": reals("d"),
+        "lag": reals("d"),
+        "scale": reals(rule=NOT_0),
+    }
+
+    gamma: float = 1.0
+    lambda2: float = 1e-6
+    loss: str = "hinge"
+    averaging: bool = True
+    rskip: int = 16
+    askip: int = 16
+    seed: int = 0
+    z: Float = field(init=False, repr=False)
+    lag: Float = field(init=False, repr=False)
+    scale: float = field(init=False, default=1.0)
+    gain: float = field(init=False, default=0.0)
+    averaged: int = field(init=False, default=0)
+    steps: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        above("gamma", self.gamma, 0)
+        at_least("lambda2", self.lambda2, 0)
+        whole("rskip", self.rskip, 1)
+        whole("askip", self.askip, 1)
+        whole("seed", self.seed, 0)
+        if self.loss not in _LOSSES:
+            raise ConfigError(
+                f"found loss = {self.loss!r}, expected {' or '.join(map(repr, _LOSSES))}; set one"
+            )
+        self.z, self.lag = np.zeros(self.dimension), np.zeros(self.dimension)
+
+    def learn(self, X: Rows, y: Bool, weight: Float | None = None) -> None:
+        """Make as many steps as there are rows ``(n, d)``, dense or CSR, on pairs of them.
+
+        Rows of one class make no pair, and no step.
+        """
+        unweighted(weight, "NSAUC")
+        rows = _rows(X, self.dimension)
+        positives, negatives = np.flatnonzero(y), np.flatnonzero(~y)
+        if not (positives.size and negatives.size):
+            return
+        self.scale, self.gain, added = _learn(
+            *rows,
+            positives,
+            negatives,
+            self.gamma,
+            self.lambda2,
+            self.loss == "squared_hinge",
+            self.rskip,
+            self.askip if self.averaging else 0,
+            self.seed,
+            self.steps,
+            self.scale,
+            self.gain,
+            self.z,
+            self.lag,
+        )
+        self.averaged += added
+        self.steps += y.size
+
+    @property
+    def iterate(self) -> Float:
+        """The weights ``(d,)`` that the next step will move."""
+        return self.scale * self.z
+
+    @property
+    def w(self) -> Float:
+        """Weights ``(d,)``: the average of iterates, or the last one where none is averaged."""
+        return self._sum() / self.averaged if self.averaged else self.iterate
+
+    def score(self, X: Rows) -> Float:
+        """Scores ``(n,)`` of rows ``(n, d)``."""
+        return scores(X, self.w)
+
+    def merge(self, other: Self, start: Self | None = None) -> Self:
+        """A learner between two that drew pairs of different rows, for rounds on several machines.
+
+        Iterates are averaged by the steps that each has made; steps add up, and so do averages'
+        sums. This is an approximation: pairs across the two sets of rows are never drawn.
+
+        Parameters
+        ----------
+        other
+            A learner of the same settings.
+        start
+            The learner that both began as; its steps count once.
+        """
+        same_settings(self, other)
+        settings = self.gamma, self.lambda2, self.loss, self.averaging, self.rskip, self.askip
+        merged = type(self)(self.dimension, *settings, self.seed)
+        before = start or merged
+        mine, theirs = self.steps - before.steps, other.steps - before.steps
+        share = mine / ((mine + theirs) or 1)
+        merged.z = share * self.iterate + (1.0 - share) * other.iterate
+        merged.lag = before._sum() - self._sum() - other._sum()
+        merged.averaged = self.averaged + other.averaged - before.averaged
+        merged.steps = before.steps + mine + theirs
+        return merged
+
+    def _sum(self) -> Float:
+        """The sum ``(d,)`` of the iterates that are averaged."""
+        # What is not finite is refused where the weights are used.
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self.gain * self.z - self.lag
+
+
+def _rows(X: Rows, dimension: int) -> _Rows:
+    """Rows as `entries` has them, but dense ones with no column numbers."""
+    if not isinstance(X, np.ndarray):
+        values, indices, firsts = entries(X, dimension)
+        return values, indices, firsts.astype(np.uint64)
+    _, none, _ = entries(X[:0], dimension)
+    starts = np.arange(X.shape[0] + 1, dtype=np.uint64) * np.uint64(dimension)
+    return np.ascontiguousarray(X, float).ravel(), none, starts
+
+
+@compiled(fastmath={"reassoc", "contract"})
+def _product(values: Float, indices: Index, begin: int, end: int, vector: Float) -> float:
+    """The product of one row with a vector."""
+    total = 0.0
+    if indices.size:
+        for p in range(begin, end):
+            total += values[p] * vector[indices[p]]
+    else:
+        row = values[begin:end]
+        for p in range(row.size):
+            total += row[p] * vector[p]
+    return total
+
+
+@compiled()
+def _add(factor: float, values: Float, indices: Index, begin: int, end: int, out: Float) -> None:
+    """Add a multiple of one row to a vector."""
+    if indices.size:
+        for p in range(begin, end):
+            out[indices[p]] += factor * values[p]
+    else:
+        row = values[begin:end]
+        for p in range(row.size):
+            out[p] += factor * row[p]
+
+
+@compiled()
+def _learn(
+    values: Float,
+    indices: Index,
+    starts: Places,
+    positives: NDArray[np.int64],
+    negatives: NDArray[np.int64],
+    gamma: float,
+    lambda2: float,
+    squared: bool,
+    rskip: int,
+    askip: int,
+    seed: int,
+    steps: int,
+    scale: float,
+    gain: float,
+    z: Float,
+    lag: Float,
+) -> tuple[float, float, int]:
+    total, added = positives.size + negatives.size, 0
+    begins, ends = np.empty((AHEAD, 2), np.uint64), np.empty((AHEAD, 2), np.uint64)
+    for first in range(0, total, AHEAD):
+        last = min(first + AHEAD, total)
+        count = last - first
+        draw_pairs(
+            values,
+            indices,
+            starts,
+            positives,
+            negatives,
+            seed,
+            _PAIRS,
+            steps + first,
+            begins[:count],
+            ends[:count],
+        )
+        for step in range(first, last):
+            begin, end = begins[step - first], ends[step - first]
+            product = _product(values, indices, begin[0], end[0], z)
+            product -= _product(values, indices, begin[1], end[1], z)
+            missing = 1.0 - scale * product
+            t = steps + step + 1
+            length = gamma / (1.0 + gamma * lambda2 * t)
+            if missing > 0.0:
+                change = length * (missing if squared else 1.0) / scale
+                _add(change, values, indices, begin[0], end[0], z)
+                _add(-change, values, indices, begin[1], end[1], z)
+                if gain != 0.0:
+                    _add(gain * change, values, indices, begin[0], end[0], lag)
+                    _add(-gain * change, values, indices, begin[1], end[1], lag)
+            if t % rskip == 0:
+                scale *= 1.0 - rskip * lambda2 * length
+                if scale < _SMALLEST_SCALE:
+                    for j in range(z.size):
+                        lag[j] -= gain * z[j]
+                        z[j] *= scale
+                    gain, scale = 0.0, 1.0
+            if askip and t % askip == 0:
+                gain += scale
+                added += 1
+    return scale, gain, added

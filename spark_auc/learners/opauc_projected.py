@@ -1,0 +1,205 @@
+"""OPAUC on fewer features than the rows have: OPAUCf, OPAUCrp and OPAUCpca (Gao et al., 2013)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import LinearOperator, svds
+
+from spark_auc.core.kernels import compiled
+from spark_auc.core.state.rules import not_csr
+from spark_auc.core.state.schema import WHOLE, Field, Part, Schema, Size, Values, array
+from spark_auc.core.types import Bool, Float, Index, Rows
+from spark_auc.core.validation import whole
+from spark_auc.errors import ConfigError
+from spark_auc.learners.learner import entries
+from spark_auc.learners.linear import scores
+from spark_auc.learners.noise import fill_normal
+from spark_auc.learners.opauc import OPAUC
+
+# Rows, and columns of w, that are mapped at a time: what is made of the map stays small.
+_ROWS, _COLUMNS = 256, 1024
+
+
+@dataclass(eq=False)
+class ProjectedOPAUC:
+    """`OPAUC` of ``k`` features ``x'H``, where ``H`` is a ``(d, k)`` map [1]_ (Section 5.2).
+
+    The constructors are `opauc_of_columns`, `opauc_of_projection` and `opauc_of_components`.
+    O(k non-zeros + k^2) time a row; O(k^2) memory, and that of the map.
+
+    Parameters
+    ----------
+    dimension
+        Number of features ``d`` of the rows.
+    inner
+        The learner of ``k`` features.
+    columns : CSR, (d, k), optional
+        The map. Without it entry ``(i, j)`` is the ``j``-th normal draw of stream ``i`` of the
+        seed, divided by ``sqrt(k)``, and made when needed: nothing is stored.
+    seed
+        Of the map that is not stored.
+
+    References
+    ----------
+    .. [1] W. Gao, R. Jin, S. Zhu, Z.-H. Zhou. One-Pass AUC Optimization. ICML 2013.
+    """
+
+    dimension: int
+    inner: OPAUC
+    columns: sparse.csr_matrix | None = None
+    seed: int = 0
+
+    def learn(self, X: Rows, y: Bool, weight: Float | None = None) -> None:
+        """Take rows ``(n, d)``, dense or CSR, of which ``y`` ``(n,)`` are positive."""
+        for start in range(0, y.size, _ROWS):
+            some = slice(start, start + _ROWS)
+            mapped = self.mapped(X[some])
+            self.inner.learn(mapped, y[some], None if weight is None else weight[some])
+
+    def mapped(self, X: Rows) -> Float:
+        """The ``k`` features ``(n, k)`` of rows ``(n, d)``."""
+        values, indices, starts = entries(X, self.dimension)
+        present, places = np.unique(indices, return_inverse=True)
+        # A sparse product adds up each row by itself; that of BLAS would depend on their number.
+        rows = sparse.csr_matrix((values, places, starts), (X.shape[0], present.size))
+        return np.asarray(rows @ self._lines(present))
+
+    def _lines(self, columns: Index) -> Float:
+        """The map's lines ``(c, k)`` of some features."""
+        if self.columns is not None:
+            return np.asarray(self.columns[columns].toarray())
+        out = np.empty((columns.size, self.inner.dimension))
+        _fill(columns, self.seed, out)
+        return out
+
+    @property
+    def w(self) -> Float:
+        """Weights ``(d,)`` of the original features."""
+        cuts = range(0, self.dimension, _COLUMNS)
+        spans = [np.arange(a, min(a + _COLUMNS, self.dimension), dtype=np.uint32) for a in cuts]
+        return np.concatenate([self._lines(span) @ self.inner.w for span in spans])
+
+    def score(self, X: Rows) -> Float:
+        """Scores ``(n,)`` of rows ``(n, d)``."""
+        return scores(X, self.w)
+
+    def to_bytes(self) -> bytes:
+        """Versioned bytes of the learner and of the map, or of its seed."""
+        values = dict.fromkeys(_SCHEMA.fields) | vars(self)
+        if (map_ := values.pop("columns")) is not None:
+            values |= {name: getattr(map_, name) for name in _MAP}
+        return _SCHEMA.encode(values)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The learner that `to_bytes` stored; `ModelFormatError` if it is none."""
+        a = _SCHEMA.decode(data)
+        inner, dimension = a["inner"], a["dimension"]
+        columns = None
+        if a["data"] is not None:
+            shape = dimension, inner.dimension
+            columns = sparse.csr_matrix(tuple(a[name] for name in _MAP), shape)
+        return cls(dimension, inner, columns, a["seed"])
+
+
+def _mapped(values: Values) -> str | None:
+    dimension, features = values["dimension"], values["inner"].dimension
+    whole("seed", values["seed"], 0)
+    if features > dimension:
+        return f"it has {features} features of {dimension}"
+    given = [values[name] is not None for name in _MAP]
+    if any(given) != all(given):
+        return "its map is not whole"
+    if not all(given):
+        return None
+    return not_csr(values["indices"], values["indptr"], dimension, features)
+
+
+_MAP = ("data", "indices", "indptr")
+_SCHEMA = Schema(
+    "ProjectedOPAUC",
+    1,
+    {
+        "dimension": Size("d", 1),
+        "seed": WHOLE,
+        "inner": Part(OPAUC),
+        "data": array("<f8", "entries", optional=True),
+        "indices": Field(("<i4", "<i8"), ("entries",), optional=True),
+        "indptr": Field(("<i4", "<i8"), ("d+1",), optional=True),
+    },
+    _mapped,
+)
+
+
+def _inner(dimension: int, features: int, eta: float, lambda2: float) -> OPAUC:
+    if not 1 <= features <= dimension:
+        raise ConfigError(
+            f"found features = {features}, expected 1 to {dimension}, the features of the rows; "
+            "set it in this range"
+        )
+    return OPAUC(features, eta, lambda2)
+
+
+def opauc_of_columns(
+    dimension: int, features: int, eta: float, lambda2: float, seed: int = 0
+) -> ProjectedOPAUC:
+    """OPAUCf: ``features`` columns chosen at random; 1,000 in the paper."""
+    inner = _inner(dimension, features, eta, lambda2)
+    whole("seed", seed, 0)
+    chosen = np.sort(np.random.default_rng(seed).choice(dimension, features, replace=False))
+    ones = (np.ones(features), (chosen, np.arange(features)))
+    return ProjectedOPAUC(dimension, inner, sparse.csr_matrix(ones, (dimension, features)))
+
+
+def opauc_of_projection(
+    dimension: int, features: int, eta: float, lambda2: float, seed: int = 0
+) -> ProjectedOPAUC:
+    """OPAUCrp: a Gaussian random projection to ``features``; 1,000 in the paper."""
+    inner = _inner(dimension, features, eta, lambda2)
+    whole("seed", seed, 0)
+    return ProjectedOPAUC(dimension, inner, seed=seed)
+
+
+def opauc_of_components(
+    rows: Rows, features: int, eta: float, lambda2: float, seed: int = 0
+) -> ProjectedOPAUC:
+    """OPAUCpca: the first ``features`` principal components of given rows ``(n, d)``.
+
+    The rows, the first ones or a sample, are only what the components are made of; they are not
+    learnt. Components are unit vectors; sparse rows are centred without becoming dense.
+
+    Raises
+    ------
+    ConfigError
+        There are not more rows and more columns than components.
+    """
+    n, dimension = rows.shape
+    inner = _inner(dimension, features, eta, lambda2)
+    whole("seed", seed, 0)
+    if features >= min(n, dimension):
+        raise ConfigError(
+            f"found {n} rows of {dimension} features, expected more of both than the {features} "
+            "components; give more rows or set fewer features"
+        )
+    mean = np.asarray(rows.mean(axis=0)).ravel()
+    centred = LinearOperator(
+        rows.shape,
+        matvec=lambda v: rows @ v.ravel() - mean @ v.ravel(),
+        rmatvec=lambda u: rows.T @ u.ravel() - mean * u.sum(),
+        dtype=float,
+    )
+    start = np.random.default_rng(seed).normal(size=min(n, dimension))
+    components = svds(centred, features, v0=start, return_singular_vectors="vh")[2]
+    return ProjectedOPAUC(dimension, inner, sparse.csr_matrix(components[::-1].T))
+
+
+@compiled()
+def _fill(columns: Index, seed: int, out: Float) -> None:
+    for i in range(columns.size):
+        fill_normal(seed, columns[i], out[i])
+        for j in range(out.shape[1]):
+            out[i, j] /= np.sqrt(out.shape[1])

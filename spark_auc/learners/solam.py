@@ -1,0 +1,266 @@
+"""SOLAM: AUC maximization as a saddle point, one row at a time (Ying et al., 2016)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Self
+
+import numpy as np
+
+from spark_auc.core.kernels import compiled
+from spark_auc.core.state.rules import COUNTS, FROM_0_ON, NOT_0
+from spark_auc.core.state.schema import Fields, reals
+from spark_auc.core.types import Bool, Float, Index, Rows
+from spark_auc.core.validation import above, whole
+from spark_auc.errors import DataError
+from spark_auc.learners.learner import Stored, entries
+from spark_auc.learners.linear import same_settings, scores
+
+_Numbers = tuple[float, float, float, float, float, float, float, float, float, float]
+# The lag grows as the scale shrinks, and the average is a difference of two such sums: three
+# digits are lost at most.
+_SMALLEST_SCALE = 1e-3
+_ROUNDING = 1.0 + 1e-9
+
+
+@dataclass(eq=False)
+class SOLAM(Stored):
+    """Descent in ``(w, a, b)`` and ascent in ``alpha`` on the saddle function of the squared loss.
+
+    Row ``t`` moves all four along the gradients of ``F`` [1]_ (Eq. 12, Table 1) at ``p``, the
+    positive rate of rows 1 to ``t``, by a step ``zeta / sqrt(t)``, and projects them onto
+    ``|w| <= radius``, ``|a|, |b| <= radius kappa`` and ``|alpha| <= 2 radius kappa``. The weights
+    are the average of the iterates before each step, weighted by the step. O(non-zeros) time a row
+    (the iterate is a scaled vector, the average is kept lazily), O(d) memory.
+
+    A row of weight ``u`` has its gradients multiplied by ``u``, and ``p`` is the weighted positive
+    rate; steps and average count it as one row.
+
+    Where the number of rows is known, steps of one length do as well in theory, and average the
+    rows of a short pass more evenly [2]_: with ``horizon`` they are ``zeta / sqrt(horizon)`` long
+    up to that row, and shrink as published from there on.
+
+    Parameters
+    ----------
+    dimension
+        Number of features ``d``.
+    zeta
+        Length of the first step > 0; the paper searches 1, 10, 19, .. 100.
+    radius
+        Bound of ``|w|``; the paper searches ``10^-1 .. 10^5``.
+    kappa
+        Bound of the length ``|x|`` of every row, known beforehand.
+    horizon
+        Row up to which steps are of one length; 1 as published.
+
+    Attributes
+    ----------
+    scale, z : float and (d,)
+        The iterate is ``scale z``.
+    squared
+        Its squared length.
+    gain, lag, total : float, (d,) and float
+        The average is ``(gain z - lag) / total``; ``total`` is the sum of the steps.
+    a, b, alpha
+        The saddle function's other variables.
+    rows, seen, positive
+        Rows seen, their weight, and the weight of the positive ones.
+
+    References
+    ----------
+    .. [1] Y. Ying, L. Wen, S. Lyu. Stochastic Online AUC Maximization. NIPS 2016.
+    .. [2] A. Nemirovski, A. Juditsky, G. Lan, A. Shapiro. Robust Stochastic Approximation Approach
+       to Stochastic Programming. SIAM J. Optim. 19(4), 2009.
+    """
+
+    FIELDS: ClassVar[Fields] = {
+        "z": reals("d"),
+        "lag": reals("d"),
+        "scale": reals(rule=NOT_0),
+        "rows": reals(rule=COUNTS),
+        "seen": reals(rule=FROM_0_ON),
+        "positive": reals(rule=FROM_0_ON),
+    }
+
+    zeta: float = 10.0
+    radius: float = 10.0
+    kappa: float = 1.0
+    horizon: int = 1
+    z: Float = field(init=False, repr=False)
+    lag: Float = field(init=False, repr=False)
+    scale: float = field(init=False, default=1.0)
+    squared: float = field(init=False, default=0.0)
+    gain: float = field(init=False, default=0.0)
+    total: float = field(init=False, default=0.0)
+    a: float = field(init=False, default=0.0)
+    b: float = field(init=False, default=0.0)
+    alpha: float = field(init=False, default=0.0)
+    rows: float = field(init=False, default=0.0)
+    seen: float = field(init=False, default=0.0)
+    positive: float = field(init=False, default=0.0)
+
+    def __post_init__(self) -> None:
+        for name in ("zeta", "radius", "kappa"):
+            above(name, getattr(self, name), 0)
+        whole("horizon", self.horizon, 1)
+        self.z, self.lag = np.zeros(self.dimension), np.zeros(self.dimension)
+
+    def learn(self, X: Rows, y: Bool, weight: Float | None = None) -> None:
+        """Take rows ``(n, d)``, dense or CSR, of which ``y`` ``(n,)`` are positive.
+
+        Raises
+        ------
+        DataError
+            The rows are of another dimension, or one is longer than ``kappa``; the rows before it
+            have been learnt then.
+        """
+        done, numbers = _learn(
+            *entries(X, self.dimension),
+            y,
+            np.empty(0) if weight is None else weight,
+            self.zeta,
+            self.radius,
+            self.kappa,
+            self.horizon,
+            self.z,
+            self.lag,
+            (
+                self.scale,
+                self.squared,
+                self.gain,
+                self.total,
+                self.a,
+                self.b,
+                self.alpha,
+                self.rows,
+                self.seen,
+                self.positive,
+            ),
+        )
+        self.scale, self.squared, self.gain, self.total = numbers[:4]
+        self.a, self.b, self.alpha, self.rows, self.seen, self.positive = numbers[4:]
+        if done < y.size:
+            raise DataError(
+                f"found row {done} of these to be longer than kappa = {self.kappa}, expected no "
+                "such row; set kappa to the largest length of a row, or scale the rows"
+            )
+
+    @property
+    def iterate(self) -> Float:
+        """The weights ``(d,)`` that the next row will move."""
+        return self.scale * self.z
+
+    @property
+    def w(self) -> Float:
+        """Averaged weights ``(d,)``; 0 before the first row."""
+        return (self.gain * self.z - self.lag) / (self.total or 1.0)
+
+    def score(self, X: Rows) -> Float:
+        """Scores ``(n,)`` of rows ``(n, d)``."""
+        return scores(X, self.w)
+
+    def merge(self, other: Self, start: Self | None = None) -> Self:
+        """A learner between two that learnt different rows, for rounds on several machines.
+
+        Iterates and averages are averaged by the rows that each has seen; rows add up. This is an
+        approximation: no order of the rows in one learner gives the same.
+
+        Parameters
+        ----------
+        other
+            A learner of the same settings.
+        start
+            The learner that both began as; its rows count once.
+        """
+        same_settings(self, other)
+        settings = self.zeta, self.radius, self.kappa, self.horizon
+        merged = type(self)(self.dimension, *settings)
+        before = start or merged
+        mine, theirs = self.rows - before.rows, other.rows - before.rows
+        share = mine / ((mine + theirs) or 1.0)
+
+        def between(a: Float, b: Float) -> Float:
+            return share * a + (1.0 - share) * b
+
+        merged.z = between(self.iterate, other.iterate)
+        merged.squared = float(merged.z @ merged.z)
+        for name in ("total", "a", "b", "alpha"):
+            setattr(merged, name, float(between(getattr(self, name), getattr(other, name))))
+        merged.lag = -merged.total * between(self.w, other.w)
+        for name in ("rows", "seen", "positive"):
+            both = getattr(self, name) + getattr(other, name) - getattr(before, name)
+            setattr(merged, name, both)
+        return merged
+
+
+@compiled()
+def _clipped(value: float, bound: float) -> float:
+    return min(max(value, -bound), bound)
+
+
+@compiled(fastmath={"reassoc", "contract"})
+def _learn(
+    values: Float,
+    indices: Index,
+    starts: Index,
+    y: Bool,
+    weight: Float,
+    zeta: float,
+    radius: float,
+    kappa: float,
+    horizon: int,
+    z: Float,
+    lag: Float,
+    numbers: _Numbers,
+) -> tuple[int, _Numbers]:
+    """Learn up to the first row longer than ``kappa``; return how many, and the new numbers."""
+    scale, squared, gain, total, a, b, alpha, rows, seen, positive = numbers
+    done = 0
+    for row in range(y.size):
+        product, length = 0.0, 0.0
+        for p in range(starts[row], starts[row + 1]):
+            product += values[p] * z[indices[p]]
+            length += values[p] * values[p]
+        if length > kappa * kappa * _ROUNDING:
+            break
+        done += 1
+        u = weight[row] if weight.size else 1.0
+        rows += 1.0
+        seen += u
+        if y[row]:
+            positive += u
+        gamma = zeta / np.sqrt(max(rows, horizon))
+        rate = positive / seen
+        score = scale * product
+        gain += gamma * scale
+        total += gamma
+        move = 2.0 * gamma * u
+        if y[row]:
+            move *= 1.0 - rate
+            change = -move * (score - a - 1.0 - alpha)
+            a = _clipped(a + move * (score - a), radius * kappa)
+            alpha = _clipped(alpha - move * (score + rate * alpha), 2.0 * radius * kappa)
+        else:
+            move *= rate
+            change = -move * (score - b + 1.0 + alpha)
+            b = _clipped(b + move * (score - b), radius * kappa)
+            alpha = _clipped(alpha + move * (score - (1.0 - rate) * alpha), 2.0 * radius * kappa)
+        squared += change * (2.0 * score + change * length)
+        step = change / scale
+        for p in range(starts[row], starts[row + 1]):
+            z[indices[p]] += step * values[p]
+            lag[indices[p]] += gain * step * values[p]
+        if squared > radius * radius:
+            scale *= radius / np.sqrt(squared)
+            squared = radius * radius
+            if scale < _SMALLEST_SCALE:
+                squared = 0.0
+                for j in range(z.size):
+                    lag[j] -= gain * z[j]
+                    z[j] *= scale
+                # Apart from the stores, so that the order of the sum is the same wherever the
+                # arrays lie.
+                for j in range(z.size):
+                    squared += z[j] * z[j]
+                gain, scale = 0.0, 1.0
+    return done, (scale, squared, gain, total, a, b, alpha, rows, seen, positive)

@@ -1,0 +1,80 @@
+"""AdaDSG: doubling stages of DSGD on nested subsets of the rows (Gu et al., 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from spark_auc.core.batch import Batch, hashed_shares, stacked
+from spark_auc.core.sampling.repeats import told_apart
+from spark_auc.core.types import Float
+from spark_auc.core.validation import whole
+from spark_auc.learners.dsgd import DSGD
+
+# Different uses of one seed must not share their numbers; `dsgd` has another.
+_SUBSETS = 0x5B
+
+
+class Stage(NamedTuple):
+    """What is known after a stage.
+
+    Parameters
+    ----------
+    rows
+        Rows of the stage's subset.
+    steps
+        Steps made in all stages so far.
+    learner
+        The learner, which the next stage goes on with.
+    """
+
+    rows: int
+    steps: int
+    learner: DSGD
+
+
+def subset(rows: Batch, share: float, seed: int) -> Batch:
+    """The rows whose hash is below ``share``: a larger share contains a smaller one's rows."""
+    if share >= 1.0:
+        return rows
+    return rows.take(np.flatnonzero(joining_shares(rows, seed) < share))
+
+
+def joining_shares(rows: Batch, seed: int) -> Float:
+    """The shares ``(n,)`` above which subsets contain each row."""
+    return hashed_shares(rows.keys(), seed, _SUBSETS)
+
+
+def adadsg(rows: Batch, learner: DSGD, first: int = 256, stages: int = 20) -> Iterator[Stage]:
+    """AdaDSG: stages on nested subsets, each twice as large and begun where the last one ended.
+
+    Parameters
+    ----------
+    rows
+        All ``n`` rows, in memory.
+    learner
+        Makes the steps, as many a stage as the subset has rows.
+    first
+        Rows of the first stage, on average.
+    stages
+        How many; those after the subset has become all rows go on with all. 20 in the paper, whose
+        printed loop does not end.
+
+    Yields
+    ------
+    Stage
+        After each stage.
+    """
+    whole("the rows of the first stage", first, 1)
+    whole("the number of stages", stages, 1)
+    rows = stacked(tuple(told_apart()(iter([rows]))))
+    steps = 0
+    for number in range(stages):
+        part = subset(rows, first * 2.0**number / max(rows.y.size, 1), learner.seed)
+        if part.y.size:
+            learner.stage(part.y.size)
+            learner.learn(part.X, part.y)
+            steps += learner.steps
+        yield Stage(part.y.size, steps, learner)

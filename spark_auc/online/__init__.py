@@ -1,1 +1,0 @@
-"""Learners that take rows one after another."""

@@ -1,1 +1,0 @@
-"""The published learners that the papers compare theirs with, one file each."""

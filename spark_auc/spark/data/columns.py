@@ -1,0 +1,271 @@
+"""Feature, label and weight columns of training rows, as batches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType, IntegralType, NumericType, StringType
+
+from spark_auc.core.batch import WEIGHTS, Batch, usable_weights
+from spark_auc.core.labels import Label, LabelCounts
+from spark_auc.core.types import Float, Keys
+from spark_auc.errors import ConfigError, DataError
+from spark_auc.spark.data.decoders import whole
+from spark_auc.spark.data.failures import translated
+from spark_auc.spark.data.features import Features, known_column, quoted
+from spark_auc.spark.data.parquet import Read
+
+# Folds of the user's own: each has moments of all features.
+_MOST_FOLDS = 100
+
+
+def label_column(
+    df: DataFrame, name: str, positive: Label | bool | None
+) -> tuple[Column, Label | None]:
+    """The label as double or string, and the positive value as it compares with it.
+
+    Raises
+    ------
+    ConfigError
+        The column is unknown or of a type that cannot serve, or the positive value is missing
+        or of another type.
+    """
+    found = known_column(df, name).dataType
+    if not isinstance(found, NumericType | BooleanType | StringType):
+        raise ConfigError(
+            f"found label column {name!r} of type {found.simpleString()}; "
+            "expected numbers, booleans or strings; set labelCol"
+        )
+    column = F.col(quoted(name))
+    if isinstance(found, StringType):
+        if positive is None:
+            raise ConfigError(
+                f"found label column {name!r} of strings without a positive value, expected "
+                "to be told it; set positiveLabel"
+            )
+        return column, str(positive)
+    try:
+        value = None if positive is None else float(positive)
+        if value is not None and not np.isfinite(value):
+            raise ValueError
+        return column.cast("double"), value
+    except ValueError:
+        raise ConfigError(
+            f"found positiveLabel {positive!r} for the numeric label column {name!r}; "
+            "expected a finite number; set positiveLabel"
+        ) from None
+
+
+def weight_column(df: DataFrame, name: str) -> Column:
+    """The weight as double; `ConfigError` if the column is unknown or holds no numbers."""
+    found = known_column(df, name).dataType
+    if not isinstance(found, NumericType):
+        raise ConfigError(
+            f"found weight column {name!r} of type {found.simpleString()}; "
+            "expected numbers; set weightCol"
+        )
+    return F.col(quoted(name)).cast("double")
+
+
+@dataclass(frozen=True)
+class FoldColumn:
+    """A column of the user's own folds.
+
+    Parameters
+    ----------
+    column
+        Its name.
+    values
+        Its values, ascending: whole numbers or strings.
+    """
+
+    column: str
+    values: tuple[int, ...] | tuple[str, ...]
+
+    @classmethod
+    def found(cls, df: DataFrame, name: str) -> FoldColumn:
+        """Find the values, in one job that reads this column alone.
+
+        Raises
+        ------
+        ConfigError
+            The column is unknown, or holds neither whole numbers nor strings.
+        DataError
+            It holds a null, one value only, or too many.
+        """
+        kind = known_column(df, name).dataType
+        if not isinstance(kind, IntegralType | StringType):
+            raise ConfigError(
+                f"found fold column {name!r} of type {kind.simpleString()}; expected whole "
+                "numbers or strings; cast it or set foldCol"
+            )
+        values = df.select(F.col(quoted(name)).alias("fold")).distinct().limit(_MOST_FOLDS + 1)
+        with translated():
+            found = [row.fold for row in values.collect()]
+        if None in found:
+            raise DataError(
+                f"found nulls in fold column {name!r}, expected a fold for each row; fill them or "
+                "drop these rows"
+            )
+        if not 2 <= len(found) <= _MOST_FOLDS:
+            raise DataError(
+                f"found {'more' if len(found) > 1 else len(found)} values in fold column "
+                f"{name!r}, expected from 2 to {_MOST_FOLDS}; set another foldCol, or keyCol and "
+                "numFolds to keep rows of one value together"
+            )
+        return cls(name, tuple(sorted(found)))
+
+    def number(self) -> Column:
+        """The number of each row's value, from 0 on; null for any other."""
+        column = F.col(quoted(self.column))
+        number = F.when(column == F.lit(self.values[0]), 0)
+        for k, value in enumerate(self.values[1:], 1):
+            number = number.when(column == F.lit(value), k)
+        return number
+
+
+@dataclass(frozen=True)
+class TrainingColumns:
+    """Feature, label and weight columns of training rows.
+
+    Parameters
+    ----------
+    features
+        The feature columns.
+    label
+        Name of the label column.
+    positive
+        The positive label; None for 0/1 or -1/+1.
+    weight
+        Name of the weight column, if any.
+    key
+        Name of the column by which rows are drawn or held out; None for a hash of the row.
+    folds
+        The user's own folds, if any.
+    placed
+        Whether to tell the place that each row is read from.
+    """
+
+    features: Features
+    label: str
+    positive: Label | None = None
+    weight: str | None = None
+    key: str | None = None
+    folds: FoldColumn | None = None
+    placed: bool = False
+
+    @classmethod
+    def resolve(
+        cls,
+        df: DataFrame,
+        features: Features,
+        label: str,
+        positive: Label | bool | None = None,
+        weight: str | None = None,
+        key: str | None = None,
+        folds: FoldColumn | None = None,
+        placed: bool = False,
+    ) -> TrainingColumns:
+        """Check all columns against the schema; `ConfigError` if they cannot serve."""
+        _, value = label_column(df, label, positive)
+        if weight:
+            weight_column(df, weight)
+        if key:
+            known_column(df, key)
+        return cls(features, label, value, weight or None, key or None, folds, placed)
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of `select` as the DataFrame calls them."""
+        return [*self.features.columns, self.label, *([self.weight] if self.weight else [])]
+
+    @property
+    def derived(self) -> bool:
+        """Whether Spark makes some of the columns of `select` of others."""
+        return bool(self.key or self.folds)
+
+    def select(self, df: DataFrame) -> DataFrame:
+        """The columns that `Reader` takes."""
+        chosen = [*self.features.expressions(), label_column(df, self.label, self.positive)[0]]
+        if self.weight:
+            chosen.append(weight_column(df, self.weight))
+        if self.key:
+            chosen.append(F.xxhash64(F.col(quoted(self.key))))
+        if self.folds:
+            chosen.append(self.folds.number())
+        if self.placed:
+            # Of the partition as it is here: what is read later may be coalesced.
+            chosen.append(F.spark_partition_id())
+        return df.select(*(c.alias(f"c{k}") for k, c in enumerate(chosen)))
+
+
+@dataclass
+class Reader:
+    """Turns Arrow batches of `TrainingColumns.select` into arrays and counts their labels.
+
+    ``source`` turns the batches that a task is given into those of `TrainingColumns.select`.
+    """
+
+    columns: TrainingColumns
+    source: Read = iter
+    counts: Counter[Label] = field(default_factory=Counter)
+
+    def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Batch]:
+        """Batches; `DataError` at the first value that is not usable."""
+        width = len(self.columns.features.columns)
+        for batch in self.source(batches):
+            if batch.num_rows:
+                X = self.columns.features.decode(batch.columns[:width])
+                y = self._positive(batch.column(width))
+                others = iter(batch.columns[width + 1 :])
+                weight = self._weight(next(others)) if self.columns.weight else None
+                key = next(others).to_numpy().view(np.uint64) if self.columns.key else None
+                group = self._fold(next(others)) if self.columns.folds else key
+                place = next(others).to_numpy().astype(np.int64) if self.columns.placed else None
+                yield Batch(X, y, weight, key, group, place)
+
+    def labels(self) -> LabelCounts:
+        """The label values read so far."""
+        return LabelCounts(dict(self.counts))
+
+    def _positive(self, array: pa.Array) -> NDArray[np.bool_]:
+        labels = whole(array, f"label column {self.columns.label!r}")
+        if unknown := labels.is_null(nan_is_null=True).sum().as_py():
+            raise DataError(
+                f"found {unknown} NaN in label column {self.columns.label!r} in a batch of "
+                f"{len(labels)} rows; expected none; drop these rows"
+            )
+        for item in labels.value_counts():
+            self.counts[item["values"].as_py()] += item["counts"].as_py()
+        if len(self.counts) > 2:
+            # Raises with the values found; there is no point in reading on.
+            self.labels().classes(self.columns.positive)
+        values = labels.to_numpy(zero_copy_only=False)
+        positive = self.columns.positive
+        result: NDArray[np.bool_] = values > 0 if positive is None else values == positive
+        return result
+
+    def _fold(self, array: pa.Array) -> Keys:
+        assert self.columns.folds is not None
+        name = self.columns.folds.column
+        numbers = whole(array, f"fold column {name!r}, or values that were not there before,")
+        return cast(Keys, numbers.to_numpy().astype(np.uint64))
+
+    def _weight(self, array: pa.Array) -> Float:
+        weight: Float = whole(array, f"weight column {self.columns.weight!r}").to_numpy()
+        bad = weight[~usable_weights(weight)]
+        if bad.size:
+            raise DataError(
+                f"found {bad.size} weights that are not finite and positive, or extreme, in a "
+                f"batch of {len(weight)} rows (the first is {bad[0]}); expected weights from "
+                f"{WEIGHTS[0]} to {WEIGHTS[1]}; drop, repair or rescale these rows"
+            )
+        return weight

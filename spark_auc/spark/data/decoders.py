@@ -1,0 +1,169 @@
+"""Arrow columns of features as arrays, with every value checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy import sparse
+
+from spark_auc.core.types import Float, Rows
+from spark_auc.errors import DataError
+
+
+def whole(array: pa.Array, what: str) -> pa.Array:
+    """The array itself; `DataError` naming ``what`` it is if it holds nulls."""
+    if array.null_count:
+        raise DataError(
+            f"found {array.null_count} nulls in {what} in a batch of {len(array)} rows; "
+            "expected none; impute or drop these rows"
+        )
+    return array
+
+
+def _column(name: str) -> str:
+    return f"column {name!r}"
+
+
+def _lists(array: pa.Array, what: str) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Offsets ``(n + 1,)`` from 0 and the elements of a list array."""
+    offsets = array.offsets.to_numpy().astype(np.int64)
+    values = array.values.slice(offsets[0], offsets[-1] - offsets[0])
+    return offsets - offsets[0], whole(values, what).to_numpy(zero_copy_only=False)
+
+
+def _check_sizes(sizes: NDArray[np.int64], dimension: int) -> None:
+    other = sizes[sizes != dimension]
+    if other.size:
+        raise DataError(
+            f"found {other.size} vectors of another dimension (the first has {other[0]} features), "
+            f"expected {dimension}; make every vector of the same dimension or set numFeatures"
+        )
+
+
+def _dense(offsets: NDArray[np.int64], values: NDArray[Any], dimension: int) -> Float:
+    _check_sizes(np.diff(offsets), dimension)
+    return np.asarray(values, float).reshape(len(offsets) - 1, dimension)
+
+
+def _csr(
+    values: NDArray[Any],
+    indices: NDArray[Any],
+    offsets: NDArray[np.int64],
+    dimension: int,
+) -> sparse.csr_matrix:
+    if indices.size:
+        outside = (indices < 0) | (indices >= dimension)
+        if outside.any():
+            raise DataError(
+                f"found feature index {indices[outside][0]}, expected 0 to {dimension - 1}; "
+                "repair the indices or set numFeatures"
+            )
+        falling = np.diff(indices) <= 0
+        starts = offsets[1:-1][(offsets[1:-1] > 0) & (offsets[1:-1] < indices.size)]
+        falling[starts - 1] = False
+        if falling.any():
+            at = int(np.flatnonzero(falling)[0])
+            raise DataError(
+                f"found feature index {indices[at + 1]} after {indices[at]} in one row, expected "
+                "ascending indices without repetition; sort and combine them"
+            )
+    matrix = (np.asarray(values, float), indices.astype(np.int32), offsets)
+    return sparse.csr_matrix(matrix, shape=(len(offsets) - 1, dimension), copy=False)
+
+
+def _decode_vectors(arrays: Sequence[pa.Array], names: Sequence[str], dimension: int) -> Rows:
+    kind, size, indices, values = whole(arrays[0], _column(names[0])).flatten()
+    is_dense = kind.to_numpy(zero_copy_only=False) == 1
+    offsets, elements = _lists(values, "vector values")
+    if is_dense.all():
+        return _dense(offsets, elements, dimension)
+    lengths = np.diff(offsets)
+    _check_sizes(np.where(is_dense, lengths, size.fill_null(0).to_numpy()), dimension)
+    _, stored = _lists(indices, "vector indices")
+    if is_dense.any():
+        by_element = np.repeat(is_dense, lengths)
+        all_indices = np.arange(len(elements)) - np.repeat(offsets[:-1], lengths)
+        all_indices[~by_element] = stored
+        stored = all_indices
+    return _csr(elements, stored, offsets, dimension)
+
+
+def _decode_arrays(arrays: Sequence[pa.Array], names: Sequence[str], dimension: int) -> Rows:
+    return _dense(*_lists(whole(arrays[0], _column(names[0])), "feature arrays"), dimension)
+
+
+def _decode_indexed(arrays: Sequence[pa.Array], names: Sequence[str], dimension: int) -> Rows:
+    offsets, indices = _lists(whole(arrays[0], _column(names[0])), "feature indices")
+    of_values, values = _lists(whole(arrays[1], _column(names[1])), "feature values")
+    if not np.array_equal(offsets, of_values):
+        row = int(np.flatnonzero(np.diff(offsets) != np.diff(of_values))[0])
+        raise DataError(
+            f"found {np.diff(offsets)[row]} indices with {np.diff(of_values)[row]} values in a "
+            "row, expected as many of each; repair the row"
+        )
+    return _csr(values, indices, offsets, dimension)
+
+
+def _decode_numbers(arrays: Sequence[pa.Array], names: Sequence[str], dimension: int) -> Rows:
+    return np.column_stack(
+        [whole(a, _column(name)).to_numpy() for a, name in zip(arrays, names, strict=True)]
+    )
+
+
+_DECODERS: dict[str, Callable[[Sequence[pa.Array], Sequence[str], int], Rows]] = {
+    "vector": _decode_vectors,
+    "array": _decode_arrays,
+    "indexed": _decode_indexed,
+    "numbers": _decode_numbers,
+}
+
+
+def decode(
+    form: str,
+    arrays: Sequence[pa.Array],
+    names: Sequence[str],
+    dimension: int,
+    *,
+    missing: bool = False,
+) -> Rows:
+    """Rows ``(n, d)`` of Arrow columns, CSR where any row is sparse.
+
+    Parameters
+    ----------
+    form
+        "vector", "array", "indexed" or "numbers"; see `Features`.
+    arrays
+        The columns of that form.
+    names
+        Their names.
+    dimension
+        Number of features ``d``.
+    missing
+        Whether features may be missing: null numbers are NaN then, and NaN and infinities stay.
+
+    Raises
+    ------
+    DataError
+        A feature is null, NaN or infinite and may not be; a vector has another dimension; an
+        index is out of range or the indices do not ascend.
+    """
+    if missing and form == "numbers":
+        arrays = [array.fill_null(np.nan) for array in arrays]
+    X = _DECODERS[form](arrays, names, dimension)
+    if missing:
+        return X
+    values: Float = np.asarray(X.data if sparse.issparse(X) else X)
+    if not np.isfinite(values).all():
+        wrong = ~np.isfinite(values)
+        # One of several columns is worth a name; of a vector's elements few have one.
+        of = f" of {_column(names[int(np.argwhere(wrong)[0, 1])])}" if form == "numbers" else ""
+        raise DataError(
+            f"found {wrong.sum()} features that are NaN or infinite in a batch of {X.shape[0]} "
+            f"rows (the first is {values[wrong][0]}{of}); expected finite numbers; impute or drop "
+            "these rows"
+        )
+    return X

@@ -1,0 +1,107 @@
+"""Pairs of a positive and a negative row, drawn from anywhere (MBA, Algorithm 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from scipy import sparse
+
+from spark_auc.core.batch import Batch, stacked
+from spark_auc.core.labels import LabelCounts
+from spark_auc.core.sampling.draws import Draws
+from spark_auc.core.types import Float
+from spark_auc.spark.data.aggregate import SOURCES_PER_SLOT
+from spark_auc.spark.data.resources import task_slots
+
+_DRAWN = "part int, positive boolean, moment double, indices array<int>, values array<double>"
+
+
+def drawn_rows(
+    frame: DataFrame,
+    read: Callable[[Iterator[pa.RecordBatch]], Iterator[Batch]],
+    draws: Draws,
+    bounds: tuple[Float, Float],
+) -> DataFrame:
+    """The drawn rows, each part sorted by moment in one task, for `PairReader`.
+
+    Parameters
+    ----------
+    frame
+        What the tasks are given.
+    read
+        Turns it into rows.
+    draws, bounds
+        See `RowSource.paired`.
+    """
+    names = [name.split()[0] for name in _DRAWN.split(", ")]
+
+    def draw(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in read(batches):
+            chosen, moments = draws.arrivals(batch)
+            positive = batch.y[chosen]
+            part = np.where(positive, *(np.searchsorted(b, moments, "right") for b in bounds))
+            columns = [pa.array(part, pa.int32()), pa.array(positive), pa.array(moments)]
+            yield pa.RecordBatch.from_arrays([*columns, *_lists(batch.X[chosen])], names)
+
+    slots = task_slots(frame.sparkSession)
+    tasks = min(bounds[0].size + 1, slots)
+    drawn = frame.coalesce(SOURCES_PER_SLOT * slots).mapInArrow(draw, _DRAWN)
+    return drawn.repartition(tasks, "part").sortWithinPartitions("part", "moment")
+
+
+def _lists(X: Float | sparse.csr_matrix) -> list[pa.Array]:
+    """Indices and values of each row; dense rows have no indices."""
+    if isinstance(X, np.ndarray):
+        none = pa.ListArray.from_arrays(np.zeros(len(X) + 1, np.int32), pa.array([], pa.int32()))
+        offsets = np.arange(0, X.size + 1, X.shape[1], dtype=np.int32)
+        return [none, pa.ListArray.from_arrays(offsets, np.ascontiguousarray(X, float).ravel())]
+    offsets = X.indptr.astype(np.int32)
+    return [
+        pa.ListArray.from_arrays(offsets, X.indices.astype(np.int32)),
+        pa.ListArray.from_arrays(offsets, np.asarray(X.data, float)),
+    ]
+
+
+class PairReader:
+    """Pairs up drawn rows in the order in which they come."""
+
+    def __init__(self, dimension: int) -> None:
+        self.dimension = dimension
+        self.pairs = 0
+
+    def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Batch]:
+        """Differences as positive rows, and after them one negative row of zeros."""
+        waiting: list[Batch] = []
+        for batch in batches:
+            if batch.num_rows:
+                part = batch.column("part").to_numpy().astype(np.uint64)
+                positive = batch.column("positive").to_numpy(zero_copy_only=False)
+                waiting.append(Batch(self._rows(batch), positive, None, part))
+                rows = stacked(waiting)
+                plus, minus = np.flatnonzero(rows.y), np.flatnonzero(~rows.y)
+                count = min(plus.size, minus.size)
+                if count:
+                    difference = rows.X[plus[:count]] - rows.X[minus[:count]]
+                    self.pairs += count
+                    yield Batch(difference, np.ones(count, bool), None, rows.keys()[plus[:count]])
+                left = np.concatenate([plus[count:], minus[count:]])
+                waiting = [rows.take(left)]
+        if self.pairs:
+            none = sparse.csr_matrix((1, self.dimension))
+            yield Batch(none, np.zeros(1, bool), None, np.zeros(1, np.uint64))
+
+    def labels(self) -> LabelCounts:
+        """Where there are pairs, their number and that of the rows of zeros."""
+        return LabelCounts({1.0: self.pairs, 0.0: 1} if self.pairs else {})
+
+    def _rows(self, batch: pa.RecordBatch) -> Float | sparse.csr_matrix:
+        lists = [batch.column(name) for name in ("indices", "values")]
+        offsets = lists[1].offsets.to_numpy() - lists[1].offsets[0].as_py()
+        indices, values = (part.flatten().to_numpy() for part in lists)
+        shape = batch.num_rows, self.dimension
+        if values.size and not indices.size:
+            return values.reshape(shape)
+        return sparse.csr_matrix((values, indices, offsets), shape=shape)

@@ -1,0 +1,168 @@
+"""The linear ranker that training returns: scores rows, saves, loads, and tells how it was made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.ml import Model
+from pyspark.ml.linalg import DenseVector, Vectors
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.functions import arrow_udf
+
+from spark_auc.core.labels import Label
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.products import settled_scores
+from spark_auc.core.types import Float
+from spark_auc.errors import ConfigError
+from spark_auc.spark.data.decoders import decode
+from spark_auc.spark.data.features import Features
+from spark_auc.spark.params import MBAParams
+from spark_auc.spark.persistence import Stage
+from spark_auc.training.summary import TrainingSummary
+
+
+@dataclass(frozen=True, eq=False)
+class LinearScorer:
+    """What scoring needs.
+
+    Parameters
+    ----------
+    w : (d,)
+        Weights for raw feature values.
+    threshold
+        Scores above it are predicted positive.
+    positive, negative
+        The label values.
+    names
+        Feature names, where the training columns carried them.
+    """
+
+    w: Float
+    threshold: float
+    positive: Label
+    negative: Label
+    names: tuple[str, ...] | None = None
+
+
+class MBAModel(Model, MBAParams, Stage):
+    """A linear model trained for AUC; made by `MBAClassifier.fit` or `MBAModel.load`.
+
+    ``transform`` adds rawPredictionCol (double: the score ``w'x``, whose order is what was
+    trained; no probability is claimed) and predictionCol (one of the two label values, by a
+    threshold for which about as many rows are predicted positive as were positive in training).
+
+    Attributes
+    ----------
+    moments
+        The pair moments, right after a fit with keepMoments; None otherwise.
+
+    Examples
+    --------
+    >>> from spark_auc import MBAClassifier
+    >>> model = MBAClassifier(featuresCol=["position", "age"], regParam=0.1).fit(rows)
+    >>> [bool(weight > 0) for weight in model.coefficients]
+    [False, True]
+    >>> model.transform(rows).select("rawPrediction", "prediction").columns
+    ['rawPrediction', 'prediction']
+    """
+
+    def __init__(
+        self,
+        scorer: LinearScorer | None = None,
+        summary: TrainingSummary | None = None,
+        moments: PairMoments | None = None,
+    ) -> None:
+        super().__init__()
+        self._scorer = scorer
+        self._summary = summary
+        self.moments = moments
+
+    @property
+    def scorer(self) -> LinearScorer:
+        """Weights, threshold and labels."""
+        assert self._scorer is not None, "an MBAModel is made by fit() or load()"
+        return self._scorer
+
+    @property
+    def summary(self) -> TrainingSummary:
+        """How the model was made."""
+        assert self._summary is not None, "an MBAModel is made by fit() or load()"
+        return self._summary
+
+    @property
+    def coefficients(self) -> DenseVector:
+        """Weights ``(d,)`` for raw feature values."""
+        return Vectors.dense(self.scorer.w)
+
+    @property
+    def numFeatures(self) -> int:  # type: ignore[override]
+        """Number of features ``d``, as Spark ML's models name it."""
+        return int(self.scorer.w.size)
+
+    @property
+    def threshold(self) -> float:
+        """Scores above it are predicted positive."""
+        return self.scorer.threshold
+
+    def _transform(self, dataset: DataFrame) -> DataFrame:
+        scorer = self.scorer
+        raw, prediction = self.getRawPredictionCol(), self.getPredictionCol()
+        taken = [c for c in (raw, prediction) if c and c in dataset.columns]
+        if taken:
+            raise ConfigError(
+                f"found column {taken[0]!r} in the data already, expected it to be new; "
+                "drop it or set rawPredictionCol and predictionCol"
+            )
+        features = Features.resolve(
+            dataset, self.getOrDefault(self.featuresCol), int(scorer.w.size)
+        )
+        score = score_column(features, scorer.w)
+        rows = features.without_nulls(dataset)
+        scored = rows.withColumn(raw, score) if raw else rows
+        if prediction:
+            above = (F.col(raw) if raw else score) > F.lit(scorer.threshold)
+            label = F.when(above, F.lit(scorer.positive)).otherwise(F.lit(scorer.negative))
+            scored = scored.withColumn(prediction, label)
+        return scored
+
+    def _saved(self) -> tuple[pa.Table, dict[str, Any]]:
+        s = self.scorer
+        columns: dict[str, Any] = {"feature": np.arange(s.w.size), "weight": s.w}
+        if s.names:
+            columns["name"] = list(s.names)
+        facts = {"threshold": s.threshold, "positive": s.positive, "negative": s.negative}
+        return pa.table(columns), facts | {"summary": self.summary.as_dict()}
+
+    def _loaded(self, table: pa.Table, facts: dict[str, Any]) -> None:
+        named = "name" in table.column_names
+        w, labels = table["weight"].to_numpy(), (facts["positive"], facts["negative"])
+        features = table["feature"].to_numpy()
+        threshold = facts["threshold"]
+        if not (
+            w.dtype == np.float64
+            and np.isfinite(w).all()
+            and np.array_equal(features, np.arange(w.size))
+            and isinstance(threshold, float | int)
+            and all(isinstance(label, float | int | str) for label in labels)
+        ):
+            raise ValueError("its weights, threshold or labels are none")
+        names = tuple(map(str, table["name"].to_pylist())) if named else None
+        self._scorer = LinearScorer(w, threshold, *labels, names)
+        self._summary = TrainingSummary.from_dict(facts["summary"])
+
+
+def score_column(features: Features, w: Float) -> Column:
+    """The scores ``w'x`` as a column; a row that cannot be used fails the job (`DataError`)."""
+    form, columns, dimension = features.form, features.columns, features.dimension
+
+    def scores(*arrays: pa.Array) -> pa.Array:
+        return pa.array(settled_scores(decode(form, arrays, columns, dimension), w))
+
+    # Spark reads the types themselves, which are but text under postponed annotations.
+    scores.__annotations__ = {"arrays": pa.Array, "return": pa.Array}
+    scored: Column = arrow_udf(scores, "double")(*features.expressions())  # type: ignore[call-overload]
+    return scored

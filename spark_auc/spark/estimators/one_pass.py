@@ -1,0 +1,115 @@
+"""Rows to class statistics in one pass, and these to a model without the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import cast
+
+from pyspark.sql import DataFrame
+
+from spark_auc.core.batch import Batch
+from spark_auc.core.evaluation.score_histogram import ScoreHistogram
+from spark_auc.core.moments.moments_tile import MomentsTile
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.products import settled_scores
+from spark_auc.core.row_source import State
+from spark_auc.core.types import Float
+from spark_auc.spark.data.columns import Reader, TrainingColumns
+from spark_auc.spark.data.rows import DistributedRows
+from spark_auc.spark.estimators.linear_ranker import MBAModel
+from spark_auc.spark.estimators.mba import MBAClassifier
+from spark_auc.training.settings import TrainingSettings
+from spark_auc.training.stream_statistics import StreamStatistics
+from spark_auc.training.train import train_on_moments
+
+_SCORES = "scores"
+
+
+def statistics(rows: DistributedRows, w: Float | None = None) -> StreamStatistics:
+    """Statistics of rows and, with the weights ``w`` ``(d,)``, their scores, in one pass.
+
+    Raises
+    ------
+    DataError
+        A value cannot be used.
+    ResourceError
+        The statistics do not fit in memory.
+    """
+    dimension = rows.dimension
+
+    def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
+        scores = ScoreHistogram.zero()
+
+        def scored() -> Iterator[Batch]:
+            nonlocal scores
+            for batch in batches:
+                if w is not None:
+                    these = ScoreHistogram.of(settled_scores(batch.X, w), batch.y, batch.weight)
+                    scores = scores.merge(these)
+                yield batch
+
+        yield from PairMoments.fold_parts(scored(), dimension)
+        yield _SCORES, scores
+
+    none = ScoreHistogram.zero()
+    found = rows.fold(
+        fold,
+        (MomentsTile, ScoreHistogram),
+        state_bytes=PairMoments.nbytes(dimension) + (64 * none.max_bins if w is not None else 0),
+        what=f"moments of {dimension} features",
+    )
+    parts = dict(found.states)
+    if not parts:
+        return StreamStatistics.zero(dimension)
+    scores = cast(ScoreHistogram, parts.pop(_SCORES))
+    moments = PairMoments.of_parts(cast(dict[str, MomentsTile], parts), dimension)
+    return StreamStatistics(moments, found.labels, scores)
+
+
+def rows_of_any_class(df: DataFrame, columns: TrainingColumns) -> DistributedRows:
+    """Rows whose labels are for the caller to check: a part of a stream may lack a class."""
+    # Tasks that read Parquet themselves are prepared by listing the whole directory of a file.
+    return DistributedRows(
+        columns.select(df), lambda: Reader(columns), columns.features.dimension, lambda _: None
+    )
+
+
+def model_of(
+    statistics: StreamStatistics,
+    columns: TrainingColumns,
+    estimator: MBAClassifier,
+    seconds: dict[str, float] | None = None,
+) -> MBAModel:
+    """The model that ``estimator`` would fit to the rows of these statistics.
+
+    Parameters
+    ----------
+    statistics
+        Of rows of both classes.
+    columns
+        The columns that they were made of.
+    estimator
+        Penalty, standardization, tolerance and column names; regParam is set.
+    seconds
+        Wall time of the phases before this one, for the summary.
+
+    Raises
+    ------
+    DataError
+        There are not two classes.
+    ConvergenceError
+        The solver did not reach tol and whenNotConverged is "raise".
+    """
+    statistics.labels.classes(columns.positive)
+    settings = TrainingSettings(
+        reg_params=(estimator.getOrDefault(estimator.regParam),),
+        elastic_net_params=(estimator.getElasticNetParam(),),
+        standardize=estimator.getOrDefault(estimator.standardization),
+        tol=estimator.getTol(),
+        max_iter=estimator.getMaxIter(),
+        on_failure=estimator.onFailure(),
+    )
+    result = train_on_moments(statistics.moments, statistics.labels, settings)
+    seconds = {**(seconds or {}), **result.seconds}
+    return estimator.made(replace(result, seconds=seconds), columns)

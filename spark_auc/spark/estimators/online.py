@@ -1,0 +1,276 @@
+"""Learners that take rows one after another, over a DataFrame."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, NamedTuple, Protocol, cast
+
+import numpy as np
+from pyspark.ml.param import Param, Params, TypeConverters
+from pyspark.ml.param.shared import HasStepSize
+from pyspark.sql import DataFrame
+
+from spark_auc.core.batch import Batch
+from spark_auc.core.moments.operator import column_moments, labelled_column_moments
+from spark_auc.core.products import settled_scores
+from spark_auc.core.row_source import State, each
+from spark_auc.core.state.schema import Parts, Schema
+from spark_auc.errors import ConfigError, ConvergenceError
+from spark_auc.learners.blocks import blocks
+from spark_auc.learners.held_out import TOLERATED, HeldOut, Thirds
+from spark_auc.learners.learner import LinearLearner
+from spark_auc.spark.data.prepared import Order, Prepared
+from spark_auc.spark.data.resources import task_slots
+from spark_auc.spark.data.rows import DistributedRows
+from spark_auc.spark.estimators.linear_ranker import MBAModel
+from spark_auc.spark.estimators.ranker import Ranker
+from spark_auc.spark.params import one_of
+from spark_auc.training.result import TrainingResult
+
+_log = logging.getLogger(__name__)
+
+# Rows that a learner is given at a time, where that does not matter to it.
+_BLOCK = 1 << 13
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What some tasks' learners have become, or what is said of them, in order of the tasks."""
+
+    parts: tuple[bytes, ...]
+
+    def merge(self, other: Learned) -> Learned:
+        """Those of both."""
+        return Learned(self.parts + other.parts)
+
+    def to_bytes(self) -> bytes:
+        """Versioned bytes."""
+        return _LEARNED.encode(vars(self))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Learned:
+        """The learners that `to_bytes` stored; `ModelFormatError` if they are none."""
+        return _LEARNED.restore(data, cls)
+
+
+_LEARNED = Schema("Learned", 1, {"parts": Parts(None)})
+
+
+class Watch(Protocol):
+    """Has a learner take rows, and tells what they say of it before."""
+
+    def learn(self, learner: LinearLearner, batches: Iterable[Batch], block: int) -> HeldOut | None:
+        """See `spark_auc.learners.held_out.Thirds.learn`."""
+        ...
+
+
+class Pass(NamedTuple):
+    """A learner after a pass over the rows.
+
+    Parameters
+    ----------
+    learner
+        The learner.
+    held_out
+        What rows said of it before it took them, where that is watched.
+    """
+
+    learner: LinearLearner
+    held_out: HeldOut | None
+
+
+def learned(
+    rows: DistributedRows, learner: LinearLearner, block: int = _BLOCK, watch: Watch | None = None
+) -> Pass:
+    """One pass: every task takes its rows in order, beginning with ``learner``.
+
+    Rows of a single partition go through one learner, whose result this is. Of several tasks the
+    learners are averaged, in order of the tasks, as their ``merge`` says.
+
+    Parameters
+    ----------
+    rows
+        The rows.
+    learner
+        What all begin with; it is left as it is.
+    block
+        Rows that a learner takes at a time.
+    watch
+        Has each task's learner take its rows, if given.
+    """
+    kind, begun = type(learner), learner.to_bytes()
+
+    def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
+        mine, found = kind.from_bytes(begun), None
+        if watch is None:
+            for some in blocks(batches, block):
+                mine.learn(some.X, some.y, some.weight)
+        else:
+            found = watch.learn(mine, batches, block)
+        yield "learner", Learned((mine.to_bytes(),))
+        yield "held out", Learned((found.to_bytes(),) if found else ())
+
+    found = rows.fold(
+        fold,
+        (Learned,),
+        state_bytes=len(begun),
+        what=f"{kind.__name__} of {rows.dimension} features",
+    )
+    parts, said = (cast(Learned, found[name]).parts for name in ("learner", "held out"))
+    learners = [kind.from_bytes(part) for part in parts]
+    merged = reduce(lambda a, b: cast(Any, a).merge(b, learner), learners)
+    return Pass(merged, HeldOut.mean([HeldOut.from_bytes(part) for part in said]))
+
+
+class OnlineRanker(Ranker, HasStepSize):
+    """Trains a learner that takes rows one after another.
+
+    A subclass says which by `learner`, and may give it the rows in several `passes`.
+    """
+
+    parallelism: Param[str] = Param(
+        Params._dummy(),
+        "parallelism",
+        "'sequential': one task takes all rows in order, exactly as the algorithm is published; "
+        "'distributed': every task slot takes its own rows, which is an approximation.",
+        typeConverter=one_of("parallelism", "sequential", "distributed"),
+    )
+    orderCol: Param[str] = Param(
+        Params._dummy(),
+        "orderCol",
+        "column by which rows are ordered in sequence; else in an order drawn by seed.",
+        typeConverter=TypeConverters.toString,
+    )
+    rounds: Param[int] = Param(
+        Params._dummy(),
+        "rounds",
+        "how often all rows are taken; distributed learners are averaged after each time.",
+        typeConverter=TypeConverters.toInt,
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._setDefault(parallelism="sequential", rounds=1)
+
+    def learner(self, given: Prepared) -> LinearLearner:
+        """The learner before the first row."""
+        raise NotImplementedError
+
+    def step_or(self, default: Callable[[], float]) -> float:
+        """The length of the first step: stepSize, or what ``default`` finds."""
+        given = self.optional(self.stepSize)
+        return default() if given is None else float(given)
+
+    def block(self) -> int:
+        """Rows that the learner is given at a time."""
+        return _BLOCK
+
+    def repeated(self) -> bool:
+        """Whether rows are taken more than once, and so are worth keeping."""
+        return bool(self.getOrDefault(self.rounds) > 1)
+
+    def watch(self, given: Prepared) -> Watch | None:
+        """What watches the only pass; in a second one no row is new."""
+        if self.repeated():
+            return None
+        return Thirds(given.count // given.order.tasks)
+
+    def passes(self, given: Prepared, learner: LinearLearner) -> Iterator[Pass]:
+        """The learner after each pass over the rows."""
+        rounds = self.getOrDefault(self.rounds)
+        watch = self.watch(given)
+        for number in range(rounds):
+            done = learned(given.ordered(number), learner, self.block(), watch)
+            learner = done.learner
+            _log.info("pass %d of %d is done", number + 1, rounds)
+            yield done
+
+    def key(self) -> str | None:
+        """The column whose hash is a row's key, if any."""
+        return None
+
+    def check_ranges(self) -> None:
+        """`ConfigError` where a number is out of range."""
+        if self.getOrDefault(self.rounds) < 1:
+            raise ConfigError(
+                f"found rounds {self.getOrDefault(self.rounds)}, expected 1 or more; set it so"
+            )
+
+    def prepared(self, dataset: DataFrame) -> Prepared:
+        """The rows, surveyed in one pass."""
+        self.check_ranges()
+        columns = self.resolved(dataset, self.key())
+        rows = DistributedRows.of(dataset, columns)
+        surveyed, labels = labelled_column_moments(rows)
+        scale = np.ones(rows.dimension)
+        if self.getOrDefault(self.standardization):
+            scale = surveyed.standard_deviation()
+        alone = self.getOrDefault(self.parallelism) == "sequential"
+        tasks = 1 if alone else task_slots(dataset.sparkSession)
+        order = Order.of(dataset, columns, self.optional(self.orderCol), self.getSeed(), tasks)
+        return Prepared(columns, rows, order, surveyed, labels, scale)
+
+    def model_of(self, given: Prepared, done: Pass, seconds: dict[str, float]) -> MBAModel:
+        """The model of a learner's weights; a warning where it is known to fall short."""
+        w = done.learner.w / given.scale
+        if not np.isfinite(w).all():
+            raise ConvergenceError(
+                "found weights that are not finite, expected finite ones: the steps are too long; "
+                "set a smaller stepSize"
+            )
+        scored = each(lambda batch: batch._replace(X=settled_scores(batch.X, w)[:, None]))
+        scores = column_moments(given.rows.changed(scored, 1))
+        held_out = done.held_out
+        if held_out is not None and held_out.short:
+            _log.warning("%s", short_of(held_out))
+        result = TrainingResult(
+            w,
+            scores,
+            given.surveyed,
+            given.labels,
+            type(done.learner).__name__,
+            seconds,
+            held_out=None if held_out is None else held_out.as_dict(),
+        )
+        return self.made(result, given.columns)
+
+    def _fit(self, dataset: DataFrame) -> MBAModel:
+        start = time.perf_counter()
+        given = self.prepared(dataset)
+        learner = self.learner(given)
+        if self.getOrDefault(self.parallelism) == "distributed" and not hasattr(learner, "merge"):
+            raise ConfigError(
+                f"found parallelism 'distributed' for {type(learner).__name__}, expected "
+                "'sequential': learners of it cannot be averaged; set it so"
+            )
+        begun = time.perf_counter()
+        done = Pass(learner, None)
+        with self.kept(given) as kept:
+            for later in self.passes(kept, learner):
+                done = later
+        seconds = {"survey": begun - start, "learn": time.perf_counter() - begun}
+        return self.model_of(given, done, seconds)
+
+    def kept(self, given: Prepared) -> AbstractContextManager[Prepared]:
+        """The rows while they are learnt."""
+        return given.kept(anew=True) if self.repeated() else nullcontext(given)
+
+
+def short_of(held_out: HeldOut) -> str:
+    """The warning of a learner that falls short."""
+    rival = {
+        "ridge": "ridge of the rows before",
+        "diagonal": "dividing mean differences by variances",
+    }[held_out.rival]
+    return (
+        f"found an AUC of {held_out.auc:.4f} on {held_out.rows} rows before they were learnt "
+        f"({held_out.before:.4f} when half as many had been), where {rival} reaches "
+        f"{held_out.rival_auc:.4f}: the model is estimated to lack {held_out.gap:.4f} "
+        f"(standard error {held_out.error:.4f}), expected {TOLERATED} at most; use MBAClassifier, "
+        "which needs no steps, or set rounds, stepSize or standardization"
+    )

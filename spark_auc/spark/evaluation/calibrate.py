@@ -1,0 +1,279 @@
+"""Scores of any ranker mapped to probabilities, by Platt scaling or isotonic regression."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark import keyword_only
+from pyspark.ml import Estimator, Model
+from pyspark.ml.classification import LogisticRegression
+from pyspark.ml.feature import VectorAssembler
+from pyspark.ml.param import Param, Params, TypeConverters, shared
+from pyspark.ml.regression import IsotonicRegression
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.functions import arrow_udf
+
+from spark_auc.core.batch import WEIGHTS
+from spark_auc.core.labels import LabelCounts
+from spark_auc.errors import ConfigError, ConvergenceError, DataError
+from spark_auc.spark.data.checks import checked
+from spark_auc.spark.data.columns import label_column, weight_column
+from spark_auc.spark.data.failures import translated
+from spark_auc.spark.evaluation.score_columns import score_column
+from spark_auc.spark.params import HasPositiveLabel
+from spark_auc.spark.persistence import Stage
+
+
+@dataclass(frozen=True)
+class Sigmoid:
+    """Platt scaling: the probability ``1 / (1 + exp(-(slope * score + intercept)))``."""
+
+    slope: float
+    intercept: float
+
+    @classmethod
+    def fitted(cls, rows: DataFrame, rate: float) -> Sigmoid:
+        """Fit by maximum likelihood and correct for the share ``rate`` of negatives kept."""
+        vectors = VectorAssembler(inputCols=["score"], outputCol="features").transform(rows)
+        found = LogisticRegression(weightCol="weight", tol=1e-9, maxIter=100).fit(vectors)
+        if found.summary.totalIterations >= 100:
+            raise ConvergenceError("found no end in 100 iterations, expected 10; rescale scores")
+        slope = float(found.coefficients[0])
+        if not slope > 0:
+            raise _no_order(f"the best sigmoid to have the slope {slope}")
+        return cls(slope, float(found.intercept) + float(np.log(rate)))
+
+    def column(self, score: Column) -> Column:
+        """Express the probability at each score."""
+        # An exponential that overflows gives infinity, whose inverse is the 0 wanted.
+        return 1 / (F.exp(-(score * self.slope + self.intercept)) + 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Isotone:
+    """A curve that never falls: ``probabilities`` ``(k,)`` at ascending scores ``boundaries``.
+
+    It is linear between boundaries and constant outside.
+    """
+
+    boundaries: NDArray[np.float64]
+    probabilities: NDArray[np.float64]
+
+    @classmethod
+    def fitted(cls, rows: DataFrame, rate: float) -> Isotone:
+        """Fit by least squares and correct for the share ``rate`` of negatives kept."""
+        found = IsotonicRegression(featuresCol="score", weightCol="weight").fit(rows)
+        share = found.predictions.toArray()
+        if share[0] == share[-1]:
+            raise _no_order(f"the best rising curve to be {share[0]} everywhere")
+        # These are also the knots of a fit in which a negative row weighs 1 / rate.
+        return cls(found.boundaries.toArray(), share * rate / (share * rate + 1 - share))
+
+    def column(self, score: Column) -> Column:
+        """Express the probability at each score."""
+
+        def probabilities(scores: pa.Array) -> pa.Array:
+            return pa.array(np.interp(scores.to_numpy(), self.boundaries, self.probabilities))
+
+        # Spark reads the types themselves, which are but text under postponed annotations.
+        probabilities.__annotations__ = {"scores": pa.Array, "return": pa.Array}
+        column: Column = arrow_udf(probabilities, "double")(score)  # type: ignore[call-overload]
+        return column
+
+
+class CalibrationParams(
+    shared.HasRawPredictionCol,
+    shared.HasLabelCol,
+    shared.HasWeightCol,
+    shared.HasProbabilityCol,
+    HasPositiveLabel,
+    Stage,
+):
+    """What `ScoreCalibrator` and `ScoreCalibrationModel` share: Params, saving and loading."""
+
+    method: Param[str] = Param(
+        Params._dummy(), "method", "'platt' or 'isotonic'.", TypeConverters.toString
+    )
+    negativeSamplingRate: Param[float] = Param(
+        Params._dummy(), "negativeSamplingRate", "kept share of negatives.", TypeConverters.toFloat
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._setDefault(method="platt", negativeSamplingRate=1.0)
+
+
+class ScoreCalibrationModel(Model, CalibrationParams):
+    """A map from scores to probabilities; made by `ScoreCalibrator.fit` or by ``load``.
+
+    ``transform`` adds probabilityCol (double: the probability of the positive class). An action
+    that reads it fails at a score that is null, NaN or infinite.
+
+    Attributes
+    ----------
+    curve : Sigmoid or Isotone
+        Slope and intercept, or boundaries and probabilities; corrected for down-sampling.
+
+    Examples
+    --------
+    >>> from spark_auc import ScoreCalibrator
+    >>> model = ScoreCalibrator(rawPredictionCol="age").fit(rows)
+    >>> model.curve.slope > 0
+    True
+    """
+
+    curve: Sigmoid | Isotone
+
+    def _transform(self, dataset: DataFrame) -> DataFrame:
+        made = self.getProbabilityCol()
+        if made in dataset.columns:
+            raise ConfigError(
+                f"found column {made!r} in the data already, expected it to be new; "
+                "drop it or set probabilityCol"
+            )
+        score = score_column(dataset, self.getRawPredictionCol())
+        text = (
+            "found the score %s, expected finite numbers; drop these rows or set rawPredictionCol"
+        )
+        fault = F.when(~_usable(F.abs(score)), F.format_string(text, score.cast("string")))
+        return dataset.withColumn(made, self.curve.column(checked(score, fault)))
+
+    def _saved(self) -> tuple[pa.Table | None, dict[str, Any]]:
+        return pa.table({name: np.atleast_1d(v) for name, v in vars(self.curve).items()}), {}
+
+    def _loaded(self, table: pa.Table, facts: dict[str, Any]) -> None:
+        first, second = (np.asarray(column.to_numpy(), float) for column in table.columns)
+        if not (np.isfinite(first).all() and np.isfinite(second).all() and first.size):
+            raise ValueError("its numbers are not finite")
+        is_sigmoid = table.column_names[0] == "slope"
+        self.curve = Sigmoid(first.item(), second.item()) if is_sigmoid else Isotone(first, second)
+
+
+class ScoreCalibrator(Estimator[ScoreCalibrationModel], CalibrationParams):
+    """Learns to map the scores of any ranker to probabilities of the positive class.
+
+    Fit it on rows that the ranker was not trained on, cached, as they are read several times.
+    Platt scaling keeps the order of scores and so the AUC, up to rounding (log odds above 36 are
+    probability 1); isotonic regression assumes no shape but ties scores.
+
+    Parameters
+    ----------
+    rawPredictionCol
+        Scores: numbers, or vectors of two as Spark ML's classifiers give, of which the last counts.
+    labelCol, positiveLabel, weightCol
+        As in `MBAClassifier`: label, its positive value where that is not 1, and row weight > 0.
+    probabilityCol
+        The column that the model adds. Default "probability".
+    method
+        "platt" (default): logistic regression on the score, without penalty (Platt 1999, but with
+        the labels as they are); or "isotonic" (Zadrozny and Elkan 2002).
+    negativeSamplingRate
+        Share of negatives kept, at random, in (0, 1]; default 1. True odds are those of the rows
+        times the rate (Elkan 2001, Theorem 2; prior correction of King and Zeng 2001): intercept
+        + log(rate), or ``p * rate / (p * rate + 1 - p)``.
+
+    Raises
+    ------
+    ConfigError
+        By ``fit``: a Param or column cannot serve.
+    DataError
+        By ``fit``: a value cannot be used, there are not two classes, scores rank backwards, or
+        ("platt") a threshold separates the classes, so that no sigmoid is steep enough.
+    ConvergenceError
+        By ``fit``: the logistic regression stopped short of its optimum.
+
+    Examples
+    --------
+    >>> from spark_auc import ScoreCalibrator
+    >>> calibrator = ScoreCalibrator(rawPredictionCol="age")
+    >>> calibrated = calibrator.fit(rows).transform(rows)
+    >>> calibrated.filter("probability between 0 and 1").count()
+    200
+    """
+
+    @keyword_only
+    def __init__(
+        self,
+        *,
+        rawPredictionCol: str = "rawPrediction",
+        labelCol: str = "label",
+        positiveLabel: float | str | bool | None = None,
+        weightCol: str | None = None,
+        probabilityCol: str = "probability",
+        method: str = "platt",
+        negativeSamplingRate: float = 1.0,
+    ) -> None:
+        super().__init__()
+        self.setParams(**self._input_kwargs)  # type: ignore[attr-defined]
+
+    def _fit(self, dataset: DataFrame) -> ScoreCalibrationModel:
+        given = {param.name: value for param, value in self.extractParamMap().items()}
+        method, rate = given["method"], given["negativeSamplingRate"]
+        if method not in {"platt", "isotonic"} or not 0 < rate <= 1:
+            raise ConfigError(
+                f"found method {method!r} and negativeSamplingRate {rate}, expected 'platt' or "
+                "'isotonic' and a rate in (0, 1]; set them so"
+            )
+        label, positive = label_column(dataset, given["labelCol"], given.get("positiveLabel"))
+        weight = given.get("weightCol")
+        rows = dataset.select(
+            score_column(dataset, given["rawPredictionCol"]).alias("score"),
+            label.alias("label"),
+            (weight_column(dataset, weight) if weight else F.lit(1.0)).alias("weight"),
+        )
+        with translated():
+            by_label = _by_label(rows)
+            labels = LabelCounts({value: row["rows"] for value, row in by_label.items()})
+            truth, untruth = labels.classes(positive)
+            up, down = by_label[truth], by_label[untruth]
+            if up["high"] <= down["low"]:
+                raise _no_order(f"positives up to {up['high']} and negatives from {down['low']}")
+            if up["low"] >= down["high"] and method == "platt":
+                raise DataError(
+                    f"found negatives up to {down['high']} and positives from {up['low']}: no "
+                    "sigmoid is steep enough; expected an overlap; calibrate on rows not used for "
+                    "training, or set method='isotonic'"
+                )
+            binary = rows.withColumn("label", (F.col("label") == truth).cast("double"))
+            model = ScoreCalibrationModel()
+            model.curve = (Sigmoid if method == "platt" else Isotone).fitted(binary, rate)
+        return self._copyValues(model)
+
+
+def _usable(number: Column) -> Column:
+    """Whether a number >= 0 is neither null nor NaN, which Spark orders last, nor infinite."""
+    return F.coalesce(number < float("inf"), F.lit(False))
+
+
+def _no_order(found: str) -> DataError:
+    return DataError(
+        f"found {found}, expected more positives at higher scores; if scores rank backwards, "
+        "negate them or check positiveLabel"
+    )
+
+
+def _by_label(rows: DataFrame) -> dict[Any, dict[str, Any]]:
+    """Rows and range of scores of each label, up to a few; `DataError` if a value is unusable."""
+    score, label, weight = F.col("score"), F.col("label"), F.col("weight")
+    faults = {
+        "scores that are null, NaN or infinite": ~_usable(F.abs(score)),
+        "labels that are null or NaN": label.isNull() | (label.cast("string") == "NaN"),
+        "weights that are not finite and positive": ~(_usable(weight) & weight.between(*WEIGHTS)),
+    }
+    found = rows.groupBy("label").agg(
+        F.count(F.lit(1)).alias("rows"),
+        F.min(score).alias("low"),
+        F.max(score).alias("high"),
+        *(F.count_if(wrong).alias(what) for what, wrong in faults.items()),
+    )
+    # Null sorts first, and more than two values are wrong however many.
+    groups = found.orderBy("label").limit(11).collect()
+    counts = {what: sum(row[what] for row in groups) for what in ["rows", *faults]}
+    if bad := ", ".join(f"{counts[what]} {what}" for what in faults if counts[what]):
+        raise DataError(f"found {bad} among {counts['rows']} rows, expected none; drop these rows")
+    return {row["label"]: row.asDict() for row in groups}

@@ -1,0 +1,218 @@
+"""What the estimators of embeddings share, and the one model that all of them make."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark.ml import Estimator, Model
+from pyspark.ml.linalg import VectorUDT
+from pyspark.ml.param import Param, Params
+from pyspark.ml.param.shared import HasOutputCol, HasSeed
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.functions import arrow_udf
+
+from spark_auc.core.batch import Batch, hashed_shares
+from spark_auc.core.labels import LabelCounts
+from spark_auc.core.moments.column_moments import ColumnMoments
+from spark_auc.core.row_source import some
+from spark_auc.core.sampling.repeats import told_apart
+from spark_auc.core.types import Rows
+from spark_auc.errors import ConfigError, DataError
+from spark_auc.features.embedding import Embedding
+from spark_auc.features.restore import restore
+from spark_auc.spark.data.encoders import encode_vectors
+from spark_auc.spark.data.features import Features
+from spark_auc.spark.data.parquet import Read, rows_for_tasks
+from spark_auc.spark.data.rows import DistributedRows
+from spark_auc.spark.params import HasNumFeatures, to_columns
+from spark_auc.spark.persistence import Stage
+
+_log = logging.getLogger(__name__)
+
+# Bytes of an embedding in one row of a saved table.
+_PART = 1 << 24
+# Bytes of a stored entry of a row.
+_ENTRY_BYTES = 12
+# What a sample's hash is salted with.
+_SAMPLE = 0x3E
+
+
+class EmbeddingParams(HasNumFeatures, HasOutputCol, HasSeed):
+    """Params of estimators of embeddings, and of the model that they make."""
+
+    inputCol: Param[Any] = Param(
+        Params._dummy(),
+        "inputCol",
+        "features: a vector or array column, a list of two array columns (indices, values), "
+        "or a list of numeric columns.",
+        typeConverter=to_columns,
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._setDefault(inputCol="features", outputCol="embedded", seed=0)
+
+
+class EmbeddingModel(Model, EmbeddingParams, Stage):
+    """Adds outputCol, the embedding of inputCol, as a vector; made by an estimator of one.
+
+    Rows are embedded when they are read, in whichever task reads them: what is fitted on the
+    result embeds them anew in each of its passes, and no table of embedded rows is written.
+
+    Examples
+    --------
+    >>> from spark_auc import SplineBasis
+    >>> model = SplineBasis(inputCol=["position", "age"], numKnots=4).fit(rows)
+    >>> type(model).__name__
+    'EmbeddingModel'
+    >>> model.transform(rows).columns[-1]
+    'embedded'
+    """
+
+    def __init__(self, embedding: Embedding | None = None) -> None:
+        super().__init__()
+        self._embedding = embedding
+
+    @property
+    def embedding(self) -> Embedding:
+        """The map of rows."""
+        assert self._embedding is not None, "an EmbeddingModel is made by fit() or load()"
+        return self._embedding
+
+    def _transform(self, dataset: DataFrame) -> DataFrame:
+        output = self.getOutputCol()
+        if output in dataset.columns:
+            raise ConfigError(
+                f"found column {output!r} in the data already, expected it to be new; drop it or "
+                "set outputCol"
+            )
+        made = self.embedding
+        features = Features.resolve(dataset, self.getOrDefault(self.inputCol), made.input_dimension)
+        if features.dimension != made.input_dimension:
+            raise DataError(
+                f"found {features.dimension} feature columns, expected {made.input_dimension}; "
+                "set inputCol to as many as the embedding was made for"
+            )
+        rows = features.as_rows(dataset, missing=made.takes_missing)
+        column = _embedded(features, made).alias(output, metadata=_noted(features, made))
+        return rows.select("*", column)
+
+    def _saved(self) -> tuple[pa.Table, dict[str, Any]]:
+        data = self.embedding.to_bytes()
+        parts = [data[k : k + _PART] for k in range(0, len(data), _PART)]
+        return pa.table({"part": np.arange(len(parts)), "payload": parts}), {}
+
+    def _loaded(self, table: pa.Table, facts: dict[str, Any]) -> None:
+        self._embedding = restore(b"".join(table["payload"].to_pylist()))
+
+
+class Embedder(Estimator[EmbeddingModel], EmbeddingParams, Stage):
+    """An estimator of `EmbeddingModel`: a subclass says which `embedding` rows suggest."""
+
+    def embedding(self, dataset: DataFrame, features: Features) -> Embedding:
+        """The embedding."""
+        raise NotImplementedError
+
+    def _fit(self, dataset: DataFrame) -> EmbeddingModel:
+        features = Features.resolve(
+            dataset, self.getOrDefault(self.inputCol), self.optional(self.numFeatures)
+        )
+        made = self.embedding(dataset, features)
+        _log.info(
+            "%s makes %d features of %d", type(made).__name__, made.dimension, made.input_dimension
+        )
+        return self._copyValues(EmbeddingModel(made))
+
+
+def unlabelled(df: DataFrame, features: Features) -> DistributedRows:
+    """The features of all rows, every row as a negative one."""
+    named = (c.alias(f"c{k}") for k, c in enumerate(features.expressions()))
+    selected = df.select(*named, F.spark_partition_id())
+    frame, read = rows_for_tasks(df, features.columns, selected)
+    return DistributedRows(
+        frame, lambda: _Unlabelled(features, read), features.dimension, _some_rows
+    )
+
+
+def sampled(rows: DistributedRows, columns: ColumnMoments, count: int, seed: int) -> Batch:
+    """At most ``count`` rows, by their hash, in the driver's memory; one pass.
+
+    The same rows in the same order wherever they lie. Copies of a row are told apart within their
+    partition or row group; see `spark_auc.core.sampling.repeats`.
+
+    Raises
+    ------
+    ResourceError
+        They do not fit there.
+    """
+    total = float(columns.rows.sum())
+    size = _ENTRY_BYTES * float(columns.entries.sum()) * min(count / total, 1.0)
+    what = f"a sample of {count} rows"
+    rows.memory.check_gathered(int(size), what)
+    # Of as many as this, enough are below it but for bad luck beyond four standard deviations.
+    share = (count + 4.0 * np.sqrt(count)) / total
+
+    def taken(batch: Batch) -> NDArray[np.bool_]:
+        below: NDArray[np.bool_] = hashed_shares(batch.keys(), seed, _SAMPLE) < share
+        return below
+
+    local = rows.changed(told_apart()).changed(some(taken)).gathered()
+    batch = local.joined()
+    order = np.argsort(hashed_shares(batch.keys(), seed, _SAMPLE), kind="stable")
+    return batch.take(order[:count])
+
+
+@dataclass
+class _Unlabelled:
+    """Reads features alone; see `spark_auc.spark.data.rows.Reads`."""
+
+    features: Features
+    source: Read
+    rows: int = 0
+
+    def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Batch]:
+        for batch in self.source(batches):
+            if batch.num_rows:
+                *columns, place = batch.columns
+                X = self.features.decode(columns)
+                self.rows += batch.num_rows
+                place = place.to_numpy().astype(np.int64)
+                yield Batch(X, np.zeros(batch.num_rows, bool), place=place)
+
+    def labels(self) -> LabelCounts:
+        return LabelCounts({0.0: self.rows} if self.rows else {})
+
+
+def _some_rows(labels: LabelCounts) -> None:
+    if not labels.rows:
+        raise DataError("found no rows, expected some to make an embedding of; check the input")
+
+
+def _embedded(features: Features, made: Embedding) -> Column:
+    """The embedded rows as a vector column; a row that cannot be used fails the job."""
+    missing = made.takes_missing
+
+    def vectors(*arrays: pa.Array) -> pa.Array:
+        X: Rows = made.transform(features.decode(arrays, missing=missing))
+        return encode_vectors(X)
+
+    # Spark reads the types themselves, which are but text under postponed annotations.
+    vectors.__annotations__ = {"arrays": pa.Array, "return": pa.Array}
+    udf = arrow_udf(vectors, VectorUDT())  # type: ignore[call-overload]
+    return cast(Column, udf(*features.expressions()))
+
+
+def _noted(features: Features, made: Embedding) -> dict[str, Any]:
+    """Dimension and names of the features, as Spark ML notes them with a column."""
+    noted: dict[str, Any] = {"num_attrs": made.dimension}
+    names = made.names(features.names) if features.names else None
+    if names:
+        noted["attrs"] = {"numeric": [{"idx": k, "name": n} for k, n in enumerate(names)]}
+    return {"ml_attr": noted}
