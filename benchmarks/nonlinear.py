@@ -44,7 +44,7 @@ from spark_auc import (
 from spark_auc.core.batch import Batch
 from spark_auc.core.hinge.pair_hinge import PairHinge
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.core.row_source import LocalRows
+from spark_auc.core.row_source import ArrayRows
 from spark_auc.features.kernels import Kernel, suggested_bandwidth
 from spark_auc.features.nystroem import NystroemMap
 from spark_auc.solvers.truncated_newton import truncated_newton
@@ -201,7 +201,7 @@ def local(batches: list[Batch]) -> Any:
     """Moments and all, by the solver of one machine."""
     d = batches[0].X.shape[1]
     moments = PairMoments.fold(batches, d)
-    hinge = PairHinge(LocalRows(batches, d), moments.columns(), REG)
+    hinge = PairHinge(ArrayRows(batches, d), moments.columns(), REG)
     return truncated_newton(hinge, moments.quadratic(), tol=TOL, max_iter=500)
 
 

@@ -36,9 +36,9 @@ from spark_auc.core.batch import Batch
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.core.row_source import LocalRows
-from spark_auc.spark.data.prepared import Order, Prepared
-from spark_auc.spark.estimators.online import OnlineRanker, Pass
+from spark_auc.core.row_source import ArrayRows
+from spark_auc.spark.data.prepared import Order, SequentialRows
+from spark_auc.spark.estimators.online import OnlineEstimator, Pass
 
 DATA = Path(os.environ.get("SPARK_AUC_DATA", "../shared/data")).resolve()
 LEARNERS = {
@@ -88,20 +88,20 @@ def halves(name: str) -> tuple[Batch, Batch]:
     return Batch(a, mine), Batch(b, theirs)
 
 
-def prepared(rows: Batch, seed: int, standardization: bool) -> Prepared:
+def prepared(rows: Batch, seed: int, standardization: bool) -> SequentialRows:
     """The rows as an estimator prepares them, in an order drawn by ``seed``."""
     surveyed = ColumnMoments.of(rows)
     d = rows.X.shape[1]
     scale = surveyed.standard_deviation() if standardization else np.ones(d)
-    local = LocalRows([rows.take(np.random.default_rng(seed).permutation(rows.y.size))], d)
+    local = ArrayRows([rows.take(np.random.default_rng(seed).permutation(rows.y.size))], d)
     order = Order(None, None, seed)  # type: ignore[arg-type]
     labels = LabelCounts({0.0: int((~rows.y).sum()), 1.0: int(rows.y.sum())})
     columns = SimpleNamespace(key=None)
-    given = Prepared(columns, local, order, surveyed, labels, scale, keyed=True)  # type: ignore[arg-type]
+    given = SequentialRows(columns, local, order, surveyed, labels, scale, keyed=True)  # type: ignore[arg-type]
     return replace(given, taken=given.rows_scaled)  # type: ignore[arg-type]
 
 
-def one_pass(estimator: OnlineRanker, given: Prepared) -> Pass:
+def one_pass(estimator: OnlineEstimator, given: SequentialRows) -> Pass:
     """What the estimator learns in one pass."""
     done = Pass(estimator.learner(given), None)
     for later in estimator.passes(given, done.learner):

@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 import spark_auc
-from spark_auc.app.config.jobs import File
+from spark_auc.app.config.jobs import Configuration
 from spark_auc.app.config.sections import Section
 
 _PAGES = {
@@ -85,7 +85,7 @@ def _returned(thing: Any) -> list[type]:
 def _configuration() -> str:
     """A table for each section, those of the jobs first."""
     text, shared = "", list[type[BaseModel]]()
-    for name, field in File.model_fields.items():
+    for name, field in Configuration.model_fields.items():
         (section,) = _sections(field.annotation)
         text += _table(f"`{name}`", section, shared)
     for section in shared:

@@ -19,7 +19,7 @@ from spark_auc.core.moments.objective import ElasticNet
 from spark_auc.core.moments.operator import pair_moments
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.products import settled_scores
-from spark_auc.core.row_source import LocalRows
+from spark_auc.core.row_source import ArrayRows
 from spark_auc.core.types import Float, Rows
 from spark_auc.features.embedding import Embedding
 from spark_auc.features.kernels import Kernel, suggested_bandwidth
@@ -180,7 +180,7 @@ class Embedded:
         columns = moments.columns()
         # The papers' C is of the sum over pairs, not of their mean.
         l2 = 1 / (2 * 2.0**exponent * float(columns.weight.prod()))
-        rows = LocalRows(batches, moments.dimension)
+        rows = ArrayRows(batches, moments.dimension)
         hinge = PairHinge(rows, columns, l2, self.scale)
         quadratic = moments.quadratic(self.scale)
         solution = truncated_newton(hinge, quadratic, tol=_TOL, max_iter=_MAX_ITER)
@@ -207,5 +207,5 @@ def _usable(solution: Solution) -> Float:
     return solution.checked("raise").w
 
 
-def _local(rows: Batch) -> LocalRows:
-    return LocalRows((rows,), rows.X.shape[1])
+def _local(rows: Batch) -> ArrayRows:
+    return ArrayRows((rows,), rows.X.shape[1])

@@ -8,12 +8,12 @@ from pyspark import keyword_only
 from pyspark.ml.param import Param, Params, TypeConverters
 
 from experiments.comparators.oam import OAM
-from spark_auc.spark.data.prepared import Prepared
-from spark_auc.spark.estimators.online import OnlineRanker
+from spark_auc.spark.data.prepared import SequentialRows
+from spark_auc.spark.estimators.online import OnlineEstimator
 from spark_auc.spark.params import one_of
 
 
-class OAMClassifier(OnlineRanker):
+class OAMClassifier(OnlineEstimator):
     """Trains a linear ranker for AUC by `experiments.comparators.oam.OAM`, in sequence.
 
     It is here to be compared with; behind a Nystroem embedding it is NOAM of Khalid et al.
@@ -95,8 +95,8 @@ class OAMClassifier(OnlineRanker):
         given: dict[str, Any] = self._input_kwargs  # type: ignore[attr-defined]
         self.setParams(**given)
 
-    def learner(self, given: Prepared) -> OAM:
-        """See `OnlineRanker.learner`."""
+    def learner(self, given: SequentialRows) -> OAM:
+        """See `OnlineEstimator.learner`."""
         penalty = self.optional(self.penalty)
         if penalty is None:
             penalty = 0.5 / (given.count * (given.squared_length or 1.0))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pyspark.sql import DataFrame
 
-    from spark_auc.spark.estimators.linear_ranker import MBAModel
+    from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 
 _log = logging.getLogger(__name__)
 
@@ -61,7 +61,9 @@ def run(settings: Settings) -> list[Row]:
     return rows
 
 
-def _trained(train: DataFrame, given: DataSet, seed: int, repeats: int) -> tuple[MBAModel, float]:
+def _trained(
+    train: DataFrame, given: DataSet, seed: int, repeats: int
+) -> tuple[LinearRankerModel, float]:
     """The model of the penalty with the best mean over so many selections, and seconds of one."""
     from spark_auc.spark.estimators.mba import MBAClassifier
     from spark_auc.spark.estimators.selector import MBASelector

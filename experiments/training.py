@@ -16,7 +16,7 @@ from spark_auc.core.evaluation.roc import auc
 from spark_auc.core.evaluation.score_table import ScoreTable
 from spark_auc.core.moments.operator import column_moments
 from spark_auc.core.products import settled_scores
-from spark_auc.core.row_source import LocalRows
+from spark_auc.core.row_source import ArrayRows
 from spark_auc.core.sampling.draws import FirstArrivals
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.core.sampling.repeats import told_apart
@@ -84,8 +84,8 @@ def sampled(rows: Batch, pairs: int, seed: int) -> dict[str, Ranker]:
     return rankers
 
 
-def _local(rows: Batch) -> LocalRows:
-    return LocalRows((rows,), rows.X.shape[1])
+def _local(rows: Batch) -> ArrayRows:
+    return ArrayRows((rows,), rows.X.shape[1])
 
 
 def _chosen(rows: Batch, settings: TrainingSettings) -> tuple[float]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spark_auc.spark.estimators.adadsg import AdaDSGClassifier
-    from spark_auc.spark.estimators.linear_ranker import MBAModel
+    from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
     from spark_auc.spark.estimators.mba import MBAClassifier
     from spark_auc.spark.estimators.nsauc import NSAUCClassifier
     from spark_auc.spark.estimators.opauc import OPAUCClassifier
@@ -36,7 +36,7 @@ _HOMES = {
     "EmbeddingModel": "spark_auc.spark.features.embedding",
     "FeatureCrosses": "spark_auc.spark.features.crosses",
     "MBAClassifier": "spark_auc.spark.estimators.mba",
-    "MBAModel": "spark_auc.spark.estimators.linear_ranker",
+    "LinearRankerModel": "spark_auc.spark.estimators.linear_ranker",
     "MBASelector": "spark_auc.spark.estimators.selector",
     "NSAUCClassifier": "spark_auc.spark.estimators.nsauc",
     "NystroemEmbedding": "spark_auc.spark.features.nystroem",
@@ -57,8 +57,8 @@ __all__ = [
     "AdaDSGClassifier",
     "EmbeddingModel",
     "FeatureCrosses",
+    "LinearRankerModel",
     "MBAClassifier",
-    "MBAModel",
     "MBASelector",
     "NSAUCClassifier",
     "NystroemEmbedding",

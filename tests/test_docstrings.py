@@ -14,7 +14,7 @@ MISSING = {
     "EmbeddingModel": {"PR01"},
     "FeatureCrosses": {"PR03"},
     "MBAClassifier": {"PR01"},
-    "MBAModel": {"PR01"},
+    "LinearRankerModel": {"PR01"},
     "MBASelector": {"PR01", "PR02", "PR07"},
     "NSAUCClassifier": {"PR01"},
     "NystroemEmbedding": {"PR03"},

@@ -12,7 +12,7 @@ from spark_auc.core.kernels import compiled
 from spark_auc.core.state.rules import COUNTS
 from spark_auc.core.state.schema import Fields, reals
 from spark_auc.core.types import Bool, Float, Index
-from spark_auc.core.validation import above, at_least
+from spark_auc.core.validation import check_above, check_at_least
 
 
 @dataclass(eq=False)
@@ -63,9 +63,9 @@ class AdaAUC(Linear):
     scatter: Float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        above("eta", self.eta, 0)
-        above("delta", self.delta, 0)
-        at_least("lambda2", self.lambda2, 0)
+        check_above("eta", self.eta, 0)
+        check_above("delta", self.delta, 0)
+        check_at_least("lambda2", self.lambda2, 0)
         super().__post_init__()
         d = self.dimension
         self.squares, self.count = np.zeros(d), np.zeros(2)

@@ -12,7 +12,7 @@ from experiments.comparators.linear import Linear
 from spark_auc.core.kernels import compiled
 from spark_auc.core.state.schema import Fields, reals
 from spark_auc.core.types import Bool, Float, Index
-from spark_auc.core.validation import above, at_least
+from spark_auc.core.validation import check_above, check_at_least
 
 
 @dataclass(eq=False)
@@ -60,10 +60,10 @@ class FTRL(Linear):
     n: Float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        above("alpha", self.alpha, 0)
-        at_least("beta", self.beta, 0)
-        at_least("lambda1", self.lambda1, 0)
-        at_least("lambda2", self.lambda2, 0)
+        check_above("alpha", self.alpha, 0)
+        check_at_least("beta", self.beta, 0)
+        check_at_least("lambda1", self.lambda1, 0)
+        check_at_least("lambda2", self.lambda2, 0)
         super().__post_init__()
         self.z, self.n = np.zeros((2, self.dimension + 1))
 

@@ -13,7 +13,7 @@ from spark_auc.core.kernels import compiled
 from spark_auc.core.state.rules import Rule
 from spark_auc.core.state.schema import Fields, reals
 from spark_auc.core.types import Bool, Float, Index
-from spark_auc.core.validation import above, at_least
+from spark_auc.core.validation import check_above, check_at_least
 from spark_auc.errors import ConfigError
 
 
@@ -59,8 +59,8 @@ class OLR(Linear):
     unscaled: Float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        above("eta", self.eta, 0)
-        at_least("lambda2", self.lambda2, 0)
+        check_above("eta", self.eta, 0)
+        check_at_least("lambda2", self.lambda2, 0)
         if self.eta * self.lambda2 >= 1:
             raise ConfigError(
                 f"found eta * lambda2 = {self.eta * self.lambda2!r}, expected it below 1, as a "

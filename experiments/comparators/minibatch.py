@@ -12,7 +12,7 @@ from experiments.comparators.linear import Linear
 from spark_auc.core.state.rules import not_csr
 from spark_auc.core.state.schema import Fields, Values, array, reals
 from spark_auc.core.types import Bool, Float, Index
-from spark_auc.core.validation import above, at_least, whole
+from spark_auc.core.validation import check_above, check_at_least, check_whole
 
 
 def _waiting(values: Values) -> str | None:
@@ -77,9 +77,9 @@ class MiniBatch(Linear):
     waiting_positive: Bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        above("eta", self.eta, 0)
-        at_least("lambda2", self.lambda2, 0)
-        whole("batch", self.batch, 2)
+        check_above("eta", self.eta, 0)
+        check_at_least("lambda2", self.lambda2, 0)
+        check_whole("batch", self.batch, 2)
         super().__post_init__()
         self._wait(sparse.csr_matrix((0, self.dimension)), np.zeros(0, np.bool_))
 

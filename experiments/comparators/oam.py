@@ -14,7 +14,7 @@ from spark_auc.core.kernels import compiled
 from spark_auc.core.state.rules import COUNTS
 from spark_auc.core.state.schema import Fields, Size, array, reals
 from spark_auc.core.types import Bool, Float, Index
-from spark_auc.core.validation import above, whole
+from spark_auc.core.validation import check_above, check_whole
 from spark_auc.learners.noise import uniform
 
 
@@ -72,9 +72,9 @@ class OAM(Linear):
     lengths: Index = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        above("penalty", self.penalty, 0)
-        whole("buffer", self.buffer, 1)
-        whole("seed", self.seed, 0)
+        check_above("penalty", self.penalty, 0)
+        check_whole("buffer", self.buffer, 1)
+        check_whole("seed", self.seed, 0)
         super().__post_init__()
         self.seen = np.zeros(2, np.int64)
         self.kept_values = np.zeros((2, self.buffer, 0))

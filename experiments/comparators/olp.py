@@ -13,7 +13,7 @@ from experiments.comparators.linear import Linear
 from spark_auc.core.kernels import compiled
 from spark_auc.core.state.schema import Fields, Size, array, reals
 from spark_auc.core.types import Bool, Float, Index
-from spark_auc.core.validation import above, whole
+from spark_auc.core.validation import check_above, check_whole
 from spark_auc.errors import ConfigError
 from spark_auc.learners.noise import uniform
 
@@ -80,9 +80,9 @@ class OLP(Linear):
     lengths: Index = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        above("eta", self.eta, 0)
-        whole("buffer", self.buffer, 1)
-        whole("seed", self.seed, 0)
+        check_above("eta", self.eta, 0)
+        check_whole("buffer", self.buffer, 1)
+        check_whole("seed", self.seed, 0)
         if not self.radius > 0:
             raise ConfigError(
                 f"found radius = {self.radius!r}, expected it above 0; set infinity for no bound"

@@ -14,7 +14,7 @@ from spark_auc.core.kernels import compiled
 from spark_auc.core.state.rules import COUNTS
 from spark_auc.core.state.schema import Fields, array
 from spark_auc.core.types import Bool, Float, Index
-from spark_auc.core.validation import above
+from spark_auc.core.validation import check_above
 
 
 @dataclass(eq=False)
@@ -48,7 +48,7 @@ class UniExp(Linear):
     seen: NDArray[np.int64] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        above("eta", self.eta, 0)
+        check_above("eta", self.eta, 0)
         super().__post_init__()
         self.seen = np.zeros(2, np.int64)
 

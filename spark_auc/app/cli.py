@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from spark_auc.app.config.jobs import File
+from spark_auc.app.config.jobs import Configuration
 from spark_auc.app.config.load import load
 from spark_auc.app.config.redaction import Redaction, redacted, redacted_text
 from spark_auc.errors import ConfigError, SparkAUCError
@@ -134,7 +134,7 @@ def run(job: str, config: str, overrides: Sequence[str] = (), parts: Sequence[st
     return code
 
 
-def _run(job: str, file: File, path: str, parts: Sequence[str]) -> dict[str, Any]:
+def _run(job: str, file: Configuration, path: str, parts: Sequence[str]) -> dict[str, Any]:
     section = getattr(file, job)
     if section is None:
         raise ConfigError(f"found no section {job!r} in {path!r}, expected it; add it")

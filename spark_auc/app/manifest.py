@@ -51,14 +51,14 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True, hide_input_in_errors=True)
 
 
-class File(_Part):
+class PublishedFile(_Part):
     """Size and hash of a file."""
 
     bytes: StrictInt = Field(ge=0)
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None
 
     @model_validator(mode="after")
-    def _hashed(self) -> File:
+    def _hashed(self) -> PublishedFile:
         if self.sha256 is None and self.bytes <= _LARGEST_HASHED:
             raise ValueError("a small file without its hash")
         return self
@@ -89,7 +89,7 @@ class Manifest(_Part):
     format: Literal[1]
     kind: str
     directory: Version
-    files: dict[Annotated[str, AfterValidator(_inside)], File] = Field(min_length=1)
+    files: dict[Annotated[str, AfterValidator(_inside)], PublishedFile] = Field(min_length=1)
     superseded: list[Superseded] = Field(default_factory=list)
 
     @classmethod
@@ -99,7 +99,7 @@ class Manifest(_Part):
         """That of the files there are."""
         version = publication / directory
         files = {
-            name: File(bytes=size, sha256=_hash(version, name, size))
+            name: PublishedFile(bytes=size, sha256=_hash(version, name, size))
             for name, size in sorted(version.files().items())
             if not _hidden(name)
         }

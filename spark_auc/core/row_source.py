@@ -41,7 +41,7 @@ Fold: TypeAlias = Callable[[Iterator[Batch]], Iterable[tuple[str, State]]]
 
 
 @dataclass(frozen=True, eq=False)
-class Folded:
+class FoldResult:
     """The result of a fold.
 
     Parameters
@@ -69,7 +69,7 @@ class Folding(Protocol):
 
     def fold(
         self, fold: Fold, kinds: Sequence[type[State]], *, state_bytes: int, what: str
-    ) -> Folded:
+    ) -> FoldResult:
         """Fold all rows into states, by name, and count their labels.
 
         Parameters
@@ -118,7 +118,7 @@ class RowSource(Folding, Protocol):
         """
         ...
 
-    def gathered(self) -> LocalRows:
+    def gathered(self) -> ArrayRows:
         """All rows, in this process's memory."""
         ...
 
@@ -128,7 +128,7 @@ class RowSource(Folding, Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class LocalRows:
+class ArrayRows:
     """Rows in this process's memory.
 
     Parameters
@@ -151,7 +151,7 @@ class LocalRows:
 
     def fold(
         self, fold: Fold, kinds: Sequence[type[State]], *, state_bytes: int, what: str
-    ) -> Folded:
+    ) -> FoldResult:
         """See `Folding.fold`; positive rows count as label 1, the others as 0."""
         counts = {0.0: 0, 1.0: 0}
 
@@ -163,22 +163,22 @@ class LocalRows:
                 yield batch
 
         states = dict(fold(counted()))
-        return Folded(states, LabelCounts({label: n for label, n in counts.items() if n}))
+        return FoldResult(states, LabelCounts({label: n for label, n in counts.items() if n}))
 
-    def changed(self, change: Change, dimension: int | None = None) -> LocalRows:
+    def changed(self, change: Change, dimension: int | None = None) -> ArrayRows:
         """See `Folding.changed`; the new rows are made at once."""
         batches = tuple(change(iter(self.batches)))
         return replace(self, batches=batches, dimension=dimension or self.dimension)
 
-    def paired(self, draws: Draws, bounds: tuple[Float, Float]) -> LocalRows:
+    def paired(self, draws: Draws, bounds: tuple[Float, Float]) -> ArrayRows:
         """See `RowSource.paired`; a difference is made when it is read."""
         return replace(self, batches=PairBatches.of(self.batches, draws, bounds))
 
-    def gathered(self) -> LocalRows:
+    def gathered(self) -> ArrayRows:
         """See `RowSource.gathered`."""
         return self
 
-    def kept(self) -> AbstractContextManager[LocalRows]:
+    def kept(self) -> AbstractContextManager[ArrayRows]:
         """See `RowSource.kept`."""
         return nullcontext(self)
 

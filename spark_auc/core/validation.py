@@ -7,7 +7,7 @@ import numpy as np
 from spark_auc.errors import ConfigError
 
 
-def above(name: str, value: float, lowest: float) -> None:
+def check_above(name: str, value: float, lowest: float) -> None:
     """Refuse a setting that is not a finite number above ``lowest``."""
     if not lowest < value < np.inf:
         raise ConfigError(
@@ -15,7 +15,7 @@ def above(name: str, value: float, lowest: float) -> None:
         )
 
 
-def at_least(name: str, value: float, lowest: float) -> None:
+def check_at_least(name: str, value: float, lowest: float) -> None:
     """Refuse a setting that is not a finite number from ``lowest`` on."""
     if not lowest <= value < np.inf:
         raise ConfigError(
@@ -23,7 +23,7 @@ def at_least(name: str, value: float, lowest: float) -> None:
         )
 
 
-def whole(name: str, value: int, lowest: int) -> None:
+def check_whole(name: str, value: int, lowest: int) -> None:
     """Refuse a setting that is not a whole number of 63 bits from ``lowest`` on."""
     if not (lowest <= value < 2**63 and value == int(value)):
         raise ConfigError(

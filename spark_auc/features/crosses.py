@@ -13,7 +13,7 @@ from spark_auc.core.batch import mix, mixed
 from spark_auc.core.kernels import compiled
 from spark_auc.core.state.schema import Fields, Size
 from spark_auc.core.types import Float, Rows
-from spark_auc.core.validation import whole
+from spark_auc.core.validation import check_whole
 from spark_auc.errors import ConfigError, ResourceError
 from spark_auc.features.embedding import Stored, check_columns
 
@@ -64,7 +64,7 @@ class CrossMap(Stored):
                 f"found bits = {bits}, expected a whole number from 1 to 30 with 2^bits <= {room}; "
                 "set one"
             )
-        whole("seed", self.seed, 0)
+        check_whole("seed", self.seed, 0)
 
     @property
     def dimension(self) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 
 from spark_auc.core.state.schema import Fields, Relation, schema_of
 from spark_auc.core.types import Rows
-from spark_auc.core.validation import whole
+from spark_auc.core.validation import check_whole
 from spark_auc.errors import DataError
 
 
@@ -101,5 +101,5 @@ def generator(seed: int) -> np.random.Generator:
     ConfigError
         The seed is not a whole number from 0 on.
     """
-    whole("seed", seed, 0)
+    check_whole("seed", seed, 0)
     return np.random.Generator(np.random.PCG64(int(seed)))

@@ -13,7 +13,7 @@ from spark_auc.core.products import settled_product
 from spark_auc.core.state.rules import SOME
 from spark_auc.core.state.schema import Fields, reals
 from spark_auc.core.types import Float, Rows
-from spark_auc.core.validation import above, whole
+from spark_auc.core.validation import check_above, check_whole
 from spark_auc.features.embedding import Stored, check_columns, generator
 
 
@@ -59,8 +59,8 @@ class FourierMap(Stored):
             The bandwidth is not above 0, or there is less than one feature.
         """
         rng = generator(seed)
-        above("bandwidth", bandwidth, 0)
-        whole("features", features, 1)
+        check_above("bandwidth", bandwidth, 0)
+        check_whole("features", features, 1)
         normal = rng.standard_normal((input_dimension, features))
         return cls(normal * np.sqrt(2.0 / bandwidth), rng.uniform(0.0, 2.0 * np.pi, features))
 

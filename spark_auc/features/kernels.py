@@ -13,7 +13,7 @@ from scipy import sparse
 from spark_auc.core.kernels import compiled
 from spark_auc.core.products import settled_product, settled_scores
 from spark_auc.core.types import Float, Rows
-from spark_auc.core.validation import above, at_least, whole
+from spark_auc.core.validation import check_above, check_at_least, check_whole
 from spark_auc.errors import ConfigError, DataError
 
 # Of a column's spread among the landmarks: how far from 0 it is seen from its mean.
@@ -60,9 +60,9 @@ class Kernel:
                 f"found kernel {self.name!r}, expected one of {', '.join(_FORMULAS)}; set one"
             )
         b, degree, offset = self.bandwidth, self.degree, self.offset
-        above("bandwidth", b, 0)
-        whole("degree", degree, 1)
-        at_least("offset", offset, 0)
+        check_above("bandwidth", b, 0)
+        check_whole("degree", degree, 1)
+        check_at_least("offset", offset, 0)
 
     def between(self, X: Rows, U: Float) -> Float:
         """The kernel ``(n, v)`` of each row ``(n, d)``, dense or CSR, and each landmark ``(v, d)``.

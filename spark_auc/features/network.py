@@ -14,7 +14,7 @@ from spark_auc.core.products import settled_product
 from spark_auc.core.state.rules import SOME
 from spark_auc.core.state.schema import Fields, reals
 from spark_auc.core.types import Bool, Float, Rows
-from spark_auc.core.validation import above, at_least, whole
+from spark_auc.core.validation import check_above, check_at_least, check_whole
 from spark_auc.errors import DataError
 from spark_auc.features.embedding import Stored, check_columns, generator
 
@@ -57,8 +57,8 @@ class NetworkMap(Stored):
             There is less than one feature, or the scale is not above 0.
         """
         rng = generator(seed)
-        whole("features", features, 1)
-        above("scale", scale, 0)
+        check_whole("features", features, 1)
+        check_above("scale", scale, 0)
         weights = rng.standard_normal((input_dimension, features))
         return cls(
             weights * (scale / np.sqrt(max(input_dimension, 1))),
@@ -110,9 +110,9 @@ class NetworkMap(Stored):
         """
         width = max(X.shape[1] // 2, 1) if features is None else features
         rng = generator(seed)
-        whole("features", width, 1)
-        at_least("l2", l2, 0)
-        whole("max_iter", max_iter, 1)
+        check_whole("features", width, 1)
+        check_at_least("l2", l2, 0)
+        check_whole("max_iter", max_iter, 1)
         if not 0 < y.sum() < y.size:
             raise DataError(
                 f"found {y.size} rows of which {int(y.sum())} are positive, expected both "

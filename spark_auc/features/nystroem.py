@@ -13,7 +13,7 @@ from spark_auc.core.products import settled_product
 from spark_auc.core.state.rules import ABOVE_0, SOME
 from spark_auc.core.state.schema import REAL, TEXT, WHOLE, Schema, reals
 from spark_auc.core.types import Float, Rows
-from spark_auc.core.validation import whole
+from spark_auc.core.validation import check_whole
 from spark_auc.errors import DataError
 from spark_auc.features.embedding import Mixing, check_columns
 from spark_auc.features.kernels import Kernel
@@ -91,7 +91,7 @@ class NystroemMap(Mixing):
         """
         U = np.array(landmarks if isinstance(landmarks, np.ndarray) else landmarks.toarray(), float)
         if rank is not None:
-            whole("rank", rank, 1)
+            check_whole("rank", rank, 1)
         with np.errstate(over="ignore", invalid="ignore"):
             W = kernel.between(U, U) if U.size else np.zeros((0, 0))
         if not np.isfinite(W).all() or not W.any():

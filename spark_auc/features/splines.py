@@ -14,7 +14,7 @@ from spark_auc.core.kernels import compiled
 from spark_auc.core.state.rules import FINITE, not_csr
 from spark_auc.core.state.schema import Fields, Values, array, reals
 from spark_auc.core.types import Float, Int, Rows
-from spark_auc.core.validation import whole
+from spark_auc.core.validation import check_whole
 from spark_auc.errors import ConfigError
 from spark_auc.features.embedding import Stored, check_columns
 
@@ -159,7 +159,7 @@ def probabilities(count: int = 12) -> Float:
     ConfigError
         ``count`` is not a whole number of at least 2.
     """
-    whole("count", count, 2)
+    check_whole("count", count, 2)
     return np.linspace(0.0, 1.0, int(count))
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from spark_auc.core.state.rules import outside
 from spark_auc.core.state.schema import Fields, Size, array, reals
 from spark_auc.core.types import Float, Rows
-from spark_auc.core.validation import whole
+from spark_auc.core.validation import check_whole
 from spark_auc.errors import DataError
 from spark_auc.features.embedding import Stored, check_columns, generator
 
@@ -75,7 +75,7 @@ class ThresholdMap(Stored):
             A mean or standard deviation is not finite.
         """
         rng = generator(seed)
-        whole("features", features, 1)
+        check_whole("features", features, 1)
         if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
             raise DataError(
                 "found a mean or standard deviation that is not finite, expected finite ones; "

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from spark_auc.core.batch import Batch, stacked
-from spark_auc.core.validation import whole
+from spark_auc.core.validation import check_whole
 
 
 def blocks(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
     """The same rows in the same order, ``size`` at a time; the last block holds what is left."""
-    whole("the size of a block", size, 1)
+    check_whole("the size of a block", size, 1)
     waiting: list[Batch] = []
     missing = size
     for batch in batches:

@@ -12,7 +12,7 @@ from spark_auc.core.kernels import compiled
 from spark_auc.core.state.rules import NOT_0
 from spark_auc.core.state.schema import Fields, reals
 from spark_auc.core.types import Bool, Float, Index, Rows
-from spark_auc.core.validation import above, at_least, whole
+from spark_auc.core.validation import check_above, check_at_least, check_whole
 from spark_auc.learners.learner import Stored, entries, unweighted
 from spark_auc.learners.linear import same_settings, scores
 from spark_auc.learners.pairs import AHEAD, draw_pairs
@@ -96,14 +96,14 @@ class DSGD(Stored):
     drawn: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        above("gamma", self.gamma, 0)
-        at_least("c", self.c, 0)
-        whole("seed", self.seed, 0)
+        check_above("gamma", self.gamma, 0)
+        check_at_least("c", self.c, 0)
+        check_whole("seed", self.seed, 0)
         self.z, self.lag = np.zeros(self.dimension), np.zeros(self.dimension)
 
     def stage(self, size: int) -> None:
         """Begin a stage of ``size`` rows at the weights so far: steps are counted from 0 again."""
-        whole("the rows of a stage", size, 1)
+        check_whole("the rows of a stage", size, 1)
         self.z, self.lag = self.w, np.zeros(self.dimension)
         self.scale, self.gain, self.averaged = 1.0, 0.0, 0
         self.size, self.steps = size, 0

@@ -12,7 +12,7 @@ from spark_auc.core.kernels import compiled
 from spark_auc.core.state.rules import NOT_0
 from spark_auc.core.state.schema import Fields, reals
 from spark_auc.core.types import Bool, Float, Index, Places, Rows
-from spark_auc.core.validation import above, at_least, whole
+from spark_auc.core.validation import check_above, check_at_least, check_whole
 from spark_auc.errors import ConfigError
 from spark_auc.learners.learner import Stored, entries, unweighted
 from spark_auc.learners.linear import same_settings, scores
@@ -98,11 +98,11 @@ class NSAUC(Stored):
     steps: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
-        above("gamma", self.gamma, 0)
-        at_least("lambda2", self.lambda2, 0)
-        whole("rskip", self.rskip, 1)
-        whole("askip", self.askip, 1)
-        whole("seed", self.seed, 0)
+        check_above("gamma", self.gamma, 0)
+        check_at_least("lambda2", self.lambda2, 0)
+        check_whole("rskip", self.rskip, 1)
+        check_whole("askip", self.askip, 1)
+        check_whole("seed", self.seed, 0)
         if self.loss not in _LOSSES:
             raise ConfigError(
                 f"found loss = {self.loss!r}, expected {' or '.join(map(repr, _LOSSES))}; set one"

@@ -11,7 +11,7 @@ from spark_auc.core.kernels import compiled
 from spark_auc.core.state.rules import COUNTS
 from spark_auc.core.state.schema import Fields, reals
 from spark_auc.core.types import Bool, Float, Index, Rows
-from spark_auc.core.validation import above, at_least
+from spark_auc.core.validation import check_above, check_at_least
 from spark_auc.learners.learner import Stored, entries, unweighted
 from spark_auc.learners.linear import scores
 
@@ -66,8 +66,8 @@ class OPAUC(Stored):
     scatter: Float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        above("eta", self.eta, 0)
-        at_least("lambda2", self.lambda2, 0)
+        check_above("eta", self.eta, 0)
+        check_at_least("lambda2", self.lambda2, 0)
         d = self.dimension
         self.w, self.rows = np.zeros(d), np.zeros(2)
         self.mean, self.scatter = np.zeros((2, d)), np.zeros((2, d, d))

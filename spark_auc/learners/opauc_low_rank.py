@@ -11,7 +11,7 @@ from spark_auc.core.kernels import compiled
 from spark_auc.core.state.rules import NOT_0
 from spark_auc.core.state.schema import Fields, Size, reals
 from spark_auc.core.types import Bool, Float, Index, Rows
-from spark_auc.core.validation import above, at_least, whole
+from spark_auc.core.validation import check_above, check_at_least, check_whole
 from spark_auc.learners.learner import Stored, entries, unweighted
 from spark_auc.learners.linear import scores
 from spark_auc.learners.noise import fill_normal
@@ -91,10 +91,10 @@ class OPAUCr(Stored):
     p: Float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        above("eta", self.eta, 0)
-        at_least("lambda2", self.lambda2, 0)
-        whole("tau", self.tau, 1)
-        whole("seed", self.seed, 0)
+        check_above("eta", self.eta, 0)
+        check_at_least("lambda2", self.lambda2, 0)
+        check_whole("tau", self.tau, 1)
+        check_whole("seed", self.seed, 0)
         width = self.tau + 1
         self.sums, self.products, self.p = (np.zeros((2, width)) for _ in range(3))
         self.sketch = np.zeros((self.dimension, 2, width))

@@ -13,7 +13,7 @@ from spark_auc.core.kernels import compiled
 from spark_auc.core.state.rules import not_csr
 from spark_auc.core.state.schema import WHOLE, Field, Part, Schema, Size, Values, array
 from spark_auc.core.types import Bool, Float, Index, Rows
-from spark_auc.core.validation import whole
+from spark_auc.core.validation import check_whole
 from spark_auc.errors import ConfigError
 from spark_auc.learners.learner import entries
 from spark_auc.learners.linear import scores
@@ -108,7 +108,7 @@ class ProjectedOPAUC:
 
 def _mapped(values: Values) -> str | None:
     dimension, features = values["dimension"], values["inner"].dimension
-    whole("seed", values["seed"], 0)
+    check_whole("seed", values["seed"], 0)
     if features > dimension:
         return f"it has {features} features of {dimension}"
     given = [values[name] is not None for name in _MAP]
@@ -149,7 +149,7 @@ def opauc_of_columns(
 ) -> ProjectedOPAUC:
     """OPAUCf: ``features`` columns chosen at random; 1,000 in the paper."""
     inner = _inner(dimension, features, eta, lambda2)
-    whole("seed", seed, 0)
+    check_whole("seed", seed, 0)
     chosen = np.sort(np.random.default_rng(seed).choice(dimension, features, replace=False))
     ones = (np.ones(features), (chosen, np.arange(features)))
     return ProjectedOPAUC(dimension, inner, sparse.csr_matrix(ones, (dimension, features)))
@@ -160,7 +160,7 @@ def opauc_of_projection(
 ) -> ProjectedOPAUC:
     """OPAUCrp: a Gaussian random projection to ``features``; 1,000 in the paper."""
     inner = _inner(dimension, features, eta, lambda2)
-    whole("seed", seed, 0)
+    check_whole("seed", seed, 0)
     return ProjectedOPAUC(dimension, inner, seed=seed)
 
 
@@ -179,7 +179,7 @@ def opauc_of_components(
     """
     n, dimension = rows.shape
     inner = _inner(dimension, features, eta, lambda2)
-    whole("seed", seed, 0)
+    check_whole("seed", seed, 0)
     if features >= min(n, dimension):
         raise ConfigError(
             f"found {n} rows of {dimension} features, expected more of both than the {features} "

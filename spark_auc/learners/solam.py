@@ -11,7 +11,7 @@ from spark_auc.core.kernels import compiled
 from spark_auc.core.state.rules import COUNTS, FROM_0_ON, NOT_0
 from spark_auc.core.state.schema import Fields, reals
 from spark_auc.core.types import Bool, Float, Index, Rows
-from spark_auc.core.validation import above, whole
+from spark_auc.core.validation import check_above, check_whole
 from spark_auc.errors import DataError
 from spark_auc.learners.learner import Stored, entries
 from spark_auc.learners.linear import same_settings, scores
@@ -101,8 +101,8 @@ class SOLAM(Stored):
 
     def __post_init__(self) -> None:
         for name in ("zeta", "radius", "kappa"):
-            above(name, getattr(self, name), 0)
-        whole("horizon", self.horizon, 1)
+            check_above(name, getattr(self, name), 0)
+        check_whole("horizon", self.horizon, 1)
         self.z, self.lag = np.zeros(self.dimension), np.zeros(self.dimension)
 
     def learn(self, X: Rows, y: Bool, weight: Float | None = None) -> None:

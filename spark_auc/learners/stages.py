@@ -10,14 +10,14 @@ import numpy as np
 from spark_auc.core.batch import Batch, hashed_shares, stacked
 from spark_auc.core.sampling.repeats import told_apart
 from spark_auc.core.types import Float
-from spark_auc.core.validation import whole
+from spark_auc.core.validation import check_whole
 from spark_auc.learners.dsgd import DSGD
 
 # Different uses of one seed must not share their numbers; `dsgd` has another.
 _SUBSETS = 0x5B
 
 
-class Stage(NamedTuple):
+class DoublingStage(NamedTuple):
     """What is known after a stage.
 
     Parameters
@@ -47,7 +47,9 @@ def joining_shares(rows: Batch, seed: int) -> Float:
     return hashed_shares(rows.keys(), seed, _SUBSETS)
 
 
-def adadsg(rows: Batch, learner: DSGD, first: int = 256, stages: int = 20) -> Iterator[Stage]:
+def adadsg(
+    rows: Batch, learner: DSGD, first: int = 256, stages: int = 20
+) -> Iterator[DoublingStage]:
     """AdaDSG: stages on nested subsets, each twice as large and begun where the last one ended.
 
     Parameters
@@ -64,11 +66,11 @@ def adadsg(rows: Batch, learner: DSGD, first: int = 256, stages: int = 20) -> It
 
     Yields
     ------
-    Stage
+    DoublingStage
         After each stage.
     """
-    whole("the rows of the first stage", first, 1)
-    whole("the number of stages", stages, 1)
+    check_whole("the rows of the first stage", first, 1)
+    check_whole("the number of stages", stages, 1)
     rows = stacked(tuple(told_apart()(iter([rows]))))
     steps = 0
     for number in range(stages):
@@ -77,4 +79,4 @@ def adadsg(rows: Batch, learner: DSGD, first: int = 256, stages: int = 20) -> It
             learner.stage(part.y.size)
             learner.learn(part.X, part.y)
             steps += learner.steps
-        yield Stage(part.y.size, steps, learner)
+        yield DoublingStage(part.y.size, steps, learner)

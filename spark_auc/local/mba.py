@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 from spark_auc.core.moments.operator import column_moments, operator_quadratic
-from spark_auc.core.row_source import LocalRows
+from spark_auc.core.row_source import ArrayRows
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConfigError, HoldOutError
 from spark_auc.local.ranker import LinearRanker, check_choice
@@ -97,7 +97,7 @@ class MBAClassifier(LinearRanker):
         self.whenNotConverged = whenNotConverged
         self.seed = seed
 
-    def _train(self, rows: LocalRows) -> TrainingResult:
+    def _train(self, rows: ArrayRows) -> TrainingResult:
         check_choice("estimator", self.estimator, "exact", "paired", "complete")
         check_choice("selectionRule", self.selectionRule, "best", "oneStandardError")
         check_choice("whenNotConverged", self.whenNotConverged, "raise", "warn")
@@ -128,7 +128,7 @@ class MBAClassifier(LinearRanker):
             return train(rows, replace(settings, reg_params=(reg,)))
 
 
-def _middle(rows: LocalRows, settings: TrainingSettings) -> float:
+def _middle(rows: ArrayRows, settings: TrainingSettings) -> float:
     """The middle of the grid that regParam is chosen from."""
     scale = column_moments(rows).standard_deviation() if settings.standardize else None
     grid = default_grid(operator_quadratic(rows, scale), settings.elastic_net_params[0])

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from spark_auc.core.batch import WEIGHTS, Batch, mixed, usable_weights
 from spark_auc.core.products import settled_scores
-from spark_auc.core.row_source import LocalRows
+from spark_auc.core.row_source import ArrayRows
 from spark_auc.core.types import Float, Keys, Rows
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.training.result import TrainingResult
@@ -61,7 +61,7 @@ class LinearRanker(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Number of columns, and their names where ``X`` had some.
     """
 
-    def _train(self, rows: LocalRows) -> TrainingResult:
+    def _train(self, rows: ArrayRows) -> TrainingResult:
         """Train on rows of both classes."""
         raise NotImplementedError
 
@@ -151,7 +151,7 @@ def check_choice(name: str, value: object, *choices: str) -> None:
 
 def _source(
     X: Rows, positive: NDArray[np.bool_], weight: Float | None, group: Keys | None
-) -> LocalRows:
+) -> ArrayRows:
     """The rows in blocks, of which dense ones share the memory of ``X``."""
     n, d = X.shape
     X = _canonical(X)
@@ -162,7 +162,7 @@ def _source(
     batches = (
         Batch._make(None if part is None else part[rows] for part in every) for rows in blocks
     )
-    return LocalRows(tuple(batches), d)
+    return ArrayRows(tuple(batches), d)
 
 
 def _canonical(X: Any) -> Rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_auc.core.row_source import LocalRows
+from spark_auc.core.row_source import ArrayRows
 from spark_auc.local.ranker import LinearRanker, check_choice
 from spark_auc.solvers.solution import OnFailure
 from spark_auc.training.ranksvm import train_hinge
@@ -54,7 +54,7 @@ class RankSVMClassifier(LinearRanker):
         self.maxIter = maxIter
         self.whenNotConverged = whenNotConverged
 
-    def _train(self, rows: LocalRows) -> TrainingResult:
+    def _train(self, rows: ArrayRows) -> TrainingResult:
         check_choice("whenNotConverged", self.whenNotConverged, "raise", "warn")
         settings = HingeSettings(
             self.regParam, self.standardization, self.tol, self.maxIter, self.whenNotConverged

@@ -136,7 +136,7 @@ class RankerParams(
     HasStandardization,
     HasSeed,
 ):
-    """Params of all that trains an `MBAModel`."""
+    """Params of all that trains an `LinearRankerModel`."""
 
     featuresCol: Param[Any] = Param(
         Params._dummy(),
@@ -171,7 +171,7 @@ class HasWhenNotConverged(Params):
 
 
 class TrainingParams(RankerParams, HasSampling, HasWhenNotConverged, HasTol, HasMaxIter):
-    """Params of all that trains an `MBAModel` on pair moments, and of the model itself."""
+    """Params of all that trains an `LinearRankerModel` on pair moments, and of the model itself."""
 
     keepMoments: Param[bool] = Param(
         Params._dummy(),
@@ -226,7 +226,7 @@ class TrainingParams(RankerParams, HasSampling, HasWhenNotConverged, HasTol, Has
 
 
 class MBAParams(TrainingParams, HasRegParam, HasElasticNetParam):
-    """Params of `MBAClassifier` and `MBAModel`; `explainParams()` describes each."""
+    """Params of `MBAClassifier` and `LinearRankerModel`; `explainParams()` describes each."""
 
     def __init__(self) -> None:
         super().__init__()

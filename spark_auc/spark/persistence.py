@@ -41,21 +41,21 @@ class Stage(Params, MLWritable, MLReadable[Any]):
         self._set(**{name: value for name, value in params.items() if value is not None})
         return self
 
-    def write(self) -> Writer:
+    def write(self) -> StageWriter:
         """A writer; ``write().overwrite().save(path)`` replaces."""
-        return Writer(self)
+        return StageWriter(self)
 
     @classmethod
-    def read(cls) -> Reader[Any]:
+    def read(cls) -> StageReader[Any]:
         """A reader."""
-        return Reader(cls)
+        return StageReader(cls)
 
     def _saved(self) -> tuple[pa.Table | None, dict[str, Any]]:
         """What is saved besides the Params: a table, and facts that JSON takes."""
         return None, {}
 
 
-class Writer(MLWriter):
+class StageWriter(MLWriter):
     """Writes an instance's Params, and the table and facts that ``_saved()`` gives."""
 
     def __init__(self, instance: Any) -> None:
@@ -84,8 +84,8 @@ class Writer(MLWriter):
         frame.write.mode(mode).text(f"{path}/metadata")
 
 
-class Reader(MLReader[Any], Generic[T]):
-    """Reads what `Writer` wrote, and hands table and facts to ``_loaded()``."""
+class StageReader(MLReader[Any], Generic[T]):
+    """Reads what `StageWriter` wrote, and hands table and facts to ``_loaded()``."""
 
     def __init__(self, kind: type[T]) -> None:
         super().__init__()

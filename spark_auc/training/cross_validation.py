@@ -20,7 +20,7 @@ from spark_auc.core.moments.accumulator import PairAccumulator
 from spark_auc.core.moments.moments_tile import MomentsTile, part_names
 from spark_auc.core.moments.objective import Quadratic
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.core.row_source import Folding, LocalRows, State, some
+from spark_auc.core.row_source import ArrayRows, Folding, State, some
 from spark_auc.core.sampling.folds import Folds, GroupCounts
 from spark_auc.core.types import Float
 from spark_auc.errors import ConvergenceError
@@ -194,7 +194,7 @@ class CrossValidation:
         ]
         return (self._dealt(parts[_GROUPS]) if counting else held_out), own, parts.labels
 
-    def by_rows(self, rows: LocalRows) -> tuple[CrossValidation, list[LocalRows]]:
+    def by_rows(self, rows: ArrayRows) -> tuple[CrossValidation, list[ArrayRows]]:
         """The settings with the folds of these rows, and each fold's training rows.
 
         Raises

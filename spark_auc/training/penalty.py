@@ -12,7 +12,7 @@ from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.objective import Quadratic
 from spark_auc.core.moments.operator import column_moments, operator_quadratic
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.core.row_source import Folding, LocalRows, RowSource
+from spark_auc.core.row_source import ArrayRows, Folding, RowSource
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.core.types import Float
 from spark_auc.errors import ResourceError
@@ -86,7 +86,7 @@ class FoldedProblem:
         validation: Folding = scored
         if self.own:
             training = self._of_moments(PairMoments.complements(self.own))
-        elif isinstance(chosen, LocalRows):
+        elif isinstance(chosen, ArrayRows):
             cross, parts = cross.by_rows(chosen)
             training = self._of_rows(parts)
             validation = chosen if self.problem.survey.arrivals is None else scored
@@ -125,7 +125,7 @@ class FoldedProblem:
             scale = self._scale_of_fold(part.columns)
             yield part.quadratic(scale), scale
 
-    def _of_rows(self, parts: Sequence[LocalRows]) -> Iterator[tuple[Quadratic, Float | None]]:
+    def _of_rows(self, parts: Sequence[ArrayRows]) -> Iterator[tuple[Quadratic, Float | None]]:
         for part in parts:
             scale = self._scale_of_fold(partial(column_moments, part))
             yield operator_quadratic(part, scale), scale

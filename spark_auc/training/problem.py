@@ -16,7 +16,7 @@ from spark_auc.core.moments.objective import Quadratic
 from spark_auc.core.moments.operator import labelled_pair_moments, operator_quadratic
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.products import settled_scores
-from spark_auc.core.row_source import Folding, LocalRows, RowSource, State, each
+from spark_auc.core.row_source import ArrayRows, Folding, RowSource, State, each
 from spark_auc.core.sampling.draws import FirstArrivals
 from spark_auc.core.sampling.sample_size import (
     GroupSums,
@@ -67,7 +67,7 @@ class Problem:
         """In which form the quadratic is: "tiles", "rows" in memory or "passes"."""
         if self.moments is not None:
             return "tiles"
-        return "rows" if isinstance(self.rows, LocalRows) else "passes"
+        return "rows" if isinstance(self.rows, ArrayRows) else "passes"
 
     def quadratic(self, scale: Float | None) -> Quadratic:
         """The quadratic in columns divided by ``scale`` ``(d,)``."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.core.row_source import LocalRows, RowSource
+from spark_auc.core.row_source import ArrayRows, RowSource
 from spark_auc.errors import ConfigError, ConvergenceError
 from spark_auc.solvers.candidates import Candidate, Selection
 from spark_auc.solvers.path import solve
@@ -91,7 +91,7 @@ def train_on_moments(
         The solver did not reach its tolerance.
     """
     assert settings.candidate is not None, "one penalty"
-    none = LocalRows((), moments.dimension)
+    none = ArrayRows((), moments.dimension)
     made = Problem(Survey(moments.columns(), labels, none), none, moments)
     return _solved(made, settings.candidate, None, settings, Sampling(), _Clock())
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from pyspark.sql import functions as F
 
-from spark_auc import MBAModel, evaluate
+from spark_auc import LinearRankerModel, evaluate
 from spark_auc.app.config.jobs import Adadsg, Stop
 from spark_auc.app.jobs import adadsg
 from spark_auc.app.jobs.inputs import read_model
@@ -54,7 +54,7 @@ def test_stages_to_a_model(spark, place, config, tmp_path):
     assert result["stages"] == 4
     assert result["stopped"] == "all stages"
     model = model_of(result)
-    assert isinstance(model, MBAModel)
+    assert isinstance(model, LinearRankerModel)
     test = spark.read.parquet(str(place / "test"))
     assert evaluate(model.transform(test)).auc == pytest.approx(result["auc"], abs=1e-12)
     assert result["auc"] > 0.65

@@ -8,7 +8,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from spark_auc.app.publish import current
-from spark_auc.spark.estimators.linear_ranker import MBAModel
+from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.mba import MBAClassifier
 from tests.app import arriving
 from tests.app.arriving import (
@@ -29,7 +29,7 @@ at, job = arriving.at, arriving.job
 
 
 def weights():
-    return MBAModel.load(f"{current('model', 'model').uri}/model").scorer
+    return LinearRankerModel.load(f"{current('model', 'model').uri}/model").scorer
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import yaml
 from spark_auc.app.cli import main, run
 from spark_auc.app.publish import current
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.spark.estimators.linear_ranker import MBAModel
+from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from tests.app import arriving
 from tests.app.arriving import (
     BASE,
@@ -72,7 +72,7 @@ def test_one_configuration_serves_the_stream_and_the_batch(job, capsys):
     assert (code, batch["rows"]) == (0, result["rows"])
     assert "batches" not in batch
     found, expected = (
-        MBAModel.load(f"{current(name, 'model').uri}/model") for name in ("model", "batch")
+        LinearRankerModel.load(f"{current(name, 'model').uri}/model") for name in ("model", "batch")
     )
     np.testing.assert_allclose(found.scorer.w, expected.scorer.w, rtol=1e-7)
     assert job(SAID | {"checkpoint": "other"}, output={"path": "again"})[0] == 0

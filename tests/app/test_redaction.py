@@ -9,7 +9,7 @@ import time
 import pytest
 
 from spark_auc.app.cli import _Formatter
-from spark_auc.app.config.jobs import File
+from spark_auc.app.config.jobs import Configuration
 from spark_auc.app.config.redaction import (
     PLACEHOLDER,
     Redaction,
@@ -71,7 +71,7 @@ def test_keys_of_no_secrets(key):
 
 def test_no_key_of_the_configuration_names_one():
     """What a user configures stands in config.json, but for free settings."""
-    schema = File.model_json_schema()
+    schema = Configuration.model_json_schema()
     keys = {key for part in schema["$defs"].values() for key in part.get("properties", {})}
     assert {"regParam", "key", "checkpoint"} <= keys
     assert not [key for key in keys if names_secret(key)]

@@ -11,7 +11,7 @@ from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.objective import ElasticNet
 from spark_auc.core.moments.operator import operator_quadratic
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.core.row_source import LocalRows
+from spark_auc.core.row_source import ArrayRows
 from spark_auc.errors import DataError
 from spark_auc.solvers.path import solve
 from spark_auc.training.stream_statistics import StreamStatistics
@@ -60,7 +60,7 @@ def test_a_constant_column_is_exactly_constant(form, weight, value):
     for columns in (ColumnMoments.fold(parts, D + 1), ColumnMoments.of(Batch(form(rows), Y, u))):
         assert columns.standard_deviation()[D] == 1.0
         assert (columns.mean[:, D] == value).all()
-    operator = operator_quadratic(LocalRows(tuple(parts), D + 1), None)
+    operator = operator_quadratic(ArrayRows(tuple(parts), D + 1), None)
     assert operator.Sigma.matvec(np.ones(D + 1))[D] == 0.0
     for quadratic in (moments.quadratic(), operator):
         solution = solve(quadratic, ElasticNet(0.0, 0.0), tol=1e-8, max_iter=100)

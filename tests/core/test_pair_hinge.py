@@ -10,7 +10,7 @@ from spark_auc.core.hinge.margins import Margins
 from spark_auc.core.hinge.pair_hinge import PairHinge
 from spark_auc.core.hinge.row_scores import RowScores
 from spark_auc.core.moments.column_moments import ColumnMoments
-from spark_auc.core.row_source import LocalRows
+from spark_auc.core.row_source import ArrayRows
 from spark_auc.errors import ConfigError, DataError
 from tests.laws import Case, check_laws
 
@@ -21,7 +21,7 @@ L2 = 0.07
 def cut(X, y, u, sizes=(1, 40, 3)):
     parts = np.split(np.arange(len(y)), np.cumsum(sizes))
     batches = tuple(Batch(X[p], y[p], None if u is None else u[p]) for p in parts)
-    return LocalRows(batches, X.shape[1])
+    return ArrayRows(batches, X.shape[1])
 
 
 def hinge(X, y, u=None, l2=L2, scale=None, **how):

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from spark_auc.core.evaluation import calibration, delong, roc
-from spark_auc.core.evaluation.ranking import Asked, Ranking
+from spark_auc.core.evaluation.ranking import Ranking, RankingOptions
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.core.evaluation.score_table import ScoreTable
 from spark_auc.core.evaluation.thresholds import best_threshold
 from spark_auc.errors import DataError
 
-ASKED = Asked(max_fpr=0.3, cost=7.0, budget=0.05, points=40, probabilities=True, bins=7)
+ASKED = RankingOptions(max_fpr=0.3, cost=7.0, budget=0.05, points=40, probabilities=True, bins=7)
 
 
 def rows(seed, n, levels, weighted):
@@ -87,7 +87,7 @@ def test_whole_weights_give_the_same_bits_in_any_order():
 
 def test_only_probabilities_have_a_log_loss():
     s, y, u = rows(4, 100, None, False)
-    found = Ranking.of(ScoreTable.of(s, y, u), 0.5, Asked())
+    found = Ranking.of(ScoreTable.of(s, y, u), 0.5, RankingOptions())
     assert np.isnan(found.losses).all()
     assert np.isnan(found.reliability).all()
     with pytest.raises(DataError, match="outside"):

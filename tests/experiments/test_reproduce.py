@@ -18,7 +18,7 @@ from experiments.reproduce import EXPERIMENTS, run
 from experiments.training import exact, percent, sampled
 from spark_auc.app.directory import Directory
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.core.row_source import LocalRows
+from spark_auc.core.row_source import ArrayRows
 from spark_auc.core.sampling.draws import Draws
 from spark_auc.errors import DataError
 
@@ -77,7 +77,7 @@ def test_pairs_are_those_of_the_draws_in_order():
             return np.arange(80), np.linspace(1, 0, 80)
 
     none = np.empty(0)
-    made = LocalRows((rows,), rows.X.shape[1]).paired(All(0, 1.0, 1.0), (none, none)).joined()
+    made = ArrayRows((rows,), rows.X.shape[1]).paired(All(0, 1.0, 1.0), (none, none)).joined()
     difference = rows.X[:59:-1] - rows.X[59:39:-1]
     quadratic = PairMoments.of(made.X.toarray(), made.y).quadratic()
     np.testing.assert_allclose(quadratic.mu, difference.mean(axis=0), atol=1e-12)

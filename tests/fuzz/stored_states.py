@@ -25,7 +25,7 @@ from spark_auc.app.jobs.adadsg_stage import StoredStage
 from spark_auc.app.jobs.stream_state import Progress, StreamState
 from spark_auc.core.batch import Batch
 from spark_auc.core.evaluation.overview import Faults, Overview
-from spark_auc.core.evaluation.ranking import Asked, Ranking
+from spark_auc.core.evaluation.ranking import Ranking, RankingOptions
 from spark_auc.core.evaluation.roc import auc
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.core.evaluation.score_table import ScoreTable
@@ -142,7 +142,7 @@ def samples():
         VectorSum(few),
         VectorSum(X),
         Overview(Faults(9), labels, histogram),
-        Ranking.of(table, 0.5, Asked(points=8, bins=2)),
+        Ranking.of(table, 0.5, RankingOptions(points=8, bins=2)),
         RowScores.of(batch, X[:2]),
         GroupSums.fold([batch._replace(key=np.arange(9, dtype=np.uint64) % 2)], 2, X[0]),
         LargestNorm(3.0),
@@ -228,7 +228,7 @@ def _use_arrivals(first):
 
 def _use_table(table):
     auc(table)
-    Ranking.of(table, 0.5, Asked(points=8, bins=2))
+    Ranking.of(table, 0.5, RankingOptions(points=8, bins=2))
 
 
 def _use_histogram(histogram):

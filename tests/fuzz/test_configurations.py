@@ -13,7 +13,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_auc.app.config.jobs import File
+from spark_auc.app.config.jobs import Configuration
 from spark_auc.app.config.load import load
 from spark_auc.app.config.redaction import redacted
 from spark_auc.errors import ConfigError
@@ -33,7 +33,7 @@ SHIPPED = [yaml.safe_load(path.read_text()) for path in sorted(CONF.glob("*.yaml
 KEYS = sorted(
     {
         key
-        for part in File.model_json_schema()["$defs"].values()
+        for part in Configuration.model_json_schema()["$defs"].values()
         for key in part.get("properties", {})
     }
 )
@@ -221,7 +221,7 @@ def test_a_configuration_is_valid_or_told_wrong(data, arguments):
             assert any(sign in told for sign in ("'", "argument", "line", "nested", "value"))
             assert len(told) < 20_000
         else:
-            assert isinstance(found, File)
+            assert isinstance(found, Configuration)
             kept = json.dumps(redacted(found.model_dump(mode="json")), allow_nan=False)
             assert M not in kept
             found.spark.settings()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_auc.core.evaluation import delong, roc
-from spark_auc.core.evaluation.ranking import Asked, Ranking
+from spark_auc.core.evaluation.ranking import Ranking, RankingOptions
 from spark_auc.core.evaluation.report import AUCReport
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.core.evaluation.score_table import ScoreTable
@@ -127,10 +127,10 @@ def test_measures_of_all_pairs(case):
             for k in reversed(range(starts.size)):
                 mine = owner == k
                 part = ScoreTable.of(s[mine, 0], y[mine], None if u is None else u[mine])
-                ranking = Ranking.of(part.within(outside[k]), centre, Asked(points=200))
+                ranking = Ranking.of(part.within(outside[k]), centre, RankingOptions(points=200))
                 total = ranking if total is None else total.merge(ranking)
             assert total.auc == close
-            asked = Asked(points=200)
+            asked = RankingOptions(points=200)
             report = AUCReport(asked, total, centre, histogram.table, (1.0, 0.0))
             report.as_dict()
             assert report.average_precision == pytest.approx(found, rel=1e-11)

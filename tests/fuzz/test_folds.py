@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from spark_auc.core.batch import Batch, stacked
-from spark_auc.core.row_source import LocalRows
+from spark_auc.core.row_source import ArrayRows
 from spark_auc.core.sampling.draws import FirstArrivals
 from spark_auc.core.sampling.folds import Folds, GroupCounts
 from spark_auc.core.sampling.repeats import told_apart
@@ -91,8 +91,8 @@ def test_folds(frame, count, seed):
         max_bins=64,
         at_once=3,
     )
-    rows = LocalRows(tuple(p for p in split(batch, rng, ordered=False) if p.y.size), 1)
-    rows = LocalRows(rows.batches, batch.X.shape[1])
+    rows = ArrayRows(tuple(p for p in split(batch, rng, ordered=False) if p.y.size), 1)
+    rows = ArrayRows(rows.batches, batch.X.shape[1])
     by_rows, parts = settings.by_rows(rows)
     by_moments, own, _ = settings.by_moments(rows)
     for other in (by_rows, by_moments):

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.operator import operator_quadratic
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.core.row_source import LocalRows
+from spark_auc.core.row_source import ArrayRows
 from spark_auc.errors import DataError
 from tests.core.frames import EPS, all_pairs, batches, deviation, frame
 from tests.fuzz.inputs import inputs
@@ -117,7 +117,7 @@ def test_moments_of_any_rows(seed):
         assert not found.varies()[constant].any()
         assert found.varies()[np.diag(Sigma) > 4 * floor].all()
         check_deviation(found, X, y, u)
-    operator = operator_quadratic(LocalRows(tuple(parts), d), found.standard_deviation())
+    operator = operator_quadratic(ArrayRows(tuple(parts), d), found.standard_deviation())
     assert not operator.Sigma.matvec(rng.normal(size=d))[constant].any()
     assert not operator.mu[constant].any()
 

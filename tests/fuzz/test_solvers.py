@@ -14,7 +14,7 @@ from spark_auc.core.batch import Batch
 from spark_auc.core.moments.objective import ElasticNet, Quadratic
 from spark_auc.core.moments.operator import operator_quadratic, pair_moments
 from spark_auc.core.moments.tiles import SymmetricTiles
-from spark_auc.core.row_source import LocalRows
+from spark_auc.core.row_source import ArrayRows
 from spark_auc.solvers import path as path_module
 from spark_auc.solvers import ridge as ridge_module
 from spark_auc.solvers import ridge_path
@@ -97,7 +97,7 @@ def test_a_certificate_is_never_better_than_the_rows(seed, way, in_rows):
     rng = np.random.default_rng(seed)
     X, y, weight = made(rng)
     shape = sparse.csr_matrix if rng.random() < 0.5 else np.asarray
-    rows = LocalRows([Batch(shape(X), y, weight)], X.shape[1])
+    rows = ArrayRows([Batch(shape(X), y, weight)], X.shape[1])
     quadratic = operator_quadratic(rows, None) if in_rows else pair_moments(rows).quadratic()
     penalty = penalty_of(rng, quadratic)
     solution = solved(quadratic, penalty, way)

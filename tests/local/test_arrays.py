@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from spark_auc.core.batch import Batch
-from spark_auc.core.row_source import LocalRows
+from spark_auc.core.row_source import ArrayRows
 from spark_auc.core.sampling import pair_batches as pairs
 from spark_auc.core.sampling.draws import Draws
 from spark_auc.errors import ConfigError, DataError
@@ -90,7 +90,7 @@ def test_a_single_positive_row(caplog):
 @pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
 def test_pairs_are_made_when_they_are_read(form, monkeypatch):
     monkeypatch.setattr(pairs, "_ENTRIES", 4 * D)
-    rows = LocalRows((Batch(form(X[:25]), Y[:25]), Batch(form(X[25:]), Y[25:])), D)
+    rows = ArrayRows((Batch(form(X[:25]), Y[:25]), Batch(form(X[25:]), Y[25:])), D)
     draws, none = Draws(1, 1.0, 1.0), np.empty(0)
     made = rows.paired(draws, (none, none)).batches
     every = Batch(X, Y)

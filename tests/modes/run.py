@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 
 import spark_auc
 from spark_auc import (
+    LinearRankerModel,
     MBAClassifier,
-    MBAModel,
     MBASelector,
     ScoreCalibrator,
     SOLAMClassifier,
@@ -142,7 +142,7 @@ def tuning(rows, params):
     folds = CrossValidator(**common, numFolds=2).fit(rows)
     part = TrainValidationSplit(**common).fit(rows)
     for best in (folds.bestModel, part.bestModel):
-        assert isinstance(best, MBAModel)
+        assert isinstance(best, LinearRankerModel)
     return {"folds": list(folds.avgMetrics), "part": list(part.validationMetrics)}
 
 

@@ -9,7 +9,7 @@ from spark_auc.core.moments.objective import ElasticNet, Quadratic
 from spark_auc.core.moments.operator import operator_quadratic, pair_moments
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.moments.tiles import SymmetricTiles
-from spark_auc.core.row_source import LocalRows
+from spark_auc.core.row_source import ArrayRows
 from spark_auc.errors import ConvergenceError
 from spark_auc.solvers import path as path_module
 from spark_auc.solvers import ridge as ridge_module
@@ -50,7 +50,7 @@ def test_the_residual_is_that_of_the_rows(form, penalty, offset):
     X[::50, 3] = 0.0
     X[:, 5] *= np.random.default_rng(1).random(len(y)) < 0.1
     shape = sparse.csr_matrix if form == "sparse rows" else np.asarray
-    rows = LocalRows([Batch(shape(X[i::3]), y[i::3], u[i::3]) for i in range(3)], X.shape[1])
+    rows = ArrayRows([Batch(shape(X[i::3]), y[i::3], u[i::3]) for i in range(3)], X.shape[1])
     scale = np.random.default_rng(2).uniform(0.5, 2, X.shape[1]) * X.std(axis=0)
     quadratic = (
         pair_moments(rows).quadratic(scale) if form == "tiles" else operator_quadratic(rows, scale)
@@ -94,7 +94,7 @@ def test_moments_without_their_digits_certify_nothing(lossy, penalty, seed):
 def test_means_without_their_digits_certify_nothing(shape):
     """At an offset of 1e11 a class's mean is known to 1e-5 of the standard deviation."""
     X, y, u = made(1e11)
-    rows = LocalRows([Batch(shape(X), y, u)], 8)
+    rows = ArrayRows([Batch(shape(X), y, u)], 8)
     for quadratic in (pair_moments(rows).quadratic(), operator_quadratic(rows, None)):
         solution = solve(quadratic, ElasticNet(0.0, 1e-3), tol=1e-6, max_iter=100)
         assert solution.certificate.reason != "converged"
@@ -104,7 +104,7 @@ def test_rows_moved_together_have_the_same_products():
     X, y, u = made(0.0)
     Sigma, _ = long_quadratic(X + 1e6, y, u)
     for shape in (np.asarray, sparse.csr_matrix):
-        operator = operator_quadratic(LocalRows([Batch(shape(X + 1e6), y, u)], 8), None).Sigma
+        operator = operator_quadratic(ArrayRows([Batch(shape(X + 1e6), y, u)], 8), None).Sigma
         found = operator.matmat(np.eye(8))
         np.testing.assert_allclose(found, Sigma.astype(float), atol=1e-9)
 
@@ -126,7 +126,7 @@ def test_the_stop_does_not_depend_on_units(way, monkeypatch):
         large(monkeypatch, direct=False)
     quadratic = PairMoments.of(X * units, y, u).quadratic()
     if way == "rows":
-        quadratic = operator_quadratic(LocalRows([Batch(X * units, y, u)], 20), None)
+        quadratic = operator_quadratic(ArrayRows([Batch(X * units, y, u)], 20), None)
     repeats = 10 if way in ("many", "krylov") else 1
     for solution in path(quadratic, [ElasticNet(l1, 0.0)] * repeats, tol=1e-6, max_iter=5000):
         certificate = solution.certificate

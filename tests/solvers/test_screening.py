@@ -11,7 +11,7 @@ from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.objective import ElasticNet
 from spark_auc.core.moments.operator import column_moments, operator_quadratic, pair_moments
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.core.row_source import LocalRows, each, some
+from spark_auc.core.row_source import ArrayRows, each, some
 from spark_auc.solvers import screening
 from spark_auc.solvers.path import path, solve
 
@@ -25,7 +25,7 @@ def made(form, n=400, d=60, seed=3):
     u = rng.uniform(0.5, 2, n)
     cuts = (0, 1, 150, n)
     batches = [Batch(form(X[a:b]), y[a:b], u[a:b]) for a, b in itertools.pairwise(cuts)]
-    return LocalRows(batches, d)
+    return ArrayRows(batches, d)
 
 
 FORMS = pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])

@@ -13,7 +13,7 @@ from spark_auc.core.batch import Batch
 from spark_auc.core.hinge.pair_hinge import PairHinge
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.core.row_source import LocalRows
+from spark_auc.core.row_source import ArrayRows
 from spark_auc.errors import ConvergenceError
 from spark_auc.solvers.truncated_newton import truncated_newton
 from tests.data import path
@@ -40,7 +40,7 @@ def problem(seed=0, n=150, d=8):
 def solved(X, y, u=None, l2=0.01, sizes=(20, 33), start=True, scale=None, **how):
     parts = np.split(np.arange(len(y)), np.cumsum(sizes))
     batches = tuple(Batch(X[p], y[p], None if u is None else u[p]) for p in parts)
-    rows = Counted(LocalRows(batches, X.shape[1]))
+    rows = Counted(ArrayRows(batches, X.shape[1]))
     hinge = PairHinge(rows, ColumnMoments.fold(batches, X.shape[1]), l2, scale)
     quadratic = PairMoments.of(X, y, u).quadratic(scale) if start else None
     how = {"tol": 1e-8, "max_iter": 1000} | how

@@ -13,7 +13,7 @@ from pyspark.ml.tuning import CrossValidator, ParamGridBuilder, TrainValidationS
 from pyspark.sql import functions as F
 from sklearn.metrics import roc_auc_score
 
-from spark_auc import MBAClassifier, MBAModel
+from spark_auc import LinearRankerModel, MBAClassifier
 from spark_auc.errors import ConfigError, ConvergenceError, DataError, ModelFormatError
 from spark_auc.solvers import solution
 from spark_auc.spark.data.libsvm import libsvm
@@ -113,7 +113,7 @@ def test_feature_names_follow_the_columns(spark):
 def test_save_and_load(model, rows, tmp_path):
     path = str(tmp_path / "model")
     model.save(path)
-    loaded = MBAModel.load(path)
+    loaded = LinearRankerModel.load(path)
     np.testing.assert_array_equal(loaded.scorer.w, model.scorer.w)
     assert loaded.summary == model.summary
     assert loaded.threshold == model.threshold
@@ -122,7 +122,7 @@ def test_save_and_load(model, rows, tmp_path):
     with pytest.raises(Exception, match="already exists"):
         model.save(path)
     model.write().overwrite().save(path)
-    np.testing.assert_array_equal(MBAModel.load(path).scorer.w, model.scorer.w)
+    np.testing.assert_array_equal(LinearRankerModel.load(path).scorer.w, model.scorer.w)
     estimator = MBAClassifier(featuresCol=["a", "b"], positiveLabel="yes")
     estimator.save(path + "-estimator")
     again = MBAClassifier.load(path + "-estimator")
@@ -136,7 +136,7 @@ def test_damaged_models_are_refused(model, tmp_path):
         return tmp_path / name
 
     with pytest.raises(ConfigError, match="found nothing that can be read"):
-        MBAModel.load(str(tmp_path / "nowhere"))
+        LinearRankerModel.load(str(tmp_path / "nowhere"))
     changed = saved("changed")
     (file,) = (changed / "data").glob("*.parquet")
     table = pq.read_table(file)
@@ -144,14 +144,14 @@ def test_damaged_models_are_refused(model, tmp_path):
     for check in (changed / "data").glob(".*.crc"):
         check.unlink()
     with pytest.raises(ModelFormatError, match="not those saved"):
-        MBAModel.load(str(changed))
+        LinearRankerModel.load(str(changed))
     truncated = saved("truncated")
     (file,) = (truncated / "data").glob("*.parquet")
     file.write_bytes(file.read_bytes()[:-20])
     for check in (truncated / "data").glob(".*.crc"):
         check.unlink()
     with pytest.raises(ModelFormatError, match="no readable weights"):
-        MBAModel.load(str(truncated))
+        LinearRankerModel.load(str(truncated))
     other = saved("other")
     (file,) = (other / "metadata").glob("part-*")
     file.write_text(
@@ -160,7 +160,7 @@ def test_damaged_models_are_refused(model, tmp_path):
     for check in (other / "metadata").glob(".*.crc"):
         check.unlink()
     with pytest.raises(ModelFormatError, match="version 99"):
-        MBAModel.load(str(other))
+        LinearRankerModel.load(str(other))
     for old, new, message in (
         ('"threshold":', '"threshold":1', "its hash is another"),
         ('"uid":"', '"uid":"x', "its hash is another"),
@@ -174,7 +174,7 @@ def test_damaged_models_are_refused(model, tmp_path):
         for check in (other / "metadata").glob(".*.crc"):
             check.unlink()
         with pytest.raises(ModelFormatError, match=message):
-            MBAModel.load(str(other))
+            LinearRankerModel.load(str(other))
     for change in (
         lambda m: m["paramMap"].update(transform="0"),
         lambda m: m["paramMap"].update(rawPredictionCol=[1]),
@@ -190,10 +190,10 @@ def test_damaged_models_are_refused(model, tmp_path):
         metadata["spark_auc"]["metadata"] = _seal(metadata)
         file.write_text(json.dumps(metadata))
         with pytest.raises(ModelFormatError, match="damaged metadata"):
-            MBAModel.load(str(other))
+            LinearRankerModel.load(str(other))
     file.write_text("{")
     with pytest.raises(ModelFormatError, match="damaged metadata"):
-        MBAModel.load(str(other))
+        LinearRankerModel.load(str(other))
 
 
 def test_pipelines(rows, tmp_path):
@@ -216,7 +216,7 @@ def test_tuning(rows):
     ):
         tuner.setEstimator(estimator).setEstimatorParamMaps(grid).setEvaluator(evaluator)
         best = tuner.fit(rows).bestModel
-        assert isinstance(best, MBAModel)
+        assert isinstance(best, LinearRankerModel)
         assert best.getRegParam() in {0.01, 1.0}
 
 

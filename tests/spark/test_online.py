@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 from spark_auc import (
     AdaDSGClassifier,
     AUCEvaluator,
+    LinearRankerModel,
     MBAClassifier,
-    MBAModel,
     NSAUCClassifier,
     OPAUCClassifier,
     SOLAMClassifier,
@@ -134,7 +134,7 @@ def test_as_stages_of_spark_ml(rows, name, tmp_path):
     fitted = Pipeline(stages=[estimator]).fit(rows)
     fitted.save(str(tmp_path / "fitted"))
     again = PipelineModel.load(str(tmp_path / "fitted")).stages[0]
-    assert isinstance(again, MBAModel)
+    assert isinstance(again, LinearRankerModel)
     np.testing.assert_array_equal(again.scorer.w, fitted.stages[0].scorer.w)
     assert again.summary == fitted.stages[0].summary
     estimator.save(str(tmp_path / "estimator"))

@@ -8,12 +8,12 @@ from pyspark.ml.linalg import Vectors, VectorUDT
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DoubleType, IntegerType, StructField, StructType
 
-from spark_auc import MBAModel, RankSVMClassifier
+from spark_auc import LinearRankerModel, RankSVMClassifier
 from spark_auc.core.batch import Batch
 from spark_auc.core.hinge.pair_hinge import PairHinge
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.core.row_source import LocalRows
+from spark_auc.core.row_source import ArrayRows
 from spark_auc.errors import ConfigError, ConvergenceError, DataError, ResourceError
 from spark_auc.solvers.truncated_newton import truncated_newton
 from spark_auc.spark.data.columns import TrainingColumns
@@ -77,7 +77,7 @@ def objective(w, u, scale):
 def local(u, scale):
     """Weights of raw columns by the solver of one machine."""
     batch = Batch(X, Y, u)
-    hinge = PairHinge(LocalRows((batch,), D), ColumnMoments.of(batch), REG, scale)
+    hinge = PairHinge(ArrayRows((batch,), D), ColumnMoments.of(batch), REG, scale)
     quadratic = PairMoments.of(X, Y, u).quadratic(scale)
     return truncated_newton(hinge, quadratic, tol=1e-9, max_iter=500).w / scale
 
@@ -155,7 +155,7 @@ def test_certificate(model):
 
 def test_save_and_load(rows, model, tmp_path):
     model.save(str(tmp_path / "model"))
-    loaded = MBAModel.load(str(tmp_path / "model"))
+    loaded = LinearRankerModel.load(str(tmp_path / "model"))
     assert loaded.summary == model.summary
     first, second = (
         m.transform(rows).select("rawPrediction", "prediction") for m in (model, loaded)

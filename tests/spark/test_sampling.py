@@ -5,7 +5,7 @@ import pytest
 from pyspark.ml.linalg import Vectors
 from pyspark.sql import functions as F
 
-from spark_auc import MBAClassifier, MBAModel
+from spark_auc import LinearRankerModel, MBAClassifier
 from spark_auc.core.batch import Batch
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.draws import FirstArrivals
@@ -167,7 +167,7 @@ def test_the_model_tells_how_it_was_made(rows, estimator, tmp_path):
     exact = MBAClassifier(regParam=0.05, weightCol="u").fit(rows).summary
     assert s.estimated_auc == pytest.approx(exact.estimated_auc, abs=0.02)
     model.save(str(tmp_path / "m"))
-    assert MBAModel.load(str(tmp_path / "m")).summary == s
+    assert LinearRankerModel.load(str(tmp_path / "m")).summary == s
 
 
 def test_pairs_are_added_until_sampling_costs_little(rows, monkeypatch):

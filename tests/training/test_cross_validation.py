@@ -11,7 +11,7 @@ from spark_auc.core.evaluation.roc import auc
 from spark_auc.core.evaluation.score_table import ScoreTable
 from spark_auc.core.moments.operator import operator_quadratic, pair_moments
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.core.row_source import LocalRows
+from spark_auc.core.row_source import ArrayRows
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import DataError
 from spark_auc.solvers.candidates import Candidate
@@ -35,7 +35,7 @@ def validation(folds, **others):
 
 def selected(batch, folds):
     """The selection by moments and by rows, which must be one."""
-    rows = LocalRows(np_split(batch), batch.X.shape[1])
+    rows = ArrayRows(np_split(batch), batch.X.shape[1])
     settings, own, _ = validation(folds).by_moments(rows)
     others = [own[:k] + own[k + 1 :] for k in range(settings.folds)]
     training = [(reduce(PairMoments.merge, part).quadratic(), None) for part in others]
@@ -93,10 +93,10 @@ def test_the_users_own_folds_are_left_as_they_are():
     np.testing.assert_array_equal(settings.held_out.of(batch), group)
     for k in range(3):
         train, test = batch.take(np.flatnonzero(group != k)), batch.take(np.flatnonzero(group == k))
-        quadratic = pair_moments(LocalRows((train,), 2)).quadratic()
+        quadratic = pair_moments(ArrayRows((train,), 2)).quadratic()
         w = solve(quadratic, CANDIDATES[1].penalty, tol=1e-8, max_iter=100).w
         assert found.auc[1, k] == pytest.approx(auc(ScoreTable.of(test.X @ w, test.y)), abs=1e-9)
     lacking = batch._replace(y=y & (group != 1))
     for way in ("by_moments", "by_rows"):
         with pytest.raises(DataError, match=r"one class only in fold 'tue'.*foldCol"):
-            getattr(validation(Folds.given(("mon", "tue", "wed"))), way)(LocalRows((lacking,), 2))
+            getattr(validation(Folds.given(("mon", "tue", "wed"))), way)(ArrayRows((lacking,), 2))

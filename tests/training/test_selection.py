@@ -9,7 +9,7 @@ import pytest
 
 from spark_auc.core.batch import Batch
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.core.row_source import LocalRows
+from spark_auc.core.row_source import ArrayRows
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConvergenceError
 from spark_auc.solvers.candidates import Candidate, Selection
@@ -23,7 +23,7 @@ def rows():
     rng = np.random.default_rng(0)
     y = rng.random(N) < 0.4
     X = rng.normal(size=(N, D)) + y[:, None] * np.linspace(0.5, 0, D)
-    return LocalRows([Batch(X, y, key=np.arange(N, dtype=np.uint64))], D)
+    return ArrayRows([Batch(X, y, key=np.arange(N, dtype=np.uint64))], D)
 
 
 def validation(on_failure="raise", one_standard_error=False):

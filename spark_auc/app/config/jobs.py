@@ -239,7 +239,7 @@ class Adadsg(Section):
         return self
 
 
-class File(Section):
+class Configuration(Section):
     """A whole configuration file."""
 
     spark: SparkSection = SparkSection()

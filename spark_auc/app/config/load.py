@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from spark_auc.app.config.jobs import File
+from spark_auc.app.config.jobs import Configuration
 from spark_auc.app.config.redaction import PLACEHOLDER, Redaction, names_secret, redacted
 from spark_auc.errors import ConfigError
 
@@ -40,7 +40,7 @@ class _Loader(yaml.SafeLoader):
         return value
 
 
-def load(path: str, overrides: Sequence[str] = ()) -> File:
+def load(path: str, overrides: Sequence[str] = ()) -> Configuration:
     """Read and validate a file with ``dotted.key=value`` overrides (values in YAML).
 
     Raises
@@ -73,7 +73,7 @@ def load(path: str, overrides: Sequence[str] = ()) -> File:
     for number, override in enumerate(overrides, 1):
         _override(content, override, number)
     try:
-        return File.model_validate(content)
+        return Configuration.model_validate(content)
     except ValidationError as error:
         # Both forms of a union are told of; a few of many mistakes are enough.
         messages = list(dict.fromkeys(_explained(e) for e in error.errors()[:20]))
@@ -146,7 +146,7 @@ def _shown(value: Any) -> str:
 
 def _known_keys(location: Sequence[str | int]) -> list[str]:
     """The keys of the section at a location of the schema."""
-    schema = File.model_json_schema()
+    schema = Configuration.model_json_schema()
     here: Mapping[str, Any] = schema
     for part in location:
         options = [_resolved(o, schema) for o in here.get("anyOf", here.get("oneOf", [here]))]

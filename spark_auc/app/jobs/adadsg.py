@@ -3,7 +3,7 @@
 Section ``adadsg`` of the configuration: data, validation (rows by whose AUC the stages are
 followed), columns, training (the Params of AdaDSGClassifier), stop (when further stages are not
 worth their time), checkpoint, output. A job that dies goes on from its checkpoint, and ends with
-the same model. Publishes ``model`` (loaded by ``MBAModel.load``), ``summary.json``,
+the same model. Publishes ``model`` (loaded by ``LinearRankerModel.load``), ``summary.json``,
 ``stages.json``, ``stages.png`` and ``config.json``.
 """
 
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_auc.spark.data.prepared import Prepared
+    from spark_auc.spark.data.prepared import SequentialRows
     from spark_auc.spark.estimators.adadsg import AdaDSGClassifier
-    from spark_auc.spark.estimators.linear_ranker import MBAModel
+    from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 
 _log = logging.getLogger(__name__)
 
@@ -126,7 +126,7 @@ def _half_width(stage: dict[str, Any]) -> float:
 
 def _trained(
     rows: DataFrame, held_out: DataFrame, config: Adadsg, checkpoint: _Checkpoint
-) -> tuple[MBAModel, list[dict[str, Any]], str]:
+) -> tuple[LinearRankerModel, list[dict[str, Any]], str]:
     """The model, the log of the stages, and why there were no more of them."""
     from spark_auc.spark.estimators.online import Pass
 
@@ -160,7 +160,7 @@ def _trained(
 
 def _stage(
     estimator: AdaDSGClassifier,
-    given: Prepared,
+    given: SequentialRows,
     learner: DSGD,
     number: int,
     held_out: DataFrame,

@@ -15,7 +15,7 @@ from spark_auc.errors import ConfigError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_auc.spark.estimators.linear_ranker import MBAModel
+    from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
     from spark_auc.spark.evaluation.calibrate import ScoreCalibrationModel
 
 CALIBRATION = "calibration"
@@ -65,13 +65,13 @@ def check_model(location: str) -> None:
     current(location, "model")
 
 
-def read_model(location: str) -> tuple[MBAModel, ScoreCalibrationModel | None]:
+def read_model(location: str) -> tuple[LinearRankerModel, ScoreCalibrationModel | None]:
     """The published model, and what makes its scores probabilities if that is published too."""
-    from spark_auc.spark.estimators.linear_ranker import MBAModel
+    from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
     from spark_auc.spark.evaluation.calibrate import ScoreCalibrationModel
 
     version = current(location, "model")
     calibration = None
     if CALIBRATION in version.names():
         calibration = ScoreCalibrationModel.load(f"{version.uri}/{CALIBRATION}")
-    return MBAModel.load(f"{version.uri}/model"), calibration
+    return LinearRankerModel.load(f"{version.uri}/model"), calibration

@@ -21,7 +21,7 @@ say how much a batch has. Its own columns are learned of or, with value: json or
 this schema that are written in its column ``value``, as Kafka has. A row that cannot be used fails
 its batch, of which nothing is learned, and the job.
 
-Publishes ``model`` (loaded by ``MBAModel.load``), ``config.json`` and ``summary.json``.
+Publishes ``model`` (loaded by ``LinearRankerModel.load``), ``config.json`` and ``summary.json``.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from spark_auc.errors import ConfigError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_auc.spark.estimators.linear_ranker import MBAModel
+    from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
     from spark_auc.spark.estimators.mba import MBAClassifier
     from spark_auc.spark.streaming.stream import Stream as Arriving
 
@@ -145,7 +145,7 @@ def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
 
 
 def _stream(spark: SparkSession, config: Opauc, given: Stream) -> dict[str, Any]:
-    from spark_auc.app.jobs.stream_learner import Learner
+    from spark_auc.app.jobs.stream_learner import StreamLearner
     from spark_auc.spark.streaming.stream import check_classic
     from spark_auc.spark.streaming.stream import run as run_stream
 
@@ -158,12 +158,12 @@ def _stream(spark: SparkSession, config: Opauc, given: Stream) -> dict[str, Any]
     stream = _arriving(spark, config, given, checkpoint)
     checkpoint.keep_schema(stream.schema.json())
 
-    def publish(model: MBAModel, state: StreamState) -> None:
+    def publish(model: LinearRankerModel, state: StreamState) -> None:
         # What was there before the first model of this stream was refused unless replaceable.
         with publication(config.output.path, True, KIND) as version:
             _write(version, model, config, stream=dict(state.progress.status))
 
-    learner = Learner(stream, config, checkpoint, state, _estimator(config), publish)
+    learner = StreamLearner(stream, config, checkpoint, state, _estimator(config), publish)
     with _until_told() as stop:
         run_stream(
             stream,
@@ -235,14 +235,14 @@ def _estimator(config: Opauc) -> MBAClassifier:
     )
 
 
-def _write(version: Directory, model: MBAModel, config: Opauc, **others: Any) -> None:
+def _write(version: Directory, model: LinearRankerModel, config: Opauc, **others: Any) -> None:
     model.save(f"{version.uri}/model")
     summary = model.summary.as_dict() | {"threshold": model.threshold} | others
     version.write_json("summary.json", summary)
     version.write_json("config.json", config.model_dump(mode="json", by_alias=True))
 
 
-def _result(config: Opauc, model: MBAModel | None) -> dict[str, Any]:
+def _result(config: Opauc, model: LinearRankerModel | None) -> dict[str, Any]:
     if model is None:
         return {"model": None}
     summary = model.summary

@@ -18,10 +18,10 @@ from spark_auc.errors import ConfigError, DataError
 from spark_auc.spark.data.columns import TrainingColumns
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.features import Features
-from spark_auc.spark.estimators.linear_ranker import MBAModel
+from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.mba import MBAClassifier
 from spark_auc.spark.estimators.one_pass import model_of, rows_of_any_class, statistics
-from spark_auc.spark.streaming.stream import Arrived, Batch, Stream
+from spark_auc.spark.streaming.stream import ArrivedFile, MicroBatch, Stream
 from spark_auc.training.stream_statistics import StreamStatistics, check_labels
 
 _log = logging.getLogger(__name__)
@@ -32,11 +32,11 @@ class _Learned:
     """What a batch brought, of which files, and why not of the others."""
 
     statistics: StreamStatistics | None
-    files: Sequence[Arrived]
+    files: Sequence[ArrivedFile]
     refused: dict[str, str]
 
 
-class Learner:
+class StreamLearner:
     """Learns a stream; everything that it knows it can read again from its checkpoint.
 
     Parameters
@@ -60,18 +60,18 @@ class Learner:
         checkpoint: Checkpoint,
         state: StreamState,
         estimator: MBAClassifier,
-        publish: Callable[[MBAModel, StreamState], None],
+        publish: Callable[[LinearRankerModel, StreamState], None],
     ) -> None:
         assert config.stream is not None
         self.state = state
-        self.model: MBAModel | None = None
+        self.model: LinearRankerModel | None = None
         self._stream, self._settings, self._names = stream, config.stream, config.columns
         self._checkpoint, self._estimator, self._publish = checkpoint, estimator, publish
         self._fixed = {"settings": settings(config)}
         self._columns = self._known_columns()
         self._solve()
 
-    def learn(self, number: int, opened: Callable[[], Batch]) -> None:
+    def learn(self, number: int, opened: Callable[[], MicroBatch]) -> None:
         """Learn a batch, unless it was learned already.
 
         Parameters
@@ -150,7 +150,7 @@ class Learner:
             assert self._columns is not None
             self.model = model_of(found, self._columns, self._estimator)
 
-    def _learned(self, batch: Batch) -> _Learned:
+    def _learned(self, batch: MicroBatch) -> _Learned:
         files = batch.files
         labels = self.state.statistics.labels if self.state.statistics else LabelCounts()
         try:
@@ -163,7 +163,7 @@ class Learner:
                 return _Learned(None, [], self._refused(files[0], error))
             _log.warning("%d files are read one by one: %s", len(files), error)
         total: StreamStatistics | None = None
-        kept: list[Arrived] = []
+        kept: list[ArrivedFile] = []
         refused: dict[str, str] = {}
         for file in files:
             try:
@@ -177,7 +177,7 @@ class Learner:
                 total = found if total is None else total.merge(found)
         return _Learned(total, kept, refused)
 
-    def _refused(self, file: Arrived, error: DataError) -> dict[str, str]:
+    def _refused(self, file: ArrivedFile, error: DataError) -> dict[str, str]:
         _log.warning("the file %s is rejected: %s", file.path, error)
         return {file.path: str(error)}
 

@@ -2,7 +2,7 @@
 
 Section ``train`` of the configuration: data (parquet, csv, libsvm, any Spark format, or a
 table), columns, training (the Params of MBAClassifier), select (a grid of penalties to choose
-from by held-out folds), output. Publishes ``model`` (loaded by ``MBAModel.load``),
+from by held-out folds), output. Publishes ``model`` (loaded by ``LinearRankerModel.load``),
 ``config.json``, ``summary.json``, with saveMoments ``moments.parquet`` and, where the penalty was
 chosen, ``selection.json`` and ``selection.png``.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_auc.core.moments.pair_moments import PairMoments
-    from spark_auc.spark.estimators.linear_ranker import MBAModel
+    from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
     from spark_auc.spark.estimators.mba import MBAClassifier
     from spark_auc.spark.estimators.selector import MBASelector
     from spark_auc.spark.evaluation.calibrate import ScoreCalibrationModel
@@ -100,7 +100,7 @@ def _estimator(config: Train) -> MBAClassifier | MBASelector:
 
 
 def _calibrated(
-    spark: SparkSession, model: MBAModel, calibration: Calibration
+    spark: SparkSession, model: LinearRankerModel, calibration: Calibration
 ) -> ScoreCalibrationModel:
     from spark_auc.spark.evaluation.calibrate import ScoreCalibrator
 

@@ -28,7 +28,7 @@ from spark_auc.core.state.schema import Schema, reals
 
 
 @dataclass(frozen=True)
-class Asked:
+class RankingOptions:
     """What a ranking is measured for.
 
     Parameters
@@ -90,7 +90,7 @@ class Ranking:
     reliability: FloatArray
 
     @classmethod
-    def of(cls, table: ScoreTable, centre: float, asked: Asked) -> Ranking:
+    def of(cls, table: ScoreTable, centre: float, asked: RankingOptions) -> Ranking:
         """Measure a table, or a range of one.
 
         ``centre`` is a number near the AUC, the same for all ranges: it keeps the sums of

@@ -17,7 +17,7 @@ from spark_auc.core.evaluation.delong import (
     has_spread,
     interval_of,
 )
-from spark_auc.core.evaluation.ranking import Asked, Ranking
+from spark_auc.core.evaluation.ranking import Ranking, RankingOptions
 from spark_auc.core.evaluation.roc import Sweep, standardized_area
 from spark_auc.core.evaluation.score_table import FloatArray, ScoreTable
 from spark_auc.core.evaluation.thresholds import OperatingPoint, best_threshold
@@ -82,7 +82,7 @@ class AUCReport:
         AUC by group, where asked for.
     """
 
-    asked: Asked
+    asked: RankingOptions
     ranking: Ranking
     centre: float
     histogram: ScoreTable

@@ -18,7 +18,7 @@ from spark_auc.core.batch import WEIGHTS, Batch, usable_weights
 from spark_auc.core.labels import Label, LabelCounts
 from spark_auc.core.types import Float, Keys
 from spark_auc.errors import ConfigError, DataError
-from spark_auc.spark.data.decoders import whole
+from spark_auc.spark.data.decoders import without_nulls
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.features import Features, known_column, quoted
 from spark_auc.spark.data.parquet import Read
@@ -193,7 +193,7 @@ class TrainingColumns:
         return bool(self.key or self.folds)
 
     def select(self, df: DataFrame) -> DataFrame:
-        """The columns that `Reader` takes."""
+        """The columns that `BatchReader` takes."""
         chosen = [*self.features.expressions(), label_column(df, self.label, self.positive)[0]]
         if self.weight:
             chosen.append(weight_column(df, self.weight))
@@ -208,7 +208,7 @@ class TrainingColumns:
 
 
 @dataclass
-class Reader:
+class BatchReader:
     """Turns Arrow batches of `TrainingColumns.select` into arrays and counts their labels.
 
     ``source`` turns the batches that a task is given into those of `TrainingColumns.select`.
@@ -237,7 +237,7 @@ class Reader:
         return LabelCounts(dict(self.counts))
 
     def _positive(self, array: pa.Array) -> NDArray[np.bool_]:
-        labels = whole(array, f"label column {self.columns.label!r}")
+        labels = without_nulls(array, f"label column {self.columns.label!r}")
         if unknown := labels.is_null(nan_is_null=True).sum().as_py():
             raise DataError(
                 f"found {unknown} NaN in label column {self.columns.label!r} in a batch of "
@@ -256,11 +256,13 @@ class Reader:
     def _fold(self, array: pa.Array) -> Keys:
         assert self.columns.folds is not None
         name = self.columns.folds.column
-        numbers = whole(array, f"fold column {name!r}, or values that were not there before,")
+        numbers = without_nulls(
+            array, f"fold column {name!r}, or values that were not there before,"
+        )
         return cast(Keys, numbers.to_numpy().astype(np.uint64))
 
     def _weight(self, array: pa.Array) -> Float:
-        weight: Float = whole(array, f"weight column {self.columns.weight!r}").to_numpy()
+        weight: Float = without_nulls(array, f"weight column {self.columns.weight!r}").to_numpy()
         bad = weight[~usable_weights(weight)]
         if bad.size:
             raise DataError(

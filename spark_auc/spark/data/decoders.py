@@ -14,7 +14,7 @@ from spark_auc.core.types import Float, Rows
 from spark_auc.errors import DataError
 
 
-def whole(array: pa.Array, what: str) -> pa.Array:
+def without_nulls(array: pa.Array, what: str) -> pa.Array:
     """The array itself; `DataError` naming ``what`` it is if it holds nulls."""
     if array.null_count:
         raise DataError(
@@ -32,7 +32,7 @@ def _lists(array: pa.Array, what: str) -> tuple[NDArray[np.int64], NDArray[Any]]
     """Offsets ``(n + 1,)`` from 0 and the elements of a list array."""
     offsets = array.offsets.to_numpy().astype(np.int64)
     values = array.values.slice(offsets[0], offsets[-1] - offsets[0])
-    return offsets - offsets[0], whole(values, what).to_numpy(zero_copy_only=False)
+    return offsets - offsets[0], without_nulls(values, what).to_numpy(zero_copy_only=False)
 
 
 def _check_sizes(sizes: NDArray[np.int64], dimension: int) -> None:
@@ -76,7 +76,7 @@ def _csr(
 
 
 def _decode_vectors(arrays: Sequence[pa.Array], names: Sequence[str], dimension: int) -> Rows:
-    kind, size, indices, values = whole(arrays[0], _column(names[0])).flatten()
+    kind, size, indices, values = without_nulls(arrays[0], _column(names[0])).flatten()
     is_dense = kind.to_numpy(zero_copy_only=False) == 1
     offsets, elements = _lists(values, "vector values")
     if is_dense.all():
@@ -93,12 +93,12 @@ def _decode_vectors(arrays: Sequence[pa.Array], names: Sequence[str], dimension:
 
 
 def _decode_arrays(arrays: Sequence[pa.Array], names: Sequence[str], dimension: int) -> Rows:
-    return _dense(*_lists(whole(arrays[0], _column(names[0])), "feature arrays"), dimension)
+    return _dense(*_lists(without_nulls(arrays[0], _column(names[0])), "feature arrays"), dimension)
 
 
 def _decode_indexed(arrays: Sequence[pa.Array], names: Sequence[str], dimension: int) -> Rows:
-    offsets, indices = _lists(whole(arrays[0], _column(names[0])), "feature indices")
-    of_values, values = _lists(whole(arrays[1], _column(names[1])), "feature values")
+    offsets, indices = _lists(without_nulls(arrays[0], _column(names[0])), "feature indices")
+    of_values, values = _lists(without_nulls(arrays[1], _column(names[1])), "feature values")
     if not np.array_equal(offsets, of_values):
         row = int(np.flatnonzero(np.diff(offsets) != np.diff(of_values))[0])
         raise DataError(
@@ -110,7 +110,7 @@ def _decode_indexed(arrays: Sequence[pa.Array], names: Sequence[str], dimension:
 
 def _decode_numbers(arrays: Sequence[pa.Array], names: Sequence[str], dimension: int) -> Rows:
     return np.column_stack(
-        [whole(a, _column(name)).to_numpy() for a, name in zip(arrays, names, strict=True)]
+        [without_nulls(a, _column(name)).to_numpy() for a, name in zip(arrays, names, strict=True)]
     )
 
 

@@ -32,7 +32,7 @@ _CONTENT, _OTHER, _PLACE = "spark_auc_content", "spark_auc_other", "spark_auc_pl
 
 
 @dataclass(frozen=True)
-class Order:
+class RowOrder:
     """In which order tasks take rows.
 
     Parameters
@@ -60,7 +60,7 @@ class Order:
     @classmethod
     def of(
         cls, df: DataFrame, columns: TrainingColumns, column: str | None, seed: int, tasks: int
-    ) -> Order:
+    ) -> RowOrder:
         """The order of rows of these columns.
 
         Parameters
@@ -106,7 +106,7 @@ class Order:
         return placed.repartition(self.tasks, _PLACE).sortWithinPartitions(_PLACE, _CONTENT)
 
     @contextmanager
-    def kept(self) -> Iterator[Order]:
+    def kept(self) -> Iterator[RowOrder]:
         """The order of rows that are cached, as far as Spark's memory goes."""
         frame = self.frame.persist(StorageLevel.MEMORY_ONLY)
         try:
@@ -116,7 +116,7 @@ class Order:
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
+class SequentialRows:
     """Training rows as learners take them.
 
     Parameters
@@ -141,7 +141,7 @@ class Prepared:
 
     columns: TrainingColumns
     rows: DistributedRows
-    order: Order
+    order: RowOrder
     surveyed: ColumnMoments
     labels: LabelCounts
     scale: Float
@@ -214,7 +214,7 @@ class Prepared:
         return self._learnt(DistributedRows.of(self.order.arranged(number), self.columns))
 
     @contextmanager
-    def kept(self, anew: bool) -> Iterator[Prepared]:
+    def kept(self, anew: bool) -> Iterator[SequentialRows]:
         """The same while rows are taken again and again.
 
         Parameters

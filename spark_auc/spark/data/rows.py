@@ -14,12 +14,12 @@ from pyspark.sql import DataFrame
 
 from spark_auc.core.batch import Batch, Change
 from spark_auc.core.labels import LabelCounts
-from spark_auc.core.row_source import Fold, Folded, LocalRows, State
+from spark_auc.core.row_source import ArrayRows, Fold, FoldResult, State
 from spark_auc.core.sampling.draws import Draws
 from spark_auc.core.state.codec import kind_of
 from spark_auc.core.types import Float
 from spark_auc.spark.data.aggregate import aggregate
-from spark_auc.spark.data.columns import Reader, TrainingColumns
+from spark_auc.spark.data.columns import BatchReader, TrainingColumns
 from spark_auc.spark.data.drawn_pairs import PairReader, drawn_rows
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.parquet import Read, rows_for_tasks
@@ -83,7 +83,7 @@ class DistributedRows:
         frame, read = plain if columns.derived else rows_for_tasks(df, columns.names, selected)
         return cls(
             frame,
-            lambda: Reader(columns, read),
+            lambda: BatchReader(columns, read),
             columns.features.dimension,
             lambda labels: labels.classes(columns.positive),
             cached=frame is not selected or df.storageLevel.useMemory,
@@ -121,7 +121,7 @@ class DistributedRows:
 
     def fold(
         self, fold: Fold, kinds: Sequence[type[State]], *, state_bytes: int, what: str
-    ) -> Folded:
+    ) -> FoldResult:
         """See `Folding.fold`.
 
         Raises
@@ -147,7 +147,7 @@ class DistributedRows:
         )
         labels = cast(LabelCounts, found.pop(_LABELS, LabelCounts()))
         self.check(labels)
-        return Folded(found, labels)
+        return FoldResult(found, labels)
 
     def paired(self, draws: Draws, bounds: tuple[Float, Float]) -> DistributedRows:
         """See `RowSource.paired`; the drawn rows are shuffled, no others.
@@ -163,13 +163,13 @@ class DistributedRows:
         frame = drawn_rows(self.frame, read, draws, bounds)
         return DistributedRows(frame, lambda: PairReader(dimension), dimension, lambda _: None)
 
-    def gathered(self) -> LocalRows:
+    def gathered(self) -> ArrayRows:
         """All rows, in this process's memory."""
         with translated():
             table = self.frame.toArrow()
         reader = self.reader()
         batches = tuple(_changed(reader.read(iter(table.to_batches())), self.changes))
-        return LocalRows(batches, self.dimension)
+        return ArrayRows(batches, self.dimension)
 
 
 @dataclass

@@ -23,9 +23,9 @@ from spark_auc.learners.dsgd import DSGD
 from spark_auc.learners.held_out import Doubling
 from spark_auc.learners.learner import LinearLearner
 from spark_auc.learners.stages import subset
-from spark_auc.spark.data.prepared import Prepared
+from spark_auc.spark.data.prepared import SequentialRows
 from spark_auc.spark.data.rows import DistributedRows
-from spark_auc.spark.estimators.online import OnlineRanker, Pass, learned
+from spark_auc.spark.estimators.online import OnlineEstimator, Pass, learned
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 _STEP = 0.25
 
 
-class AdaDSGClassifier(OnlineRanker):
+class AdaDSGClassifier(OnlineEstimator):
     """Trains a linear ranker for AUC by `spark_auc.learners.dsgd.DSGD` in doubling stages.
 
     A stage takes the rows whose key hashes below a threshold, so that it reads no list of rows and
@@ -150,27 +150,27 @@ class AdaDSGClassifier(OnlineRanker):
         self.setParams(**given)
 
     def check_ranges(self) -> None:
-        """See `OnlineRanker.check_ranges`."""
+        """See `OnlineEstimator.check_ranges`."""
         super().check_ranges()
         counts = {p: self.optional(getattr(self, p)) for p in ("firstStage", "stages", "blockSize")}
         if any(count is not None and count < 1 for count in counts.values()):
             raise ConfigError(f"found {counts}, expected 1 or more of each; set them so")
 
     def repeated(self) -> bool:
-        """See `OnlineRanker.repeated`."""
+        """See `OnlineEstimator.repeated`."""
         return True
 
     def key(self) -> str | None:
-        """See `OnlineRanker.key`."""
+        """See `OnlineEstimator.key`."""
         return cast(str | None, self.optional(self.keyCol))
 
-    def prepared(self, dataset: DataFrame) -> Prepared:
-        """See `OnlineRanker.prepared`; a row's key says of which stages it is."""
+    def prepared(self, dataset: DataFrame) -> SequentialRows:
+        """See `OnlineEstimator.prepared`; a row's key says of which stages it is."""
         # Keys of the user's own keep rows of one key in one stage.
         return replace(super().prepared(dataset), keyed=self.key() is None)
 
-    def learner(self, given: Prepared) -> DSGD:
-        """See `OnlineRanker.learner`."""
+    def learner(self, given: SequentialRows) -> DSGD:
+        """See `OnlineEstimator.learner`."""
         dimension, penalty = given.rows.dimension, self.optional(self.penalty)
         if penalty is None:
             penalty = given.squared_length / dimension
@@ -180,11 +180,13 @@ class AdaDSGClassifier(OnlineRanker):
         averaging = self.optional(self.stepSize) is None
         return DSGD(dimension, gamma, float(penalty), self.getSeed(), averaging)
 
-    def kept(self, given: Prepared) -> AbstractContextManager[Prepared]:
-        """See `OnlineRanker.kept`; stages take rows in one order, and draw pairs of them."""
+    def kept(self, given: SequentialRows) -> AbstractContextManager[SequentialRows]:
+        """See `OnlineEstimator.kept`; stages take rows in one order, and draw pairs of them."""
         return given.kept(anew=False)
 
-    def passes(self, given: Prepared, learner: LinearLearner, first: int = 0) -> Iterator[Pass]:
+    def passes(
+        self, given: SequentialRows, learner: LinearLearner, first: int = 0
+    ) -> Iterator[Pass]:
         """The learner after each stage from number ``first`` on; `DataError` without any pair."""
         sizes, block = self._counted(given), self.getOrDefault(self.blockSize)
         shares = self._shares(given)
@@ -211,7 +213,7 @@ class AdaDSGClassifier(OnlineRanker):
                 "(repartition) or raise blockSize"
             )
 
-    def objective(self, given: Prepared, learner: DSGD, number: int) -> float:
+    def objective(self, given: SequentialRows, learner: DSGD, number: int) -> float:
         """The regularised loss of a stage at the learner's weights (Gu et al., Eq. 1-3)."""
         w, share = learner.w, float(self._shares(given)[number])
         scored = each(lambda batch: batch._replace(X=settled_scores(batch.X, w)[:, None]))
@@ -222,7 +224,7 @@ class AdaDSGClassifier(OnlineRanker):
         loss = float(scores.variance.sum()) + (1.0 - margin) ** 2
         return float(mixed * loss + learner.c / (2.0 * np.sqrt(m)) * (w @ w))
 
-    def _shares(self, given: Prepared) -> Float:
+    def _shares(self, given: SequentialRows) -> Float:
         """The share of all rows in each stage."""
         share = self.getOrDefault(self.firstStage) / float(given.surveyed.rows.sum())
         needed = max(int(np.ceil(-np.log2(share))) + 1, 1) if share < 1 else 1
@@ -233,7 +235,7 @@ class AdaDSGClassifier(OnlineRanker):
         part = each(lambda batch: subset(batch, share, seed))
         return rows.changed(part)
 
-    def _counted(self, given: Prepared) -> Float:
+    def _counted(self, given: SequentialRows) -> Float:
         shares, seed = self._shares(given), self.getSeed()
 
         def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:

@@ -48,8 +48,8 @@ class LinearScorer:
     names: tuple[str, ...] | None = None
 
 
-class MBAModel(Model, MBAParams, Stage):
-    """A linear model trained for AUC; made by `MBAClassifier.fit` or `MBAModel.load`.
+class LinearRankerModel(Model, MBAParams, Stage):
+    """A linear model trained for AUC; made by `MBAClassifier.fit` or `LinearRankerModel.load`.
 
     ``transform`` adds rawPredictionCol (double: the score ``w'x``, whose order is what was
     trained; no probability is claimed) and predictionCol (one of the two label values, by a
@@ -84,13 +84,13 @@ class MBAModel(Model, MBAParams, Stage):
     @property
     def scorer(self) -> LinearScorer:
         """Weights, threshold and labels."""
-        assert self._scorer is not None, "an MBAModel is made by fit() or load()"
+        assert self._scorer is not None, "an LinearRankerModel is made by fit() or load()"
         return self._scorer
 
     @property
     def summary(self) -> TrainingSummary:
         """How the model was made."""
-        assert self._summary is not None, "an MBAModel is made by fit() or load()"
+        assert self._summary is not None, "an LinearRankerModel is made by fit() or load()"
         return self._summary
 
     @property

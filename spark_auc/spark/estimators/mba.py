@@ -6,11 +6,11 @@ from typing import Any
 
 from pyspark import keyword_only
 
-from spark_auc.spark.estimators.pair_moments import Trainer
+from spark_auc.spark.estimators.pair_moments import PairMomentsEstimator
 from spark_auc.spark.params import MBAParams
 
 
-class MBAClassifier(Trainer, MBAParams):
+class MBAClassifier(PairMomentsEstimator, MBAParams):
     """Trains a linear ranker for AUC on all pairs of a positive and a negative row.
 
     Minimises the squared loss over every pair, ``1/2 E[(1 - w'(x+ - x-))^2]``, with an elastic
@@ -132,6 +132,6 @@ class MBAClassifier(Trainer, MBAParams):
         self.setParams(**given)
 
     def penalties(self) -> tuple[tuple[float, ...] | None, tuple[float, ...]]:
-        """See `Trainer.penalties`."""
+        """See `PairMomentsEstimator.penalties`."""
         given = self.optional(self.regParam)
         return None if given is None else (given,), (self.getElasticNetParam(),)

@@ -13,15 +13,15 @@ from spark_auc.errors import ConfigError, DataError
 from spark_auc.learners.held_out import Thirds
 from spark_auc.learners.learner import LinearLearner
 from spark_auc.learners.nsauc import NSAUC
-from spark_auc.spark.data.prepared import Prepared
-from spark_auc.spark.estimators.online import OnlineRanker, Pass, Watch
+from spark_auc.spark.data.prepared import SequentialRows
+from spark_auc.spark.estimators.online import OnlineEstimator, Pass, Watch
 from spark_auc.spark.params import one_of
 
 # Default steps in units of 1 / R^2.
 _STEP = 0.5
 
 
-class NSAUCClassifier(OnlineRanker, HasRegParam):
+class NSAUCClassifier(OnlineEstimator, HasRegParam):
     """Trains a ranker for AUC by `spark_auc.learners.nsauc.NSAUC`, as many steps as rows a round.
 
     It is linear in the columns that it is given: of rows that a kernel embeds it is the nonlinear
@@ -127,7 +127,7 @@ class NSAUCClassifier(OnlineRanker, HasRegParam):
         self.setParams(**given)
 
     def check_ranges(self) -> None:
-        """See `OnlineRanker.check_ranges`."""
+        """See `OnlineEstimator.check_ranges`."""
         super().check_ranges()
         if self.getOrDefault(self.blockSize) < 2:
             raise ConfigError(
@@ -135,8 +135,8 @@ class NSAUCClassifier(OnlineRanker, HasRegParam):
                 "which make a pair; set it so"
             )
 
-    def learner(self, given: Prepared) -> NSAUC:
-        """See `OnlineRanker.learner`."""
+    def learner(self, given: SequentialRows) -> NSAUC:
+        """See `OnlineEstimator.learner`."""
         return NSAUC(
             given.rows.dimension,
             self.step_or(lambda: given.lengths.step(_STEP)),
@@ -147,15 +147,15 @@ class NSAUCClassifier(OnlineRanker, HasRegParam):
         )
 
     def block(self) -> int:
-        """See `OnlineRanker.block`."""
+        """See `OnlineEstimator.block`."""
         return int(self.getOrDefault(self.blockSize))
 
-    def watch(self, given: Prepared) -> Watch | None:
-        """See `OnlineRanker.watch`; pairs are of blocks, which the watch must not cut."""
+    def watch(self, given: SequentialRows) -> Watch | None:
+        """See `OnlineEstimator.watch`; pairs are of blocks, which the watch must not cut."""
         thirds = super().watch(given)
         return None if thirds is None else Thirds(given.count // given.order.tasks, apart=True)
 
-    def passes(self, given: Prepared, learner: LinearLearner) -> Iterator[Pass]:
+    def passes(self, given: SequentialRows, learner: LinearLearner) -> Iterator[Pass]:
         """The learner after each pass over the rows; `DataError` without any pair."""
         for done in super().passes(given, learner):
             if not cast(NSAUC, done.learner).steps:

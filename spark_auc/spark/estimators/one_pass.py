@@ -15,9 +15,9 @@ from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.products import settled_scores
 from spark_auc.core.row_source import State
 from spark_auc.core.types import Float
-from spark_auc.spark.data.columns import Reader, TrainingColumns
+from spark_auc.spark.data.columns import BatchReader, TrainingColumns
 from spark_auc.spark.data.rows import DistributedRows
-from spark_auc.spark.estimators.linear_ranker import MBAModel
+from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.mba import MBAClassifier
 from spark_auc.training.settings import TrainingSettings
 from spark_auc.training.stream_statistics import StreamStatistics
@@ -71,7 +71,7 @@ def rows_of_any_class(df: DataFrame, columns: TrainingColumns) -> DistributedRow
     """Rows whose labels are for the caller to check: a part of a stream may lack a class."""
     # Tasks that read Parquet themselves are prepared by listing the whole directory of a file.
     return DistributedRows(
-        columns.select(df), lambda: Reader(columns), columns.features.dimension, lambda _: None
+        columns.select(df), lambda: BatchReader(columns), columns.features.dimension, lambda _: None
     )
 
 
@@ -80,7 +80,7 @@ def model_of(
     columns: TrainingColumns,
     estimator: MBAClassifier,
     seconds: dict[str, float] | None = None,
-) -> MBAModel:
+) -> LinearRankerModel:
     """The model that ``estimator`` would fit to the rows of these statistics.
 
     Parameters

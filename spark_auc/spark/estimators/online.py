@@ -24,11 +24,11 @@ from spark_auc.errors import ConfigError, ConvergenceError
 from spark_auc.learners.blocks import blocks
 from spark_auc.learners.held_out import TOLERATED, HeldOut, Thirds
 from spark_auc.learners.learner import LinearLearner
-from spark_auc.spark.data.prepared import Order, Prepared
+from spark_auc.spark.data.prepared import RowOrder, SequentialRows
 from spark_auc.spark.data.resources import task_slots
 from spark_auc.spark.data.rows import DistributedRows
-from spark_auc.spark.estimators.linear_ranker import MBAModel
-from spark_auc.spark.estimators.ranker import Ranker
+from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
+from spark_auc.spark.estimators.ranker import RankerEstimator
 from spark_auc.spark.params import one_of
 from spark_auc.training.result import TrainingResult
 
@@ -127,7 +127,7 @@ def learned(
     return Pass(merged, HeldOut.mean([HeldOut.from_bytes(part) for part in said]))
 
 
-class OnlineRanker(Ranker, HasStepSize):
+class OnlineEstimator(RankerEstimator, HasStepSize):
     """Trains a learner that takes rows one after another.
 
     A subclass says which by `learner`, and may give it the rows in several `passes`.
@@ -157,7 +157,7 @@ class OnlineRanker(Ranker, HasStepSize):
         super().__init__()
         self._setDefault(parallelism="sequential", rounds=1)
 
-    def learner(self, given: Prepared) -> LinearLearner:
+    def learner(self, given: SequentialRows) -> LinearLearner:
         """The learner before the first row."""
         raise NotImplementedError
 
@@ -174,13 +174,13 @@ class OnlineRanker(Ranker, HasStepSize):
         """Whether rows are taken more than once, and so are worth keeping."""
         return bool(self.getOrDefault(self.rounds) > 1)
 
-    def watch(self, given: Prepared) -> Watch | None:
+    def watch(self, given: SequentialRows) -> Watch | None:
         """What watches the only pass; in a second one no row is new."""
         if self.repeated():
             return None
         return Thirds(given.count // given.order.tasks)
 
-    def passes(self, given: Prepared, learner: LinearLearner) -> Iterator[Pass]:
+    def passes(self, given: SequentialRows, learner: LinearLearner) -> Iterator[Pass]:
         """The learner after each pass over the rows."""
         rounds = self.getOrDefault(self.rounds)
         watch = self.watch(given)
@@ -201,7 +201,7 @@ class OnlineRanker(Ranker, HasStepSize):
                 f"found rounds {self.getOrDefault(self.rounds)}, expected 1 or more; set it so"
             )
 
-    def prepared(self, dataset: DataFrame) -> Prepared:
+    def prepared(self, dataset: DataFrame) -> SequentialRows:
         """The rows, surveyed in one pass."""
         self.check_ranges()
         columns = self.resolved(dataset, self.key())
@@ -212,10 +212,12 @@ class OnlineRanker(Ranker, HasStepSize):
             scale = surveyed.standard_deviation()
         alone = self.getOrDefault(self.parallelism) == "sequential"
         tasks = 1 if alone else task_slots(dataset.sparkSession)
-        order = Order.of(dataset, columns, self.optional(self.orderCol), self.getSeed(), tasks)
-        return Prepared(columns, rows, order, surveyed, labels, scale)
+        order = RowOrder.of(dataset, columns, self.optional(self.orderCol), self.getSeed(), tasks)
+        return SequentialRows(columns, rows, order, surveyed, labels, scale)
 
-    def model_of(self, given: Prepared, done: Pass, seconds: dict[str, float]) -> MBAModel:
+    def model_of(
+        self, given: SequentialRows, done: Pass, seconds: dict[str, float]
+    ) -> LinearRankerModel:
         """The model of a learner's weights; a warning where it is known to fall short."""
         w = done.learner.w / given.scale
         if not np.isfinite(w).all():
@@ -239,7 +241,7 @@ class OnlineRanker(Ranker, HasStepSize):
         )
         return self.made(result, given.columns)
 
-    def _fit(self, dataset: DataFrame) -> MBAModel:
+    def _fit(self, dataset: DataFrame) -> LinearRankerModel:
         start = time.perf_counter()
         given = self.prepared(dataset)
         learner = self.learner(given)
@@ -256,7 +258,7 @@ class OnlineRanker(Ranker, HasStepSize):
         seconds = {"survey": begun - start, "learn": time.perf_counter() - begun}
         return self.model_of(given, done, seconds)
 
-    def kept(self, given: Prepared) -> AbstractContextManager[Prepared]:
+    def kept(self, given: SequentialRows) -> AbstractContextManager[SequentialRows]:
         """The rows while they are learnt."""
         return given.kept(anew=True) if self.repeated() else nullcontext(given)
 

@@ -9,16 +9,16 @@ from pyspark.ml.param.shared import HasRegParam
 from pyspark.sql import DataFrame
 
 from spark_auc.learners.opauc import OPAUC
-from spark_auc.spark.data.prepared import Prepared
-from spark_auc.spark.estimators.linear_ranker import MBAModel
+from spark_auc.spark.data.prepared import SequentialRows
+from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.mba import MBAClassifier
-from spark_auc.spark.estimators.online import OnlineRanker
+from spark_auc.spark.estimators.online import OnlineEstimator
 
 # Default steps in units of 1 / R^2: short, as the last weights are not averaged.
 _STEP = 1.0 / 16.0
 
 
-class OPAUCClassifier(OnlineRanker, HasRegParam):
+class OPAUCClassifier(OnlineEstimator, HasRegParam):
     """Trains a linear ranker for AUC by the class statistics of OPAUC.
 
     Parameters
@@ -88,12 +88,12 @@ class OPAUCClassifier(OnlineRanker, HasRegParam):
         given: dict[str, Any] = self._input_kwargs  # type: ignore[attr-defined]
         self.setParams(**given)
 
-    def learner(self, given: Prepared) -> OPAUC:
-        """See `OnlineRanker.learner`."""
+    def learner(self, given: SequentialRows) -> OPAUC:
+        """See `OnlineEstimator.learner`."""
         step = self.step_or(lambda: given.lengths.step(_STEP))
         return OPAUC(given.rows.dimension, step, self.getRegParam())
 
-    def _fit(self, dataset: DataFrame) -> MBAModel:
+    def _fit(self, dataset: DataFrame) -> LinearRankerModel:
         if self.getOrDefault(self.parallelism) == "sequential":
             return super()._fit(dataset)
         return self._copyValues(MBAClassifier()).fit(dataset)

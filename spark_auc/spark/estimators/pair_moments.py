@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.spark.data.columns import FoldColumn, TrainingColumns
 from spark_auc.spark.data.rows import DistributedRows
-from spark_auc.spark.estimators.linear_ranker import MBAModel
-from spark_auc.spark.estimators.ranker import Ranker
+from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
+from spark_auc.spark.estimators.ranker import RankerEstimator
 from spark_auc.spark.params import TrainingParams
 from spark_auc.training.result import TrainingResult
 from spark_auc.training.settings import TrainingSettings
@@ -19,7 +19,7 @@ from spark_auc.training.survey import Estimation, Sampling
 from spark_auc.training.train import train
 
 
-class Trainer(Ranker, TrainingParams):
+class PairMomentsEstimator(RankerEstimator, TrainingParams):
     """Trains on pair moments."""
 
     def penalties(self) -> tuple[tuple[float, ...] | None, tuple[float, ...]]:
@@ -49,7 +49,7 @@ class Trainer(Ranker, TrainingParams):
             keep_moments=self.getOrDefault(self.keepMoments),
         )
 
-    def _fit(self, dataset: DataFrame) -> MBAModel:
+    def _fit(self, dataset: DataFrame) -> LinearRankerModel:
         settings = self._settings()
         folds, name = None, self.optional(self.foldCol)
         if name and not settings.candidate:
@@ -59,8 +59,8 @@ class Trainer(Ranker, TrainingParams):
         columns = self.resolved(dataset, self.optional(self.keyCol), folds, placed=drawn)
         return self.made(train(DistributedRows.of(dataset, columns), settings), columns)
 
-    def made(self, result: TrainingResult, columns: TrainingColumns) -> MBAModel:
-        """See `Ranker.made`; the model's regParam and elasticNetParam are those of its weights."""
+    def made(self, result: TrainingResult, columns: TrainingColumns) -> LinearRankerModel:
+        """See `RankerEstimator.made`; the model has the penalty of its weights."""
         model = super().made(result, columns)
         assert result.penalty is not None
         chosen = result.penalty

@@ -7,14 +7,14 @@ from pyspark.sql import DataFrame
 
 from spark_auc.spark.data.columns import FoldColumn, TrainingColumns
 from spark_auc.spark.data.features import Features
-from spark_auc.spark.estimators.linear_ranker import LinearScorer, MBAModel
+from spark_auc.spark.estimators.linear_ranker import LinearRankerModel, LinearScorer
 from spark_auc.spark.params import RankerParams
 from spark_auc.spark.persistence import Stage
 from spark_auc.training.result import TrainingResult
 
 
-class Ranker(Estimator[MBAModel], RankerParams, Stage):
-    """An estimator of `MBAModel`."""
+class RankerEstimator(Estimator[LinearRankerModel], RankerParams, Stage):
+    """An estimator of `LinearRankerModel`."""
 
     def resolved(
         self,
@@ -38,9 +38,9 @@ class Ranker(Estimator[MBAModel], RankerParams, Stage):
             placed,
         )
 
-    def made(self, result: TrainingResult, columns: TrainingColumns) -> MBAModel:
+    def made(self, result: TrainingResult, columns: TrainingColumns) -> LinearRankerModel:
         """The model of a training run on rows of these columns."""
         names = columns.features.names
         positive, negative = result.labels.classes(columns.positive)
         scorer = LinearScorer(result.w, result.threshold, positive, negative, names)
-        return self._copyValues(MBAModel(scorer, result.summary(names), result.moments))
+        return self._copyValues(LinearRankerModel(scorer, result.summary(names), result.moments))

@@ -9,14 +9,14 @@ from pyspark.ml.param.shared import HasMaxIter, HasRegParam, HasTol
 from pyspark.sql import DataFrame
 
 from spark_auc.spark.data.rows import DistributedRows
-from spark_auc.spark.estimators.linear_ranker import MBAModel
-from spark_auc.spark.estimators.ranker import Ranker
+from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
+from spark_auc.spark.estimators.ranker import RankerEstimator
 from spark_auc.spark.params import HasWhenNotConverged
 from spark_auc.training.ranksvm import train_hinge
 from spark_auc.training.settings import HingeSettings
 
 
-class RankSVMClassifier(Ranker, HasRegParam, HasTol, HasMaxIter, HasWhenNotConverged):
+class RankSVMClassifier(RankerEstimator, HasRegParam, HasTol, HasMaxIter, HasWhenNotConverged):
     """Trains a linear ranker by the squared hinge over all pairs (PRSVM+, Khalid et al., 2018).
 
     Minimises ``regParam/2 |w|^2 + 1/2 E[max(0, 1 - w'(x+ - x-))^2]`` over every pair of a positive
@@ -91,7 +91,7 @@ class RankSVMClassifier(Ranker, HasRegParam, HasTol, HasMaxIter, HasWhenNotConve
         given: dict[str, Any] = self._input_kwargs  # type: ignore[attr-defined]
         self.setParams(**given)
 
-    def _fit(self, dataset: DataFrame) -> MBAModel:
+    def _fit(self, dataset: DataFrame) -> LinearRankerModel:
         settings = HingeSettings(
             self.getRegParam(),
             self.getOrDefault(self.standardization),

@@ -7,11 +7,11 @@ from typing import Any
 from pyspark import keyword_only
 from pyspark.ml.param import Param, Params, TypeConverters
 
-from spark_auc.spark.estimators.pair_moments import Trainer
+from spark_auc.spark.estimators.pair_moments import PairMomentsEstimator
 
 
-class MBASelector(Trainer):
-    """Chooses the penalty of an `MBAModel` by K-fold cross-validation, and trains with it.
+class MBASelector(PairMomentsEstimator):
+    """Chooses the penalty of an `LinearRankerModel` by K-fold cross-validation, and trains with it.
 
     One pass over the data makes the moments of all folds, from which every penalty is solved for
     every fold; one more ranks all held-out rows with all of them. The model is that of all rows
@@ -91,7 +91,7 @@ class MBASelector(Trainer):
         self.setParams(**given)
 
     def penalties(self) -> tuple[tuple[float, ...] | None, tuple[float, ...]]:
-        """See `Trainer.penalties`."""
+        """See `PairMomentsEstimator.penalties`."""
         regs = self.optional(self.regParams)
         return None if regs is None else tuple(regs), tuple(
             self.getOrDefault(self.elasticNetParams)

@@ -9,14 +9,14 @@ from pyspark import keyword_only
 from pyspark.ml.param import Param, Params, TypeConverters
 
 from spark_auc.learners.solam import SOLAM
-from spark_auc.spark.data.prepared import Prepared
-from spark_auc.spark.estimators.online import OnlineRanker
+from spark_auc.spark.data.prepared import SequentialRows
+from spark_auc.spark.estimators.online import OnlineEstimator
 
 # Default steps in units of 1 / R^2, and the radius in units of one over the length of a row.
 _STEP, _RADIUS = 0.5, 100.0
 
 
-class SOLAMClassifier(OnlineRanker):
+class SOLAMClassifier(OnlineEstimator):
     """Trains a linear ranker for AUC by `spark_auc.learners.solam.SOLAM`.
 
     Parameters
@@ -93,8 +93,8 @@ class SOLAMClassifier(OnlineRanker):
         given: dict[str, Any] = self._input_kwargs  # type: ignore[attr-defined]
         self.setParams(**given)
 
-    def learner(self, given: Prepared) -> SOLAM:
-        """See `OnlineRanker.learner`."""
+    def learner(self, given: SequentialRows) -> SOLAM:
+        """See `OnlineEstimator.learner`."""
         given_step, lengths = self.optional(self.stepSize), given.lengths
         horizon = 1 if given_step is not None else max(given.count // given.order.tasks, 1)
         # a, b and alpha move as the weight of a feature that is 1 in all rows.

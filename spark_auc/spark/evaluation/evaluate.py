@@ -25,7 +25,7 @@ from spark_auc.core.evaluation.delong import (
     auc_interval,
     interval_of,
 )
-from spark_auc.core.evaluation.ranking import Asked, Ranking
+from spark_auc.core.evaluation.ranking import Ranking, RankingOptions
 from spark_auc.core.evaluation.report import AUCReport, GroupAUC, Groups
 from spark_auc.core.evaluation.roc import auc
 from spark_auc.core.labels import Label
@@ -133,14 +133,14 @@ def evaluate(
 
 def _asked(
     max_fpr: float, cost: float, budget: float, level: float, probabilities: bool = False
-) -> Asked:
+) -> RankingOptions:
     if not (0 < max_fpr <= 1 and 0 < cost < float("inf") and 0 <= budget <= 1 and 0 < level < 1):
         raise ConfigError(
             f"found maxFPR {max_fpr}, costRatio {cost}, fprBudget {budget} and level {level}; "
             "expected 0 < maxFPR <= 1, costRatio > 0, 0 <= fprBudget <= 1 and 0 < level < 1; "
             "set them so"
         )
-    return Asked(max_fpr, cost, budget, probabilities=probabilities)
+    return RankingOptions(max_fpr, cost, budget, probabilities=probabilities)
 
 
 _GROUP = pa.schema(

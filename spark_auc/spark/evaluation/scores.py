@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 
 from spark_auc.core.evaluation.delong import placements
 from spark_auc.core.evaluation.overview import Overview
-from spark_auc.core.evaluation.ranking import Asked, Ranking
+from spark_auc.core.evaluation.ranking import Ranking, RankingOptions
 from spark_auc.core.evaluation.roc import auc
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.core.evaluation.score_table import ScoreTable
@@ -134,7 +134,7 @@ class Scored:
         ranged = parts.mapInArrow(cut, "range int, payload binary")
         return ranged.groupBy("range").applyInArrow(measure, schema)
 
-    def ranking(self, asked: Asked) -> Ranking:
+    def ranking(self, asked: RankingOptions) -> Ranking:
         """The exact measures of all rows."""
         centre = self.centre
 

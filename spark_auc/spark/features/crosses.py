@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame
 
 from spark_auc.features.crosses import CrossMap
 from spark_auc.spark.data.features import Features
-from spark_auc.spark.features.embedding import Embedder
+from spark_auc.spark.features.embedding import EmbeddingEstimator
 
 
-class FeatureCrosses(Embedder):
+class FeatureCrosses(EmbeddingEstimator):
     """A row's features and hashed products of all pairs of them, by `CrossMap`.
 
     Meant for sparse categorical rows; ``fit`` only finds out the number of features.
@@ -57,5 +57,5 @@ class FeatureCrosses(Embedder):
         self.setParams(**given)
 
     def embedding(self, dataset: DataFrame, features: Features) -> CrossMap:
-        """See `Embedder.embedding`."""
+        """See `EmbeddingEstimator.embedding`."""
         return CrossMap(features.dimension, self.getOrDefault(self.numBits), self.getSeed())

@@ -113,7 +113,7 @@ class EmbeddingModel(Model, EmbeddingParams, Stage):
         self._embedding = restore(b"".join(table["payload"].to_pylist()))
 
 
-class Embedder(Estimator[EmbeddingModel], EmbeddingParams, Stage):
+class EmbeddingEstimator(Estimator[EmbeddingModel], EmbeddingParams, Stage):
     """An estimator of `EmbeddingModel`: a subclass says which `embedding` rows suggest."""
 
     def embedding(self, dataset: DataFrame, features: Features) -> Embedding:

@@ -12,17 +12,17 @@ from pyspark.sql import DataFrame
 
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.operator import column_moments
-from spark_auc.core.validation import whole
+from spark_auc.core.validation import check_whole
 from spark_auc.features.network import NetworkMap
 from spark_auc.spark.data.columns import TrainingColumns
 from spark_auc.spark.data.features import Features
 from spark_auc.spark.data.rows import DistributedRows
-from spark_auc.spark.features.embedding import Embedder, sampled, unlabelled
+from spark_auc.spark.features.embedding import EmbeddingEstimator, sampled, unlabelled
 from spark_auc.spark.features.random_features import HasNumOutputs
 from spark_auc.spark.params import HasPositiveLabel
 
 
-class TanhNetwork(Embedder, HasNumOutputs, HasLabelCol, HasPositiveLabel, HasMaxIter):
+class TanhNetwork(EmbeddingEstimator, HasNumOutputs, HasLabelCol, HasPositiveLabel, HasMaxIter):
     """The hidden layer of a tanh network of standardised columns, by `NetworkMap`.
 
     Parameters
@@ -84,13 +84,13 @@ class TanhNetwork(Embedder, HasNumOutputs, HasLabelCol, HasPositiveLabel, HasMax
         self.setParams(**given)
 
     def embedding(self, dataset: DataFrame, features: Features) -> NetworkMap:
-        """See `Embedder.embedding`."""
+        """See `EmbeddingEstimator.embedding`."""
         width, seed = self.optional(self.numOutputs), self.getSeed()
         size = self.getOrDefault(self.sampleSize)
         # Before a pass, and because 0 is not "not given".
         if width is not None:
-            whole("numOutputs", width, 1)
-        whole("sampleSize", size, 1)
+            check_whole("numOutputs", width, 1)
+        check_whole("sampleSize", size, 1)
         if not self.getOrDefault(self.trained):
             columns = column_moments(unlabelled(dataset, features))
             made = NetworkMap.random(features.dimension, width or 500, seed=seed)

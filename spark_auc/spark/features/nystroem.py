@@ -15,20 +15,20 @@ from pyspark.sql import DataFrame
 from spark_auc.core.batch import divided
 from spark_auc.core.moments.operator import column_moments
 from spark_auc.core.types import Float, Rows
-from spark_auc.core.validation import whole
+from spark_auc.core.validation import check_whole
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.features.kernels import Kernel
 from spark_auc.features.nystroem import NystroemMap
 from spark_auc.spark.data.encoders import vectors_frame
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.features import Features
-from spark_auc.spark.features.embedding import Embedder, sampled, unlabelled
+from spark_auc.spark.features.embedding import EmbeddingEstimator, sampled, unlabelled
 from spark_auc.spark.params import one_of
 
 _log = logging.getLogger(__name__)
 
 
-class NystroemEmbedding(Embedder, HasStandardization, HasMaxIter):
+class NystroemEmbedding(EmbeddingEstimator, HasStandardization, HasMaxIter):
     """Features whose inner products approximate a kernel, by `spark_auc.features.NystroemMap`.
 
     With `RankSVMClassifier` behind it this is NBAUC, with `NSAUCClassifier` NSAUC (Khalid et
@@ -149,7 +149,7 @@ class NystroemEmbedding(Embedder, HasStandardization, HasMaxIter):
         self.setParams(**given)
 
     def embedding(self, dataset: DataFrame, features: Features) -> NystroemMap:
-        """See `Embedder.embedding`."""
+        """See `EmbeddingEstimator.embedding`."""
         count, size = self.getOrDefault(self.numLandmarks), self.getOrDefault(self.sampleSize)
         kmeans = self.getOrDefault(self.landmarks) == "kmeans"
         least = 2 if kmeans else 1
@@ -161,7 +161,7 @@ class NystroemEmbedding(Embedder, HasStandardization, HasMaxIter):
         # Whatever is wrong with these is told before a pass.
         kernel, rank = self._kernel(1.0), self.optional(self.rank)
         if rank is not None:
-            whole("rank", rank, 1)
+            check_whole("rank", rank, 1)
         rows = unlabelled(dataset, features)
         columns = column_moments(rows)
         standard = self.getOrDefault(self.standardization)

@@ -11,11 +11,11 @@ from pyspark.ml.param.shared import HasStandardization
 from pyspark.sql import DataFrame
 
 from spark_auc.core.moments.operator import column_moments
-from spark_auc.core.validation import above, whole
+from spark_auc.core.validation import check_above, check_whole
 from spark_auc.features.fourier import FourierMap
 from spark_auc.features.thresholds import ThresholdMap
 from spark_auc.spark.data.features import Features
-from spark_auc.spark.features.embedding import Embedder, unlabelled
+from spark_auc.spark.features.embedding import EmbeddingEstimator, unlabelled
 
 
 class HasNumOutputs(Params):
@@ -26,7 +26,7 @@ class HasNumOutputs(Params):
     )
 
 
-class RandomFourierFeatures(Embedder, HasNumOutputs, HasStandardization):
+class RandomFourierFeatures(EmbeddingEstimator, HasNumOutputs, HasStandardization):
     """Random Fourier features of the Gaussian kernel, by `spark_auc.features.FourierMap`.
 
     Parameters
@@ -77,13 +77,13 @@ class RandomFourierFeatures(Embedder, HasNumOutputs, HasStandardization):
         self.setParams(**given)
 
     def embedding(self, dataset: DataFrame, features: Features) -> FourierMap:
-        """See `Embedder.embedding`."""
+        """See `EmbeddingEstimator.embedding`."""
         count = self.getOrDefault(self.numOutputs)
         given = self.getOrDefault(self.bandwidth) if self.isDefined(self.bandwidth) else None
         # Before a pass.
-        whole("numOutputs", count, 1)
+        check_whole("numOutputs", count, 1)
         if given is not None:
-            above("bandwidth", given, 0)
+            check_above("bandwidth", given, 0)
         columns = column_moments(unlabelled(dataset, features))
         standard = self.getOrDefault(self.standardization)
         scale = columns.standard_deviation() if standard else np.ones(features.dimension)
@@ -93,7 +93,7 @@ class RandomFourierFeatures(Embedder, HasNumOutputs, HasStandardization):
         return made.of_columns(scale)
 
 
-class RandomThresholds(Embedder, HasNumOutputs):
+class RandomThresholds(EmbeddingEstimator, HasNumOutputs):
     """Random thresholds of random columns, by `spark_auc.features.ThresholdMap`.
 
     Parameters
@@ -131,9 +131,9 @@ class RandomThresholds(Embedder, HasNumOutputs):
         self.setParams(**given)
 
     def embedding(self, dataset: DataFrame, features: Features) -> ThresholdMap:
-        """See `Embedder.embedding`."""
+        """See `EmbeddingEstimator.embedding`."""
         count = self.getOrDefault(self.numOutputs)
-        whole("numOutputs", count, 1)
+        check_whole("numOutputs", count, 1)
         columns = column_moments(unlabelled(dataset, features))
         deviation = columns.standard_deviation()
         return ThresholdMap.random(columns.mean[1], deviation, count, self.getSeed())

@@ -16,10 +16,10 @@ from spark_auc.errors import ConfigError, DataError
 from spark_auc.features.splines import Splines, probabilities
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.features import Features, quoted
-from spark_auc.spark.features.embedding import Embedder
+from spark_auc.spark.features.embedding import EmbeddingEstimator
 
 
-class SplineBasis(Embedder, HasRelativeError):  # noqa: N818  (its base is no exception)
+class SplineBasis(EmbeddingEstimator, HasRelativeError):  # noqa: N818  (its base is no exception)
     """Piecewise linear functions of raw numeric columns, by `spark_auc.features.Splines`.
 
     The embedding for raw numbers of any unit and with any tails, missing ones included: each
@@ -73,7 +73,7 @@ class SplineBasis(Embedder, HasRelativeError):  # noqa: N818  (its base is no ex
         self.setParams(**given)
 
     def embedding(self, dataset: DataFrame, features: Features) -> Splines:
-        """See `Embedder.embedding`."""
+        """See `EmbeddingEstimator.embedding`."""
         at = probabilities(self.getOrDefault(self.numKnots))
         columns = _columns(features)
         names = [f"c{k}" for k in range(len(columns))]

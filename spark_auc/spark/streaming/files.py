@@ -19,7 +19,7 @@ from spark_auc.errors import DataError
 from spark_auc.spark.data.failures import SPARK_FAILURES, translated
 from spark_auc.spark.data.parquet import literal
 from spark_auc.spark.data.strict import check_types, whole_rows
-from spark_auc.spark.streaming.stream import Arrived, Batch, schema_of
+from spark_auc.spark.streaming.stream import ArrivedFile, MicroBatch, schema_of
 
 # What Spark's "binaryFile" source tells of a file; the content is never asked for.
 _LISTED = "path string, modificationTime timestamp, length long, content binary"
@@ -94,14 +94,14 @@ class FileStream:
             "schema from; add one or set opauc.stream.schema"
         )
 
-    def _present(self) -> list[Arrived]:
+    def _present(self) -> list[ArrivedFile]:
         listed = self.spark.read.format("binaryFile").options(**self._listing()).load(self.path)
         return _arrived(listed)
 
     def _listing(self) -> dict[str, str]:
         return {key: self.options[key] for key in _LISTING_OPTIONS if key in self.options}
 
-    def rows(self, files: Sequence[Arrived]) -> DataFrame:
+    def rows(self, files: Sequence[ArrivedFile]) -> DataFrame:
         """The rows of some files; `DataError` where the files' types are not the schema's."""
         paths = [literal(file.path) for file in files]
         check_types(self.spark, self.format, self.options, paths, self.schema)
@@ -118,12 +118,14 @@ class FileStream:
             .select("path", "modificationTime")
         )
 
-    def batch(self, arrived: DataFrame) -> Batch:
+    def batch(self, arrived: DataFrame) -> MicroBatch:
         """The rows of the files of these names."""
-        return Batch(_arrived(arrived), self.rows)
+        return MicroBatch(_arrived(arrived), self.rows)
 
 
-def _arrived(listed: DataFrame) -> list[Arrived]:
+def _arrived(listed: DataFrame) -> list[ArrivedFile]:
     with translated():
         found = listed.select("path", F.unix_micros("modificationTime")).collect()
-    return sorted((Arrived(path, micros / 3.6e9) for path, micros in found), key=lambda f: f[::-1])
+    return sorted(
+        (ArrivedFile(path, micros / 3.6e9) for path, micros in found), key=lambda f: f[::-1]
+    )

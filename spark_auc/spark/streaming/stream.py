@@ -24,7 +24,7 @@ from spark_auc.spark.data.failures import SPARK_FAILURES
 _POLL_SECONDS = 0.5
 
 
-class Arrived(NamedTuple):
+class ArrivedFile(NamedTuple):
     """A file of a batch.
 
     Parameters
@@ -40,7 +40,7 @@ class Arrived(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Batch:
+class MicroBatch:
     """Rows that arrived together.
 
     Parameters
@@ -51,8 +51,8 @@ class Batch:
         The rows of some of the files.
     """
 
-    files: Sequence[Arrived]
-    rows: Callable[[Sequence[Arrived]], DataFrame]
+    files: Sequence[ArrivedFile]
+    rows: Callable[[Sequence[ArrivedFile]], DataFrame]
 
 
 class Stream(Protocol):
@@ -72,7 +72,7 @@ class Stream(Protocol):
         """What Structured Streaming divides into batches."""
         ...
 
-    def batch(self, arrived: DataFrame) -> Batch:
+    def batch(self, arrived: DataFrame) -> MicroBatch:
         """The rows that one part of `arriving` stands for."""
         ...
 
@@ -102,7 +102,7 @@ def schema_of(ddl: str) -> StructType:
 
 def run(
     stream: Stream,
-    on_batch: Callable[[int, Callable[[], Batch]], None],
+    on_batch: Callable[[int, Callable[[], MicroBatch]], None],
     *,
     checkpoint: str,
     every: str | None,

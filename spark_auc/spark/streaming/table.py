@@ -18,7 +18,7 @@ from spark_auc.spark.data.checks import checked
 from spark_auc.spark.data.failures import SPARK_FAILURES, first_line
 from spark_auc.spark.data.features import known_column, quoted
 from spark_auc.spark.data.strict import whole_rows
-from spark_auc.spark.streaming.stream import Batch, schema_of
+from spark_auc.spark.streaming.stream import MicroBatch, schema_of
 
 _VALUE = "value"
 # Where Spark's parsers put a text of which they could not make all that was asked.
@@ -109,9 +109,9 @@ class TableStream:
         """The rows."""
         return self.frame
 
-    def batch(self, arrived: DataFrame) -> Batch:
+    def batch(self, arrived: DataFrame) -> MicroBatch:
         """The rows themselves."""
-        return Batch((), lambda _: arrived)
+        return MicroBatch((), lambda _: arrived)
 
 
 def parsed(frame: DataFrame, how: str, schema: StructType) -> DataFrame:
