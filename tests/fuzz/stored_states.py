@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import itertools
 import math
 import pkgutil
 
 import numpy as np
 from scipy import sparse
 
+import experiments
 import spark_auc
 from experiments.comparators.adaauc import AdaAUC
 from experiments.comparators.ftrl import FTRL
@@ -90,10 +92,12 @@ _LEARNERS = [
 def kinds():
     """All classes that are stored and restored, but for those that others are made from."""
     found = set()
-    for module in pkgutil.walk_packages(spark_auc.__path__, "spark_auc."):
+    packages = [(spark_auc.__path__, "spark_auc."), (experiments.__path__, "experiments.")]
+    modules = itertools.chain.from_iterable(itertools.starmap(pkgutil.walk_packages, packages))
+    for module in modules:
         for _, made in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
-            mine = made.__module__.startswith("spark_auc.") and hasattr(made, "from_bytes")
-            if mine and not getattr(made, "_is_protocol", False):
+            mine = made.__module__.startswith(("spark_auc.", "experiments."))
+            if mine and hasattr(made, "from_bytes") and not getattr(made, "_is_protocol", False):
                 found.add(made)
     bases = {base for made in found for base in made.__mro__[1:]}
     return sorted(found - bases, key=lambda made: made.__name__)
