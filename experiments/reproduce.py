@@ -36,7 +36,7 @@ from experiments.experiment import Experiment, Settings
 from spark_auc.app.directory import Directory
 from spark_auc.app.jobs.inputs import check_path
 from spark_auc.app.publish import check_free, publication
-from spark_auc.app.report.pictures import check_matplotlib, png
+from spark_auc.app.report.pictures import check_packages, png
 from spark_auc.errors import ConfigError, SparkAUCError
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _published(given: argparse.Namespace) -> dict[str, Any]:
             "least 1 and a seed of at least 0; set them"
         )
     check_path(given.data)
-    check_matplotlib()
+    check_packages()
     check_free(given.output, replace=True)
     chosen, left_out = _plan(given)
     if not chosen:

@@ -1,9 +1,15 @@
-"""The report of an evaluation: one page that needs nothing else, and says what it was given."""
+"""The report of an evaluation: its page, its plots, and their packaging."""
 
 import copy
 import io
+import json
+import os
 import re
+import shutil
+import subprocess
+import sys
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +19,7 @@ from scipy.stats import binomtest, norm
 from spark_auc.app.report.page import page
 from spark_auc.app.report.pictures import _wilson, pictures, png, svg
 
+ROOT = Path(__file__).parents[2]
 VOID = {"meta"}
 
 
@@ -21,7 +28,7 @@ def shares(values):
 
 
 def evaluation():
-    """Two Gaussian classes, 1 row in 20 positive, as an evaluation of them would say."""
+    """The result of an evaluation of two Gaussian classes with 1 positive in 20 rows."""
     score = np.linspace(5, -4, 60)
     tpr, fpr = norm.sf(score, 1.04), norm.sf(score)
     share = 0.05 * tpr + 0.95 * fpr
@@ -95,7 +102,7 @@ def evaluation():
 
 
 class Reader(HTMLParser):
-    """Checks that tags balance; keeps texts by the tag around them, and attributes."""
+    """A parser that checks that tags balance, and keeps texts by tag, and attributes."""
 
     def __init__(self, text):
         super().__init__()
@@ -118,7 +125,7 @@ class Reader(HTMLParser):
 
     def handle_data(self, data):
         if data.strip():
-            self.texts.append((self.open[-1] if self.open else "", data.strip()))
+            self.texts.append((self.open[-1] if self.open else "", " ".join(data.split())))
 
     def within(self, *tags):
         return [text for tag, text in self.texts if tag in tags]
@@ -135,13 +142,13 @@ def whole(drawn):
 
 
 def bare(**changes):
-    """The page without its pictures, of an evaluation with these changes."""
+    """The parsed page, without plots, of a changed evaluation."""
     return Reader(page(evaluation() | changes, {}))
 
 
 def test_all_sections(whole):
     read = Reader(whole)
-    sections = ["Measures", "Pictures", "Operating points", "Groups", "Model", "Data"]
+    sections = ["Measures", "Plots", "Thresholds", "Groups", "Model", "Data"]
     assert read.within("h2") == sections
     assert {("lang", "en"), ("name", "viewport")} <= set(read.attributes)
     assert read.within("title") == ["AUC 0.7680 of output/model"]
@@ -165,7 +172,7 @@ def test_ids_are_unique_and_references_lead_to_them(whole):
     assert set(re.findall(r'(?:url\(|href=")#([^)"]+)', whole)) <= set(ids)
 
 
-def test_numbers_are_those_given():
+def test_numbers_are_those_of_the_evaluation():
     read = bare()
     assert {"0.2157", "0.0312", "0.6146", "0.1789", "0.0123"} <= set(read.within("dd"))
     assert {"10,000", "9,001", "-0.1712", "1.5e-09", "53", "1.6e-08"} <= set(read.within("dd"))
@@ -176,11 +183,11 @@ def test_numbers_are_those_given():
     weights = ["-0.4123", "0.0212"]
     assert read.within("td") == [*rows, *points, *never, *points, *groups, *weights]
     assert read.within("strong") == ["0.7575 to 0.7781"]
-    assert "Mean AUC by weight of rows 0.7612." in read.within("p")
+    assert any("weight of their rows, is 0.7612." in text for text in read.within("p"))
     assert "mine" in read.within("th")
 
 
-def test_what_is_not_given_is_not_shown():
+def test_absent_measures_are_not_shown():
     read = bare(groups=None, logLoss=None, calibrationError=None)
     assert "Groups" not in read.within("h2")
     assert not {"log loss", "calibration error"} & set(read.within("dt"))
@@ -234,15 +241,36 @@ def test_png_is_white(drawn):
 def test_wilson_bounds():
     lower, upper = _wilson(np.array([0.3, 0.0]), np.array([10.0, 0.0]))
     peer = binomtest(3, 10).proportion_ci(method="wilson")
-    nothing_known = (0, 1)
-    np.testing.assert_allclose([lower, upper], np.transpose([peer, nothing_known]), atol=1e-12)
+    no_rows = (0, 1)
+    np.testing.assert_allclose([lower, upper], np.transpose([peer, no_rows]), atol=1e-12)
 
 
 def test_labels_may_be_text_and_a_group_null():
-    found = copy.deepcopy(evaluation())
-    found["classes"]["positive"]["label"] = "yes"
-    found["groups"]["rows"][0]["value"] = None
-    found["groups"]["weightedMean"] = None
-    read = Reader(page(found, pictures(found)))
+    result = copy.deepcopy(evaluation())
+    result["classes"]["positive"]["label"] = "yes"
+    result["groups"]["rows"][0]["value"] = None
+    result["groups"]["weightedMean"] = None
+    read = Reader(page(result, pictures(result)))
     assert any("yes" in text for text in read.within("text"))
     assert "null" in read.within("th")
+
+
+def test_a_zipped_package_writes_the_page(tmp_path):
+    archive = shutil.make_archive(str(tmp_path / "package"), "zip", ROOT, "spark_auc")
+    code = (
+        "import json, sys\n"
+        "from spark_auc.app.report import page\n"
+        "assert '.zip' in page.__file__\n"
+        "sys.stdout.write(page.page(json.load(sys.stdin), {}))\n"
+    )
+    written = subprocess.run(
+        [sys.executable, "-c", code],
+        input=json.dumps(evaluation()),
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": archive, "PYTHONIOENCODING": "utf-8"},
+        check=True,
+    )
+    assert written.stdout == page(evaluation(), {})

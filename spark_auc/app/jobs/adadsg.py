@@ -25,7 +25,7 @@ from spark_auc.app.directory import Directory
 from spark_auc.app.jobs.adadsg_stage import StoredStage
 from spark_auc.app.jobs.inputs import check_path, reading
 from spark_auc.app.publish import check_free, publication
-from spark_auc.app.report.pictures import GUIDE, NEGATIVE, STYLE, check_matplotlib, png
+from spark_auc.app.report.pictures import GUIDE, NEGATIVE, STYLE, check_packages, png
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.errors import ConfigError
 from spark_auc.learners.dsgd import DSGD
@@ -53,7 +53,7 @@ def check(config: Adadsg) -> None:
         )
     check_path(config.data.path)
     check_path(config.validation.path)
-    check_matplotlib()
+    check_packages()
     check_free(config.output.path, config.output.replace)
     _Checkpoint.of(config).load()
 

@@ -15,7 +15,7 @@ from spark_auc.app.config.redaction import redacted
 from spark_auc.app.jobs.inputs import check_model, check_path, read_model, reading
 from spark_auc.app.publish import check_free, publication
 from spark_auc.app.report.page import page
-from spark_auc.app.report.pictures import check_matplotlib, pictures, png
+from spark_auc.app.report.pictures import check_packages, pictures, png
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +37,7 @@ _OF_PROBABILITIES = ("logLoss", "calibrationError", "reliability")
 
 def check(config: Evaluate) -> None:
     """What can be known to be wrong before Spark starts; `ConfigError`."""
-    check_matplotlib()
+    check_packages()
     check_model(config.model)
     check_path(config.data.path)
     check_free(config.output.path, config.output.replace)

@@ -18,7 +18,7 @@ from spark_auc.app.config.jobs import Calibration, Train
 from spark_auc.app.jobs.inputs import CALIBRATION, check_path, reading
 from spark_auc.app.publish import check_free, publication
 from spark_auc.app.report.penalties import penalties
-from spark_auc.app.report.pictures import check_matplotlib, png
+from spark_auc.app.report.pictures import check_packages, png
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +38,7 @@ def check(config: Train) -> None:
     if config.calibration:
         check_path(config.calibration.data.path)
     if config.select or config.training.regParam is None:
-        check_matplotlib()
+        check_packages()
     check_free(config.output.path, config.output.replace)
 
 

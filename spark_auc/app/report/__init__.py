@@ -1,4 +1,4 @@
-"""The pictures and the HTML page of a job's results.
+"""The plots and the HTML page of a job's results.
 
 Jobs and experiments import from here. Begin with `spark_auc.app.report.page`.
 """

@@ -1,4 +1,4 @@
-"""The picture of a selection: held-out AUC and non-zero weights against the penalty."""
+"""The plot of a penalty selection: held-out AUC and nonzero weights against the penalty."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ _COLOURS = (POSITIVE, NEGATIVE, "#7a52cc", "#2a9461", "#a8326e")
 
 
 def penalties(selection: Mapping[str, Any]) -> Figure:
-    """Mean AUC of each penalty on held-out folds with a band of one standard error.
+    """Return a figure of two plots against the penalty.
 
-    Below it the number of weights that are not 0. Penalties that were left out have neither.
-    ``selection`` is `Selection.as_dict`.
+    Above: the mean AUC on held-out folds with a band of one standard error. Below: the number of
+    nonzero weights. A dashed line marks the chosen penalty. Penalties that were left out are not
+    drawn. ``selection`` is `Selection.as_dict`.
     """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -32,12 +33,12 @@ def penalties(selection: Mapping[str, Any]) -> Figure:
         figure.set_gid("selection")
         above, below = figure.subplots(2, sharex=True, height_ratios=[2, 1])
         for number, mix in enumerate(mixes):
-            rows = sorted(
+            path = sorted(
                 (c for c in candidates if c["elasticNetParam"] == mix), key=lambda c: c["regParam"]
             )
             colour = _COLOURS[number % len(_COLOURS)]
             reg, auc, error, count = (
-                np.array([c[name] for c in rows])
+                np.array([c[name] for c in path])
                 for name in ("regParam", "auc", "standardError", "nonzeros")
             )
             above.plot(reg, auc, "o-", color=colour, markersize=3, label=f"elasticNetParam {mix:g}")
@@ -47,13 +48,14 @@ def penalties(selection: Mapping[str, Any]) -> Figure:
             axes.axvline(chosen["regParam"], color=GUIDE, linestyle="--", linewidth=1)
         if all(c["regParam"] > 0 for c in candidates):
             above.set_xscale("log")
-        above.set_ylabel("held-out AUC")
-        below.set_ylabel("non-zero weights")
+        above.set_ylabel("held-out AUC ± 1 standard error")
+        below.set_ylabel("nonzero weights")
         below.set_ylim(bottom=0)
-        below.set_xlabel("regParam")
+        below.set_xlabel("penalty (regParam)")
         above.set_title(
-            f"AUC {chosen['auc']:.4f} ± {chosen['standardError']:.4f} at regParam "
-            f"{chosen['regParam']:.3g}, elasticNetParam {chosen['elasticNetParam']:g}"
+            f"Chosen: regParam {chosen['regParam']:.3g}, elasticNetParam "
+            f"{chosen['elasticNetParam']:g}, held-out AUC {chosen['auc']:.4f} ± "
+            f"{chosen['standardError']:.4f}"
         )
         figure.legend(loc="outside lower center", ncols=3, frameon=False)
     return figure

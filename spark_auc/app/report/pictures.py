@@ -1,8 +1,7 @@
-"""Pictures of an evaluation, as SVG that lives in a page and as PNG that stands alone."""
+"""Plots of an evaluation, as SVG for an HTML page and as PNG files."""
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import re
 from collections.abc import Callable, Mapping
@@ -12,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from spark_auc.core.evaluation.score_table import FloatArray
-from spark_auc.errors import ConfigError
+from spark_auc.errors import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Series and guides keep a contrast of 3:1 or more on white and on near-black. Ink, dark enough
-# for white paper, is where an SVG takes the colour of its page; nothing else has this colour.
+# Series and guides have a contrast of 3:1 or more on white and on near-black. `svg` replaces the
+# ink by the text colour of the page, so series and guides must not have the colour of the ink.
 POSITIVE, NEGATIVE, GUIDE, _INK = "#d9660d", "#2f7fd6", "#8a8f98", "#1c2129"
 _LEVEL = 0.95
 STYLE: dict[Any, Any] = {
@@ -39,44 +38,43 @@ STYLE: dict[Any, Any] = {
 
 
 def label_text(label: float | str) -> str:
-    """A label as the report shows it."""
+    """Return the text of a class label."""
     return label if isinstance(label, str) else f"{label:g}"
 
 
-def check_matplotlib() -> None:
-    """`ConfigError` where pictures cannot be drawn."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise ConfigError(
-            "found no matplotlib, expected it for the report; "
-            "install it with pip install 'spark-auc[report]'"
-        )
+def check_packages() -> None:
+    """Raise `MissingPackageError` if a package of the extra ``report`` is not installed."""
+    require("report", "jinja2", "matplotlib")
 
 
 def pictures(result: Mapping[str, Any]) -> dict[str, Figure]:
-    """Return the pictures of an evaluation by name, those whose data it has."""
+    """Return the plots of an evaluation by name; that of calibration needs probabilities.
+
+    ``result`` is `AUCReport.as_dict`.
+    """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    draw: dict[str, Callable[[Axes, Mapping[str, Any]], None]] = {
+    plots: dict[str, Callable[[Axes, Mapping[str, Any]], None]] = {
         "roc": _roc,
         "precision_recall": _precision_recall,
         "distribution": _distribution,
         "gain": _gain,
     }
     if result["reliability"] is not None:
-        draw["calibration"] = _calibration
+        plots["calibration"] = _calibration
     figures = {}
     with rc_context(STYLE):
-        for name, drawn in draw.items():
+        for name, plot in plots.items():
             figures[name] = figure = Figure(figsize=(4.0, 3.8), layout="constrained")
             figure.set_gid(name)
-            drawn(figure.add_subplot(), result)
+            plot(figure.add_subplot(), result)
             figure.legend(loc="outside lower center", ncols=2, frameon=False)
     return figures
 
 
 def svg(figure: Figure) -> str:
-    """Return an <svg> element for an HTML page: of the page's colour and font, ids its own."""
+    """Return an <svg> element in the colour and font of its HTML page, with ids of its own."""
     from matplotlib import rc_context
 
     out = io.StringIO()
@@ -87,7 +85,7 @@ def svg(figure: Figure) -> str:
     text = re.sub(
         r'<svg.*?(viewBox="[^"]*").*?>', r'<svg \1 stroke-linejoin="round">', text, count=1
     )
-    # HTML resolves ids over the whole page, and every figure has an axes_1.
+    # Ids must be unique in the page, and every figure has an axes_1.
     text = re.sub(r'(\bid="|url\(#)', rf"\g<1>{figure.get_gid()}-", text)
     text = re.sub(r'xlink:href="#', f'href="#{figure.get_gid()}-', text)
     text = re.sub(r"'DejaVu Sans'[^;\"]*", "system-ui, sans-serif", text)
@@ -95,7 +93,7 @@ def svg(figure: Figure) -> str:
 
 
 def png(figure: Figure) -> bytes:
-    """Return a PNG on white."""
+    """Return a PNG file on a white background."""
     from matplotlib import rc_context
 
     out = io.BytesIO()
@@ -105,7 +103,7 @@ def png(figure: Figure) -> bytes:
 
 
 def _wilson(share: FloatArray, rows: FloatArray | float) -> tuple[FloatArray, FloatArray]:
-    """Bounds of a share of so many rows, nothing known of none: [0, 1]."""
+    """Wilson confidence bounds of a share observed on a number of rows; [0, 1] for 0 rows."""
     z = NormalDist().inv_cdf((1 + _LEVEL) / 2)
     spread = z * np.sqrt(rows * share * (1 - share) + z**2 / 4)
     middle = rows * share + z**2 / 2
@@ -113,7 +111,7 @@ def _wilson(share: FloatArray, rows: FloatArray | float) -> tuple[FloatArray, Fl
 
 
 def _effective(result: Mapping[str, Any]) -> FloatArray:
-    """Effective rows of the positive and of the negative class."""
+    """Effective rows of the positive and of the negative class, (2,)."""
     classes = result["classes"]
     return np.array([classes[side]["effectiveRows"] for side in ("positive", "negative")])
 
@@ -133,13 +131,13 @@ def _roc(axes: Axes, result: Mapping[str, Any]) -> None:
     band = f"pointwise {_LEVEL:.0%} band"
     axes.fill_between(fpr, lower, upper, color=NEGATIVE, alpha=0.25, linewidth=0, label=band)
     axes.plot(fpr, tpr, color=NEGATIVE, label="ROC curve")
-    axes.plot([0, 1], [0, 1], color=GUIDE, linestyle="--", linewidth=1, label="chance, 0.5")
+    axes.plot([0, 1], [0, 1], color=GUIDE, linestyle="--", linewidth=1, label="random ranking")
     interval = result["interval"]
     axes.set(
         title=f"ROC: AUC {result['auc']:.4f} ({interval['level']:.0%} CI "
         f"{interval['lower']:.4f} to {interval['upper']:.4f})",
-        xlabel="false positive rate",
-        ylabel="true positive rate",
+        xlabel="false positive rate (FPR)",
+        ylabel="true positive rate (TPR)",
         xlim=(0, 1),
         ylim=(0, 1.01),
     )
@@ -151,10 +149,10 @@ def _precision_recall(axes: Axes, result: Mapping[str, Any]) -> None:
     )
     lower, upper = _wilson(precision, share * _effective(result).sum())
     base = _base_rate(result)
-    # Where few rows are called positive the band is anything, and positives may be rare: the
-    # height follows the rest of the curve, and what is above it leaves the picture.
+    # Precision at the lowest recalls rests on few rows and its band is wide: the height of the
+    # plot follows the rest of the curve, so that rare positives do not flatten it.
     settled = upper[(recall >= 0.02) & ~np.isnan(upper)]
-    # A step up to each point is the curve whose area is the average precision.
+    # The area below the steps is the average precision.
     axes.fill_between(
         recall,
         lower,
@@ -166,9 +164,11 @@ def _precision_recall(axes: Axes, result: Mapping[str, Any]) -> None:
         label=f"pointwise {_LEVEL:.0%} band",
     )
     axes.step(recall, precision, where="pre", color=POSITIVE, label="precision")
-    axes.axhline(base, color=GUIDE, linestyle="--", linewidth=1, label=f"chance, {base:.3g}")
+    axes.axhline(
+        base, color=GUIDE, linestyle="--", linewidth=1, label=f"random ranking, {base:.3g}"
+    )
     axes.set(
-        title=f"Precision and recall: average precision {result['averagePrecision']:.4f}",
+        title=f"Precision-recall curve: average precision {result['averagePrecision']:.4f}",
         xlabel="recall (true positive rate)",
         ylabel="precision",
         xlim=(0, 1),
@@ -183,7 +183,7 @@ def _distribution(axes: Axes, result: Mapping[str, Any]) -> None:
         label = f"{side} (label {label_text(result['classes'][side]['label'])})"
         axes.stairs(values, edges, fill=True, color=colour, alpha=0.25)
         axes.stairs(values, edges, color=colour, linewidth=1.5, label=label)
-    axes.set(title="Scores of the two classes", xlabel="score", ylabel="share of the class")
+    axes.set(title="Scores of each class", xlabel="score", ylabel="share of the class in a bin")
     axes.margins(x=0)
 
 
@@ -191,12 +191,12 @@ def _gain(axes: Axes, result: Mapping[str, Any]) -> None:
     share, gain = (_column(result["curve"], name) for name in ("share", "tpr"))
     base = _base_rate(result)
     axes.plot([0, base, 1], [0, 1, 1], color=GUIDE, linestyle=":", label="best possible")
-    axes.plot([0, 1], [0, 1], color=GUIDE, linestyle="--", linewidth=1, label="chance")
+    axes.plot([0, 1], [0, 1], color=GUIDE, linestyle="--", linewidth=1, label="random ranking")
     axes.plot(share, gain, color=NEGATIVE, label="gain")
     axes.set(
         title="Cumulative gain",
-        xlabel="share of rows called positive",
-        ylabel="share of positives found",
+        xlabel="share of rows predicted positive",
+        ylabel="true positive rate (recall)",
         xlim=(0, 1),
         ylim=(0, 1.01),
     )
@@ -208,7 +208,9 @@ def _calibration(axes: Axes, result: Mapping[str, Any]) -> None:
     )
     lower, upper = _wilson(observed, weight / weight.sum() * _effective(result).sum())
     top = 1.05 * max(predicted.max(), upper.max())
-    axes.plot([0, top], [0, top], color=GUIDE, linestyle="--", linewidth=1, label="calibrated")
+    axes.plot(
+        [0, top], [0, top], color=GUIDE, linestyle="--", linewidth=1, label="perfect calibration"
+    )
     axes.vlines(
         predicted,
         lower,
@@ -219,8 +221,8 @@ def _calibration(axes: Axes, result: Mapping[str, Any]) -> None:
     )
     axes.plot(predicted, observed, "o-", color=NEGATIVE, markersize=4, label="observed")
     axes.set(
-        title=f"Calibration: error {result['calibrationError']:.4f}",
-        xlabel="mean predicted probability of a bin",
+        title=f"Calibration: expected calibration error {result['calibrationError']:.4f}",
+        xlabel="mean predicted probability in the bin",
         ylabel="share of positives in the bin",
         xlim=(0, top),
         ylim=(0, top),
