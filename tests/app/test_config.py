@@ -14,12 +14,12 @@ CONF = Path(__file__).parents[2] / "conf"
 
 @pytest.fixture
 def write(tmp_path):
-    def written(content):
+    def write_file(content):
         path = tmp_path / "conf.yaml"
         path.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
         return str(path)
 
-    return written
+    return write_file
 
 
 @pytest.mark.parametrize("path", sorted(CONF.glob("*.yaml")), ids=lambda p: p.name)
@@ -31,12 +31,12 @@ def test_shipped_files_are_valid(path):
 TRAIN = {"data": {"path": "rows"}, "output": {"path": "model"}}
 
 
-def changed(where, value):
+def changed(location, value):
     content = yaml.safe_load(yaml.safe_dump({"train": TRAIN}))
-    here = content
-    for key in where[:-1]:
-        here = here.setdefault(key, {})
-    here[where[-1]] = value
+    section = content
+    for key in location[:-1]:
+        section = section.setdefault(key, {})
+    section[location[-1]] = value
     return content
 
 
@@ -68,11 +68,11 @@ def changed(where, value):
             },
             "leave out columns.fold",
         ),
-        ("train: [", "no YAML"),
-        ("train: 2024-13-45", "no YAML"),
-        ("train: " + "[" * 5000, "no YAML"),
+        ("train: [", "not YAML"),
+        ("train: 2024-13-45", "not YAML"),
+        ("train: " + "[" * 5000, "not YAML"),
         ('train: "\\ud800"', "train"),
-        ("[1, 2]", "found list"),
+        ("[1, 2]", "found a list"),
     ],
 )
 def test_mistakes_are_named(write, content, message):
@@ -100,14 +100,14 @@ def test_overrides(write):
     assert file.train.data.options == {"numFeatures": 12}
     assert file.spark.settings() == {"spark.driver.memory": "3g"}
     assert file.train.columns.features == ["a", "b"]
-    for wrong in ("train.training.regParam", "=3", "train.data.path.deep=1", "a..b=1"):
-        with pytest.raises(ConfigError, match=r"dotted\.key=value|to be a value"):
+    for wrong in ("train.training.regParam", "=3", "train.data.path.deep=1", "a..b=1", "a.=1"):
+        with pytest.raises(ConfigError, match=r"dotted\.key=value|a value at"):
             load(path, [wrong])
     with pytest.raises(ConfigError, match="did you mean 'regParam'"):
         load(path, ["train.training.regParm=1"])
 
 
-def test_folds_of_the_users_own_reach_the_estimator(write):
+def test_the_fold_column_reaches_the_estimator(write):
     from spark_auc.app.jobs.train import _estimator
 
     content = {"train": TRAIN | {"columns": {"fold": "day"}}}
@@ -120,7 +120,7 @@ def test_folds_of_the_users_own_reach_the_estimator(write):
     assert other.getOrDefault(other.numFolds) == 3
 
 
-def test_settings_as_spark_takes_them(write):
+def test_settings_as_text_for_spark(write):
     file = load(write({"spark": {"conf": {"a": True, "b": 3, "c": "x"}}}))
     assert file.spark.settings() == {"a": "true", "b": "3", "c": "x"}
 
@@ -132,7 +132,7 @@ SECRET = "hunter2-of-mine"
     ("content", "arguments", "message"),
     [
         ("train: {data: {options: {password: *" + SECRET, [], "undefined alias '...' in line 1"),
-        ("train: {x: !" + SECRET + " y}", [], "no YAML .* in line 1, column 12"),
+        ("train: {x: !" + SECRET + " y}", [], "not YAML: .* in line 1, column 12"),
         ("train:\n  password: [" + SECRET, [], "in line 2"),
         ("train: 2024-13-45", [], r"cannot be read \(ValueError\) in line 1"),
         ("train: {}", [f"train.data.options.password=*{SECRET}"], "'train.data.options.password'"),
@@ -159,17 +159,17 @@ def test_no_secret_in_a_message(write, content, arguments, message):
 @pytest.mark.parametrize(
     "value", [".nan", ".inf", "1e999", "18446744073709551616", "0x" + "f" * 80]
 )
-def test_numbers_that_nothing_takes(write, value):
+def test_numbers_that_no_setting_accepts(write, value):
     with pytest.raises(ConfigError, match=r"train\.data\.options\.n"):
         load(write({"train": TRAIN}), [f"train.data.options.n={value}"])
     with pytest.raises(ConfigError, match=r"train\.training\.tol"):
         load(write({"train": TRAIN}), ["train.training.tol=.inf"])
 
 
-def test_what_is_quoted_is_text(write):
+def test_quoted_values_are_text(write):
     path = write({"train": TRAIN})
-    given = {"a": "'1e4'", "b": "1e4", "c": "nan", "d": "'007'", "e": "infinity"}
-    file = load(path, [f"train.data.options.{key}={value}" for key, value in given.items()])
+    options = {"a": "'1e4'", "b": "1e4", "c": "nan", "d": "'007'", "e": "infinity"}
+    file = load(path, [f"train.data.options.{key}={value}" for key, value in options.items()])
     assert file.train.data.options == {
         "a": "1e4",
         "b": 10000.0,
@@ -179,9 +179,18 @@ def test_what_is_quoted_is_text(write):
     }
 
 
-def test_a_file_that_is_no_text(tmp_path):
+def test_numbers_with_an_exponent_need_no_sign(write):
+    values = "{a: 1e4, b: -.5E3, c: '1e4', d: 1e-4, e: e4}"
+    expected = {"a": 1e4, "b": -500.0, "c": "1e4", "d": 1e-4, "e": "e4"}
+    path = write(f"train: {{data: {{path: x, options: {values}}}, output: {{path: y}}}}")
+    assert load(path).train.data.options == expected
+    overridden = load(write({"train": TRAIN}), [f"train.data.options={values}"])
+    assert overridden.train.data.options == expected
+
+
+def test_a_file_that_is_not_text(tmp_path):
     (tmp_path / "x.yaml").write_bytes(b"train: \xff")
-    with pytest.raises(ConfigError, match="no text"):
+    with pytest.raises(ConfigError, match="no readable file"):
         load(str(tmp_path / "x.yaml"))
-    with pytest.raises(ConfigError, match="no text"):
+    with pytest.raises(ConfigError, match="no readable file"):
         load("a\0b")

@@ -1,4 +1,4 @@
-"""Reading a configuration file, and saying what is wrong with it."""
+"""Reading a configuration file with overrides, and explaining its errors."""
 
 from __future__ import annotations
 
@@ -7,32 +7,32 @@ import re
 import reprlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import yaml
 from pydantic import ValidationError
 
 from spark_auc.app.config.jobs import Configuration
 from spark_auc.app.config.redaction import PLACEHOLDER, Redaction, names_secret, redacted
+from spark_auc.app.config.sections import Section
 from spark_auc.errors import ConfigError
 
-# Numbers that YAML 1.1 takes for text: an exponent without a sign, or without a point before it.
-_NUMBER = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
-_SHOWN = reprlib.Repr()
-_SHOWN.maxstring = _SHOWN.maxother = 200
-# What the parser raises for a tag, such as !!timestamp, on a value of another kind.
+# Numbers of YAML 1.2 that YAML 1.1 reads as text: 1e-4, 1.5e3.
+_EXPONENT = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$")
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 200
+# Exceptions of PyYAML for a value that does not fit its tag, such as !!timestamp x.
 _UNFIT = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-_UNREADABLE = (yaml.YAMLError, RecursionError)
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain values only, and an error with its place for one that Python cannot hold or print."""
+    """A loader of plain values; its errors name the line of a value that Python cannot hold."""
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
             value = super().construct_object(node, deep)
             if isinstance(value, int):
-                str(value)
+                str(value)  # Python refuses to print an integer of too many digits.
         except _UNFIT as error:
             raise yaml.constructor.ConstructorError(
                 None, None, f"a value that cannot be read ({type(error).__name__})", node.start_mark
@@ -40,134 +40,133 @@ class _Loader(yaml.SafeLoader):
         return value
 
 
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+.0123456789"))
+
+
 def load(path: str, overrides: Sequence[str] = ()) -> Configuration:
-    """Read and validate a file with ``dotted.key=value`` overrides (values in YAML).
+    """Read and validate a configuration file.
+
+    Parameters
+    ----------
+    path
+        A YAML file in UTF-8.
+    overrides
+        ``dotted.key=value`` each, with values in YAML; they replace values of the file.
 
     Raises
     ------
     ConfigError
-        The file is missing or no YAML, a key is unknown (the nearest known one is named), or a
-        value cannot serve.
+        The file is missing or is not YAML, a key is unknown (the message names the nearest known
+        key), or a value is invalid. Messages contain no secrets.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or getattr(error, "reason", error)
         raise ConfigError(
-            f"found no readable file {path!r} ({error.strerror}), expected a YAML configuration; "
-            "check --config"
+            f"found no readable file {path!r} ({reason}), expected a YAML configuration in "
+            "UTF-8; check --config"
         ) from None
-    except ValueError as error:
-        raise ConfigError(
-            f"found {path!r} to be no text ({type(error).__name__}), expected a YAML "
-            "configuration in UTF-8; check --config"
-        ) from None
-    try:
-        content = yaml.load(text, _Loader)
-    except _UNREADABLE as error:
-        raise ConfigError(
-            f"found text that is no YAML in {path!r}: {_place(error)}; repair it"
-        ) from None
+    content = _parsed(text, f"text in {path!r}", "correct the file")
     content = {} if content is None else content
     if not isinstance(content, dict):
-        raise ConfigError(f"found {type(content).__name__} in {path!r}, expected sections of keys")
+        raise ConfigError(
+            f"found a {type(content).__name__} in {path!r}, expected sections of keys; "
+            "see the files in conf/"
+        )
     for number, override in enumerate(overrides, 1):
         _override(content, override, number)
     try:
         return Configuration.model_validate(content)
     except ValidationError as error:
-        # Both forms of a union are told of; a few of many mistakes are enough.
+        # A union of types has an error for each type; the first errors are enough.
         messages = list(dict.fromkeys(_explained(e) for e in error.errors()[:20]))
         raise ConfigError(Redaction(content)("; ".join(messages))) from None
     except RecursionError:
         raise ConfigError(
             f"found sections in {path!r} that are nested too deeply, expected keys as in conf/; "
-            "repair it"
+            "correct the file"
         ) from None
 
 
-def _place(error: Exception) -> str:
-    """Where YAML is wrong; neither the line nor a name, which may be a secret."""
-    mark = getattr(error, "problem_mark", None)
-    where = f" in line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-    problem = str(getattr(error, "problem", None) or getattr(error, "reason", None) or "")
-    if not problem:
-        problem = f"a value that cannot be read ({type(error).__name__})"
-    return re.sub(r"'(?!<[a-z ]+>')[^']{2,}'|\"[^\"]*\"", "'...'", problem) + where
+def _parsed(text: str, source: str, remedy: str) -> Any:
+    """The value of YAML text; the error has neither the text nor its names: some are secrets."""
+    try:
+        return yaml.load(text, _Loader)
+    except (yaml.YAMLError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" in line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        problem = str(getattr(error, "problem", None) or getattr(error, "reason", None) or "")
+        problem = problem or f"a value that cannot be read ({type(error).__name__})"
+        problem = re.sub(r"'(?!<[a-z ]+>')[^']{2,}'|\"[^\"]*\"", "'...'", problem)
+        raise ConfigError(
+            f"found {source} that is not YAML: {problem}{line}, expected YAML; {remedy}"
+        ) from None
 
 
 def _override(content: dict[Any, Any], override: str, number: int) -> None:
-    """Set the value of an override, which messages leave out: it may be a secret."""
-    dotted, given, text = override.partition("=")
-    *parents, last = dotted.split(".")
-    if not given or not all([*parents, last]):
-        found = f" {dotted!r}" if given else ""
+    """Set the value of an override in the content; messages omit the value, a possible secret."""
+    dotted, equals, text = override.partition("=")
+    # Names of Spark settings contain dots.
+    names = dotted.split(".", 2 if dotted.startswith("spark.conf.") else -1)
+    if not equals or not all(names):
+        key = f" {dotted!r}" if equals else ""
         raise ConfigError(
-            f"found argument {number}{found}, expected dotted.key=value; "
+            f"found argument {number}{key}, expected dotted.key=value; "
             "write for example train.training.regParam=0.01"
         )
-    here = content
-    if parents[:2] == ["spark", "conf"]:
-        parents, last = parents[:2], ".".join([*parents[2:], last])
+    *parents, last = names
+    section = content
     for name in parents:
-        here = here.setdefault(name, {})
-        if not isinstance(here, dict):
-            raise ConfigError(f"found {name!r} in {dotted!r} to be a value, expected a section")
-    try:
-        value = yaml.load(text, _Loader)
-    except _UNREADABLE as error:
-        raise ConfigError(
-            f"found a value of {dotted!r} that is no YAML: {_place(error)}; put it in quotes"
-        ) from None
-    # A quoted number is text.
-    here[last] = float(value) if value == text.strip() and _NUMBER.fullmatch(value) else value
+        section = section.setdefault(name, {})
+        if not isinstance(section, dict):
+            raise ConfigError(
+                f"found a value at {name!r} in {dotted!r}, expected a section; "
+                "check the key of the override"
+            )
+    section[last] = _parsed(text, f"a value of {dotted!r}", "put it in quotes")
 
 
 def _explained(error: Mapping[str, Any]) -> str:
-    where = _SHOWN.repr(".".join(str(part) for part in error["loc"]))
+    """The message of an error of pydantic."""
+    location = _SHORT.repr(".".join(str(part) for part in error["loc"]))
     if error["type"] == "extra_forbidden":
-        known = _known_keys(error["loc"][:-1])
-        near = difflib.get_close_matches(str(error["loc"][-1]), known, 1)
-        remedy = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(known)}"
-        return f"found the unknown key {where}; {remedy}"
+        *parents, key = error["loc"]
+        keys = _known_keys(parents)
+        near = difflib.get_close_matches(str(key), keys, 1)
+        remedy = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(keys)}"
+        return f"found the unknown key {location}; {remedy}"
     if error["type"] == "missing":
-        return f"found no {where}, expected it; add it"
-    message = error["msg"].removeprefix("Value error, ")
+        return f"found no {location}, expected it; add it"
+    expected = error["msg"].removeprefix("Value error, ")
     secret = any(names_secret(str(part)) for part in error["loc"])
-    found = PLACEHOLDER if secret else _shown(error["input"])
-    return f"found {found} at {where}; expected: {message}"
+    value = PLACEHOLDER if secret else _shown(error["input"])
+    return f"found {value} at {location}; expected: {expected}"
 
 
 def _shown(value: Any) -> str:
-    """A value as a message shows it; of a section its type, for it may hold anything."""
+    """A value as a message shows it; of a collection its type, since it may contain secrets."""
     if isinstance(value, dict | list | tuple | set):
         return f"a {type(value).__name__}"
-    return _SHOWN.repr(redacted({"options": value})["options"])
+    return _SHORT.repr(redacted({"options": value})["options"])
 
 
 def _known_keys(location: Sequence[str | int]) -> list[str]:
-    """The keys of the section at a location of the schema."""
-    schema = Configuration.model_json_schema()
-    here: Mapping[str, Any] = schema
+    """The keys of the section at a location; a section of a union is named by its layout."""
+    sections: list[type[Section]] = [Configuration]
     for part in location:
-        options = [_resolved(o, schema) for o in here.get("anyOf", here.get("oneOf", [here]))]
-        tagged = [o for o in options if _layout(o) == part]
-        if tagged:
-            here = tagged[0]
-            continue
-        owner = next((o for o in options if part in o.get("properties", {})), None)
-        if owner is None:
-            return []
-        here = _resolved(owner["properties"][part], schema)
-    options = [_resolved(o, schema) for o in here.get("anyOf", here.get("oneOf", [here]))]
-    return sorted({key for option in options for key in option.get("properties", {})})
+        fields = [section.model_fields for section in sections]
+        sections = [
+            section
+            for section in sections
+            if "layout" in section.model_fields
+            and part in get_args(section.model_fields["layout"].annotation)
+        ] or [s for keys in fields if part in keys for s in _sections(keys[str(part)].annotation)]
+    return sorted({f.alias or key for s in sections for key, f in s.model_fields.items()})
 
 
-def _resolved(node: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    name = node.get("$ref", "").rsplit("/", 1)[-1]
-    found: Mapping[str, Any] = schema["$defs"][name] if name else node
-    return found
-
-
-def _layout(node: Mapping[str, Any]) -> str | None:
-    tag: str | None = node.get("properties", {}).get("layout", {}).get("const")
-    return tag
+def _sections(annotation: Any) -> list[type[Section]]:
+    """The sections of a type or of a union of types."""
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return [annotation]
+    return [section for part in get_args(annotation) for section in _sections(part)]
