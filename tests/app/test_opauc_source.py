@@ -162,9 +162,13 @@ def test_a_table(job, spark):
             {"format": "text", "path": "rows"},
             "inside opauc.stream.source",
         ),
-        ({"maxFilesPerTrigger": 1}, {"format": "rate"}, "maxFilesPerTrigger only of files"),
-        ({"schema": SCHEMA, "rejected": "a"}, {"format": "rate"}, "schema, rejected only of files"),
-        ({"halfLife": {"hours": 1}}, {"format": "rate"}, "halfLife.hours only of files"),
+        ({"maxFilesPerTrigger": 1}, {"format": "rate"}, "maxFilesPerTrigger only for files"),
+        (
+            {"schema": SCHEMA, "rejected": "a"},
+            {"format": "rate"},
+            "schema, rejected only for files",
+        ),
+        ({"halfLife": {"hours": 1}}, {"format": "rate"}, "halfLife.hours only for files"),
     ],
 )
 def test_mistakes(job, spark, stream, source, message):

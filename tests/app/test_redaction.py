@@ -1,4 +1,4 @@
-"""Secrets in texts and in structured content."""
+"""Redaction of secrets in text and in structured content."""
 
 import base64
 import json
@@ -65,12 +65,12 @@ def test_keys_of_secrets(key):
         *("spark.driver.memory", "spark.master", "kafka.bootstrap.servers", "fs.s3a.endpoint"),
     ],
 )
-def test_keys_of_no_secrets(key):
+def test_keys_without_secrets(key):
     assert not names_secret(key)
 
 
-def test_no_key_of_the_configuration_names_one():
-    """What a user configures stands in config.json, but for free settings."""
+def test_no_key_of_the_configuration_names_a_secret():
+    """All keys of sections are published in config.json with their values."""
     schema = Configuration.model_json_schema()
     keys = {key for part in schema["$defs"].values() for key in part.get("properties", {})}
     assert {"regParam", "key", "checkpoint"} <= keys
@@ -107,9 +107,9 @@ def test_no_key_of_the_configuration_names_one():
     ],
 )
 def test_texts_with_secrets(text):
-    found = redacted_text(text)
-    assert M not in found
-    assert redacted_text(found) == found
+    redacted_once = redacted_text(text)
+    assert M not in redacted_once
+    assert redacted_text(redacted_once) == redacted_once
     assert M not in json.dumps(redacted({"options": {"x": text}}))
     if "://" in text or text.startswith("jdbc:"):
         assert M not in redacted({"path": text})["path"]
@@ -127,7 +127,7 @@ def test_texts_with_secrets(text):
         "",
     ],
 )
-def test_texts_without_secrets_stay(text):
+def test_texts_without_secrets_do_not_change(text):
     assert redacted_text(text) == text
     assert Redaction({"a": {"options": {"header": True}}})(text) == text
 
@@ -139,17 +139,17 @@ def test_structured_content():
         "path": f"s3a://k:{M}@b/c",
         "weights": [{"feature": "token=abc", "weight": 0.5}],
     }
-    found = redacted(content)
-    assert M not in json.dumps(found)
-    assert found["options"]["user"] == "me"
-    assert found["options"]["n"] == 3
-    assert found["conf"] == {"spark.a.secret": PLACEHOLDER, "token": None, "keepTokens": False}
-    assert found["weights"] == content["weights"]
+    cleaned = redacted(content)
+    assert M not in json.dumps(cleaned)
+    assert cleaned["options"]["user"] == "me"
+    assert cleaned["options"]["n"] == 3
+    assert cleaned["conf"] == {"spark.a.secret": PLACEHOLDER, "token": None, "keepTokens": False}
+    assert cleaned["weights"] == content["weights"]
     assert content["options"]["password"] == M
 
 
-def test_results_by_label_stay():
-    """A label may have the name of a secret; numbers are secret among settings alone."""
+def test_counts_by_label_are_not_secrets():
+    """A label may have the name of a secret; numbers are secrets among settings only."""
     counts = {"rows": {"pass": 10, "fail": 3}, "shares": [{"token": 0.5}]}
     assert redacted(counts) == counts
     assert redacted({"options": {"pin": 1234}}) == {"options": {"pin": PLACEHOLDER}}
@@ -159,7 +159,7 @@ def test_results_by_label_stay():
     "secret",
     ["p w;d&x", "quo\"te'd\\", "line\nfeed and more", "ünï©ode", "a/b@c:d", "1234567", "per%cent"],
 )
-def test_known_secrets_are_found_without_their_names(secret):
+def test_known_secrets_are_removed_without_their_names(secret):
     url = f"jdbc:x://h/db;user=u;password={secret};z=1"
     forms = [
         secret,
@@ -175,9 +175,9 @@ def test_known_secrets_are_found_without_their_names(secret):
     ):
         hide = Redaction(content)
         for form in forms:
-            inside = hide(f"error: {form}, see the log")
-            assert secret not in inside, (content, form)
-            assert PLACEHOLDER in inside
+            message = hide(f"error: {form}, see the log")
+            assert secret not in message, (content, form)
+            assert PLACEHOLDER in message
     assert secret.splitlines()[-1] not in Redaction({"password": secret})(secret)
 
 
@@ -193,7 +193,7 @@ def test_logs_and_traces():
     assert "the driver said" in formatter.format(record)
 
 
-def test_what_yaml_repeats_is_walked_once():
+def test_repeated_content_is_visited_once():
     content = {"password": [M]}
     for _ in range(60):
         content = {"a": content, "b": content, "token": content}
@@ -214,7 +214,7 @@ def test_what_yaml_repeats_is_walked_once():
     ],
     ids=lambda text: text[:10],
 )
-def test_long_texts_take_no_long(text):
+def test_long_texts_take_little_time(text):
     start = time.process_time()
     redacted_text(text)
     assert time.process_time() - start < 3

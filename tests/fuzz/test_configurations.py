@@ -1,4 +1,4 @@
-"""Mutated configurations: a valid one, or a `ConfigError` that names the key and no secret."""
+"""Mutated configurations are valid, or fail with a `ConfigError` that has a key and no secret."""
 
 import copy
 import json
@@ -72,62 +72,62 @@ def nested(depth):
     return value
 
 
-def places(content, path=()):
-    """Every key of a configuration."""
-    found = []
+def paths_of_keys(content, parents=()):
+    """The path of every key of a configuration."""
+    paths = []
     if isinstance(content, dict):
         for key, value in content.items():
-            found += [(*path, key), *places(value, (*path, key))]
-    return found
+            paths += [(*parents, key), *paths_of_keys(value, (*parents, key))]
+    return paths
 
 
 @st.composite
 def configurations(draw):
     content = copy.deepcopy(draw(st.sampled_from(SHIPPED)))
-    for path in places(content):
+    for path in paths_of_keys(content):
         if path[-1] in {"data", "source", "validation"} or path == ("spark",):
-            here = content
+            section = content
             for key in path:
-                here = here[key]
+                section = section[key]
             name = "conf" if path == ("spark",) else "options"
-            if (isinstance(here, dict) and "path" in here) or name == "conf":
-                here[name] = (here.get(name) or {}) | SECRET
+            if (isinstance(section, dict) and "path" in section) or name == "conf":
+                section[name] = (section.get(name) or {}) | SECRET
     for _ in range(draw(st.integers(0, 4))):
         mutate(draw, content)
     return content
 
 
 def mutate(draw, content):
-    path = draw(st.sampled_from(places(content) or [("train",)]))
-    here = content
+    path = draw(st.sampled_from(paths_of_keys(content) or [("train",)]))
+    section = content
     for key in path[:-1]:
-        here = here[key]
+        section = section[key]
     last = path[-1]
     how = draw(
-        st.sampled_from(["value", "drop", "rename", "add", "wrap", "move", "section", "deep"])
+        st.sampled_from(["value", "drop", "rename", "add", "wrap", "move", "secrets", "deep"])
     )
-    # A secret without its name is no secret that can be known.
+    # The name of a secret must stay: without it nothing shows that the value is a secret.
     secret = last in SECRET or str(last).startswith(M)
     if how == "value":
-        here[last] = draw(values)
+        section[last] = draw(values)
     elif how == "drop":
-        here.pop(last, None)
+        section.pop(last, None)
     elif how == "rename" and not secret:
-        here[draw(st.one_of(st.sampled_from(KEYS), texts, st.integers(), st.none()))] = here.pop(
-            last, None
+        section[draw(st.one_of(st.sampled_from(KEYS), texts, st.integers(), st.none()))] = (
+            section.pop(last, None)
         )
     elif how == "add":
-        here[draw(st.one_of(st.sampled_from(KEYS), texts))] = draw(values)
+        section[draw(st.one_of(st.sampled_from(KEYS), texts))] = draw(values)
     elif how == "wrap":
-        here[last] = draw(
+        section[last] = draw(
             st.sampled_from([lambda v: [v], lambda v: {"x": v}, lambda v: {last: v}])
-        )(here.get(last))
+        )(section.get(last))
     elif how == "move":
-        content[last] = here.get(last)
-    elif how == "section":
-        here[last] = dict(SECRET)
+        content[last] = section.get(last)
+    elif how == "secrets":
+        section[last] = dict(SECRET)
     elif how == "deep":
-        here[last] = nested(draw(st.integers(1, DEPTH)))
+        section[last] = nested(draw(st.integers(1, DEPTH)))
 
 
 ODDITIES = [
@@ -184,7 +184,7 @@ def files(draw):
     text = yaml.dump(content, allow_unicode=draw(st.booleans()), sort_keys=False)
     data = text.encode("utf-8", "surrogatepass")
     if draw(st.integers(0, 4)) == 0:
-        # Not of a secret or its name, for it would be none any more.
+        # Lines of secrets stay as they are, since a changed name no longer marks a secret.
         place = draw(st.integers(0, len(data)))
         line = data[data.rfind(b"\n", 0, place) + 1 :].split(b"\n", 1)[0]
         if M.encode() not in line and b"password" not in line:
@@ -206,25 +206,25 @@ def overrides(draw):
 
 @inputs(3000)
 @given(files(), st.lists(overrides(), max_size=2))
-def test_a_configuration_is_valid_or_told_wrong(data, arguments):
+def test_a_configuration_is_valid_or_explained(data, arguments):
     with tempfile.NamedTemporaryFile(suffix=".yaml") as file:
         file.write(data)
         file.flush()
         start = time.process_time()
         try:
-            found = load(file.name, arguments)
+            configuration = load(file.name, arguments)
         except ConfigError as error:
-            told = str(error)
-            assert M not in told.replace(file.name, "")
-            assert "found" in told
-            # Of the key, the line or the argument that is wrong.
-            assert any(sign in told for sign in ("'", "argument", "line", "nested", "value"))
-            assert len(told) < 20_000
+            message = str(error)
+            assert M not in message.replace(file.name, "")
+            assert "found" in message
+            # The message names a key, a line or an argument.
+            assert any(sign in message for sign in ("'", "argument", "line", "nested", "value"))
+            assert len(message) < 20_000
         else:
-            assert isinstance(found, Configuration)
-            kept = json.dumps(redacted(found.model_dump(mode="json")), allow_nan=False)
-            assert M not in kept
-            found.spark.settings()
-            assert M not in repr(found)
+            assert isinstance(configuration, Configuration)
+            published = redacted(configuration.model_dump(mode="json"))
+            assert M not in json.dumps(published, allow_nan=False)
+            configuration.spark.settings()
+            assert M not in repr(configuration)
         assert time.process_time() - start < 5
     assert "pyspark.java_gateway" not in sys.modules or "pyspark.sql" in sys.modules

@@ -1,9 +1,10 @@
-"""Keeping secrets out of what is written, logged and printed.
+"""Removing secrets from files, logs and messages.
 
-A value is secret whose key names a secret (`names_secret`); so is what stands before the ``@`` of
-a URL, and a parameter of a URL or connection string whose name names one. `redacted` serves
-structured content, `redacted_text` any text, and `Redaction` text in which the secrets of a known
-configuration may stand without their names, as in the errors of a driver.
+Secrets are the values of keys that name a secret, such as a password (`names_secret`), the user
+information before the ``@`` of a URL, parameters of a URL or connection string that name a secret,
+and private keys. `redacted` removes them from mappings and lists, `redacted_text` from text.
+`Redaction` also removes the secrets of a known configuration where they appear without their
+names, as in the errors of a database driver.
 """
 
 from __future__ import annotations
@@ -14,26 +15,26 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, unquote
 
-# Redacting a redacted text changes nothing.
+# The patterns of values match the whole placeholder: redacting a text again does not change it.
 PLACEHOLDER = "***redacted***"
 
-# Letters and digits of a key, in lower case, hold one of these ...
+# A key names a secret if its letters and digits, in lower case, contain one of these parts ...
 _PARTS = re.compile(
     "secret|passw|passphrase|passcode|pwd|token|credential|jaas|signature|authorization|bearer|"
     "cookie|connectionstring|connstr|userinfo|keylist|columnkeys|"
     "(?:access|account|api|private|shared|auth|encryption|footer|keystore|ssl|sse|master|signing|"
     "session|storage|customer|pem)key"
 )
-# ... or one of its words is one of these.
+# ... or if one of its words is one of these. As parts they would match "passes" or "author".
 _WORDS = frozenset({"pass", "auth", "sas", "sig", "pat", "pin"})
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _SEPARATOR = re.compile(r"[^a-z0-9]+")
 
-# In these the part before the @ names a container, unless a colon is in it.
+# In URLs of these schemes the part before the @ names a container, unless it contains a colon.
 _CONTAINERS = re.compile("(?:abfss?|wasbs?)$", re.IGNORECASE)
 _USERINFO = re.compile(
     r":/{2,}(?P<info>[^\s/?#\"'<>]{0,1024}"
-    # A password that is not encoded, unlike a host with its port.
+    # A password may contain unencoded characters; a host with a port is not a password.
     r"|[^\s/?#:@\"'<>]{0,256}:(?!\d+[/?#])[^\s\"'<>]{0,1024})@"
 )
 _ORACLE = re.compile(r"jdbc:oracle:\w+:(?P<info>[^\s@/\"'<>]{1,256}/[^\s@]{0,256})@")
@@ -43,32 +44,32 @@ _QUOTED = (
     r"|\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?"
 )
 _SCHEMES = r"(?:(?:Bearer|Basic|Digest|Token|SharedAccessSignature)\s+)?"
-# What ends a value in any text, and in a connection string, where spaces do not.
+# A value in any text, where a space ends it, and in a connection string, where it does not.
 _IN_TEXT = re.compile(rf"{_QUOTED}|{_SCHEMES}[^\s;&,\"'<>()\]}}]+", re.DOTALL)
 _IN_ADDRESS = re.compile(rf"{_QUOTED}|[^;&]+", re.DOTALL)
 _PEM = re.compile(r"-----BEGIN [A-Z ]*KEY-----.*?(?:-----END [A-Z ]*KEY-----|\Z)", re.DOTALL)
-# Shorter ones are found in too many other words.
+# Shorter secrets are parts of too many other words.
 _SHORTEST = 4
 _LITERALS = frozenset({"true", "false", "none", "null"})
 
 
 def names_secret(key: str) -> bool:
-    """Whether values under a key are secret.
+    """Whether the values of a key are secrets.
 
     Parameters
     ----------
     key
-        Such as ``password``, ``fs.s3a.secret.key`` or ``sasToken``.
+        The name, such as ``password``, ``fs.s3a.secret.key`` or ``sasToken``.
     """
     plain = _SEPARATOR.sub("", key.lower())
     return bool(_PARTS.search(plain)) or any(word.lower() in _WORDS for word in _WORD.findall(key))
 
 
 def redacted(content: Any) -> Any:
-    """Content of mappings and lists with its secrets replaced; itself where it has none.
+    """Return a copy of mappings and lists with secrets replaced by the placeholder.
 
-    Texts keep pairs of a name and a value (a category ``token=abc`` is no secret) unless they are
-    URLs or stand below a key ``options`` or ``conf``; numbers are secret only there.
+    Numbers of secret keys, and ``name=value`` pairs inside of text (the category
+    ``token=abc``), are secrets only below a key ``options`` or ``conf``. Pairs in URLs always are.
     """
     return _redacted(content, settings=False)
 
@@ -90,13 +91,13 @@ def _redacted(content: Any, *, settings: bool) -> Any:
 
 
 def _may_be_secret(value: Any, settings: bool) -> bool:
-    # Results count rows by label, and a label may be called "pass".
-    counted = isinstance(value, int | float) and not settings
-    return not (value is None or isinstance(value, bool) or counted)
+    # Results have counts by label, and "pass" may be a label.
+    is_count = isinstance(value, int | float) and not settings
+    return not (value is None or isinstance(value, bool) or is_count)
 
 
 def redacted_text(text: str) -> str:
-    """Text without userinfo in URLs, values beside a name that names a secret, private keys."""
+    """Return text without user information in URLs, values of secret names and private keys."""
     text = _PEM.sub(PLACEHOLDER, text)
     for pattern in (_USERINFO, _ORACLE):
         text = pattern.sub(_without_userinfo, text)
@@ -118,7 +119,7 @@ def _is_secret(userinfo: re.Match[str]) -> bool:
 
 
 def _values(text: str, form: re.Pattern[str]) -> Iterator[tuple[int, int]]:
-    """Where values stand whose names name a secret."""
+    """Yield the start and end of each value whose name names a secret."""
     place = 0
     while name := _NAME.search(text, place):
         place = name.end()
@@ -128,33 +129,36 @@ def _values(text: str, form: re.Pattern[str]) -> Iterator[tuple[int, int]]:
 
 
 class Redaction:
-    """Text without the secrets of a configuration, wherever they stand.
+    """A function that removes the secrets of a configuration from text, with or without names.
 
     Parameters
     ----------
     content
-        The configuration, of mappings and lists.
+        The configuration as mappings and lists.
     """
 
     def __init__(self, content: Any = None) -> None:
-        found = {
+        forms = {
             form
             for secret in _secrets(content, secret=False, seen=set())
             for form in _forms(secret)
             if len(form) >= _SHORTEST and form.lower() not in _LITERALS
         }
-        longest_first = sorted(found, key=lambda form: (-len(form), form))
-        self._known = re.compile("|".join(map(re.escape, longest_first))) if found else None
+        longest_first = sorted(forms, key=lambda form: (-len(form), form))
+        self._known = re.compile("|".join(map(re.escape, longest_first))) if forms else None
 
     def __call__(self, text: str) -> str:
-        """Return text without them."""
+        """Return text without secrets."""
         if self._known is not None:
             text = self._known.sub(PLACEHOLDER, text)
         return redacted_text(text)
 
 
 def _secrets(content: Any, secret: bool, seen: set[tuple[int, bool]]) -> Iterator[str]:
-    """Values of secret keys, and those inside of texts; what YAML repeats is walked once."""
+    """Yield the values of secret keys and the secrets inside of texts.
+
+    YAML aliases can repeat a mapping or refer to their own: each is visited once.
+    """
     if isinstance(content, Mapping | list | tuple):
         if (id(content), secret) in seen:
             return
@@ -169,14 +173,14 @@ def _secrets(content: Any, secret: bool, seen: set[tuple[int, bool]]) -> Iterato
 
 
 def _inside(text: str) -> Iterator[str]:
-    """Secrets in a URL or connection string."""
+    """Yield the secrets in a URL, a connection string or any other text."""
     yield from _PEM.findall(text)
     for pattern in (_USERINFO, _ORACLE):
         for match in pattern.finditer(text):
             if not _is_secret(match):
                 continue
             user, colon, password = re.sub("[:/]", ":", match["info"], count=1).partition(":")
-            # A user's name alone stands in too many places; a token is longer.
+            # A user name of usual length appears in other places too; a token is longer.
             if colon:
                 yield from (match["info"], password)
             elif len(user) >= 4 * _SHORTEST:
@@ -187,7 +191,7 @@ def _inside(text: str) -> Iterator[str]:
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """A secret as it may be printed."""
+    """Yield the forms in which a secret may be printed: escaped, quoted, by line."""
     for plain in {secret, secret.strip(), unquote(secret)}:
         yield plain
         yield repr(plain)[1:-1]

@@ -1,4 +1,4 @@
-"""Parts of the configuration that jobs share."""
+"""Sections of the configuration that several jobs use."""
 
 from __future__ import annotations
 
@@ -11,72 +11,79 @@ from spark_auc.app.config.redaction import redacted_text
 Label = float | str
 
 
-def _of_java(value: Any) -> Any:
+def _within_64_bits(value: Any) -> Any:
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        raise ValueError("a number of 64 bits; put what has more digits in quotes")
+        raise ValueError("an integer of at most 64 bits; put a longer one in quotes")
     return value
 
 
 def _without_password(path: str) -> str:
     if redacted_text(path) != path:
-        # File systems print addresses in logs of their own.
+        # File systems write paths to logs that redaction does not reach.
         raise ValueError(
-            "a location without a password or token; give them in options or spark.conf, such as "
+            "a location without a password or token; set them in options or spark.conf, such as "
             "fs.s3a.secret.key"
         )
     return path
 
 
-# A path of this machine or a URI.
+# A path on the driver's machine, or a URI.
 Location = Annotated[str, AfterValidator(_without_password)]
 
-# Of Spark or of a reader, which take text.
-Setting = Annotated[str | int | float | bool, BeforeValidator(_of_java)]
+# The value of a setting of Spark or an option of a reader, which take text.
+Setting = Annotated[str | int | float | bool, BeforeValidator(_within_64_bits)]
 
 
 def text_of(setting: str | int | float | bool) -> str:
-    """A setting as Spark takes it."""
+    """Return the text that Spark takes for a setting."""
     return str(setting).lower() if isinstance(setting, bool) else str(setting)
 
 
 class Section(BaseModel):
-    """A part of the configuration; an unknown key is an error."""
+    """A section of the configuration; an unknown key is an error."""
 
     model_config = ConfigDict(
         extra="forbid",
         frozen=True,
         protected_namespaces=(),
         allow_inf_nan=False,
-        # A value may be a secret; `load` names the value where it is none.
+        # The value may be a secret; `load` shows the values of other keys.
         hide_input_in_errors=True,
     )
 
 
 class SparkSection(Section):
-    """The Spark session."""
+    """Settings of the Spark session."""
 
     remote: str | None = Field(
-        None, description="address of a Spark Connect server, or local[N] for one of its own"
+        None,
+        description="address of a Spark Connect server, or local[N] to start one",
     )
     conf: dict[str, Setting] = Field(
         default_factory=dict,
-        description="Spark settings, such as spark.driver.memory",
+        description="Spark settings by name, such as spark.driver.memory",
         repr=False,
     )
 
     def settings(self) -> dict[str, str]:
-        """The settings as Spark takes them."""
+        """Return the settings as text."""
         return {key: text_of(value) for key, value in self.conf.items()}
 
 
 class Source(Section):
-    """Rows to read: a table, or files of any format that Spark knows."""
+    """Rows to read: a table, or files of any format that Spark reads."""
 
-    table: str | None = Field(None, description="a table of the session's catalog")
-    format: str = Field("parquet", description="parquet, csv, libsvm, or any Spark format")
-    path: Location | None = Field(None, description="file, directory, pattern or published output")
+    table: str | None = Field(None, description="name of a table of the session's catalog")
+    format: str = Field(
+        "parquet", description="format of the files: parquet, csv, libsvm, or any other of Spark"
+    )
+    path: Location | None = Field(
+        None, description="file, directory, glob pattern, or output directory of a job"
+    )
     options: dict[str, Setting] = Field(
-        default_factory=dict, description="the reader's options", repr=False
+        default_factory=dict,
+        description="options of the reader of the format, such as header",
+        repr=False,
     )
 
     @model_validator(mode="after")
@@ -87,19 +94,29 @@ class Source(Section):
 
 
 class Output(Section):
-    """Where a job publishes what it makes."""
+    """The directory to which a job publishes its results."""
 
-    path: Location = Field(description="a directory; it appears whole or not at all")
-    replace: bool = Field(False, description="replace what was published there before")
+    path: Location = Field(description="directory; readers see all files of a run or none")
+    replace: bool = Field(False, description="whether to replace the results of an earlier run")
 
 
 class Columns(Section):
-    """Names of the columns to train on."""
+    """Columns of the training rows."""
 
-    features: str | list[str] = Field("features", description="one column, or a list of columns")
-    numFeatures: int | None = Field(None, gt=0, description="dimension of index/value columns")
-    label: str = Field("label", description="label column")
-    positiveLabel: Label | None = Field(None, description="needed unless labels are 0/1 or -1/+1")
-    weight: str | None = Field(None, description="row weights > 0; not given: 1")
-    key: str | None = Field(None, description="its rows stay together in folds")
-    fold: str | None = Field(None, description="folds of your own, by which a penalty is chosen")
+    features: str | list[str] = Field("features", description="vector column, or list of columns")
+    numFeatures: int | None = Field(
+        None, gt=0, description="number of features; needed for (indices, values) columns"
+    )
+    label: str = Field("label", description="column of class labels")
+    positiveLabel: Label | None = Field(
+        None, description="label of the positive class; needed unless labels are 0/1 or -1/+1"
+    )
+    weight: str | None = Field(None, description="column of row weights, > 0; default: weight 1")
+    key: str | None = Field(
+        None,
+        description="column of a row key: rows of a key are in one fold, and sampling separates "
+        "rows of equal features by it",
+    )
+    fold: str | None = Field(
+        None, description="column of fold numbers or names; default: folds by a hash of the rows"
+    )

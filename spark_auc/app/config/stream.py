@@ -1,4 +1,4 @@
-"""The part of the configuration that says how rows are learned as they arrive."""
+"""Sections of the configuration for learning from a stream of rows."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from spark_auc.app.config.sections import Location, Section, Setting
 
 
 class HalfLife(Section):
-    """After how much the weight of rows is halved."""
+    """The number of later rows, or the time, that halves the weight of a row."""
 
-    rows: float | None = Field(None, gt=0, description="after so many later rows")
-    hours: float | None = Field(None, gt=0, description="by the times of change of the files")
+    rows: float | None = Field(None, gt=0, description="number of later rows")
+    hours: float | None = Field(
+        None, gt=0, description="hours, by the modification times of the files"
+    )
 
     @model_validator(mode="after")
     def _one_of(self) -> HalfLife:
@@ -23,21 +25,27 @@ class HalfLife(Section):
 
 
 class StreamSource(Section):
-    """Any source of Structured Streaming: Kafka, a table, or whatever Spark knows by a name."""
+    """A source of Structured Streaming: Kafka, a table, or any other format of Spark."""
 
-    table: str | None = Field(None, description="a table of the session's catalog")
-    format: str | None = Field(None, description="kafka, delta, rate, or any source of Spark's")
-    path: Location | None = Field(None, description="where the format needs one")
+    table: str | None = Field(None, description="name of a table of the session's catalog")
+    format: str | None = Field(
+        None, description="kafka, delta, rate, or any other streaming format"
+    )
+    path: Location | None = Field(None, description="path of the source, if its format needs one")
     options: dict[str, Setting] = Field(
         default_factory=dict,
-        description="the source's; among them how much a batch has",
+        description="options of the source, such as maxOffsetsPerTrigger for the size of a batch",
         repr=False,
     )
     value: Literal["json", "csv"] | None = Field(
-        None, description="how the column value is written; not given: the source has columns"
+        None,
+        description="format of the rows in the column value, as of Kafka; default: the columns of "
+        "the source are the rows",
     )
     ddl: str | None = Field(
-        None, alias="schema", description="of what is in value; else what the source is told"
+        None,
+        alias="schema",
+        description="columns and types, such as label double, age int; needed with value",
     )
 
     @model_validator(mode="after")
@@ -45,40 +53,51 @@ class StreamSource(Section):
         if (self.table is None) == (self.format is None):
             raise ValueError("give either table, or format (with path and options)")
         if self.table is not None and self.path is not None:
-            raise ValueError("leave out path, for a table has its own")
+            raise ValueError("table without path; leave out path, since a table has its own")
         if self.value is not None and self.ddl is None:
-            raise ValueError("value needs schema, such as 'label double, features array<double>'")
+            raise ValueError(
+                "value needs schema; add one, such as 'label double, features array<double>'"
+            )
         if self.table is not None and self.ddl is not None and self.value is None:
-            raise ValueError("leave out schema, for a table has its own")
+            raise ValueError("table without schema; leave out schema, since a table has its own")
         return self
 
 
 class Stream(Section):
-    """How rows are learned as they arrive."""
+    """A stream of rows to learn from, batch by batch."""
 
-    source: StreamSource | None = Field(None, description="not given: files in data.path")
-    checkpoint: Location = Field(description="directory of the committed state")
-    ddl: str | None = Field(None, alias="schema", description="not given: that of files there")
-    maxFilesPerTrigger: int = Field(100, ge=1, description="files of a batch")
+    source: StreamSource | None = Field(
+        None, description="source of the rows; default: new files in data.path"
+    )
+    checkpoint: Location = Field(description="directory of the state that a restart continues from")
+    ddl: str | None = Field(
+        None, alias="schema", description="columns and types of the files; default: read from them"
+    )
+    maxFilesPerTrigger: int = Field(100, ge=1, description="largest number of files in a batch")
     trigger: str = Field(
         "availableNow",
         pattern=r"^(availableNow|\d+ (millisecond|second|minute|hour)s?)$",
-        description="availableNow, or an interval such as 1 minute",
+        description="availableNow to stop after the available rows, or an interval, such as 1 "
+        "minute, to keep running",
     )
-    halfLife: HalfLife | None = Field(None, description="not given: nothing is forgotten")
-    publishEvery: int = Field(10, ge=1, description="batches from one model to the next")
-    rejected: Location | None = Field(None, description="not given: in the checkpoint")
+    halfLife: HalfLife | None = Field(
+        None, description="decay of the weight of older rows; default: none"
+    )
+    publishEvery: int = Field(10, ge=1, description="number of batches between published models")
+    rejected: Location | None = Field(
+        None, description="directory for unusable files; default: a directory in the checkpoint"
+    )
 
     @model_validator(mode="after")
     def _of_files(self) -> Stream:
-        """What is said of files is refused where there are none."""
-        said = {"ddl": "schema", "maxFilesPerTrigger": "maxFilesPerTrigger", "rejected": "rejected"}
-        given = [said[name] for name in said if name in self.model_fields_set]
+        """Refuse keys of files beside another source."""
+        file_keys = {"ddl": "schema"} | {k: k for k in ("maxFilesPerTrigger", "rejected")}
+        keys = [key for field, key in file_keys.items() if field in self.model_fields_set]
         if self.halfLife is not None and self.halfLife.hours is not None:
-            given.append("halfLife.hours")
-        if self.source is not None and given:
+            keys.append("halfLife.hours")
+        if self.source is not None and keys:
             raise ValueError(
-                f"{', '.join(given)} only of files in data.path; say it in source (schema, "
-                "options) or leave it out"
+                f"{', '.join(keys)} only for files in data.path; set schema and options in source, "
+                "or leave the keys out"
             )
         return self
