@@ -24,9 +24,8 @@ def page(result: Mapping[str, Any], figures: Mapping[str, Figure]) -> str:
     figures
         Plots of the evaluation by name, as `pictures` returns them.
     """
-    # Jobs that write no page run without Jinja.
+    # The command line imports this module for its help, which works without the extra `report`.
     from jinja2 import Environment, StrictUndefined
-    from markupsafe import Markup
 
     environment = Environment(
         autoescape=True,
@@ -36,12 +35,12 @@ def page(result: Mapping[str, Any], figures: Mapping[str, Figure]) -> str:
         keep_trailing_newline=True,
     )
     environment.filters["number"] = _number
-    # The package may be a zip file, which Jinja's own loaders do not read everywhere.
+    # `files` also reads a package in a zip file, as spark-submit ships it.
     template = files("spark_auc.app.report").joinpath("page.html.jinja").read_text("utf-8")
     return environment.from_string(template).render(
         result=result,
         figures=[
-            {"name": name, "title": figure.axes[0].get_title(), "svg": Markup(svg(figure))}
+            {"name": name, "title": figure.axes[0].get_title(), "svg": svg(figure)}
             for name, figure in figures.items()
         ],
         small_class=SMALL_CLASS,
