@@ -33,7 +33,9 @@ ORDER = {
     ],
     "spark_auc.spark": [
         ["estimators", "features", "evaluation", "streaming"],
-        ["params", "persistence"],
+        ["persistence"],
+        ["params"],
+        ["settings"],
         ["data"],
     ],
     "spark_auc.core": [

@@ -1,233 +1,147 @@
-"""Parameters that the estimator and its model share."""
+"""Params of the public stages, made from their declared settings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import difflib
+import inspect
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from pyspark.ml.param import Param, Params, TypeConverters
-from pyspark.ml.param.shared import (
-    HasElasticNetParam,
-    HasLabelCol,
-    HasMaxIter,
-    HasPredictionCol,
-    HasRawPredictionCol,
-    HasRegParam,
-    HasSeed,
-    HasStandardization,
-    HasTol,
-    HasWeightCol,
-)
+from pyspark.ml.param import Param, Params
 
 from spark_auc.errors import ConfigError
-from spark_auc.solvers.solution import OnFailure
+from spark_auc.spark.settings import Declared, declared, documented
 
 
-def to_columns(value: Any) -> str | list[str]:
-    """The converter of a Param that takes a column's name or a list of names."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list | tuple) and value and all(isinstance(v, str) for v in value):
-        return list(value)
-    raise TypeError(f"found columns {value!r}, expected a column's name or a list of names")
+class Configured(Params):
+    """A stage with declared settings: ``class Toy(Configured, settings=ToySettings)``.
 
+    The class gets a Param of each setting, its default, ``getX`` and ``setX``, and, where its
+    constructor takes ``**params``, their signature and the section Parameters of its docstring.
+    Members that the class or its bases define, such as those of Spark's mixins, are kept.
+    Among the bases of a class it comes before Spark's mixins, so that its defaults prevail.
 
-def _to_label(value: Any) -> float | str | bool:
-    if isinstance(value, str | bool):
-        return value
-    return TypeConverters.toFloat(value)
+    Class arguments: ``settings``, a ``TypedDict`` of `spark_auc.spark.settings`; ``absent``, names
+    of settings that similar classes have and this one does not, each with the reason.
+    """
 
+    SETTINGS: ClassVar[Mapping[str, Declared]] = {}
+    ABSENT: ClassVar[Mapping[str, str]] = {}
 
-def one_of(name: str, *choices: str) -> Callable[[Any], str]:
-    """The converter of a Param that takes one of some words."""
+    if TYPE_CHECKING:
+        # Params and their setters are made at run time.
+        def __getattr__(self, name: str) -> Any: ...
 
-    def convert(value: Any) -> str:
-        if value in choices:
-            return str(value)
-        expected = " or ".join(map(repr, choices))
-        raise TypeError(f"found {name} {value!r}, expected {expected}")
+    def __init_subclass__(
+        cls,
+        settings: type | None = None,
+        absent: Mapping[str, str] | None = None,
+        **others: Any,
+    ) -> None:
+        super().__init_subclass__(**others)
+        cls.ABSENT = {**cls.ABSENT, **(absent or {})}
+        if settings is None:
+            return
+        cls.SETTINGS = {n: d for n, d in declared(settings).items() if n not in vars(cls)}
+        for name, setting in cls.SETTINGS.items():
+            doc = setting.setting.doc
+            setattr(cls, name, Param(Params._dummy(), name, doc, setting.convert))
+            capital = name[0].upper() + name[1:]
+            for prefix, made in (("get", _getter), ("set", _setter)):
+                if not hasattr(cls, prefix + capital):
+                    setattr(cls, prefix + capital, made(cls, prefix + capital, name))
+        constructor = vars(cls).get("__init__")
+        if constructor is not None and _takes_params(constructor):
+            own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+            parameters = [own, *(setting.parameter() for setting in cls.SETTINGS.values())]
+            constructor.__signature__ = inspect.Signature(parameters, return_annotation=None)
+            cls.__doc__ = documented(cls.__doc__ or "", cls.SETTINGS.values())
 
-    return convert
-
-
-def _to_pairs(value: Any) -> int | str:
-    if value == "auto":
-        return "auto"
-    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-        return value
-    raise TypeError(f"found numPairs {value!r}, expected a whole number > 0 or 'auto'")
-
-
-class Optionals(Params):
-    """Params of which some have neither a value nor a default."""
-
-    def optional(self, param: Param[Any]) -> Any:
-        """The param's value, None where it has neither a value nor a default."""
-        return self.getOrDefault(param) if self.isDefined(param) else None
-
-
-class HasPositiveLabel(Optionals):
-    """Which of two label values is positive."""
-
-    positiveLabel: Param[Any] = Param(
-        Params._dummy(),
-        "positiveLabel",
-        "label of the positive class; not needed for labels 0/1 and -1/+1.",
-        typeConverter=_to_label,
-    )
-
-
-class HasNumFeatures(Optionals):
-    """How many features there are, where columns do not tell it."""
-
-    numFeatures: Param[int] = Param(
-        Params._dummy(),
-        "numFeatures",
-        "number of features; needed for (indices, values) columns, else found in the data.",
-        typeConverter=TypeConverters.toInt,
-    )
-
-
-class HasSampling(Params):
-    """Which pairs to train on."""
-
-    estimator: Param[str] = Param(
-        Params._dummy(),
-        "estimator",
-        "pairs to train on: 'exact' (all), 'paired' (the k-th positive with the k-th negative "
-        "draw) or 'complete' (all pairs of the same draws).",
-        typeConverter=one_of("estimator", "exact", "paired", "complete"),
-    )
-    numPairs: Param[Any] = Param(
-        Params._dummy(),
-        "numPairs",
-        "number of rows to draw from each class, or 'auto' to draw until the estimated cost of "
-        "sampling is below pairTol.",
-        typeConverter=_to_pairs,
-    )
-    batchSize: Param[int] = Param(
-        Params._dummy(),
-        "batchSize",
-        "rows of each class drawn in one round; numPairs is rounded up to whole rounds.",
-        typeConverter=TypeConverters.toInt,
-    )
-    pairTol: Param[float] = Param(
-        Params._dummy(),
-        "pairTol",
-        "what numPairs='auto' may cost the objective.",
-        typeConverter=TypeConverters.toFloat,
-    )
-    keyCol: Param[str] = Param(
-        Params._dummy(),
-        "keyCol",
-        "column that tells equal rows apart where rows are drawn, and whose values keep rows "
-        "together in a fold; by default rows equal in features are.",
-        typeConverter=TypeConverters.toString,
-    )
-
-
-class RankerParams(
-    HasPositiveLabel,
-    HasNumFeatures,
-    HasLabelCol,
-    HasWeightCol,
-    HasRawPredictionCol,
-    HasPredictionCol,
-    HasStandardization,
-    HasSeed,
-):
-    """Params of all that trains an `LinearRankerModel`."""
-
-    featuresCol: Param[Any] = Param(
-        Params._dummy(),
-        "featuresCol",
-        "features: a vector or array column, a list of two array columns (indices, values), "
-        "or a list of numeric columns.",
-        typeConverter=to_columns,
-    )
-
-    def __init__(self) -> None:
+    def __init__(self, **params: Any) -> None:
         super().__init__()
-        self._setDefault(featuresCol="features", standardization=True, seed=0)
+        defaults = {name: setting.setting.default for name, setting in self.SETTINGS.items()}
+        self._setDefault(**{name: value for name, value in defaults.items() if value is not None})
+        self.setParams(**params)
 
+    def setParams(self, **params: Any) -> Self:
+        """Set any Params by name; None leaves one as it is.
 
-class HasWhenNotConverged(Params):
-    """What to do where a tolerance is not reached."""
+        Raises
+        ------
+        TypeError
+            The class has no such Param, or the value is of another type.
+        ConfigError
+            A value is out of range.
+        """
+        for name in params:
+            if name not in self.SETTINGS:
+                raise TypeError(self._unknown(name))
+        self._set(**{name: value for name, value in params.items() if value is not None})
+        return self
 
-    whenNotConverged: Param[str] = Param(
-        Params._dummy(),
-        "whenNotConverged",
-        "what to do when tol is not reached within maxIter: 'raise' or 'warn'.",
-        typeConverter=one_of("whenNotConverged", "raise", "warn"),
-    )
+    def values(self) -> Any:
+        """Values of all Params by name, a ``dict`` as the class's settings declare it.
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._setDefault(whenNotConverged="raise")
+        A Param with neither a value nor a default is None.
+        """
+        return {
+            name: self.getOrDefault(name) if self.isDefined(name) else None
+            for name in self.SETTINGS
+        }
 
-    def onFailure(self) -> OnFailure:
-        """What whenNotConverged says."""
-        return "warn" if self.getOrDefault(self.whenNotConverged) == "warn" else "raise"
+    def check(self) -> None:
+        """`ConfigError` where Params contradict each other, or one that is set has no effect."""
 
+    def refuse(self, mode: str, *names: str) -> None:
+        """`ConfigError` where the user has set one of some Params, which have no effect in a mode.
 
-class TrainingParams(RankerParams, HasSampling, HasWhenNotConverged, HasTol, HasMaxIter):
-    """Params of all that trains an `LinearRankerModel` on pair moments, and of the model itself."""
+        Parameters
+        ----------
+        mode
+            The mode for the message, such as "parallelism 'distributed'".
+        names
+            The Params.
+        """
+        for name in names:
+            if name in self.SETTINGS and self.isSet(name):
+                raise ConfigError(
+                    f"found {name} {self.getOrDefault(name)!r} with {mode}, expected {name} not to "
+                    f"be set, for it has no effect there; leave {name} out"
+                )
 
-    keepMoments: Param[bool] = Param(
-        Params._dummy(),
-        "keepMoments",
-        "whether the fitted model holds the pair moments it was made from.",
-        typeConverter=TypeConverters.toBoolean,
-    )
-
-    numFolds: Param[int] = Param(
-        Params._dummy(),
-        "numFolds",
-        "number of folds by which a penalty is chosen, >= 2; fewer are made where a class has "
-        "fewer groups of rows.",
-        typeConverter=TypeConverters.toInt,
-    )
-    foldCol: Param[str] = Param(
-        Params._dummy(),
-        "foldCol",
-        "column of folds of your own, whole numbers or strings, instead of numFolds.",
-        typeConverter=TypeConverters.toString,
-    )
-    selectionRule: Param[str] = Param(
-        Params._dummy(),
-        "selectionRule",
-        "penalty to choose: 'best' by mean held-out AUC, or the strongest within "
-        "'oneStandardError' of it.",
-        typeConverter=one_of("selectionRule", "best", "oneStandardError"),
-    )
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._setDefault(
-            estimator="exact",
-            numPairs="auto",
-            batchSize=1024,
-            pairTol=1e-3,
-            numFolds=5,
-            selectionRule="best",
-            tol=1e-6,
-            maxIter=1000,
-            keepMoments=False,
+    @classmethod
+    def _unknown(cls, name: str) -> str:
+        """The message for a setting that the class does not have."""
+        if name in cls.ABSENT:
+            return f"found {name} of {cls.__name__}, expected none: {cls.ABSENT[name]}"
+        near = difflib.get_close_matches(name, cls.SETTINGS, 1)
+        remedy = f"did you mean {near[0]!r}?" if near else "leave it out"
+        return (
+            f"found the unknown argument {name!r} of {cls.__name__}, expected some of "
+            f"{', '.join(cls.SETTINGS)}; {remedy}"
         )
 
-    def check_folds(self) -> None:
-        """`ConfigError` where folds are given twice."""
-        if self.isDefined(self.foldCol) and self.isSet(self.numFolds):
-            raise ConfigError(
-                f"found foldCol {self.getOrDefault(self.foldCol)!r} and numFolds "
-                f"{self.getOrDefault(self.numFolds)}, expected one of them; leave out numFolds "
-                "where folds are your own"
-            )
+
+def _takes_params(constructor: Callable[..., None]) -> bool:
+    parameters = inspect.signature(constructor).parameters.values()
+    return any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters)
 
 
-class MBAParams(TrainingParams, HasRegParam, HasElasticNetParam):
-    """Params of `MBAClassifier` and `LinearRankerModel`; `explainParams()` describes each."""
+def _getter(owner: type, method: str, name: str) -> Callable[[Any], Any]:
+    def get(self: Configured) -> Any:
+        return self.values()[name]
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._setDefault(elasticNetParam=0.0)
+    return _named(get, owner, method, f"Value of {name}, None where it has none.")
+
+
+def _setter(owner: type, method: str, name: str) -> Callable[[Any, Any], Any]:
+    def set_value(self: Configured, value: Any) -> Any:
+        return self.setParams(**{name: value})
+
+    return _named(set_value, owner, method, f"Set {name}.")
+
+
+def _named(made: Callable[..., Any], owner: type, method: str, doc: str) -> Callable[..., Any]:
+    made.__name__, made.__qualname__ = method, f"{owner.__qualname__}.{method}"
+    made.__module__, made.__doc__ = owner.__module__, doc
+    return made

@@ -1,11 +1,10 @@
-"""Saving and loading through Spark, on any file system that it reaches, classic and Connect.
+"""Saving and loading through Spark, on any file system that Spark reaches, classic and Connect.
 
-A saved instance is ``metadata`` (Spark ML's JSON of the Params) and, where the instance has one,
-``data`` (a Parquet table). Spark ML's own writer clears the target through the JVM, which
-Connect has not; here each of the two replaces its predecessor instead, and a hash of the table
-in the metadata makes a half-replaced pair unreadable rather than wrong. A hash of the metadata
-itself tells when it was changed. The class that is made is the one asked to load: no name in the
-metadata is imported, and only Params that the class has are set.
+A saved stage is a directory ``metadata`` (Spark ML's JSON of the Params) and, for models, a
+directory ``data`` (a Parquet table). Spark ML's own writer clears the target through the JVM, which
+Connect cannot; here each directory is overwritten by itself. The metadata has a hash of the table,
+so that a half-replaced pair is refused, and a hash of itself. ``load`` always makes the class that
+it is called on: no class name in the metadata is imported, and only Params of that class are set.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import json
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
-from pyspark.ml.param import Params
 from pyspark.ml.util import (
     DefaultParamsReader,
     DefaultParamsWriter,
@@ -27,19 +25,16 @@ from pyspark.ml.util import (
 
 from spark_auc.errors import ConfigError, ModelFormatError
 from spark_auc.spark.data.failures import SPARK_FAILURES, first_line
+from spark_auc.spark.params import Configured
 
 VERSION = 2
-T = TypeVar("T", bound=Params)
-S = TypeVar("S", bound="Stage")
+# What reading damaged metadata raises.
+_DAMAGES = (ValueError, KeyError, TypeError, AttributeError)
+T = TypeVar("T", bound="Stage")
 
 
-class Stage(Params, MLWritable, MLReadable[Any]):
-    """What Spark ML asks of a stage besides its Params: setting them, saving and loading."""
-
-    def setParams(self: S, **params: Any) -> S:
-        """Set any Params by name; None leaves one as it is."""
-        self._set(**{name: value for name, value in params.items() if value is not None})
-        return self
+class Stage(Configured, MLWritable, MLReadable[Any]):
+    """A configured stage of Spark ML that can be saved and loaded."""
 
     def write(self) -> StageWriter:
         """A writer; ``write().overwrite().save(path)`` replaces."""
@@ -51,7 +46,7 @@ class Stage(Params, MLWritable, MLReadable[Any]):
         return StageReader(cls)
 
     def _saved(self) -> tuple[pa.Table | None, dict[str, Any]]:
-        """What is saved besides the Params: a table, and facts that JSON takes."""
+        """The table to save, if any, and further values for the metadata, as JSON takes them."""
         return None, {}
 
 
@@ -85,7 +80,7 @@ class StageWriter(MLWriter):
 
 
 class StageReader(MLReader[Any], Generic[T]):
-    """Reads what `StageWriter` wrote, and hands table and facts to ``_loaded()``."""
+    """Reads what `StageWriter` wrote; ``_loaded()`` takes the table and the further values."""
 
     def __init__(self, kind: type[T]) -> None:
         super().__init__()
@@ -97,9 +92,9 @@ class StageReader(MLReader[Any], Generic[T]):
         Raises
         ------
         ConfigError
-            There is nothing to read.
+            The path cannot be read.
         ModelFormatError
-            What is there is of another kind or version, truncated, or changed.
+            The stage is of another class or version, truncated, or changed.
         """
         spark = self.sparkSession
         expected = f"a saved {self.kind.__name__}"
@@ -112,7 +107,7 @@ class StageReader(MLReader[Any], Generic[T]):
                 f"found nothing that can be read at {path!r} ({first_line(failure)}), expected "
                 f"{expected}; check the path"
             ) from None
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as failure:
+        except (*_DAMAGES, RecursionError) as failure:
             raise _damaged(path, expected, failure) from None
         if found != self.kind.__name__ or version != VERSION:
             raise ModelFormatError(
@@ -125,13 +120,17 @@ class StageReader(MLReader[Any], Generic[T]):
             if facts.pop("metadata") != _seal(metadata):
                 raise ValueError("its hash is another")
             instance._resetUid(metadata["uid"])
+            # Params that the class had without effect.
+            for name in self.kind.ABSENT:
+                metadata["paramMap"].pop(name, None)
+                metadata["defaultParamMap"].pop(name, None)
             unknown = {*metadata["paramMap"], *metadata["defaultParamMap"]} - {
                 param.name for param in instance.params
             }
             if unknown:
                 raise ValueError(f"there is no Param {min(unknown)[:60]!a}")
             DefaultParamsReader.getAndSetParams(instance, metadata)
-        except (ValueError, KeyError, TypeError, AttributeError, AssertionError) as failure:
+        except (*_DAMAGES, AssertionError, ConfigError) as failure:
             raise _damaged(path, expected, failure) from None
         if "hash" in facts:
             try:
@@ -149,7 +148,7 @@ class StageReader(MLReader[Any], Generic[T]):
                 )
             try:
                 instance._loaded(table, facts)
-            except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as failure:
+            except (*_DAMAGES, pa.ArrowException) as failure:
                 raise _damaged(path, expected, failure) from None
         return instance  # type: ignore[no-any-return]
 
@@ -162,14 +161,14 @@ def _damaged(path: str, expected: str, failure: Exception) -> ModelFormatError:
 
 
 def _seal(metadata: dict[str, Any]) -> str:
-    """Hash of all metadata but for itself."""
+    """Hash of the metadata without the hash itself."""
     facts = {k: v for k, v in metadata["spark_auc"].items() if k != "metadata"}
     content = json.dumps(metadata | {"spark_auc": facts}, sort_keys=True)
     return hashlib.sha256(content.encode()).hexdigest()
 
 
 def _hash(table: pa.Table) -> str:
-    """Hash of the values, whatever the chunks and the schema's annotations."""
+    """Hash of the values; chunks and annotations of the schema do not count."""
     digest = hashlib.sha256()
     for name in table.column_names:
         digest.update(name.encode())

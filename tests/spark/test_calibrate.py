@@ -89,8 +89,7 @@ def test_sigmoid_keeps_the_order(rows, models):
 
 
 def test_sigmoid_of_extreme_scores(spark):
-    model = ScoreCalibrationModel()
-    model.curve = Sigmoid(10.0, 1.0)
+    model = ScoreCalibrationModel(Sigmoid(10.0, 1.0))
     extremes = np.array([-1e308, -100.0, 0.0, 100.0, 1e308])
     df = spark.createDataFrame(pd.DataFrame({"id": np.arange(5), "rawPrediction": extremes}))
     middle = 1 / (1 + np.exp(-1))

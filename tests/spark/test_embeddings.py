@@ -283,9 +283,11 @@ def test_params_out_of_range(rows, name, wrong):
 
 
 def test_words_that_are_no_choice():
-    for wrong in ({"landmarks": "all"}, {"kernel": "cosine"}, {"inputCol": 3}):
-        with pytest.raises(TypeError, match=r"found .*expected"):
+    for wrong in ({"landmarks": "all"}, {"kernel": "cosine"}):
+        with pytest.raises(ConfigError, match=r"found .*expected"):
             NystroemEmbedding(**wrong)
+    with pytest.raises(TypeError, match=r"found .*expected"):
+        NystroemEmbedding(inputCol=3)
 
 
 @pytest.fixture(scope="module")

@@ -62,5 +62,5 @@ def test_settings_out_of_range(rows, wrong):
 
 
 def test_other_losses_are_refused():
-    with pytest.raises(TypeError, match="'hinge' or 'squared_hinge'"):
+    with pytest.raises(ConfigError, match="'hinge' or 'squared_hinge'"):
         NSAUCClassifier(loss="logistic")

@@ -118,8 +118,9 @@ def test_weights_where_they_are_defined(rows):
     assert model.summary.positive_weight == pytest.approx(U[Y].sum())
     plain = SOLAMClassifier(orderCol="id").fit(rows)
     assert (model.scorer.w != plain.scorer.w).all()
-    with pytest.raises(ConfigError, match="DSGD is not defined with them"):
-        AdaDSGClassifier().setParams(weightCol="u").fit(rows)
+    for estimator in (AdaDSGClassifier, NSAUCClassifier, OPAUCClassifier):
+        with pytest.raises(TypeError, match="not defined with row weights; use MBAClassifier"):
+            estimator(weightCol="u")
 
 
 def test_pairs_need_both_classes_in_a_block(rows):

@@ -204,7 +204,7 @@ def test_what_is_refused(rows, monkeypatch):
     ):
         with pytest.raises(ConfigError, match=r"found .*expected .*; set"):
             RankSVMClassifier(**wrong).fit(rows)
-    with pytest.raises(TypeError, match="whenNotConverged"):
+    with pytest.raises(ConfigError, match="whenNotConverged"):
         RankSVMClassifier(whenNotConverged="ignore")
     monkeypatch.setattr(ranksvm, "_SCORE_BYTES", 1 << 40)
     with pytest.raises(ResourceError, match="scores of 300 rows"):

@@ -152,10 +152,9 @@ def test_pairs_of_sparse_rows(spark):
 
 @pytest.mark.parametrize("estimator", ["exact", "complete", "paired"])
 def test_the_model_tells_how_it_was_made(rows, estimator, tmp_path):
-    given = {} if estimator == "exact" else {"numPairs": 3000, "batchSize": 500}
-    model = MBAClassifier(
-        regParam=0.05, weightCol="u", estimator=estimator, seed=4, keyCol="id", **given
-    ).fit(rows)
+    drawn = {"numPairs": 3000, "batchSize": 500, "seed": 4, "keyCol": "id"}
+    given = {} if estimator == "exact" else drawn
+    model = MBAClassifier(regParam=0.05, weightCol="u", estimator=estimator, **given).fit(rows)
     s = model.summary
     assert (s.estimator, s.pairs) == (estimator, given.get("numPairs"))
     assert (s.reg_param, s.form, s.selection) == (0.05, "tiles", None)
@@ -186,14 +185,20 @@ def test_pairs_are_added_until_sampling_costs_little(rows, monkeypatch):
 
 
 def test_settings_out_of_range(rows):
-    for wrong in ({"batchSize": 0}, {"pairTol": 0.0}, {"numFolds": 1}):
-        with pytest.raises(ConfigError, match="found"):
-            MBAClassifier(regParam=0.1, **wrong).fit(rows)
-    for wrong in ({"numPairs": 0}, {"numPairs": "many"}, {"estimator": "half"}):
-        with pytest.raises(TypeError, match="expected"):
+    for wrong in (
+        {"batchSize": 0},
+        {"pairTol": 0.0},
+        {"numFolds": 1},
+        {"numPairs": 0},
+        {"numPairs": "many"},
+        {"estimator": "half"},
+    ):
+        with pytest.raises(ConfigError, match=f"found {next(iter(wrong))} .*expected"):
             MBAClassifier(**wrong)
+    with pytest.raises(TypeError, match=r"found numPairs \[1\], expected"):
+        MBAClassifier(numPairs=[1])
     with pytest.raises(ConfigError, match="no column 'key'"):
-        MBAClassifier(regParam=0.1, keyCol="key").fit(rows)
+        MBAClassifier(keyCol="key").fit(rows)
 
 
 def test_parts_are_paired_by_themselves(rows):

@@ -200,7 +200,7 @@ def _estimator(config: Adadsg) -> AdaDSGClassifier:
         labelCol=columns.label,
         positiveLabel=columns.positiveLabel,
         keyCol=columns.key,
-        **config.training.model_dump(),
+        **config.training.model_dump(exclude_unset=True),
     )
 
 

@@ -51,7 +51,7 @@ def run(spark: SparkSession, config: Evaluate) -> dict[str, Any]:
     columns = {
         "labelCol": model.getLabelCol(),
         "positiveLabel": model.scorer.positive,
-        "weightCol": model.optional(model.weightCol),
+        "weightCol": model.values()["weightCol"],
     }
     with reading(spark, config.data) as rows:
         scored = model.transform(rows)

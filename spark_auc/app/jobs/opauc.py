@@ -231,7 +231,7 @@ def _estimator(config: Opauc) -> MBAClassifier:
         labelCol=names.label,
         positiveLabel=names.positiveLabel,
         weightCol=names.weight,
-        **config.training.model_dump(),
+        **config.training.model_dump(exclude_unset=True),
     )
 
 

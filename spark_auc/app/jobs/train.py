@@ -81,7 +81,7 @@ def _estimator(config: Train) -> MBAClassifier | MBASelector:
     from spark_auc.spark.estimators.mba import MBAClassifier
     from spark_auc.spark.estimators.selector import MBASelector
 
-    columns, training = config.columns, config.training.model_dump()
+    columns, training = config.columns, config.training.model_dump(exclude_unset=True)
     shared: dict[str, Any] = {
         "featuresCol": columns.features,
         "numFeatures": columns.numFeatures,
@@ -90,12 +90,12 @@ def _estimator(config: Train) -> MBAClassifier | MBASelector:
         "weightCol": columns.weight,
         "keyCol": columns.key,
         "foldCol": columns.fold,
-        "keepMoments": config.saveMoments,
+        "keepMoments": config.saveMoments or None,
     }
     if config.select is None:
         return MBAClassifier(**shared, **training)
     others = {k: v for k, v in training.items() if k not in {"regParam", "elasticNetParam"}}
-    select = config.select.model_dump(exclude={"numFolds"} if columns.fold else None)
+    select = config.select.model_dump(exclude_unset=True)
     return MBASelector(**shared, **others, **select)
 
 
@@ -108,7 +108,7 @@ def _calibrated(
         rawPredictionCol=model.getRawPredictionCol(),
         labelCol=model.getLabelCol(),
         positiveLabel=model.scorer.positive,
-        weightCol=model.optional(model.weightCol),
+        weightCol=model.values()["weightCol"],
         **calibration.model_dump(exclude={"data"}),
     )
     with reading(spark, calibration.data) as rows:

@@ -1,4 +1,4 @@
-"""The linear ranker that training returns: scores rows, saves, loads, and tells how it was made."""
+"""The linear ranker that all estimators return."""
 
 from __future__ import annotations
 
@@ -9,6 +9,18 @@ import numpy as np
 import pyarrow as pa
 from pyspark.ml import Model
 from pyspark.ml.linalg import DenseVector, Vectors
+from pyspark.ml.param.shared import (
+    HasElasticNetParam,
+    HasLabelCol,
+    HasMaxIter,
+    HasPredictionCol,
+    HasRawPredictionCol,
+    HasRegParam,
+    HasSeed,
+    HasStandardization,
+    HasTol,
+    HasWeightCol,
+)
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
@@ -20,7 +32,7 @@ from spark_auc.core.types import Float
 from spark_auc.errors import ConfigError
 from spark_auc.spark.data.decoders import decode
 from spark_auc.spark.data.features import Features
-from spark_auc.spark.params import MBAParams
+from spark_auc.spark.estimators.settings import MBASettings
 from spark_auc.spark.persistence import Stage
 from spark_auc.training.summary import TrainingSummary
 
@@ -48,17 +60,40 @@ class LinearScorer:
     names: tuple[str, ...] | None = None
 
 
-class LinearRankerModel(Model, MBAParams, Stage):
-    """A linear model trained for AUC; made by `MBAClassifier.fit` or `LinearRankerModel.load`.
+class LinearRankerModel(
+    Stage,
+    Model,
+    HasLabelCol,
+    HasWeightCol,
+    HasRawPredictionCol,
+    HasPredictionCol,
+    HasStandardization,
+    HasSeed,
+    HasTol,
+    HasMaxIter,
+    HasRegParam,
+    HasElasticNetParam,
+    settings=MBASettings,
+):
+    """A linear ranker; made by the ``fit`` of an estimator or by ``load``.
 
-    ``transform`` adds rawPredictionCol (double: the score ``w'x``, whose order is what was
-    trained; no probability is claimed) and predictionCol (one of the two label values, by a
-    threshold for which about as many rows are predicted positive as were positive in training).
+    ``transform`` adds rawPredictionCol (double: the score ``w'x``, an uncalibrated ranking score;
+    use `ScoreCalibrator` for probabilities) and predictionCol (one of the two label values; the
+    threshold predicts about as many rows positive as were positive in training).
+
+    Parameters
+    ----------
+    scorer
+        Weights, threshold and labels.
+    summary
+        How the model was made.
+    moments
+        The pair moments it was made from.
 
     Attributes
     ----------
     moments
-        The pair moments, right after a fit with keepMoments; None otherwise.
+        The pair moments, directly after a fit with keepMoments; None otherwise.
 
     Examples
     --------
@@ -84,13 +119,13 @@ class LinearRankerModel(Model, MBAParams, Stage):
     @property
     def scorer(self) -> LinearScorer:
         """Weights, threshold and labels."""
-        assert self._scorer is not None, "an LinearRankerModel is made by fit() or load()"
+        assert self._scorer is not None, "a LinearRankerModel is made by fit() or load()"
         return self._scorer
 
     @property
     def summary(self) -> TrainingSummary:
         """How the model was made."""
-        assert self._summary is not None, "an LinearRankerModel is made by fit() or load()"
+        assert self._summary is not None, "a LinearRankerModel is made by fit() or load()"
         return self._summary
 
     @property
@@ -99,7 +134,7 @@ class LinearRankerModel(Model, MBAParams, Stage):
         return Vectors.dense(self.scorer.w)
 
     @property
-    def numFeatures(self) -> int:  # type: ignore[override]
+    def numFeatures(self) -> int:
         """Number of features ``d``, as Spark ML's models name it."""
         return int(self.scorer.w.size)
 
@@ -117,9 +152,7 @@ class LinearRankerModel(Model, MBAParams, Stage):
                 f"found column {taken[0]!r} in the data already, expected it to be new; "
                 "drop it or set rawPredictionCol and predictionCol"
             )
-        features = Features.resolve(
-            dataset, self.getOrDefault(self.featuresCol), int(scorer.w.size)
-        )
+        features = Features.resolve(dataset, self.getFeaturesCol(), int(scorer.w.size))
         score = score_column(features, scorer.w)
         rows = features.without_nulls(dataset)
         scored = rows.withColumn(raw, score) if raw else rows

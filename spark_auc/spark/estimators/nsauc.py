@@ -3,70 +3,86 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Annotated, Literal, Unpack, cast
 
-from pyspark import keyword_only
-from pyspark.ml.param import Param, Params, TypeConverters
 from pyspark.ml.param.shared import HasRegParam
 
-from spark_auc.errors import ConfigError, DataError
+from spark_auc.errors import DataError
 from spark_auc.learners.held_out import Thirds
 from spark_auc.learners.learner import LinearLearner
 from spark_auc.learners.nsauc import NSAUC
 from spark_auc.spark.data.prepared import SequentialRows
 from spark_auc.spark.estimators.online import OnlineEstimator, Pass, Watch
-from spark_auc.spark.params import one_of
+from spark_auc.spark.estimators.settings import ParallelSettings, RoundsSettings
+from spark_auc.spark.settings import Range, Setting
 
 # Default steps in units of 1 / R^2.
 _STEP = 0.5
 
 
-class NSAUCClassifier(OnlineEstimator, HasRegParam):
+class NSAUCSettings(RoundsSettings, ParallelSettings, total=False):
+    """Settings of `NSAUCClassifier`."""
+
+    regParam: Annotated[
+        float,
+        Setting(
+            "Ridge factor lambda. With averaging, smaller values made no difference on reference "
+            "data.",
+            1e-6,
+            Range(ge=0),
+        ),
+    ]
+    loss: Annotated[
+        Literal["hinge", "squared_hinge"],
+        Setting(
+            "The hinge, or half its square, whose steps diverge if stepSize is too long for the "
+            "longest rows.",
+            "hinge",
+        ),
+    ]
+    averaging: Annotated[
+        bool,
+        Setting("Whether weights are averaged over the steps; the last ones rank worse.", True),
+    ]
+    stepSize: Annotated[
+        float | None,
+        Setting(
+            "Length gamma of the first steps. By default 1 / (2 R^2) with R^2 of "
+            "learners.steps.Lengths, which takes one more pass.",
+            None,
+            Range(gt=0),
+        ),
+    ]
+    blockSize: Annotated[
+        int,
+        Setting(
+            "Rows of a block in memory; pairs are of rows of one block. The default ranked as "
+            "well as all rows in one block.",
+            8192,
+            Range(ge=2),
+        ),
+    ]
+    seed: Annotated[int, Setting("Seed of the order and of the pairs.", 0, Range(ge=0))]
+
+
+class NSAUCClassifier(
+    OnlineEstimator,
+    HasRegParam,
+    settings=NSAUCSettings,
+    absent={"weightCol": "NSAUC is not defined with row weights; use MBAClassifier"},
+):
     """Trains a ranker for AUC by `spark_auc.learners.nsauc.NSAUC`, as many steps as rows a round.
 
-    It is linear in the columns that it is given: of rows that a kernel embeds it is the nonlinear
-    ranker of the paper. Those are learnt as they are (``standardization=False``), in some ten
-    rounds, by steps of about ``1 / s``.
-
-    Parameters
-    ----------
-    featuresCol, labelCol, positiveLabel, numFeatures
-        As for `MBAClassifier`.
-    regParam
-        Ridge factor ``lambda``. Default 1e-6; where averaged, less changed nothing on reference
-        data.
-    loss
-        "hinge" (default) or "squared_hinge", half its square, whose steps diverge where
-        ``stepSize`` is long for the longest rows.
-    averaging
-        Whether weights are averaged over the steps. Default True; the last ones rank worse.
-    stepSize
-        Length ``gamma`` of the first steps. By default ``1 / (2 R^2)`` with ``R^2`` of
-        `spark_auc.learners.steps.Lengths`, which one more pass finds.
-    blockSize
-        Pairs are of the rows of one block of so many, in memory. Default 8,192, which ranked as
-        well as all rows in one block.
-    standardization
-        Whether columns are learnt in units of their standard deviation. Default True.
-    parallelism
-        "sequential" (default): one task takes all rows in order. "distributed": every task slot
-        takes a sample of the rows, drawn by seed, and the weights are averaged by steps after each
-        round, which is an approximation: pairs are of rows of one task.
-    orderCol
-        Column by which rows are taken in sequence. By default they are taken in an order drawn by
-        seed, whatever the order in which they are stored: a function of seed and rows alone.
-        Classes must be mixed in the order of the column.
-    rounds
-        How often all rows are taken, each time in another order unless orderCol is given.
-        Default 1. Only a single round can tell by rows not yet learnt whether it falls short of
-        ridge: if so, a warning says it, and the summary's ``held_out`` has the figures.
-    seed
-        Of the order and of the pairs. Default 0.
+    It is linear in its columns: on rows that a kernel embeds it is the nonlinear ranker of the
+    paper; set standardization to False there, stepSize to about 1 and rounds to about 10. If
+    orderCol is set, classes must be mixed in its order. Distributed, pairs are of rows of one task.
 
     Raises
     ------
+    TypeError
+        A Param is unknown or of another type.
     ConfigError
-        By ``fit``: a Param or column cannot serve.
+        A Param is out of range; by ``fit``, a Param or column cannot serve, or has no effect.
     DataError
         By ``fit``: a value cannot be used, or no block has rows of both classes.
     ConvergenceError
@@ -81,83 +97,34 @@ class NSAUCClassifier(OnlineEstimator, HasRegParam):
     'NSAUC'
     """
 
-    loss: Param[str] = Param(
-        Params._dummy(),
-        "loss",
-        "'hinge' or 'squared_hinge', half the square of the hinge.",
-        typeConverter=one_of("loss", "hinge", "squared_hinge"),
-    )
-    averaging: Param[bool] = Param(
-        Params._dummy(),
-        "averaging",
-        "whether weights are averaged over the steps.",
-        typeConverter=TypeConverters.toBoolean,
-    )
-    blockSize: Param[int] = Param(
-        Params._dummy(),
-        "blockSize",
-        "pairs are of the rows of one block of so many, in memory.",
-        typeConverter=TypeConverters.toInt,
-    )
+    def __init__(self, **params: Unpack[NSAUCSettings]) -> None:
+        super().__init__(**params)
 
-    @keyword_only
-    def __init__(
-        self,
-        *,
-        featuresCol: str | list[str] = "features",
-        labelCol: str = "label",
-        positiveLabel: float | str | bool | None = None,
-        rawPredictionCol: str = "rawPrediction",
-        predictionCol: str = "prediction",
-        numFeatures: int | None = None,
-        standardization: bool = True,
-        parallelism: str = "sequential",
-        orderCol: str | None = None,
-        rounds: int = 1,
-        regParam: float = 1e-6,
-        loss: str = "hinge",
-        averaging: bool = True,
-        stepSize: float | None = None,
-        blockSize: int = 8192,
-        seed: int | None = None,
-    ) -> None:
-        super().__init__()
-        self._setDefault(regParam=1e-6, loss="hinge", averaging=True, blockSize=8192)
-        given: dict[str, Any] = self._input_kwargs  # type: ignore[attr-defined]
-        self.setParams(**given)
-
-    def check_ranges(self) -> None:
-        """See `OnlineEstimator.check_ranges`."""
-        super().check_ranges()
-        if self.getOrDefault(self.blockSize) < 2:
-            raise ConfigError(
-                f"found blockSize {self.getOrDefault(self.blockSize)}, expected 2 rows or more, "
-                "which make a pair; set it so"
-            )
-
-    def learner(self, given: SequentialRows) -> NSAUC:
+    def learner(self, rows: SequentialRows) -> NSAUC:
         """See `OnlineEstimator.learner`."""
+        values: NSAUCSettings = self.values()
         return NSAUC(
-            given.rows.dimension,
-            self.step_or(lambda: given.lengths.step(_STEP)),
-            self.getRegParam(),
-            self.getOrDefault(self.loss),
-            self.getOrDefault(self.averaging),
-            seed=self.getSeed(),
+            rows.rows.dimension,
+            self.step_or(lambda: rows.lengths.step(_STEP)),
+            values["regParam"],
+            values["loss"],
+            values["averaging"],
+            seed=values["seed"],
         )
 
     def block(self) -> int:
         """See `OnlineEstimator.block`."""
-        return int(self.getOrDefault(self.blockSize))
+        values: NSAUCSettings = self.values()
+        return values["blockSize"]
 
-    def watch(self, given: SequentialRows) -> Watch | None:
+    def watch(self, rows: SequentialRows) -> Watch | None:
         """See `OnlineEstimator.watch`; pairs are of blocks, which the watch must not cut."""
-        thirds = super().watch(given)
-        return None if thirds is None else Thirds(given.count // given.order.tasks, apart=True)
+        thirds = super().watch(rows)
+        return None if thirds is None else Thirds(rows.count // rows.order.tasks, apart=True)
 
-    def passes(self, given: SequentialRows, learner: LinearLearner) -> Iterator[Pass]:
+    def passes(self, rows: SequentialRows, learner: LinearLearner) -> Iterator[Pass]:
         """The learner after each pass over the rows; `DataError` without any pair."""
-        for done in super().passes(given, learner):
+        for done in super().passes(rows, learner):
             if not cast(NSAUC, done.learner).steps:
                 raise DataError(
                     "found no block of rows with both classes, expected pairs; shuffle the rows "

@@ -19,6 +19,7 @@ from spark_auc.spark.data.columns import BatchReader, TrainingColumns
 from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.mba import MBAClassifier
+from spark_auc.spark.estimators.settings import MBASettings
 from spark_auc.training.settings import TrainingSettings
 from spark_auc.training.stream_statistics import StreamStatistics
 from spark_auc.training.train import train_on_moments
@@ -102,13 +103,15 @@ def model_of(
         The solver did not reach tol and whenNotConverged is "raise".
     """
     statistics.labels.classes(columns.positive)
+    values: MBASettings = estimator.values()
+    regs, mixes = estimator.penalties()
     settings = TrainingSettings(
-        reg_params=(estimator.getOrDefault(estimator.regParam),),
-        elastic_net_params=(estimator.getElasticNetParam(),),
-        standardize=estimator.getOrDefault(estimator.standardization),
-        tol=estimator.getTol(),
-        max_iter=estimator.getMaxIter(),
-        on_failure=estimator.onFailure(),
+        reg_params=regs,
+        elastic_net_params=mixes,
+        standardize=values["standardization"],
+        tol=values["tol"],
+        max_iter=values["maxIter"],
+        on_failure=values["whenNotConverged"],
     )
     result = train_on_moments(statistics.moments, statistics.labels, settings)
     seconds = {**(seconds or {}), **result.seconds}

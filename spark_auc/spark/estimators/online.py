@@ -11,8 +11,7 @@ from functools import reduce
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
-from pyspark.ml.param import Param, Params, TypeConverters
-from pyspark.ml.param.shared import HasStepSize
+from pyspark.ml.param.shared import HasSeed, HasStepSize
 from pyspark.sql import DataFrame
 
 from spark_auc.core.batch import Batch
@@ -29,23 +28,22 @@ from spark_auc.spark.data.resources import task_slots
 from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.ranker import RankerEstimator
-from spark_auc.spark.params import one_of
 from spark_auc.training.result import TrainingResult
 
 _log = logging.getLogger(__name__)
 
-# Rows that a learner is given at a time, where that does not matter to it.
+# Rows of a batch for learners whose result does not depend on batches.
 _BLOCK = 1 << 13
 
 
 @dataclass(frozen=True)
 class Learned:
-    """What some tasks' learners have become, or what is said of them, in order of the tasks."""
+    """Bytes of learners, or of their held-out measures, of one or more tasks in order."""
 
     parts: tuple[bytes, ...]
 
     def merge(self, other: Learned) -> Learned:
-        """Those of both."""
+        """The parts of both."""
         return Learned(self.parts + other.parts)
 
     def to_bytes(self) -> bytes:
@@ -62,7 +60,7 @@ _LEARNED = Schema("Learned", 1, {"parts": Parts(None)})
 
 
 class Watch(Protocol):
-    """Has a learner take rows, and tells what they say of it before."""
+    """Gives rows to a learner, and measures it on rows before it takes them."""
 
     def learn(self, learner: LinearLearner, batches: Iterable[Batch], block: int) -> HeldOut | None:
         """See `spark_auc.learners.held_out.Thirds.learn`."""
@@ -77,7 +75,7 @@ class Pass(NamedTuple):
     learner
         The learner.
     held_out
-        What rows said of it before it took them, where that is watched.
+        How it ranked rows before it took them, if that was measured.
     """
 
     learner: LinearLearner
@@ -97,11 +95,11 @@ def learned(
     rows
         The rows.
     learner
-        What all begin with; it is left as it is.
+        The learner that each task begins with; it is not changed.
     block
         Rows that a learner takes at a time.
     watch
-        Has each task's learner take its rows, if given.
+        Has each task's learner take its rows, if rows.
     """
     kind, begun = type(learner), learner.to_bytes()
 
@@ -127,65 +125,42 @@ def learned(
     return Pass(merged, HeldOut.mean([HeldOut.from_bytes(part) for part in said]))
 
 
-class OnlineEstimator(RankerEstimator, HasStepSize):
+class OnlineEstimator(RankerEstimator, HasStepSize, HasSeed):
     """Trains a learner that takes rows one after another.
 
-    A subclass says which by `learner`, and may give it the rows in several `passes`.
+    A subclass makes it in `learner`; its settings extend `OnlineSettings`, and `RoundsSettings`
+    unless it has `passes` of its own.
     """
 
-    parallelism: Param[str] = Param(
-        Params._dummy(),
-        "parallelism",
-        "'sequential': one task takes all rows in order, exactly as the algorithm is published; "
-        "'distributed': every task slot takes its own rows, which is an approximation.",
-        typeConverter=one_of("parallelism", "sequential", "distributed"),
-    )
-    orderCol: Param[str] = Param(
-        Params._dummy(),
-        "orderCol",
-        "column by which rows are ordered in sequence; else in an order drawn by seed.",
-        typeConverter=TypeConverters.toString,
-    )
-    rounds: Param[int] = Param(
-        Params._dummy(),
-        "rounds",
-        "how often all rows are taken; distributed learners are averaged after each time.",
-        typeConverter=TypeConverters.toInt,
-    )
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._setDefault(parallelism="sequential", rounds=1)
-
-    def learner(self, given: SequentialRows) -> LinearLearner:
+    def learner(self, rows: SequentialRows) -> LinearLearner:
         """The learner before the first row."""
         raise NotImplementedError
 
     def step_or(self, default: Callable[[], float]) -> float:
         """The length of the first step: stepSize, or what ``default`` finds."""
-        given = self.optional(self.stepSize)
-        return default() if given is None else float(given)
+        step = self.values()["stepSize"]
+        return default() if step is None else float(step)
 
     def block(self) -> int:
-        """Rows that the learner is given at a time."""
+        """Rows that the learner takes at a time."""
         return _BLOCK
 
     def repeated(self) -> bool:
-        """Whether rows are taken more than once, and so are worth keeping."""
-        return bool(self.getOrDefault(self.rounds) > 1)
+        """Whether rows are taken more than once, so that caching them pays."""
+        return bool(self.values()["rounds"] > 1)
 
-    def watch(self, given: SequentialRows) -> Watch | None:
-        """What watches the only pass; in a second one no row is new."""
+    def watch(self, rows: SequentialRows) -> Watch | None:
+        """The measure of a single pass; None for several, as no row is new in a second."""
         if self.repeated():
             return None
-        return Thirds(given.count // given.order.tasks)
+        return Thirds(rows.count // rows.order.tasks)
 
-    def passes(self, given: SequentialRows, learner: LinearLearner) -> Iterator[Pass]:
+    def passes(self, rows: SequentialRows, learner: LinearLearner) -> Iterator[Pass]:
         """The learner after each pass over the rows."""
-        rounds = self.getOrDefault(self.rounds)
-        watch = self.watch(given)
+        rounds = self.values()["rounds"]
+        watch = self.watch(rows)
         for number in range(rounds):
-            done = learned(given.ordered(number), learner, self.block(), watch)
+            done = learned(rows.ordered(number), learner, self.block(), watch)
             learner = done.learner
             _log.info("pass %d of %d is done", number + 1, rounds)
             yield done
@@ -194,73 +169,76 @@ class OnlineEstimator(RankerEstimator, HasStepSize):
         """The column whose hash is a row's key, if any."""
         return None
 
-    def check_ranges(self) -> None:
-        """`ConfigError` where a number is out of range."""
-        if self.getOrDefault(self.rounds) < 1:
-            raise ConfigError(
-                f"found rounds {self.getOrDefault(self.rounds)}, expected 1 or more; set it so"
-            )
+    def check(self) -> None:
+        """See `Configured.check`."""
+        if not self.alone:
+            self.refuse("parallelism 'distributed'", "orderCol")
+
+    @property
+    def alone(self) -> bool:
+        """Whether one task takes all rows."""
+        return bool(self.values().get("parallelism") != "distributed")
 
     def prepared(self, dataset: DataFrame) -> SequentialRows:
         """The rows, surveyed in one pass."""
-        self.check_ranges()
+        self.check()
+        values = self.values()
         columns = self.resolved(dataset, self.key())
         rows = DistributedRows.of(dataset, columns)
         surveyed, labels = labelled_column_moments(rows)
         scale = np.ones(rows.dimension)
-        if self.getOrDefault(self.standardization):
+        if values["standardization"]:
             scale = surveyed.standard_deviation()
-        alone = self.getOrDefault(self.parallelism) == "sequential"
-        tasks = 1 if alone else task_slots(dataset.sparkSession)
-        order = RowOrder.of(dataset, columns, self.optional(self.orderCol), self.getSeed(), tasks)
+        tasks = 1 if self.alone else task_slots(dataset.sparkSession)
+        order = RowOrder.of(dataset, columns, values["orderCol"], values["seed"], tasks)
         return SequentialRows(columns, rows, order, surveyed, labels, scale)
 
     def model_of(
-        self, given: SequentialRows, done: Pass, seconds: dict[str, float]
+        self, rows: SequentialRows, done: Pass, seconds: dict[str, float]
     ) -> LinearRankerModel:
         """The model of a learner's weights; a warning where it is known to fall short."""
-        w = done.learner.w / given.scale
+        w = done.learner.w / rows.scale
         if not np.isfinite(w).all():
             raise ConvergenceError(
                 "found weights that are not finite, expected finite ones: the steps are too long; "
                 "set a smaller stepSize"
             )
         scored = each(lambda batch: batch._replace(X=settled_scores(batch.X, w)[:, None]))
-        scores = column_moments(given.rows.changed(scored, 1))
+        scores = column_moments(rows.rows.changed(scored, 1))
         held_out = done.held_out
         if held_out is not None and held_out.short:
             _log.warning("%s", short_of(held_out))
         result = TrainingResult(
             w,
             scores,
-            given.surveyed,
-            given.labels,
+            rows.surveyed,
+            rows.labels,
             type(done.learner).__name__,
             seconds,
             held_out=None if held_out is None else held_out.as_dict(),
         )
-        return self.made(result, given.columns)
+        return self.made(result, rows.columns)
 
     def _fit(self, dataset: DataFrame) -> LinearRankerModel:
         start = time.perf_counter()
-        given = self.prepared(dataset)
-        learner = self.learner(given)
-        if self.getOrDefault(self.parallelism) == "distributed" and not hasattr(learner, "merge"):
+        rows = self.prepared(dataset)
+        learner = self.learner(rows)
+        if not self.alone and not hasattr(learner, "merge"):
             raise ConfigError(
                 f"found parallelism 'distributed' for {type(learner).__name__}, expected "
                 "'sequential': learners of it cannot be averaged; set it so"
             )
         begun = time.perf_counter()
         done = Pass(learner, None)
-        with self.kept(given) as kept:
+        with self.kept(rows) as kept:
             for later in self.passes(kept, learner):
                 done = later
         seconds = {"survey": begun - start, "learn": time.perf_counter() - begun}
-        return self.model_of(given, done, seconds)
+        return self.model_of(rows, done, seconds)
 
-    def kept(self, given: SequentialRows) -> AbstractContextManager[SequentialRows]:
-        """The rows while they are learnt."""
-        return given.kept(anew=True) if self.repeated() else nullcontext(given)
+    def kept(self, rows: SequentialRows) -> AbstractContextManager[SequentialRows]:
+        """The rows, cached if they are taken more than once."""
+        return rows.kept(anew=True) if self.repeated() else nullcontext(rows)
 
 
 def short_of(held_out: HeldOut) -> str:

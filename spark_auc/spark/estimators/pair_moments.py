@@ -3,60 +3,84 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
 
+from pyspark.ml.param.shared import HasMaxIter, HasSeed, HasTol, HasWeightCol
 from pyspark.sql import DataFrame
 
 from spark_auc.core.sampling.folds import Folds
+from spark_auc.errors import ConfigError
 from spark_auc.spark.data.columns import FoldColumn, TrainingColumns
 from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.ranker import RankerEstimator
-from spark_auc.spark.params import TrainingParams
+from spark_auc.spark.estimators.settings import PairMomentsSettings
 from spark_auc.training.result import TrainingResult
 from spark_auc.training.settings import TrainingSettings
-from spark_auc.training.survey import Estimation, Sampling
+from spark_auc.training.survey import Sampling
 from spark_auc.training.train import train
 
 
-class PairMomentsEstimator(RankerEstimator, TrainingParams):
-    """Trains on pair moments."""
+class PairMomentsEstimator(RankerEstimator, HasWeightCol, HasSeed, HasTol, HasMaxIter):
+    """Trains on pair moments; its settings extend `PairMomentsSettings`."""
 
     def penalties(self) -> tuple[tuple[float, ...] | None, tuple[float, ...]]:
         """Values of regParam, None for a grid of the data's own, and of elasticNetParam."""
         raise NotImplementedError
 
-    def _settings(self) -> TrainingSettings:
-        self.check_folds()
+    @property
+    def selects(self) -> bool:
+        """See `RankerEstimator.selects`."""
         regs, mixes = self.penalties()
-        pairs = self.getOrDefault(self.numPairs)
+        return regs is None or len(regs) * len(mixes) != 1
+
+    def check(self) -> None:
+        """See `Configured.check`."""
+        values: PairMomentsSettings = self.values()
+        drawn = values["estimator"] != "exact"
+        if not drawn:
+            self.refuse("estimator 'exact'", "numPairs", "batchSize", "pairTol")
+        elif values["numPairs"] != "auto":
+            self.refuse(f"numPairs {values['numPairs']}", "pairTol")
+        if not self.selects:
+            penalty = f"the penalty {self.penalties()}, of which there is one only,"
+            self.refuse(penalty, "numFolds", "foldCol", "selectionRule")
+            if not drawn:
+                self.refuse(f"{penalty} and estimator 'exact'", "keyCol", "seed")
+        if values["foldCol"] is not None and self.isSet("numFolds"):
+            raise ConfigError(
+                f"found foldCol {values['foldCol']!r} and numFolds {values['numFolds']}, expected "
+                "one of them; leave out numFolds to use folds of your own"
+            )
+
+    def _settings(self) -> TrainingSettings:
+        self.check()
+        values: PairMomentsSettings = self.values()
+        regs, mixes = self.penalties()
+        pairs, seed = values["numPairs"], values["seed"]
         return TrainingSettings(
-            sampling=Sampling(
-                cast(Estimation, self.getOrDefault(self.estimator)),
-                0 if pairs == "auto" else pairs,
-                self.getSeed(),
-            ),
-            pair_tolerance=self.getOrDefault(self.pairTol),
-            batch_size=self.getOrDefault(self.batchSize),
+            sampling=Sampling(values["estimator"], 0 if pairs == "auto" else pairs, seed),
+            pair_tolerance=values["pairTol"],
+            batch_size=values["batchSize"],
             reg_params=regs,
             elastic_net_params=mixes,
-            folds=Folds(self.getOrDefault(self.numFolds), self.getSeed()),
-            one_standard_error=self.getOrDefault(self.selectionRule) == "oneStandardError",
-            standardize=self.getOrDefault(self.standardization),
-            tol=self.getTol(),
-            max_iter=self.getMaxIter(),
-            on_failure=self.onFailure(),
-            keep_moments=self.getOrDefault(self.keepMoments),
+            folds=Folds(values["numFolds"], seed),
+            one_standard_error=values["selectionRule"] == "oneStandardError",
+            standardize=values["standardization"],
+            tol=values["tol"],
+            max_iter=values["maxIter"],
+            on_failure=values["whenNotConverged"],
+            keep_moments=values["keepMoments"],
         )
 
     def _fit(self, dataset: DataFrame) -> LinearRankerModel:
         settings = self._settings()
-        folds, name = None, self.optional(self.foldCol)
-        if name and not settings.candidate:
+        values: PairMomentsSettings = self.values()
+        folds, name = None, values["foldCol"]
+        if name:
             folds = FoldColumn.found(dataset, name)
             settings = replace(settings, folds=Folds.given(tuple(map(str, folds.values))))
         drawn = settings.sampling.estimator != "exact"
-        columns = self.resolved(dataset, self.optional(self.keyCol), folds, placed=drawn)
+        columns = self.resolved(dataset, values["keyCol"], folds, placed=drawn)
         return self.made(train(DistributedRows.of(dataset, columns), settings), columns)
 
     def made(self, result: TrainingResult, columns: TrainingColumns) -> LinearRankerModel:

@@ -1,20 +1,37 @@
-"""What the estimators share: from Params and a DataFrame to columns, from weights to a model."""
+"""What all estimators of a linear ranker share."""
 
 from __future__ import annotations
 
 from pyspark.ml import Estimator
+from pyspark.ml.param.shared import (
+    HasLabelCol,
+    HasPredictionCol,
+    HasRawPredictionCol,
+    HasStandardization,
+)
 from pyspark.sql import DataFrame
 
 from spark_auc.spark.data.columns import FoldColumn, TrainingColumns
 from spark_auc.spark.data.features import Features
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel, LinearScorer
-from spark_auc.spark.params import RankerParams
 from spark_auc.spark.persistence import Stage
 from spark_auc.training.result import TrainingResult
 
 
-class RankerEstimator(Estimator[LinearRankerModel], RankerParams, Stage):
-    """An estimator of `LinearRankerModel`."""
+class RankerEstimator(
+    Stage,
+    Estimator[LinearRankerModel],
+    HasLabelCol,
+    HasRawPredictionCol,
+    HasPredictionCol,
+    HasStandardization,
+):
+    """An estimator of `LinearRankerModel`; its settings extend `RankerSettings`."""
+
+    @property
+    def selects(self) -> bool:
+        """Whether ``fit`` chooses a penalty on held-out folds."""
+        return False
 
     def resolved(
         self,
@@ -24,15 +41,13 @@ class RankerEstimator(Estimator[LinearRankerModel], RankerParams, Stage):
         placed: bool = False,
     ) -> TrainingColumns:
         """The columns that the Params name; `ConfigError` if they cannot serve."""
-        features = Features.resolve(
-            dataset, self.getOrDefault(self.featuresCol), self.optional(self.numFeatures)
-        )
+        values = self.values()
         return TrainingColumns.resolve(
             dataset,
-            features,
-            self.getLabelCol(),
-            self.optional(self.positiveLabel),
-            self.optional(self.weightCol),
+            Features.resolve(dataset, values["featuresCol"], values["numFeatures"]),
+            values["labelCol"],
+            values["positiveLabel"],
+            values.get("weightCol"),
             key,
             folds,
             placed,

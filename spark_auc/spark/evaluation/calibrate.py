@@ -1,18 +1,17 @@
-"""Scores of any ranker mapped to probabilities, by Platt scaling or isotonic regression."""
+"""Probabilities from the scores of any ranker, by Platt scaling or isotonic regression."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal, Unpack
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark import keyword_only
 from pyspark.ml import Estimator, Model
 from pyspark.ml.classification import LogisticRegression
 from pyspark.ml.feature import VectorAssembler
-from pyspark.ml.param import Param, Params, TypeConverters, shared
+from pyspark.ml.param import shared
 from pyspark.ml.regression import IsotonicRegression
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -25,8 +24,8 @@ from spark_auc.spark.data.checks import checked
 from spark_auc.spark.data.columns import label_column, weight_column
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.evaluation.score_columns import score_column
-from spark_auc.spark.params import HasPositiveLabel
 from spark_auc.spark.persistence import Stage
+from spark_auc.spark.settings import LabelSettings, Range, Setting, WeightSettings
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,10 @@ class Sigmoid:
         vectors = VectorAssembler(inputCols=["score"], outputCol="features").transform(rows)
         found = LogisticRegression(weightCol="weight", tol=1e-9, maxIter=100).fit(vectors)
         if found.summary.totalIterations >= 100:
-            raise ConvergenceError("found no end in 100 iterations, expected 10; rescale scores")
+            raise ConvergenceError(
+                "found that Platt scaling did not converge in 100 iterations, expected about 10; "
+                "rescale the scores"
+            )
         slope = float(found.coefficients[0])
         if not slope > 0:
             raise _no_order(f"the best sigmoid to have the slope {slope}")
@@ -86,37 +88,57 @@ class Isotone:
         return column
 
 
-class CalibrationParams(
+class CalibrationSettings(LabelSettings, WeightSettings, total=False):
+    """Settings of `ScoreCalibrator`, and of its model."""
+
+    rawPredictionCol: Annotated[
+        str,
+        Setting(
+            "Scores: numbers, or vectors of two as Spark ML's classifiers give, of which the last "
+            "counts.",
+            "rawPrediction",
+        ),
+    ]
+    probabilityCol: Annotated[str, Setting("Column that the model adds.", "probability")]
+    method: Annotated[
+        Literal["platt", "isotonic"],
+        Setting(
+            "'platt': logistic regression on the score, without penalty (Platt 1999, but with the "
+            "labels as they are); 'isotonic' (Zadrozny and Elkan 2002).",
+            "platt",
+        ),
+    ]
+    negativeSamplingRate: Annotated[
+        float,
+        Setting(
+            "Share of negatives kept, at random. True odds are those of the rows times the rate "
+            "(Elkan 2001, Theorem 2; prior correction of King and Zeng 2001): intercept + "
+            "log(rate), or p rate / (p rate + 1 - p).",
+            1.0,
+            Range(gt=0, le=1),
+        ),
+    ]
+
+
+class CalibrationColumns(
+    Stage,
     shared.HasRawPredictionCol,
     shared.HasLabelCol,
     shared.HasWeightCol,
     shared.HasProbabilityCol,
-    HasPositiveLabel,
-    Stage,
 ):
-    """What `ScoreCalibrator` and `ScoreCalibrationModel` share: Params, saving and loading."""
-
-    method: Param[str] = Param(
-        Params._dummy(), "method", "'platt' or 'isotonic'.", TypeConverters.toString
-    )
-    negativeSamplingRate: Param[float] = Param(
-        Params._dummy(), "negativeSamplingRate", "kept share of negatives.", TypeConverters.toFloat
-    )
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._setDefault(method="platt", negativeSamplingRate=1.0)
+    """The columns of `ScoreCalibrator` and `ScoreCalibrationModel`."""
 
 
-class ScoreCalibrationModel(Model, CalibrationParams):
+class ScoreCalibrationModel(CalibrationColumns, Model, settings=CalibrationSettings):
     """A map from scores to probabilities; made by `ScoreCalibrator.fit` or by ``load``.
 
     ``transform`` adds probabilityCol (double: the probability of the positive class). An action
     that reads it fails at a score that is null, NaN or infinite.
 
-    Attributes
+    Parameters
     ----------
-    curve : Sigmoid or Isotone
+    curve
         Slope and intercept, or boundaries and probabilities; corrected for down-sampling.
 
     Examples
@@ -127,7 +149,15 @@ class ScoreCalibrationModel(Model, CalibrationParams):
     True
     """
 
-    curve: Sigmoid | Isotone
+    def __init__(self, curve: Sigmoid | Isotone | None = None) -> None:
+        super().__init__()
+        self._curve = curve
+
+    @property
+    def curve(self) -> Sigmoid | Isotone:
+        """Slope and intercept, or boundaries and probabilities; corrected for down-sampling."""
+        assert self._curve is not None, "a ScoreCalibrationModel is made by fit() or load()"
+        return self._curve
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
         made = self.getProbabilityCol()
@@ -151,36 +181,24 @@ class ScoreCalibrationModel(Model, CalibrationParams):
         if not (np.isfinite(first).all() and np.isfinite(second).all() and first.size):
             raise ValueError("its numbers are not finite")
         is_sigmoid = table.column_names[0] == "slope"
-        self.curve = Sigmoid(first.item(), second.item()) if is_sigmoid else Isotone(first, second)
+        self._curve = Sigmoid(first.item(), second.item()) if is_sigmoid else Isotone(first, second)
 
 
-class ScoreCalibrator(Estimator[ScoreCalibrationModel], CalibrationParams):
+class ScoreCalibrator(
+    CalibrationColumns, Estimator[ScoreCalibrationModel], settings=CalibrationSettings
+):
     """Learns to map the scores of any ranker to probabilities of the positive class.
 
     Fit it on rows that the ranker was not trained on, cached, as they are read several times.
     Platt scaling keeps the order of scores and so the AUC, up to rounding (log odds above 36 are
     probability 1); isotonic regression assumes no shape but ties scores.
 
-    Parameters
-    ----------
-    rawPredictionCol
-        Scores: numbers, or vectors of two as Spark ML's classifiers give, of which the last counts.
-    labelCol, positiveLabel, weightCol
-        As in `MBAClassifier`: label, its positive value where that is not 1, and row weight > 0.
-    probabilityCol
-        The column that the model adds. Default "probability".
-    method
-        "platt" (default): logistic regression on the score, without penalty (Platt 1999, but with
-        the labels as they are); or "isotonic" (Zadrozny and Elkan 2002).
-    negativeSamplingRate
-        Share of negatives kept, at random, in (0, 1]; default 1. True odds are those of the rows
-        times the rate (Elkan 2001, Theorem 2; prior correction of King and Zeng 2001): intercept
-        + log(rate), or ``p * rate / (p * rate + 1 - p)``.
-
     Raises
     ------
+    TypeError
+        A Param is unknown or of another type.
     ConfigError
-        By ``fit``: a Param or column cannot serve.
+        A Param is out of range; by ``fit``, a column cannot serve.
     DataError
         By ``fit``: a value cannot be used, there are not two classes, scores rank backwards, or
         ("platt") a threshold separates the classes, so that no sigmoid is steep enough.
@@ -196,33 +214,16 @@ class ScoreCalibrator(Estimator[ScoreCalibrationModel], CalibrationParams):
     200
     """
 
-    @keyword_only
-    def __init__(
-        self,
-        *,
-        rawPredictionCol: str = "rawPrediction",
-        labelCol: str = "label",
-        positiveLabel: float | str | bool | None = None,
-        weightCol: str | None = None,
-        probabilityCol: str = "probability",
-        method: str = "platt",
-        negativeSamplingRate: float = 1.0,
-    ) -> None:
-        super().__init__()
-        self.setParams(**self._input_kwargs)  # type: ignore[attr-defined]
+    def __init__(self, **params: Unpack[CalibrationSettings]) -> None:
+        super().__init__(**params)
 
     def _fit(self, dataset: DataFrame) -> ScoreCalibrationModel:
-        given = {param.name: value for param, value in self.extractParamMap().items()}
-        method, rate = given["method"], given["negativeSamplingRate"]
-        if method not in {"platt", "isotonic"} or not 0 < rate <= 1:
-            raise ConfigError(
-                f"found method {method!r} and negativeSamplingRate {rate}, expected 'platt' or "
-                "'isotonic' and a rate in (0, 1]; set them so"
-            )
-        label, positive = label_column(dataset, given["labelCol"], given.get("positiveLabel"))
-        weight = given.get("weightCol")
+        values: CalibrationSettings = self.values()
+        method, rate = values["method"], values["negativeSamplingRate"]
+        label, positive = label_column(dataset, values["labelCol"], values["positiveLabel"])
+        weight = values["weightCol"]
         rows = dataset.select(
-            score_column(dataset, given["rawPredictionCol"]).alias("score"),
+            score_column(dataset, values["rawPredictionCol"]).alias("score"),
             label.alias("label"),
             (weight_column(dataset, weight) if weight else F.lit(1.0)).alias("weight"),
         )
@@ -240,9 +241,8 @@ class ScoreCalibrator(Estimator[ScoreCalibrationModel], CalibrationParams):
                     "training, or set method='isotonic'"
                 )
             binary = rows.withColumn("label", (F.col("label") == truth).cast("double"))
-            model = ScoreCalibrationModel()
-            model.curve = (Sigmoid if method == "platt" else Isotone).fitted(binary, rate)
-        return self._copyValues(model)
+            curve = (Sigmoid if method == "platt" else Isotone).fitted(binary, rate)
+        return self._copyValues(ScoreCalibrationModel(curve))
 
 
 def _usable(number: Column) -> Column:

@@ -2,52 +2,67 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, Unpack
 
-from pyspark import keyword_only
 from pyspark.ml.evaluation import Evaluator
-from pyspark.ml.param import Param, Params, TypeConverters
 from pyspark.ml.param.shared import HasLabelCol, HasRawPredictionCol, HasWeightCol
 from pyspark.sql import DataFrame
 
 from spark_auc.core.evaluation.report import AUCReport
-from spark_auc.errors import ConfigError
 from spark_auc.spark.evaluation.evaluate import evaluate
-from spark_auc.spark.params import HasPositiveLabel
 from spark_auc.spark.persistence import Stage
+from spark_auc.spark.settings import LabelSettings, Range, Setting
 
-_METRICS = {
-    "areaUnderROC": lambda report: report.auc,
-    "areaUnderPR": lambda report: report.average_precision,
-    "partialAUC": lambda report: report.partial_auc,
-}
+# The measures by name, of which all are better the larger they are.
+METRICS: Mapping[str, Callable[[AUCReport], Any]] = MappingProxyType(
+    {
+        "areaUnderROC": lambda report: report.auc,
+        "areaUnderPR": lambda report: report.average_precision,
+        "partialAUC": lambda report: report.partial_auc,
+    }
+)
+
+
+class EvaluatorSettings(LabelSettings, total=False):
+    """Settings of `AUCEvaluator`."""
+
+    metricName: Annotated[
+        str,
+        Setting(
+            "Measure: 'areaUnderROC', 'areaUnderPR' (average precision, without interpolation) or "
+            "'partialAUC' (standardized area up to maxFPR).",
+            "areaUnderROC",
+            choices=tuple(METRICS),
+        ),
+    ]
+    rawPredictionCol: Annotated[
+        str, Setting("The score: a number, or a vector of two.", "rawPrediction")
+    ]
+    weightCol: Annotated[str | None, Setting("Sampling weights >= 0; by default 1 for each row.")]
+    maxFPR: Annotated[
+        float, Setting("Greatest false positive rate of partialAUC.", 0.1, Range(gt=0, le=1))
+    ]
 
 
 class AUCEvaluator(
+    Stage,
     Evaluator,
     HasRawPredictionCol,
     HasLabelCol,
     HasWeightCol,
-    HasPositiveLabel,
-    Stage,
+    settings=EvaluatorSettings,
 ):
     """Exact AUC, average precision or partial AUC of scored rows, with ties and weights.
 
-    Parameters
-    ----------
-    metricName
-        "areaUnderROC" (default), "areaUnderPR" (average precision, without interpolation) or
-        "partialAUC" (standardized area up to maxFPR).
-    rawPredictionCol
-        The score: a number, or a vector of two. Default "rawPrediction".
-    labelCol, positiveLabel, weightCol
-        Label (0/1, -1/+1, or any two values with positiveLabel) and sampling weight >= 0.
-    maxFPR
-        Greatest false positive rate of partialAUC, in (0, 1]. Default 0.1.
-
     Raises
     ------
-    ConfigError, DataError
+    TypeError
+        A Param is unknown or of another type.
+    ConfigError
+        A Param is out of range; by ``evaluate``, a Param or column cannot serve, or has no effect.
+    DataError
         By ``evaluate``; see `spark_auc.evaluate`.
 
     Examples
@@ -60,51 +75,27 @@ class AUCEvaluator(
     True
     """
 
-    metricName: Param[str] = Param(
-        Params._dummy(),
-        "metricName",
-        "what to measure: 'areaUnderROC', 'areaUnderPR' or 'partialAUC'.",
-        typeConverter=TypeConverters.toString,
-    )
-    maxFPR: Param[float] = Param(
-        Params._dummy(),
-        "maxFPR",
-        "greatest false positive rate of partialAUC, in (0, 1].",
-        typeConverter=TypeConverters.toFloat,
-    )
+    def __init__(self, **params: Unpack[EvaluatorSettings]) -> None:
+        super().__init__(**params)
 
-    @keyword_only
-    def __init__(
-        self,
-        *,
-        rawPredictionCol: str = "rawPrediction",
-        labelCol: str = "label",
-        positiveLabel: float | str | bool | None = None,
-        weightCol: str | None = None,
-        metricName: str = "areaUnderROC",
-        maxFPR: float = 0.1,
-    ) -> None:
-        super().__init__()
-        self._setDefault(metricName="areaUnderROC", maxFPR=0.1)
-        given: dict[str, Any] = self._input_kwargs  # type: ignore[attr-defined]
-        self.setParams(**given)
+    def check(self) -> None:
+        """See `Configured.check`."""
+        if (name := self.values()["metricName"]) != "partialAUC":
+            self.refuse(f"metricName {name!r}", "maxFPR")
 
     def _evaluate(self, dataset: DataFrame) -> float:
-        name = self.getOrDefault(self.metricName)
-        if name not in _METRICS:
-            raise ConfigError(
-                f"found metricName {name!r}, expected one of {', '.join(_METRICS)}; set it so"
-            )
+        self.check()
+        values: EvaluatorSettings = self.values()
         report: AUCReport = evaluate(
             dataset,
-            scoreCol=self.getRawPredictionCol(),
-            labelCol=self.getLabelCol(),
-            positiveLabel=self.optional(self.positiveLabel),
-            weightCol=self.optional(self.weightCol),
-            maxFPR=self.getOrDefault(self.maxFPR),
+            scoreCol=values["rawPredictionCol"],
+            labelCol=values["labelCol"],
+            positiveLabel=values["positiveLabel"],
+            weightCol=values["weightCol"],
+            maxFPR=values["maxFPR"],
         )
-        return float(_METRICS[name](report))
+        return float(METRICS[values["metricName"]](report))
 
     def isLargerBetter(self) -> bool:
-        """True: of each measure, more is better."""
+        """True: larger values of each measure are better."""
         return True

@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Unpack
 
-from pyspark import keyword_only
-from pyspark.ml.param import Param, Params, TypeConverters
+from pyspark.ml.param.shared import HasSeed
 from pyspark.sql import DataFrame
 
 from spark_auc.features.crosses import CrossMap
 from spark_auc.spark.data.features import Features
-from spark_auc.spark.features.embedding import EmbeddingEstimator
+from spark_auc.spark.features.embedding import EmbeddingEstimator, EmbeddingSettings
+from spark_auc.spark.settings import Range, Setting
 
 
-class FeatureCrosses(EmbeddingEstimator):
+class CrossesSettings(EmbeddingSettings, total=False):
+    """Settings of `FeatureCrosses`."""
+
+    numBits: Annotated[int, Setting("Pairs share 2^numBits columns.", 18, Range(ge=1, le=30))]
+    seed: Annotated[int, Setting("Seed of the hash.", 0, Range(ge=0))]
+
+
+class FeatureCrosses(EmbeddingEstimator, HasSeed, settings=CrossesSettings):
     """A row's features and hashed products of all pairs of them, by `CrossMap`.
 
-    Meant for sparse categorical rows; ``fit`` only finds out the number of features.
+    Meant for sparse categorical rows; the embedded rows are sparse vectors. ``fit`` reads the
+    number of features only.
 
-    Parameters
-    ----------
-    inputCol, numFeatures
-        Vector or array column, or list of columns, as for `MBAClassifier`.
-    outputCol
-        The embedded rows, sparse vectors. Default "embedded".
-    numBits
-        Pairs share ``2^numBits`` columns. Default 18.
-    seed
-        Of the hash.
+    Raises
+    ------
+    TypeError
+        A Param is unknown or of another type.
+    ConfigError
+        A Param is out of range; by ``fit``, a Param or column cannot serve.
 
     Examples
     --------
@@ -37,25 +41,10 @@ class FeatureCrosses(EmbeddingEstimator):
     18
     """
 
-    numBits: Param[int] = Param(
-        Params._dummy(), "numBits", "pairs share 2^numBits columns.", TypeConverters.toInt
-    )
-
-    @keyword_only
-    def __init__(
-        self,
-        *,
-        inputCol: str | list[str] = "features",
-        outputCol: str = "embedded",
-        numFeatures: int | None = None,
-        numBits: int = 18,
-        seed: int | None = None,
-    ) -> None:
-        super().__init__()
-        self._setDefault(numBits=18)
-        given: dict[str, Any] = self._input_kwargs  # type: ignore[attr-defined]
-        self.setParams(**given)
+    def __init__(self, **params: Unpack[CrossesSettings]) -> None:
+        super().__init__(**params)
 
     def embedding(self, dataset: DataFrame, features: Features) -> CrossMap:
         """See `EmbeddingEstimator.embedding`."""
-        return CrossMap(features.dimension, self.getOrDefault(self.numBits), self.getSeed())
+        values: CrossesSettings = self.values()
+        return CrossMap(features.dimension, values["numBits"], values["seed"])

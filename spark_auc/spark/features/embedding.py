@@ -1,18 +1,17 @@
-"""What the estimators of embeddings share, and the one model that all of them make."""
+"""What the estimators of embeddings share, and the model that all of them return."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Annotated, Any, TypedDict, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.ml import Estimator, Model
 from pyspark.ml.linalg import VectorUDT
-from pyspark.ml.param import Param, Params
 from pyspark.ml.param.shared import HasOutputCol, HasSeed
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -31,8 +30,8 @@ from spark_auc.spark.data.encoders import encode_vectors
 from spark_auc.spark.data.features import Features
 from spark_auc.spark.data.parquet import Read, rows_for_tasks
 from spark_auc.spark.data.rows import DistributedRows
-from spark_auc.spark.params import HasNumFeatures, to_columns
 from spark_auc.spark.persistence import Stage
+from spark_auc.spark.settings import FEATURES, DimensionSettings, Setting
 
 _log = logging.getLogger(__name__)
 
@@ -44,27 +43,33 @@ _ENTRY_BYTES = 12
 _SAMPLE = 0x3E
 
 
-class EmbeddingParams(HasNumFeatures, HasOutputCol, HasSeed):
-    """Params of estimators of embeddings, and of the model that they make."""
+class ColumnSettings(TypedDict, total=False):
+    """The columns of an embedding."""
 
-    inputCol: Param[Any] = Param(
-        Params._dummy(),
-        "inputCol",
-        "features: a vector or array column, a list of two array columns (indices, values), "
-        "or a list of numeric columns.",
-        typeConverter=to_columns,
-    )
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._setDefault(inputCol="features", outputCol="embedded", seed=0)
+    inputCol: Annotated[str | list[str], Setting(FEATURES, "features")]
+    outputCol: Annotated[str, Setting("Column of embedded rows, a vector each.", "embedded")]
 
 
-class EmbeddingModel(Model, EmbeddingParams, Stage):
-    """Adds outputCol, the embedding of inputCol, as a vector; made by an estimator of one.
+class EmbeddingSettings(ColumnSettings, DimensionSettings, total=False):
+    """Settings of embeddings that take (indices, values) columns."""
 
-    Rows are embedded when they are read, in whichever task reads them: what is fitted on the
-    result embeds them anew in each of its passes, and no table of embedded rows is written.
+
+class EmbeddingModelSettings(EmbeddingSettings, total=False):
+    """Settings of `EmbeddingModel`."""
+
+    seed: Annotated[int, Setting("Seed that the embedding was made with.", 0)]
+
+
+class EmbeddingModel(Stage, Model, HasOutputCol, HasSeed, settings=EmbeddingModelSettings):
+    """Adds outputCol, the embedding of inputCol; made by the ``fit`` of an embedding.
+
+    The task that reads a row embeds it: a stage fitted on the result embeds the rows again in
+    each of its passes, and no table of embedded rows is written.
+
+    Parameters
+    ----------
+    embedding
+        The map of rows.
 
     Examples
     --------
@@ -94,7 +99,7 @@ class EmbeddingModel(Model, EmbeddingParams, Stage):
                 "set outputCol"
             )
         made = self.embedding
-        features = Features.resolve(dataset, self.getOrDefault(self.inputCol), made.input_dimension)
+        features = Features.resolve(dataset, self.getInputCol(), made.input_dimension)
         if features.dimension != made.input_dimension:
             raise DataError(
                 f"found {features.dimension} feature columns, expected {made.input_dimension}; "
@@ -113,17 +118,17 @@ class EmbeddingModel(Model, EmbeddingParams, Stage):
         self._embedding = restore(b"".join(table["payload"].to_pylist()))
 
 
-class EmbeddingEstimator(Estimator[EmbeddingModel], EmbeddingParams, Stage):
-    """An estimator of `EmbeddingModel`: a subclass says which `embedding` rows suggest."""
+class EmbeddingEstimator(Stage, Estimator[EmbeddingModel], HasOutputCol):
+    """An estimator of `EmbeddingModel`; a subclass makes the map of rows in `embedding`."""
 
     def embedding(self, dataset: DataFrame, features: Features) -> Embedding:
-        """The embedding."""
+        """The map of rows that is fitted to the data."""
         raise NotImplementedError
 
     def _fit(self, dataset: DataFrame) -> EmbeddingModel:
-        features = Features.resolve(
-            dataset, self.getOrDefault(self.inputCol), self.optional(self.numFeatures)
-        )
+        self.check()
+        values = self.values()
+        features = Features.resolve(dataset, values["inputCol"], values.get("numFeatures"))
         made = self.embedding(dataset, features)
         _log.info(
             "%s makes %d features of %d", type(made).__name__, made.dimension, made.input_dimension
@@ -132,7 +137,7 @@ class EmbeddingEstimator(Estimator[EmbeddingModel], EmbeddingParams, Stage):
 
 
 def unlabelled(df: DataFrame, features: Features) -> DistributedRows:
-    """The features of all rows, every row as a negative one."""
+    """The features of all rows, each as a negative row."""
     named = (c.alias(f"c{k}") for k, c in enumerate(features.expressions()))
     selected = df.select(*named, F.spark_partition_id())
     frame, read = rows_for_tasks(df, features.columns, selected)

@@ -2,48 +2,70 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Unpack
 
 import numpy as np
-from pyspark import keyword_only
-from pyspark.ml.param import Param, Params, TypeConverters
-from pyspark.ml.param.shared import HasLabelCol, HasMaxIter
+from pyspark.ml.param.shared import HasLabelCol, HasMaxIter, HasSeed
 from pyspark.sql import DataFrame
 
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.operator import column_moments
-from spark_auc.core.validation import check_whole
 from spark_auc.features.network import NetworkMap
 from spark_auc.spark.data.columns import TrainingColumns
 from spark_auc.spark.data.features import Features
 from spark_auc.spark.data.rows import DistributedRows
-from spark_auc.spark.features.embedding import EmbeddingEstimator, sampled, unlabelled
-from spark_auc.spark.features.random_features import HasNumOutputs
-from spark_auc.spark.params import HasPositiveLabel
+from spark_auc.spark.features.embedding import (
+    EmbeddingEstimator,
+    EmbeddingSettings,
+    sampled,
+    unlabelled,
+)
+from spark_auc.spark.settings import LabelSettings, Range, Setting
 
 
-class TanhNetwork(EmbeddingEstimator, HasNumOutputs, HasLabelCol, HasPositiveLabel, HasMaxIter):
+class NetworkSettings(EmbeddingSettings, LabelSettings, total=False):
+    """Settings of `TanhNetwork`."""
+
+    numOutputs: Annotated[
+        int | None,
+        Setting(
+            "Width of the layer; by default 500 of a random and d / 2 of a trained one (MBA).",
+            None,
+            Range(ge=1),
+        ),
+    ]
+    trained: Annotated[
+        bool,
+        Setting(
+            "Whether weights are trained by log loss, in the driver, on a sample of labelled "
+            "rows; else they are random.",
+            False,
+        ),
+    ]
+    sampleSize: Annotated[int, Setting("Rows to train on, by their hash.", 20_000, Range(ge=1))]
+    maxIter: Annotated[int, Setting("Most iterations of training.", 200, Range(ge=1))]
+    seed: Annotated[
+        int,
+        Setting("Seed of the weights, or of their start and the sample.", 0, Range(ge=0)),
+    ]
+
+
+class TanhNetwork(EmbeddingEstimator, HasLabelCol, HasMaxIter, HasSeed, settings=NetworkSettings):
     """The hidden layer of a tanh network of standardised columns, by `NetworkMap`.
 
-    Parameters
-    ----------
-    inputCol, numFeatures
-        Vector or array column, or list of columns, as for `MBAClassifier`.
-    outputCol
-        The embedded rows, dense vectors. Default "embedded".
-    numOutputs
-        Width of the layer; by default 500 of a random and ``d / 2`` of a trained one (MBA).
-    trained
-        False (default): weights are random. True: they are trained by log loss, in the driver,
-        on a sample of labelled rows.
-    labelCol, positiveLabel
-        As for `MBAClassifier`, where it is trained.
-    sampleSize
-        Rows to train on, by their hash. Default 20,000.
-    maxIter
-        Most iterations of training. Default 200.
-    seed
-        Of the weights, of where training begins, and of the sample.
+    The embedded rows are dense vectors. labelCol, positiveLabel, sampleSize and maxIter are of a
+    trained network alone.
+
+    Raises
+    ------
+    TypeError
+        A Param is unknown or of another type.
+    ConfigError
+        A Param is out of range; by ``fit``, a Param or column cannot serve, or has no effect.
+    DataError
+        By ``fit``: a value cannot be used.
+    ResourceError
+        By ``fit``: the sample does not fit in memory.
 
     Examples
     --------
@@ -53,58 +75,32 @@ class TanhNetwork(EmbeddingEstimator, HasNumOutputs, HasLabelCol, HasPositiveLab
     16
     """
 
-    trained: Param[bool] = Param(
-        Params._dummy(),
-        "trained",
-        "whether weights are trained, on a sample in the driver, or random.",
-        typeConverter=TypeConverters.toBoolean,
-    )
-    sampleSize: Param[int] = Param(
-        Params._dummy(), "sampleSize", "rows to train on, >= 1.", TypeConverters.toInt
-    )
+    def __init__(self, **params: Unpack[NetworkSettings]) -> None:
+        super().__init__(**params)
 
-    @keyword_only
-    def __init__(
-        self,
-        *,
-        inputCol: str | list[str] = "features",
-        outputCol: str = "embedded",
-        numFeatures: int | None = None,
-        numOutputs: int | None = None,
-        trained: bool = False,
-        labelCol: str = "label",
-        positiveLabel: float | str | bool | None = None,
-        sampleSize: int = 20_000,
-        maxIter: int = 200,
-        seed: int | None = None,
-    ) -> None:
-        super().__init__()
-        self._setDefault(trained=False, sampleSize=20_000, maxIter=200)
-        given: dict[str, Any] = self._input_kwargs  # type: ignore[attr-defined]
-        self.setParams(**given)
+    def check(self) -> None:
+        """See `Configured.check`."""
+        if not self.values()["trained"]:
+            self.refuse("trained False", "labelCol", "positiveLabel", "sampleSize", "maxIter")
 
     def embedding(self, dataset: DataFrame, features: Features) -> NetworkMap:
         """See `EmbeddingEstimator.embedding`."""
-        width, seed = self.optional(self.numOutputs), self.getSeed()
-        size = self.getOrDefault(self.sampleSize)
-        # Before a pass, and because 0 is not "not given".
-        if width is not None:
-            check_whole("numOutputs", width, 1)
-        check_whole("sampleSize", size, 1)
-        if not self.getOrDefault(self.trained):
+        values: NetworkSettings = self.values()
+        width, seed = values["numOutputs"], values["seed"]
+        if not values["trained"]:
             columns = column_moments(unlabelled(dataset, features))
             made = NetworkMap.random(features.dimension, width or 500, seed=seed)
             return made.of_columns(*_units(columns))
         labelled = TrainingColumns.resolve(
-            dataset, features, self.getLabelCol(), self.optional(self.positiveLabel)
+            dataset, features, values["labelCol"], values["positiveLabel"]
         )
         rows = DistributedRows.of(dataset, labelled)
         columns = column_moments(rows)
         mean, scale = _units(columns)
-        sample = sampled(rows, columns, size, seed)
+        sample = sampled(rows, columns, values["sampleSize"], seed)
         X = sample.X if isinstance(sample.X, np.ndarray) else sample.X.toarray()
         made = NetworkMap.trained(
-            (X - mean) / scale, sample.y, features=width, max_iter=self.getMaxIter(), seed=seed
+            (X - mean) / scale, sample.y, features=width, max_iter=values["maxIter"], seed=seed
         )
         return made.of_columns(mean, scale)
 

@@ -3,70 +3,82 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Annotated, Literal, Unpack
 
 import numpy as np
-from pyspark import keyword_only
 from pyspark.ml.clustering import KMeans
-from pyspark.ml.param import Param, Params, TypeConverters
-from pyspark.ml.param.shared import HasMaxIter, HasStandardization
+from pyspark.ml.param.shared import HasMaxIter, HasSeed, HasStandardization
 from pyspark.sql import DataFrame
 
 from spark_auc.core.batch import divided
 from spark_auc.core.moments.operator import column_moments
 from spark_auc.core.types import Float, Rows
-from spark_auc.core.validation import check_whole
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.features.kernels import Kernel
 from spark_auc.features.nystroem import NystroemMap
 from spark_auc.spark.data.encoders import vectors_frame
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.features import Features
-from spark_auc.spark.features.embedding import EmbeddingEstimator, sampled, unlabelled
-from spark_auc.spark.params import one_of
+from spark_auc.spark.features.embedding import (
+    EmbeddingEstimator,
+    EmbeddingSettings,
+    sampled,
+    unlabelled,
+)
+from spark_auc.spark.features.random_features import KernelSettings
+from spark_auc.spark.settings import Range, Setting
 
 _log = logging.getLogger(__name__)
 
 
-class NystroemEmbedding(EmbeddingEstimator, HasStandardization, HasMaxIter):
+class NystroemSettings(EmbeddingSettings, KernelSettings, total=False):
+    """Settings of `NystroemEmbedding`."""
+
+    numLandmarks: Annotated[
+        int,
+        Setting(
+            "Number v of landmarks, at least 2 of k-means; the paper's is 1600.", 1600, Range(ge=1)
+        ),
+    ]
+    landmarks: Annotated[
+        Literal["kmeans", "sample"],
+        Setting("'kmeans': centres of Spark ML's KMeans; 'sample': rows, by their hash.", "kmeans"),
+    ]
+    sampleSize: Annotated[
+        int, Setting("Rows that k-means takes, by their hash.", 80_000, Range(ge=1))
+    ]
+    kernel: Annotated[
+        Literal["gaussian", "laplacian", "polynomial", "linear"],
+        Setting("The kernel; see spark_auc.features.kernels.Kernel.", "gaussian"),
+    ]
+    degree: Annotated[int, Setting("Degree of the polynomial kernel.", 2, Range(ge=1))]
+    offset: Annotated[float, Setting("Offset of the polynomial kernel.", 1.0, Range(ge=0))]
+    rank: Annotated[
+        int | None,
+        Setting(
+            "Most features to keep; by default all whose eigenvalue is above rounding.",
+            None,
+            Range(ge=1),
+        ),
+    ]
+    maxIter: Annotated[int, Setting("Most iterations of k-means.", 20, Range(ge=1))]
+    seed: Annotated[int, Setting("Seed of sample and k-means.", 0)]
+
+
+class NystroemEmbedding(
+    EmbeddingEstimator, HasStandardization, HasMaxIter, HasSeed, settings=NystroemSettings
+):
     """Features whose inner products approximate a kernel, by `spark_auc.features.NystroemMap`.
 
-    With `RankSVMClassifier` behind it this is NBAUC, with `NSAUCClassifier` NSAUC (Khalid et
-    al.); with `MBAClassifier` it needs one pass and no step size.
-
-    Parameters
-    ----------
-    inputCol, numFeatures
-        Vector or array column, or list of columns, as for `MBAClassifier`.
-    outputCol
-        The embedded rows, dense vectors. Default "embedded".
-    numLandmarks
-        Number ``v`` of landmarks, at least 2 of k-means. Default 1600, the paper's.
-    landmarks
-        "kmeans" (default): centres of Spark ML's KMeans. "sample": rows, by their hash.
-    sampleSize
-        Rows that k-means takes, by their hash. Default 80,000.
-    kernel
-        "gaussian" (default), "laplacian", "polynomial" or "linear"; see
-        `spark_auc.features.kernels.Kernel`.
-    bandwidth
-        The kernel's ``b``; by default the mean squared distance of rows to their mean, the
-        paper's rule, in columns as the kernel meets them.
-    degree, offset
-        Of the polynomial kernel. Default 2 and 1.
-    rank
-        Most features to keep; by default all whose eigenvalue is above rounding.
-    standardization
-        Whether the kernel meets columns divided by their standard deviation. Default True.
-    maxIter
-        Most iterations of k-means. Default 20.
-    seed
-        Of sample and k-means.
+    The embedded rows are dense vectors. With `RankSVMClassifier` behind it this is NBAUC, with
+    `NSAUCClassifier` NSAUC (Khalid et al.); `MBAClassifier` needs one pass and no step size.
 
     Raises
     ------
+    TypeError
+        A Param is unknown or of another type.
     ConfigError
-        By ``fit``: a Param or column cannot serve.
+        A Param is out of range; by ``fit``, a Param or column cannot serve, or has no effect.
     DataError
         By ``fit``: a value cannot be used, or rows do not differ.
     ResourceError
@@ -81,119 +93,52 @@ class NystroemEmbedding(EmbeddingEstimator, HasStandardization, HasMaxIter):
     8
     """
 
-    numLandmarks: Param[int] = Param(
-        Params._dummy(), "numLandmarks", "number of landmarks, >= 1.", TypeConverters.toInt
-    )
-    landmarks: Param[str] = Param(
-        Params._dummy(),
-        "landmarks",
-        "'kmeans': centres of k-means; 'sample': rows, by their hash.",
-        typeConverter=one_of("landmarks", "kmeans", "sample"),
-    )
-    sampleSize: Param[int] = Param(
-        Params._dummy(), "sampleSize", "rows that k-means takes, >= 1.", TypeConverters.toInt
-    )
-    kernel: Param[str] = Param(
-        Params._dummy(),
-        "kernel",
-        "the kernel: 'gaussian', 'laplacian', 'polynomial' or 'linear'.",
-        typeConverter=one_of("kernel", "gaussian", "laplacian", "polynomial", "linear"),
-    )
-    bandwidth: Param[float] = Param(
-        Params._dummy(),
-        "bandwidth",
-        "the kernel's bandwidth, > 0; by default the sum of the columns' variances.",
-        typeConverter=TypeConverters.toFloat,
-    )
-    degree: Param[int] = Param(
-        Params._dummy(), "degree", "degree of the polynomial kernel, >= 1.", TypeConverters.toInt
-    )
-    offset: Param[float] = Param(
-        Params._dummy(), "offset", "offset of the polynomial kernel.", TypeConverters.toFloat
-    )
-    rank: Param[int] = Param(
-        Params._dummy(), "rank", "most features to keep, >= 1.", TypeConverters.toInt
-    )
+    def __init__(self, **params: Unpack[NystroemSettings]) -> None:
+        super().__init__(**params)
 
-    @keyword_only
-    def __init__(
-        self,
-        *,
-        inputCol: str | list[str] = "features",
-        outputCol: str = "embedded",
-        numFeatures: int | None = None,
-        numLandmarks: int = 1600,
-        landmarks: str = "kmeans",
-        sampleSize: int = 80_000,
-        kernel: str = "gaussian",
-        bandwidth: float | None = None,
-        degree: int = 2,
-        offset: float = 1.0,
-        rank: int | None = None,
-        standardization: bool = True,
-        maxIter: int = 20,
-        seed: int | None = None,
-    ) -> None:
-        super().__init__()
-        self._setDefault(
-            numLandmarks=1600,
-            landmarks="kmeans",
-            sampleSize=80_000,
-            kernel="gaussian",
-            degree=2,
-            offset=1.0,
-            standardization=True,
-            maxIter=20,
-        )
-        given: dict[str, Any] = self._input_kwargs  # type: ignore[attr-defined]
-        self.setParams(**given)
+    def check(self) -> None:
+        """See `Configured.check`."""
+        values: NystroemSettings = self.values()
+        count, size = values["numLandmarks"], values["sampleSize"]
+        if values["landmarks"] == "sample":
+            self.refuse("landmarks 'sample'", "sampleSize", "maxIter")
+        elif count < 2 or size < count:
+            raise ConfigError(
+                f"found numLandmarks {count} and sampleSize {size}, expected numLandmarks >= 2 "
+                "and sampleSize of at least as many; set them so"
+            )
+        if values["kernel"] != "polynomial":
+            self.refuse(f"kernel {values['kernel']!r}", "degree", "offset")
 
     def embedding(self, dataset: DataFrame, features: Features) -> NystroemMap:
         """See `EmbeddingEstimator.embedding`."""
-        count, size = self.getOrDefault(self.numLandmarks), self.getOrDefault(self.sampleSize)
-        kmeans = self.getOrDefault(self.landmarks) == "kmeans"
-        least = 2 if kmeans else 1
-        if count < least or (kmeans and size < count):
-            raise ConfigError(
-                f"found numLandmarks {count} and sampleSize {size}, expected numLandmarks >= "
-                f"{least} and sampleSize of at least as many; set them so"
-            )
-        # Whatever is wrong with these is told before a pass.
-        kernel, rank = self._kernel(1.0), self.optional(self.rank)
-        if rank is not None:
-            check_whole("rank", rank, 1)
+        values: NystroemSettings = self.values()
+        count, size = values["numLandmarks"], values["sampleSize"]
+        kmeans = values["landmarks"] == "kmeans"
         rows = unlabelled(dataset, features)
         columns = column_moments(rows)
-        standard = self.getOrDefault(self.standardization)
+        standard = values["standardization"]
         scale = columns.standard_deviation() if standard else np.ones(features.dimension)
-        if not self.isDefined(self.bandwidth):
-            found = float((columns.variance[1] / scale**2).sum())
-            if not 0 < found < np.inf:
+        bandwidth = values["bandwidth"]
+        if bandwidth is None:
+            bandwidth = float((columns.variance[1] / scale**2).sum())
+            if not 0 < bandwidth < np.inf:
                 raise DataError(
-                    f"found rows whose columns have a variance of {found} in all, expected one "
+                    f"found columns whose variances add up to {bandwidth}, expected a finite sum "
                     "above 0; give rows that differ"
                 )
-            kernel = self._kernel(found)
-        sample = sampled(rows, columns, size if kmeans else count, self.getSeed())
+        kernel = Kernel(values["kernel"], bandwidth, values["degree"], values["offset"])
+        sample = sampled(rows, columns, size if kmeans else count, values["seed"])
         X = divided(sample.X, scale)
         landmarks = self._centres(dataset, X, count) if kmeans else X
         if landmarks.shape[0] < count:
             _log.warning(
-                "found %d landmarks, expected numLandmarks %d: the rows that differ are too few; "
-                "the embedding has fewer features",
+                "found %d landmarks, expected numLandmarks %d: too few rows differ; the "
+                "embedding has fewer features",
                 landmarks.shape[0],
                 count,
             )
-        return NystroemMap.of_landmarks(landmarks, kernel, rank, scale)
-
-    def _kernel(self, bandwidth: float) -> Kernel:
-        given = self.optional(self.bandwidth)
-        return Kernel(
-            self.getOrDefault(self.kernel),
-            bandwidth if given is None else given,
-            self.getOrDefault(self.degree),
-            self.getOrDefault(self.offset),
-        )
+        return NystroemMap.of_landmarks(landmarks, kernel, values["rank"], scale)
 
     def _centres(self, dataset: DataFrame, X: Rows, count: int) -> Float:
         """Centres ``(v, d)`` of k-means."""

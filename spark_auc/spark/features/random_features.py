@@ -2,47 +2,71 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, TypedDict, Unpack
 
 import numpy as np
-from pyspark import keyword_only
-from pyspark.ml.param import Param, Params, TypeConverters
-from pyspark.ml.param.shared import HasStandardization
+from pyspark.ml.param.shared import HasSeed, HasStandardization
 from pyspark.sql import DataFrame
 
 from spark_auc.core.moments.operator import column_moments
-from spark_auc.core.validation import check_above, check_whole
 from spark_auc.features.fourier import FourierMap
 from spark_auc.features.thresholds import ThresholdMap
 from spark_auc.spark.data.features import Features
-from spark_auc.spark.features.embedding import EmbeddingEstimator, unlabelled
+from spark_auc.spark.features.embedding import EmbeddingEstimator, EmbeddingSettings, unlabelled
+from spark_auc.spark.settings import Range, Setting
 
 
-class HasNumOutputs(Params):
-    """How many features an embedding makes."""
+class OutputSettings(EmbeddingSettings, total=False):
+    """The number of features that a random embedding makes."""
 
-    numOutputs: Param[int] = Param(
-        Params._dummy(), "numOutputs", "number of embedded features, >= 1.", TypeConverters.toInt
-    )
+    numOutputs: Annotated[int, Setting("Number of embedded features.", 500, Range(ge=1))]
 
 
-class RandomFourierFeatures(EmbeddingEstimator, HasNumOutputs, HasStandardization):
+class KernelSettings(TypedDict, total=False):
+    """The columns that a kernel takes, and its bandwidth."""
+
+    bandwidth: Annotated[
+        float | None,
+        Setting(
+            "The kernel's bandwidth b; by default the mean squared distance of rows to their "
+            "mean, in the columns that the kernel takes.",
+            None,
+            Range(gt=0),
+        ),
+    ]
+    standardization: Annotated[
+        bool,
+        Setting("Whether the kernel takes columns divided by their standard deviation.", True),
+    ]
+
+
+class FourierSettings(OutputSettings, KernelSettings, total=False):
+    """Settings of `RandomFourierFeatures`."""
+
+    seed: Annotated[int, Setting("Seed of the frequencies and phases.", 0, Range(ge=0))]
+
+
+class ThresholdSettings(OutputSettings, total=False):
+    """Settings of `RandomThresholds`."""
+
+    seed: Annotated[int, Setting("Seed of the columns and thresholds.", 0, Range(ge=0))]
+
+
+class RandomFourierFeatures(
+    EmbeddingEstimator, HasStandardization, HasSeed, settings=FourierSettings
+):
     """Random Fourier features of the Gaussian kernel, by `spark_auc.features.FourierMap`.
 
-    Parameters
-    ----------
-    inputCol, numFeatures
-        Vector or array column, or list of columns, as for `MBAClassifier`.
-    outputCol
-        The embedded rows, dense vectors. Default "embedded".
-    numOutputs
-        Number of features. Default 500, MBA's.
-    bandwidth
-        The kernel's ``b``; by default the mean squared distance of rows to their mean.
-    standardization
-        Whether the kernel meets columns divided by their standard deviation. Default True.
-    seed
-        Of the frequencies and phases.
+    The embedded rows are dense vectors.
+
+    Raises
+    ------
+    TypeError
+        A Param is unknown or of another type.
+    ConfigError
+        A Param is out of range; by ``fit``, a Param or column cannot serve.
+    DataError
+        By ``fit``: a value cannot be used.
 
     Examples
     --------
@@ -52,60 +76,37 @@ class RandomFourierFeatures(EmbeddingEstimator, HasNumOutputs, HasStandardizatio
     16
     """
 
-    bandwidth: Param[float] = Param(
-        Params._dummy(),
-        "bandwidth",
-        "the kernel's bandwidth, > 0; by default the sum of the columns' variances.",
-        typeConverter=TypeConverters.toFloat,
-    )
-
-    @keyword_only
-    def __init__(
-        self,
-        *,
-        inputCol: str | list[str] = "features",
-        outputCol: str = "embedded",
-        numFeatures: int | None = None,
-        numOutputs: int = 500,
-        bandwidth: float | None = None,
-        standardization: bool = True,
-        seed: int | None = None,
-    ) -> None:
-        super().__init__()
-        self._setDefault(numOutputs=500, standardization=True)
-        given: dict[str, Any] = self._input_kwargs  # type: ignore[attr-defined]
-        self.setParams(**given)
+    def __init__(self, **params: Unpack[FourierSettings]) -> None:
+        super().__init__(**params)
 
     def embedding(self, dataset: DataFrame, features: Features) -> FourierMap:
         """See `EmbeddingEstimator.embedding`."""
-        count = self.getOrDefault(self.numOutputs)
-        given = self.getOrDefault(self.bandwidth) if self.isDefined(self.bandwidth) else None
-        # Before a pass.
-        check_whole("numOutputs", count, 1)
-        if given is not None:
-            check_above("bandwidth", given, 0)
+        values: FourierSettings = self.values()
         columns = column_moments(unlabelled(dataset, features))
-        standard = self.getOrDefault(self.standardization)
+        standard = values["standardization"]
         scale = columns.standard_deviation() if standard else np.ones(features.dimension)
-        own = float((columns.variance[1] / scale**2).sum())
-        bandwidth = own if given is None else given
-        made = FourierMap.random(features.dimension, bandwidth, count, self.getSeed())
+        bandwidth = values["bandwidth"]
+        if bandwidth is None:
+            bandwidth = float((columns.variance[1] / scale**2).sum())
+        made = FourierMap.random(
+            features.dimension, bandwidth, values["numOutputs"], values["seed"]
+        )
         return made.of_columns(scale)
 
 
-class RandomThresholds(EmbeddingEstimator, HasNumOutputs):
+class RandomThresholds(EmbeddingEstimator, HasSeed, settings=ThresholdSettings):
     """Random thresholds of random columns, by `spark_auc.features.ThresholdMap`.
 
-    Parameters
-    ----------
-    inputCol, numFeatures
-        Vector or array column, or list of columns, as for `MBAClassifier`.
-    outputCol
-        The embedded rows, dense vectors. Default "embedded".
-    numOutputs
-        Number of features. Default 500, MBA's.
-    seed
-        Of the columns and thresholds.
+    The embedded rows are dense vectors.
+
+    Raises
+    ------
+    TypeError
+        A Param is unknown or of another type.
+    ConfigError
+        A Param is out of range; by ``fit``, a Param or column cannot serve.
+    DataError
+        By ``fit``: a value cannot be used.
 
     Examples
     --------
@@ -115,25 +116,12 @@ class RandomThresholds(EmbeddingEstimator, HasNumOutputs):
     16
     """
 
-    @keyword_only
-    def __init__(
-        self,
-        *,
-        inputCol: str | list[str] = "features",
-        outputCol: str = "embedded",
-        numFeatures: int | None = None,
-        numOutputs: int = 500,
-        seed: int | None = None,
-    ) -> None:
-        super().__init__()
-        self._setDefault(numOutputs=500)
-        given: dict[str, Any] = self._input_kwargs  # type: ignore[attr-defined]
-        self.setParams(**given)
+    def __init__(self, **params: Unpack[ThresholdSettings]) -> None:
+        super().__init__(**params)
 
     def embedding(self, dataset: DataFrame, features: Features) -> ThresholdMap:
         """See `EmbeddingEstimator.embedding`."""
-        count = self.getOrDefault(self.numOutputs)
-        check_whole("numOutputs", count, 1)
+        values: ThresholdSettings = self.values()
         columns = column_moments(unlabelled(dataset, features))
         deviation = columns.standard_deviation()
-        return ThresholdMap.random(columns.mean[1], deviation, count, self.getSeed())
+        return ThresholdMap.random(columns.mean[1], deviation, values["numOutputs"], values["seed"])

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Unpack
 
 import numpy as np
-from pyspark import keyword_only
 from pyspark.ml.functions import vector_to_array
-from pyspark.ml.param import Param, Params, TypeConverters
 from pyspark.ml.param.shared import HasRelativeError
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -16,33 +14,52 @@ from spark_auc.errors import ConfigError, DataError
 from spark_auc.features.splines import Splines, probabilities
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.features import Features, quoted
-from spark_auc.spark.features.embedding import EmbeddingEstimator
+from spark_auc.spark.features.embedding import ColumnSettings, EmbeddingEstimator
+from spark_auc.spark.settings import Range, Setting
 
 
-class SplineBasis(EmbeddingEstimator, HasRelativeError):  # noqa: N818  (its base is no exception)
+class SplineSettings(ColumnSettings, total=False):
+    """Settings of `SplineBasis`."""
+
+    numKnots: Annotated[
+        int,
+        Setting(
+            "Knots of a column, from its least to its greatest value; fewer if values repeat.",
+            12,
+            Range(ge=2),
+        ),
+    ]
+    relativeError: Annotated[
+        float,
+        Setting(
+            "Error of the quantiles' ranks; see DataFrame.approxQuantile.", 0.001, Range(ge=0, le=1)
+        ),
+    ]
+
+
+class SplineBasis(  # noqa: N818  (its base is no exception)
+    EmbeddingEstimator,
+    HasRelativeError,
+    settings=SplineSettings,
+    absent={
+        "seed": "nothing is drawn; leave it out",
+        "numFeatures": "(indices, values) columns are not taken; leave it out",
+    },
+):
     """Piecewise linear functions of raw numeric columns, by `spark_auc.features.Splines`.
 
-    The embedding for raw numbers of any unit and with any tails, missing ones included: each
-    column becomes ``numKnots`` "hats" between its quantiles, of which a value meets at most two,
-    and a column that tells whether it is missing. A linear ranker of them is an additive function
-    of the columns.
-
-    Parameters
-    ----------
-    inputCol
-        Numeric columns, of which values may be null or NaN; or one vector or array column.
-    outputCol
-        The embedded rows, sparse vectors. Default "embedded".
-    numKnots
-        Knots of a column, from its least to its greatest value; fewer where values repeat.
-        Default 12.
-    relativeError
-        Of the quantiles' ranks; see ``DataFrame.approxQuantile``. Default 0.001.
+    The embedding for raw numbers of any unit and with any tails: each column becomes ``numKnots``
+    "hats" between its quantiles, of which at most two are not 0 at a value, and an indicator of
+    missing values. inputCol is a list of numeric columns, whose values may be null or NaN, or one
+    vector or array column; the embedded rows are sparse vectors. A linear ranker of them is an
+    additive function of the columns.
 
     Raises
     ------
+    TypeError
+        A Param is unknown or of another type.
     ConfigError
-        By ``fit``: a Param or column cannot serve.
+        A Param is out of range; by ``fit``, a Param or column cannot serve.
     DataError
         By ``fit``: there are no rows.
 
@@ -54,32 +71,18 @@ class SplineBasis(EmbeddingEstimator, HasRelativeError):  # noqa: N818  (its bas
     10
     """
 
-    numKnots: Param[int] = Param(
-        Params._dummy(), "numKnots", "knots of each column, >= 2.", TypeConverters.toInt
-    )
-
-    @keyword_only
-    def __init__(
-        self,
-        *,
-        inputCol: str | list[str] = "features",
-        outputCol: str = "embedded",
-        numKnots: int = 12,
-        relativeError: float = 0.001,
-    ) -> None:
-        super().__init__()
-        self._setDefault(numKnots=12, relativeError=0.001)
-        given: dict[str, Any] = self._input_kwargs  # type: ignore[attr-defined]
-        self.setParams(**given)
+    def __init__(self, **params: Unpack[SplineSettings]) -> None:
+        super().__init__(**params)
 
     def embedding(self, dataset: DataFrame, features: Features) -> Splines:
         """See `EmbeddingEstimator.embedding`."""
-        at = probabilities(self.getOrDefault(self.numKnots))
+        values: SplineSettings = self.values()
+        at = probabilities(values["numKnots"])
         columns = _columns(features)
         names = [f"c{k}" for k in range(len(columns))]
         rows = dataset.select(*(c.alias(name) for c, name in zip(columns, names, strict=True)))
         with translated():
-            found = rows.approxQuantile(names, at.tolist(), self.getRelativeError())
+            found = rows.approxQuantile(names, at.tolist(), values["relativeError"])
             if not any(found) and dataset.isEmpty():
                 raise DataError(
                     "found no rows, expected some to make an embedding of; check the input"

@@ -1,0 +1,250 @@
+"""Settings that estimators share, and those that have a section of the configuration.
+
+An estimator that the configuration names by ``train.method`` alone declares its own beside itself.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypedDict
+
+from spark_auc.spark.settings import (
+    FEATURES,
+    DimensionSettings,
+    LabelSettings,
+    Range,
+    Setting,
+    WeightSettings,
+)
+
+
+class RankerSettings(LabelSettings, DimensionSettings, total=False):
+    """Settings of all estimators of a linear ranker."""
+
+    featuresCol: Annotated[str | list[str], Setting(FEATURES, "features")]
+    rawPredictionCol: Annotated[
+        str, Setting("Column of scores that the model adds.", "rawPrediction")
+    ]
+    predictionCol: Annotated[
+        str, Setting("Column of predicted labels that the model adds.", "prediction")
+    ]
+    standardization: Annotated[
+        bool,
+        Setting(
+            "Whether to train on columns in units of their standard deviation. The model's "
+            "weights are those of the raw columns in either case.",
+            True,
+        ),
+    ]
+
+
+class ConvergenceSettings(TypedDict, total=False):
+    """What to do where a solver does not converge."""
+
+    whenNotConverged: Annotated[
+        Literal["raise", "warn"],
+        Setting("What to do if tol is not reached within maxIter.", "raise"),
+    ]
+
+
+class PairMomentsSettings(RankerSettings, WeightSettings, ConvergenceSettings, total=False):
+    """Settings of all estimators on pair moments."""
+
+    numFolds: Annotated[
+        int,
+        Setting(
+            "Number of folds by which a penalty is chosen; fewer if a class has fewer groups of "
+            "rows. Rows with equal features, or equal keyCol, are in one fold; each class is "
+            "balanced over the folds.",
+            5,
+            Range(ge=2),
+        ),
+    ]
+    foldCol: Annotated[
+        str | None,
+        Setting(
+            "Column of folds of your own (by time, by user) instead of numFolds: whole numbers or "
+            "strings, from 2 to 100 values, and rows of both classes with each."
+        ),
+    ]
+    selectionRule: Annotated[
+        Literal["best", "oneStandardError"],
+        Setting(
+            "Penalty to choose: 'best' has the best mean AUC on held-out folds, "
+            "'oneStandardError' is the strongest within one standard error of it.",
+            "best",
+        ),
+    ]
+    estimator: Annotated[
+        Literal["exact", "paired", "complete"],
+        Setting(
+            "Pairs to train on: 'exact', all of them; 'paired', the k-th positive with the k-th "
+            "negative draw (MBA, Algorithm 1); 'complete', all pairs of the same draws, whose "
+            "variance is never larger. Draws are with replacement, in proportion to the weights.",
+            "exact",
+        ),
+    ]
+    numPairs: Annotated[
+        int | Literal["auto"],
+        Setting(
+            "Number of draws of each class; 'auto' draws until the estimated cost of sampling to "
+            "the objective is below pairTol.",
+            "auto",
+            Range(ge=1),
+        ),
+    ]
+    batchSize: Annotated[
+        int,
+        Setting("Draws of each class in one round; numPairs is rounded up.", 1024, Range(ge=1)),
+    ]
+    pairTol: Annotated[
+        float,
+        Setting(
+            "Cost of sampling to the objective that numPairs='auto' accepts.", 1e-3, Range(gt=0)
+        ),
+    ]
+    keyCol: Annotated[
+        str | None,
+        Setting(
+            "Column whose equal values keep rows together in a fold, and distinguish equal rows "
+            "when rows are drawn. By default rows with equal features are kept together; which "
+            "copies of a row are drawn then depends on the partition or row group of each."
+        ),
+    ]
+    tol: Annotated[
+        float,
+        Setting(
+            "KKT residual to reach, relative to that of w = 0. The residual of a coordinate is in "
+            "the unit sqrt(Sigma_jj + l2), so that units of columns do not matter.",
+            1e-6,
+            Range(gt=0),
+        ),
+    ]
+    maxIter: Annotated[int, Setting("Most iterations of the solver.", 1000, Range(ge=1))]
+    seed: Annotated[int, Setting("Seed of draws and folds.", 0)]
+    keepMoments: Annotated[
+        bool, Setting("Whether the model holds the pair moments that it was made from.", False)
+    ]
+
+
+class MBASettings(PairMomentsSettings, total=False):
+    """Settings of `MBAClassifier`, and of the model."""
+
+    regParam: Annotated[
+        float | None,
+        Setting(
+            "Strength of the penalty. By default it is chosen from a grid by the AUC of held-out "
+            "folds; MBASelector takes a grid of your own.",
+            None,
+            Range(ge=0),
+        ),
+    ]
+    elasticNetParam: Annotated[
+        float,
+        Setting(
+            "Share of l1: its factor is regParam * elasticNetParam, that of l2 "
+            "regParam * (1 - elasticNetParam).",
+            0.0,
+            Range(ge=0, le=1),
+        ),
+    ]
+
+
+class MBASelectorSettings(PairMomentsSettings, total=False):
+    """Settings of `MBASelector`."""
+
+    regParams: Annotated[
+        list[float] | None,
+        Setting("Values of regParam to try; by default 25 that suit the data.", None, Range(ge=0)),
+    ]
+    elasticNetParams: Annotated[
+        list[float],
+        Setting("Values of elasticNetParam to combine them with.", [0.0], Range(ge=0, le=1)),
+    ]
+
+
+class OnlineSettings(RankerSettings, total=False):
+    """Settings of all estimators that take rows one after another."""
+
+    orderCol: Annotated[
+        str | None,
+        Setting(
+            "Column by which rows are taken in sequence. By default they are taken in an order "
+            "drawn by seed, a function of seed and rows alone."
+        ),
+    ]
+
+
+class RoundsSettings(OnlineSettings, total=False):
+    """Settings of estimators that take all rows in one or more rounds."""
+
+    rounds: Annotated[
+        int,
+        Setting(
+            "Number of passes over all rows, each in another order unless orderCol is set. After "
+            "a single pass, the summary's held_out compares the learner with ridge on rows "
+            "before they were learnt, and a warning tells if it falls short.",
+            1,
+            Range(ge=1),
+        ),
+    ]
+
+
+class ParallelSettings(TypedDict, total=False):
+    """How the rows of a learner are distributed."""
+
+    parallelism: Annotated[
+        Literal["sequential", "distributed"],
+        Setting(
+            "'sequential': one task takes all rows in order, exactly as the algorithm is "
+            "published; 'distributed': each task slot takes a sample of the rows, drawn by seed, "
+            "and the weights are averaged after each pass, which is an approximation.",
+            "sequential",
+        ),
+    ]
+
+
+class AdaDSGSettings(OnlineSettings, ParallelSettings, total=False):
+    """Settings of `AdaDSGClassifier`."""
+
+    keyCol: Annotated[
+        str | None,
+        Setting(
+            "Column by whose hash rows belong to stages; by default a hash of label and features."
+        ),
+    ]
+    stepSize: Annotated[
+        float | None,
+        Setting(
+            "Length gamma of a stage's first step; later steps shrink as published. By default "
+            "all steps are 1 / (8 P R^2) long and each stage averages its iterates, with P the "
+            "share of mixed pairs, 2 p (1 - p), and R^2 of learners.steps.Lengths, which takes "
+            "one more pass.",
+            None,
+            Range(gt=0),
+        ),
+    ]
+    penalty: Annotated[
+        float | None,
+        Setting(
+            "The objective has penalty / (2 sqrt(m)) |w|^2 for m rows. By default the mean square "
+            "of an entry of the rows that are learnt: 1 for standardised columns, and as strong "
+            "in any unit.",
+            None,
+            Range(ge=0),
+        ),
+    ]
+    firstStage: Annotated[int, Setting("Rows of the first stage, on average.", 256, Range(ge=1))]
+    stages: Annotated[
+        int | None,
+        Setting(
+            "Number of stages; the last ones take all rows. By default as many as it takes to "
+            "reach all rows.",
+            None,
+            Range(ge=1),
+        ),
+    ]
+    blockSize: Annotated[
+        int,
+        Setting("Rows of a block in memory; pairs are of rows of one block.", 65_536, Range(ge=1)),
+    ]
+    seed: Annotated[int, Setting("Seed of the order, the stages and the pairs.", 0, Range(ge=0))]
