@@ -58,7 +58,10 @@ class Configured(Params):
             cls.__doc__ = documented(cls.__doc__ or "", cls.SETTINGS.values())
 
     def __init__(self, **params: Any) -> None:
+        # Spark's mixins have other defaults, of which that of HasSeed may be out of range.
+        self._mixing = True
         super().__init__()
+        self._mixing = False
         defaults = {name: setting.setting.default for name, setting in self.SETTINGS.items()}
         self._setDefault(**{name: value for name, value in defaults.items() if value is not None})
         self.setParams(**params)
@@ -79,6 +82,12 @@ class Configured(Params):
         self._set(**{name: value for name, value in params.items() if value is not None})
         return self
 
+    def _setDefault(self, **defaults: Any) -> Self:
+        if self._mixing:
+            defaults = {n: value for n, value in defaults.items() if n not in self.SETTINGS}
+        super()._setDefault(**defaults)
+        return self
+
     def values(self) -> Any:
         """Values of all Params by name, a ``dict`` as the class's settings declare it.
 
@@ -93,7 +102,7 @@ class Configured(Params):
         """`ConfigError` where Params contradict each other, or one that is set has no effect."""
 
     def refuse(self, mode: str, *names: str) -> None:
-        """`ConfigError` where the user has set one of some Params, which have no effect in a mode.
+        """`ConfigError` if one of some Params without effect in a mode is not at its default.
 
         Parameters
         ----------
@@ -103,7 +112,7 @@ class Configured(Params):
             The Params.
         """
         for name in names:
-            if name in self.SETTINGS and self.isSet(name):
+            if self.values()[name] != self.SETTINGS[name].setting.default:
                 raise ConfigError(
                     f"found {name} {self.getOrDefault(name)!r} with {mode}, expected {name} not to "
                     f"be set, for it has no effect there; leave {name} out"

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import difflib
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import (
+    Field,
+    SerializeAsAny,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+    model_validator,
+)
 
 from spark_auc.app.config.sections import Columns, Location, Output, Section, Source, SparkSection
 from spark_auc.app.config.stream import Stream
+from spark_auc.app.config.training import estimator_class, settings_section, training_section
+from spark_auc.spark.estimators.settings import AdaDSGSettings, MBASelectorSettings, MBASettings
+
+_METHOD = "MBAClassifier"
 
 
 class CriteoInput(Section):
@@ -86,29 +98,16 @@ class Prepare(Section):
     output: Output
 
 
-class Training(Section):
+class Training(settings_section("MBAClassifier", MBASettings)):  # type: ignore[misc]
     """The Params of MBAClassifier."""
 
-    regParam: float | None = Field(None, ge=0, description="not given: chosen on held-out folds")
-    elasticNetParam: float = Field(0.0, ge=0, le=1)
-    estimator: Literal["exact", "paired", "complete"] = Field("exact", description="which pairs")
-    numPairs: int | Literal["auto"] = Field("auto", description="draws of each class")
-    batchSize: int = Field(1024, ge=1, description="draws of a round")
-    pairTol: float = Field(1e-3, gt=0, description="what numPairs: auto may cost the objective")
-    seed: int = 0
-    standardization: bool = True
-    tol: float = Field(1e-6, gt=0)
-    maxIter: int = Field(1000, ge=1)
-    whenNotConverged: Literal["raise", "warn"] = "raise"
+
+_SELECTS = ("regParams", "elasticNetParams", "numFolds", "selectionRule")
+_SINGLE = ("regParam", "elasticNetParam", "numFolds", "selectionRule")
 
 
-class Select(Section):
+class Select(settings_section("MBASelector", MBASelectorSettings, _SELECTS)):  # type: ignore[misc]
     """Penalties to choose from by held-out folds: the Params of MBASelector."""
-
-    regParams: list[float] | None = Field(None, min_length=1, description="not given: 25 values")
-    elasticNetParams: list[float] = Field(default_factory=lambda: [0.0], min_length=1)
-    numFolds: int = Field(5, ge=2)
-    selectionRule: Literal["best", "oneStandardError"] = "best"
 
 
 class Calibration(Section):
@@ -124,18 +123,72 @@ class Train(Section):
 
     data: Source
     columns: Columns = Columns()
-    training: Training = Training()
+    method: str = Field(
+        "MBAClassifier",
+        description="estimator: its public name, or package.module.Class of your own",
+    )
+    training: SerializeAsAny[Training] = Field(
+        default_factory=Training, description="the Params of the method; here of MBAClassifier"
+    )
     select: Select | None = Field(None, description="a grid of penalties to choose from")
     calibration: Calibration | None = Field(None, description="not given: no probabilities")
     saveMoments: bool = Field(False, description="publish the pair moments with the model")
     output: Output
 
+    @field_validator("method")
+    @classmethod
+    def _known(cls, method: str) -> str:
+        if method != _METHOD:
+            training_section(method)
+        return method
+
+    @field_validator("training", mode="wrap")
+    @classmethod
+    def _of_the_method(
+        cls, value: Any, checked: ValidatorFunctionWrapHandler, info: ValidationInfo
+    ) -> Any:
+        method = info.data.get("method")
+        if method is None:
+            return value
+        if method == _METHOD:
+            return checked(value)
+        section = training_section(method)
+        keys = value if isinstance(value, dict) else {}
+        unknown = [str(key) for key in keys if key not in section.model_fields]
+        if unknown:
+            near = difflib.get_close_matches(unknown[0], section.model_fields, 1)
+            remedy = f"did you mean {near[0]!r}?" if near else "leave it out"
+            raise ValueError(
+                f"of {method} some of {', '.join(section.model_fields)}; found {unknown[0]!r}, "
+                f"{remedy}"
+            )
+        return section.model_validate(value)
+
+    @model_validator(mode="after")
+    def _served(self) -> Train:
+        """Keys that the method cannot serve are refused."""
+        if self.method == _METHOD:
+            return self
+        if self.select:
+            raise ValueError(f"select with {_METHOD} alone; leave it out for {self.method}")
+        params = estimator_class(self.method).SETTINGS
+        given = {
+            "saveMoments": self.saveMoments and "keepMoments" not in params,
+            **{
+                f"columns.{key}": getattr(self.columns, key) and f"{key}Col" not in params
+                for key in ("weight", "key", "fold")
+            },
+        }
+        refused = [key for key, is_refused in given.items() if is_refused]
+        if refused:
+            raise ValueError(f"no {', '.join(refused)} with {self.method}; leave it out")
+        return self
+
     @model_validator(mode="after")
     def _one_penalty(self) -> Train:
-        if self.select and {"regParam", "elasticNetParam"} & self.training.model_fields_set:
-            raise ValueError(
-                "give either select, or regParam and elasticNetParam in training, not both"
-            )
+        twice = sorted({*_SINGLE} & self.training.model_fields_set) if self.select else []
+        if twice:
+            raise ValueError(f"give either select, or {', '.join(twice)} in training, not both")
         return self
 
     @model_validator(mode="after")
@@ -187,6 +240,7 @@ class Opauc(Section):
     @model_validator(mode="after")
     def _all_pairs(self) -> Opauc:
         draws = {"estimator", "numPairs", "batchSize", "pairTol", "seed"}
+        draws |= {"numFolds", "selectionRule"}
         given = sorted(draws & self.training.model_fields_set) + ["key"] * bool(self.columns.key)
         given += ["fold"] * bool(self.columns.fold)
         if given or self.training.regParam is None:
@@ -207,18 +261,8 @@ class Stop(Section):
     stages: int = Field(2, ge=1, description="stages in a row that move it by less")
 
 
-class StagesTraining(Section):
+class StagesTraining(settings_section("AdaDSGClassifier", AdaDSGSettings)):  # type: ignore[misc]
     """The Params of AdaDSGClassifier."""
-
-    stepSize: float | None = Field(None, gt=0)
-    penalty: float | None = Field(None, ge=0)
-    firstStage: int = Field(256, ge=1)
-    stages: int | None = Field(None, ge=1)
-    blockSize: int = Field(65_536, ge=1)
-    standardization: bool = True
-    parallelism: Literal["sequential", "distributed"] = "sequential"
-    orderCol: str | None = None
-    seed: int = Field(0, ge=0)
 
 
 class Adadsg(Section):

@@ -55,6 +55,7 @@ def check(config: Adadsg) -> None:
     check_path(config.validation.path)
     check_packages()
     check_free(config.output.path, config.output.replace)
+    _estimator(config).check()
     _Checkpoint.of(config).load()
 
 

@@ -1,10 +1,10 @@
 """Train a linear ranker for AUC and publish it.
 
 Section ``train`` of the configuration: data (parquet, csv, libsvm, any Spark format, or a
-table), columns, training (the Params of MBAClassifier), select (a grid of penalties to choose
-from by held-out folds), output. Publishes ``model`` (loaded by ``LinearRankerModel.load``),
-``config.json``, ``summary.json``, with saveMoments ``moments.parquet`` and, where the penalty was
-chosen, ``selection.json`` and ``selection.png``.
+table), columns, method (an estimator, MBAClassifier by default), training (its Params), select (a
+grid of penalties to choose from by held-out folds), output. Publishes ``model`` (loaded by
+``LinearRankerModel.load``), ``config.json``, ``summary.json``, with saveMoments
+``moments.parquet`` and, if a penalty was chosen, ``selection.json`` and ``selection.png``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_auc.app.config.jobs import Calibration, Train
+from spark_auc.app.config.training import estimator_class
 from spark_auc.app.jobs.inputs import CALIBRATION, check_path, reading
 from spark_auc.app.publish import check_free, publication
 from spark_auc.app.report.penalties import penalties
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
 
     from spark_auc.core.moments.pair_moments import PairMoments
     from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
-    from spark_auc.spark.estimators.mba import MBAClassifier
-    from spark_auc.spark.estimators.selector import MBASelector
+    from spark_auc.spark.estimators.ranker import RankerEstimator
     from spark_auc.spark.evaluation.calibrate import ScoreCalibrationModel
 
 KIND = "model"
@@ -37,7 +37,9 @@ def check(config: Train) -> None:
     check_path(config.data.path)
     if config.calibration:
         check_path(config.calibration.data.path)
-    if config.select or config.training.regParam is None:
+    estimator = _estimator(config)
+    estimator.check()
+    if estimator.selects:
         check_packages()
     check_free(config.output.path, config.output.replace)
 
@@ -77,12 +79,10 @@ def run(spark: SparkSession, config: Train) -> dict[str, Any]:
     }
 
 
-def _estimator(config: Train) -> MBAClassifier | MBASelector:
-    from spark_auc.spark.estimators.mba import MBAClassifier
-    from spark_auc.spark.estimators.selector import MBASelector
-
-    columns, training = config.columns, config.training.model_dump(exclude_unset=True)
-    shared: dict[str, Any] = {
+def _estimator(config: Train) -> RankerEstimator:
+    """The estimator of the method, or of select, with the values that the configuration sets."""
+    columns = config.columns
+    named: dict[str, Any] = {
         "featuresCol": columns.features,
         "numFeatures": columns.numFeatures,
         "labelCol": columns.label,
@@ -92,11 +92,11 @@ def _estimator(config: Train) -> MBAClassifier | MBASelector:
         "foldCol": columns.fold,
         "keepMoments": config.saveMoments or None,
     }
-    if config.select is None:
-        return MBAClassifier(**shared, **training)
-    others = {k: v for k, v in training.items() if k not in {"regParam", "elasticNetParam"}}
-    select = config.select.model_dump(exclude_unset=True)
-    return MBASelector(**shared, **others, **select)
+    named = {name: value for name, value in named.items() if value is not None}
+    training = config.training.model_dump(exclude_unset=True)
+    select = config.select.model_dump(exclude_unset=True) if config.select else {}
+    made = estimator_class("MBASelector" if config.select else config.method)
+    return made(**named, **training, **select)
 
 
 def _calibrated(

@@ -42,10 +42,9 @@ class PairMomentsEstimator(RankerEstimator, HasWeightCol, HasSeed, HasTol, HasMa
         elif values["numPairs"] != "auto":
             self.refuse(f"numPairs {values['numPairs']}", "pairTol")
         if not self.selects:
-            penalty = f"the penalty {self.penalties()}, of which there is one only,"
-            self.refuse(penalty, "numFolds", "foldCol", "selectionRule")
+            self.refuse("a single penalty", "numFolds", "foldCol", "selectionRule")
             if not drawn:
-                self.refuse(f"{penalty} and estimator 'exact'", "keyCol", "seed")
+                self.refuse("a single penalty and estimator 'exact'", "keyCol", "seed")
         if values["foldCol"] is not None and self.isSet("numFolds"):
             raise ConfigError(
                 f"found foldCol {values['foldCol']!r} and numFolds {values['numFolds']}, expected "

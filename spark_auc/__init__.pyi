@@ -1,0 +1,25 @@
+"""The public names and their modules, for type checkers and for ``__init__.py``."""
+
+from spark_auc.spark.estimators.adadsg import AdaDSGClassifier as AdaDSGClassifier
+from spark_auc.spark.estimators.linear_ranker import LinearRankerModel as LinearRankerModel
+from spark_auc.spark.estimators.mba import MBAClassifier as MBAClassifier
+from spark_auc.spark.estimators.nsauc import NSAUCClassifier as NSAUCClassifier
+from spark_auc.spark.estimators.opauc import OPAUCClassifier as OPAUCClassifier
+from spark_auc.spark.estimators.ranksvm import RankSVMClassifier as RankSVMClassifier
+from spark_auc.spark.estimators.selector import MBASelector as MBASelector
+from spark_auc.spark.estimators.solam import SOLAMClassifier as SOLAMClassifier
+from spark_auc.spark.evaluation.calibrate import ScoreCalibrationModel as ScoreCalibrationModel
+from spark_auc.spark.evaluation.calibrate import ScoreCalibrator as ScoreCalibrator
+from spark_auc.spark.evaluation.evaluate import compare as compare
+from spark_auc.spark.evaluation.evaluate import evaluate as evaluate
+from spark_auc.spark.evaluation.evaluator import AUCEvaluator as AUCEvaluator
+from spark_auc.spark.features.crosses import FeatureCrosses as FeatureCrosses
+from spark_auc.spark.features.embedding import EmbeddingModel as EmbeddingModel
+from spark_auc.spark.features.network import TanhNetwork as TanhNetwork
+from spark_auc.spark.features.nystroem import NystroemEmbedding as NystroemEmbedding
+from spark_auc.spark.features.random_features import RandomFourierFeatures as RandomFourierFeatures
+from spark_auc.spark.features.random_features import RandomThresholds as RandomThresholds
+from spark_auc.spark.features.splines import SplineBasis as SplineBasis
+
+__version__: str
+__all__: list[str]

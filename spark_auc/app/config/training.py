@@ -1,0 +1,131 @@
+"""Sections of the configuration that are made from the settings of estimators."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Collection
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
+
+from pydantic import Field, create_model
+
+import spark_auc
+from spark_auc.app.config.sections import Section
+from spark_auc.errors import MissingPackageError
+from spark_auc.spark.settings import Declared, declared
+
+if TYPE_CHECKING:
+    from spark_auc.spark.estimators.ranker import RankerEstimator
+
+# Params that other keys of the configuration set, or that a job needs at their defaults.
+ELSEWHERE = {
+    "featuresCol": "columns.features",
+    "numFeatures": "columns.numFeatures",
+    "labelCol": "columns.label",
+    "positiveLabel": "columns.positiveLabel",
+    "weightCol": "columns.weight",
+    "keyCol": "columns.key",
+    "foldCol": "columns.fold",
+    "keepMoments": "saveMoments",
+    "rawPredictionCol": "",
+    "predictionCol": "",
+}
+
+
+def section_of(
+    name: str, settings: Collection[Declared], only: Collection[str] = ()
+) -> type[Section]:
+    """A section with a key for each setting that `ELSEWHERE` does not name.
+
+    Parameters
+    ----------
+    name
+        The section's name.
+    settings
+        The settings.
+    only
+        Their names, if the section takes a few.
+    """
+    keys: Any = {
+        setting.name: _key(setting)
+        for setting in settings
+        if setting.name not in ELSEWHERE and (not only or setting.name in only)
+    }
+    return create_model(name, __base__=Section, **keys)
+
+
+def settings_section(name: str, settings: type, only: Collection[str] = ()) -> type[Section]:
+    """The section of a ``TypedDict`` of settings; see `section_of`."""
+    return section_of(name, declared(settings).values(), only)
+
+
+def estimator_class(method: str) -> type[RankerEstimator]:
+    """The estimator of a linear ranker with a public name or a dotted path.
+
+    Raises
+    ------
+    ValueError
+        There is no such estimator.
+    """
+    from spark_auc.spark.estimators.ranker import RankerEstimator
+
+    def is_estimator(thing: Any) -> bool:
+        return isinstance(thing, type) and issubclass(thing, RankerEstimator)
+
+    module, _, name = method.rpartition(".")
+    found: Any = None
+    if module:
+        try:
+            found = getattr(importlib.import_module(module), name, None)
+        except MissingPackageError:
+            raise
+        except ImportError as error:
+            raise ValueError(
+                f"an estimator that can be imported ({error}); check the path and PYTHONPATH"
+            ) from None
+    elif name in spark_auc.__all__:
+        found = getattr(spark_auc, name)
+    if not is_estimator(found):
+        public = [known for known in spark_auc.__all__ if is_estimator(getattr(spark_auc, known))]
+        near = difflib.get_close_matches(name, public, 1)
+        remedy = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"{', '.join(public)}, or package.module.Class of your own{remedy}")
+    estimator: type[RankerEstimator] = found
+    return estimator
+
+
+@cache
+def training_section(method: str) -> type[Section]:
+    """The section ``training`` of an estimator; errors as of `estimator_class`."""
+    found = estimator_class(method)
+    return section_of(found.__name__, found.SETTINGS.values())
+
+
+def _key(setting: Declared) -> tuple[Any, Any]:
+    """Type and field of a key."""
+    default, bounds = setting.setting.default, setting.setting.range.bounds()
+    parts = get_args(setting.kind) if get_origin(setting.kind) is Union else (setting.kind,)
+    described: dict[str, Any] = {"description": setting.setting.doc}
+    if bounds and len(parts) == 1 and parts[0] in (int, float):
+        described |= bounds
+    else:
+        parts = tuple(_bounded(part, bounds) for part in parts)
+    if any(get_origin(part) is list for part in parts):
+        described["min_length"] = 1
+    kind: Any = Union[tuple(parts)]  # noqa: UP007
+    if isinstance(default, list):
+        described["default_factory"] = lambda: list(default)
+    else:
+        described["default"] = default
+    return kind if default is not None else kind | None, Field(**described)
+
+
+def _bounded(kind: Any, bounds: dict[str, float]) -> Any:
+    """A type whose numbers have bounds."""
+    limits: Any = bounds
+    if bounds and kind in (int, float):
+        return Annotated[kind, Field(**limits)]
+    if get_origin(kind) is list:
+        return list[_bounded(get_args(kind)[0], bounds)]  # type: ignore[misc]
+    return kind
