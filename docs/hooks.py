@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 import typing
 from datetime import datetime
 from functools import cached_property
@@ -17,6 +16,7 @@ from pydantic_core import PydanticUndefined
 import spark_auc
 from spark_auc.app.config.jobs import Configuration
 from spark_auc.app.config.sections import Section
+from spark_auc.app.config.training import methods, training_section
 
 _PAGES = {
     "reference/api.md": lambda text: text + _public_names(),
@@ -58,14 +58,19 @@ def _directive(thing: Any) -> str:
 def _members(thing: Any) -> dict[str, Any]:
     """The functions of a class's properties and methods that have a documentation of their own.
 
-    What an estimator has besides ``fit`` serves the training itself.
+    Members of an estimator other than ``fit`` serve the training itself; ``getX`` and ``setX`` of
+    a Param X are described by the Param.
     """
     found = {}
+    params = getattr(thing, "SETTINGS", {})
+    accessors = {f"{verb}{p[0].upper()}{p[1:]}" for p in params for verb in ("get", "set")}
     for name, member in vars(thing).items():
         of_property = isinstance(member, property | cached_property)
         function = getattr(member, "fget", getattr(member, "func", member))
         shown = of_property or (inspect.isfunction(member) and not hasattr(thing, "fit"))
-        if shown and not name.startswith("_") and inspect.getdoc(function):
+        if name.startswith("_") or name in accessors or name == "check":
+            continue
+        if shown and inspect.getdoc(function):
             found[name] = function
     return found
 
@@ -90,6 +95,8 @@ def _configuration() -> str:
         text += _table(f"`{name}`", section, shared)
     for section in shared:
         text += _table(section.__name__, section, shared)
+    for name in methods():
+        text += _table(f"Training of {name}", training_section(name), shared)
     return text
 
 
@@ -99,7 +106,7 @@ def _table(title: str, section: type[BaseModel], shared: list[type[BaseModel]]) 
         for part in _sections(field.annotation):
             if part not in shared:
                 shared.append(part)
-        described = _described(section, name, field)
+        described = _described(name, field)
         rows += (
             f"| `{field.alias or name}` | {_type(field.annotation)}{_bounds(field)} "
             f"| {_default(field)} | {described} |\n".replace("\n|", "|")
@@ -113,7 +120,8 @@ def _table(title: str, section: type[BaseModel], shared: list[type[BaseModel]]) 
 
 def _anchor(title: str) -> str:
     name = title.strip("`")
-    return f"job-{name}" if title.startswith("`") else f"section-{name.lower()}"
+    name = name.lower().replace(" ", "-")
+    return f"job-{name}" if title.startswith("`") else f"section-{name}"
 
 
 def _sections(annotation: Any) -> list[type[BaseModel]]:
@@ -166,14 +174,10 @@ def _default(field: FieldInfo) -> str:
     return f"`{value}`" if value not in ([], {}) else "empty"
 
 
-def _described(section: type[BaseModel], name: str, field: FieldInfo) -> str:
-    """The key's description; where it has none, that of the Param of its name."""
+def _described(name: str, field: FieldInfo) -> str:
+    """The key's description; if it has none, that of its section."""
     text = field.description or _LAYOUT.get(name)
     sections = _sections(field.annotation)
     if text is None and len(sections) == 1:
         text = (inspect.getdoc(sections[0]) or "").splitlines()[0]
-    estimator = re.search(r"Params of (\w+)", inspect.getdoc(section) or "")
-    if text is None and estimator:
-        param = getattr(getattr(spark_auc, estimator[1]), name, None)
-        text = param.doc if param is not None else None
     return (text or "").replace("|", "\\|").rstrip(".")

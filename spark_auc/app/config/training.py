@@ -52,7 +52,7 @@ def section_of(
         for setting in settings
         if setting.name not in ELSEWHERE and (not only or setting.name in only)
     }
-    return create_model(name, __base__=Section, **keys)
+    return create_model(name, __base__=Section, __doc__=f"The Params of {name}.", **keys)
 
 
 def settings_section(name: str, settings: type, only: Collection[str] = ()) -> type[Section]:
@@ -68,11 +68,6 @@ def estimator_class(method: str) -> type[RankerEstimator]:
     ValueError
         There is no such estimator.
     """
-    from spark_auc.spark.estimators.ranker import RankerEstimator
-
-    def is_estimator(thing: Any) -> bool:
-        return isinstance(thing, type) and issubclass(thing, RankerEstimator)
-
     module, _, name = method.rpartition(".")
     found: Any = None
     if module:
@@ -86,13 +81,23 @@ def estimator_class(method: str) -> type[RankerEstimator]:
             ) from None
     elif name in spark_auc.__all__:
         found = getattr(spark_auc, name)
-    if not is_estimator(found):
-        public = [known for known in spark_auc.__all__ if is_estimator(getattr(spark_auc, known))]
-        near = difflib.get_close_matches(name, public, 1)
+    if not _is_estimator(found):
+        near = difflib.get_close_matches(name, methods(), 1)
         remedy = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"{', '.join(public)}, or package.module.Class of your own{remedy}")
+        raise ValueError(f"{', '.join(methods())}, or package.module.Class of your own{remedy}")
     estimator: type[RankerEstimator] = found
     return estimator
+
+
+def methods() -> list[str]:
+    """Names of the public estimators of a linear ranker."""
+    return [name for name in spark_auc.__all__ if _is_estimator(getattr(spark_auc, name))]
+
+
+def _is_estimator(thing: Any) -> bool:
+    from spark_auc.spark.estimators.ranker import RankerEstimator
+
+    return isinstance(thing, type) and issubclass(thing, RankerEstimator)
 
 
 @cache
