@@ -29,7 +29,6 @@ class OAMSettings(RoundsSettings, ParallelSettings, total=False):
         Literal["sequential", "gradient"],
         Setting("'sequential', OAMseq, or 'gradient', OAMgra.", "sequential"),
     ]
-    seed: Annotated[int, Setting("Seed of the order and of the reservoirs.", 0, Range(ge=0))]
 
 
 class OAMClassifier(OnlineEstimator, settings=OAMSettings):

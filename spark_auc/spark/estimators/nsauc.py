@@ -62,7 +62,6 @@ class NSAUCSettings(RoundsSettings, ParallelSettings, total=False):
             Range(ge=2),
         ),
     ]
-    seed: Annotated[int, Setting("Seed of the order and of the pairs.", 0, Range(ge=0))]
 
 
 class NSAUCClassifier(

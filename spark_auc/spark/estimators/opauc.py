@@ -42,7 +42,6 @@ class OPAUCSettings(RoundsSettings, total=False):
             Range(gt=0),
         ),
     ]
-    seed: Annotated[int, Setting("Seed of the order in which rows are taken.", 0)]
 
 
 class OPAUCClassifier(

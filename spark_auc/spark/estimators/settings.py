@@ -172,6 +172,9 @@ class OnlineSettings(RankerSettings, total=False):
             "drawn by seed, a function of seed and rows alone."
         ),
     ]
+    seed: Annotated[
+        int, Setting("Seed of the order of rows, and of what the learner draws.", 0, Range(ge=0))
+    ]
 
 
 class RoundsSettings(OnlineSettings, total=False):
@@ -247,4 +250,3 @@ class AdaDSGSettings(OnlineSettings, ParallelSettings, total=False):
         int,
         Setting("Rows of a block in memory; pairs are of rows of one block.", 65_536, Range(ge=1)),
     ]
-    seed: Annotated[int, Setting("Seed of the order, the stages and the pairs.", 0, Range(ge=0))]

@@ -39,7 +39,6 @@ class SOLAMSettings(RoundsSettings, ParallelSettings, WeightSettings, total=Fals
             Range(gt=0),
         ),
     ]
-    seed: Annotated[int, Setting("Seed of the order in which rows are taken.", 0)]
 
 
 class SOLAMClassifier(OnlineEstimator, HasWeightCol, settings=SOLAMSettings):
