@@ -1,4 +1,4 @@
-"""Rows in memory: features, labels, weights, and by what a row is drawn or held out."""
+"""Batches of rows in memory: features, labels, weights, sampling keys and fold groups."""
 
 from __future__ import annotations
 
@@ -19,29 +19,30 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _OPTIONAL = ("weight", "key", "group", "place")
 
 
-# Least and greatest weight of a row: squares, sums and products of the sums of two classes neither
-# overflow nor vanish.
+# Least and greatest weight of a row. Within this range squares, sums and the product of the two
+# classes' sums neither overflow nor underflow.
 WEIGHTS = (1e-100, 1e100)
 
 
 class Batch(NamedTuple):
-    """Some rows.
+    """A batch of rows.
 
     Parameters
     ----------
     X : (n, d), dense or CSR
         Features.
     y : (n,)
-        True where positive.
+        True for positive rows.
     weight : (n,), optional
-        Row weights, each within `WEIGHTS`; 1 where not given.
+        Row weights, each within `WEIGHTS`. Default: 1.
     key : (n,), optional
-        By what a row is drawn; a hash of label, weight and features where not given.
+        Hash from which a row's draws are made. Default: a hash of label, weight and features.
     group : (n,), optional
-        What rows of one fold have in common; a hash of the features where not given.
+        Group of each row; the rows of a group are in the same fold. Default: a hash of the
+        features.
     place : (n,), optional
-        Number of the partition or row group that a row was read from. Rows of one place come one
-        after another.
+        Number of the partition or row group from which a row was read. The rows of a place are
+        consecutive.
     """
 
     X: Rows
@@ -57,14 +58,14 @@ class Batch(NamedTuple):
         return np.ones(self.y.size) if self.weight is None else self.weight
 
     def keys(self) -> Keys:
-        """Row keys ``(n,)``: rows that are equal in everything have equal ones."""
+        """Row keys ``(n,)``; identical rows have the same key."""
         if self.key is not None:
             return self.key
-        own = mixed(self.y.astype(np.uint64)) ^ self.weights.view(np.uint64)
-        return mixed(_hashed(self.X) ^ mixed(own))
+        label_and_weight = mixed(self.y.astype(np.uint64)) ^ self.weights.view(np.uint64)
+        return mixed(_hashed(self.X) ^ mixed(label_and_weight))
 
     def groups(self) -> Keys:
-        """Row groups ``(n,)``: rows of equal features have equal ones, whatever label or weight."""
+        """Row groups ``(n,)``; by default rows with equal features are in the same group."""
         return _hashed(self.X) if self.group is None else self.group
 
     def to_bytes(self) -> bytes:
@@ -77,30 +78,30 @@ class Batch(NamedTuple):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Batch:
-        """The rows that `to_bytes` stored; `ModelFormatError` if they are none."""
-        a = _SCHEMA.decode(data)
-        X = a["X"]
+        """The batch that `to_bytes` stored; raises `ModelFormatError` for other bytes."""
+        values = _SCHEMA.decode(data)
+        X = values["X"]
         if X is None:
-            parts = a["data"], a["indices"], a["indptr"]
-            X = sparse.csr_matrix(parts, tuple(a["shape"].tolist()))
-        return cls(X, a["y"], *(a[name] for name in _OPTIONAL))
+            parts = values["data"], values["indices"], values["indptr"]
+            X = sparse.csr_matrix(parts, tuple(values["shape"].tolist()))
+        return cls(X, values["y"], *(values[name] for name in _OPTIONAL))
 
     def take(self, rows: NDArray[np.int64], weight: Float | None = None) -> Batch:
-        """Some of the rows, with their own weights or others."""
-        kept = Batch._make(None if values is None else values[rows] for values in self)
-        return kept if weight is None else kept._replace(weight=weight)
+        """The rows of the given numbers ``(m,)``, optionally with new weights ``(m,)``."""
+        batch = Batch._make(None if values is None else values[rows] for values in self)
+        return batch if weight is None else batch._replace(weight=weight)
 
 
-# Batches of rows to other batches, such as those of a fold or of draws.
+# A function from batches to batches, such as the selection of a fold or of the rows drawn.
 Change: TypeAlias = Callable[[Iterator[Batch]], Iterator[Batch]]
 
 
 def _rows_stored(values: Values) -> str | None:
     parts = [values[name] for name in ("data", "indices", "indptr", "shape")]
-    given = [part is not None for part in parts]
+    present = [part is not None for part in parts]
     if values["X"] is not None:
-        return "its rows are dense and sparse" if any(given) else None
-    if not all(given):
+        return "it has both dense and sparse rows" if any(present) else None
+    if not all(present):
         return "it has no rows"
     return not_csr(*parts[1:3], *parts[3].tolist())
 
@@ -126,39 +127,38 @@ _SCHEMA = Schema(
 
 
 def usable_weights(weight: Float) -> NDArray[np.bool_]:
-    """Which row weights ``(n,)`` lie within `WEIGHTS`; NaN does not."""
+    """Whether each row weight ``(n,)`` is within `WEIGHTS`; False for NaN."""
     usable: NDArray[np.bool_] = (weight >= WEIGHTS[0]) & (weight <= WEIGHTS[1])
     return usable
 
 
 def stacked(batches: Sequence[Batch]) -> Batch:
-    """The rows of several batches as one."""
-    first = batches[0]
+    """The rows of one or more batches as one batch."""
     if len(batches) == 1:
-        return first
-    parts = [b.X for b in batches]
-    dense = all(isinstance(X, np.ndarray) for X in parts)
-    X = np.vstack(parts) if dense else sparse.vstack(parts, "csr")
-    others = zip(*(b[1:] for b in batches), strict=True)
-    return Batch._make([X, *(None if part[0] is None else np.concatenate(part) for part in others)])
+        return batches[0]
+    features = [batch.X for batch in batches]
+    dense = all(isinstance(X, np.ndarray) for X in features)
+    X = np.vstack(features) if dense else sparse.vstack(features, "csr")
+    columns = zip(*(batch[1:] for batch in batches), strict=True)
+    return Batch._make([X, *(None if c[0] is None else np.concatenate(c) for c in columns)])
 
 
 def divided(X: Rows, scale: Float) -> Rows:
-    """Rows ``(n, d)`` with columns divided by ``scale`` ``(d,)``."""
+    """Rows ``(n, d)`` with each column divided by its ``scale`` ``(d,)``."""
     if isinstance(X, np.ndarray):
         return np.asarray(X / scale)
     return sparse.csr_matrix((X.data / scale[X.indices], X.indices, X.indptr), X.shape)
 
 
 def hashed_shares(keys: Keys, seed: int, salt: int) -> Float:
-    """Numbers in [0, 1) ``(n,)`` that keys ``(n,)`` draw, others for each seed and salt."""
+    """Pseudo-random numbers in [0, 1) ``(n,)``, a function of key ``(n,)``, seed and salt."""
     start = np.array([seed], np.int64).view(np.uint64) ^ np.uint64(salt)
     hashed = mixed(keys ^ mixed(start))
     return (hashed >> np.uint64(11)).astype(float) * 2.0**-53
 
 
 def _hashed(X: Rows) -> Keys:
-    """A hash of each row ``(n,)``, the same for dense and CSR rows."""
+    """Hash of each row ``(n,)``; dense and CSR storage of a row have the same hash."""
     out = np.zeros(X.shape[0], np.uint64)
     if isinstance(X, np.ndarray):
         dense = np.ascontiguousarray(X, float)

@@ -1,6 +1,6 @@
-"""What compiled loops share, and loops over tiles.
+"""Compilation of kernels, and the kernels over matrix tiles.
 
-Each kernel releases the interpreter lock, so that plain threads run it side by side.
+Kernels release the interpreter lock, so that Python threads can run them in parallel.
 """
 
 from __future__ import annotations
@@ -19,20 +19,18 @@ from scipy import sparse
 
 from spark_auc.core.types import Float, Index, Places
 
-# Numbers of columns and stored entries: without a sign a kernel need not ask whether one counts
-# from the end of an array, which takes half of a light loop's time.
-# Bytes that one `prefetch` fetches.
+# Bytes of a cache line, which one `prefetch` loads.
 LINE = 64
 Entries = tuple[Float, Index, Index]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def compiled(**options: Any) -> Callable[[F], F]:
-    """`numba.njit` without the interpreter lock, cached on disk where a directory allows it."""
+    """`numba.njit` that releases the interpreter lock and caches on disk if a directory allows."""
 
     def decorate(function: F) -> F:
-        # numba keeps its cache beside the source or under NUMBA_CACHE_DIR, and refuses at import
-        # where it can write neither; for a source inside a zip it only fails when called.
+        # numba writes its cache beside the source or under NUMBA_CACHE_DIR. It raises at import
+        # if it can write to neither; for a source inside a zip it raises only when called.
         if os.path.isfile(function.__code__.co_filename):
             try:
                 return numba.njit(nogil=True, cache=True, **options)(function)  # type: ignore[no-any-return]
@@ -44,7 +42,7 @@ def compiled(**options: Any) -> Callable[[F], F]:
 
 
 def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
-    """Begin to fetch the cache line of ``array[index]``, for kernels; the result is nothing."""
+    """Prefetch the cache line of ``array[index]``; a kernel intrinsic without a result."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -52,7 +50,7 @@ def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:
         number = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [place.type, *[number] * 3])
         hint = builder.module.declare_intrinsic("llvm.prefetch", [place.type], kind)
-        # To read, into all caches, data.
+        # The arguments mean: for reading, into all cache levels, data.
         builder.call(hint, [place, number(0), number(3), number(1)])
         return context.get_dummy_value()
 
@@ -63,7 +61,10 @@ prefetch: Callable[..., None] = intrinsic(_prefetch)
 
 
 def sparse_entries(X: sparse.csr_matrix) -> Entries:
-    """Values, column numbers and row starts, these as wide as they are, for kernels."""
+    """Values, column indices and row starts of CSR rows as kernels take them.
+
+    The row starts keep their width in bits.
+    """
     starts = X.indptr.view(f"u{X.indptr.itemsize}")
     return np.asarray(X.data, float), np.asarray(X.indices, np.int32).view(np.uint32), starts
 
@@ -75,15 +76,18 @@ def gather(gram: Float, starts: Places, rows: Index, columns: Index, out: Float)
     Parameters
     ----------
     gram
-        Its lower triangle.
-    starts
-        Where in ``gram`` each row of the matrix begins.
-    rows, columns
-        Row and column numbers.
-    out : (at least the number of rows, at least that of columns)
-        Receives the entries.
+        The lower triangle of the matrix, flat.
+    starts : (d,)
+        Position in ``gram`` at which each row of the matrix begins.
+    rows : (r,)
+        Row indices.
+    columns : (c,)
+        Column indices.
+    out : (at least r, at least c)
+        Array that receives the entries.
     """
-    # In ascending order the test "below the diagonal" turns once a row, and reads run forward.
+    # For ascending columns each row changes once from below to above the diagonal, and reads are
+    # sequential.
     order = np.argsort(columns)
     ascending = columns[order]
     for a in range(rows.size):
@@ -100,8 +104,8 @@ def tiles_times_vector(
 ) -> None:
     """Add the product of tiles ``first..last-1`` of a symmetric matrix with a vector to ``out``.
 
-    ``vector`` and ``out`` are padded to a whole number of tiles. Each tile is read once and
-    serves both its place and, off the diagonal, its transposed place.
+    ``vector`` and ``out`` are padded to a whole number of tiles. Each tile is read once; an
+    off-diagonal tile is used for its own position and for the transposed one.
     """
     block = 0
     while (block + 1) * (block + 2) // 2 <= first:

@@ -1,4 +1,4 @@
-"""Counts of the label values seen, and which of them is the positive class."""
+"""Counts of the label values, and the choice of the positive class."""
 
 from __future__ import annotations
 
@@ -15,21 +15,27 @@ from spark_auc.errors import DataError
 
 Label: TypeAlias = float | str
 
-# A third value already is an error; a few more make its message helpful.
+# Three values are an error already; a few more make the message helpful.
 _MOST_VALUES = 10
 
 
 @dataclass(frozen=True)
 class LabelCounts:
-    """Number of rows of each label value, up to the first ten values."""
+    """Number of rows of each label value, for at most the ten smallest values.
+
+    Parameters
+    ----------
+    rows
+        Number of rows by label value.
+    """
 
     rows: Mapping[Label, int] = field(default_factory=dict)
 
     def merge(self, other: LabelCounts) -> LabelCounts:
         """The counts of both sets of rows."""
         total = Counter(dict(self.rows)) + Counter(dict(other.rows))
-        kept = sorted(total, key=lambda v: (isinstance(v, str), v))[:_MOST_VALUES]
-        return LabelCounts({value: total[value] for value in kept})
+        smallest = sorted(total, key=lambda v: (isinstance(v, str), v))[:_MOST_VALUES]
+        return LabelCounts({value: total[value] for value in smallest})
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""
@@ -44,46 +50,49 @@ class LabelCounts:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> LabelCounts:
-        """The counts that `to_bytes` stored; `ModelFormatError` if they are none."""
-        a = _SCHEMA.decode(data)
-        return cls(dict(zip(a["values"].tolist(), a["rows"].tolist(), strict=True)))
+        """The counts that `to_bytes` stored; raises `ModelFormatError` for other bytes."""
+        arrays = _SCHEMA.decode(data)
+        return cls(dict(zip(arrays["values"].tolist(), arrays["rows"].tolist(), strict=True)))
 
     def classes(self, positive: Label | None) -> tuple[Label, Label]:
-        """The positive and the negative value.
+        """The positive and the negative label value.
 
         Parameters
         ----------
         positive
-            The positive value; None for the convention of 0/1 or -1/+1.
+            The positive value; None for labels 0/1 or -1/+1, whose positive value is 1.
 
         Raises
         ------
         DataError
-            There are not exactly two values, or they are not those that were expected.
+            The number of label values is not two, or ``positive`` is not among them.
         """
-        found = ", ".join(f"{value!r} ({rows} rows)" for value, rows in self.rows.items())
+        counts = ", ".join(f"{value!r} ({rows} rows)" for value, rows in self.rows.items())
         if not self.rows:
             raise DataError("found no rows, expected rows of two classes; check the input's filter")
         if len(self.rows) > 2:
             raise DataError(
-                f"found {len(self.rows)} label values or more: {found}; expected two; "
+                f"found at least {len(self.rows)} label values: {counts}; expected two; "
                 "keep the rows of two classes or map the label to 0 and 1"
             )
         if positive is None and not (
             self.rows.keys() <= {0.0, 1.0} or self.rows.keys() <= {-1.0, 1.0}
         ):
             raise DataError(
-                f"found labels {found}; expected 0 and 1 or -1 and 1; set positiveLabel"
+                f"found labels {counts}; expected 0 and 1 or -1 and 1; set positiveLabel"
             )
         if len(self.rows) == 1:
             raise DataError(
-                f"found one class only: {found}; expected two; "
+                f"found one class only: {counts}; expected two; "
                 "check the label column and how the rows were selected or split"
             )
         if positive is None:
             positive = 1.0
         if positive not in self.rows:
-            raise DataError(f"found labels {found}; expected one to be positiveLabel {positive!r}")
+            raise DataError(
+                f"found labels {counts}; expected one to be positiveLabel {positive!r}; set it to "
+                "one of them"
+            )
         (negative,) = self.rows.keys() - {positive}
         return positive, negative
 
@@ -92,5 +101,5 @@ _SCHEMA = Schema(
     "LabelCounts",
     1,
     {"values": Field(("<f8", "U"), ("n",)), "rows": array("<i8", "n", rule=COUNTS)},
-    lambda a: None if len({*a["values"].tolist()}) == a["rows"].size else "a label comes twice",
+    lambda a: None if len({*a["values"].tolist()}) == a["rows"].size else "a label is repeated",
 )

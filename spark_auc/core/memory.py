@@ -1,4 +1,4 @@
-"""How much memory a computation may use, and the refusal of one that needs more."""
+"""Memory budgets: how much memory a computation may use."""
 
 from __future__ import annotations
 
@@ -10,44 +10,52 @@ from typing import Protocol
 
 from spark_auc.errors import ResourceError
 
-# Of the memory that is available, the share that states of folds and tables of scores may take.
+# Share of the available memory that the states of folds and tables of scores may take.
 _GATHERED_SHARE = 0.25
 
 
 class MemoryBudget(Protocol):
-    """What a source of rows has to work with."""
+    """The memory that computations on a source of rows may use."""
 
     @property
     def slots(self) -> int:
-        """Tasks that run at once, each with a state of its own."""
+        """Number of concurrent tasks; each builds its own state."""
         ...
 
     @property
     def gather_limit(self) -> int:
-        """Bytes of merged states that may be held beside each other."""
+        """Limit of the total size of merged states held at the same time, in bytes."""
         ...
 
     @property
     def rows_limit(self) -> float:
-        """Bytes that rows may take in this process's memory."""
+        """Limit of the size of rows in this process's memory, in bytes."""
         ...
 
     def check(self, state_bytes: int, what: str) -> None:
-        """`ResourceError` where a state of so many bytes cannot be made of all rows."""
+        """Raise `ResourceError` if building a state of this size exceeds the budget."""
         ...
 
     def check_gathered(self, state_bytes: int, what: str) -> None:
-        """`ResourceError` where so many bytes cannot come to this process."""
+        """Raise `ResourceError` if a result of this size does not fit in this process."""
         ...
 
     def check_folds(self, state_bytes: int, folds: int, what: str) -> None:
-        """`ResourceError` where merged states of so many folds do not fit beside each other."""
+        """Raise `ResourceError` if one merged state per fold does not fit in memory together."""
         ...
 
 
 @dataclass(frozen=True)
 class ProcessMemory:
-    """The budget of rows that are in this process's memory already."""
+    """The budget of rows in this process's memory.
+
+    Parameters
+    ----------
+    slots
+        Number of concurrent tasks.
+    rows_limit
+        Limit of the size of rows in memory, in bytes.
+    """
 
     slots: int = 1
     rows_limit: float = float("inf")
@@ -72,33 +80,38 @@ class ProcessMemory:
 
 
 def check_available(state_bytes: int, slots: int, what: str, folds: int = 0) -> None:
-    """Refuse states that do not fit in this machine's memory; `ResourceError` with the numbers.
+    """Raise `ResourceError` if states do not fit in this machine's memory.
 
     Parameters
     ----------
     state_bytes
-        Bytes of one state.
+        Size of one state in bytes.
     slots
-        States under construction on this machine, beside the merged one and the solver's copy of
-        half of it.
+        Number of states under construction on this machine. The merged state and the solver's
+        copy of half of it are added.
     what
-        What the states are, for messages.
+        Description of the states for messages.
     folds
-        States of folds that are held besides, to choose among penalties; those of the other folds
-        replace them tile by tile.
+        Number of states of folds held for the choice of the penalty. The moments of the
+        complements replace them tile by tile.
+
+    Raises
+    ------
+    ResourceError
+        The states need more than the available memory.
     """
     needed = state_bytes * (2 * folds + 3) // 2 + slots * state_bytes
     available = available_memory()
     if available is not None and needed > available:
         raise ResourceError(
             f"found {what} that need about {needed // 2**20} MiB of memory on this machine "
-            f"({slots} tasks), expected at most the {available // 2**20} MiB available; "
+            f"({slots} tasks), expected at most {available // 2**20} MiB, the memory available; "
             f"use fewer features, fewer {'folds' if folds else 'tasks'} or a larger machine"
         )
 
 
 def available_memory() -> int | None:
-    """Bytes that this machine and container can still give; None where that cannot be told."""
+    """Available memory of this machine and container in bytes; None if it is unknown."""
     amounts = []
     meminfo = Path("/proc/meminfo")
     if meminfo.exists():

@@ -1,9 +1,9 @@
-"""Products of rows and weights in one fixed order of addition: the only place that makes scores.
+"""Scores of rows in one fixed order of addition: the only place that computes scores.
 
-``sum_j x_j w_j`` is added up from 0 on, column by column in ascending order, each product rounded
-before it is added. So a row's score is a function of the row and the weights alone: neither the
-rows beside it, nor where it lies in memory, nor whether it is stored dense or sparse, nor the
-processor change a bit. BLAS promises none of these.
+``sum_j x_j w_j`` is added up from 0, column by column in ascending order, and each product is
+rounded before it is added. A row's score is thus a function of the row and the weights alone. It
+is the same to the bit for every batch, memory layout, storage (dense or sparse) and processor;
+BLAS guarantees none of these.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from scipy import sparse
 from spark_auc.core.kernels import compiled, sparse_entries
 from spark_auc.core.types import Float, Index, Rows
 
-# Rows and columns of a product that the processor's registers hold while they are added up, and
-# the numbers that one instruction takes.
+# Rows and columns of the block of the product that is kept in registers, and the number of doubles
+# that one vector instruction takes.
 _DEEP, _WIDE, _LANES = 4, 16, 8
-# Rows that stay in the cache while all columns of weights pass by.
-_STAY = 24 * _DEEP
-# For fewer rows it does not pay to put the weights in order.
+# Rows that stay in the cache while all panels of weights are read.
+_CACHED_ROWS = 24 * _DEEP
+# For fewer rows, rearranging the weights into panels takes longer than it saves.
 _FEW = 2 * _DEEP
 
 
 def settled_scores(X: Rows, w: Float) -> Float:
-    """Scores ``X w`` ``(n,)`` of rows ``(n, d)``, dense or CSR with ascending column numbers.
+    """Scores ``X w`` ``(n,)`` of rows ``(n, d)`` for weights ``w`` ``(d,)``.
 
-    Of no score does a bit depend on anything but its row and ``w`` ``(d,)``.
+    CSR rows have ascending column indices. Each score depends, in every bit, on its row and ``w``
+    alone.
     """
     w, out = np.ascontiguousarray(w, float), np.empty(X.shape[0])
     if isinstance(X, np.ndarray):
@@ -45,10 +46,10 @@ def settled_scores(X: Rows, w: Float) -> Float:
 
 
 def settled_product(X: Rows, W: Float) -> Float:
-    """Scores ``X W`` ``(n, k)`` by each column of ``W`` ``(d, k)``, bit for bit `settled_scores`.
+    """Scores ``X W`` ``(n, k)`` for each column of ``W`` ``(d, k)``.
 
-    As fast as BLAS where rows or columns are few (``d`` or ``k`` of 200 and less), and half as
-    fast where both are many.
+    Equal to `settled_scores` of each column in every bit. As fast as BLAS for ``d`` or ``k`` up to
+    200, and half as fast if both are larger.
     """
     W, out = np.ascontiguousarray(W, float), np.empty((X.shape[0], W.shape[1]))
     if isinstance(X, np.ndarray) and X.shape[0] < _FEW:
@@ -66,9 +67,9 @@ def _plain(X: NDArray[Any]) -> Float:
 
 @compiled()
 def _dense_scores(X: Float, w: Float, out: Float) -> None:
-    # Four rows side by side hide the latency of an addition.
-    whole = out.size - out.size % 4
-    for i in range(0, whole, 4):
+    # Four independent sums hide the latency of an addition.
+    full = out.size - out.size % 4
+    for i in range(0, full, 4):
         a = b = c = e = 0.0
         for j in range(w.size):
             a += X[i, j] * w[j]
@@ -76,7 +77,7 @@ def _dense_scores(X: Float, w: Float, out: Float) -> None:
             c += X[i + 2, j] * w[j]
             e += X[i + 3, j] * w[j]
         out[i], out[i + 1], out[i + 2], out[i + 3] = a, b, c, e
-    for i in range(whole, out.size):
+    for i in range(full, out.size):
         a = 0.0
         for j in range(w.size):
             a += X[i, j] * w[j]
@@ -98,36 +99,36 @@ def _sparse_product(data: Float, indices: Index, indptr: Index, W: Float, out: F
     for i in range(out.shape[0]):
         total = out[i]
         for p in range(indptr[i], indptr[i + 1]):
-            x, line = data[p], W[indices[p]]
+            x, weights = data[p], W[indices[p]]
             for c in range(total.size):
-                total[c] += x * line[c]
+                total[c] += x * weights[c]
 
 
 def _tile(typing_context: Any, X: Any, i: Any, panel: Any, out: Any, row: Any, column: Any) -> Any:
-    """Set ``out[row:row+4, column:column+16]`` to ``X[i:i+4] @ panel``, for kernels.
+    """Set ``out[row:row+4, column:column+16]`` to ``X[i:i+4] @ panel``; a kernel intrinsic.
 
-    All three are contiguous; ``panel`` is ``(d, 16)``.
+    The arrays are contiguous; ``panel`` is ``(d, 16)``.
     """
     number, lane = ir.IntType(64), ir.IntType(32)
     vector = ir.VectorType(ir.DoubleType(), _LANES)
     parts = range(0, _WIDE, _LANES)
-    to_all = ir.Constant(ir.VectorType(lane, _LANES), [0] * _LANES)
+    broadcast = ir.Constant(ir.VectorType(lane, _LANES), [0] * _LANES)
     unset = ir.Constant(vector, ir.Undefined)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         def array(k: int) -> tuple[Any, list[Any]]:
-            made = context.make_array(signature.args[k])(context, builder, arguments[k])
-            return made.data, cgutils.unpack_tuple(builder, made.shape)  # type: ignore[no-untyped-call]
+            argument = context.make_array(signature.args[k])(context, builder, arguments[k])
+            return argument.data, cgutils.unpack_tuple(builder, argument.shape)  # type: ignore[no-untyped-call]
 
-        def place(k: int, i: Any, j: Any) -> Any:
+        def element(k: int, i: Any, j: Any) -> Any:
             data, (_, columns) = array(k)
             return builder.gep(data, [builder.add(builder.mul(i, columns), j)])
 
-        def several(start: Any, at: int) -> Any:
-            return builder.bitcast(builder.gep(start, [number(at)]), vector.as_pointer())
+        def lanes(start: Any, offset: int) -> Any:
+            return builder.bitcast(builder.gep(start, [number(offset)]), vector.as_pointer())
 
-        first, depth = array(2)[0], array(2)[1][0]
-        rows = [place(0, builder.add(arguments[1], number(r)), number(0)) for r in range(_DEEP)]
+        panel_start, depth = array(2)[0], array(2)[1][0]
+        rows = [element(0, builder.add(arguments[1], number(r)), number(0)) for r in range(_DEEP)]
         zero = ir.Constant(vector, [0.0] * _LANES)
         sums = {
             (r, c): cgutils.alloca_once_value(builder, zero)  # type: ignore[no-untyped-call]
@@ -135,26 +136,26 @@ def _tile(typing_context: Any, X: Any, i: Any, panel: Any, out: Any, row: Any, c
             for c in parts
         }
         with cgutils.for_range(builder, depth, intp=number) as loop:
-            line = builder.gep(first, [builder.mul(loop.index, number(_WIDE))])
-            # Memory holds doubles at whole multiples of 8 bytes, and no more is asked of it.
-            weights = {c: builder.load(several(line, c), align=8) for c in parts}
+            panel_row = builder.gep(panel_start, [builder.mul(loop.index, number(_WIDE))])
+            # NumPy aligns doubles to 8 bytes only.
+            weights = {c: builder.load(lanes(panel_row, c), align=8) for c in parts}
             for r, start in enumerate(rows):
                 x = builder.load(builder.gep(start, [loop.index]))
                 x = builder.insert_element(unset, x, lane(0))
-                x = builder.shuffle_vector(x, unset, to_all)
+                x = builder.shuffle_vector(x, unset, broadcast)
                 for c in parts:
                     total = builder.load(sums[r, c])
                     builder.store(builder.fadd(total, builder.fmul(x, weights[c])), sums[r, c])
         for r in range(_DEEP):
-            target = place(3, builder.add(arguments[4], number(r)), arguments[5])
+            target = element(3, builder.add(arguments[4], number(r)), arguments[5])
             for c in parts:
-                builder.store(builder.load(sums[r, c]), several(target, c), align=8)
+                builder.store(builder.load(sums[r, c]), lanes(target, c), align=8)
         return context.get_dummy_value()
 
     return types.void(X, types.intp, panel, out, types.intp, types.intp), generate
 
 
-# Written out in vectors: what the compiler makes of plain loops is a third as fast.
+# Written in vector instructions: plain loops compile to code a third as fast.
 _tiled: Callable[..., None] = intrinsic(_tile)
 
 
@@ -166,21 +167,21 @@ def _dense_product(X: Float, W: Float, out: Float) -> None:
         for j in range(d):
             for c in range(min(_WIDE, k - p * _WIDE)):
                 panels[p, j, c] = W[j, p * _WIDE + c]
-    whole = n - n % _DEEP
-    rest, apart = np.zeros((_DEEP, d)), np.empty((_DEEP, _WIDE))
-    rest[: n - whole] = X[whole:]
-    for first in range(0, n, _STAY):
+    full = n - n % _DEEP
+    last_rows, block = np.zeros((_DEEP, d)), np.empty((_DEEP, _WIDE))
+    last_rows[: n - full] = X[full:]
+    for first_row in range(0, n, _CACHED_ROWS):
         for p in range(panels.shape[0]):
-            left = p * _WIDE
-            width = min(_WIDE, k - left)
-            for i in range(first, min(first + _STAY, n), _DEEP):
-                if i < whole and width == _WIDE:
-                    _tiled(X, i, panels[p], out, i, left)
+            first_column = p * _WIDE
+            width = min(_WIDE, k - first_column)
+            for i in range(first_row, min(first_row + _CACHED_ROWS, n), _DEEP):
+                if i < full and width == _WIDE:
+                    _tiled(X, i, panels[p], out, i, first_column)
                     continue
-                if i < whole:
-                    _tiled(X, i, panels[p], apart, 0, 0)
+                if i < full:
+                    _tiled(X, i, panels[p], block, 0, 0)
                 else:
-                    _tiled(rest, 0, panels[p], apart, 0, 0)
+                    _tiled(last_rows, 0, panels[p], block, 0, 0)
                 for r in range(min(_DEEP, n - i)):
                     for c in range(width):
-                        out[i + r, left + c] = apart[r, c]
+                        out[i + r, first_column + c] = block[r, c]

@@ -1,4 +1,4 @@
-"""Folding rows into mergeable states, wherever the rows are."""
+"""Sources of rows, and how their rows are folded into mergeable states."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ S = TypeVar("S", bound="State")
 
 @runtime_checkable
 class State(Protocol):
-    """A commutative monoid that travels as bytes."""
+    """A mergeable state (a commutative monoid) that can be stored as bytes."""
 
     def merge(self: S, other: S) -> S:
-        """The state of both sets of rows."""
+        """The state of the union of both sets of rows."""
         ...
 
     def to_bytes(self) -> bytes:
@@ -47,9 +47,9 @@ class FoldResult:
     Parameters
     ----------
     states
-        The merged states, by name; none where there are no rows.
+        The merged states, by name; empty for a source without rows.
     labels
-        Rows of each label value, as they were read.
+        Number of rows of each label value, as read.
     """
 
     states: Mapping[str, State]
@@ -60,7 +60,7 @@ class FoldResult:
 
 
 class Folding(Protocol):
-    """Rows of some dimension that can be read as often as is needed."""
+    """Rows that can be folded into states, any number of times."""
 
     @property
     def dimension(self) -> int:
@@ -70,32 +70,38 @@ class Folding(Protocol):
     def fold(
         self, fold: Fold, kinds: Sequence[type[State]], *, state_bytes: int, what: str
     ) -> FoldResult:
-        """Fold all rows into states, by name, and count their labels.
+        """Fold all rows into named states, and count the rows of each label.
 
         Parameters
         ----------
         fold
-            Turns some of the rows into states, under the same names wherever there are rows.
+            Function from batches to named states. It yields the same names for every part of
+            the rows.
         kinds
-            The classes of the states.
+            Classes of the states.
         state_bytes
-            Upper estimate of the bytes of all of them.
+            Upper bound on the total size of the states, in bytes.
         what
-            What they are, for messages.
+            Description of the states for messages.
+
+        Raises
+        ------
+        ResourceError
+            The states need more memory than the source's budget allows.
         """
         ...
 
     def changed(self, change: Change, dimension: int | None = None) -> Folding:
-        """The rows that ``change`` makes of these, of another dimension where given."""
+        """The rows after ``change``; ``dimension`` is their new number of features, if changed."""
         ...
 
 
 class RowSource(Folding, Protocol):
-    """Rows to train on."""
+    """The rows of a training run."""
 
     @property
     def memory(self) -> MemoryBudget:
-        """What there is to work with."""
+        """The memory budget of computations on these rows."""
         ...
 
     def changed(self, change: Change, dimension: int | None = None) -> RowSource:
@@ -103,18 +109,18 @@ class RowSource(Folding, Protocol):
         ...
 
     def paired(self, draws: Draws, bounds: tuple[Float, Float]) -> RowSource:
-        """The pairs of the k-th positive with the k-th negative draw, as differences of rows.
+        """Pair the k-th positive draw with the k-th negative draw, and return the differences.
 
-        The differences stand as positive rows beside negative rows of zeros, so that all pairs
-        of these are the pairs drawn. Their keys are the numbers of their parts.
+        The differences are positive rows. Negative rows of zeros are added, so that the pairs of
+        the new source are the pairs drawn. The key of a difference is the number of its part.
 
         Parameters
         ----------
         draws
-            Which rows to draw, as many of each class.
+            The draws, the same number from each class.
         bounds
-            For the positive and the negative draws, ascending moments that part them into as many
-            parts, each of as many draws of either class.
+            Ascending arrival times that split the positive draws, and those that split the
+            negative draws, into parts. A part holds equally many draws of both classes.
         """
         ...
 
@@ -123,7 +129,7 @@ class RowSource(Folding, Protocol):
         ...
 
     def kept(self) -> AbstractContextManager[RowSource]:
-        """The rows while they are read again and again."""
+        """Context manager that caches the rows for repeated passes."""
         ...
 
 
@@ -138,7 +144,7 @@ class ArrayRows:
     dimension
         Number of features ``d``.
     memory
-        What there is to work with.
+        The memory budget of computations on them.
     """
 
     batches: Sequence[Batch]
@@ -146,32 +152,32 @@ class ArrayRows:
     memory: MemoryBudget = field(default_factory=ProcessMemory)
 
     def joined(self) -> Batch:
-        """All rows as one batch, of which there is at least one."""
+        """All rows as one batch; the source has at least one batch."""
         return stacked(self.batches)
 
     def fold(
         self, fold: Fold, kinds: Sequence[type[State]], *, state_bytes: int, what: str
     ) -> FoldResult:
-        """See `Folding.fold`; positive rows count as label 1, the others as 0."""
+        """See `Folding.fold`; the label of a positive row is 1, that of a negative row 0."""
         counts = {0.0: 0, 1.0: 0}
 
-        def counted() -> Iterator[Batch]:
+        def count_labels() -> Iterator[Batch]:
             for batch in self.batches:
                 positive = int(np.count_nonzero(batch.y))
                 counts[1.0] += positive
                 counts[0.0] += batch.y.size - positive
                 yield batch
 
-        states = dict(fold(counted()))
+        states = dict(fold(count_labels()))
         return FoldResult(states, LabelCounts({label: n for label, n in counts.items() if n}))
 
     def changed(self, change: Change, dimension: int | None = None) -> ArrayRows:
-        """See `Folding.changed`; the new rows are made at once."""
+        """See `Folding.changed`; the change is applied immediately."""
         batches = tuple(change(iter(self.batches)))
         return replace(self, batches=batches, dimension=dimension or self.dimension)
 
     def paired(self, draws: Draws, bounds: tuple[Float, Float]) -> ArrayRows:
-        """See `RowSource.paired`; a difference is made when it is read."""
+        """See `RowSource.paired`; differences are computed when they are read."""
         return replace(self, batches=PairBatches.of(self.batches, draws, bounds))
 
     def gathered(self) -> ArrayRows:
@@ -184,10 +190,10 @@ class ArrayRows:
 
 
 def each(change: Callable[[Batch], Batch]) -> Change:
-    """The change of all batches that changes each of them so."""
+    """The `Change` that applies a function to every batch."""
     return lambda batches: (change(batch) for batch in batches)
 
 
-def some(chosen: Callable[[Batch], np.ndarray[tuple[int], np.dtype[np.bool_]]]) -> Change:
-    """The change that keeps the rows for which ``chosen`` is true."""
-    return each(lambda batch: batch.take(np.flatnonzero(chosen(batch))))
+def some(selected: Callable[[Batch], np.ndarray[tuple[int], np.dtype[np.bool_]]]) -> Change:
+    """The `Change` that keeps the rows for which ``selected`` ``(n,)`` is true."""
+    return each(lambda batch: batch.take(np.flatnonzero(selected(batch))))

@@ -1,4 +1,4 @@
-"""Array types by what they hold; a docstring gives the shape."""
+"""Array types by element type. Docstrings give the shapes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from scipy import sparse
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
-# Hashes by which rows are told apart.
+# Hashes that identify rows.
 Keys = NDArray[np.uint64]
-# Column and entry numbers are unsigned: with signed ones numba checks each for counting from the
-# end of the array, which takes half the time of a light loop.
+# Column and entry indices are unsigned: for signed ones numba adds a test for negative indices,
+# which takes half the time of a light loop.
 Index = NDArray[np.uint32]
 Places = NDArray[np.uint64]
 # Feature rows (n, d).

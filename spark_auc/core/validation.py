@@ -1,4 +1,4 @@
-"""Ranges of the settings that learners and embeddings are made with."""
+"""Range checks of the settings of learners and embeddings."""
 
 from __future__ import annotations
 
@@ -8,24 +8,26 @@ from spark_auc.errors import ConfigError
 
 
 def check_above(name: str, value: float, lowest: float) -> None:
-    """Refuse a setting that is not a finite number above ``lowest``."""
+    """Raise `ConfigError` unless a setting is a finite number above ``lowest``."""
     if not lowest < value < np.inf:
         raise ConfigError(
-            f"found {name} = {value}, expected a finite number above {lowest}; set one"
+            f"found {name} = {value}, expected a finite number above {lowest}; change the setting"
         )
 
 
 def check_at_least(name: str, value: float, lowest: float) -> None:
-    """Refuse a setting that is not a finite number from ``lowest`` on."""
+    """Raise `ConfigError` unless a setting is a finite number of at least ``lowest``."""
     if not lowest <= value < np.inf:
         raise ConfigError(
-            f"found {name} = {value}, expected a finite number of at least {lowest}; set one"
+            f"found {name} = {value}, expected a finite number of at least {lowest}; change the "
+            "setting"
         )
 
 
 def check_whole(name: str, value: int, lowest: int) -> None:
-    """Refuse a setting that is not a whole number of 63 bits from ``lowest`` on."""
+    """Raise `ConfigError` unless a setting is an integer from ``lowest`` to 2^63 - 1."""
     if not (lowest <= value < 2**63 and value == int(value)):
         raise ConfigError(
-            f"found {name} = {value}, expected a whole number of at least {lowest}; set one"
+            f"found {name} = {value}, expected a whole number of at least {lowest}; change the "
+            "setting"
         )

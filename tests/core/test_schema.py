@@ -102,7 +102,7 @@ CASES = [
     (RowScores(np.ones((2, 3)), np.ones((2, 4))), {"negative": -np.ones((2, 4))}, "its weights"),
     (FirstArrivals.zero(9), {"positive": np.array([2.0, 1.0])}, "positive is not"),
     (FirstArrivals.zero(1), {"positive": np.array([1.0, 2.0])}, "2 draws of at most 1"),
-    (LabelCounts({1.0: 3}), {"values": np.ones(2), "rows": whole(1, 2)}, "comes twice"),
+    (LabelCounts({1.0: 3}), {"values": np.ones(2), "rows": whole(1, 2)}, "is repeated"),
     (LabelCounts({1.0: 3}), {"rows": whole(-1)}, "rows is not"),
     (CrossMap(3), {"bits": np.array(63)}, "found bits"),
     (
