@@ -10,7 +10,7 @@ import numpy as np
 
 from spark_auc.core.kernels import compiled
 from spark_auc.core.products import settled_product
-from spark_auc.core.state.rules import SOME
+from spark_auc.core.state.rules import NOT_EMPTY
 from spark_auc.core.state.schema import Fields, reals
 from spark_auc.core.types import Float, Rows
 from spark_auc.core.validation import check_above, check_whole
@@ -41,7 +41,7 @@ class FourierMap(Stored):
 
     FIELDS: ClassVar[Fields] = {
         "frequencies": reals("d", "F"),
-        "phases": reals("F", rule=SOME),
+        "phases": reals("F", rule=NOT_EMPTY),
     }
 
     frequencies: Float

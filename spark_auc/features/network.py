@@ -11,7 +11,7 @@ from scipy import optimize, special
 
 from spark_auc.core.kernels import compiled
 from spark_auc.core.products import settled_product
-from spark_auc.core.state.rules import SOME
+from spark_auc.core.state.rules import NOT_EMPTY
 from spark_auc.core.state.schema import Fields, reals
 from spark_auc.core.types import Bool, Float, Rows
 from spark_auc.core.validation import check_above, check_at_least, check_whole
@@ -36,7 +36,7 @@ class NetworkMap(Stored):
 
     FIELDS: ClassVar[Fields] = {
         "weights": reals("d", "F"),
-        "offsets": reals("F", rule=SOME),
+        "offsets": reals("F", rule=NOT_EMPTY),
     }
 
     weights: Float

@@ -10,7 +10,7 @@ from scipy import linalg
 
 from spark_auc.core.batch import divided
 from spark_auc.core.products import settled_product
-from spark_auc.core.state.rules import ABOVE_0, SOME
+from spark_auc.core.state.rules import ABOVE_0, NOT_EMPTY
 from spark_auc.core.state.schema import REAL, TEXT, WHOLE, Schema, reals
 from spark_auc.core.types import Float, Rows
 from spark_auc.core.validation import check_whole
@@ -160,7 +160,7 @@ _SCHEMA = Schema(
         "degree": WHOLE,
         "offset": REAL,
         "landmarks": reals("v", "d"),
-        "projection": reals("v", "r", rule=SOME),
+        "projection": reals("v", "r", rule=NOT_EMPTY),
         "scale": reals("d", rule=ABOVE_0),
     },
 )

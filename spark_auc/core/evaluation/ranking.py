@@ -23,7 +23,7 @@ from spark_auc.core.evaluation.roc import (
 )
 from spark_auc.core.evaluation.score_table import FloatArray, ScoreTable
 from spark_auc.core.evaluation.thresholds import Criterion, class_ratio, cost_ratio, f1, fpr_budget
-from spark_auc.core.state.rules import FROM_0_ON, SOME
+from spark_auc.core.state.rules import FROM_0_ON, NOT_EMPTY
 from spark_auc.core.state.schema import Schema, reals
 
 
@@ -159,7 +159,7 @@ _SCHEMA = Schema(
         "pairs": reals(3, rule=FROM_0_ON),
         "deviations": reals(2, 3),
         "areas": reals(2),
-        "swept": reals(3, "k", rule=SOME),
+        "swept": reals(3, "k", rule=NOT_EMPTY),
         "losses": reals(1),
         "reliability": reals(3, "bins"),
     },

@@ -1,4 +1,4 @@
-"""What may hold of stored arrays, whatever wrote them."""
+"""Validation rules for stored arrays."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 Array: TypeAlias = NDArray[Any]
 
-# Column numbers have 31 bits, and counts are exact in doubles.
+# Column indices have 31 bits; counts up to 2^53 are exact in doubles.
 MOST_COLUMNS, MOST_ROWS = 2**31 - 1, 2**53
 
 
 class Rule(NamedTuple):
-    """What must hold of an array: in words, and as a test."""
+    """A condition on an array: its description for messages, and its test."""
 
     words: str
     holds: Callable[[Array], bool]
@@ -23,7 +23,7 @@ class Rule(NamedTuple):
 
 def _finite(a: Array) -> bool:
     with np.errstate(over="ignore", invalid="ignore"):
-        # A finite sum has finite terms, and takes no memory.
+        # A finite sum has finite terms; it needs no temporary array.
         return bool(np.isfinite(a.sum()) or np.isfinite(a).all())
 
 
@@ -35,14 +35,14 @@ FINITE = Rule("finite", _finite)
 FROM_0_ON = Rule("finite and at least 0", _from_0_on)
 ABOVE_0 = Rule("finite and above 0", lambda a: _from_0_on(a) and bool((a != 0).all()))
 NOT_0 = Rule("other than 0", lambda a: bool((a != 0).all()))
-SOME = Rule("of some numbers", lambda a: a.size > 0)
+NOT_EMPTY = Rule("not empty", lambda a: a.size > 0)
 COUNTS = Rule(f"from 0 to {MOST_ROWS}", lambda a: _from_0_on(a) and a.max(initial=0) <= MOST_ROWS)
 ASCENDING = Rule("finite and ascending", lambda a: _finite(a) and bool((a[1:] >= a[:-1]).all()))
 INCREASING = Rule("finite and increasing", lambda a: _finite(a) and bool((a[1:] > a[:-1]).all()))
 
 
 def not_csr(indices: Array, indptr: Array, rows: int, columns: int) -> str | None:
-    """What is wrong with column numbers and row starts of CSR rows, if anything is."""
+    """The fault of the column indices and row starts of CSR rows; None if they are valid."""
     if indptr.size != rows + 1 or not 0 <= columns <= MOST_COLUMNS:
         return f"its rows are not {rows} of {columns} columns"
     if indptr[0] != 0 or indptr[-1] != indices.size or (indptr[1:] < indptr[:-1]).any():
@@ -51,7 +51,7 @@ def not_csr(indices: Array, indptr: Array, rows: int, columns: int) -> str | Non
 
 
 def outside(indices: Array, columns: int) -> str | None:
-    """What is wrong with column numbers, if anything is."""
+    """The fault of column indices outside ``0`` to ``columns - 1``; None if all are inside."""
     if indices.size and not (indices.min() >= 0 and indices.max() < columns):
-        return f"it has column numbers outside 0 to {columns - 1}"
+        return f"it has column indices outside 0 to {columns - 1}"
     return None
