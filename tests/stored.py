@@ -27,7 +27,7 @@ def resealed(data):
 def with_header(data, header):
     """The bytes under another header, which is bytes or what JSON takes."""
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    text += b" " * codec._missing(len(text))
+    text += b" " * codec._padding(len(text))
     prefix = codec._PREFIX.pack(b"SAUC", codec._FORMAT, 0, len(text))
     return resealed(prefix + text + data[header_of(data)[1] :])
 

@@ -40,15 +40,15 @@ class Node:
     def __init__(self, data):
         self.kind, self.version, described, position = codec._opened(data, "a state")
         self.data, self.parts = bytes(data), []
-        rest = codec._Rest(np.frombuffer(data, np.uint8), position, 0, [])
+        reader = codec._Reader(np.frombuffer(data, np.uint8), position, 0, [])
         for name, dtype, shape, layout in described:
-            start = rest.position
+            start = reader.position
             if dtype == "state":
-                rest.take(np.uint8, shape[0])
-                stored = Node(data[start : rest.position])
+                reader.take(np.uint8, shape[0])
+                stored = Node(data[start : reader.position])
             else:
-                rest.values(np.dtype(dtype), math.prod(shape), layout)
-                stored = bytes(data[start : rest.position])
+                reader.values(np.dtype(dtype), math.prod(shape), layout)
+                stored = bytes(data[start : reader.position])
             self.parts.append(([name, dtype, shape, layout], stored))
 
     def nodes(self):

@@ -1,9 +1,8 @@
-"""A checksum of 64 bits that keeps pace with memory, so that large states may have one.
+"""A 64-bit checksum that is fast enough for large states.
 
-It tells what was damaged from what was not; it keeps nobody out who makes bytes on purpose. Each
-word changes one of four sums by a step that can be undone, so that two runs of bytes which differ
-in one word never share a checksum. On a processor where `zlib.crc32` reads 2.2 GB a second, this
-reads 5.5.
+It detects damage, but not deliberate changes. Each word updates one of four sums by an invertible
+step, so that two sequences which differ in one word have different checksums. It reads 5.5 GB/s on
+a processor where `zlib.crc32` reads 2.2 GB/s.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ _FACTOR, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(32)
 
 
 def checksum(parts: Iterable[Words]) -> int:
-    """The checksum of words ``(n,)`` that lie one after another."""
-    # From sums that no word is likely to be: a sum of 0 would stay at 0 through words of 0.
+    """The checksum of the concatenation of arrays of words ``(n,)``."""
+    # The sums do not start at 0: words of 0 would leave a sum of 0 unchanged.
     sums, count = np.arange(1, 5, dtype=np.uint64) * _FACTOR, 0
     for words in parts:
         part = words.view()
@@ -30,8 +29,8 @@ def checksum(parts: Iterable[Words]) -> int:
         _add(part, sums, count)
         count += part.size
     total = int(_FACTOR)
-    for one in (count, *sums.tolist()):
-        total = (total ^ one) * int(_FACTOR) % 2**64
+    for number in (count, *sums.tolist()):
+        total = (total ^ number) * int(_FACTOR) % 2**64
         total ^= total >> int(_HALF)
     return total
 
@@ -43,7 +42,7 @@ def _add(words: Words, sums: Words, before: int) -> None:
         _add_one(words[p], sums, before + p)
     a, b, c, e = sums[0], sums[1], sums[2], sums[3]
     last = first + (count - first) // 4 * 4
-    # Four sums hide the latency of a multiplication.
+    # Four independent sums hide the latency of a multiplication.
     for p in range(first, last, 4):
         a = (a ^ words[p]) * _FACTOR
         b = (b ^ words[p + 1]) * _FACTOR

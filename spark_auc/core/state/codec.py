@@ -1,17 +1,17 @@
-"""Bytes of a state: a checksum, a JSON header, then raw little-endian arrays.
+"""The stored format of a state: a checksum, a JSON header, then raw little-endian arrays.
 
-Every state serialises through these two functions, so that bytes of another kind or version,
-damaged ones and crafted ones are refused in one place. What the arrays of a kind must be like
-says its `spark_auc.core.state.schema.Schema`.
+Every state is written by `encode` and read by `decode`, which refuses bytes of another kind or
+version and bytes that are damaged or crafted. The `spark_auc.core.state.schema.Schema` of a kind
+says which arrays it has.
 
-A state is, in order: four letters; the number of this format (4 bytes); the `checksum` (8 bytes)
-of all that follows; the length of the header (8 bytes); the header; the arrays. Each of these
-parts begins at a multiple of 8 bytes, as processors want numbers, also those of a state in a
-state. Of the latter the checksum has the first 16 bytes, its own checksum among them, so that no
-byte is read once more for each state that it is in.
+The layout is: four letters; the format number (4 bytes); the `checksum` of all that follows
+(8 bytes); the length of the header (8 bytes); the header; the arrays. Each part, including a
+nested state, begins at a multiple of 8 bytes, the alignment of the largest numbers. The outer
+checksum covers the first 16 bytes of a nested state, which contain the inner checksum, so that
+each byte is read once at any depth of nesting.
 
-Reading allocates no more than what the bytes that are there can mean: 64 bytes for each of them,
-which is a number of 8 bytes for each bit of a bitmap of zeros.
+Reading allocates at most 64 bytes for each byte of input: an 8-byte number for each bit of a
+bitmap of zeros.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ Data: TypeAlias = bytes | memoryview
 
 _LETTERS, _FORMAT = b"SAUC", 2
 _PREFIX = struct.Struct("<4sIQQ")
-# The checksum is of what comes after it; where it ends.
+# The end of the checksum, which covers the bytes after it.
 _CHECKED = 16
 _LENGTH = np.dtype("<u4")
 _WORTH_PACKING = 4096
 _ALIGNMENT = 8
-# How an array is stored, as flags: without its zeros, after a bitmap of them; as a table of its
-# values and each one's number in it. A state in a state is stored as it is.
+# Flags of an array's layout: a bitmap of its non-zeros, then these; a table of its distinct values,
+# then the index of each value in the table. A nested state is stored unchanged.
 _ZEROS, _TABLE = 1, 2
 _STATE = "state"
 _NUMBERS = {"|b1", "|i1", "|u1", *(f"<{k}{n}" for k in "iuf" for n in (2, 4, 8))}
 _TEXT = re.compile(r"<U[1-9]\d{0,6}")
-# Far above what any machine holds, and far below where products of it overflow.
+# Far more than any machine holds, and far less than would overflow in products.
 _MOST_ELEMENTS = 2**48
 _SURROGATES, _LAST_CHARACTER = (0xD800, 0xDFFF), 0x10FFFF
 
@@ -57,12 +57,18 @@ def encode(
     arrays: Mapping[str, NDArray[Any] | bytes],
     repeating: Collection[str] = (),
 ) -> bytes:
-    """Bytes of ``arrays`` under a header that names the kind and version of the state.
+    """Bytes of ``arrays`` under a header with the kind and version of the state.
 
-    An array with many zeros is stored without them. One that ``repeating`` names is stored as a
-    table of its values if they are few, as sums over rows of indicators are: about a third of the
-    bytes of large arrays, which `decode` has to copy. What is bytes already is a state in this
-    state.
+    Parameters
+    ----------
+    kind, version
+        Kind and version of the state.
+    arrays
+        The arrays by name, of any shape; bytes are a nested state.
+    repeating
+        Names of arrays that may have few distinct values, as sums over rows of indicators have.
+        Such an array is stored as a table of its values, in about a third of the bytes; `decode`
+        then has to copy it. Zeros are left out of any array that has many.
     """
     described: list[list[Any]] = []
     parts: list[NDArray[Any] | bytes] = []
@@ -79,9 +85,9 @@ def encode(
                 layout |= _ZEROS
                 bitmap, values = without_zeros(words)
                 parts.append(bitmap)
-            if name in repeating and (found := tabulated(words_of(values))):
+            if name in repeating and (packed := tabulated(words_of(values))):
                 layout |= _TABLE
-                table, values = found
+                table, values = packed
                 parts += [np.array(table.size, _LENGTH), table]
         described.append([name, stored.dtype.str, list(array.shape), layout])
         parts.append(values)
@@ -93,8 +99,8 @@ def _header(kind: str, version: int, described: list[list[Any]]) -> bytes:
 
 
 def sealed(header: bytes, parts: Iterable[NDArray[Any] | bytes]) -> bytes:
-    """The bytes of a header and of what it describes, under their checksum."""
-    header += b" " * _missing(len(header))
+    """The bytes of a header and of the arrays it describes, with their checksum."""
+    header += b" " * _padding(len(header))
     length = struct.pack("<Q", len(header))
     words = [np.frombuffer(length + header, np.uint64)]
     pieces: list[bytes | memoryview] = [header]
@@ -104,36 +110,36 @@ def sealed(header: bytes, parts: Iterable[NDArray[Any] | bytes]) -> bytes:
             pieces.append(part)
             continue
         stored = part.reshape(-1).view(np.uint8)
-        whole = stored.size - stored.size % _ALIGNMENT
-        last = stored[whole:].tobytes()
-        last += bytes(_missing(len(last)))
-        words += [stored[:whole].view(np.uint64), np.frombuffer(last, np.uint64)]
-        pieces += [stored[:whole].data, last]
+        aligned = stored.size - stored.size % _ALIGNMENT
+        last = stored[aligned:].tobytes()
+        last += bytes(_padding(len(last)))
+        words += [stored[:aligned].view(np.uint64), np.frombuffer(last, np.uint64)]
+        pieces += [stored[:aligned].data, last]
     prefix = _PREFIX.pack(_LETTERS, _FORMAT, checksum(words), len(header))
     return b"".join([prefix, *pieces])
 
 
-def _missing(size: int) -> int:
-    """Bytes from the end of something to where the next part may begin."""
+def _padding(size: int) -> int:
+    """Number of bytes between the end of a part of ``size`` bytes and the next part."""
     return -size % _ALIGNMENT
 
 
 def decode(kind: str, version: int, data: Data) -> dict[str, NDArray[Any] | memoryview]:
-    """Read-only arrays that `encode` stored, and the bytes of states in this state.
+    """The read-only arrays that `encode` stored, and the bytes of nested states.
 
-    Arrays may lie in ``data``, which is kept as long as they are.
+    An array may be a view of ``data``, which then lives as long as the array.
 
     Raises
     ------
     ModelFormatError
-        The bytes are not a state, are of another kind or version, or are damaged.
+        The bytes are no state, are a state of another kind or version, or are damaged.
     """
-    found, found_version, described, position = _opened(data, f"a {kind!r} state")
-    if found != kind or found_version != version:
-        newer = found == kind and found_version > version
+    stored_kind, stored_version, described, position = _opened(data, f"a {kind!r} state")
+    if stored_kind != kind or stored_version != version:
+        newer = stored_kind == kind and stored_version > version
         raise ModelFormatError(
-            f"found a state {_short(found)} of version {found_version}, expected {kind!r} of "
-            f"version {version}; "
+            f"found a state {_short(stored_kind)} of version {stored_version}, expected {kind!r} "
+            f"of version {version}; "
             + (
                 "read it with the newer spark_auc that wrote it"
                 if newer
@@ -141,62 +147,62 @@ def decode(kind: str, version: int, data: Data) -> dict[str, NDArray[Any] | memo
             )
         )
     try:
-        arrays, found_checksum = _arrays(described, data, position)
-        if found_checksum != _PREFIX.unpack_from(data)[2]:
-            raise ValueError("its checksum is another")
+        arrays, computed_checksum = _arrays(described, data, position)
+        if computed_checksum != _PREFIX.unpack_from(data)[2]:
+            raise ValueError("its checksum does not match")
     except (ValueError, TypeError) as error:
         raise ModelFormatError(
             f"found a truncated or damaged {kind!r} state of {len(data)} bytes ({error}), "
-            "expected those that to_bytes() returned; read it again from its source"
+            "expected the bytes that to_bytes() returned; read it again from its source"
         ) from None
     return arrays
 
 
 def kind_of(data: Data, kinds: Collection[str]) -> str:
-    """Of which of some kinds a state is; `ModelFormatError` if it is of none."""
-    found = _opened(data, f"a state ({', '.join(kinds)})")[0]
-    if found not in kinds:
+    """The kind of a state; raises `ModelFormatError` unless it is one of ``kinds``."""
+    kind = _opened(data, f"a state ({', '.join(kinds)})")[0]
+    if kind not in kinds:
         raise ModelFormatError(
-            f"found a state {_short(found)}, expected one of {', '.join(kinds)}; read it with what "
+            f"found a state {_short(kind)}, expected one of {', '.join(kinds)}; read it with what "
             "wrote it"
         )
-    return found
+    return kind
 
 
 def _short(text: str) -> str:
-    """Text that came from outside, as a message may show it."""
+    """Untrusted text, shortened and escaped for a message."""
     return ascii(text[:60])
 
 
 def _opened(data: Data, expected: str) -> tuple[str, int, list[Any], int]:
-    """Kind, version, descriptions of arrays, and where the arrays begin."""
+    """Kind, version, descriptions of the arrays, and the position of the first array."""
     if len(data) < _PREFIX.size or data[: len(_LETTERS)] != _LETTERS:
         raise ModelFormatError(
             f"found {len(data)} bytes that are no saved state, expected {expected}; "
             "pass the bytes that to_bytes() returned"
         )
-    _, stored, _, length = _PREFIX.unpack_from(data)
-    if stored != _FORMAT:
-        # Before the second format a header came at once.
+    _, stored_format, _, length = _PREFIX.unpack_from(data)
+    if stored_format != _FORMAT:
+        # In the first format the header begins at byte 8.
         older = data[8:9] == b"{"
         raise ModelFormatError(
-            f"found a state in format {1 if older else stored}, expected {expected} in format "
-            f"{_FORMAT}; "
+            f"found a state in format {1 if older else stored_format}, expected {expected} in "
+            f"format {_FORMAT}; "
             + ("write it again" if older else "read it with the spark_auc that wrote it")
         )
     position = _PREFIX.size + length
     header = bytes(data[_PREFIX.size : position])
     try:
         if len(header) != length or len(data) % _ALIGNMENT:
-            raise ValueError("it ends too early")
+            raise ValueError("its bytes end too early")
         content = json.loads(header)
         kind, version, described = content["kind"], content["version"], content["arrays"]
         if not (isinstance(kind, str) and type(version) is int and isinstance(described, list)):
-            raise ValueError("its header is none")
-        # There is one way to write a header: without repeated keys, other keys or other numbers.
-        again = _header(kind, version, described)
-        if again + b" " * _missing(len(again)) != header:
-            raise ValueError("its header is none")
+            raise ValueError("its header is malformed")
+        # A header has one spelling: without repeated keys, other keys or other forms of a number.
+        canonical = _header(kind, version, described)
+        if canonical + b" " * _padding(len(canonical)) != header:
+            raise ValueError("its header is malformed")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelFormatError(
             f"found a truncated or damaged state of {len(data)} bytes ({_short(str(error))}), "
@@ -208,38 +214,38 @@ def _opened(data: Data, expected: str) -> tuple[str, int, list[Any], int]:
 def _arrays(
     described: list[Any], data: Data, position: int
 ) -> tuple[dict[str, NDArray[Any] | memoryview], int]:
-    """The arrays, and the checksum that the state should have."""
-    whole = np.frombuffer(data, np.uint8)
-    if not whole[_CHECKED:].view(np.uint64).flags.aligned:
-        whole = whole.copy()
-    rest = _Rest(whole, position, _CHECKED, [])
+    """The arrays, and the checksum of the bytes read."""
+    stored = np.frombuffer(data, np.uint8)
+    if not stored[_CHECKED:].view(np.uint64).flags.aligned:
+        stored = stored.copy()
+    reader = _Reader(stored, position, _CHECKED, [])
     arrays: dict[str, NDArray[Any] | memoryview] = {}
     for name, dtype, shape, layout in described:
         if not isinstance(name, str) or name in arrays:
-            raise ValueError(f"there is no array {_short(str(name))}, or there are two")
+            raise ValueError(f"array name {_short(str(name))} is no text or is repeated")
         if not isinstance(shape, list) or not _is_shape(shape):
-            raise ValueError(f"array {_short(name)} has a shape that none has")
+            raise ValueError(f"array {_short(name)} has an impossible shape")
         count = prod(shape)
         if dtype == _STATE and layout == 0 and len(shape) == 1:
-            rest.check(rest.position + min(_CHECKED, count))
-            arrays[name] = rest.take(np.uint8, count).data
-            rest.unchecked = rest.position
+            reader.check(reader.position + min(_CHECKED, count))
+            arrays[name] = reader.take(np.uint8, count).data
+            reader.unchecked = reader.position
             continue
         text = isinstance(dtype, str) and _TEXT.fullmatch(dtype)
         layouts = range(1 if text else 4)
         if not (text or dtype in _NUMBERS) or type(layout) is not int or layout not in layouts:
-            raise ValueError(f"array {_short(name)} is of a type that none is stored in")
-        values = rest.values(np.dtype(dtype), count, layout)
+            raise ValueError(f"array {_short(name)} has an unknown type or layout")
+        values = reader.values(np.dtype(dtype), count, layout)
         if text:
             _check_text(values, name)
         elif dtype == "|b1" and values.view(np.uint8).max(initial=0) > 1:
-            raise ValueError(f"array {_short(name)} holds what is neither true nor false")
+            raise ValueError(f"array {_short(name)} has booleans other than 0 and 1")
         values.flags.writeable = False
         arrays[name] = values.reshape(shape)
-    if rest.position != rest.data.size:
-        raise ValueError(f"{rest.data.size - rest.position} bytes follow it")
-    rest.check(rest.position)
-    return arrays, checksum(rest.words)
+    if reader.position != reader.data.size:
+        raise ValueError(f"{reader.data.size - reader.position} bytes follow its last array")
+    reader.check(reader.position)
+    return arrays, checksum(reader.words)
 
 
 def _is_shape(shape: list[Any]) -> bool:
@@ -255,12 +261,12 @@ def _check_text(values: NDArray[Any], name: str) -> None:
     letters = values.view(np.uint32)
     first, last = _SURROGATES
     if ((letters > _LAST_CHARACTER) | ((letters >= first) & (letters <= last))).any():
-        raise ValueError(f"array {_short(name)} holds what is no text")
+        raise ValueError(f"array {_short(name)} has invalid characters")
 
 
 @dataclass
-class _Rest:
-    """Bytes that are yet to be read."""
+class _Reader:
+    """Reads arrays in their stored order, and collects the words of the checksum."""
 
     data: NDArray[np.uint8]
     position: int
@@ -268,21 +274,21 @@ class _Rest:
     words: list[NDArray[np.uint64]]
 
     def check(self, end: int) -> None:
-        """Note what the checksum is of: what comes before an end, and has not been noted."""
-        self.words.append(self.data[self.unchecked : end + _missing(end)].view(np.uint64))
+        """Add the bytes from ``unchecked`` to ``end`` to the words of the checksum."""
+        self.words.append(self.data[self.unchecked : end + _padding(end)].view(np.uint64))
 
     def take(self, dtype: DTypeLike, count: int) -> NDArray[Any]:
-        """The next so many values, in ``data``."""
+        """The next ``count`` values ``(count,)``, a view of ``data``."""
         end = self.position + np.dtype(dtype).itemsize * count
-        behind = end + _missing(end)
-        if behind > self.data.size or (behind > end and self.data[end:behind].any()):
-            raise ValueError("it ends too early")
+        next_position = end + _padding(end)
+        if next_position > self.data.size or self.data[end:next_position].any():
+            raise ValueError("its bytes end too early")
         values = self.data[self.position : end].view(dtype)
-        self.position = behind
+        self.position = next_position
         return values
 
     def values(self, dtype: np.dtype[Any], count: int, layout: int) -> NDArray[Any]:
-        """The next so many values, as they are stored in a layout."""
+        """The next ``count`` values ``(count,)``, stored in the given layout."""
         stored = count
         if layout & _ZEROS:
             bitmap = self.take(np.uint8, -(-count // 8))

@@ -1,6 +1,6 @@
-"""Numbers in fewer bytes, bit by bit the same: without zeros, and as numbers of a table's entries.
+"""Lossless packing of arrays: without zeros, and as indices into a table of distinct values.
 
-Kernels take numbers as unsigned words of as many bytes, which compare as bits do.
+Kernels take numbers as unsigned words of the same width, whose equality is that of their bits.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from spark_auc.core.kernels import compiled
 Words: TypeAlias = NDArray[np.unsignedinteger[Any]]
 Bytes = NDArray[np.uint8]
 
-# Distinct values that fit, with their places in the hash table, a processor's second cache. Half
-# of the places stay free.
+# The distinct values and their hash table fit in the second-level cache; at most half of the slots
+# are in use.
 _HASH_BITS = 15
 _MOST_DISTINCT = 1 << _HASH_BITS - 1
 # The high bits of a product with 2^64 over the golden ratio depend on all bits of the word.
@@ -24,12 +24,12 @@ _GOLDEN, _SHIFT = np.uint64(0x9E3779B97F4A7C15), np.uint64(64 - _HASH_BITS)
 
 
 def words_of(array: NDArray[Any]) -> Words:
-    """The numbers of a contiguous array as words."""
+    """The elements of a contiguous array as flat unsigned words of the same width."""
     return array.reshape(-1).view(f"u{array.dtype.itemsize}")
 
 
 def without_zeros(words: Words) -> tuple[Bytes, Words]:
-    """A bitmap of the words that are not 0, in the order of `numpy.packbits`, and these words."""
+    """The bitmap of the non-zero words, in the bit order of `numpy.packbits`, and these words."""
     bitmap = np.empty(-(-words.size // 8), np.uint8)
     others = np.empty(np.count_nonzero(words) + 1, words.dtype)
     _pack(words, bitmap, others)
@@ -37,7 +37,7 @@ def without_zeros(words: Words) -> tuple[Bytes, Words]:
 
 
 def with_zeros(bitmap: Bytes, others: Words, count: int) -> Words:
-    """All ``count`` words of which `without_zeros` made the bitmap and the others."""
+    """The ``count`` words from the bitmap and the non-zero words of `without_zeros`."""
     words = np.zeros(count, others.dtype)
     if others.size:
         _unpack(bitmap, others, words)
@@ -45,13 +45,13 @@ def with_zeros(bitmap: Bytes, others: Words, count: int) -> Words:
 
 
 def tabulated(words: Words) -> tuple[Words, Bytes] | None:
-    """The distinct words, if they are few, and each word's number among them in two bytes.
+    """The table of distinct words, and the 16-bit index of each word in it.
 
     Returns
     -------
     table, numbers : (k,), (2, n)
-        ``numbers`` are the low bytes and then the high ones: a compressor finds more in bytes of
-        a kind. None where this would not be much shorter.
+        ``numbers`` holds the low bytes, then the high bytes, of the indices: bytes of one kind
+        compress better. None if the distinct words are too many for this to be shorter.
     """
     if words.itemsize <= 2:
         return None
@@ -62,10 +62,10 @@ def tabulated(words: Words) -> tuple[Words, Bytes] | None:
 
 
 def looked_up(table: Words, numbers: Bytes) -> Words:
-    """The words of which `tabulated` made the table; `ValueError` for a number that it has not."""
+    """The words ``(n,)`` that `tabulated` packed; `ValueError` for an index outside the table."""
     words = np.empty(numbers.shape[1], table.dtype)
     if not _look_up(table, numbers, words):
-        raise ValueError(f"a number is beyond its table of {table.size}")
+        raise ValueError(f"an index is outside its table of {table.size} values")
     return words
 
 
@@ -75,11 +75,11 @@ def _pack(words: Words, bitmap: Bytes, others: Words) -> None:
     for k in range(bitmap.size):
         bits = 0
         for j in range(8 * k, min(8 * k + 8, words.size)):
-            # A branch would be guessed wrong every other time.
-            some = 1 if words[j] else 0
+            # Arithmetic instead of a branch, which would often be mispredicted.
+            present = 1 if words[j] else 0
             others[count] = words[j]
-            count += some
-            bits |= some << (7 - j % 8)
+            count += present
+            bits |= present << (7 - j % 8)
         bitmap[k] = bits
 
 
@@ -87,17 +87,17 @@ def _pack(words: Words, bitmap: Bytes, others: Words) -> None:
 def _unpack(bitmap: Bytes, others: Words, words: Words) -> None:
     count, last = np.uint64(0), np.uint64(others.size - 1)
     for k in range(np.uint64(words.size)):
-        # As before, without a branch.
-        some = np.uint64(bitmap[k >> np.uint64(3)]) >> (~k & np.uint64(7)) & np.uint64(1)
-        words[k] = np.uint64(others[min(count, last)]) * some
-        count += some
+        # Arithmetic instead of a branch, as in `_pack`.
+        present = np.uint64(bitmap[k >> np.uint64(3)]) >> (~k & np.uint64(7)) & np.uint64(1)
+        words[k] = np.uint64(others[min(count, last)]) * present
+        count += present
 
 
 @compiled()
 def _tabulate(words: Words, table: Words, numbers: Bytes, places: NDArray[np.uint16]) -> int:
-    """Number distinct words as they come; their count, or 0 if the table cannot hold them.
+    """Number the distinct words in order of appearance; return their count, or 0 for too many.
 
-    ``places`` are those of an open-addressed hash table: 1 + the number of the word there, or 0.
+    ``places`` holds the slots of an open-addressed hash table: 1 + the index of a word, or 0.
     """
     count, last = 0, np.uint64(places.size - 1)
     for k in range(words.size):

@@ -1,7 +1,7 @@
-"""What the bytes of each kind of state must be like: names, types, shapes and what holds of them.
+"""Schemas of stored states: names, types, shapes, rules and relations of their fields.
 
-A state has a `Schema` beside it, a line for each of its fields. Sizes in shapes are numbers or
-names; a name stands for one size wherever it occurs, and ``"d+1"`` for one more than it.
+The module of a state declares its `Schema`, with a line for each field. Sizes in shapes are numbers
+or names; a name stands for the same size wherever it occurs, and ``"d+1"`` for that size plus 1.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from spark_auc.errors import ModelFormatError, SparkAUCError
 
 T = TypeVar("T")
 Values: TypeAlias = Mapping[str, Any]
-# What is wrong with values, where something is.
+# A check of all values together: the fault that it finds, or None.
 Relation: TypeAlias = Callable[[Any], str | None]
 
 
+# The shape of an array of any shape.
 ANY = ("...",)
 
 
 class Stored(Protocol):
-    """What is restored from bytes."""
+    """A class whose instances are stored as bytes."""
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""
@@ -35,27 +36,27 @@ class Stored(Protocol):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Any:
-        """What `to_bytes` stored."""
+        """The instance that `to_bytes` stored."""
         ...
 
 
 @dataclass(frozen=True)
 class Field:
-    """An array, or a number where it has no shape.
+    """A field that is an array, or a scalar if its shape is empty.
 
     Parameters
     ----------
     types
-        Those it may have, as numpy writes them; the first for what is of no such type. ``"U"``
-        for text of any length.
+        Allowed types, as numpy writes them; ``"U"`` is text of any length. A value of another type
+        is converted to the first.
     shape
-        Its sizes; `ANY` where they are what they are.
+        Sizes, as numbers or names; `ANY` for any shape.
     rule
-        What must hold of it.
+        Condition on the values.
     optional
-        Whether it may be missing, which is None in the state.
+        Whether the field may be None, which is stored as a missing array.
     repeating
-        See `spark_auc.core.state.codec.encode`.
+        Whether the values often repeat; see `spark_auc.core.state.codec.encode`.
     """
 
     types: tuple[str, ...]
@@ -65,13 +66,13 @@ class Field:
     repeating: bool = False
 
     def stored(self, value: Any) -> Array:
-        """The array for a value."""
+        """The array in which a value is stored."""
         array = np.asarray(value)
-        kept = "U" in self.types if array.dtype.kind == "U" else array.dtype.str in self.types
-        return array if kept else array.astype(self.types[0])
+        allowed = "U" in self.types if array.dtype.kind == "U" else array.dtype.str in self.types
+        return array if allowed else array.astype(self.types[0])
 
     def restored(self, name: str, array: Array, sizes: dict[str, int]) -> Any:
-        """The value for an array; `ValueError` if it can be none of this field."""
+        """The value of a stored array; `ValueError` for another type or shape, or a broken rule."""
         dtype = "U" if array.dtype.kind == "U" else array.dtype.str
         fits = self.shape == ANY or (
             len(array.shape) == len(self.shape)
@@ -80,8 +81,8 @@ class Field:
         if not fits or dtype not in self.types:
             known = ", ".join(f"{k} = {v}" for k, v in sizes.items())
             raise ValueError(
-                f"{name} is {array.dtype.str}{list(array.shape)} where "
-                f"{' or '.join(self.types)}[{', '.join(map(str, self.shape))}] belongs"
+                f"{name} is {array.dtype.str}{list(array.shape)} instead of "
+                f"{' or '.join(self.types)}[{', '.join(map(str, self.shape))}]"
                 + (f" with {known}" if known else "")
             )
         if self.rule and not self.rule.holds(array):
@@ -89,23 +90,25 @@ class Field:
         return array if self.shape else array.item()
 
 
-def _fits(expected: int | str, found: int, sizes: dict[str, int]) -> bool:
+def _fits(expected: int | str, size: int, sizes: dict[str, int]) -> bool:
     if isinstance(expected, int):
-        return found == expected
-    name, _, more = expected.partition("+")
-    return found - int(more or 0) == sizes.setdefault(name, found - int(more or 0)) >= 0
+        return size == expected
+    name, _, addend = expected.partition("+")
+    return size - int(addend or 0) == sizes.setdefault(name, size - int(addend or 0)) >= 0
 
 
 @dataclass(frozen=True)
 class Size:
-    """A number that is a size in shapes.
+    """A field that is a size in the shapes of other fields.
 
     Parameters
     ----------
     name
-        Its name there.
+        Name of the size in shapes.
     least
-        The least that it may be.
+        Smallest allowed value.
+    optional
+        Whether the field may be None.
     """
 
     name: str
@@ -113,11 +116,11 @@ class Size:
     optional: bool = False
 
     def stored(self, value: Any) -> Array:
-        """The array for a value."""
+        """The array in which a value is stored."""
         return np.asarray(value, np.int64)
 
     def restored(self, name: str, array: Array, sizes: dict[str, int]) -> int:
-        """The value for an array; `ValueError` if it can be none of this field."""
+        """The value of a stored array; `ValueError` if it contradicts the shapes."""
         value: int = WHOLE.restored(name, array, sizes)
         if not self.least <= value <= MOST_COLUMNS or sizes.setdefault(self.name, value) != value:
             raise ValueError(f"{name} is {value}, which is no {self.name} of its arrays")
@@ -126,28 +129,36 @@ class Size:
 
 @dataclass(frozen=True)
 class Part:
-    """A state in the state; ``kind`` is None where its bytes are all that is asked for."""
+    """A field that is a nested state.
+
+    Parameters
+    ----------
+    kind
+        Class of the nested state; None to restore its bytes only.
+    optional
+        Whether the field may be None.
+    """
 
     kind: type[Stored] | None
     optional: bool = False
 
     def restored(self, data: memoryview) -> Any:
-        """The state of some bytes."""
+        """The nested state of its stored bytes."""
         return bytes(data) if self.kind is None else self.kind.from_bytes(data)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
 class Parts(Part):
-    """States in the state, as many as there are, in their order."""
+    """A field that is a tuple of any number of nested states."""
 
 
 def array(dtype: str, *shape: int | str, rule: Rule | None = None, optional: bool = False) -> Field:
-    """An array of one type."""
+    """A field of one type."""
     return Field((dtype,), shape, rule, optional)
 
 
 def reals(*shape: int | str, rule: Rule | None = None) -> Field:
-    """Doubles; without a rule they may be infinite or NaN, as what overflowed is."""
+    """A field of doubles; without a rule they may be infinite or NaN, as after an overflow."""
     return array("<f8", *shape, rule=rule)
 
 
@@ -155,28 +166,36 @@ Fields: TypeAlias = Mapping[str, Field | Size | Part]
 
 
 def schema_of(kind: Any) -> Schema:
-    """The schema of a dataclass that is stored by its fields.
+    """The schema of a dataclass whose fields are stored.
 
-    Its ``FIELDS``, and those it inherits, say what its arrays are like, and which of its numbers
-    are sizes or have rules; of other numbers and text it is known. Its ``RELATIONS`` are those of
-    a `Schema`.
+    The class attribute ``FIELDS``, together with inherited ones, declares arrays, sizes and numbers
+    with rules. Other numbers and text are inferred from their annotations. ``RELATIONS`` are the
+    relations of the `Schema`.
+
+    Raises
+    ------
+    TypeError
+        A field is neither declared nor of a type that can be inferred.
     """
     return _schema_of(kind)
 
 
 @cache
 def _schema_of(kind: Any) -> Schema:
-    given: dict[str, Field | Size | Part] = {}
+    declared: dict[str, Field | Size | Part] = {}
     for base in reversed(kind.__mro__):
-        given |= vars(base).get("FIELDS", {})
-    # Settings are checked by what takes them.
-    known = {"int": WHOLE, "float": REAL, "bool": FLAG, "str": TEXT}
+        declared |= vars(base).get("FIELDS", {})
+    # The class checks the ranges of its settings itself.
+    inferred = {"int": WHOLE, "float": REAL, "bool": FLAG, "str": TEXT}
     stored: dict[str, Field | Size | Part] = {}
     for f in fields(kind):
-        default = COUNT if f.type == "int" and not f.init else known.get(str(f.type))
-        if not (found := given.get(f.name, default)):
-            raise TypeError(f"found no line for {f.name} in {kind.__name__}.FIELDS; add one")
-        stored[f.name] = found
+        default = COUNT if f.type == "int" and not f.init else inferred.get(str(f.type))
+        if not (field := declared.get(f.name, default)):
+            raise TypeError(
+                f"found no entry for {f.name} in {kind.__name__}.FIELDS, expected one as its type "
+                "is no number or text; add it"
+            )
+        stored[f.name] = field
     return Schema(kind.__name__, 1, stored, *kind.RELATIONS)
 
 
@@ -188,16 +207,16 @@ TEXT = array("U")
 
 
 class Schema:
-    """How a kind of state is written and read.
+    """Writes, reads and validates the states of a kind.
 
     Parameters
     ----------
     kind, version
-        Of the state.
+        Kind and version of the state.
     fields
-        Its fields by name.
+        Fields by name.
     relations
-        Each tells what is wrong with the values of all fields together, by name, if anything is.
+        Checks of the values of all fields together, by name; each returns the fault, or None.
     """
 
     def __init__(
@@ -210,7 +229,7 @@ class Schema:
         self.kind, self.version, self.fields, self.relations = kind, version, fields, relations
 
     def encode(self, values: Values) -> bytes:
-        """Versioned bytes of a value for each field."""
+        """Versioned bytes of the values of all fields, by name."""
         if values.keys() != self.fields.keys():
             raise TypeError(
                 f"found fields {sorted(values)} of {self.kind}, expected {sorted(self.fields)}; "
@@ -234,28 +253,28 @@ class Schema:
         Raises
         ------
         ModelFormatError
-            The bytes are not such a state, or nothing that `encode` could have stored.
+            The bytes are no state of this kind and version, or break its schema.
         """
         return self.restore(data, dict)
 
     def restore(self, data: Data, make: Callable[..., T]) -> T:
-        """What ``make`` makes of the values, given by name; errors as in `decode`."""
+        """The result of ``make`` with the values as keyword arguments; errors as in `decode`."""
         arrays = decode(self.kind, self.version, data)
         sizes: dict[str, int] = {}
         try:
             values = {name: _taken(name, f, arrays, sizes) for name, f in self.fields.items()}
             if arrays:
-                raise ValueError(f"nothing has a field {min(arrays)[:60]!a}")
+                raise ValueError(f"it has an unknown field {min(arrays)[:60]!a}")
             for relation in self.relations:
-                if wrong := relation(values):
-                    raise ValueError(wrong)
+                if fault := relation(values):
+                    raise ValueError(fault)
             return make(**values)
         except ModelFormatError:
             raise
         except (ValueError, SparkAUCError) as error:
             raise ModelFormatError(
                 f"found a damaged {self.kind!r} state of {len(data)} bytes ({error}), expected "
-                "one that to_bytes() returned; read it again from its source"
+                "the bytes that to_bytes() returned; read it again from its source"
             ) from None
 
 
@@ -269,25 +288,25 @@ def _taken(
     arrays: dict[str, Array | memoryview],
     sizes: dict[str, int],
 ) -> Any:
-    """The value of a field, whose arrays are taken away."""
+    """The value of a field; its arrays are removed from ``arrays``."""
     if isinstance(field, Parts):
-        mine = [key for key in arrays if key.startswith(f"{name}/")]
-        if mine != [f"{name}/{k}" for k in range(len(mine))]:
-            raise ValueError(f"{name} are not numbered")
-        return tuple(_part(key, field, arrays.pop(key)) for key in mine)
+        keys = [key for key in arrays if key.startswith(f"{name}/")]
+        if keys != [f"{name}/{k}" for k in range(len(keys))]:
+            raise ValueError(f"{name} are not numbered from 0")
+        return tuple(_part(key, field, arrays.pop(key)) for key in keys)
     if name not in arrays:
         if not field.optional:
-            raise ValueError(f"there is no {name}")
+            raise ValueError(f"its field {name} is missing")
         return None
-    found = arrays.pop(name)
+    stored = arrays.pop(name)
     if isinstance(field, Part):
-        return _part(name, field, found)
-    if isinstance(found, memoryview):
+        return _part(name, field, stored)
+    if isinstance(stored, memoryview):
         raise ValueError(f"{name} is a state")
-    return field.restored(name, found, sizes)
+    return field.restored(name, stored, sizes)
 
 
-def _part(name: str, field: Part, found: Array | memoryview) -> Any:
-    if not isinstance(found, memoryview):
+def _part(name: str, field: Part, stored: Array | memoryview) -> Any:
+    if not isinstance(stored, memoryview):
         raise ValueError(f"{name} is no state")
-    return field.restored(found)
+    return field.restored(stored)
