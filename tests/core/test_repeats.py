@@ -88,7 +88,7 @@ def test_a_key_tells_copies_apart_and_rows_of_one_key_are_drawn_each_by_itself()
 
 def test_a_place_is_read_at_once():
     batch = repeated()
-    with pytest.raises(ValueError, match="place 0 come again"):
+    with pytest.raises(ValueError, match="place 0 after those of another place"):
         Repeats().identities(batch._replace(place=np.arange(N) % 2))
 
 

@@ -1,13 +1,13 @@
-"""Rows drawn with replacement: a function of a seed and the row's key alone.
+"""Draws of rows with replacement, as a function of a seed and the row's key.
 
-Each row has arrivals in time, a Poisson process of its weight as rate that its key and the seed
-make. The arrivals of a class are then a Poisson process whose rate is the class's weight, and who
-arrives is an independent draw in proportion to the weights. Draws up to a moment are known by each
-row for itself, whatever machine holds it and however often it is read; more draws are a later
-moment, so that a larger sample contains the smaller one.
+Each row has a Poisson process of arrivals, whose rate is the row's weight and whose randomness is a
+hash of the seed and the row's key. The arrivals of a class are then a Poisson process whose rate is
+the weight of the class, and each arrival is an independent draw in proportion to the weights. The
+draws up to an arrival time are computed from each row alone, on any machine and in any pass. More
+draws mean a later time, so that a larger sample contains the smaller one.
 
-Rows of one key arrive together. That is no draw with replacement, so rows are told apart before
-they are drawn; see `spark_auc.core.sampling.repeats`.
+Rows with the same key have the same arrivals, which draws with replacement would not have. Equal
+rows therefore get different keys before they are drawn; see `spark_auc.core.sampling.repeats`.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from spark_auc.core.state.rules import ASCENDING
 from spark_auc.core.state.schema import COUNT, Schema, Values, reals
 from spark_auc.core.types import Float, Int, Keys
 
-# Different uses of one seed must not share their numbers.
+# Salt: different uses of one seed must not share random numbers.
 _DRAWS = np.uint64(0xD1)
 
 
 @dataclass(frozen=True)
 class Draws:
-    """The draws of each class up to a moment.
+    """The draws of each class up to an arrival time.
 
     Parameters
     ----------
     seed
-        Any integer of 64 bits.
+        Any 64-bit integer.
     positive, negative
-        The moment (excluded) of each class. Before ``S / n_k`` there are ``S`` draws on average
-        from a class of weight ``n_k``.
+        End (excluded) of the arrival times of each class. A class of weight ``n_k`` has ``S`` draws
+        on average before ``S / n_k``.
     """
 
     seed: int
@@ -44,25 +44,33 @@ class Draws:
     negative: float
 
     def arrivals(self, batch: Batch) -> tuple[Int, Float]:
-        """Row numbers ``(m,)`` of the draws from these rows, ascending, and their moments."""
+        """Row numbers ``(m,)`` of the draws from a batch, ascending, and their times ``(m,)``."""
         salt = mixed(np.array([self.seed], np.int64).view(np.uint64) ^ _DRAWS)[0]
         ends = np.where(batch.y, self.positive, self.negative)
         counts = np.zeros(batch.y.size, np.int64)
         keys, weights = batch.keys(), batch.weights
         _arrive(keys, salt, weights, ends, counts, np.empty(0))
-        moments = np.empty(counts.sum())
-        _arrive(keys, salt, weights, ends, counts, moments)
-        return np.repeat(np.arange(counts.size), counts), moments
+        times = np.empty(counts.sum())
+        _arrive(keys, salt, weights, ends, counts, times)
+        return np.repeat(np.arange(counts.size), counts), times
 
     def drawn(self, batch: Batch) -> Batch:
-        """The rows drawn, each once, weighing as often as it was drawn."""
-        rows, times = np.unique(self.arrivals(batch)[0], return_counts=True)
-        return batch._replace(key=batch.keys()).take(rows, times.astype(float))
+        """The rows drawn, each once; its weight is the number of its draws."""
+        rows, counts = np.unique(self.arrivals(batch)[0], return_counts=True)
+        return batch._replace(key=batch.keys()).take(rows, counts.astype(float))
 
 
 @dataclass(frozen=True, eq=False)
 class FirstArrivals:
-    """The moments of the first draws of each class, ascending, at most ``limit`` of each."""
+    """The times of the first draws of each class.
+
+    Parameters
+    ----------
+    positive, negative : (at most limit,)
+        Arrival times of each class, ascending.
+    limit
+        Greatest number of arrivals kept for each class.
+    """
 
     positive: Float
     negative: Float
@@ -74,27 +82,27 @@ class FirstArrivals:
         return cls(np.empty(0), np.empty(0), limit)
 
     def update(self, batch: Batch, seed: int) -> FirstArrivals:
-        """The first arrivals when these rows are added."""
-        found = []
+        """The first arrivals including those of a batch."""
+        added = []
         featureless = Batch(np.empty((batch.y.size, 0)), batch.y, batch.weight, batch.keys())
-        for mine, known in ((batch.y, self.positive), (~batch.y, self.negative)):
-            rows = featureless.take(np.flatnonzero(mine))
-            moments, weight = np.empty(0), float(rows.weights.sum())
-            last = float(known[-1]) if known.size == self.limit else np.inf
-            # In steps: before the last known moment these rows may have far more arrivals.
+        for in_class, earlier in ((batch.y, self.positive), (~batch.y, self.negative)):
+            rows = featureless.take(np.flatnonzero(in_class))
+            times, weight = np.empty(0), float(rows.weights.sum())
+            last = float(earlier[-1]) if earlier.size == self.limit else np.inf
+            # In steps: the rows may have far more than ``limit`` arrivals before ``last``.
             end, horizon = 0.0, (self.limit + 10.0 * np.sqrt(self.limit)) / (weight or 1.0)
-            while weight and moments.size < self.limit and end < last:
+            while weight and times.size < self.limit and end < last:
                 end = min(horizon, last)
-                moments = Draws(seed, end, end).arrivals(rows)[1]
+                times = Draws(seed, end, end).arrivals(rows)[1]
                 horizon *= 2.0
-            found.append(np.sort(moments))
-        return self.merge(FirstArrivals(found[0], found[1], self.limit))
+            added.append(np.sort(times))
+        return self.merge(FirstArrivals(added[0], added[1], self.limit))
 
     def merge(self, other: FirstArrivals) -> FirstArrivals:
-        """The first arrivals among both sets of rows."""
+        """The first arrivals of the union of both sets of rows."""
 
         def first(a: Float, b: Float) -> Float:
-            # Stable, because this merges what is in order already.
+            # The stable sort merges sorted runs in linear time.
             return np.sort(np.concatenate([a, b]), kind="stable")[: self.limit]
 
         return FirstArrivals(
@@ -102,22 +110,22 @@ class FirstArrivals:
         )
 
     def tied(self) -> bool:
-        """Whether two draws of a class have one moment, as those of rows of one key have.
+        """Whether two draws of a class have the same time, as draws of rows with one key have.
 
-        To tell it of ``count`` draws takes ``count + 1`` moments.
+        The test of the first ``count`` draws needs ``count + 1`` times.
         """
-        return any((np.diff(moments) == 0.0).any() for moments in (self.positive, self.negative))
+        return any((np.diff(times) == 0.0).any() for times in (self.positive, self.negative))
 
     def draws(self, seed: int, count: int) -> Draws:
-        """The first ``count`` draws of each class, with any that tie with the last."""
+        """The first ``count`` draws of each class, including ties with the last of them."""
         ends = [
-            float(np.nextafter(moments[count - 1], np.inf))
-            for moments in (self.positive, self.negative)
+            float(np.nextafter(times[count - 1], np.inf))
+            for times in (self.positive, self.negative)
         ]
         return Draws(seed, ends[0], ends[1])
 
     def cuts(self, count: int, parts: int) -> tuple[Float, Float]:
-        """Moments that part the first ``count`` draws of each class into as many equal parts."""
+        """Times that split the first ``count`` draws of each class into ``parts`` equal parts."""
         places = np.linspace(0, count, min(parts, count) + 1).astype(int)[1:-1]
         return self.positive[places], self.negative[places]
 
@@ -127,13 +135,13 @@ class FirstArrivals:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> FirstArrivals:
-        """The arrivals that `to_bytes` stored; `ModelFormatError` if they are none."""
+        """The arrivals that `to_bytes` stored; raises `ModelFormatError` for other bytes."""
         return _SCHEMA.restore(data, cls)
 
 
 def _limited(values: Values) -> str | None:
-    most, limit = max(values["positive"].size, values["negative"].size), values["limit"]
-    return None if max(most, 1) <= limit else f"it has {most} draws of at most {limit}"
+    count, limit = max(values["positive"].size, values["negative"].size), values["limit"]
+    return None if max(count, 1) <= limit else f"it has {count} draws of at most {limit}"
 
 
 _SCHEMA = Schema(
@@ -150,22 +158,22 @@ _SCHEMA = Schema(
 
 @compiled()
 def _arrive(
-    keys: Keys, salt: np.uint64, rates: Float, ends: Float, counts: Int, moments: Float
+    keys: Keys, salt: np.uint64, rates: Float, ends: Float, counts: Int, times: Float
 ) -> None:
-    """Count each row's arrivals before its end, or note their moments where there is room."""
-    place = 0
+    """Count each row's arrivals before its end, and store their times unless ``times`` is empty."""
+    position = 0
     for i in range(keys.size):
         start = mix(keys[i] ^ salt)
-        moment, number, found = 0.0, np.uint64(0), 0
+        time, number, count = 0.0, np.uint64(0), 0
         while True:
             number += np.uint64(1)
             hashed = mix(start + number * np.uint64(0x9E3779B97F4A7C15))
             uniform = (np.float64(hashed >> np.uint64(11)) + 0.5) * 2.0**-53
-            moment -= np.log(uniform) / rates[i]
-            if moment >= ends[i]:
+            time -= np.log(uniform) / rates[i]
+            if time >= ends[i]:
                 break
-            if moments.size:
-                moments[place] = moment
-                place += 1
-            found += 1
-        counts[i] = found
+            if times.size:
+                times[position] = time
+                position += 1
+            count += 1
+        counts[i] = count

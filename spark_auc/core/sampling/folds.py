@@ -1,9 +1,10 @@
-"""Folds of rows: groups of rows that stay together, dealt out so that classes are balanced.
+"""Cross-validation folds of groups of rows, balanced between the classes.
 
-Rows that are equal in features, or of one key, form a group: were they parted, a row would be
-ranked by what is known of its own copies. The fold of a group is a function of a seed and its
-hash, which serves where each class has thousands of groups. A class of few groups has them counted
-and dealt out, the largest first, each to the fold that has least of its classes.
+Rows with equal features, or with the same user key, form a group, and the rows of a group are in
+the same fold; otherwise copies of a held-out row could be in the training folds. The fold of a
+group is a function of a seed and the group's hash, which balances the folds if each class has
+thousands of groups. The groups of a smaller class are counted and assigned one by one, the largest
+first, each to the fold with the least weight of the group's classes.
 """
 
 from __future__ import annotations
@@ -19,31 +20,31 @@ from spark_auc.core.state.schema import COUNT, Schema, Values, array
 from spark_auc.core.types import Float, Int, Keys
 from spark_auc.errors import HoldOutError
 
-# Different uses of one seed must not share their numbers.
+# Salts: different uses of one seed must not share random numbers.
 _FOLDS, _TIES = 0xF0, 0x71
-# Groups of a class, in all and for each fold, from which on a hash balances them: of folds of 400
-# groups few are 10 % larger or smaller, and of folds of 64 none is empty.
+# Least number of groups of a class, in total and per fold, for which a hash balances the folds:
+# few folds of 400 groups differ from their mean by 10 %, and no fold of 64 groups is empty.
 _ENOUGH, _ENOUGH_OF_A_FOLD = 2048, 64
-# As how many rows one row counts at most: sums of so many stay whole numbers.
-_MOST_TIMES = float(1 << 20)
+# Greatest number of rows as which a weighted row counts, so that sums stay whole numbers.
+_MOST_COPIES = float(1 << 20)
 
 
 @dataclass(frozen=True, eq=False)
 class Folds:
-    """Which fold each row is of.
+    """An assignment of groups of rows to folds.
 
     Parameters
     ----------
     count
         Number ``k`` of folds.
     seed
-        Any integer of 64 bits.
+        Any 64-bit integer.
     groups : (g,)
-        Groups whose folds are known, ascending; the others go by their hash.
+        Groups with an assigned fold, ascending. The fold of other groups is made from their hash.
     numbers : (g,)
-        Their folds, from 0 to ``k - 1``.
+        Folds of these groups, from 0 to ``k - 1``.
     names
-        The folds' names, where the user made them.
+        Names of the folds, if they are user-defined.
     """
 
     count: int
@@ -54,18 +55,18 @@ class Folds:
 
     @classmethod
     def given(cls, names: tuple[str, ...]) -> Folds:
-        """Folds that the user made: a row's group is the number of its fold's name."""
-        every = np.arange(len(names))
-        return cls(len(names), groups=every.astype(np.uint64), numbers=every, names=names)
+        """User-defined folds; the group of a row is the index of its fold's name."""
+        numbers = np.arange(len(names))
+        return cls(len(names), groups=numbers.astype(np.uint64), numbers=numbers, names=names)
 
     @property
     def by_hash(self) -> bool:
-        """Whether no group's fold is known but by its hash."""
+        """Whether the folds of all groups are made from their hashes."""
         return not self.groups.size
 
     @property
     def enough(self) -> int:
-        """Groups of a class from which on a hash serves."""
+        """Least number of groups of a class for which hashes balance the folds."""
         return max(_ENOUGH, _ENOUGH_OF_A_FOLD * self.count)
 
     def of(self, batch: Batch) -> Int:
@@ -73,42 +74,47 @@ class Folds:
         groups = batch.groups()
         folds = (hashed_shares(groups, self.seed, _FOLDS) * self.count).astype(np.int64)
         if self.groups.size:
-            places = np.minimum(np.searchsorted(self.groups, groups), self.groups.size - 1)
-            known = self.groups[places] == groups
-            folds[known] = self.numbers[places[known]]
+            positions = np.minimum(np.searchsorted(self.groups, groups), self.groups.size - 1)
+            assigned = self.groups[positions] == groups
+            folds[assigned] = self.numbers[positions[assigned]]
         return folds
 
     def name(self, number: int) -> str:
-        """What a fold is called in messages."""
+        """Name of a fold for messages."""
         return repr(self.names[number]) if self.names else f"{number + 1} of {self.count}"
 
-    def dealt(self, found: GroupCounts) -> Folds:
-        """The folds once the groups of the rows are counted.
+    def dealt(self, counts: GroupCounts) -> Folds:
+        """The folds for rows with these group counts.
 
-        These folds themselves where both classes have enough groups for a hash. Else the groups of
-        a class that has few are dealt out, into fewer folds where there are fewer groups than
-        folds; each fold then has rows of that class.
+        If both classes have enough groups for hashes, the folds are unchanged. Otherwise the groups
+        of each smaller class are assigned so that every fold has rows of that class; there are then
+        no more folds than groups.
+
+        Parameters
+        ----------
+        counts
+            Groups and their numbers of rows.
 
         Raises
         ------
         HoldOutError
-            The rows of a class are of one group.
+            All rows of a class are in one group.
         """
-        few = [side for side in (0, 1) if found.complete[side]]
-        if not few:
+        small = [side for side in (0, 1) if counts.complete[side]]
+        if not small:
             return self
-        for side in few:
-            if found.groups[side].size < 2:
+        for side in small:
+            if counts.groups[side].size < 2:
                 raise HoldOutError(
                     f"found all {('positive', 'negative')[side]} rows equal in features or of one "
-                    "key, expected 2 groups of such rows or more, as one is held out for choosing "
+                    "key, expected at least 2 groups of such rows, as one is held out for choosing "
                     "the penalty; set regParam"
                 )
-        count = min(self.count, *(found.groups[side].size for side in few))
-        groups = np.unique(np.concatenate([found.groups[side] for side in few]))
+        count = min(self.count, *(counts.groups[side].size for side in small))
+        groups = np.unique(np.concatenate([counts.groups[side] for side in small]))
         rows = np.zeros((groups.size, 2))
-        for side in few:
-            rows[np.searchsorted(groups, found.groups[side]), side] = found.rows[side]
+        for side in small:
+            rows[np.searchsorted(groups, counts.groups[side]), side] = counts.rows[side]
         shares = rows / np.maximum(rows.sum(axis=0), 1.0)
         ties = hashed_shares(groups, self.seed, _TIES)
         order = np.lexsort((ties, -shares.sum(axis=1), -shares.max(axis=1)))
@@ -119,19 +125,19 @@ class Folds:
 
 @dataclass(frozen=True, eq=False)
 class GroupCounts:
-    """Rows of each group, for the groups of each class whose hashes are smallest.
+    """Numbers of rows of the groups with the smallest hashes in each class.
 
     Parameters
     ----------
     groups
         Groups ``(g,)`` of the positive and of the negative rows, ascending, at most ``limit``.
     rows
-        Number ``(g,)`` of their rows of the class; a row counts as often as the whole part of its
-        weight says, at least once: a row of weight 2 is a row twice.
+        Number ``(g,)`` of rows of each of these groups in the class. A row of weight ``u`` counts
+        as ``max(1, floor(u))`` rows.
     limit
-        Groups of a class that are kept.
+        Greatest number of groups kept for each class.
     complete
-        Whether these are all groups of the class.
+        Whether ``groups`` holds all groups of the class.
     """
 
     groups: tuple[Keys, Keys]
@@ -146,28 +152,30 @@ class GroupCounts:
         return cls((groups, groups), (rows, rows), limit)
 
     def update(self, batch: Batch) -> GroupCounts:
-        """The counts when these rows are added."""
-        groups, times = batch.groups(), np.clip(batch.weights, 1.0, _MOST_TIMES).astype(np.int64)
-        found = []
+        """The counts including the rows of a batch."""
+        groups, copies = batch.groups(), np.clip(batch.weights, 1.0, _MOST_COPIES).astype(np.int64)
+        sides = []
         for side, rows in enumerate((batch.y, ~batch.y)):
-            mine = rows if self.complete[side] else rows & (groups <= self.groups[side][-1])
-            wanted, places = np.unique(groups[mine], return_inverse=True)
-            found.append((wanted, np.bincount(places, times[mine], wanted.size).astype(np.int64)))
-        (a, in_a), (b, in_b) = found
-        return self.merge(GroupCounts((a, b), (in_a, in_b), self.limit))
+            chosen = rows if self.complete[side] else rows & (groups <= self.groups[side][-1])
+            added, numbers = np.unique(groups[chosen], return_inverse=True)
+            counts = np.bincount(numbers, copies[chosen], added.size).astype(np.int64)
+            sides.append((added, counts))
+        (positive, positive_rows), (negative, negative_rows) = sides
+        groups_of_classes, rows_of_groups = (positive, negative), (positive_rows, negative_rows)
+        return self.merge(GroupCounts(groups_of_classes, rows_of_groups, self.limit))
 
     def merge(self, other: GroupCounts) -> GroupCounts:
         """The counts of both sets of rows."""
         sides = []
         for side in (0, 1):
             both = np.concatenate([self.groups[side], other.groups[side]])
-            groups, places = np.unique(both, return_inverse=True)
-            rows = np.bincount(places, np.concatenate([self.rows[side], other.rows[side]]))
+            groups, numbers = np.unique(both, return_inverse=True)
+            rows = np.bincount(numbers, np.concatenate([self.rows[side], other.rows[side]]))
             rows = rows.astype(np.int64)
             complete = self.complete[side] and other.complete[side] and groups.size <= self.limit
             sides.append((groups[: self.limit], rows[: self.limit], complete))
-        (a, in_a, all_of_a), (b, in_b, all_of_b) = sides
-        return GroupCounts((a, b), (in_a, in_b), self.limit, (all_of_a, all_of_b))
+        groups_of_classes, rows_of_groups, complete_classes = zip(*sides, strict=True)
+        return GroupCounts(groups_of_classes, rows_of_groups, self.limit, complete_classes)
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""
@@ -185,13 +193,13 @@ class GroupCounts:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> GroupCounts:
-        """The counts that `to_bytes` stored; `ModelFormatError` if they are none."""
-        a = _SCHEMA.decode(data)
+        """The counts that `to_bytes` stored; raises `ModelFormatError` for other bytes."""
+        values = _SCHEMA.decode(data)
         return cls(
-            (a["positive"], a["negative"]),
-            (a["positive_rows"], a["negative_rows"]),
-            a["limit"],
-            tuple(a["complete"].tolist()),
+            (values["positive"], values["negative"]),
+            (values["positive_rows"], values["negative_rows"]),
+            values["limit"],
+            tuple(values["complete"].tolist()),
         )
 
 
@@ -220,12 +228,12 @@ _SCHEMA = Schema(
 
 @compiled()
 def _dealt(shares: Float, count: int) -> Int:
-    """The fold ``(g,)`` of groups that hold ``shares`` ``(g, 2)`` of the classes, largest first.
+    """The fold ``(g,)`` of each group; ``shares`` ``(g, 2)`` of the classes, largest first.
 
-    First each fold gets rows of each class, from groups of both classes as far as there are such.
-    Of any groups that can fill as many folds this fills them: with m groups of both classes, k - m
-    folds or none are left, and each class has as many other groups. Then each group goes where the
-    sum of the folds' squared shares grows least.
+    First each fold gets a group of each class, from groups with rows of both classes as far as
+    possible. This fills all ``k`` folds whenever some assignment can: with m < k groups of both
+    classes, each class has at least k - m other groups for the remaining folds. Then each group is
+    assigned to the fold for which the sum of squared shares grows least.
     """
     numbers = np.full(shares.shape[0], -1)
     load = np.zeros((count, 2))

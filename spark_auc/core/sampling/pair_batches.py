@@ -1,4 +1,4 @@
-"""Pairs of drawn rows in memory, as differences that are made when they are read."""
+"""Pairs of drawn rows in memory, whose differences are computed when they are read."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from spark_auc.core.batch import Batch, stacked
 from spark_auc.core.sampling.draws import Draws
 from spark_auc.core.types import Float, Int
 
-# Entries of the differences that are held at a time.
+# Greatest number of entries of the differences in one batch.
 _ENTRIES = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
 class PairBatches(Sequence[Batch]):
-    """Differences of rows as positive rows, and after them one negative row of zeros.
+    """Differences of pairs as positive rows, followed by one negative row of zeros.
 
-    All pairs of these are the pairs drawn. A key is the number of the pair's part.
+    The pairs of a positive and a negative row of these batches are the pairs drawn. The key of a
+    difference is the number of its part.
 
     Parameters
     ----------
@@ -31,7 +32,7 @@ class PairBatches(Sequence[Batch]):
     plus, minus : (S,)
         Row numbers of the positive and the negative row of each pair.
     part : (S,)
-        Number of its part.
+        Number of the part of each pair.
     """
 
     rows: Batch
@@ -41,33 +42,35 @@ class PairBatches(Sequence[Batch]):
 
     @classmethod
     def of(cls, batches: Iterable[Batch], draws: Draws, bounds: tuple[Float, Float]) -> PairBatches:
-        """The pairs of the k-th positive with the k-th negative draw; only drawn rows are held.
+        """Pair the k-th positive with the k-th negative draw; only drawn rows stay in memory.
 
         Parameters
         ----------
         batches
             All rows.
         draws
-            Which of them to draw, as many of each class.
+            The draws, the same number from each class.
         bounds
-            For the positive and the negative draws, ascending moments that part them.
+            Ascending arrival times that split the positive draws, and those that split the
+            negative draws, into parts.
         """
-        held, drawn, times, count = [], [], [], 0
+        batches_drawn, numbers_drawn, times_drawn, count = [], [], [], 0
         for batch in batches:
-            chosen, moments = draws.arrivals(batch)
-            rows, places = np.unique(chosen, return_inverse=True)
-            held.append(Batch(batch.X[rows], batch.y[rows]))
-            drawn.append(places + count)
-            times.append(moments)
-            count += rows.size
-        kept, chosen, moments = stacked(held), np.concatenate(drawn), np.concatenate(times)
-        order = np.argsort(moments, kind="stable")
-        chosen, moments = chosen[order], moments[order]
-        positive = kept.y[chosen]
+            numbers, times = draws.arrivals(batch)
+            distinct, positions = np.unique(numbers, return_inverse=True)
+            batches_drawn.append(Batch(batch.X[distinct], batch.y[distinct]))
+            numbers_drawn.append(positions + count)
+            times_drawn.append(times)
+            count += distinct.size
+        rows = stacked(batches_drawn)
+        numbers, times = np.concatenate(numbers_drawn), np.concatenate(times_drawn)
+        order = np.argsort(times, kind="stable")
+        numbers, times = numbers[order], times[order]
+        positive = rows.y[numbers]
         pairs = min(np.count_nonzero(positive), np.count_nonzero(~positive))
-        plus, minus = chosen[positive][:pairs], chosen[~positive][:pairs]
-        part = np.searchsorted(bounds[0], moments[positive][:pairs], "right")
-        return cls(kept, plus, minus, part.astype(np.uint64))
+        plus, minus = numbers[positive][:pairs], numbers[~positive][:pairs]
+        part = np.searchsorted(bounds[0], times[positive][:pairs], "right")
+        return cls(rows, plus, minus, part.astype(np.uint64))
 
     @property
     def _size(self) -> int:
@@ -86,9 +89,9 @@ class PairBatches(Sequence[Batch]):
         if not 0 <= number < len(self):
             raise IndexError(number)
         if number == len(self) - 1:
-            none = sparse.csr_matrix((1, self.rows.X.shape[1]))
-            return Batch(none, np.zeros(1, bool), None, np.zeros(1, np.uint64))
-        these = slice(number * self._size, (number + 1) * self._size)
-        difference = self.rows.X[self.plus[these]] - self.rows.X[self.minus[these]]
-        part = self.part[these]
+            zeros = sparse.csr_matrix((1, self.rows.X.shape[1]))
+            return Batch(zeros, np.zeros(1, bool), None, np.zeros(1, np.uint64))
+        pairs = slice(number * self._size, (number + 1) * self._size)
+        difference = self.rows.X[self.plus[pairs]] - self.rows.X[self.minus[pairs]]
+        part = self.part[pairs]
         return Batch(difference, np.ones(part.size, bool), None, part)

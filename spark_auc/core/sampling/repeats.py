@@ -1,14 +1,13 @@
-"""Telling equal rows apart, so that each copy of a row is drawn by itself.
+"""Distinct keys for copies of a row, so that each copy is drawn independently.
 
-Copies of a row are interchangeable: it does not matter which of them is the first. So the number
-of earlier copies in a row's place (the partition or row group that it is read from) tells copies
-apart as surely as a position, and does not depend on the order of the rows there, which may change
-when a shuffle is repeated.
+A copy is identified by the number of earlier copies in its place, the partition or row group from
+which it is read. Copies are interchangeable, so this does not depend on the order of the rows in
+the place, which may change when a shuffle is repeated.
 
-The first copy in a place has the identity of its content alone, so that rows of which there are no
-copies are drawn alike in any partitioning. First copies in two places then are one to the draws. A
-sample tells whether it met such copies: their moments are equal. Only then the place enters every
-identity, and draws depend on how the rows are partitioned.
+The key of the first copy in a place is made from its content alone, so that draws of rows without
+copies are the same for any partitioning. First copies in two places then have the same key and the
+same arrival times, which `FirstArrivals.tied` detects. Only in this case all keys include the
+place, and draws depend on the partitioning.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ _SMALLEST_TABLE = 1 << 10
 
 
 class Repeats:
-    """What one task knows of the rows that it has met.
+    """Counts the copies of rows that a task reads.
 
-    A table of the keys of one place at a time, 12 bytes a slot and at most half full.
+    A hash table of the keys of the current place, 12 bytes per slot and at most half full.
     """
 
     def __init__(self) -> None:
-        self._known: set[int] = set()
+        self._earlier_places: set[int] = set()
         self._place: int | None = None
         self._clear()
 
@@ -43,18 +42,18 @@ class Repeats:
         self._counts = np.zeros(_SMALLEST_TABLE, np.uint32)
 
     def identities(self, batch: Batch) -> tuple[Keys, Keys, Int]:
-        """Tell rows ``(n,)`` apart.
+        """Keys of the rows of the next batch.
 
         Returns
         -------
-        first, second, copies : (n,)
-            Identities without the place of first copies, identities with the place of all rows,
-            and the number of earlier copies of each row in its place.
+        by_content, by_place, copies : (n,)
+            Keys in which those of first copies do not depend on the place, keys that all include
+            the place, and the number of earlier copies of each row in its place.
 
         Raises
         ------
         ValueError
-            The rows of a place do not come one after another.
+            The rows of a place are not consecutive.
         """
         keys = batch._replace(key=None).keys()
         if batch.key is not None:
@@ -72,35 +71,38 @@ class Repeats:
     def _enter(self, place: int) -> None:
         if place == self._place:
             return
-        if place in self._known:
-            raise ValueError(f"rows of place {place} come again after those of other places")
-        self._known.add(place)
+        if place in self._earlier_places:
+            raise ValueError(
+                f"found rows of place {place} after those of another place, expected the rows of "
+                "a place to be consecutive"
+            )
+        self._earlier_places.add(place)
         self._place = place
         self._clear()
 
     def _count(self, keys: Keys, copies: Int) -> None:
-        done = 0
-        while done < keys.size:
-            done, self._used = _counted(keys, done, self._keys, self._counts, self._used, copies)
-            if done < keys.size:
+        end = 0
+        while end < keys.size:
+            end, self._used = _counted(keys, end, self._keys, self._counts, self._used, copies)
+            if end < keys.size:
                 self._keys, self._counts = _grown(self._keys, self._counts)
 
 
 def told_apart(by_place: bool = False) -> Change:
-    """The change that gives each row the key of its own, and keeps equal rows in one group.
+    """The `Change` that gives copies of a row distinct keys, and leaves their group the same.
 
     Parameters
     ----------
     by_place
-        Whether first copies in different places are told apart too; see the module.
+        Whether first copies in different places get distinct keys too; see the module.
     """
 
     def change(batches: Iterator[Batch]) -> Iterator[Batch]:
-        met = Repeats()
+        repeats = Repeats()
         for batch in batches:
-            first, second, _ = met.identities(batch)
+            content_keys, place_keys, _ = repeats.identities(batch)
             yield batch._replace(
-                key=second if by_place else first, group=batch.groups(), place=None
+                key=place_keys if by_place else content_keys, group=batch.groups(), place=None
             )
 
     return change
@@ -118,7 +120,10 @@ def _placed(keys: Keys, places: Keys, copies: Keys) -> Keys:
 def _counted(
     keys: Keys, first: int, table: Keys, counts: NDArray[np.uint32], used: int, copies: Int
 ) -> tuple[int, int]:
-    """Count keys from number ``first`` on as long as half of the table is free."""
+    """Count keys from index ``first`` until half of the table is in use.
+
+    Returns the index of the first key that is not counted, and the number of slots in use.
+    """
     mask = np.uint64(table.size - 1)
     for i in range(first, keys.size):
         if 2 * used >= table.size:
@@ -136,15 +141,15 @@ def _counted(
 
 @compiled()
 def _grown(table: Keys, counts: NDArray[np.uint32]) -> tuple[Keys, NDArray[np.uint32]]:
-    """The same counts in a table of twice the size."""
-    wider = np.empty(2 * table.size, np.uint64)
-    found = np.zeros(2 * table.size, np.uint32)
-    mask = np.uint64(wider.size - 1)
+    """The same keys and counts in a table of twice the size."""
+    new_table = np.empty(2 * table.size, np.uint64)
+    new_counts = np.zeros(2 * table.size, np.uint32)
+    mask = np.uint64(new_table.size - 1)
     for k in range(table.size):
         if counts[k]:
             slot = table[k] & mask
-            while found[slot]:
+            while new_counts[slot]:
                 slot = (slot + np.uint64(1)) & mask
-            wider[slot] = table[k]
-            found[slot] = counts[k]
-    return wider, found
+            new_table[slot] = table[k]
+            new_counts[slot] = counts[k]
+    return new_table, new_counts

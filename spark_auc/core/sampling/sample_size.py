@@ -1,4 +1,4 @@
-"""How many pairs are enough: the bound of MBA's Theorem 2, and what the draws themselves tell."""
+"""Number of pairs to draw: the bound of MBA's Theorem 2, and an estimate from the draws."""
 
 from __future__ import annotations
 
@@ -25,62 +25,66 @@ def sufficient_pairs(
     squared_row_norm: float,
     squared_weight_norm: float,
 ) -> int:
-    """Pairs after which the objective is within epsilon of that of all pairs (MBA, Theorem 2).
+    """Number of pairs for an objective within epsilon of that of all pairs (MBA, Theorem 2).
 
-    Eq. 18 with the constants that its proof gives: the second term's 4 becomes 32, because its
-    epsilon is halved and Lemma 1(ii) needs ``sqrt(2 R_x)``, and its log(4/p) becomes log(2/p).
-    Very loose: thousands of times what `estimated_suboptimality` finds enough.
+    Eq. 18 with the constants of its proof: the second term's 4 becomes 32, because its epsilon is
+    halved and Lemma 1(ii) needs ``sqrt(2 R_x)``, and its log(4/p) becomes log(2/p). The bound is
+    loose: thousands of times the number that `estimated_suboptimality` suggests.
 
     Parameters
     ----------
     epsilon
-        ``L_N(w_S) - L_N(w_N)`` allowed, in units of the objective (Eq. 14), whose value without
-        any features is 0 and which is never below -1/2.
+        Greatest allowed ``L_N(w_S) - L_N(w_N)``, in units of the objective (Eq. 14), which is 0 at
+        ``w = 0`` and at least -1/2 everywhere.
     probability
-        That of failure, ``p``, in (0, 1).
+        Probability of failure ``p``, in (0, 1).
     dimension
         Number of features ``d``.
     spectral_norm
         ``|Sigma_N|_2``, in squared feature units.
     squared_row_norm
-        ``R_x``, no less than ``|x|^2`` of any row, in squared feature units.
+        ``R_x``, an upper bound on ``|x|^2`` of all rows, in squared feature units.
     squared_weight_norm
-        ``R_w``, no less than ``|w|^2`` at both optima; ``1 / (4 lambda2)`` always serves.
+        ``R_w``, an upper bound on ``|w|^2`` at both optima, such as ``1 / (4 lambda2)``.
 
     Raises
     ------
     ConfigError
         An argument is out of range.
     """
-    given = (epsilon, dimension, spectral_norm, squared_row_norm, squared_weight_norm)
-    if not (all(0 < value < math.inf for value in given) and 0 < probability < 1):
+    sizes = (epsilon, dimension, spectral_norm, squared_row_norm, squared_weight_norm)
+    if not (all(0 < value < math.inf for value in sizes) and 0 < probability < 1):
         raise ConfigError(
-            f"found epsilon, dimension and norms {given} and probability {probability}, expected "
+            f"found epsilon, dimension and norms {sizes} and probability {probability}, expected "
             "finite numbers > 0 and a probability in (0, 1); with a ridge, 1 / (4 lambda2) "
             "bounds the squared norm of the weights"
         )
-    both = squared_row_norm * squared_weight_norm
-    of_sigma = spectral_norm * squared_row_norm * squared_weight_norm**2 + epsilon * both / 3
-    first = 32 * math.log(4 * dimension / probability) * of_sigma / epsilon**2
-    second = 32 * both / epsilon**2 * (math.sqrt(2 * math.log(2 / probability)) + 1) ** 2
-    return math.ceil(max(first, second))
+    squared_score = squared_row_norm * squared_weight_norm
+    sigma_factor = (
+        spectral_norm * squared_row_norm * squared_weight_norm**2 + epsilon * squared_score / 3
+    )
+    sigma_term = 32 * math.log(4 * dimension / probability) * sigma_factor / epsilon**2
+    mean_term = (
+        32 * squared_score / epsilon**2 * (math.sqrt(2 * math.log(2 / probability)) + 1) ** 2
+    )
+    return math.ceil(max(sigma_term, mean_term))
 
 
 @dataclass(frozen=True)
 class LargestNorm:
-    """The largest squared norm of any row, ``R_x`` of `sufficient_pairs`."""
+    """The largest squared norm of a row, ``R_x`` of `sufficient_pairs`."""
 
     squared: float = 0.0
 
     @classmethod
     def of(cls, X: Rows, scale: Float | None = None) -> LargestNorm:
-        """That of rows ``(n, d)``, their columns divided by ``scale``."""
+        """The largest squared norm of rows ``(n, d)``, with columns divided by ``scale``."""
         squares = X**2 if isinstance(X, np.ndarray) else X.multiply(X)
         norms = squares @ (np.ones(X.shape[1]) if scale is None else scale**-2.0)
         return cls(float(norms.max(initial=0.0)))
 
     def merge(self, other: LargestNorm) -> LargestNorm:
-        """That of both sets of rows."""
+        """The largest squared norm of both sets of rows."""
         return LargestNorm(max(self.squared, other.squared))
 
     def to_bytes(self) -> bytes:
@@ -89,7 +93,7 @@ class LargestNorm:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> LargestNorm:
-        """The norm that `to_bytes` stored; `ModelFormatError` if it is none."""
+        """The norm that `to_bytes` stored; raises `ModelFormatError` for other bytes."""
         return _NORM.restore(data, cls)
 
 
@@ -100,7 +104,7 @@ _NORM = Schema(
 
 @dataclass(frozen=True, eq=False)
 class GroupSums:
-    """Sums over the draws of each of ``g`` groups: what gives each group's gradient.
+    """Sums over the draws of each of ``g`` groups, from which the groups' gradients follow.
 
     Parameters
     ----------
@@ -117,18 +121,29 @@ class GroupSums:
 
     @classmethod
     def fold(cls, batches: Iterable[Batch], groups: int, w: Float) -> GroupSums:
-        """The sums over all batches, whose keys are the rows' groups, for weights ``w`` (d,)."""
+        """The sums over all batches.
+
+        Parameters
+        ----------
+        batches
+            The draws; the key of a row is its group, from 0 to ``groups - 1``.
+        groups
+            Number of groups ``g``.
+        w : (d,)
+            Weights of the scores.
+        """
         weight, score = np.zeros((2, groups, 2))
         row, product = np.zeros((2, groups, 2, w.size))
         for batch in batches:
             z, u = settled_scores(batch.X, w), batch.weights
-            place = batch.keys().astype(np.int64) * 2 + ~batch.y
-            ones = (place, np.arange(place.size))
-            for factor, number, rows in ((u, weight, row), (u * z, score, product)):
-                chosen = sparse.csr_matrix((factor, ones), shape=(2 * groups, place.size))
-                sums = chosen @ batch.X
-                rows += (sums.toarray() if sparse.issparse(sums) else sums).reshape(rows.shape)  # noqa: PLW2901
-                number += np.bincount(place, factor, 2 * groups).reshape(groups, 2)  # noqa: PLW2901
+            cell = batch.keys().astype(np.int64) * 2 + ~batch.y
+            entries = (cell, np.arange(cell.size))
+            for factor, totals, row_sums in ((u, weight, row), (u * z, score, product)):
+                selection = sparse.csr_matrix((factor, entries), shape=(2 * groups, cell.size))
+                sums = selection @ batch.X
+                dense = sums.toarray() if sparse.issparse(sums) else sums
+                row_sums += dense.reshape(row_sums.shape)  # noqa: PLW2901
+                totals += np.bincount(cell, factor, 2 * groups).reshape(groups, 2)  # noqa: PLW2901
         return cls(weight, score, row, product)
 
     def merge(self, other: GroupSums) -> GroupSums:
@@ -136,12 +151,15 @@ class GroupSums:
         return GroupSums(*(a + vars(other)[name] for name, a in vars(self).items()))
 
     def gradients(self) -> Float:
-        """``Sigma_t w - mu_t`` of each group's pairs, ``(g, d)``; see `PairOperator.matvec`."""
+        """Gradient ``Sigma_t w - mu_t`` ``(g, d)`` of the pairs of each group ``t``.
+
+        See `PairOperator.matvec` for the formula.
+        """
         share = 1.0 / np.maximum(self.weight, 1.0)
         mean, z = self.row * share[..., None], self.score * share
-        own: Float = (self.product * share[..., None]).sum(axis=1)
-        crossed: Float = mean[:, 0] * z[:, 1, None] + mean[:, 1] * z[:, 0, None]
-        return own - crossed - (mean[:, 0] - mean[:, 1])
+        within: Float = (self.product * share[..., None]).sum(axis=1)
+        between: Float = mean[:, 0] * z[:, 1, None] + mean[:, 1] * z[:, 0, None]
+        return within - between - (mean[:, 0] - mean[:, 1])
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""
@@ -149,7 +167,7 @@ class GroupSums:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> GroupSums:
-        """The sums that `to_bytes` stored; `ModelFormatError` if they are none."""
+        """The sums that `to_bytes` stored; raises `ModelFormatError` for other bytes."""
         return _SUMS.restore(data, cls)
 
 
@@ -166,14 +184,16 @@ _SUMS = Schema(
 
 
 def estimated_suboptimality(gradients: Float, solve: Callable[[Float], Float]) -> float:
-    """``tr(H^-1 V) / (2 T)``: what sampling costs the objective, from T independent groups.
+    """Expected increase of the objective by sampling: ``tr(H^-1 V) / (2 T)`` from T groups.
+
+    ``V`` is the covariance of the gradients of the independent groups.
 
     Parameters
     ----------
     gradients : (T, d)
-        ``Sigma_t w - mu_t`` of each group of draws, at the solution ``w`` of all of them.
+        ``Sigma_t w - mu_t`` of each group of draws, at the solution ``w`` of all draws.
     solve
-        ``H^-1`` times a vector, ``H`` the Hessian on the features that are not 0.
+        Product of ``H^-1`` with a vector ``(d,)``; ``H`` is the Hessian on the active features.
     """
     groups = len(gradients)
     deviations = gradients - gradients.mean(axis=0)
