@@ -69,7 +69,7 @@ def truncated_newton(
         diagonal = hinge.diagonal()
         reciprocal = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
         precondition = _Preconditioner(lambda residual: reciprocal * residual)
-        at = _Point(np.zeros_like(hinge.mu), 0.5, -hinge.mu, units, hinge.lost)
+        at = _Point(np.zeros_like(hinge.mu), 0.5, -hinge.mu, units, hinge.mu_rounding)
     else:
         w = _inverse(quadratic.Sigma, hinge.l2)(hinge.mu)
         at = _point(hinge, w, Margins.of(hinge.scores(w)), quadratic)
@@ -112,22 +112,22 @@ class _Point:
     value: float
     gradient: Float
     units: Float
-    lost: float
+    mu_rounding: float
     hessian: Matrix | None = None
 
     @property
     def kkt(self) -> float:
         residual = float((np.abs(self.gradient) / self.units).max(initial=0.0))
         size = float(self.units @ np.abs(self.w))
-        return residual + (ROUNDING + self.lost) * size + self.lost
+        return residual + (ROUNDING + self.mu_rounding) * size + self.mu_rounding
 
 
 def _point(hinge: PairHinge, w: Float, margins: Margins, quadratic: Quadratic | None) -> _Point:
     value = hinge.value(w, margins)
     if quadratic is None:
-        return _Point(w, value, hinge.gradient(w, margins), hinge.units, hinge.lost)
+        return _Point(w, value, hinge.gradient(w, margins), hinge.units, hinge.mu_rounding)
     gradient, hessian = hinge.derivatives(w, margins)
-    return _Point(w, value, gradient, hinge.units, hinge.lost, hessian)
+    return _Point(w, value, gradient, hinge.units, hinge.mu_rounding, hessian)
 
 
 def _inverse(Sigma: Matrix, l2: float) -> Callable[[Float], Float]:

@@ -7,7 +7,7 @@ from scipy import sparse
 from spark_auc.core.moments import accumulator
 from spark_auc.core.moments.accumulator import Accumulator
 from spark_auc.core.moments.class_moments import ClassMoments
-from spark_auc.core.moments.sparse_gram import OFTEN, add_sparse_gram
+from spark_auc.core.moments.sparse_gram import FREQUENT, add_sparse_gram
 from spark_auc.core.moments.tiles import Tiling
 
 
@@ -47,14 +47,14 @@ def test_strips_and_where_their_rows_start():
 
 
 def ranks(d, rng):
-    """Places of which the first `OFTEN` belong to any columns, in ascending order both."""
-    often = np.sort(rng.permutation(d)[:OFTEN])
+    """Places of which the first `FREQUENT` belong to any columns, in ascending order both."""
+    often = np.sort(rng.permutation(d)[:FREQUENT])
     order = np.concatenate([often, np.setdiff1d(np.arange(d), often)])
     return np.argsort(order).astype(np.uint32)
 
 
 @pytest.mark.parametrize("kind", ["numbers", "indicators", "normalised"])
-@pytest.mark.parametrize(("d", "density"), [(40, 0.3), (700, 0.02), (OFTEN + 300, 0.004)])
+@pytest.mark.parametrize(("d", "density"), [(40, 0.3), (700, 0.02), (FREQUENT + 300, 0.004)])
 def test_products_about_the_means_of_full_columns(d, density, kind):
     X = rows_of(60, d, density)
     X.sort_indices()
@@ -97,7 +97,7 @@ def test_places_beyond_sixteen_bits():
 
 @pytest.mark.parametrize("dense_first", [False, True])
 def test_dense_and_sparse_rows_together(dense_first):
-    d = OFTEN + 200
+    d = FREQUENT + 200
     X = rows_of(90, d, 8 / d, seed=4)
     made, parts = Accumulator(d), np.split(np.arange(90), 3)
     for k, part in enumerate(parts):
@@ -110,7 +110,7 @@ def test_dense_and_sparse_rows_together(dense_first):
 
 
 def test_columns_that_a_row_stores_twice_are_summed():
-    d = OFTEN + 200
+    d = FREQUENT + 200
     indices = np.concatenate([np.arange(d), np.arange(d), np.arange(d)])
     X = sparse.csr_matrix((np.ones(3 * d), indices, [0, 3 * d, 3 * d]), (2, d))
     made = Accumulator(d)
@@ -135,7 +135,7 @@ def test_rows_without_entries_and_a_single_one():
 
 
 @pytest.mark.parametrize("together", [1, 30, 700, 1 << 22])
-@pytest.mark.parametrize("d", [30, OFTEN + 200])
+@pytest.mark.parametrize("d", [30, FREQUENT + 200])
 def test_how_rows_are_cut_does_not_matter(monkeypatch, together, d):
     monkeypatch.setattr(accumulator, "_LEAST", together)
     monkeypatch.setattr(accumulator, "_MOST", together)

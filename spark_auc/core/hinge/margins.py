@@ -1,10 +1,11 @@
-"""Which pairs of a positive and a negative row violate margin 1, and by how much, in sums.
+"""Sums over the pairs of a positive and a negative row that violate margin 1.
 
-In signed form both classes are alike. With ``v = 1 - w'x`` for a positive row and ``v = w'x`` for
-a negative one, a pair violates where ``v_i + v_j > 0``, and then loses ``(v_i + v_j)^2 / 2``. What
-a row feels is thus a function of its ``v`` and of sums over the other class's rows above ``-v``,
-which tables in order of ``v`` hold. Negation is exact, so that the two rows of a pair always agree
-whether it violates; one at exactly margin 1 does not.
+Signed scores treat both classes in the same way. With ``v = 1 - w'x`` for a positive row and
+``v = w'x`` for a negative one, a pair violates the margin if ``v_i + v_j > 0``, and its loss is
+then ``(v_i + v_j)^2 / 2``. The contribution of a row is thus a function of its ``v`` and of sums
+over the rows of the opposite class above ``-v``, which are tabulated in order of ``v``. Negation is
+exact, so that both rows of a pair give the same answer; a pair at exactly margin 1 does not
+violate it.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from spark_auc.core.kernels import compiled
 from spark_auc.core.types import Float
 
 
-class Above(NamedTuple):
-    """Two sums, for each row of a class, over the rows of the class that are no lower.
+class TailSums(NamedTuple):
+    """Two sums over the rows of a class from each row upwards, in order of ``v``.
 
     Parameters
     ----------
     value : (m + 1,)
-        The rows' ``v``, ascending, the last one twice.
+        ``v`` of the rows, ascending, with the last value repeated.
     mass : (m + 1,)
-        Sum of the weights; 0 at the end.
+        Sum of the weights from each row upwards; 0 at the end.
     other : (m + 1,)
-        Another sum; 0 at the end.
+        A second sum from each row upwards; 0 at the end.
     """
 
     value: Float
@@ -38,27 +39,35 @@ class Above(NamedTuple):
     other: Float
 
     def at(self, v: Float) -> tuple[Float, Float, Float]:
-        """How far the row above ``-v`` is from it, and both sums from there on; each ``(n,)``."""
+        """Sums over the rows above ``-v`` ``(n,)``.
+
+        Returns
+        -------
+        gap, mass, other : (n,)
+            Distance from ``-v`` to the lowest row above it, and both sums from that row upwards.
+        """
         k = np.searchsorted(self.value[:-1], -v, "right")
         return self.value[k] + v, self.mass[k], self.other[k]
 
 
-Sides: TypeAlias = tuple[Above, Above]
+# Tail sums of the positive and of the negative class.
+ClassTails: TypeAlias = tuple[TailSums, TailSums]
 
-# Between two scores, relative to the largest or to a margin of 1, what rounding cannot make.
-_APART = 1e-9
+# A difference of two scores that rounding cannot cause, relative to the largest score or to the
+# margin 1.
+_DISTINCT = 1e-9
 
 
 class Bins(NamedTuple):
-    """Rounded margins: a positive row violates with the negative ones of higher bins.
+    """Rounded margins: a positive row violates the margin with negative rows of higher bins.
 
-    A positive row lies at ``-v`` and a negative one at ``v``; with those of its own bin it counts
-    half.
+    The position of a positive row is ``-v``, that of a negative row ``v``. A pair within one bin
+    counts half.
 
     Parameters
     ----------
     edges : (B - 1,)
-        Between bins, ascending.
+        Boundaries between the bins, ascending.
     positive, negative : (B,)
         Weight of each class's rows in each bin.
     """
@@ -72,30 +81,52 @@ class Bins(NamedTuple):
         return np.searchsorted(self.edges, np.where(y, -v, v))
 
     def masses(self) -> tuple[Float, Float]:
-        """Weight that a positive and a negative row of each bin violate with, each ``(B,)``."""
+        """Weight of the opposite rows in violating pairs, by bin.
+
+        Returns
+        -------
+        of_positive, of_negative : (B,)
+            For a positive and for a negative row in each bin.
+        """
         p, n = self.positive, self.negative
         return np.cumsum(n[::-1])[::-1] - n / 2, np.cumsum(p) - p / 2
 
 
-def forces(v: Float, u: Float, opposite: Above) -> Float:
-    """Derivative ``(n,)`` of the summed loss by each ``v`` of one class."""
+def loss_gradient(v: Float, u: Float, opposite: TailSums) -> Float:
+    """Derivative ``(n,)`` of the summed loss by each ``v`` of one class.
+
+    Parameters
+    ----------
+    v, u : (n,)
+        Signed scores and weights of rows of one class.
+    opposite
+        Tail sums of the opposite class: weights, and excesses over the first row.
+    """
     gap, mass, excess = opposite.at(v)
     return u * (excess + gap * mass)
 
 
-def responses(v: Float, r: Float, u: Float, opposite: Above) -> Float:
-    """What changes ``r`` of all ``v`` change in `forces`, to first order."""
-    _, mass, moved = opposite.at(v)
-    return u * (mass * r + moved)
+def loss_hessian_product(v: Float, r: Float, u: Float, opposite: TailSums) -> Float:
+    """Change ``(n,)`` of `loss_gradient` to first order, if all ``v`` change by ``r``.
+
+    Parameters
+    ----------
+    v, r, u : (n,)
+        Signed scores, their changes, and weights of rows of one class.
+    opposite
+        Tail sums of the opposite class: weights, and weighted changes ``r``.
+    """
+    _, mass, change = opposite.at(v)
+    return u * (mass * r + change)
 
 
 @dataclass(frozen=True, eq=False)
 class _Side:
-    """One class's rows in ascending order of ``v``, and sums over the rows from each one on."""
+    """Rows of one class in ascending order of ``v``, and their tail sums."""
 
     order: NDArray[np.int64]
     weight: Float
-    excess: Above
+    excess: TailSums
     square: Float
 
     @classmethod
@@ -105,25 +136,32 @@ class _Side:
         sums = np.zeros((3, v.size + 1))
         _sums_from(value, weight, *sums)
         mass, excess, square = sums
-        return cls(order, weight, Above(np.append(value, value[-1:]), mass, excess), square)
+        return cls(order, weight, TailSums(np.append(value, value[-1:]), mass, excess), square)
 
     @property
     def value(self) -> Float:
         return self.excess.value[:-1]
 
-    def changed(self, r: Float) -> Above:
-        """The sums of the weights, and of the changes ``r``, given in their first order."""
-        moved = np.zeros(r.size + 1)
-        moved[:-1] = np.cumsum((self.weight * r[self.order])[::-1])[::-1]
-        return self.excess._replace(other=moved)
+    def changed(self, r: Float) -> TailSums:
+        """Tail sums of the weights and of the weighted changes ``r`` ``(m,)``, in row order."""
+        change = np.zeros(r.size + 1)
+        change[:-1] = np.cumsum((self.weight * r[self.order])[::-1])[::-1]
+        return self.excess._replace(other=change)
 
 
 @dataclass(frozen=True, eq=False)
 class Margins:
-    """The rows in order of their scores by one vector; made by `of`.
+    """The rows of both classes in order of their scores by one vector. Create it with `of`.
 
-    Every sum is of terms of one sign, distances between neighbours times weights above them, so
-    that none cancels, wherever the scores lie and however many rows there are.
+    Every sum has terms of one sign, the distances of neighbours times the weights above them, so
+    that nothing cancels for any offset of the scores and any number of rows.
+
+    Parameters
+    ----------
+    scores
+        Signed scores of the rows; the first vector is that of the order.
+    positive, negative
+        Sorted rows of each class, with their tail sums.
     """
 
     scores: RowScores
@@ -131,20 +169,25 @@ class Margins:
     negative: _Side
 
     @classmethod
-    def of(cls, scores: RowScores, known: Margins | None = None) -> Margins:
+    def of(cls, scores: RowScores, previous: Margins | None = None) -> Margins:
         """The margins by the first vector of the scores.
 
-        ``known`` margins save the sorting where their rows came in the same order.
+        Parameters
+        ----------
+        scores
+            Signed scores by one or more vectors.
+        previous
+            Margins whose sorting is used again if the rows and their first scores are the same.
         """
-        if known and all(
-            np.array_equal(mine[:2], theirs[:2])
-            for mine, theirs in zip(
+        if previous and all(
+            np.array_equal(new[:2], old[:2])
+            for new, old in zip(
                 (scores.positive, scores.negative),
-                (known.scores.positive, known.scores.negative),
+                (previous.scores.positive, previous.scores.negative),
                 strict=True,
             )
         ):
-            return cls(scores, known.positive, known.negative)
+            return cls(scores, previous.positive, previous.negative)
         u, r, *_ = scores.positive
         return cls(scores, _Side.of(r + 1.0, u), _Side.of(scores.negative[1], scores.negative[0]))
 
@@ -152,50 +195,55 @@ class Margins:
         """Sum over all pairs of ``max(0, 1 - margin)^2 / 2``, weighted."""
         v = self.positive.value
         k = np.searchsorted(self.negative.value, -v, "right")
-        above = self.negative.excess
-        gap = above.value[k] + v
-        squares = self.negative.square[k] + gap * (2.0 * above.other[k] + gap * above.mass[k])
+        tail = self.negative.excess
+        gap = tail.value[k] + v
+        squares = self.negative.square[k] + gap * (2.0 * tail.other[k] + gap * tail.mass[k])
         return float(self.positive.weight @ squares) / 2
 
     def slope(self, vector: int) -> float:
-        """Derivative of `loss` when the first vector moves along another, ``vector`` >= 1."""
+        """Derivative of `loss` at the first vector along the vector number ``vector`` >= 1."""
         p, n = self.positive, self.negative
-        of_positive = forces(p.value, p.weight, n.excess)
-        of_negative = forces(n.value, n.weight, p.excess)
+        of_positive = loss_gradient(p.value, p.weight, n.excess)
+        of_negative = loss_gradient(n.value, n.weight, p.excess)
         return float(
             of_positive @ self.scores.positive[vector + 1][p.order]
             + of_negative @ self.scores.negative[vector + 1][n.order]
         )
 
     def bins(self, count: int) -> Bins:
-        """So many bins of about as many rows each, where pairs violate, and one on either side."""
+        """Bins of about equal numbers of rows.
+
+        There are ``count`` bins over the range of violating pairs, and one bin on either side.
+        """
         p, n = self.positive, self.negative
         points = np.sort(np.concatenate([-p.value, n.value]))
-        # Between the lowest positive and the highest negative row, and with rows that violate
-        # with none apart.
+        # The range from the lowest positive to the highest negative row; rows outside it violate
+        # no pair and are in bins of their own.
         first, last = np.searchsorted(points, -p.value[-1]), np.searchsorted(points, n.value[-1])
         cut = first + np.arange(count + 1) * (last + 1 - first) // count
-        # A row's score may be made anew in another order of additions: rows that rounding alone
-        # tells apart are of one bin, and an edge lies halfway between two others.
-        least = _APART * max(1.0, float(np.abs(points).max(initial=0.0)))
-        apart = np.flatnonzero(np.diff(points) > least) + 1
-        places = np.unique(np.searchsorted(apart, cut))
-        cut = apart[places[places < apart.size]]
+        # The row's score may later be computed in another order of summation. Rows that differ by
+        # rounding alone are in one bin, and an edge is halfway between two distinct scores.
+        least = _DISTINCT * max(1.0, float(np.abs(points).max(initial=0.0)))
+        distinct = np.flatnonzero(np.diff(points) > least) + 1
+        chosen = np.unique(np.searchsorted(distinct, cut))
+        cut = distinct[chosen[chosen < distinct.size]]
         edges = (points[cut - 1] + points[cut]) / 2
-        of_positive, of_negative = (
-            np.asarray(np.bincount(np.searchsorted(edges, at), side.weight, edges.size + 1), float)
-            for side, at in ((p, -p.value), (n, n.value))
+        positive, negative = (
+            np.asarray(
+                np.bincount(np.searchsorted(edges, position), side.weight, edges.size + 1), float
+            )
+            for side, position in ((p, -p.value), (n, n.value))
         )
-        return Bins(edges, of_positive, of_negative)
+        return Bins(edges, positive, negative)
 
-    def excess(self) -> Sides:
-        """What a row of either class needs to know its part of the gradient."""
+    def excess(self) -> ClassTails:
+        """Tail sums of both classes for `loss_gradient`."""
         return self.positive.excess, self.negative.excess
 
-    def changed(self, vector: int, centre: float) -> Sides:
-        """What a row needs to know its part of the Hessian times a vector.
+    def changed(self, vector: int, centre: float) -> ClassTails:
+        """Tail sums of both classes for `loss_hessian_product` with the vector number ``vector``.
 
-        Scores by ``vector`` are taken less ``centre``, which changes nothing but the rounding.
+        ``centre`` is subtracted from the scores by this vector; it changes the rounding only.
         """
         return (
             self.positive.changed(self.scores.positive[vector + 1] + centre),
@@ -205,13 +253,13 @@ class Margins:
 
 @compiled()
 def _sums_from(value: Float, weight: Float, mass: Float, excess: Float, square: Float) -> None:
-    """Sums over rows k.. of ``u``, ``u (v - v_k)`` and ``u (v - v_k)^2``, from each row k on."""
-    below = value[-1] if value.size else 0.0
+    """Sums over rows k.. of ``u``, ``u (v - v_k)`` and ``u (v - v_k)^2``, for each row k."""
+    next_value = value[-1] if value.size else 0.0
     m = e = s = 0.0
     for k in range(value.size - 1, -1, -1):
-        gap = below - value[k]
+        gap = next_value - value[k]
         s += gap * (2.0 * e + gap * m)
         e += gap * m
         m += weight[k]
         mass[k], excess[k], square[k] = m, e, s
-        below = value[k]
+        next_value = value[k]

@@ -1,9 +1,9 @@
-"""The all-pairs squared hinge loss, its gradient and its Hessian, without forming a pair.
+"""The all-pairs squared hinge loss, its gradient and its Hessian, without forming pairs.
 
-Minimised is ``F(w) = l2/2 |w|^2 + 1/2 E[max(0, 1 - w'(x_+ - x_-))^2]``, ``E`` the weighted mean
-over all pairs of a positive and a negative row (Khalid et al., Eq. 3 and 5, by PRSVM+ of Chapelle
-and Keerthi). It is ``l2`` times the papers' objective at ``C = 1 / (2 l2 W_+ W_-)``, with ``W_k``
-a class's total weight: 1 / (2 l2) over the number of pairs, if rows weigh 1.
+The objective is ``F(w) = l2/2 |w|^2 + 1/2 E[max(0, 1 - w'(x_+ - x_-))^2]``, with ``E`` the weighted
+mean over all pairs of a positive and a negative row (Khalid et al., Eq. 3 and 5, by PRSVM+ of
+Chapelle and Keerthi). It is ``l2`` times the papers' objective for ``C = 1 / (2 l2 W_+ W_-)``, with
+``W_k`` the total weight of a class; for rows of weight 1, ``W_+ W_-`` is the number of pairs.
 """
 
 from __future__ import annotations
@@ -17,44 +17,44 @@ import numpy as np
 from scipy import sparse
 
 from spark_auc.core.batch import Batch
-from spark_auc.core.hinge.margins import Margins, forces, responses
+from spark_auc.core.hinge.margins import Margins, loss_gradient, loss_hessian_product
 from spark_auc.core.hinge.row_scores import RowScores, signed
 from spark_auc.core.kernels import compiled, sparse_entries
 from spark_auc.core.moments.accumulator import Accumulator
 from spark_auc.core.moments.class_moments import ClassMoments
 from spark_auc.core.moments.column_moments import ColumnMoments
-from spark_auc.core.moments.objective import lost
-from spark_auc.core.moments.operator import VectorSum, origin
+from spark_auc.core.moments.objective import difference_rounding
+from spark_auc.core.moments.operator import VectorSum, offsets
 from spark_auc.core.moments.tiles import SymmetricTiles
 from spark_auc.core.row_source import Folding, State
 from spark_auc.core.types import Float, Index
 from spark_auc.errors import ConfigError, DataError
 
-# Bins of scores in a rounded Hessian.
+# Bins of scores of a Hessian at rounded margins.
 _BINS = 256
 
 
 @dataclass(frozen=True, eq=False)
 class PairHinge:
-    """``l2/2 |w|^2 + 1/2 E[max(0, 1 - w'(x_+ - x_-))^2]`` of rows that are read in passes.
+    """The objective ``l2/2 |w|^2 + 1/2 E[max(0, 1 - w'(x_+ - x_-))^2]``, by passes over the rows.
 
     Parameters
     ----------
     rows
         The rows.
     columns
-        Their column moments.
+        Column moments of the rows.
     l2
         Factor of the penalty, >= 0, in squared feature units.
     scale : (d,), optional
-        Columns are divided by it.
+        Divisors of the columns. Default: 1.
 
     Raises
     ------
     ConfigError
         ``l2`` is negative.
     DataError
-        One of the classes has no rows.
+        A class has no rows.
     """
 
     rows: Folding
@@ -64,7 +64,9 @@ class PairHinge:
 
     def __post_init__(self) -> None:
         if not self.l2 >= 0:
-            raise ConfigError(f"found the factor {self.l2} of the penalty, expected >= 0")
+            raise ConfigError(
+                f"found the penalty factor {self.l2}, expected >= 0; use regParam >= 0"
+            )
         positive, negative = map(int, self.columns.rows)
         if not (positive and negative):
             raise DataError(
@@ -74,11 +76,11 @@ class PairHinge:
 
     @property
     def mu(self) -> Float:
-        """Mean difference ``(d,)`` of all pairs: less the gradient at ``w = 0``."""
+        """Mean difference ``(d,)`` of all pairs: the negative gradient at ``w = 0``."""
         return self._scaled(self.columns.delta)
 
     def diagonal(self) -> Float:
-        """Diagonal ``(d,)`` of the Hessian at ``w = 0``, where all pairs violate."""
+        """Diagonal ``(d,)`` of the Hessian at ``w = 0``, where every pair violates the margin."""
         squares = self.columns.variance.sum(axis=0) + self.columns.delta**2
         diagonal: Float = self._scaled(self._scaled(squares)) + self.l2
         return diagonal
@@ -90,43 +92,43 @@ class PairHinge:
         return np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
 
     @cached_property
-    def lost(self) -> float:
-        """What the rounding of means takes from the gradient, in its units; see `lost`."""
-        return lost(self._scaled(self.columns.mean), self.diagonal() - self.l2)
+    def mu_rounding(self) -> float:
+        """Bound on the rounding error of the gradient, in its units; see `difference_rounding`."""
+        return difference_rounding(self._scaled(self.columns.mean), self.diagonal() - self.l2)
 
     def scores(self, *vectors: Float) -> RowScores:
-        """Scores of all rows, seen from `origin`, by vectors ``(d,)``; one pass."""
+        """Signed scores of all rows minus `offsets`, by vectors ``(d,)``; one pass."""
         raw = np.stack([self._scaled(v) for v in vectors])
-        middle = np.array([[float(v @ self._origin)] for v in raw])
+        offset = np.array([[float(v @ self._origin)] for v in raw])
 
         def score(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
             parts = [RowScores.of(batch, raw) for batch in batches]
-            found = RowScores.union([RowScores.zero(len(raw)), *parts])
-            found.positive[1:] += middle
-            found.negative[1:] -= middle
-            yield "scores", found
+            scores = RowScores.union([RowScores.zero(len(raw)), *parts])
+            scores.positive[1:] += offset
+            scores.negative[1:] -= offset
+            yield "scores", scores
 
         count = int(self.columns.rows.sum())
-        found = self.rows.fold(
+        result = self.rows.fold(
             score,
             (RowScores,),
             state_bytes=8 * (len(raw) + 1) * count + 1024,
             what=f"{len(raw)} scores of {count} rows",
         )
-        return cast(RowScores, found["scores"])
+        return cast(RowScores, result["scores"])
 
     def value(self, w: Float, margins: Margins) -> float:
-        """``F(w)``, given the margins by ``w``."""
+        """``F(w)``, from the margins by ``w`` ``(d,)``."""
         return self.l2 / 2 * float(w @ w) + margins.loss() / self._pairs
 
     def slope(self, w: Float, direction: Float, margins: Margins, vector: int) -> float:
-        """Derivative of ``F`` at ``w`` along a direction, by which ``vector`` are the scores."""
+        """Derivative of ``F`` at ``w`` along a direction, the vector number ``vector``."""
         return self.l2 * float(w @ direction) + margins.slope(vector) / self._pairs
 
     def gradient(self, w: Float, margins: Margins) -> Float:
-        """Gradient ``(d,)`` at ``w``, given the margins by ``w``; one pass."""
-        score, share = self._signed(w), _shares(margins)
-        return self.l2 * w + self._summed(lambda batch: share(batch, score(batch) + batch.y))
+        """Gradient ``(d,)`` at ``w``, from the margins by ``w``; one pass."""
+        score, gradient = self._signed(w), _row_gradient(margins)
+        return self.l2 * w + self._summed(lambda batch: gradient(batch, score(batch) + batch.y))
 
     def product(self, w: Float, z: Float, margins: Margins, vector: int = 1) -> Float:
         """Hessian at ``w`` times ``z``, ``(d,)``; one pass.
@@ -134,25 +136,25 @@ class PairHinge:
         Parameters
         ----------
         w, z : (d,)
-            Where, and times what.
+            Point of the Hessian, and the vector to multiply.
         margins
-            Those by ``w``, the first vector of their scores.
+            Margins by ``w``, the first vector of their scores.
         vector
-            Which vector of the scores is ``z``.
+            Number of the vector ``z`` in the scores.
         """
-        by_w, by_z = self._signed(w), self._signed(z)
-        middle = float((self.columns.centre - self._origin) @ self._scaled(z))
-        positive, negative = margins.changed(vector, middle)
+        score_by_w, score_by_z = self._signed(w), self._signed(z)
+        centre = float((self.columns.centre - self._origin) @ self._scaled(z))
+        positive, negative = margins.changed(vector, centre)
 
-        # A row's scores here are bit for bit those of the tables, as `signed` promises: both
-        # rows of a pair then count it or leave it out, which keeps the Hessian symmetric and
-        # positive semidefinite. The loss and the gradient would not notice a last bit.
+        # The scores equal those of the tables in every bit; see `signed`. Both rows of a pair then
+        # agree whether it violates the margin, which keeps the Hessian symmetric and positive
+        # semidefinite. Loss and gradient are continuous there and insensitive to the last bit.
         def coefficients(batch: Batch) -> Float:
-            v, u, y = by_w(batch) + batch.y, batch.weights, batch.y
-            r = by_z(batch) + np.where(y, middle, -middle)
+            v, u, y = score_by_w(batch) + batch.y, batch.weights, batch.y
+            r = score_by_z(batch) + np.where(y, centre, -centre)
             out = np.empty_like(v)
-            for mine, sign, opposite in ((y, -1.0, negative), (~y, 1.0, positive)):
-                out[mine] = sign * responses(v[mine], r[mine], u[mine], opposite)
+            for side, sign, opposite in ((y, -1.0, negative), (~y, 1.0, positive)):
+                out[side] = sign * loss_hessian_product(v[side], r[side], u[side], opposite)
             return out
 
         return self.l2 * z + self._summed(coefficients)
@@ -160,62 +162,63 @@ class PairHinge:
     def derivatives(self, w: Float, margins: Margins) -> tuple[Float, SymmetricTiles]:
         """Gradient ``(d,)`` at ``w`` and the loss's Hessian at rounded margins; one pass.
 
-        Whether a pair violates is told by the bins of its rows, in some 256 bins of scores, so
-        that the pairs of all rows come down to a sum over rows and a sum over bins: with ``m_i``
-        the weight that row ``i`` violates with, ``P_b`` and ``N_b`` the sums of the rows in bin
-        ``b``, ``sum_i u_i m_i x_i x_i'`` less ``sum_(b < c) (P_b N_c' + N_c P_b')``. It is
-        positive semidefinite: the Hessian of other margins. The penalty is not in it. The
-        gradient is exact, and the penalty's is in it.
+        A pair violates the margin according to the bins of its rows, in 256 bins of scores. The sum
+        over pairs then becomes a sum over rows and a sum over bins: with ``m_i`` the weight of the
+        opposite rows in violating pairs of row ``i``, and ``P_b`` and ``N_b`` the sums of the rows
+        in bin ``b``, the Hessian is ``sum_i u_i m_i x_i x_i'`` minus
+        ``sum_(b < c) (P_b N_c' + N_c P_b')``. It is the Hessian at other margins, and hence
+        positive semidefinite. It does not include the penalty. The gradient is exact and
+        includes it.
         """
-        score, share, dimension = self._signed(w), _shares(margins), self.rows.dimension
-        bins = margins.bins(_BINS)
+        score, row_gradient = self._signed(w), _row_gradient(margins)
+        dimension, bins = self.rows.dimension, margins.bins(_BINS)
         (of_positive, of_negative), count = bins.masses(), bins.positive.size
 
         def add(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
-            of_rows, sums = Accumulator(dimension), np.zeros((2 * count, dimension))
+            accumulator, sums = Accumulator(dimension), np.zeros((2 * count, dimension))
             gradient = np.zeros(dimension + 1)
             for batch in batches:
                 v, u, y = score(batch) + batch.y, batch.weights, batch.y
-                place = bins.places(v, y)
-                weight = u * np.where(y, of_positive[place], of_negative[place])
-                some = np.flatnonzero(weight > 0)
-                of_rows.add(batch.X, some, weight[some])
-                at = place + np.where(y, 0, count), np.arange(y.size)
-                chosen = sparse.csr_matrix((u, at), shape=(2 * count, y.size)) @ batch.X
-                sums += chosen if isinstance(chosen, np.ndarray) else chosen.toarray()
-                _add_rows(batch, share(batch, v), gradient)
-            yield "rows", ClassMoments(dimension, tuple(of_rows.tiles()))
+                number = bins.places(v, y)
+                weight = u * np.where(y, of_positive[number], of_negative[number])
+                violating = np.flatnonzero(weight > 0)
+                accumulator.add(batch.X, violating, weight[violating])
+                entries = number + np.where(y, 0, count), np.arange(y.size)
+                bin_sums = sparse.csr_matrix((u, entries), shape=(2 * count, y.size)) @ batch.X
+                sums += bin_sums if isinstance(bin_sums, np.ndarray) else bin_sums.toarray()
+                _add_rows(batch, row_gradient(batch, v), gradient)
+            yield "rows", ClassMoments(dimension, tuple(accumulator.tiles()))
             yield "sums", VectorSum(sums)
             yield "gradient", VectorSum(gradient)
 
-        found = self.rows.fold(
+        result = self.rows.fold(
             add,
             (ClassMoments, VectorSum),
             state_bytes=8 * (dimension + 2 * count + 1) * dimension,
             what=f"a Hessian of {dimension} features",
         )
-        moments = cast(ClassMoments, found["rows"])
-        positive, negative = cast(VectorSum, found["sums"]).total.reshape(2, count, -1)
-        # From their mean, columns far from 0 do not cancel.
+        moments = cast(ClassMoments, result["rows"])
+        positive, negative = cast(VectorSum, result["sums"]).total.reshape(2, count, -1)
+        # Centring avoids cancellation in columns far from 0.
         centre = self.columns.centre
         positive = positive - np.outer(bins.positive, centre)
         negative = negative - np.outer(bins.negative, centre)
         cross = negative.T @ (np.cumsum(positive, axis=0) - positive / 2)
-        apart = moments.mean - centre
-        matrix = moments.scatter() + moments.weight * np.outer(apart, apart) - cross - cross.T
+        shift = moments.mean - centre
+        matrix = moments.scatter() + moments.weight * np.outer(shift, shift) - cross - cross.T
         unit = np.ones(dimension) if self.scale is None else self.scale
         hessian = SymmetricTiles.of(matrix / np.outer(unit, unit) / self._pairs)
-        return self.l2 * w + self._mean(cast(VectorSum, found["gradient"])), hessian
+        return self.l2 * w + self._mean(cast(VectorSum, result["gradient"])), hessian
 
     @cached_property
     def _origin(self) -> Float:
-        return origin(self.columns)
+        return offsets(self.columns)
 
     def _signed(self, vector: Float) -> Callable[[Batch], Float]:
-        """Of a batch: its signed scores ``(n,)`` as `scores` has them, to the last bit."""
+        """Function from a batch to its signed scores ``(n,)``, equal in every bit to `scores`."""
         raw = self._scaled(vector)
-        middle = float(raw @ self._origin)
-        return lambda batch: signed(batch, raw) + np.where(batch.y, middle, -middle)
+        offset = float(raw @ self._origin)
+        return lambda batch: signed(batch, raw) + np.where(batch.y, offset, -offset)
 
     @property
     def _pairs(self) -> float:
@@ -225,7 +228,7 @@ class PairHinge:
         return vector if self.scale is None else vector / self.scale
 
     def _summed(self, coefficients: Callable[[Batch], Float]) -> Float:
-        """Mean over all pairs of rows times their coefficients ``(n,)``, ``(d,)``."""
+        """Sum of rows times coefficients ``(n,)``, divided by the number of pairs: ``(d,)``."""
         dimension = self.rows.dimension
 
         def add(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
@@ -234,31 +237,34 @@ class PairHinge:
                 _add_rows(batch, coefficients(batch), out)
             yield "sum", VectorSum(out)
 
-        found = self.rows.fold(
+        result = self.rows.fold(
             add, (VectorSum,), state_bytes=8 * (dimension + 1), what=f"{dimension} sums"
         )
-        return self._mean(cast(VectorSum, found["sum"]))
+        return self._mean(cast(VectorSum, result["sum"]))
 
     def _mean(self, total: VectorSum) -> Float:
         rows, coefficients = total.total[:-1], total.total[-1]
         return self._scaled(rows - coefficients * self._origin) / self._pairs
 
 
-def _shares(margins: Margins) -> Callable[[Batch, Float], Float]:
-    """Of a batch and its signed scores ``(n,)``: each row's share of the gradient, ``(n,)``."""
+def _row_gradient(margins: Margins) -> Callable[[Batch, Float], Float]:
+    """Function from a batch and its signed scores ``(n,)`` to the coefficients of its rows.
+
+    The gradient is the sum of the rows times these coefficients ``(n,)``.
+    """
     positive, negative = margins.excess()
 
-    def share(batch: Batch, v: Float) -> Float:
+    def coefficients(batch: Batch, v: Float) -> Float:
         u, out = batch.weights, np.empty_like(v)
-        for mine, sign, opposite in ((batch.y, -1.0, negative), (~batch.y, 1.0, positive)):
-            out[mine] = sign * forces(v[mine], u[mine], opposite)
+        for side, sign, opposite in ((batch.y, -1.0, negative), (~batch.y, 1.0, positive)):
+            out[side] = sign * loss_gradient(v[side], u[side], opposite)
         return out
 
-    return share
+    return coefficients
 
 
 def _add_rows(batch: Batch, coefficient: Float, out: Float) -> None:
-    """Add the rows times their coefficients ``(n,)`` to ``(d + 1,)``, and last the sum of these."""
+    """Add the rows times ``coefficient`` ``(n,)``, and its sum, to ``out`` ``(d + 1,)``."""
     X = batch.X
     out[-1] += coefficient.sum()
     if isinstance(X, np.ndarray):

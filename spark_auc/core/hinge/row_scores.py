@@ -1,4 +1,4 @@
-"""Weights and scores of rows by class: a state that keeps every row."""
+"""Weights and scores of all rows by class, as a mergeable state."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from spark_auc.core.types import Float
 
 @dataclass(frozen=True, eq=False)
 class RowScores:
-    """What a loss of pairs needs of the rows, by class and in no given order.
+    """Weights and signed scores of the rows of each class, in any order.
 
     Parameters
     ----------
     positive, negative : (k + 1, n_class)
         The weights of the rows, then their signed scores by each of ``k`` vectors: ``-X v`` of
-        the positive rows and ``X v`` of the negative ones.
+        positive rows and ``X v`` of negative rows.
     """
 
     positive: Float
@@ -35,14 +35,14 @@ class RowScores:
 
     @classmethod
     def of(cls, batch: Batch, vectors: Float) -> RowScores:
-        """The scores of some rows by the vectors ``(k, d)``."""
+        """The scores of a batch by vectors ``(k, d)``."""
         scores = settled_product(batch.X, vectors.T).T
         table = np.vstack([batch.weights, np.where(batch.y, -scores, scores)])
         return cls(table[:, batch.y], table[:, ~batch.y])
 
     @classmethod
     def union(cls, parts: Sequence[RowScores]) -> RowScores:
-        """The scores of the rows of all parts, of which there is at least one."""
+        """The scores of the rows of one or more parts."""
         return cls(
             np.concatenate([part.positive for part in parts], axis=1),
             np.concatenate([part.negative for part in parts], axis=1),
@@ -67,13 +67,13 @@ class RowScores:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> RowScores:
-        """The scores that `to_bytes` stored; `ModelFormatError` if they are none."""
+        """The scores that `to_bytes` stored; raises `ModelFormatError` for other bytes."""
         return _SCHEMA.restore(data, cls)
 
 
 def _weighed(values: Values) -> str | None:
-    fit = all(ABOVE_0.holds(side[:1]) for side in values.values())
-    return None if fit else f"its weights are not {ABOVE_0.words}"
+    valid = all(ABOVE_0.holds(scores[:1]) for scores in values.values())
+    return None if valid else f"its weights are not {ABOVE_0.words}"
 
 
 _SCHEMA = Schema(
@@ -85,7 +85,7 @@ _SCHEMA = Schema(
 
 
 def signed(batch: Batch, v: Float) -> Float:
-    """Signed scores ``(n,)``: see `settled_scores`."""
+    """Signed scores ``(n,)`` of a batch by a vector ``v`` ``(d,)``; see `settled_scores`."""
     out = settled_scores(batch.X, v)
     np.negative(out, out=out, where=batch.y)
     return out

@@ -1,4 +1,4 @@
-"""Adding rows to a class's moments, in place: one Gram product per batch, dense or sparse."""
+"""Accumulation of the moments of a class: one Gram product per batch of dense or sparse rows."""
 
 from __future__ import annotations
 
@@ -18,26 +18,40 @@ from spark_auc.core.moments.moments_tile import (
     other_dimension,
     part_names,
 )
-from spark_auc.core.moments.sparse_gram import OFTEN, WeightedRows, add_sparse_gram
+from spark_auc.core.moments.sparse_gram import FREQUENT, WeightedRows, add_sparse_gram
 from spark_auc.core.moments.tiles import Tiling
 from spark_auc.core.types import Float, Index, Rows
 
-# Rank-two corrections that wait to be applied together as one BLAS-3 product.
+# Number of rank-two corrections that are collected and applied as one BLAS-3 product.
 _PENDING = 32
-# Sparse rows wait until they have so many stored entries, and are then added together: each time
-# a column is met, its row of the matrix comes from memory. That costs little where the matrix is
-# small, and rows shall not wait that take more memory than it does.
+# Sparse rows are collected up to a number of stored entries and then added together, because each
+# visit of a column loads its row of the matrix from memory. The number is a share of the matrix's
+# entries, within bounds: a small matrix stays in the cache, and the rows collected must not take
+# more memory than the matrix.
 _LEAST, _MOST, _SHARE = 1 << 18, 1 << 22, 1 / 4
-# As how many entries a part counts besides, for what it takes however short it is.
+# Overhead of a part of the collected rows, in entries.
 _PART = 128
 
 
 @dataclass
 class Accumulator:
-    """Moments of one class under construction: the only place that adds rows, in place.
+    """Moments of one class under construction, updated in place.
 
-    Inside, the columns that the first sparse rows have most often come first, so that most
-    additions meet a few tiles that stay in the processor's cache.
+    This is the only place that adds rows. Inside, the columns that are most frequent in the first
+    sparse rows come first, so that most updates are to a few tiles that stay in the cache.
+
+    Parameters
+    ----------
+    dimension
+        Number of features ``d``.
+    rows
+        Number of rows added.
+    waiting
+        Sparse rows that are collected and not added yet.
+    waiting_entries
+        Stored entries of these rows, with the overhead of each part.
+    pending
+        Rank-two corrections ``p t' + t p'`` that are not applied yet.
     """
 
     dimension: int
@@ -50,13 +64,23 @@ class Accumulator:
         tiling = self.tiling = Tiling(self.dimension)
         self.gram = np.zeros(tiling.count * tiling.tile**2)
         self.strips, self.starts = tiling.strips(self.gram), tiling.row_starts()
-        self.together = min(max(_LEAST, int(_SHARE * self.gram.size)), _MOST)
+        self.entries_per_update = min(max(_LEAST, int(_SHARE * self.gram.size)), _MOST)
         self.vectors = Vectors(0.0, np.zeros(self.dimension), np.zeros(self.dimension))
         self.order: NDArray[np.int64] | None = None
         self.rank: Index = np.arange(self.dimension, dtype=np.uint32)
 
     def add(self, X: Rows, rows: NDArray[np.int64], weight: Float | None) -> None:
-        """Add some rows of ``X``."""
+        """Add rows of ``X`` ``(n, d)``.
+
+        Parameters
+        ----------
+        X : (n, d), dense or CSR
+            Features.
+        rows : (m,)
+            Numbers of the rows to add.
+        weight : (m,), optional
+            Weights of these rows. Default: 1.
+        """
         if not rows.size:
             return
         u = np.ones(rows.size) if weight is None else weight
@@ -67,17 +91,18 @@ class Accumulator:
             self._include(rows.size, self._add_dense(chosen, u, weight is not None))
             return
         size = rows.size + int((X.indptr[rows + 1] - X.indptr[rows]).sum())
-        pieces = min(rows.size, -(-size // self.together))
-        for some, v in zip(np.array_split(rows, pieces), np.array_split(u, pieces), strict=True):
-            part = X[some]
+        pieces = min(rows.size, -(-size // self.entries_per_update))
+        numbers, weights = np.array_split(rows, pieces), np.array_split(u, pieces)
+        for part_numbers, part_weight in zip(numbers, weights, strict=True):
+            part = X[part_numbers]
             part.sum_duplicates()
-            self.waiting.append((part, v))
-            self.waiting_entries += some.size + part.nnz + _PART
-            if self.waiting_entries >= self.together:
+            self.waiting.append((part, part_weight))
+            self.waiting_entries += part_numbers.size + part.nnz + _PART
+            if self.waiting_entries >= self.entries_per_update:
                 self._add_waiting()
 
     def finish(self) -> None:
-        """Add what waits to be added together with more."""
+        """Add the collected rows and apply the pending corrections."""
         self._add_waiting()
         self._apply_pending()
 
@@ -96,8 +121,8 @@ class Accumulator:
         origin = common_origin(self.vectors, batch)
         moved = []
         for vectors in (self.vectors, batch):
-            there, p, t = vectors.moved(origin)
-            moved.append(there)
+            moved_vectors, p, t = vectors.moved(origin)
+            moved.append(moved_vectors)
             if t.any():
                 self.pending.append((p, t))
         self.vectors = moved[0].plus(moved[1])
@@ -120,16 +145,17 @@ class Accumulator:
         if not self.rows and self.tiling.count > 1:
             columns = np.concatenate([X.indices for X, _ in parts])
             frequency = np.bincount(columns, minlength=self.dimension)
-            # The others are seldom met beside each other, so that their order matters little.
-            # Where it ascends, rows need no sorting, and tiles are fast to put back.
-            often = np.sort(np.argsort(-frequency, kind="stable")[:OFTEN])
-            self.order = np.concatenate([often, np.setdiff1d(np.arange(self.dimension), often)])
+            # Both parts are in ascending order: rows then need no sorting, and the final
+            # permutation of the tiles is fast. The order of rare columns matters little.
+            frequent = np.sort(np.argsort(-frequency, kind="stable")[:FREQUENT])
+            rare = np.setdiff1d(np.arange(self.dimension), frequent)
+            self.order = np.concatenate([frequent, rare])
             self.rank = np.argsort(self.order, kind="stable").astype(np.uint32)
         origin, total = add_sparse_gram(parts, self.rank, self.starts, self.gram)
         return Vectors(sum(float(u.sum()) for _, u in parts), origin, total)
 
     def _tile(self, i: int, j: int) -> Float:
-        """The products of two ranges of columns under construction, as a view."""
+        """View of the Gram matrix between two ranges of columns."""
         rows, columns = self.tiling.span(i), self.tiling.span(j)
         return self.strips[i][: rows.stop - rows.start, columns]
 
@@ -147,7 +173,7 @@ class Accumulator:
         self.pending.clear()
 
     def tiles(self) -> Iterator[MomentsTile]:
-        """The tiles of all rows added, each made when asked for; nothing may be added after."""
+        """The tiles of all rows added, computed one by one; no rows may be added afterwards."""
         self.finish()
         tiling = self.tiling
         size = tiling.blocks * tiling.tile
@@ -157,13 +183,14 @@ class Accumulator:
         origin, total = (v.reshape(tiling.blocks, tiling.tile) for v in (origin, total))
         for i, j in tiling.places():
             gram = np.zeros((tiling.tile, tiling.tile))
-            # Diagonal tiles hold their lower triangle only, which this mirrors.
+            # The accumulated matrix is a lower triangle; `gather` also fills the upper triangle of
+            # diagonal tiles.
             rows, columns = self.rank[tiling.span(i)], self.rank[tiling.span(j)]
             gather(self.gram, self.starts, rows, columns, gram)
             gram.flags.writeable = False
             ends = [i, j]
-            n, nothing = self.vectors.weight, np.zeros(tiling.tile)
-            yield MomentsTile(self.rows, n, origin[ends], total[ends], gram, nothing)
+            n, rounding = self.vectors.weight, np.zeros(tiling.tile)
+            yield MomentsTile(self.rows, n, origin[ends], total[ends], gram, rounding)
 
 
 class PairAccumulator:
@@ -179,14 +206,29 @@ class PairAccumulator:
         self.positive, self.negative = Accumulator(dimension), Accumulator(dimension)
 
     def add(self, X: Rows, y: NDArray[np.bool_], weight: Float | None) -> None:
-        """Add rows ``X`` ``(n, d)``, ``y`` true where positive; `DataError` for another ``d``."""
+        """Add rows.
+
+        Parameters
+        ----------
+        X : (n, d), dense or CSR
+            Features.
+        y : (n,)
+            True for positive rows.
+        weight : (n,), optional
+            Row weights. Default: 1.
+
+        Raises
+        ------
+        DataError
+            The rows have another number of features.
+        """
         if X.shape[1] != self.positive.dimension:
             raise other_dimension(self.positive.dimension, X.shape[1])
-        for accumulator, mine in ((self.positive, y), (self.negative, ~y)):
-            rows = np.flatnonzero(mine)
+        for accumulator, in_class in ((self.positive, y), (self.negative, ~y)):
+            rows = np.flatnonzero(in_class)
             accumulator.add(X, rows, None if weight is None else weight[rows])
 
     def parts(self) -> Iterator[tuple[str, MomentsTile]]:
-        """The tiles by the names of `part_names`, each made when asked for."""
+        """The tiles under the names of `part_names`, computed one by one."""
         names = part_names(self.positive.dimension)
         return zip(names, chain(self.positive.tiles(), self.negative.tiles()), strict=True)

@@ -20,7 +20,7 @@ from spark_auc.core.moments.tiles import SymmetricTiles, Tiling
 from spark_auc.core.state.schema import Parts, Schema, Size, Values
 from spark_auc.core.types import Float, Rows
 
-# Relative error of a sum of squares: errors of its terms seldom add up.
+# Relative error of a sum of squares, whose rounding errors mostly cancel.
 _SUMMED = 4.0 * float(np.finfo(float).eps)
 
 
@@ -33,7 +33,7 @@ class ClassMoments:
     dimension
         Number of features ``d``.
     tiles
-        One `MomentsTile` per place of ``Tiling(d)``.
+        One `MomentsTile` per tile of ``Tiling(d)``.
     """
 
     dimension: int
@@ -46,16 +46,16 @@ class ClassMoments:
 
     @classmethod
     def of(cls, X: Rows, weight: Float | None = None) -> ClassMoments:
-        """The moments of the rows ``X`` ``(n, d)``, dense or CSR, with weights ``(n,)`` > 0."""
+        """The moments of rows ``X`` ``(n, d)``, dense or CSR, with weights ``(n,)`` > 0."""
         accumulator = Accumulator(X.shape[1])
         accumulator.add(X, np.arange(X.shape[0]), weight)
         return cls(X.shape[1], tuple(accumulator.tiles()))
 
     def update(self, X: Rows, weight: Float | None = None) -> ClassMoments:
-        """The moments with the rows ``X`` added."""
+        """The moments including rows ``X`` ``(n, d)`` with weights ``(n,)``."""
         return self.merge(ClassMoments.of(X, weight))
 
-    def _each(self, other: ClassMoments, name: Literal["merge", "subtract"]) -> ClassMoments:
+    def _tilewise(self, other: ClassMoments, name: Literal["merge", "subtract"]) -> ClassMoments:
         if other.dimension != self.dimension:
             raise other_dimension(self.dimension, other.dimension)
         return ClassMoments(
@@ -65,27 +65,28 @@ class ClassMoments:
 
     def merge(self, other: ClassMoments) -> ClassMoments:
         """The moments of both sets of rows."""
-        return self._each(other, "merge")
+        return self._tilewise(other, "merge")
 
     def subtract(self, other: ClassMoments) -> ClassMoments:
         """The moments of the rows that are not in ``other``.
 
-        Merging gives them with more digits wherever the other rows' moments are at hand. What a
-        subtraction leaves is known up to rounding of what it began with; see `spread`.
+        Merging the moments of the remaining rows, if they are available, is more precise. The
+        error of the difference is relative to the minuend; see `spread`.
 
         Raises
         ------
         DataError
-            ``other`` is seen to be no part of this, or weighs all but a rounding error of it.
+            ``other`` is not a part of these moments, or the remaining weight is at most a rounding
+            error.
         """
-        left = self._each(other, "subtract")
+        difference = self._tilewise(other, "subtract")
         if not other.rows:
-            return left
-        tiles = list(left.tiles)
+            return difference
+        tiles = list(difference.tiles)
         for k in self._diagonal():
             rounding = self.tiles[k].remainder(other.tiles[k])
-            tiles[k] = replace(tiles[k], rounding=rounding * bool(left.rows))
-        return replace(left, tiles=tuple(tiles))
+            tiles[k] = replace(tiles[k], rounding=rounding * bool(difference.rows))
+        return replace(difference, tiles=tuple(tiles))
 
     def scale(self, factor: float) -> ClassMoments:
         """The moments with every weight multiplied by ``factor`` > 0 (forgetting)."""
@@ -110,12 +111,12 @@ class ClassMoments:
 
     @property
     def origin(self) -> Float:
-        """The origin ``o`` ``(d,)`` about which the moments are kept."""
+        """The origin ``o`` ``(d,)`` about which the moments are taken."""
         return self._of_columns(lambda t: t.origin[0])
 
     @property
     def from_origin(self) -> Float:
-        """The mean ``(d,)`` less the origin."""
+        """The mean minus the origin, ``(d,)``."""
         return self._of_columns(lambda t: t.total[0]) / (self.weight or 1.0)
 
     @property
@@ -124,12 +125,11 @@ class ClassMoments:
         return self._of_columns(lambda t: Vectors(t.weight, t.origin[0], t.total[0]).mean)
 
     def spread(self) -> tuple[Float, Float]:
-        """Scatter ``(d,)`` of each column, and how much of it rounding may have made.
+        """Scatter ``(d,)`` of each column, and a bound ``(d,)`` on its rounding error.
 
-        The scatter is exactly 0 where it is no more than that: the column varies by nothing that
-        these sums still tell. It is so where all rows had one value, or, of rows seen from 0 for
-        some are sparse, where the others have less than a rounding error of the weight, and
-        where a subtraction leaves one value.
+        A scatter within this bound is set to 0. This happens if all rows have the same value; if
+        the origin is 0 because of sparse rows, and the rows with other values have less than a
+        rounding error of the weight; and if the rows left by a subtraction have the same value.
         """
         squares = self._of_columns(lambda t: t.gram.diagonal())
         total = self._of_columns(lambda t: t.total[0])
@@ -139,10 +139,10 @@ class ClassMoments:
         return np.where(scatter > rounding, scatter, 0.0), rounding
 
     def blur(self) -> Float:
-        """What rounding may have made of each column's variance ``(d,)``.
+        """Bound ``(d,)`` on the rounding error of each column's variance.
 
-        It is relative to the squares about the origin: where sparse rows keep the origin 0 and
-        have a mean far from it, and after a subtraction, these are larger than the variance.
+        The error is relative to the squares about the origin. They exceed the variance if sparse
+        rows have a mean far from the origin 0, and after a subtraction.
         """
         squares = self._of_columns(lambda t: t.gram.diagonal())
         subtracted = self._of_columns(lambda t: t.rounding)
@@ -183,7 +183,7 @@ class ClassMoments:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ClassMoments:
-        """The moments that `to_bytes` stored; `ModelFormatError` if they are none."""
+        """The moments that `to_bytes` stored; raises `ModelFormatError` for other bytes."""
         return _SCHEMA.restore(data, cls)
 
 
@@ -192,7 +192,7 @@ def _tiled(values: Values) -> str | None:
     if {(len(tiles), len(t.gram)) for t in tiles} != {(tiling.count, tiling.tile)}:
         return f"its {len(tiles)} tiles are not those of {tiling.dimension} features"
     if len({(t.rows, t.weight) for t in tiles}) > 1:
-        return "its tiles are of different rows"
+        return "its tiles have different numbers or weights of rows"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Weight, mean and variance of each column in each class: what one cheap pass tells of any rows."""
+"""Weight, mean and variance of each column in each class, from one cheap pass over the rows."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from spark_auc.core.state.rules import FROM_0_ON
 from spark_auc.core.state.schema import Schema, reals
 from spark_auc.core.types import Float
 
-# A deviation of at most this share of a column's mean is rounding of its values.
+# A deviation of at most this share of a column's mean counts as rounding of its values.
 _LEAST_DEVIATION = 64 * float(np.finfo(float).eps)
-# Rows that do not store a column have their weights added up where they have less than this share
-# of all weight: a difference would lose its digits.
+# The weight of the rows that do not store a column is the total weight minus that of the others. If
+# it is less than this share of the total, it is summed directly: a difference would lose digits.
 _FEW = 1e-3
 
-# Stored entries per column that are worth a sweep over all columns.
+# Stored entries per column for which an update of all columns pays.
 _DENSITY = 4
 
 
@@ -36,14 +36,14 @@ class ColumnMoments:
     rows : (2,)
         Number of rows.
     entries : (2,)
-        Number of entries that they store: all of dense rows, some of sparse ones.
+        Number of stored entries: all entries of dense rows, the stored ones of sparse rows.
     weight : (2,)
         Total row weight ``n_k``.
     mean, scatter : (2, d)
-        Mean, and sum of squared deviations from it: exactly a value and 0 where all rows have
-        this one.
+        Mean, and sum of squared deviations from it. For a constant column they are exactly its
+        value and 0.
     rounding : (2, d)
-        How much of the scatter rounding may have made: 0 of rows that were added.
+        Bound on the rounding error of the scatter that a subtraction left; otherwise 0.
     """
 
     rows: Float
@@ -61,14 +61,14 @@ class ColumnMoments:
 
     @classmethod
     def of(cls, batch: Batch) -> ColumnMoments:
-        """The moments of some rows."""
-        parts = [_of_class(batch, mine) for mine in (batch.y, ~batch.y)]
-        rows, entries, weight, mean, scatter = (np.array(each) for each in zip(*parts, strict=True))
+        """The moments of a batch of rows."""
+        classes = [_of_class(batch, in_class) for in_class in (batch.y, ~batch.y)]
+        rows, entries, weight, mean, scatter = (np.array(x) for x in zip(*classes, strict=True))
         return cls(rows, entries, weight, mean, scatter, np.zeros_like(mean))
 
     @classmethod
     def fold(cls, batches: Iterable[Batch], dimension: int) -> ColumnMoments:
-        """The moments of all batches; `DataError` for one of another dimension."""
+        """The moments of all batches; raises `DataError` unless all have ``dimension`` columns."""
         total, waiting, entries = cls.zero(dimension), [], 0
         for batch in batches:
             if batch.X.shape[1] != dimension:
@@ -80,24 +80,24 @@ class ColumnMoments:
         return total.merge(cls.of(stacked(waiting))) if waiting else total
 
     def merge(self, other: ColumnMoments) -> ColumnMoments:
-        """The moments of both sets of rows (Chan's formula)."""
+        """The moments of both sets of rows (Chan, Golub and LeVeque 1983)."""
         if self.mean.shape != other.mean.shape:
             raise other_dimension(self.mean.shape[1], other.mean.shape[1])
         weight = self.weight + other.weight
-        # Seen from the heavier, whose mean moves less.
-        light = np.minimum(self.weight, other.weight)
-        share = np.divide(light, weight, out=np.zeros(2), where=weight > 0)[:, None]
+        # The mean of the heavier set is updated, as it moves less.
+        lesser = np.minimum(self.weight, other.weight)
+        share = np.divide(lesser, weight, out=np.zeros(2), where=weight > 0)[:, None]
         heavier = (self.weight >= other.weight)[:, None]
-        apart = other.mean - self.mean
-        moved = share * apart
+        difference = other.mean - self.mean
+        step = share * difference
         return ColumnMoments(
             self.rows + other.rows,
             self.entries + other.entries,
             weight,
-            np.where(heavier, self.mean + moved, other.mean - moved),
+            np.where(heavier, self.mean + step, other.mean - step),
             self.scatter
             + other.scatter
-            + (np.maximum(self.weight, other.weight)[:, None] * moved) * apart,
+            + (np.maximum(self.weight, other.weight)[:, None] * step) * difference,
             self.rounding + other.rounding,
         )
 
@@ -115,7 +115,7 @@ class ColumnMoments:
 
     @property
     def variance(self) -> Float:
-        """Variance ``(2, d)`` in each class, dividing by ``n_k``; 0 where there are no rows."""
+        """Variance ``(2, d)`` in each class, with divisor ``n_k``; 0 for a class without rows."""
         return self._by_weight(self.scatter)
 
     def _by_weight(self, sums: Float) -> Float:
@@ -123,7 +123,7 @@ class ColumnMoments:
         return np.divide(sums, weight, out=np.zeros_like(sums), where=weight > 0)
 
     def _rounding(self, shares: Float) -> Float:
-        """What rounding may make ``(d,)`` of a sum of the classes' variances times ``shares``."""
+        """Bound ``(d,)`` on the rounding of the sum of the classes' variances times ``shares``."""
         relative = _LEAST_DEVIATION * np.abs(self.mean).max(axis=0)
         bound: Float = relative**2 + shares @ self._by_weight(self.rounding)
         return bound
@@ -131,24 +131,24 @@ class ColumnMoments:
     def varies(self) -> NDArray[np.bool_]:
         """Whether each column ``(d,)`` varies over pairs of a positive and a negative row.
 
-        This is the one place that decides it. A column that is constant in each class has a
-        scatter of exactly 0 there, however many rows of whatever weights were merged, and varies
-        if the two values differ. A column does not vary either where its deviation, the root of
-        ``Sigma_jj``, is at most 64 units in the last place of its mean: scores of such a column
-        are rounding, and so is what the sums of a subtraction may have lost.
+        Only this method decides it. A column that is constant in each class has a scatter of
+        exactly 0, for any number of merges and any weights, and varies if the two values differ. A
+        column counts as constant if its deviation, the root of ``Sigma_jj``, is at most 64 units in
+        the last place of its mean, or within the rounding error of a subtraction: scores from such
+        a column would be rounding.
         """
         spread = self.variance.sum(axis=0) + self.delta**2
         return np.asarray(spread > self._rounding(np.ones(2)))
 
     def inverse(self, scale: Float | None = None) -> Float:
-        """Factors ``(d,)`` of columns: ``1 / scale``, or 1, and 0 where a column does not vary."""
+        """Factors ``(d,)`` of columns: ``1 / scale`` (default: 1), and 0 for constant columns."""
         return np.where(self.varies(), 1.0 if scale is None else 1.0 / scale, 0.0)
 
     def standard_deviation(self) -> Float:
-        """Standard deviation ``(d,)`` of each column over all rows; 1 where it does not vary.
+        """Standard deviation ``(d,)`` of each column over all rows; 1 for constant columns.
 
-        Unbiased, of as many rows as there are or as their weight says if that is more: a row of
-        weight 2 is a row twice.
+        Unbiased. The number of rows is the greater of their count and their total weight: a row of
+        weight 2 counts as two rows.
         """
         weight = self.weight.sum()
         rows = max(self.rows.sum(), weight)
@@ -163,7 +163,7 @@ class ColumnMoments:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ColumnMoments:
-        """The moments that `to_bytes` stored; `ModelFormatError` if they are none."""
+        """The moments that `to_bytes` stored; raises `ModelFormatError` for other bytes."""
         return _SCHEMA.restore(data, cls)
 
 
@@ -181,10 +181,13 @@ _SCHEMA = Schema(
 )
 
 
-def _of_class(batch: Batch, mine: NDArray[np.bool_]) -> tuple[float, float, float, Float, Float]:
-    chosen = np.flatnonzero(mine)
-    u, d = batch.weights[chosen], batch.X.shape[1]
-    X, n = batch.X[chosen], float(u.sum())
+def _of_class(
+    batch: Batch, in_class: NDArray[np.bool_]
+) -> tuple[float, float, float, Float, Float]:
+    """Rows, stored entries, weight, mean ``(d,)`` and scatter ``(d,)`` of one class."""
+    numbers = np.flatnonzero(in_class)
+    u, d = batch.weights[numbers], batch.X.shape[1]
+    X, n = batch.X[numbers], float(u.sum())
     if not u.size:
         return 0.0, 0.0, 0.0, np.zeros(d), np.zeros(d)
     if isinstance(X, np.ndarray):
@@ -192,27 +195,26 @@ def _of_class(batch: Batch, mine: NDArray[np.bool_]) -> tuple[float, float, floa
         return u.size, X.size, n, mean, u @ (X - mean) ** 2
     entries = X.nnz
     X.sum_duplicates()
-    by_entry = np.repeat(u, np.diff(X.indptr))
+    entry_weight = np.repeat(u, np.diff(X.indptr))
     count = np.bincount(X.indices, minlength=d)
-    mean = np.bincount(X.indices, by_entry * X.data, d) / n
+    mean = np.bincount(X.indices, entry_weight * X.data, d) / n
     rank = np.arange(d, dtype=np.uint32)
     mean = sparse_means([sparse_entries(X)], rank, count == u.size, mean)
-    squares = np.bincount(X.indices, by_entry * (X.data - mean[X.indices]) ** 2, d)
-    return u.size, entries, n, mean, squares + _weight_without(X, u, count, by_entry) * mean**2
+    squares = np.bincount(X.indices, entry_weight * (X.data - mean[X.indices]) ** 2, d)
+    return u.size, entries, n, mean, squares + _weight_absent(X, u, count, entry_weight) * mean**2
 
 
-def _weight_without(
-    X: sparse.csr_matrix, u: Float, count: NDArray[np.int64], by_entry: Float
+def _weight_absent(
+    X: sparse.csr_matrix, u: Float, count: NDArray[np.int64], entry_weight: Float
 ) -> Float:
-    """Weight ``(d,)`` of the rows that do not store a column; ``count`` ``(d,)`` of them do."""
+    """Weight ``(d,)`` of the rows that do not store a column; ``count`` ``(d,)`` rows store it."""
     n, absent = float(u.sum()), u.size - count
     if u.min() == u.max():
         return np.asarray(u[0] * absent)
-    without = n - np.bincount(X.indices, by_entry, count.size)
-    # The difference of two nearly equal sums would be rounding.
-    few = np.flatnonzero((without < _FEW * n) & (absent > 0))
-    without[absent == 0] = 0.0
+    weight = n - np.bincount(X.indices, entry_weight, count.size)
+    few = np.flatnonzero((weight < _FEW * n) & (absent > 0))
+    weight[absent == 0] = 0.0
     if few.size:
         stored = sparse.csr_matrix((np.ones(X.nnz, np.bool_), X.indices, X.indptr), X.shape)
-        without[few] = u @ ~stored[:, few].toarray()
-    return np.asarray(without)
+        weight[few] = u @ ~stored[:, few].toarray()
+    return np.asarray(weight)

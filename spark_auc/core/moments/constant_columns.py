@@ -1,8 +1,8 @@
-"""Columns in which all rows of a batch have one value: their mean is that value, to the bit.
+"""Exact means of constant columns.
 
-A computed mean misses such a value by a rounding error, and the squared deviations from it are
-then rounding that looks like variation. About the value itself they are exactly 0, and stay so
-when states are merged or scaled.
+The computed mean of a constant column differs from its value by a rounding error, and the squared
+deviations from this mean look like variation. With the value itself as the mean, the deviations are
+exactly 0, and stay 0 when states are merged or scaled.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ from spark_auc.core.types import Float, Index
 
 
 def dense_means(X: Float, mean: Float) -> Float:
-    """The means ``(d,)``, exact where a column of the rows ``X`` ``(n, d)`` is constant."""
-    # Most columns differ in these two rows. A computed mean of zeros is exact.
-    alike = np.flatnonzero((X[0] == X[-1]) & (X[0] != 0.0))
-    constant = alike[(X[:, alike] == X[0, alike]).all(axis=0)]
+    """The means ``(d,)``, made exact for constant columns of the rows ``X`` ``(n, d)``.
+
+    ``mean`` ``(d,)`` are the computed means.
+    """
+    # Most columns differ between the first and the last row. The computed mean of zeros is exact.
+    candidates = np.flatnonzero((X[0] == X[-1]) & (X[0] != 0.0))
+    constant = candidates[(X[:, candidates] == X[0, candidates]).all(axis=0)]
     exact = mean.copy()
     exact[constant] = X[0, constant]
     return exact
@@ -29,23 +32,23 @@ def dense_means(X: Float, mean: Float) -> Float:
 def sparse_means(
     parts: Sequence[Entries], rank: Index, full: NDArray[np.bool_], mean: Float
 ) -> Float:
-    """The means ``(d,)``, exact where a column of sparse rows is constant.
+    """The means ``(d,)``, made exact for constant columns of sparse rows.
 
     Parameters
     ----------
     parts
-        Values, column numbers and row starts; no column is stored twice in a row.
+        Values, column indices and row starts; a row stores a column at most once.
     rank : (d,)
-        Each column's place in the means.
+        Position of each column in the means.
     full : (d,)
-        Places whose column is stored in every row: another column has some zeros, and is
-        constant only if all are, whose computed mean is exact.
+        Whether the column at a position is stored in every row. Other columns have zeros; they are
+        constant only if all values are 0, and then their computed mean is exact.
     mean : (d,)
-        Computed means, by place.
+        Computed means, by position.
     """
     if not full.any():
         return mean
-    # Infinite until a value is met; NaN once two values differ.
+    # Infinity means that no value was read yet, NaN that two values differ.
     shared = np.where(full, np.inf, np.nan)
     for part in parts:
         _compare(*part, rank, shared)

@@ -1,4 +1,4 @@
-"""What the moments of scores alone tell of them, taking those of each class as Gaussian."""
+"""AUC and threshold from the moments of the scores, for classes of Gaussian scores."""
 
 from __future__ import annotations
 
@@ -12,22 +12,32 @@ def estimated_auc(scores: ColumnMoments) -> float:
     """AUC of two Gaussian classes (Ghanbari and Scheinberg, arXiv 1802.02535).
 
     ``Phi(w'delta / sqrt(w'(C_+ + C_-) w))``, from the moments of the scores ``X w``.
+
+    Parameters
+    ----------
+    scores
+        Moments of one column, the scores.
     """
-    apart, spread = float(scores.delta[0]), float(np.sqrt(scores.variance.sum()))
+    difference, spread = float(scores.delta[0]), float(np.sqrt(scores.variance.sum()))
     if not spread:
-        return 0.5 + 0.5 * float(np.sign(apart))
-    return float(stats.norm.cdf(apart / spread))
+        return 0.5 + 0.5 * float(np.sign(difference))
+    return float(stats.norm.cdf(difference / spread))
 
 
 def class_ratio_threshold(scores: ColumnMoments) -> float:
-    """Score above which as large a share of weight lies as is positive in training.
+    """Threshold at which the share of weight above it equals the share of the positive class.
 
     The paper's rule for a classifier (MBA, section IV-A), here from the moments of the scores
-    ``X w``: approximate where the scores are far from Gaussian.
+    ``X w``; approximate unless the scores of each class are Gaussian.
+
+    Parameters
+    ----------
+    scores
+        Moments of one column, the scores.
     """
     share = scores.weight / scores.weight.sum()
     mean, spread = scores.mean[:, 0], np.sqrt(scores.variance[:, 0])
-    # A class of equal scores is a step; a small width keeps the share continuous.
+    # A class of equal scores has a step distribution; a small width makes the share continuous.
     spread = np.maximum(spread, 1e-9 * max(np.ptp(mean), *spread, np.finfo(float).tiny))
 
     def excess(threshold: float) -> float:

@@ -1,11 +1,12 @@
-"""Moments of one class between two ranges of columns: the unit that merges and travels.
+"""Moments of one class between two ranges of columns: the unit of merging and of storage.
 
-A class's moments are kept about an origin ``o`` per column: ``n = sum u``,
-``m = sum u (x - o)`` and ``G = sum u (x - o)(x - o)'``. States about the same origin add;
-states about different origins are first moved to their common mean, which is Chan's formula.
-Columns that some row omits keep the origin 0, so that the moments of sparse rows stay sparse;
-columns stored in every row take their mean, so that a large offset cancels nothing. The mean of
-a constant column is its value to the bit, so that its ``m`` and its part of ``G`` are exactly 0.
+A class's moments are taken about an origin ``o`` per column: ``n = sum u``,
+``m = sum u (x - o)`` and ``G = sum u (x - o)(x - o)'``. Moments about the same origin are added;
+moments about different origins are first moved to a common one (Chan, Golub and LeVeque 1983).
+The origin of a column that some row does not store is 0, so that moments of sparse rows stay
+sparse. The origin of a column that every row stores is its mean, so that a large offset causes no
+cancellation. The mean of a constant column is its exact value, so that its ``m`` and its part of
+``G`` are exactly 0.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from spark_auc.core.state.schema import COUNT, REAL, Field, Schema, Values, real
 from spark_auc.core.types import Float
 from spark_auc.errors import DataError
 
-# A sum of n terms of one sign is in error by n times this, relative to it, or less.
+# Bound on the relative error of a sum of n terms of one sign, divided by n.
 ROUNDING = 2.0 * float(np.finfo(float).eps)
 
 
@@ -30,25 +31,25 @@ def part_names(dimension: int) -> list[str]:
 
 
 def other_dimension(expected: int, found: int) -> DataError:
-    """The error of rows with another number of features."""
+    """The error for rows with another number of features than the first rows."""
     return DataError(
         f"found vectors of {found} features, expected {expected} as in the first; "
-        "make every vector of the same dimension"
+        "give every vector the same dimension"
     )
 
 
 def about_inverse(weight: float) -> float:
     """A power of two near ``1 / weight``.
 
-    Totals times it are about as large as a mean: their products lose no light class to underflow,
-    and keep their bits.
+    Totals times this factor are of the size of a mean, so that their products do not underflow for
+    a class of small weight. A power of two changes no bits of the significand.
     """
     return float(np.ldexp(1.0, min(-int(np.frexp(weight)[1]), 1000)))
 
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
-    """The part of a class's moments that is no matrix: ``n``, ``o`` and ``m`` of some columns."""
+    """Weight ``n``, origin ``o`` ``(d,)`` and total ``m`` ``(d,)`` of the moments of a class."""
 
     weight: float
     origin: Float
@@ -56,11 +57,11 @@ class Vectors:
 
     @property
     def mean(self) -> Float:
-        """Mean of the columns; the origin where there are no rows."""
+        """Mean ``(d,)`` of the columns; the origin if there are no rows."""
         return self.origin + self.total / self.weight if self.weight else self.origin
 
     def moved(self, origin: Float) -> tuple[Vectors, Float, Float]:
-        """The same about another origin, and the ``p, t`` for which G gains ``p t' + t p'``."""
+        """The moments about another origin, and ``p, t``: ``G`` changes by ``p t' + t p'``."""
         t = self.origin - origin
         return (
             Vectors(self.weight, origin, self.total + self.weight * t),
@@ -69,15 +70,16 @@ class Vectors:
         )
 
     def plus(self, other: Vectors) -> Vectors:
-        """The sum with moments about the same origin."""
+        """The sum of moments about the same origin."""
         return Vectors(self.weight + other.weight, self.origin, self.total + other.total)
 
 
 def common_origin(a: Vectors, b: Vectors) -> Float:
-    """The origin about which two sets of rows are added: 0 once either has it, else their mean.
+    """The origin ``(d,)`` for the merge of two sets of rows.
 
-    A column that is 0 in some row varies at least as much as that 0 makes it, so the origin 0
-    costs it little precision, and sparse columns stay sparse.
+    It is 0 if either origin is 0, the origin if both are equal, and otherwise the common mean. A
+    column with a 0 in some row has a variance of at least the size that this 0 contributes, so that
+    the origin 0 costs little precision.
     """
     weight = a.weight + b.weight
     if not weight:
@@ -89,21 +91,21 @@ def common_origin(a: Vectors, b: Vectors) -> Float:
 
 @dataclass(frozen=True, eq=False)
 class MomentsTile:
-    """One tile of a class's moments: its own state, which merges without the other tiles.
+    """One tile of a class's moments: a state that merges independently of the other tiles.
 
     Parameters
     ----------
     rows
-        Number of rows seen.
+        Number of rows.
     weight
-        Their total weight ``n``.
+        Total weight ``n`` of the rows.
     origin, total : (2, tile)
         ``o`` and ``m`` of the tile's row features and of its column features.
     gram : (tile, tile)
-        ``G`` between the two.
+        ``G`` between the row features and the column features.
     rounding : (tile,)
-        In a diagonal tile, what subtraction may have left in the diagonal of the scatter by
-        rounding; else 0.
+        In a diagonal tile, a bound on the rounding error that subtraction left in the diagonal of
+        the scatter; otherwise 0.
     """
 
     rows: int
@@ -124,21 +126,21 @@ class MomentsTile:
             return MomentsTile(0, 0.0, *map(np.zeros_like, arrays))
         a = Vectors(self.weight, self.origin, self.total)
         b = Vectors(sign * other.weight, other.origin, sign * other.total)
-        left = a.weight + b.weight
-        if rows < 0 or left < -ROUNDING * self.rows * a.weight:
+        weight = a.weight + b.weight
+        if rows < 0 or weight < -ROUNDING * self.rows * a.weight:
             raise DataError(
                 f"found {other.rows} rows of weight {other.weight:g} to subtract from "
                 f"{self.rows} rows of weight {self.weight:g}, expected a part of them; "
-                "subtract only what was merged before"
+                "subtract only rows that were merged before"
             )
-        if sign < 0 and left <= ROUNDING * self.rows * a.weight:
+        if sign < 0 and weight <= ROUNDING * self.rows * a.weight:
             raise DataError(
                 f"found {other.rows} rows of weight {other.weight:g} to subtract from "
-                f"{self.rows} rows of weight {self.weight:g}, expected more than rounding to be "
-                "left; make the moments of the rows that are left from these"
+                f"{self.rows} rows of weight {self.weight:g}, expected the remaining rows to weigh "
+                "more than the rounding error; compute their moments from these rows"
             )
-        # Both are moved to the origin of the whole. The mean of what is left may be far from
-        # both, and sums about it would be large.
+        # A subtraction uses the origin of the minuend: the mean of the difference may be far from
+        # both origins, and sums about it would be large.
         origin = common_origin(a, b) if sign > 0 else a.origin
         gram: Float = (np.add if sign > 0 else np.subtract)(self.gram, other.gram)
         (a, p_a, t_a), (b, p_b, t_b) = a.moved(origin), b.moved(origin)
@@ -159,45 +161,48 @@ class MomentsTile:
         Raises
         ------
         DataError
-            ``other`` is not a part of this.
+            ``other`` is not a part of these rows, or the remaining weight is at most a rounding
+            error.
         """
         return self._combine(other, -1)
 
     def remainder(self, part: MomentsTile) -> Float:
-        """What rounding may leave ``(tile,)`` of the diagonal when ``part`` is subtracted.
+        """Bound ``(tile,)`` on the rounding error of the diagonal when ``part`` is subtracted.
 
-        It is relative to the sums of squares that are subtracted from each other, column by
-        column, of this diagonal tile.
+        The bound is relative to the sums of squares of the minuend and the subtrahend, column by
+        column. Only diagonal tiles have one.
 
         Raises
         ------
         DataError
-            ``part`` varies more than this in a column, or, with as many rows, otherwise.
+            ``part`` has more scatter than this tile in some column, or, if both have the same
+            number of rows, a different scatter.
         """
         t = part.origin[0] - self.origin[0]
-        squares, less = self.gram.diagonal(), part.gram.diagonal()
-        moved = less + 2.0 * part.total[0] * t + part.weight * t**2
-        size = squares + less + part.weight * t**2
+        squares, part_squares = self.gram.diagonal(), part.gram.diagonal()
+        moved = part_squares + 2.0 * part.total[0] * t + part.weight * t**2
+        size = squares + part_squares + part.weight * t**2
         weight = self.weight - part.weight
-        # An error of the weight shifts the mean of what is left: by more, the less is left.
-        lighter = self.weight / weight if self.rows > part.rows else 1.0
-        lost: Float = ROUNDING * 4.0 * self.rows * lighter * size
-        rounding = self.rounding + part.rounding + lost
+        # An error of the weight shifts the mean of the remaining rows in inverse proportion to
+        # their weight.
+        magnification = self.weight / weight if self.rows > part.rows else 1.0
+        error: Float = ROUNDING * 4.0 * self.rows * magnification * size
+        rounding = self.rounding + part.rounding + error
         total = self.total[0] - (part.total[0] + part.weight * t)
-        left = squares - moved
+        difference = squares - moved
         unit = about_inverse(self.weight)
         squared = (unit * total) ** 2
         if self.rows == part.rows:
             squared /= self.weight * unit * unit
-            unlike = np.maximum(np.abs(left), squared) > rounding
+            contradictory = np.maximum(np.abs(difference), squared) > rounding
         else:
             squared /= weight * unit * unit
-            unlike = left - squared < -rounding
-        if unlike.any():
+            contradictory = difference - squared < -rounding
+        if contradictory.any():
             raise DataError(
-                f"found {part.rows} rows to subtract from {self.rows} that are no part of them, "
-                f"as {int(unlike.sum())} columns show, expected rows that were merged before; "
-                "subtract only these"
+                f"found {part.rows} rows to subtract that are no part of the {self.rows} rows, by "
+                f"the scatter of {int(contradictory.sum())} columns, expected a part of them; "
+                "subtract only rows that were merged before"
             )
         return rounding
 
@@ -213,7 +218,7 @@ class MomentsTile:
         )
 
     def scatter(self) -> Float:
-        """Centred scatter ``sum u (x - c)(x - c)'`` of the tile."""
+        """Scatter ``sum u (x - c)(x - c)'`` ``(tile, tile)`` about the mean ``c``."""
         if not self.rows:
             return self.gram
         unit = about_inverse(self.weight)
@@ -228,7 +233,7 @@ class MomentsTile:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> MomentsTile:
-        """The tile that `to_bytes` stored; `ModelFormatError` if it is none."""
+        """The tile that `to_bytes` stored; raises `ModelFormatError` for other bytes."""
         return _SCHEMA.restore(data, cls)
 
 

@@ -1,4 +1,4 @@
-"""The regularised all-pairs squared loss: a quadratic and an elastic net.
+"""The regularised all-pairs squared loss: a quadratic and an elastic-net penalty.
 
 ``L(w) = 1/2 w' Sigma w - w' mu + lambda1 |w|_1 + 1/2 lambda2 |w|^2`` (Gultekin et al., MBA,
 Eq. 14); the mean pairwise squared loss is ``1 - 2 w' mu + w' Sigma w``.
@@ -18,7 +18,7 @@ from spark_auc.core.types import Float
 
 
 class Matrix(Protocol):
-    """A symmetric matrix ``(d, d)`` as the solvers use it."""
+    """The operations of a symmetric matrix ``(d, d)`` that the solvers use."""
 
     @property
     def dimension(self) -> int:
@@ -51,7 +51,7 @@ class ElasticNet:
 
     @classmethod
     def of(cls, reg_param: float, elastic_net_param: float) -> ElasticNet:
-        """From Spark ML's names: ``l1 = regParam a`` and ``l2 = regParam (1 - a)``."""
+        """The penalty for Spark ML's Params: ``l1 = regParam a``, ``l2 = regParam (1 - a)``."""
         return cls(reg_param * elastic_net_param, reg_param * (1 - elastic_net_param))
 
     def value(self, w: Float) -> float:
@@ -59,10 +59,17 @@ class ElasticNet:
         return float(self.l1 * np.abs(w).sum() + self.l2 / 2 * (w @ w))
 
     def kkt(self, w: Float, smooth_gradient: Float) -> Float:
-        """How far each coordinate ``(d,)`` is from optimal.
+        """Violation ``(d,)`` of the optimality (KKT) condition of each coordinate.
 
-        ``smooth_gradient`` is ``Sigma w - mu + l2 w``: with ``l1`` its sign must be opposite to
-        that of ``w_j``, or its size at most ``l1`` where ``w_j`` is 0.
+        At an optimum the smooth gradient is ``-l1 sign(w_j)`` where ``w_j`` is not 0, and at most
+        ``l1`` in size where it is 0.
+
+        Parameters
+        ----------
+        w : (d,)
+            Weights.
+        smooth_gradient : (d,)
+            ``Sigma w - mu + l2 w``.
         """
         return np.where(
             w != 0,
@@ -80,17 +87,18 @@ class Quadratic:
     Sigma : (d, d)
         Second moment of the differences of a positive and a negative row.
     mu : (d,)
-        Their mean.
-    lost
-        What rounding may have taken from ``mu_j``, in units of ``sqrt(Sigma_jj)``; see `lost`.
+        Mean of these differences.
+    mu_rounding
+        Bound on the rounding error of ``mu_j``, in units of ``sqrt(Sigma_jj)``; see
+        `difference_rounding`.
     blur : (d,), optional
-        How much of ``Sigma_jj`` rounding of the moments may have made, relative to it. Of
-        ``Sigma_ij`` it is at most ``sqrt(blur_i blur_j Sigma_ii Sigma_jj)``.
+        Bound on the relative rounding error of ``Sigma_jj``. The error of ``Sigma_ij`` is at most
+        ``sqrt(blur_i blur_j Sigma_ii Sigma_jj)``.
     """
 
     Sigma: Matrix
     mu: Float
-    lost: float = 0.0
+    mu_rounding: float = 0.0
     blur: Float | None = None
 
     @property
@@ -106,41 +114,41 @@ class Quadratic:
     def units(self, penalty: ElasticNet) -> Float:
         """The unit ``h_j = sqrt(Sigma_jj + l2)`` of each coordinate of the gradient, ``(d,)``.
 
-        Divided by ``h``, columns have a Hessian of unit diagonal: what is measured so does not
-        depend on the units of the columns. 1 where a coordinate has no curvature.
+        Columns divided by ``h`` have a Hessian of unit diagonal, so that measures in these units do
+        not depend on the units of the columns. The unit is 1 for a coordinate without curvature.
         """
         curvature = self.diagonal + penalty.l2
         return np.sqrt(np.where(curvature > 0, curvature, 1.0))
 
     def hidden(self, scaled: Float) -> float:
-        """What rounding of the moments may hide of the gradient at ``w``, in its `units`, at most.
+        """Bound on the error of the gradient at ``w`` by rounding of the moments, in its `units`.
 
-        ``scaled`` ``(d,)`` is the size of ``w`` in units: ``h_j |w_j|``.
+        ``scaled`` ``(d,)`` is ``h_j |w_j|``, the size of ``w`` in its units.
         """
         root = np.zeros_like(scaled) if self.blur is None else np.sqrt(self.blur)
-        return self.lost * (1.0 + float(scaled.sum())) + float(
+        return self.mu_rounding * (1.0 + float(scaled.sum())) + float(
             root.max(initial=0.0) * root @ scaled
         )
 
     @property
     def lambda1_max(self) -> float:
-        """The l1 factor at and above which ``w = 0`` is optimal."""
+        """The least l1 factor for which ``w = 0`` is optimal."""
         return float(np.abs(self.mu).max(initial=0.0))
 
     def value(self, w: Float, Sigma_w: Float) -> float:
-        """The quadratic at ``w``, given the product ``Sigma w``."""
+        """The quadratic at ``w`` ``(d,)``, from the product ``Sigma w`` ``(d,)``."""
         return float(w @ Sigma_w / 2 - w @ self.mu)
 
     def gradient(self, w: Float, penalty: ElasticNet, Sigma_w: Float) -> Float:
-        """Gradient ``Sigma w - mu + l2 w`` of the smooth part, given ``Sigma w``."""
+        """Gradient ``Sigma w - mu + l2 w`` ``(d,)`` of the smooth part, from ``Sigma w``."""
         return Sigma_w - self.mu + penalty.l2 * w
 
     def dual(self, w: Float, penalty: ElasticNet, Sigma_w: Float) -> float:
-        """A lower bound on the least objective, from ``w``: the better of two.
+        """A lower bound on the least objective, from ``w`` ``(d,)``: the greater of two duals.
 
-        One is the Fenchel dual of the quadratic against the elastic net (needs ``l2 > 0``,
-        tight at the optimum), the other that of the squared loss of pairs against l1 (needs
-        ``l1 > 0``, tight at ``l2 = 0``). Without any penalty there is none: ``-inf``.
+        The first is the Fenchel dual of the quadratic and the elastic net (needs ``l2 > 0``, tight
+        at the optimum). The second is that of the squared loss of pairs and the l1 penalty (needs
+        ``l1 > 0``, tight for ``l2 = 0``). Without a penalty the bound is ``-inf``.
         """
         l1, l2 = penalty.l1, penalty.l2
         residual = self.mu - Sigma_w
@@ -159,11 +167,18 @@ class Quadratic:
         return max(bounds)
 
 
-def lost(mean: Float, diagonal: Float) -> float:
-    """What the rounding of class means ``(2, d)`` takes from their difference, at most.
+def difference_rounding(mean: Float, diagonal: Float) -> float:
+    """Bound on the rounding error of the difference of the class means.
 
-    In units of ``sqrt(Sigma_jj)`` of that column for which it is most; ``diagonal`` is that of
-    ``Sigma``. Columns far from 0 lose digits that count.
+    The greatest over the columns, in units of ``sqrt(Sigma_jj)``. It is large for columns whose
+    mean is far from 0 compared with their deviation.
+
+    Parameters
+    ----------
+    mean : (2, d)
+        Class means.
+    diagonal : (d,)
+        Diagonal of ``Sigma``.
     """
     varying = diagonal > 0
     size = np.abs(mean).max(axis=0)[varying] / np.sqrt(diagonal[varying])

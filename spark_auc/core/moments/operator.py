@@ -1,4 +1,8 @@
-"""The pair quadratic of more features than a matrix has room for: products with rows instead."""
+"""The pair quadratic without a matrix: products with ``Sigma`` by passes over the rows.
+
+For more features than a matrix of them fits in memory. The functions that fold rows into moments
+are here too.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from spark_auc.core.kernels import compiled, sparse_entries
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.moments_tile import MomentsTile
-from spark_auc.core.moments.objective import Quadratic, lost
+from spark_auc.core.moments.objective import Quadratic, difference_rounding
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.moments.tiles import SymmetricTiles
 from spark_auc.core.row_source import Folding, State, each
@@ -23,14 +27,14 @@ from spark_auc.core.sampling.sample_size import LargestNorm
 from spark_auc.core.state.schema import ANY, Schema, reals
 from spark_auc.core.types import Float, Index
 
-# A column's mean is subtracted before products where it is more than so many standard deviations
-# from 0. A column that many rows do not store is nearer.
+# A column's mean is subtracted before products if it is more than this number of standard
+# deviations from 0. The mean of a column that many rows do not store is closer.
 _FAR = 4.0
 
 
 @dataclass(frozen=True, eq=False)
 class VectorSum:
-    """A sum of vectors ``(d,)``, or of other arrays of one shape."""
+    """A mergeable sum of arrays of one shape, such as vectors ``(d,)``."""
 
     total: Float
 
@@ -44,7 +48,7 @@ class VectorSum:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> VectorSum:
-        """The sum that `to_bytes` stored; `ModelFormatError` if it is none."""
+        """The sum that `to_bytes` stored; raises `ModelFormatError` for other bytes."""
         return _SUM.restore(data, cls)
 
 
@@ -53,21 +57,21 @@ _SUM = Schema("VectorSum", 1, {"total": reals(*ANY)})
 
 @dataclass(frozen=True, eq=False)
 class PairOperator:
-    """``Sigma`` of all pairs as what it does to a vector, by one pass over the rows.
+    """``Sigma`` of all pairs as a linear operator; each product is one pass over the rows.
 
     With z_i = x_i'v, ``Sigma v = X'b`` for ``b_i = u_i (z_i - c_other'v) / n_own``, where own is
     the row's class and other the opposite one (MBA, Eq. 8-9, without forming Sigma). Columns far
-    from 0 are seen from their mean, which sparse rows do without being filled: an offset of
-    columns takes no digits.
+    from 0 are centred at their mean, without storing the zeros of sparse rows, so that an offset of
+    a column costs no precision.
 
     Parameters
     ----------
     rows
         The rows.
     columns
-        Their column moments.
+        Column moments of the rows.
     scale : (d,), optional
-        Columns are divided by it.
+        Divisors of the columns. Default: 1.
     """
 
     rows: Folding
@@ -85,13 +89,13 @@ class PairOperator:
 
     @cached_property
     def _origin(self) -> Float:
-        return origin(self.columns)
+        return offsets(self.columns)
 
     def matvec(self, vector: Float) -> Float:
         """Product with a vector ``(d,)``, in one pass."""
         v = vector * self._inverse
-        seen_from = self._origin
-        opposite = ((self.columns.mean - seen_from) @ v)[::-1]
+        origin = self._origin
+        opposite = ((self.columns.mean - origin) @ v)[::-1]
         weight, dimension = self.columns.weight, self.dimension
 
         def products(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
@@ -99,16 +103,16 @@ class PairOperator:
             for batch in batches:
                 side = (~batch.y).astype(int)
                 share = batch.weights / weight[side]
-                _add_product(batch, v, opposite[side], share, seen_from, out)
+                _add_product(batch, v, opposite[side], share, origin, out)
             yield "product", VectorSum(out)
 
-        found = self.rows.fold(
+        result = self.rows.fold(
             products, (VectorSum,), state_bytes=8 * dimension, what=f"{dimension} sums"
         )
-        return cast(VectorSum, found["product"]).total * self._inverse
+        return cast(VectorSum, result["product"]).total * self._inverse
 
     def matmat(self, vectors: Float) -> Float:
-        """Products ``(d, k)`` with the columns of ``vectors`` ``(d, k)``, a pass for each."""
+        """Products ``(d, k)`` with the columns of ``vectors`` ``(d, k)``, one pass each."""
         return np.stack([self.matvec(vector) for vector in vectors.T], axis=1)
 
     def diagonal(self) -> Float:
@@ -118,17 +122,17 @@ class PairOperator:
 
     def restricted(self, features: NDArray[np.int64]) -> SymmetricTiles:
         """The matrix ``(k, k)`` between ``k`` features in ascending order, in one pass."""
-        chosen = self.rows.changed(
+        rows = self.rows.changed(
             each(lambda batch: batch._replace(X=batch.X[:, features])), features.size
         )
         scale = None if self.scale is None else self.scale[features]
-        return cast(SymmetricTiles, pair_moments(chosen).quadratic(scale).Sigma)
+        return cast(SymmetricTiles, pair_moments(rows).quadratic(scale).Sigma)
 
 
-def origin(columns: ColumnMoments) -> Float:
-    """Where columns ``(d,)`` are seen from: their mean where it is far from 0, else 0.
+def offsets(columns: ColumnMoments) -> Float:
+    """Offsets ``(d,)`` to subtract from columns: the mean if it is far from 0, otherwise 0.
 
-    The differences of rows are the same from wherever rows are seen.
+    Differences of rows do not depend on the offsets.
     """
     mean: Float = columns.weight @ columns.mean / columns.weight.sum()
     spread = columns.variance.sum(axis=0) + columns.delta**2
@@ -136,73 +140,74 @@ def origin(columns: ColumnMoments) -> Float:
 
 
 def operator_quadratic(rows: Folding, scale: Float | None) -> Quadratic:
-    """The quadratic of all pairs of these rows, without a matrix.
+    """The quadratic of all pairs of the rows, without a matrix; one pass.
 
     Parameters
     ----------
     rows
         The rows.
     scale : (d,), optional
-        Columns are divided by it.
+        Divisors of the columns. Default: 1.
     """
     columns = column_moments(rows)
     inverse = columns.inverse(scale)
     Sigma = PairOperator(rows, columns, scale)
-    return Quadratic(Sigma, columns.delta * inverse, lost(columns.mean * inverse, Sigma.diagonal()))
+    rounding = difference_rounding(columns.mean * inverse, Sigma.diagonal())
+    return Quadratic(Sigma, columns.delta * inverse, rounding)
 
 
 def pair_moments(rows: Folding) -> PairMoments:
-    """The pair moments of all rows."""
+    """The pair moments of all rows; one pass."""
     return labelled_pair_moments(rows)[0]
 
 
 def labelled_pair_moments(rows: Folding) -> tuple[PairMoments, LabelCounts]:
-    """The pair moments of all rows, and how many rows have each label; one pass."""
+    """The pair moments of all rows, and the number of rows of each label; one pass."""
     dimension = rows.dimension
 
     def fold(batches: Iterable[Batch]) -> Iterator[tuple[str, State]]:
         return PairMoments.fold_parts(batches, dimension)
 
-    found = rows.fold(
+    result = rows.fold(
         fold,
         (MomentsTile,),
         state_bytes=PairMoments.nbytes(dimension),
         what=f"moments of {dimension} features",
     )
-    parts = cast(dict[str, MomentsTile], found.states)
-    return PairMoments.of_parts(parts, dimension), found.labels
+    parts = cast(dict[str, MomentsTile], result.states)
+    return PairMoments.of_parts(parts, dimension), result.labels
 
 
 def column_moments(rows: Folding) -> ColumnMoments:
-    """The column moments of all rows."""
+    """The column moments of all rows; one pass."""
     return labelled_column_moments(rows)[0]
 
 
 def labelled_column_moments(rows: Folding) -> tuple[ColumnMoments, LabelCounts]:
-    """The column moments of all rows, and how many rows have each label; one pass."""
+    """The column moments of all rows, and the number of rows of each label; one pass."""
     dimension = rows.dimension
 
     def fold(batches: Iterable[Batch]) -> Iterator[tuple[str, State]]:
         yield "columns", ColumnMoments.fold(batches, dimension)
 
-    found = rows.fold(
+    result = rows.fold(
         fold,
         (ColumnMoments,),
         state_bytes=6 * 8 * dimension + 1024,
         what=f"means and variances of {dimension} features",
     )
-    return cast(ColumnMoments, found["columns"]), found.labels
+    return cast(ColumnMoments, result["columns"]), result.labels
 
 
 def largest_norm(rows: Folding) -> float:
-    """The largest length ``|x|`` of a row."""
+    """The largest norm ``|x|`` of a row; one pass."""
 
     def fold(batches: Iterable[Batch]) -> Iterator[tuple[str, State]]:
-        lengths = (LargestNorm.of(batch.X) for batch in batches)
-        yield "norm", reduce(LargestNorm.merge, lengths, LargestNorm())
+        norms = (LargestNorm.of(batch.X) for batch in batches)
+        yield "norm", reduce(LargestNorm.merge, norms, LargestNorm())
 
-    found = rows.fold(fold, (LargestNorm,), state_bytes=1024, what="the longest row")
-    return float(np.sqrt(cast(LargestNorm, found["norm"]).squared))
+    result = rows.fold(fold, (LargestNorm,), state_bytes=1024, what="the largest norm of a row")
+    return float(np.sqrt(cast(LargestNorm, result["norm"]).squared))
 
 
 def _add_product(
@@ -210,8 +215,8 @@ def _add_product(
 ) -> None:
     X = batch.X
     if isinstance(X, np.ndarray):
-        seen = X - origin if origin.any() else X
-        out += (share * (seen @ v - opposite)) @ seen
+        centred = X - origin if origin.any() else X
+        out += (share * (centred @ v - opposite)) @ centred
     else:
         _add_sparse_product(*sparse_entries(X), v, opposite, share, origin, bool(origin.any()), out)
 
@@ -237,19 +242,20 @@ def _add_sparse_product(
             for p in range(indptr[i], indptr[i + 1]):
                 out[indices[p]] += data[p] * b
         return
-    # A value that a row does not store is minus the origin. Both sums of it run in one order, so
-    # that for rows and columns that store all there is nothing left, not even rounding.
-    whole = 0.0
+    # The centred value of an entry that is not stored is minus the origin. Sums over all entries
+    # and over stored entries run in the same order, so that their difference is exactly 0 for a row
+    # or a column that stores every entry.
+    origin_score = 0.0
     for j in range(origin.size):
-        whole += origin[j] * v[j]
+        origin_score += origin[j] * v[j]
     total, stored = 0.0, np.zeros(origin.size)
     for i in range(share.size):
-        score, here = 0.0, 0.0
+        score, stored_score = 0.0, 0.0
         for p in range(indptr[i], indptr[i + 1]):
             j = indices[p]
             score += (data[p] - origin[j]) * v[j]
-            here += origin[j] * v[j]
-        b = share[i] * (score - (whole - here) - opposite[i])
+            stored_score += origin[j] * v[j]
+        b = share[i] * (score - (origin_score - stored_score) - opposite[i])
         total += b
         for p in range(indptr[i], indptr[i + 1]):
             j = indices[p]

@@ -1,8 +1,8 @@
-"""Pair moments: the mergeable statistics from which every all-pairs squared loss is made.
+"""Pair moments: the mergeable statistics that define the all-pairs squared loss.
 
-Over all pairs of a positive and a negative row, with D their difference,
-``mu = E[D]`` and ``Sigma = E[D D']`` follow from each class's weight, mean and covariance
-(Gultekin et al., MBA, Eq. 8-14), so that no pair is ever formed.
+With D the difference of a positive and a negative row, ``mu = E[D]`` and ``Sigma = E[D D']`` over
+all pairs follow from each class's weight, mean and covariance (Gultekin et al., MBA, Eq. 8-14).
+Pairs are never formed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from spark_auc.core.moments.accumulator import PairAccumulator
 from spark_auc.core.moments.class_moments import ClassMoments
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.moments_tile import MomentsTile, part_names
-from spark_auc.core.moments.objective import Quadratic, lost
+from spark_auc.core.moments.objective import Quadratic, difference_rounding
 from spark_auc.core.moments.tiles import SymmetricTiles, Tiling
 from spark_auc.core.state.schema import Part, Schema, Values
 from spark_auc.core.types import Float, Rows
@@ -30,7 +30,7 @@ from spark_auc.errors import DataError
 
 @dataclass(frozen=True, eq=False)
 class PairMoments:
-    """Moments of both classes, and the exact all-pairs quadratic that they define.
+    """Moments of both classes, which define the exact all-pairs quadratic.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class PairMoments:
 
     @classmethod
     def of(cls, X: Rows, y: NDArray[np.bool_], weight: Float | None = None) -> PairMoments:
-        """The moments of rows ``X`` ``(n, d)``, ``y`` ``(n,)`` true where positive."""
+        """The moments of rows ``X`` ``(n, d)``, labels ``y`` ``(n,)`` and weights ``(n,)``."""
         return cls.fold([Batch(X, y, weight)], X.shape[1])
 
     @classmethod
@@ -64,14 +64,14 @@ class PairMoments:
 
     @staticmethod
     def fold_parts(batches: Iterable[Batch], dimension: int) -> Iterator[tuple[str, MomentsTile]]:
-        """The `parts` of the moments of all batches, each made when asked for."""
+        """The `parts` of the moments of all batches, computed one by one."""
         accumulator = PairAccumulator(dimension)
         for batch in batches:
             accumulator.add(batch.X, batch.y, batch.weight)
         yield from accumulator.parts()
 
     def update(self, X: Rows, y: NDArray[np.bool_], weight: Float | None = None) -> PairMoments:
-        """The moments with the rows ``X`` added."""
+        """The moments including rows ``X`` ``(n, d)``; arguments as in `of`."""
         return self.merge(PairMoments.of(X, y, weight))
 
     def merge(self, other: PairMoments) -> PairMoments:
@@ -79,7 +79,7 @@ class PairMoments:
         return PairMoments(self.positive.merge(other.positive), self.negative.merge(other.negative))
 
     def subtract(self, other: PairMoments) -> PairMoments:
-        """The moments of the rows that are not in ``other``; `DataError` if it is no part."""
+        """The moments of the rows that are not in ``other``; see `ClassMoments.subtract`."""
         return PairMoments(
             self.positive.subtract(other.positive), self.negative.subtract(other.negative)
         )
@@ -94,13 +94,13 @@ class PairMoments:
         return self.positive.dimension
 
     def parts(self) -> Iterator[tuple[str, MomentsTile]]:
-        """The independent tiles of the state, each under its name."""
+        """The tiles of the state by name; each merges independently of the others."""
         tiles = (*self.positive.tiles, *self.negative.tiles)
         return zip(part_names(self.dimension), tiles, strict=True)
 
     @classmethod
     def of_parts(cls, parts: dict[str, MomentsTile], dimension: int) -> PairMoments:
-        """The state whose `parts` are given."""
+        """The state with the given `parts`."""
         tiles = [parts[name] for name in part_names(dimension)]
         half = len(tiles) // 2
         return cls(
@@ -110,32 +110,32 @@ class PairMoments:
 
     @staticmethod
     def complements(own: list[PairMoments]) -> list[PairMoments]:
-        """The moments of all rows but each part's own, by merging alone.
+        """The moments of the rows of all other parts, for each part, by merges alone.
 
-        What is left of a difference is rounding where nothing should be, which a merge never
-        leaves. The parts before each one are merged in order, and so are those after it: fewer
-        than three merges a part. This is done tile by tile, and each tile's memory is given back,
-        so that little more is needed at any time than for the parts.
+        A subtraction would leave rounding errors in columns that are constant in the other parts.
+        The merges of the parts before each one, and of the parts after it, are shared: fewer than
+        three merges per part. The tiles are processed one by one, and the memory of each is
+        released, so that the peak is little more than the size of the parts.
 
         Parameters
         ----------
         own
-            The parts, two or more; the list is emptied.
+            Moments of the parts, at least two; the list is emptied.
         """
         dimension = own[0].dimension
         tiles = [dict(part.parts()) for part in own]
         own.clear()
 
         def complete(name: str) -> None:
-            mine = [part.pop(name) for part in tiles]
-            after = list(accumulate(reversed(mine[1:]), lambda b, a: a.merge(b)))
-            before = mine[0]
-            found = [after.pop()]
-            for tile in mine[1:-1]:
-                found.append(before.merge(after.pop()))
+            parts = [part.pop(name) for part in tiles]
+            after = list(accumulate(reversed(parts[1:]), lambda b, a: a.merge(b)))
+            before = parts[0]
+            merged = [after.pop()]
+            for tile in parts[1:-1]:
+                merged.append(before.merge(after.pop()))
                 before = before.merge(tile)
-            found.append(before)
-            for part, tile in zip(tiles, found, strict=True):
+            merged.append(before)
+            for part, tile in zip(tiles, merged, strict=True):
                 part[name] = tile
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -144,7 +144,7 @@ class PairMoments:
 
     @staticmethod
     def nbytes(dimension: int) -> int:
-        """Bytes of a state of ``dimension`` features: two packed triangles."""
+        """Size in bytes of a state of ``dimension`` features: two packed triangles."""
         return 2 * Tiling(dimension).nbytes
 
     def columns(self) -> ColumnMoments:
@@ -152,7 +152,7 @@ class PairMoments:
         return self._of_each(lambda m: m.mean, ClassMoments.spread)
 
     def along(self, w: Float) -> ColumnMoments:
-        """The moments of one column, the scores ``X w`` of the rows."""
+        """The moments of one column, the scores ``X w`` of the rows, for weights ``w`` ``(d,)``."""
         return self._of_each(
             lambda m: np.atleast_1d(m.mean @ w),
             lambda m: (np.atleast_1d(m.weight * m.variance_along(w)), np.zeros(1)),
@@ -174,19 +174,19 @@ class PairMoments:
         )
 
     def quadratic(self, scale: Float | None = None) -> Quadratic:
-        """Exact ``Sigma = C+ + C- + delta delta'`` and ``mu = delta`` over all pairs.
+        """Exact ``Sigma = C+ + C- + delta delta'`` and ``mu = delta`` of all pairs (MBA, Eq. 8-9).
 
-        Both are exactly 0 in columns that do not vary; see `ColumnMoments.varies`.
+        Both are exactly 0 for constant columns; see `ColumnMoments.varies`.
 
         Parameters
         ----------
         scale : (d,), optional
-            Columns are divided by it: ``Sigma / (s s')`` and ``mu / s``.
+            Divisors ``s`` of the columns: ``Sigma / (s s')`` and ``mu / s``. Default: 1.
 
         Raises
         ------
         DataError
-            One of the classes has no rows.
+            A class has no rows.
         """
         p, n = self.positive, self.negative
         if not (p.rows and n.rows):
@@ -196,30 +196,32 @@ class PairMoments:
             )
         tiling = Tiling(self.dimension)
         inverse = self.columns().inverse(scale)
-        # Of columns far from 0 means would be rounded; their origins are equal or close.
+        # For columns far from 0 the difference of the means would cancel; that of the origins,
+        # which are equal or close, is precise.
         mu = ((p.origin - n.origin) + (p.from_origin - n.from_origin)) * inverse
         tiles = np.empty((tiling.count, tiling.tile, tiling.tile))
         padded = np.zeros((2, tiling.blocks * tiling.tile))
         padded[:, : self.dimension] = inverse, mu
         factors, means = padded.reshape(2, tiling.blocks, tiling.tile)
-        divided = bool((inverse != 1.0).any())
+        scaled = bool((inverse != 1.0).any())
 
         def fill(k: int, i: int, j: int) -> None:
-            here = np.divide(p.tiles[k].scatter(), p.weight, out=tiles[k])
-            here += n.tiles[k].scatter() / n.weight
-            if divided:
-                here *= np.outer(factors[i], factors[j])
-            here += np.outer(means[i], means[j])
+            tile = np.divide(p.tiles[k].scatter(), p.weight, out=tiles[k])
+            tile += n.tiles[k].scatter() / n.weight
+            if scaled:
+                tile *= np.outer(factors[i], factors[j])
+            tile += np.outer(means[i], means[j])
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             list(pool.map(fill, range(tiling.count), *zip(*tiling.places(), strict=True)))
         Sigma = SymmetricTiles(self.dimension, tiles)
-        of_classes, diagonal = np.stack([p.mean, n.mean]) * inverse, Sigma.diagonal()
+        class_means, diagonal = np.stack([p.mean, n.mean]) * inverse, Sigma.diagonal()
         blur = np.zeros(self.dimension)
         np.divide((p.blur() + n.blur()) * inverse**2, diagonal, out=blur, where=diagonal > 0)
-        # A mean is a sum of first powers: its error is about the root of that of the squares.
-        of_sums = float(np.sqrt(np.finfo(float).eps * blur.max(initial=0.0)))
-        return Quadratic(Sigma, mu, lost(of_classes, diagonal) + of_sums, blur)
+        # A mean is a sum of first powers; its error is about the root of that of the squares.
+        sum_rounding = float(np.sqrt(np.finfo(float).eps * blur.max(initial=0.0)))
+        mu_rounding = difference_rounding(class_means, diagonal) + sum_rounding
+        return Quadratic(Sigma, mu, mu_rounding, blur)
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""
@@ -227,13 +229,14 @@ class PairMoments:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> PairMoments:
-        """The moments that `to_bytes` stored; `ModelFormatError` if they are none."""
+        """The moments that `to_bytes` stored; raises `ModelFormatError` for other bytes."""
         return _SCHEMA.restore(data, cls)
 
 
 def _of_one_dimension(values: Values) -> str | None:
-    found = [values[name].dimension for name in ("positive", "negative")]
-    return None if found[0] == found[1] else f"its classes have {found} features"
+    dimensions = [values[name].dimension for name in ("positive", "negative")]
+    equal = dimensions[0] == dimensions[1]
+    return None if equal else f"its classes have {dimensions} features"
 
 
 _SCHEMA = Schema(

@@ -1,4 +1,4 @@
-"""The Gram update of sparse rows, in the order that spares memory most."""
+"""The Gram update of sparse rows, in an order with few loads from memory."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from spark_auc.core.types import Float, Index, Places
 
 WeightedRows: TypeAlias = tuple[sparse.csr_matrix | sparse.csr_array, Float]
 
-# Columns that are best the first ones: those that rows have most often.
-OFTEN = 512
+# Number of the most frequent columns, which should come first.
+FREQUENT = 512
 _ONE = np.uint64(1)
-# How many visits before its turn a row's entries are asked for: waiting for memory is what takes
-# longest.
+# Number of visits by which the entries of a row are prefetched; memory latency dominates the time.
 _AHEAD = np.uint64(8)
 _VALUES = LINE // 8
 
 
 class _Entries(NamedTuple):
-    """Stored entries by row and then by place, and the rows' visits by feature.
+    """Stored entries by row, and the visits of rows by feature.
+
+    A visit multiplies the entry of a rare feature with the earlier entries of its row.
 
     Parameters
     ----------
     place, value : (entries,)
-        Where a column is in the matrix, and the centred value.
+        Column of the entry in the matrix, and its centred value; by row, then by place.
     first, last : (visits,)
-        The entries of a row up to that of the feature for which it is visited.
+        First entry of the row, and the entry of the visited feature.
     factor : (visits,)
-        By which the values of these entries are multiplied, or what each of them adds where they
-        are alike.
-    alike : (visits,)
-        Whether these values are equal: what does not have to be read is not waited for, and rows
-        of indicators, as they are or divided by their norm, are the most common of all.
+        Factor of the values of these entries; if they are all equal, their common product.
+    equal : (visits,)
+        Whether the values are all equal, as in rows of indicators, raw or divided by their norm.
+        The kernel then skips loading them.
     """
 
     place: NDArray[np.unsignedinteger[Any]]
@@ -46,7 +46,7 @@ class _Entries(NamedTuple):
     first: Index
     last: Index
     factor: Float
-    alike: NDArray[np.bool_]
+    equal: NDArray[np.bool_]
 
 
 def add_sparse_gram(
@@ -54,27 +54,27 @@ def add_sparse_gram(
 ) -> tuple[Float, Float]:
     """Add ``sum_r u_r (x_r - o)(x_r - o)'`` over stored entries to the lower triangle of a matrix.
 
-    Products of the first `OFTEN` features are added row by row: their part of the matrix fits the
-    processor's cache. Of the others a feature's are added together, to one row of the matrix that
-    the cache holds meanwhile.
+    Products of the first `FREQUENT` features are added row by row, as their part of the matrix fits
+    in the cache. Products of the other features are added feature by feature, so that the feature's
+    row of the matrix stays in the cache.
 
     Parameters
     ----------
     parts
-        Rows ``(n, d)``, their column numbers ascending and distinct, and weights ``u`` ``(n,)``.
+        Rows ``(n, d)`` with ascending, distinct column indices, and their weights ``u`` ``(n,)``.
     rank : (d,)
-        Each column's place in the matrix, ascending over the columns whose place is below `OFTEN`
-        and over the others.
+        Place of each column in the matrix, ascending over the columns with a place below `FREQUENT`
+        and ascending over the others.
     starts : (d,)
-        Where in ``gram`` each row of the matrix begins.
+        Position in ``gram`` at which each row of the matrix begins.
     gram
-        Receives the products.
+        Flat lower triangle of the matrix; the products are added to it.
 
     Returns
     -------
     origin, total : (d,)
-        ``o`` and ``sum_r u_r (x_r - o)``, by place: ``o`` is the mean of a column that all rows
-        store, and else 0, which stored entries cannot tell from those that are not.
+        ``o`` and ``sum_r u_r (x_r - o)``, by place. ``o`` is the mean of a column that every row
+        stores, and otherwise 0, so that entries which are not stored contribute nothing.
     """
     rows = [(*sparse_entries(X), u) for X, u in parts]
     count, total = np.zeros(rank.size, np.uint64), np.zeros(rank.size)
@@ -87,7 +87,7 @@ def add_sparse_gram(
     total = np.zeros(rank.size)
 
     stored = int(count.sum())
-    count[:OFTEN] = 0
+    count[:FREQUENT] = 0
     visits = int(count.sum())
     ends = np.cumsum(count)
     free = ends - count
@@ -105,8 +105,8 @@ def add_sparse_gram(
     for part in rows:
         _arrange(*part, rank, origin, bounds[begin:], free, entries, total)
         begin += part[-1].size
-    _add_often(bounds, weight, entries, starts, gram)
-    _add_others(ends, entries, starts, gram)
+    _add_frequent(bounds, weight, entries, starts, gram)
+    _add_rare(ends, entries, starts, gram)
     return origin, total
 
 
@@ -140,51 +140,51 @@ def _arrange(
     entries: _Entries,
     total: Float,
 ) -> None:
-    """Fill in ``entries``; ``free`` holds each feature's first visit that is not, and moves on."""
-    place, value, first, last, factor, alike = entries
-    others = np.empty(rank.size, np.uint64)
+    """Fill ``entries``; ``free`` is each feature's next free visit, and is advanced."""
+    place, value, first, last, factor, equal = entries
+    rare = np.empty(rank.size, np.uint64)
     for r in range(weight.size):
         start = end = bounds[r]
-        waiting = 0
+        rare_count = 0
         for p in range(indptr[r], indptr[r + 1]):
-            here = rank[indices[p]]
-            place[end] = here
-            value[end] = data[p] - origin[here]
-            others[waiting] = p
-            # A branch would be guessed wrong too often.
-            often = 1 if here < OFTEN else 0
-            end += np.uint64(often)
-            waiting += 1 - often
-        same = True
+            column = rank[indices[p]]
+            place[end] = column
+            value[end] = data[p] - origin[column]
+            rare[rare_count] = p
+            # Arithmetic instead of a branch, which would often be mispredicted.
+            frequent = 1 if column < FREQUENT else 0
+            end += np.uint64(frequent)
+            rare_count += 1 - frequent
+        all_equal = True
         for e in range(start, end):
             total[place[e]] += weight[r] * value[e]
-            same = same and value[e] == value[start]
-        for k in range(waiting):
-            here = rank[indices[others[k]]]
-            centred = data[others[k]] - origin[here]
+            all_equal = all_equal and value[e] == value[start]
+        for k in range(rare_count):
+            column = rank[indices[rare[k]]]
+            centred = data[rare[k]] - origin[column]
             weighted = weight[r] * centred
-            total[here] += weighted
-            place[end] = here
+            total[column] += weighted
+            place[end] = column
             value[end] = centred
-            same = same and centred == value[start]
-            visit = free[here]
-            free[here] = visit + _ONE
+            all_equal = all_equal and centred == value[start]
+            visit = free[column]
+            free[column] = visit + _ONE
             first[visit] = start
             last[visit] = end
-            factor[visit] = weighted * centred if same else weighted
-            alike[visit] = same
+            factor[visit] = weighted * centred if all_equal else weighted
+            equal[visit] = all_equal
             end += _ONE
 
 
 @compiled()
-def _add_often(
+def _add_frequent(
     bounds: Places, weight: Float, entries: _Entries, starts: Places, gram: Float
 ) -> None:
-    """Add products of the first `OFTEN` features."""
+    """Add products of the first `FREQUENT` features."""
     place, value = entries.place, entries.value
     for r in range(weight.size):
         for p in range(bounds[r], bounds[r + 1]):
-            if place[p] >= OFTEN:
+            if place[p] >= FREQUENT:
                 break
             start = starts[place[p]]
             weighted = weight[r] * value[p]
@@ -193,21 +193,21 @@ def _add_often(
 
 
 @compiled()
-def _add_others(ends: Places, entries: _Entries, starts: Places, gram: Float) -> None:
-    """Add products of the other features, with each other and with the first ones."""
-    place, value, first, last, factor, alike = entries
-    for feature in range(OFTEN, ends.size):
+def _add_rare(ends: Places, entries: _Entries, starts: Places, gram: Float) -> None:
+    """Add products of the other features, with each other and with the first `FREQUENT`."""
+    place, value, first, last, factor, equal = entries
+    for feature in range(FREQUENT, ends.size):
         start = starts[feature]
         for visit in range(ends[feature - 1], ends[feature]):
-            soon = visit + _AHEAD
-            if soon < ends[-1]:
-                for e in range(first[soon], last[soon] + 1, LINE // place.itemsize):
+            ahead = visit + _AHEAD
+            if ahead < ends[-1]:
+                for e in range(first[ahead], last[ahead] + 1, LINE // place.itemsize):
                     prefetch(place, e)
-                if not alike[soon]:
-                    for e in range(first[soon], last[soon] + 1, _VALUES):
+                if not equal[ahead]:
+                    for e in range(first[ahead], last[ahead] + 1, _VALUES):
                         prefetch(value, e)
             added = factor[visit]
-            if alike[visit]:
+            if equal[visit]:
                 for e in range(np.uint64(first[visit]), np.uint64(last[visit]) + _ONE):
                     gram[start + np.uint64(place[e])] += added
             else:

@@ -1,4 +1,4 @@
-"""A symmetric matrix held as the square tiles of its lower triangle."""
+"""A symmetric matrix stored as the square tiles of its lower triangle."""
 
 from __future__ import annotations
 
@@ -14,16 +14,21 @@ from spark_auc.core.kernels import tiles_times_vector
 from spark_auc.core.types import Float, Places
 
 LARGEST_TILE = 512
-# Fixed, so that the sums do not depend on the number of cores.
+# A fixed number, so that the order of summation does not depend on the number of cores.
 _PRODUCT_CHUNKS = 8
 
 
 @dataclass(frozen=True)
 class Tiling:
-    """How dimension ``d`` is cut: tile ``k`` covers rows ``places[k][0]``, columns ``[1]``.
+    """The division of a matrix of dimension ``d`` into tiles.
 
-    Tiles of one matrix are equal squares (the last is padded with zeros), ordered row by row of
-    the lower triangle, so that ``d`` up to `LARGEST_TILE` is one tile without padding.
+    Tiles are equal squares, padded with zeros at the end, in row-major order of the lower triangle.
+    Up to `LARGEST_TILE` features the matrix is one tile without padding.
+
+    Parameters
+    ----------
+    dimension
+        Number of features ``d``.
     """
 
     dimension: int
@@ -49,20 +54,20 @@ class Tiling:
         return self.count * self.tile**2 * 8
 
     def places(self) -> Iterator[tuple[int, int]]:
-        """(tile row, tile column) of each tile, in storage order."""
+        """Tile row and tile column of each tile, in storage order."""
         return ((i, j) for i in range(self.blocks) for j in range(i + 1))
 
     def span(self, block: int) -> slice:
-        """The features of one tile row."""
+        """The range of features of a tile row."""
         return slice(block * self.tile, min((block + 1) * self.tile, self.dimension))
 
     def strips(self, values: Float) -> list[Float]:
-        """Views of the tile rows of a flat array, the tiles of one side by side."""
+        """Views ``(tile, (i + 1) tile)`` of the tile rows ``i`` of a flat array."""
         parts = np.split(values, self.tile**2 * np.cumsum(np.arange(1, self.blocks)))
         return [part.reshape(self.tile, (i + 1) * self.tile) for i, part in enumerate(parts)]
 
     def row_starts(self) -> Places:
-        """Where in such an array each matrix row begins, ``(d,)``."""
+        """Position ``(d,)`` in the flat array of `strips` at which each matrix row begins."""
         block, inside = np.divmod(np.arange(self.dimension, dtype=np.uint64), self.tile)
         width = (block + 1) * self.tile
         starts: Places = block * width // 2 * self.tile + inside * width
@@ -78,7 +83,7 @@ class SymmetricTiles:
     dimension
         ``d``.
     tiles : (count, tile, tile)
-        Tiles in the order of `Tiling.places`; diagonal tiles are full and symmetric; padding is 0.
+        Tiles in the order of `Tiling.places`. Diagonal tiles hold both triangles; padding is 0.
     """
 
     dimension: int
@@ -86,7 +91,7 @@ class SymmetricTiles:
 
     @classmethod
     def of(cls, matrix: Float) -> SymmetricTiles:
-        """The tiles of a full symmetric matrix ``(d, d)``."""
+        """The tiled form of a full symmetric matrix ``(d, d)``."""
         tiling = Tiling(len(matrix))
         tiles = np.zeros((tiling.count, tiling.tile, tiling.tile))
         for k, (i, j) in enumerate(tiling.places()):
@@ -96,7 +101,7 @@ class SymmetricTiles:
 
     @property
     def tiling(self) -> Tiling:
-        """The cut of this matrix."""
+        """The division of this matrix into tiles."""
         return Tiling(self.dimension)
 
     def block(self, k: int, i: int, j: int) -> Float:
@@ -105,7 +110,7 @@ class SymmetricTiles:
         return self.tiles[k, : rows.stop - rows.start, : columns.stop - columns.start]
 
     def matvec(self, vector: Float) -> Float:
-        """Product with a vector ``(d,)``, on all cores, in a fixed order of additions."""
+        """Product with a vector ``(d,)``, on all cores, in a fixed order of summation."""
         tiling = self.tiling
         padded = np.zeros(tiling.blocks * tiling.tile)
         padded[: self.dimension] = vector
@@ -128,10 +133,10 @@ class SymmetricTiles:
         tiling = self.tiling
         out = np.zeros(vectors.shape)
         for k, (i, j) in enumerate(tiling.places()):
-            here, rows, columns = self.block(k, i, j), tiling.span(i), tiling.span(j)
-            out[rows] += here @ vectors[columns]
+            block, rows, columns = self.block(k, i, j), tiling.span(i), tiling.span(j)
+            out[rows] += block @ vectors[columns]
             if i != j:
-                out[columns] += here.T @ vectors[rows]
+                out[columns] += block.T @ vectors[rows]
         return out
 
     def diagonal(self) -> Float:
@@ -141,19 +146,19 @@ class SymmetricTiles:
         )
 
     def columns(self, features: NDArray[np.int64]) -> Float:
-        """The given columns, ``(d, k)``, in Fortran order."""
+        """The columns of ``k`` features, ``(d, k)``, in Fortran order."""
         tiling = self.tiling
         out = np.empty((self.dimension, len(features)), order="F")
-        owner = features // tiling.tile
-        for j in np.unique(owner):
-            wanted = np.flatnonzero(owner == j)
-            inside = features[wanted] - j * tiling.tile
+        tile_columns = features // tiling.tile
+        for j in np.unique(tile_columns):
+            chosen = np.flatnonzero(tile_columns == j)
+            offset = features[chosen] - j * tiling.tile
             for i in range(tiling.blocks):
                 if i >= j:
-                    part = self.block(i * (i + 1) // 2 + j, i, j)[:, inside]
+                    part = self.block(i * (i + 1) // 2 + j, i, j)[:, offset]
                 else:
-                    part = self.block(j * (j + 1) // 2 + i, j, i)[inside].T
-                out[tiling.span(i), wanted] = part
+                    part = self.block(j * (j + 1) // 2 + i, j, i)[offset].T
+                out[tiling.span(i), chosen] = part
         return out
 
     def restricted(self, features: NDArray[np.int64]) -> SymmetricTiles:
