@@ -1,17 +1,14 @@
 """The stored format of a state: a checksum, a JSON header, then raw little-endian arrays.
 
 Every state is written by `encode` and read by `decode`, which refuses bytes of another kind or
-version and bytes that are damaged or crafted. The `spark_auc.core.state.schema.Schema` of a kind
-says which arrays it has.
+version, damaged bytes and crafted bytes. `spark_auc.core.state.schema` declares the arrays.
 
 The layout is: four letters; the format number (4 bytes); the `checksum` of all that follows
 (8 bytes); the length of the header (8 bytes); the header; the arrays. Each part, including a
-nested state, begins at a multiple of 8 bytes, the alignment of the largest numbers. The outer
-checksum covers the first 16 bytes of a nested state, which contain the inner checksum, so that
-each byte is read once at any depth of nesting.
+nested state, begins at a multiple of 8 bytes. The outer checksum covers the first 16 bytes of a
+nested state, which contain the inner checksum, so that each byte is read once at any depth.
 
-Reading allocates at most 64 bytes for each byte of input: an 8-byte number for each bit of a
-bitmap of zeros.
+Reading allocates at most 64 bytes per byte of input: 8 bytes for each bit of a bitmap of zeros.
 """
 
 from __future__ import annotations
@@ -40,8 +37,8 @@ _CHECKED = 16
 _LENGTH = np.dtype("<u4")
 _WORTH_PACKING = 4096
 _ALIGNMENT = 8
-# Flags of an array's layout: a bitmap of its non-zeros, then these; a table of its distinct values,
-# then the index of each value in the table. A nested state is stored unchanged.
+# Flags of an array's layout: a bitmap of its non-zeros before them; a table of its distinct values
+# before the index of each value. A nested state is stored unchanged.
 _ZEROS, _TABLE = 1, 2
 _STATE = "state"
 _NUMBERS = {"|b1", "|i1", "|u1", *(f"<{k}{n}" for k in "iuf" for n in (2, 4, 8))}
@@ -66,9 +63,8 @@ def encode(
     arrays
         The arrays by name, of any shape; bytes are a nested state.
     repeating
-        Names of arrays that may have few distinct values, as sums over rows of indicators have.
-        Such an array is stored as a table of its values, in about a third of the bytes; `decode`
-        then has to copy it. Zeros are left out of any array that has many.
+        Names of arrays that may have few distinct values, as sums over rows of indicators have. A
+        table of these takes about a third of the bytes, but `decode` has to copy the array.
     """
     described: list[list[Any]] = []
     parts: list[NDArray[Any] | bytes] = []
@@ -183,8 +179,7 @@ def _opened(data: Data, expected: str) -> tuple[str, int, list[Any], int]:
         )
     _, stored_format, _, length = _PREFIX.unpack_from(data)
     if stored_format != _FORMAT:
-        # In the first format the header begins at byte 8.
-        older = data[8:9] == b"{"
+        older = data[8:9] == b"{"  # the start of a header in the first format
         raise ModelFormatError(
             f"found a state in format {1 if older else stored_format}, expected {expected} in "
             f"format {_FORMAT}; "

@@ -21,8 +21,6 @@ T = TypeVar("T")
 Values: TypeAlias = Mapping[str, Any]
 # A check of all values together: the fault that it finds, or None.
 Relation: TypeAlias = Callable[[Any], str | None]
-
-
 # The shape of an array of any shape.
 ANY = ("...",)
 
@@ -166,16 +164,11 @@ Fields: TypeAlias = Mapping[str, Field | Size | Part]
 
 
 def schema_of(kind: Any) -> Schema:
-    """The schema of a dataclass whose fields are stored.
+    """The schema of a dataclass whose fields are stored; `TypeError` for an undeclared field.
 
     The class attribute ``FIELDS``, together with inherited ones, declares arrays, sizes and numbers
     with rules. Other numbers and text are inferred from their annotations. ``RELATIONS`` are the
     relations of the `Schema`.
-
-    Raises
-    ------
-    TypeError
-        A field is neither declared nor of a type that can be inferred.
     """
     return _schema_of(kind)
 
@@ -191,10 +184,7 @@ def _schema_of(kind: Any) -> Schema:
     for f in fields(kind):
         default = COUNT if f.type == "int" and not f.init else inferred.get(str(f.type))
         if not (field := declared.get(f.name, default)):
-            raise TypeError(
-                f"found no entry for {f.name} in {kind.__name__}.FIELDS, expected one as its type "
-                "is no number or text; add it"
-            )
+            raise TypeError(f"found no {f.name} in {kind.__name__}.FIELDS, expected all; add it")
         stored[f.name] = field
     return Schema(kind.__name__, 1, stored, *kind.RELATIONS)
 
@@ -219,13 +209,7 @@ class Schema:
         Checks of the values of all fields together, by name; each returns the fault, or None.
     """
 
-    def __init__(
-        self,
-        kind: str,
-        version: int,
-        fields: Fields,
-        *relations: Relation,
-    ) -> None:
+    def __init__(self, kind: str, version: int, fields: Fields, *relations: Relation) -> None:
         self.kind, self.version, self.fields, self.relations = kind, version, fields, relations
 
     def encode(self, values: Values) -> bytes:
