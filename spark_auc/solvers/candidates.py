@@ -1,4 +1,4 @@
-"""The penalties to choose from, and how each did."""
+"""Candidate penalties, and the choice among them by their AUC on held-out folds."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from spark_auc.core.types import Float
 
 @dataclass(frozen=True)
 class Candidate:
-    """One penalty in Spark ML's names."""
+    """A candidate penalty, in Spark ML's Params."""
 
     regParam: float
     elasticNetParam: float
 
     @property
     def penalty(self) -> ElasticNet:
-        """The factors that it stands for."""
+        """The penalty with its l1 and l2 factors."""
         return ElasticNet.of(self.regParam, self.elasticNetParam)
 
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """How each penalty ranked rows that it was not trained on.
+    """The held-out AUC of each candidate penalty, and the choice.
 
     Parameters
     ----------
     candidates
-        The penalties ``l``.
+        The ``l`` penalties.
     auc : (l, k)
-        AUC of each penalty on each fold; NaN where it was left out.
+        AUC of each penalty on each held-out fold; NaN for penalties that were left out.
     uncertainty
-        Half the width of the widest bounds on any of them; 0 where all are exact.
+        Half the width of the widest bounds on any of these AUCs; 0 if all are exact.
     nonzeros : (l,)
-        Mean number of weights that are not 0; NaN where it was left out.
-    left_out
-        Why each penalty was left out, where it was.
+        Mean number of non-zero weights; NaN for penalties that were left out.
+    left_out : (l,)
+        Reason why each penalty was left out, or None.
     chosen
-        Which penalty was chosen.
+        Index of the chosen penalty.
     """
 
     candidates: tuple[Candidate, ...]
@@ -66,11 +66,19 @@ class Selection:
 
     @property
     def candidate(self) -> Candidate:
-        """The penalty chosen."""
+        """The chosen penalty."""
         return self.candidates[self.chosen]
 
     def without(self, reason: str, *, one_standard_error: bool) -> Selection | None:
-        """The selection from the penalties but the chosen one; None where there is no other."""
+        """The selection with the chosen penalty left out; None if no other penalty remains.
+
+        Parameters
+        ----------
+        reason
+            Reason why the chosen penalty is left out.
+        one_standard_error
+            See `choice`.
+        """
         auc, nonzeros, left_out = self.auc.copy(), self.nonzeros.copy(), list(self.left_out)
         auc[self.chosen], nonzeros[self.chosen], left_out[self.chosen] = np.nan, np.nan, reason
         if None not in left_out:
@@ -79,7 +87,7 @@ class Selection:
         return replace(self, auc=auc, nonzeros=nonzeros, left_out=tuple(left_out), chosen=chosen)
 
     def as_dict(self) -> dict[str, Any]:
-        """The table as JSON takes it: None for what a penalty that was left out has not."""
+        """The selection for JSON; None replaces values of penalties that were left out."""
 
         def number(value: float) -> float | None:
             return None if np.isnan(value) else float(value)
@@ -108,10 +116,19 @@ class Selection:
 
 
 def choice(candidates: Sequence[Candidate], auc: Float, *, one_standard_error: bool) -> int:
-    """Which penalty to choose by its AUC ``(l, k)`` on folds, NaN for those left out.
+    """Index of the penalty to choose.
 
-    The best by the mean, or the strongest within one standard error of it, of those with the
-    best's elasticNetParam. At least one is not left out.
+    Parameters
+    ----------
+    candidates
+        The ``l`` penalties.
+    auc : (l, k)
+        AUC of each penalty on each held-out fold; NaN for penalties that were left out, at least
+        one of which remains.
+    one_standard_error
+        Whether to choose the strongest penalty whose mean AUC is within one standard error of the
+        best, among those with the best one's elasticNetParam (Breiman et al. 1984), instead of the
+        one with the best mean AUC.
     """
     mean = auc.mean(axis=1)
     best = int(np.nanargmax(mean))
@@ -127,10 +144,20 @@ def choice(candidates: Sequence[Candidate], auc: Float, *, one_standard_error: b
 
 
 def default_grid(quadratic: Quadratic, elastic_net_param: float, count: int = 25) -> list[float]:
-    """Values of regParam from weak to strong, in the units of the data, evenly by logarithm.
+    """Values of regParam in ascending order, evenly spaced by logarithm.
 
-    Without l1 from 1e-7 to 10 times the trace of ``Sigma``, which bounds its eigenvalues; with it
-    up to the value from which on no feature is active, and down to 1e-4 of it.
+    Without l1 they reach from 1e-7 to 10 times the trace of ``Sigma``, which bounds its
+    eigenvalues. With l1 they reach from 1e-4 times the least value for which no feature is active,
+    up to below this value.
+
+    Parameters
+    ----------
+    quadratic
+        The loss.
+    elastic_net_param
+        Share of l1 in the penalty, in [0, 1].
+    count
+        Number of values.
     """
     if elastic_net_param:
         return list(quadratic.lambda1_max / elastic_net_param * np.logspace(-4, 0, count + 1)[:-1])

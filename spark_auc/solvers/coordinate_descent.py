@@ -11,19 +11,21 @@ from spark_auc.core.moments.tiles import SymmetricTiles
 from spark_auc.core.types import Float, Int
 from spark_auc.solvers.solution import ROUNDING_OF_EIGENVALUES, Reason, Solution, certified
 
+# Least number of features that enter the working set at a time.
 _SMALLEST_GROWTH = 16
+# Passes of coordinate descent between two solutions of the linear system.
 _PASSES = 20
-# Of a unit diagonal: far below what a well-posed system would notice.
+# Added to a unit diagonal; negligible for a well-conditioned system.
 _DAMPING = 1e-12
 
 
 class ColumnCache:
-    """Columns of ``Sigma`` fetched so far, shared by the penalties of a path.
+    """Cache of columns of ``Sigma``, shared by the penalties of a path.
 
     Parameters
     ----------
     Sigma
-        The matrix whose columns are kept.
+        The matrix.
     """
 
     def __init__(self, Sigma: SymmetricTiles) -> None:
@@ -38,10 +40,10 @@ class ColumnCache:
         if missing.size:
             end = self._used + missing.size
             if end > self._columns.shape[1]:
-                room = min(max(end, 2 * self._columns.shape[1]), len(self._place))
-                grown = np.empty((len(self._place), room), order="F")
-                grown[:, : self._used] = self._columns[:, : self._used]
-                self._columns = grown
+                capacity = min(max(end, 2 * self._columns.shape[1]), len(self._place))
+                columns = np.empty((len(self._place), capacity), order="F")
+                columns[:, : self._used] = self._columns[:, : self._used]
+                self._columns = columns
             self._columns[:, self._used : end] = self._Sigma.columns(missing)
             self._place[missing] = np.arange(self._used, end)
             self._used = end
@@ -59,10 +61,11 @@ def elastic_net(
 ) -> Solution:
     """Minimise the quadratic with an elastic net (MBA, Eq. 14).
 
-    Coordinate descent runs on the features that are not 0 and those that violate optimality
-    most; once it has found their signs, the linear system on them gives their values. The set
-    grows until no feature at all violates. There columns are divided by their unit, which leaves
-    the problem as it is with an l1 factor for each: neither steps nor stops depend on it.
+    Coordinate descent runs on a working set: the features with non-zero weights and those that
+    violate their optimality condition most. Once the signs of the weights are known, a linear
+    system gives their values. The set grows until no feature violates its condition. The columns of
+    the working set are divided by their units, which gives an equivalent problem with an l1 factor
+    per feature; steps and stopping then do not depend on the units.
 
     Parameters
     ----------
@@ -71,17 +74,17 @@ def elastic_net(
     penalty
         Factors ``l1 > 0`` and ``l2 >= 0``.
     tolerance
-        KKT residual asked for, in the units of `Certificate`.
+        Greatest KKT residual of a converged solution, in the units of `Certificate`.
     max_iter
-        Most passes over the working set.
+        Greatest number of passes over the working set.
     columns
-        The columns of ``Sigma``, some kept from another penalty.
+        Cache of the columns of ``Sigma``.
     start : (d,), optional
-        Warm start.
+        Initial weights. Default: 0.
     """
     units = quadratic.units(penalty)
     w = np.zeros(quadratic.dimension) if start is None else start.copy()
-    # The product follows the steps of w; the certificate's fresh one differs by rounding.
+    # The product is updated with the steps of w; that of the certificate differs by rounding.
     target = 0.9 * tolerance
     passes = 0
     reason: Reason = "maxIter"
@@ -98,16 +101,16 @@ def elastic_net(
         entering = entering[np.argsort(-violation[entering], kind="stable")[:growth]]
         growth = max(growth, 2 * support.size)
         working = np.sort(np.concatenate([support, entering]))
-        of_working, unit = columns(working), units[working]
+        working_columns, unit = columns(working), units[working]
         before = w[working]
-        matrix = of_working[working] / unit / unit[:, None]
+        matrix = working_columns[working] / unit / unit[:, None]
         matrix[np.diag_indices_from(matrix)] += penalty.l2 / unit**2
-        residual = quadratic.mu[working] - product[working] + of_working[working] @ before
-        values, used, definite = _on_working_set(
+        residual = quadratic.mu[working] - product[working] + working_columns[working] @ before
+        values, passes_used, definite = _on_working_set(
             matrix, residual / unit, penalty.l1 / unit, before * unit, target, max_iter - passes
         )
         values = np.where(values == before * unit, before, values / unit)
-        passes += used
+        passes += passes_used
         if not definite:
             reason = "indefinite"
             break
@@ -115,44 +118,44 @@ def elastic_net(
             reason = "stalled"
             break
         w[working] = values
-        product = product + of_working @ (values - before)
+        product = product + working_columns @ (values - before)
     return certified(quadratic, penalty, w, iterations=passes, tolerance=tolerance, stopped=reason)
 
 
 def _on_working_set(
     matrix: Float, mu: Float, l1: Float, start: Float, target: float, passes: int
 ) -> tuple[Float, int, bool]:
-    """Solve on a few features: their values, the passes spent, whether the matrix has a factor."""
+    """Solve on the working set: weights, passes used, and whether the matrix is definite."""
     w = start.copy()
-    used = 0
-    while used < passes:
-        used += _descend(matrix, mu, l1, w, target, min(_PASSES, passes - used))
+    passes_used = 0
+    while passes_used < passes:
+        passes_used += _descend(matrix, mu, l1, w, target, min(_PASSES, passes - passes_used))
         polished = _polished(matrix, mu, l1, w)
         if polished is None:
-            return w, used, False
+            return w, passes_used, False
         w = polished
         gradient = matrix @ w - mu
         at_zero = np.maximum(np.abs(gradient) - l1, 0.0)
         violation = np.where(w != 0, np.abs(gradient + l1 * np.sign(w)), at_zero)
         if violation.max(initial=0.0) <= target:
             break
-    return w, used, True
+    return w, passes_used, True
 
 
 def _polished(matrix: Float, mu: Float, l1: Float, w: Float) -> Float | None:
-    """The exact minimiser for the signs of ``w``, or as far towards it as they allow.
+    """A step from ``w`` towards the exact minimiser for its signs, as far as the signs allow.
 
-    None where the matrix has negative curvature beyond rounding.
+    None if the matrix has negative curvature by more than rounding.
     """
     support = np.flatnonzero(w)
     matrix, l1 = matrix[np.ix_(support, support)], l1[support]
     mu, signs, values = mu[support], np.sign(w[support]), w[support]
 
-    def loss(at: Float) -> float:
-        return float(at @ (matrix @ at / 2 - mu) + l1 @ np.abs(at))
+    def loss(weights: Float) -> float:
+        return float(weights @ (matrix @ weights / 2 - mu) + l1 @ np.abs(weights))
 
-    # Equal columns make the system singular; a step of the proximal point method is defined
-    # there too, and differs from the exact one by rounding elsewhere.
+    # Equal columns make the system singular. A step of the proximal point method is defined in this
+    # case too, and otherwise equals the exact step up to rounding.
     for damping in (_DAMPING, _DAMPING + ROUNDING_OF_EIGENVALUES * support.size):
         damped = matrix.copy()
         damped[np.diag_indices_from(damped)] += damping
@@ -166,19 +169,19 @@ def _polished(matrix: Float, mu: Float, l1: Float, w: Float) -> Float | None:
     residual = mu - l1 * signs - matrix @ values
     step = linalg.cho_solve(factor, residual, check_finite=False)
     crossing = (values + step) * signs <= 0
-    wanted = np.where(crossing, 0.0, values + step)
-    if crossing.any() and not loss(wanted) < loss(values):
-        # With these signs the loss falls along the whole segment: stop where one becomes 0.
+    polished = np.where(crossing, 0.0, values + step)
+    if crossing.any() and not loss(polished) < loss(values):
+        # For fixed signs the loss decreases along the whole step: stop at the first sign change.
         share = np.where(crossing, -values / np.where(crossing, step, 1.0), 1.0)
-        wanted = np.where(share == share.min(), 0.0, values + share.min() * step)
+        polished = np.where(share == share.min(), 0.0, values + share.min() * step)
     out = w.copy()
-    out[support] = wanted
+    out[support] = polished
     return out
 
 
 @compiled()
 def _descend(matrix: Float, mu: Float, l1: Float, w: Float, target: float, passes: int) -> int:
-    """Cyclic coordinate descent in place; the number of passes made."""
+    """Run cyclic coordinate descent on ``w`` in place; return the number of passes."""
     gradient = matrix @ w - mu
     for k in range(passes):
         largest = 0.0
@@ -186,8 +189,8 @@ def _descend(matrix: Float, mu: Float, l1: Float, w: Float, target: float, passe
             curvature = matrix[j, j]
             if curvature <= 0.0:
                 continue
-            wanted = curvature * w[j] - gradient[j]
-            value = np.sign(wanted) * max(abs(wanted) - l1[j], 0.0) / curvature
+            correlation = curvature * w[j] - gradient[j]
+            value = np.sign(correlation) * max(abs(correlation) - l1[j], 0.0) / curvature
             change = value - w[j]
             if change != 0.0:
                 largest = max(largest, abs(change) * curvature)

@@ -1,4 +1,4 @@
-"""One penalty, or a sequence of them with warm starts."""
+"""Solutions of a penalty, or of a path of penalties with warm starts."""
 
 from __future__ import annotations
 
@@ -14,18 +14,29 @@ from spark_auc.solvers.ridge_path import ridges
 from spark_auc.solvers.screening import Screening
 from spark_auc.solvers.solution import Solution, absolute_tolerance
 
-# Ridges from which on one decomposition is faster than a factor or conjugate gradients for each.
+# Least number of ridges for which a common decomposition is faster than separate solutions.
 _MANY = 6
 
 
 def path(
     quadratic: Quadratic, penalties: Sequence[ElasticNet], *, tol: float, max_iter: int
 ) -> Iterator[Solution]:
-    """The solution of each penalty in turn, each started from the one before.
+    """The solution of each penalty in turn, with the previous solution as the start.
 
-    Fastest in order of falling penalties. Ridges are solved together where they are many. A
-    matrix of up to 2048 features is checked for negative curvature as a whole, larger ones in
-    the directions that the solver meets.
+    Descending penalties are fastest. Six or more ridges are solved together. A matrix of up to 2048
+    features is tested for negative eigenvalues; of a larger one, the curvature is tested in the
+    directions that the solver uses.
+
+    Parameters
+    ----------
+    quadratic
+        The loss.
+    penalties
+        The penalties, in order of their solution.
+    tol
+        Relative tolerance of the KKT residual; see `absolute_tolerance`.
+    max_iter
+        Greatest number of iterations for each penalty.
 
     Raises
     ------
@@ -47,7 +58,7 @@ def path(
     sparse = _sparse_solver(quadratic, tol, max_iter)
     factors = [penalty.l2 for penalty in penalties if not penalty.l1]
 
-    together = (
+    common_solutions = (
         iter(ridges(quadratic, factors, tol=tol, max_iter=max_iter))
         if len(factors) >= _MANY
         else None
@@ -56,8 +67,8 @@ def path(
     for penalty in penalties:
         if penalty.l1:
             solution = sparse(penalty, start)
-        elif together:
-            solution = next(together)
+        elif common_solutions:
+            solution = next(common_solutions)
         else:
             solution = ridge(quadratic, penalty.l2, tol=tol, max_iter=max_iter, start=start)
         start = solution.w
@@ -67,7 +78,7 @@ def path(
 def _sparse_solver(
     quadratic: Quadratic, tol: float, max_iter: int
 ) -> Callable[[ElasticNet, Float | None], Solution]:
-    """What solves with l1: on all features if their matrix is formed, else on some at a time."""
+    """The solver of penalties with l1: on the matrix, or with screening if none is formed."""
     Sigma = quadratic.Sigma
     if isinstance(Sigma, SymmetricTiles):
         columns = ColumnCache(Sigma)

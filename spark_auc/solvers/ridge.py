@@ -1,4 +1,4 @@
-"""Ridge for one penalty: ``(Sigma + l2 I) w = mu``."""
+"""Ridge with one penalty: ``(Sigma + l2 I) w = mu``."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ from spark_auc.solvers.solution import (
 
 _log = logging.getLogger(__name__)
 
-# Above this conjugate gradients are faster where the matrix is well conditioned.
+# For more features, conjugate gradients are faster if the matrix is well conditioned.
 LARGEST_FACTORISED = 2048
-# Up to here a factor takes seconds, where conjugate gradients do not get there.
+# Greatest number of features for which a factor, which takes seconds, follows conjugate gradients
+# that did not converge.
 LARGEST_DIRECT = 8192
-# Conjugate-gradient steps after which a factor is faster.
+# Number of conjugate-gradient steps that take as long as a factor.
 STEPS = 256
-# Features whose block is factorised to precondition: on hashed clicks the 512 of largest variance
-# cut the steps to a third of the diagonal's, and 2048 would cost more than the steps they save.
+# Features of the block preconditioner. On hashed clicks the 512 features of largest variance reduce
+# the steps to a third of those with the diagonal; 2048 would cost more than the steps they save.
 _BLOCK = 512
-# Relative: what makes a singular block definite without being seen by the other directions.
+# Relative ridge that makes a singular block definite, without effect on other directions.
 _RIDGE_OF_BLOCK = 1e-8
-# Columns factorised at a time; LAPACK's threaded factorisation of 16,384 has crashed the process.
+# Columns of a block of the factorisation; LAPACK's threaded factorisation crashed at 16,384.
 _COLUMNS = 1024
 
 
@@ -43,10 +44,10 @@ def ridge(
 ) -> Solution:
     """Minimise ``1/2 w' Sigma w - w' mu + l2/2 |w|^2`` (MBA, Eq. 14).
 
-    Up to d = 2048 by a Cholesky factor. Above, and where the matrix is singular, by conjugate
-    gradients, preconditioned by the block of the 512 features of largest variance and by the
-    diagonal of the others; up to d = 8192 a factor follows where 256 steps do not suffice.
-    ``mu`` is in the range of ``Sigma``, so that ``l2 = 0`` has a solution too.
+    For d <= 2048 the solver is a Cholesky factor. For larger d, and for a singular matrix, it is
+    conjugate gradients, preconditioned by the block of the 512 features of largest variance and the
+    diagonal of the others; for d <= 8192 a factor follows if 256 steps do not suffice. ``mu`` is in
+    the range of ``Sigma``, so that ``l2 = 0`` has a solution too.
 
     Parameters
     ----------
@@ -55,36 +56,39 @@ def ridge(
     l2
         Factor of the penalty, >= 0.
     tol
-        Relative KKT residual asked for; see `absolute_tolerance`.
+        Relative tolerance of the KKT residual; see `absolute_tolerance`.
     max_iter
-        Most conjugate-gradient steps at a time.
+        Greatest number of conjugate-gradient steps of a run.
     start : (d,), optional
-        Where conjugate gradients begin.
+        Start of the conjugate gradients. Default: 0.
     """
     Sigma, penalty = quadratic.Sigma, ElasticNet(0.0, l2)
     tolerance = absolute_tolerance(quadratic, penalty, tol)
-    first = Sigma.dimension <= LARGEST_FACTORISED
-    last = not first and not (
+    factor_first = Sigma.dimension <= LARGEST_FACTORISED
+    iterative_only = not factor_first and not (
         isinstance(Sigma, SymmetricTiles) and Sigma.dimension <= LARGEST_DIRECT
     )
 
-    def by_steps(start: Float | None, most: int) -> Solution:
+    def iterate(start: Float | None, max_steps: int) -> Solution:
         precondition = _preconditioner(Sigma, l2)
         w, iterations, stopped = _conjugate_gradients(
-            quadratic, penalty, precondition, tolerance, most, start
+            quadratic, penalty, precondition, tolerance, max_steps, start
         )
         return certified(
             quadratic, penalty, w, iterations=iterations, tolerance=tolerance, stopped=stopped
         )
 
-    if not first:
-        solution = by_steps(start, max_iter if last else min(max_iter, STEPS))
-        if last or solution.certificate.reason in ("converged", "indefinite"):
+    if not factor_first:
+        solution = iterate(start, max_iter if iterative_only else min(max_iter, STEPS))
+        if iterative_only or solution.certificate.reason in ("converged", "indefinite"):
             return solution
-        _log.info("%s: a factor follows", solution.certificate)
+        _log.info(
+            "conjugate gradients did not converge (%s); solving by a Cholesky factor",
+            solution.certificate,
+        )
     if solve := factorised(Sigma, l2):
         w = np.zeros(quadratic.dimension)
-        # One step of refinement takes back what an ill-conditioned factor lost.
+        # One step of iterative refinement corrects the error of an ill-conditioned factor.
         for _ in range(2):
             w = w + solve(quadratic.mu - Sigma.matvec(w) - l2 * w)
             solution = certified(
@@ -92,16 +96,28 @@ def ridge(
             )
             if solution.converged:
                 return solution
-        # Rounding may have put into directions without curvature what no step takes out again.
+        # Rounding may have added components without curvature, which no step can remove. Conjugate
+        # gradients start from the factor's solution only if it is better than 0.
         if solution.certificate.kkt < np.abs(quadratic.mu / quadratic.units(penalty)).max():
             start = w
-    return by_steps(start, max_iter)
+    return iterate(start, max_iter)
 
 
 def inverse(Sigma: Matrix, l2: float, *, tol: float, max_iter: int) -> Callable[[Float], Float]:
-    """What multiplies vectors ``(d,)`` by ``(Sigma + l2 I)^-1``, up to about ``tol``.
+    """Function that multiplies a vector ``(d,)`` by ``(Sigma + l2 I)^-1``.
 
-    What it takes to solve is made once; see `ridge`.
+    The factor or the preconditioner is computed once; see `ridge`.
+
+    Parameters
+    ----------
+    Sigma
+        The matrix.
+    l2
+        Factor of the penalty, >= 0.
+    tol
+        Relative tolerance of conjugate gradients.
+    max_iter
+        Greatest number of conjugate-gradient steps for each vector.
     """
     if Sigma.dimension <= LARGEST_FACTORISED and (solve := factorised(Sigma, l2)):
         return solve
@@ -117,7 +133,7 @@ def inverse(Sigma: Matrix, l2: float, *, tol: float, max_iter: int) -> Callable[
 
 
 def factorised(Sigma: Matrix, l2: float) -> Callable[[Float], Float] | None:
-    """The inverse of ``Sigma + l2 I`` by a Cholesky factor; None where it has none."""
+    """Function that multiplies by ``(Sigma + l2 I)^-1``; None if the Cholesky factor fails."""
     matrix = _full(Sigma)
     matrix[np.diag_indices_from(matrix)] += l2
     if not _cholesky(matrix):
@@ -126,7 +142,7 @@ def factorised(Sigma: Matrix, l2: float) -> Callable[[Float], Float] | None:
 
 
 def is_indefinite(Sigma: SymmetricTiles) -> bool:
-    """Whether the matrix, scaled to a unit diagonal, has negative eigenvalues beyond rounding."""
+    """Whether the matrix, scaled to unit diagonal, has eigenvalues negative beyond rounding."""
     matrix, diagonal = _full(Sigma), Sigma.diagonal()
     scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     matrix /= scale
@@ -140,18 +156,18 @@ def _full(Sigma: Matrix) -> Float:
 
 
 def _cholesky(matrix: Float) -> bool:
-    """Put the factor into the lower triangle, in place; False where a pivot is not positive."""
+    """Factorise in place, in the lower triangle; False if a pivot is not positive."""
     for start in range(0, len(matrix), _COLUMNS):
         end = min(start + _COLUMNS, len(matrix))
         if start:
             matrix[start:, start:end] -= matrix[start:, :start] @ matrix[start:end, :start].T
         try:
-            corner = linalg.cholesky(matrix[start:end, start:end], lower=True, check_finite=False)
+            block = linalg.cholesky(matrix[start:end, start:end], lower=True, check_finite=False)
         except linalg.LinAlgError:
             return False
-        matrix[start:end, start:end] = corner
+        matrix[start:end, start:end] = block
         matrix[end:, start:end] = linalg.solve_triangular(
-            corner, matrix[end:, start:end].T, lower=True, check_finite=False
+            block, matrix[end:, start:end].T, lower=True, check_finite=False
         ).T
     return True
 
@@ -195,8 +211,7 @@ def _conjugate_gradients(
     residual = quadratic.mu - product(w)
     direction = z = precondition(residual)
     rho = residual @ z
-    # The recursion's residual drifts from the true one, which the certificate measures with an
-    # allowance for rounding.
+    # The residual of the recursion drifts from the true one, from which the certificate is made.
     target = 0.9 * tolerance
     for iteration in range(max_iter):
         if np.abs(residual / units).max(initial=0.0) <= target:
@@ -205,16 +220,16 @@ def _conjugate_gradients(
                 return w, iteration, "stalled"
             residual, z = true, precondition(true)
             direction, rho = z, true @ z
-        moved = quadratic.Sigma.matvec(direction)
-        if negative(float(direction @ moved), quadratic, direction):
+        image = quadratic.Sigma.matvec(direction)
+        if negative(float(direction @ image), quadratic, direction):
             return w, iteration, "indefinite"
-        moved += l2 * direction
-        curvature = direction @ moved
+        image += l2 * direction
+        curvature = direction @ image
         if not curvature > 0:
             return w, iteration, "stalled"
         step = rho / curvature
         w = w + step * direction
-        residual = residual - step * moved
+        residual = residual - step * image
         z = precondition(residual)
         rho, before = residual @ z, rho
         direction = z + rho / before * direction

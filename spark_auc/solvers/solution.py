@@ -1,4 +1,4 @@
-"""What a solver returns: the weights, and what proves how good they are."""
+"""The result of a solver: weights, and a certificate of their optimality."""
 
 from __future__ import annotations
 
@@ -18,41 +18,42 @@ OnFailure = Literal["raise", "warn"]
 
 _log = logging.getLogger(__name__)
 
-# Of the size of the terms that a product with Sigma sums, in units of float64: what rounding of
-# the moments and of the product may take from a gradient, with room to spare.
+# Generous bound on the error of a gradient by rounding of the moments and of the product with
+# Sigma, relative to the size of the terms of this product.
 ROUNDING = 16 * float(np.finfo(float).eps)
-# Relative to the trace of a matrix of unit diagonal, how negative rounding makes an eigenvalue.
+# Bound on the size of negative eigenvalues that rounding causes, relative to the trace of a matrix
+# of unit diagonal.
 ROUNDING_OF_EIGENVALUES = 64 * float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """Evidence of optimality of the weights it comes with.
+    """Certificate of the optimality of weights.
 
-    The unit of coordinate ``j`` is ``h_j = sqrt(Sigma_jj + l2)``: a violation ``v_j`` of the
-    optimality condition of one coordinate counts as ``v_j / h_j``, whatever the column's unit, and
-    moving that coordinate alone lowers the objective by at most ``(v_j / h_j)^2 / 2``. Standardised
-    columns and raw ones have the same certificate.
+    The unit of coordinate ``j`` is ``h_j = sqrt(Sigma_jj + l2)``. With ``v_j`` the violation of its
+    optimality condition, ``v_j / h_j`` does not depend on the unit of the column, and a change of
+    this coordinate alone lowers the objective by at most ``(v_j / h_j)^2 / 2``. Standardised and
+    raw columns have the same certificate.
 
     Parameters
     ----------
     objective
         ``L(w)``.
     kkt
-        Largest ``v_j / h_j`` of any coordinate, with what rounding may hide of it.
+        Largest ``v_j / h_j`` of all coordinates, plus a bound on its rounding error.
     gap
-        Upper bound on ``L(w)`` less the least objective, rounding included; infinite without any
+        Upper bound on ``L(w)`` minus the least objective, including rounding; infinite without a
         penalty.
     iterations
-        Conjugate-gradient, Lanczos or Newton steps, or passes of coordinate descent; 0 for a
-        factorisation.
+        Number of conjugate-gradient, Lanczos or Newton steps, or of passes of coordinate descent; 0
+        for a factorisation.
     tolerance
-        The ``kkt`` asked for.
+        Greatest ``kkt`` of a converged solution.
     reason
-        Why the solver stopped. "converged": ``kkt <= tolerance`` and the matrix is positive
-        semidefinite as far as was seen. "maxIter": its steps were used up. "stalled": rounding
-        leaves nothing to gain. "indefinite": the matrix has negative curvature beyond rounding,
-        so that there is no least objective to be near to.
+        Reason why the solver stopped. "converged": ``kkt <= tolerance``, and no negative curvature
+        was detected. "maxIter": the limit of iterations is reached. "stalled": rounding prevents
+        progress. "indefinite": the matrix has negative curvature beyond rounding, so that the
+        objective has no minimum.
     """
 
     objective: float
@@ -63,16 +64,16 @@ class Certificate:
     reason: Reason
 
     def as_dict(self) -> Mapping[str, Any]:
-        """The fields for JSON, which has no infinity: an unknown gap is None."""
+        """The fields for JSON; None replaces an infinite gap."""
         return asdict(self) | {"gap": self.gap if np.isfinite(self.gap) else None}
 
     def problem(self) -> str:
-        """What is wrong with a solution that did not converge, and the remedy."""
+        """Message of a solution that did not converge, with the remedy."""
         if self.reason == "indefinite":
             return (
                 "found negative curvature in the matrix of second moments, expected none beyond "
-                "rounding; its moments have lost their digits: make them again from the rows, "
-                "with standardization"
+                "rounding; compute the moments again from the rows, with standardization, as "
+                "cancellation made them inaccurate"
             )
         return (
             f"found a KKT residual of {self.kkt:.3g} after {self.iterations} iterations "
@@ -83,7 +84,15 @@ class Certificate:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Weights ``w`` ``(d,)`` and their certificate."""
+    """Weights and their certificate.
+
+    Parameters
+    ----------
+    w : (d,)
+        Weights.
+    certificate
+        Certificate of their optimality.
+    """
 
     w: Float
     certificate: Certificate
@@ -94,7 +103,18 @@ class Solution:
         return self.certificate.reason == "converged"
 
     def checked(self, on_failure: OnFailure) -> Solution:
-        """Itself, after a warning or a `ConvergenceError` if the tolerance was not reached."""
+        """The solution itself, after a check of its convergence.
+
+        Parameters
+        ----------
+        on_failure
+            "warn" to log a warning if the solution did not converge, "raise" to raise.
+
+        Raises
+        ------
+        ConvergenceError
+            The tolerance was not reached and ``on_failure`` is "raise".
+        """
         if not self.converged:
             message = self.certificate.problem()
             if on_failure == "raise":
@@ -103,7 +123,7 @@ class Solution:
         return self
 
     def indefinite(self) -> Solution:
-        """The solution of a matrix that was found to have negative curvature."""
+        """The solution with the certificate of a matrix with negative curvature."""
         return replace(self, certificate=replace(self.certificate, reason="indefinite", gap=np.inf))
 
 
@@ -116,7 +136,21 @@ def certified(
     tolerance: float,
     stopped: Reason,
 ) -> Solution:
-    """The solution ``w`` with the certificate computed afresh from it."""
+    """The solution of weights ``w`` ``(d,)``, with a certificate from a new product with ``Sigma``.
+
+    Parameters
+    ----------
+    quadratic, penalty
+        The loss and the penalty.
+    w : (d,)
+        Weights.
+    iterations
+        Number of iterations of the solver.
+    tolerance
+        Greatest KKT residual of a converged solution.
+    stopped
+        Reason of the certificate if the tolerance is not reached.
+    """
     product = quadratic.Sigma.matvec(w)
     return _certified(quadratic, penalty, w, product, iterations, tolerance, stopped)
 
@@ -130,7 +164,10 @@ def certified_together(
     tol: float,
     stopped: Reason,
 ) -> list[Solution]:
-    """The solutions ``W`` ``(d, l)`` of several penalties, from one product with ``Sigma``."""
+    """The solutions of weights ``W`` ``(d, l)`` for ``l`` penalties, from one matrix product.
+
+    Arguments as in `certified`; ``tol`` is the relative tolerance of `absolute_tolerance`.
+    """
     products = quadratic.Sigma.matmat(W)
     return [
         _certified(
@@ -162,7 +199,8 @@ def _certified(
     objective = quadratic.value(w, product) + penalty.value(w)
     violation = penalty.kkt(w, quadratic.gradient(w, penalty, product)) / units
     kkt = float(violation.max(initial=0.0)) + rounding
-    # Each gradient is off by up to its unit times the rounding, in the objective and in the dual.
+    # The error of a gradient is at most its unit times the rounding, both in the objective and in
+    # the dual.
     gap = max(objective - quadratic.dual(w, penalty, product), 0.0) + 2 * rounding * size
     reason: Reason = "converged" if kkt <= tolerance else stopped
     solution = Solution(w, Certificate(objective, kkt, gap, iterations, tolerance, reason))
@@ -173,17 +211,17 @@ def _certified(
 
 
 def negative(curvature: float, quadratic: Quadratic, vector: Float) -> bool:
-    """Whether the curvature ``v' Sigma v`` of a vector ``v`` is negative beyond rounding."""
+    """Whether the curvature ``v' Sigma v`` of ``v`` ``(d,)`` is negative beyond rounding."""
     scale = np.sqrt(np.maximum(quadratic.diagonal, 0.0))
     return curvature < -ROUNDING_OF_EIGENVALUES * float(scale @ np.abs(vector)) ** 2
 
 
 def absolute_tolerance(quadratic: Quadratic, penalty: ElasticNet, tol: float) -> float:
-    """The KKT residual that a relative tolerance asks for: ``tol * max_j |mu_j| / h_j``.
+    """The tolerance of the KKT residual for a relative tolerance: ``tol * max_j |mu_j| / h_j``.
 
-    At 1 ``w = 0`` passes: no coordinate alone could lower the objective more from where it is,
-    than ``tol^2`` times what the best one could from ``w = 0``. A ``mu`` that rounding leaves of
-    equal means is 0.
+    At a solution with this residual, a change of one coordinate lowers the objective by at most
+    ``tol^2`` times the largest such decrease from ``w = 0``. The tolerance is at least the rounding
+    of a ``mu`` of equal class means.
     """
     largest = float((np.abs(quadratic.mu) / quadratic.units(penalty)).max(initial=0.0))
     return max(tol * largest, ROUNDING_OF_EIGENVALUES)

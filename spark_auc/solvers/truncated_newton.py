@@ -1,4 +1,4 @@
-"""The all-pairs squared hinge by truncated Newton steps."""
+"""Truncated Newton method for the all-pairs squared hinge loss."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from spark_auc.solvers.solution import ROUNDING, Certificate, Reason, Solution
 
 _log = logging.getLogger(__name__)
 
-# Of a matrix that is too large for factors.
+# Tolerance and steps of conjugate gradients with a matrix that is too large for a factor.
 _EXACT = 1e-8
 _EXACT_STEPS = 1000
-# Least relative residual that conjugate gradients are asked for, and the share of the slope that
-# a step along their direction may leave.
+# Least relative residual of the conjugate gradients of a Newton step.
 _FORCING = 0.1
-_SLOPE_LEFT = 0.1
+# Greatest slope at the end of a line search, relative to the slope at its start.
+_SLOPE_SHARE = 0.1
+# Greatest number of step lengths that a line search tries.
 _TRIALS = 30
-# Products with Hessians that are remembered: two vectors each.
+# Number of Hessian products of the preconditioner; each takes two vectors.
 _REMEMBERED = 20
 
 
@@ -35,32 +36,32 @@ def truncated_newton(
 ) -> Solution:
     """Minimise the all-pairs squared hinge loss with a ridge (Khalid et al., Algorithm 2).
 
-    At ``w = 0`` all pairs violate, so that the first Newton step leads to the all-pairs ridge of
-    MBA: where a matrix of all features is at hand, that is the start. Each Newton step then takes
-    two passes over the rows: one for the scores along the way, on which the step is searched
-    without a pass, and one for the gradient there and the Hessian, whose margins are rounded
-    (`PairHinge.derivatives`). Without a matrix it begins at 0, and the Newton
-    direction is found by truncated conjugate gradients, two passes a step, preconditioned by the
-    diagonal and by what Hessians did to vectors before.
+    At ``w = 0`` every pair violates the margin, so that the first Newton step leads to the
+    all-pairs ridge of MBA. With a matrix of all features this solution is the start, and each
+    Newton step takes two passes over the rows: one for the scores along the direction, with which
+    the line search needs no pass, and one for the gradient at the new point and the Hessian at
+    rounded margins (`PairHinge.derivatives`). Without a matrix the start is 0. The Newton direction
+    is then computed by truncated conjugate gradients, with two passes per step, preconditioned by
+    the diagonal and by earlier Hessian products.
 
     Parameters
     ----------
     hinge
         The loss.
     quadratic
-        That of all pairs of the same rows and scale, as a matrix; None where there are too many
-        features for matrices.
+        Quadratic of all pairs of the same rows and scale, as a matrix; None if there are too many
+        features for a matrix.
     tol
-        KKT residual asked for, relative to that at ``w = 0``, both in the units of `Certificate`
-        with the Hessian at ``w = 0``.
+        Tolerance of the KKT residual, relative to that at ``w = 0``, both in the units of
+        `Certificate` with the Hessian at ``w = 0``.
     max_iter
-        Most Newton steps, or without matrices conjugate-gradient steps, in all.
+        Greatest total number of Newton steps or, without a matrix, of conjugate-gradient steps.
 
     Returns
     -------
     Solution
-        Its certificate's ``gap`` is the lesser of ``|gradient|^2 / (2 l2)``, by strong
-        convexity, and the objective, which is never negative.
+        The ``gap`` of its certificate is the lesser of ``|gradient|^2 / (2 l2)``, by strong
+        convexity, and the objective, whose minimum is at least 0.
     """
     units = hinge.units
     tolerance = max(tol * float((np.abs(hinge.mu) / units).max(initial=0.0)), 4 * ROUNDING)
@@ -69,41 +70,42 @@ def truncated_newton(
         diagonal = hinge.diagonal()
         reciprocal = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
         precondition = _Preconditioner(lambda residual: reciprocal * residual)
-        at = _Point(np.zeros_like(hinge.mu), 0.5, -hinge.mu, units, hinge.mu_rounding)
+        point = _Point(np.zeros_like(hinge.mu), 0.5, -hinge.mu, units, hinge.mu_rounding)
     else:
         w = _inverse(quadratic.Sigma, hinge.l2)(hinge.mu)
-        at = _point(hinge, w, Margins.of(hinge.scores(w)), quadratic)
-    taken, steps, stopped = 0, 0, "maxIter"
-    while at.kkt > tolerance and taken < max_iter:
-        if at.hessian is not None:
-            direction = _inverse(at.hessian, hinge.l2)(-at.gradient)
-            scores, used = hinge.scores(at.w, direction), 1
+        point = _point(hinge, w, Margins.of(hinge.scores(w)), quadratic)
+    iterations, newton_steps = 0, 0
+    reason: Reason = "maxIter"
+    while point.kkt > tolerance and iterations < max_iter:
+        if point.hessian is not None:
+            direction = _inverse(point.hessian, hinge.l2)(-point.gradient)
+            scores, step_iterations = hinge.scores(point.w, direction), 1
         else:
             direction, scores, products = _direction(
-                hinge, at, tolerance, precondition, max_iter - taken
+                hinge, point, tolerance, precondition, max_iter - iterations
             )
-            precondition, used = precondition.knowing(products), len(products)
-        taken, steps = taken + used, steps + 1
-        found = _searched(hinge, at.w, direction, scores)
-        if found is None:
-            stopped = "stalled"
+            precondition, step_iterations = precondition.knowing(products), len(products)
+        iterations, newton_steps = iterations + step_iterations, newton_steps + 1
+        search = _line_search(hinge, point.w, direction, scores)
+        if search is None:
+            reason = "stalled"
             break
-        step, margins = found
-        before, at = at, _point(hinge, at.w + step * direction, margins, quadratic)
+        step, margins = search
+        before, point = point, _point(hinge, point.w + step * direction, margins, quadratic)
         _log.info(
-            "Newton step %d: objective %.10g, largest gradient %.3g of %.3g asked for, "
+            "Newton step %d: objective %.10g, KKT residual %.3g (tolerance %.3g), "
             "%d iterations, step length %.3g",
-            *(steps, at.value, at.kkt, tolerance, used, step),
+            *(newton_steps, point.value, point.kkt, tolerance, step_iterations, step),
         )
-        if at.kkt >= before.kkt and at.value >= before.value * (1 - 4 * np.finfo(float).eps):
-            stopped = "stalled"
+        if point.kkt >= before.kkt and point.value >= before.value * (1 - 4 * np.finfo(float).eps):
+            reason = "stalled"
             break
-    reason: Reason = "stalled" if stopped == "stalled" else "maxIter"
-    if at.kkt <= tolerance:
+    if point.kkt <= tolerance:
         reason = "converged"
-    bound = float(at.gradient @ at.gradient) / (2 * hinge.l2) if hinge.l2 > 0 else np.inf
-    gap = min(bound, at.value)
-    return Solution(at.w, Certificate(at.value, at.kkt, gap, taken, tolerance, reason))
+    bound = float(point.gradient @ point.gradient) / (2 * hinge.l2) if hinge.l2 > 0 else np.inf
+    gap = min(bound, point.value)
+    certificate = Certificate(point.value, point.kkt, gap, iterations, tolerance, reason)
+    return Solution(point.w, certificate)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,7 +138,7 @@ def _inverse(Sigma: Matrix, l2: float) -> Callable[[Float], Float]:
 
 @dataclass(frozen=True, eq=False)
 class _Product:
-    """A vector ``(d,)``, the Hessian times it, and the product of both."""
+    """A vector ``v`` ``(d,)``, its Hessian product ``H v`` ``(d,)``, and ``v' H v``."""
 
     vector: Float
     product: Float
@@ -145,10 +147,10 @@ class _Product:
 
 @dataclass(frozen=True, eq=False)
 class _Preconditioner:
-    """An approximate inverse of the Hessian, exact on the last of the products it knows.
+    """An approximate inverse of the Hessian, exact for the last Hessian product.
 
-    The products of one Newton step precondition the next (Morales and Nocedal, 2000), by the
-    two loops of limited-memory BFGS: a positive definite matrix, whatever Hessians they are of.
+    The products of one Newton step precondition the next (Morales and Nocedal, 2000), by the two
+    loops of limited-memory BFGS. It is positive definite for products of any Hessians.
     """
 
     base: Callable[[Float], Float]
@@ -170,55 +172,57 @@ class _Preconditioner:
 
 
 def _direction(
-    hinge: PairHinge, at: _Point, tolerance: float, precondition: _Preconditioner, most: int
+    hinge: PairHinge, point: _Point, tolerance: float, precondition: _Preconditioner, max_steps: int
 ) -> tuple[Float, RowScores, list[_Product]]:
     """The Newton direction by conjugate gradients, the scores by ``w`` and by it, the products.
 
-    Each pass for the scores of a search direction brings those of what the directions before
-    summed to, row by row, so that the result's scores need no pass of their own.
+    The pass for the scores of a search direction also computes those of the sum of the earlier
+    directions, so that the scores of the result need no pass of their own.
     """
-    total, residual = np.zeros_like(at.w), -at.gradient
+    total, residual = np.zeros_like(point.w), -point.gradient
     search = z = precondition(residual)
     first = rho = float(residual @ z)
-    forcing = max(_FORCING, 0.5 * tolerance / at.kkt)
+    forcing = max(_FORCING, 0.5 * tolerance / point.kkt)
     margins: Margins | None = None
     products: list[_Product] = []
     while True:
-        margins = Margins.of(hinge.scores(at.w, search, total), margins)
-        product = hinge.product(at.w, search, margins)
+        margins = Margins.of(hinge.scores(point.w, search, total), margins)
+        product = hinge.product(point.w, search, margins)
         curvature = float(search @ product)
-        # Without curvature there is no gradient left along the way either.
+        # The loss is constant along a direction without curvature.
         step = rho / curvature if curvature > 0 else 0.0
         scores = margins.scores.combined(np.array([[1.0, 0.0, 0.0], [0.0, step, 1.0]]))
         products.append(_Product(search, product, curvature))
         total, residual = total + step * search, residual - step * product
         z = precondition(residual)
         rho, before = float(residual @ z), rho
-        if len(products) == most or not step or rho <= forcing**2 * first:
+        if len(products) == max_steps or not step or rho <= forcing**2 * first:
             return total, scores, products
         search = z + rho / before * search
 
 
-def _searched(
+def _line_search(
     hinge: PairHinge, w: Float, direction: Float, scores: RowScores
 ) -> tuple[float, Margins] | None:
-    """A step along the direction and the margins there; None where no step leads down.
+    """Step length along the direction, and the margins at its end; None without a descent.
 
-    The slope grows along the way and is sought near 0, by false position: it tells down from up
-    long after differences of the objective have drowned in rounding.
+    The slope increases along the direction; a step with a slope near 0 is found by the method of
+    false position. The sign of the slope is reliable near the minimum, where differences of the
+    objective are lost to rounding.
     """
-    here = Margins.of(scores)
-    start = hinge.slope(w, direction, here, 1)
+    start_margins = Margins.of(scores)
+    start = hinge.slope(w, direction, start_margins, 1)
     if not start < 0:
         return None
-    most = hinge.value(w, here) * (1 + 4 * np.finfo(float).eps)
+    greatest_value = hinge.value(w, start_margins) * (1 + 4 * np.finfo(float).eps)
     low, slope_low, high, slope_high = 0.0, start, np.inf, np.nan
     step = 1.0
     for _ in range(_TRIALS):
         margins = Margins.of(scores.combined(np.array([[1.0, step], [0.0, 1.0]])))
-        there = w + step * direction
-        slope = hinge.slope(there, direction, margins, 1)
-        if abs(slope) <= -_SLOPE_LEFT * start and hinge.value(there, margins) <= most:
+        trial = w + step * direction
+        slope = hinge.slope(trial, direction, margins, 1)
+        flat = abs(slope) <= -_SLOPE_SHARE * start
+        if flat and hinge.value(trial, margins) <= greatest_value:
             return step, margins
         if slope < 0:
             low, slope_low = step, slope
