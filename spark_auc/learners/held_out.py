@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from spark_auc.core.batch import Batch, stacked
-from spark_auc.core.evaluation.delong import PairedAUC
+from spark_auc.core.evaluation.paired_auc import PairedAUC
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.gaussian import estimated_auc
 from spark_auc.core.moments.pair_moments import PairMoments

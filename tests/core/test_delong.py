@@ -14,7 +14,6 @@ import pytest
 from numpy.typing import NDArray
 
 from spark_auc.core.evaluation.delong import (
-    PairedAUC,
     auc_covariance,
     auc_interval,
     auc_variance,
@@ -22,14 +21,16 @@ from spark_auc.core.evaluation.delong import (
     interval_of,
     placement_products,
 )
+from spark_auc.core.evaluation.paired_auc import PairedAUC
 from spark_auc.core.evaluation.roc import auc
-from spark_auc.core.evaluation.score_table import FloatArray, ScoreTable
+from spark_auc.core.evaluation.score_table import ScoreTable
+from spark_auc.core.types import Float
 from spark_auc.errors import ConfigError, DataError
 
 Bools = NDArray[np.bool_]
 
 
-def draw(n: int, levels: int | None, weighted: bool) -> tuple[FloatArray, Bools, FloatArray]:
+def draw(n: int, levels: int | None, weighted: bool) -> tuple[Float, Bools, Float]:
     """Three correlated models, (n, 3), with labels and weights; some weights are 0."""
     rng = np.random.default_rng((n, levels or 0, weighted))
     y = rng.random(n) < 0.4
@@ -42,7 +43,7 @@ def draw(n: int, levels: int | None, weighted: bool) -> tuple[FloatArray, Bools,
     return scores, y, u
 
 
-def covariance_over_pairs(scores: FloatArray, y: Bools, u: FloatArray) -> FloatArray:
+def covariance_over_pairs(scores: Float, y: Bools, u: Float) -> Float:
     """DeLong's structural components from the matrix of all pairs, one loop for each term."""
     n, k = scores.shape
     p = np.where(y, u / u[y].sum(), u / u[~y].sum())
@@ -113,7 +114,7 @@ def test_the_scale_of_weights_and_the_order_of_rows_do_not_matter() -> None:
 
 
 @pytest.fixture(scope="module")
-def asah() -> tuple[dict[str, FloatArray], Bools]:
+def asah() -> tuple[dict[str, Float], Bools]:
     """Return pROC's 113 patients."""
     path = Path(os.environ.get("SPARK_AUC_DATA", "../shared/data")) / "asah.csv"
     if not path.exists():
@@ -124,7 +125,7 @@ def asah() -> tuple[dict[str, FloatArray], Bools]:
     return scores, np.array([r["outcome"] == "Poor" for r in rows])
 
 
-def test_asah_intervals(asah: tuple[dict[str, FloatArray], Bools]) -> None:
+def test_asah_intervals(asah: tuple[dict[str, Float], Bools]) -> None:
     scores, y = asah
     table = ScoreTable.of(scores["s100b"], y)
     linear, logit = auc_interval(table, scale="linear"), auc_interval(table)
@@ -134,7 +135,7 @@ def test_asah_intervals(asah: tuple[dict[str, FloatArray], Bools]) -> None:
     assert (linear.scale, logit.scale) == ("linear", "logit")
 
 
-def test_asah_paired(asah: tuple[dict[str, FloatArray], Bools]) -> None:
+def test_asah_paired(asah: tuple[dict[str, Float], Bools]) -> None:
     scores, y = asah
     paired = PairedAUC.of(np.column_stack([scores["wfns"], scores["s100b"]]), y)
     test = paired.compare()
@@ -248,7 +249,7 @@ def test_equal_models_are_called_different_as_often_as_the_level_says() -> None:
 def test_what_has_no_variance_is_refused() -> None:
     with pytest.raises(DataError, match="found 1 positive and 2 negative rows"):
         auc_variance(ScoreTable.of(np.array([1.0, 2.0, 1.5]), np.array([True, False, False])))
-    with pytest.raises(DataError, match="expected some of both classes"):
+    with pytest.raises(DataError, match="expected rows of both classes"):
         auc_interval(ScoreTable.of(np.arange(3.0), np.ones(3, bool)))
     with pytest.raises(ConfigError, match="level = 95"):
         auc_interval(ScoreTable.of(np.arange(6.0), np.arange(6) % 2 == 0), level=95)

@@ -14,7 +14,8 @@ from sklearn.calibration import calibration_curve  # type: ignore[import-untyped
 
 from spark_auc.core.evaluation import calibration, roc
 from spark_auc.core.evaluation import thresholds as choosing
-from spark_auc.core.evaluation.score_table import FloatArray, ScoreTable
+from spark_auc.core.evaluation.score_table import ScoreTable
+from spark_auc.core.types import Float
 from spark_auc.errors import ConfigError, DataError
 
 TOL = 1e-12
@@ -26,9 +27,7 @@ WEIGHTS = ["ones", "whole", "fractions"]
 Bools = NDArray[np.bool_]
 
 
-def draw(
-    n: int, levels: int | None, weights: str, seed: int = 0
-) -> tuple[FloatArray, Bools, FloatArray]:
+def draw(n: int, levels: int | None, weights: str, seed: int = 0) -> tuple[Float, Bools, Float]:
     """Scores that know something of the labels, both classes present."""
     rng = np.random.default_rng((seed, n, levels or 0))
     y = rng.random(n) < 0.3
@@ -50,7 +49,7 @@ cases = pytest.mark.parametrize(
 )
 
 
-def all_pairs(scores: FloatArray, y: Bools, u: FloatArray) -> float:
+def all_pairs(scores: Float, y: Bools, u: Float) -> float:
     beats = (np.sign(scores[y][:, None] - scores[~y]) + 1) / 2
     return float(u[y] @ beats @ u[~y] / (u[y].sum() * u[~y].sum()))
 

@@ -93,7 +93,7 @@ CASES = [
     (TABLE, {"sums": np.zeros((3, 2, 9))}, "no weight"),
     (HISTOGRAM, {"facts": whole(65, 4)}, "2\\^65"),
     (HISTOGRAM, {"facts": whole(3, 2)}, "of at most 2"),
-    (HISTOGRAM, {"score": HISTOGRAM.table.score + 1e-9}, "where bins begin"),
+    (HISTOGRAM, {"score": HISTOGRAM.table.score + 1e-9}, "not the starts of bins"),
     (
         RowScores(np.ones((2, 3)), np.ones((2, 4))),
         {"negative": np.ones((3, 4))},

@@ -10,14 +10,15 @@ from numpy.typing import NDArray
 
 from spark_auc.core.evaluation.roc import auc
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram, _bin_starts, _keys
-from spark_auc.core.evaluation.score_table import FloatArray, ScoreTable
+from spark_auc.core.evaluation.score_table import ScoreTable
+from spark_auc.core.types import Float
 from spark_auc.errors import ConfigError, DataError, ModelFormatError
 from tests.stored import of_version
 
 SHAPES = ["normal", "probability", "tied", "far", "tiny", "constant"]
 
 
-Rows = tuple[FloatArray, NDArray[np.bool_], FloatArray]
+Rows = tuple[Float, NDArray[np.bool_], Float]
 
 
 def draw(shape: str, n: int = 3000, seed: int = 0) -> Rows:
@@ -165,7 +166,7 @@ def test_bad_input_is_refused() -> None:
     y = np.array([True, False])
     with pytest.raises(DataError, match="1 NaN or infinite scores"):
         ScoreHistogram.of(np.array([np.nan, 1.0]), y)
-    with pytest.raises(DataError, match="expected some of both classes"):
+    with pytest.raises(DataError, match="expected rows of both classes"):
         ScoreHistogram.zero().auc_bounds()
     with pytest.raises(ConfigError, match="max_bins = 1"):
         ScoreHistogram.zero(1)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_auc.core.evaluation import delong, roc
+from spark_auc.core.evaluation.paired_auc import PairedAUC
 from spark_auc.core.evaluation.ranking import Ranking, RankingOptions
 from spark_auc.core.evaluation.report import AUCReport
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
@@ -149,7 +150,7 @@ def test_measures_of_all_pairs(case):
             point.tpr, rel=1e-12
         )
         if exact.has_spread():
-            paired = delong.PairedAUC.of(s.astype(float), y, u)
+            paired = PairedAUC.of(s.astype(float), y, u)
             for a, b in ((0, 0), (0, 1), (1, 1)):
                 expected = float(exact.covariance(a, b))
                 assert paired.covariance[a, b] == pytest.approx(expected, rel=1e-8, abs=1e-15)

@@ -8,7 +8,8 @@ from pyspark.sql import functions as F
 from sklearn import metrics
 
 from spark_auc import AUCEvaluator, MBAClassifier, compare, evaluate
-from spark_auc.core.evaluation.delong import PairedAUC, auc_interval
+from spark_auc.core.evaluation.delong import auc_interval
+from spark_auc.core.evaluation.paired_auc import PairedAUC
 from spark_auc.core.evaluation.score_table import ScoreTable
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.spark.evaluation import scores

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spark_auc.core.evaluation.score_table import FloatArray
+from spark_auc.core.types import Float
 from spark_auc.errors import require
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def png(figure: Figure) -> bytes:
     return out.getvalue()
 
 
-def _wilson(share: FloatArray, rows: FloatArray | float) -> tuple[FloatArray, FloatArray]:
+def _wilson(share: Float, rows: Float | float) -> tuple[Float, Float]:
     """Wilson confidence bounds of a share observed on a number of rows; [0, 1] for 0 rows."""
     z = NormalDist().inv_cdf((1 + _LEVEL) / 2)
     spread = z * np.sqrt(rows * share * (1 - share) + z**2 / 4)
@@ -110,7 +110,7 @@ def _wilson(share: FloatArray, rows: FloatArray | float) -> tuple[FloatArray, Fl
     return (middle - spread) / (rows + z**2), (middle + spread) / (rows + z**2)
 
 
-def _effective(result: Mapping[str, Any]) -> FloatArray:
+def _effective(result: Mapping[str, Any]) -> Float:
     """Effective rows of the positive and of the negative class, (2,)."""
     classes = result["classes"]
     return np.array([classes[side]["effectiveRows"] for side in ("positive", "negative")])
@@ -121,7 +121,7 @@ def _base_rate(result: Mapping[str, Any]) -> float:
     return float(positive / (positive + negative))
 
 
-def _column(columns: Mapping[str, Any], name: str) -> FloatArray:
+def _column(columns: Mapping[str, Any], name: str) -> Float:
     return np.array(columns[name], dtype=np.float64)
 
 

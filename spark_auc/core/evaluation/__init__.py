@@ -1,5 +1,5 @@
 """AUC with its confidence interval, curves, thresholds and calibration measures.
 
-All measures are computed from mergeable tables of class weight by score. The rooms above core
-import from here. Begin with `spark_auc.core.evaluation.roc`.
+All measures are computed from mergeable tables of the class weights at each score. The rooms above
+core import from here. Begin with `spark_auc.core.evaluation.roc`.
 """

@@ -1,4 +1,4 @@
-"""What one look at scored rows tells: labels, faults, and a histogram of the scores."""
+"""A summary of scored rows from one pass: labels, invalid rows, and a histogram of the scores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,15 @@ from spark_auc.errors import DataError
 
 @dataclass(frozen=True)
 class Faults:
-    """Numbers of rows that cannot be measured, by what is wrong with them."""
+    """Numbers of rows that cannot be evaluated, by their fault.
+
+    Parameters
+    ----------
+    rows
+        Number of all rows.
+    null_scores, infinite_scores, null_labels, bad_weights
+        Number of rows with each fault; weights are bad outside `WEIGHTS`.
+    """
 
     rows: int = 0
     null_scores: int = 0
@@ -28,8 +36,8 @@ class Faults:
         return Faults(*(getattr(self, name) + getattr(other, name) for name in names))
 
     def check(self, of: str) -> None:
-        """Raise `DataError` with the counts unless there are none."""
-        found = {
+        """Raise `DataError` with the counts if any row has a fault; ``of`` is the score column."""
+        counts = {
             "null scores": self.null_scores,
             "NaN or infinite scores": self.infinite_scores,
             "null or NaN labels": self.null_labels,
@@ -37,17 +45,27 @@ class Faults:
                 self.bad_weights
             ),
         }
-        named = [f"{count} {what}" for what, count in found.items() if count]
-        if named:
+        faults = [f"{count} {fault}" for fault, count in counts.items() if count]
+        if faults:
             raise DataError(
-                f"found {', '.join(named)} among {self.rows} rows with scores in {of}, expected "
+                f"found {', '.join(faults)} among {self.rows} rows with scores in {of}, expected "
                 "none; repair or drop these rows"
             )
 
 
 @dataclass(frozen=True, eq=False)
 class Overview:
-    """A mergeable summary of scored rows, of bounded size."""
+    """A mergeable summary of scored rows, of bounded size.
+
+    Parameters
+    ----------
+    faults
+        Numbers of invalid rows.
+    labels
+        Number of rows of each label value.
+    histogram
+        Histogram of the scores.
+    """
 
     faults: Faults
     labels: LabelCounts
@@ -72,7 +90,7 @@ class Overview:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Overview:
-        """The overview that `to_bytes` stored; `ModelFormatError` if it is none."""
+        """The overview that `to_bytes` stored; raises `ModelFormatError` for other bytes."""
         values = _SCHEMA.decode(data)
         return cls(**values | {"faults": Faults(*values["faults"].tolist())})
 

@@ -1,7 +1,7 @@
-"""How well scores rank, as sums over ranges of scores: what an exact report needs of each range.
+"""Measures of a ranking as sums over ranges of scores, from which an exact report is made.
 
-A `ScoreTable` that is a range of a larger one gives its share of every measure, so that no
-machine ever holds all scores (see `ScoreTable.within`).
+A `ScoreTable` of a range of scores gives the range's share of every measure, so that no machine
+holds all scores (see `ScoreTable.within`).
 """
 
 from __future__ import annotations
@@ -21,30 +21,31 @@ from spark_auc.core.evaluation.roc import (
     partial_area,
     sweep,
 )
-from spark_auc.core.evaluation.score_table import FloatArray, ScoreTable
+from spark_auc.core.evaluation.score_table import ScoreTable
 from spark_auc.core.evaluation.thresholds import Criterion, class_ratio, cost_ratio, f1, fpr_budget
 from spark_auc.core.state.rules import FROM_0_ON, NOT_EMPTY
 from spark_auc.core.state.schema import Schema, reals
+from spark_auc.core.types import Float
 
 
 @dataclass(frozen=True)
 class RankingOptions:
-    """What a ranking is measured for.
+    """Settings of the measures of a ranking.
 
     Parameters
     ----------
     max_fpr
         Greatest false positive rate of the partial AUC, in (0, 1].
     cost
-        Cost of a false negative over that of a false positive, > 0.
+        Cost of a false negative divided by that of a false positive, > 0.
     budget
-        Greatest false positive rate at which to choose a threshold, in [0, 1].
+        Greatest false positive rate of the threshold "fprBudget", in [0, 1].
     points
-        About how many points of the curves to keep, >= 8.
+        Approximate number of points of the curves, >= 8.
     probabilities
-        Whether scores claim to be probabilities, and are measured as such.
+        Whether scores are probabilities; calibration is then measured too.
     bins
-        Bins of the reliability curve, of equal weight.
+        Number of bins of the reliability curve, of equal weight.
     """
 
     max_fpr: float = 0.1
@@ -56,7 +57,7 @@ class RankingOptions:
 
     @cached_property
     def criteria(self) -> Mapping[str, Criterion]:
-        """By what thresholds are chosen."""
+        """The criteria for the choice of thresholds, by name."""
         return {
             "classRatio": class_ratio,
             "f1": f1,
@@ -67,54 +68,73 @@ class RankingOptions:
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Measures of a range of scores, which `merge` adds up to those of all.
+    """Measures of a range of scores; `merge` gives those of the union of neighbouring ranges.
 
-    Attributes
+    Parameters
     ----------
-    pairs : (3,), weight of the pairs won, tied and lost; each is counted in the range of its
-        higher row
-    deviations : (2, 3), for the positive and the negative rows, the sums of u^2, u^2 (V - c) and
-        u^2 (V - c)^2 over their placements V (`delong.placements`) about the centre c asked for
-    areas : (2,), average precision, and area under the ROC curve up to the greatest rate
-    swept : (3, k), threshold, tp and fp of the points kept: evenly along the curve, and the best
-        of the range by each criterion, so that the best of all is among them
-    losses : (1,), sum of log losses; nan unless scores are asked about as probabilities
-    reliability : (3, bins), sums of probability, of positive weight and of weight
+    pairs : (3,)
+        Weight of the pairs won, tied and lost; each is counted in the range of its higher row.
+    deviations : (2, 3)
+        For the positive and the negative rows, the sums of u^2, u^2 (V - c) and u^2 (V - c)^2 over
+        their placements V (`delong.placements`), with a centre c.
+    areas : (2,)
+        Average precision, and area under the ROC curve up to the greatest rate.
+    swept : (3, k)
+        Threshold, tp and fp of points of the curves: points spaced evenly along the curve, and the
+        best point of the range by each criterion, so that the best of all ranges is included.
+    losses : (1,)
+        Sum of log losses; nan unless scores are probabilities.
+    reliability : (3, bins)
+        Sums of probability, of positive weight and of weight; nan unless scores are probabilities.
     """
 
-    pairs: FloatArray
-    deviations: FloatArray
-    areas: FloatArray
-    swept: FloatArray
-    losses: FloatArray
-    reliability: FloatArray
+    pairs: Float
+    deviations: Float
+    areas: Float
+    swept: Float
+    losses: Float
+    reliability: Float
 
     @classmethod
-    def of(cls, table: ScoreTable, centre: float, asked: RankingOptions) -> Ranking:
-        """Measure a table, or a range of one.
+    def of(cls, table: ScoreTable, centre: float, options: RankingOptions) -> Ranking:
+        """Measure a table, or a range of a table.
 
-        ``centre`` is a number near the AUC, the same for all ranges: it keeps the sums of
-        squares from cancelling.
+        Parameters
+        ----------
+        table
+            The table.
+        centre
+            A number near the AUC, the same for all ranges, which avoids cancellation in the sums
+            of squares.
+        options
+            Settings of the measures.
+
+        Raises
+        ------
+        ConfigError
+            A setting is out of range.
+        DataError
+            The table has one class only, or scores are no probabilities.
         """
         swept = sweep(table)
-        best = [int(np.argmax(criterion(swept))) for criterion in asked.criteria.values()]
-        kept = swept.kept(np.union1d(swept.spread(asked.points), best))
+        best = [int(np.argmax(criterion(swept))) for criterion in options.criteria.values()]
+        points = swept.take(np.union1d(swept.spaced(options.points), best))
         deviation = placements(table) - centre
-        losses, reliability = np.full(1, np.nan), np.full((3, asked.bins), np.nan)
-        if asked.probabilities:
+        losses, reliability = np.full(1, np.nan), np.full((3, options.bins), np.nan)
+        if options.probabilities:
             losses = np.array([calibration.total_log_loss(table)])
-            reliability = calibration.reliability_sums(table, asked.bins)
+            reliability = calibration.reliability_sums(table, options.bins)
         return cls(
             np.array(pair_weights(table)),
             np.stack([(table.squares * deviation**k).sum(axis=1) for k in range(3)], axis=1),
-            np.array((average_precision(table), partial_area(table, asked.max_fpr))),
-            np.stack(kept[:3]),
+            np.array((average_precision(table), partial_area(table, options.max_fpr))),
+            np.stack(points[:3]),
             losses,
             reliability,
         )
 
     def merge(self, below: Ranking) -> Ranking:
-        """Return the measures of this range and of the range right below it."""
+        """The measures of the union of this range and the range immediately below it."""
         return Ranking(
             self.pairs + below.pairs,
             self.deviations + below.deviations,
@@ -131,15 +151,15 @@ class Ranking:
         won, tied, lost = self.pairs
         return float((won + tied / 2) / (won + tied + lost))
 
-    def products(self, centre: float) -> FloatArray:
-        """Sums (2, 1, 1) of u^2 (V - AUC)^2, as `delong.auc_covariance` takes them."""
+    def products(self, centre: float) -> Float:
+        """Sums ``(2, 1, 1)`` of u^2 (V - AUC)^2 for `delong.auc_covariance`."""
         shift = self.auc - centre
         total, first, second = self.deviations.T
-        spread: FloatArray = second - 2 * shift * first + shift**2 * total
+        spread: Float = second - 2 * shift * first + shift**2 * total
         return np.maximum(spread, 0.0)[:, None, None]
 
-    def sweep(self, class_sums: FloatArray) -> Sweep:
-        """The points kept, of rows with these class sums."""
+    def sweep(self, class_sums: Float) -> Sweep:
+        """The stored points of the curves, for rows with class sums ``(3, 2)``."""
         return Sweep(*self.swept, *map(float, class_sums[0]))
 
     def to_bytes(self) -> bytes:
@@ -148,7 +168,7 @@ class Ranking:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Ranking:
-        """The measures that `to_bytes` stored; `ModelFormatError` if they are none."""
+        """The measures that `to_bytes` stored; raises `ModelFormatError` for other bytes."""
         return _SCHEMA.restore(data, cls)
 
 

@@ -1,4 +1,4 @@
-"""What an evaluation found: one AUC with how sure it is, curves, thresholds and groups."""
+"""The result of an evaluation: AUC with confidence interval, curves, thresholds and groups."""
 
 from __future__ import annotations
 
@@ -19,15 +19,28 @@ from spark_auc.core.evaluation.delong import (
 )
 from spark_auc.core.evaluation.ranking import Ranking, RankingOptions
 from spark_auc.core.evaluation.roc import Sweep, standardized_area
-from spark_auc.core.evaluation.score_table import FloatArray, ScoreTable
+from spark_auc.core.evaluation.score_table import ScoreTable
 from spark_auc.core.evaluation.thresholds import OperatingPoint, best_threshold
 from spark_auc.core.labels import Label
+from spark_auc.core.types import Float
 
 _BINS = 50
 
 
 class GroupAUC(NamedTuple):
-    """AUC among the rows of one group; None where it or its interval is not defined."""
+    """AUC among the rows of one group; None if it or its interval is not defined.
+
+    Parameters
+    ----------
+    value
+        Value of the group column.
+    positive, negative
+        Numbers of rows.
+    weight
+        Total weight of the rows.
+    auc, lower, upper
+        AUC and its confidence interval.
+    """
 
     value: str | None
     positive: int
@@ -40,21 +53,29 @@ class GroupAUC(NamedTuple):
 
 @dataclass(frozen=True)
 class Groups:
-    """AUC by value of a column."""
+    """AUC by value of a column.
+
+    Parameters
+    ----------
+    column
+        Name of the column.
+    rows
+        AUC of each group.
+    """
 
     column: str
     rows: tuple[GroupAUC, ...]
 
     @property
     def weighted_mean(self) -> float | None:
-        """Mean of the groups' AUCs by their weight of rows (GAUC: Zhu et al. 2017, Eq. 1).
+        """Mean of the groups' AUCs, weighted by their rows (GAUC: Zhu et al. 2017, Eq. 1).
 
-        Groups of one class have no AUC and no part in it; None if there are no others.
+        Groups of one class have no AUC and are left out; None if all groups have one class.
         """
-        known = [(g.auc, g.weight) for g in self.rows if g.auc is not None]
-        if not known:
+        defined = [(g.auc, g.weight) for g in self.rows if g.auc is not None]
+        if not defined:
             return None
-        values, weights = np.array(known).T
+        values, weights = np.array(defined).T
         return float(values @ weights / weights.sum())
 
 
@@ -65,21 +86,21 @@ class AUCReport:
     Parameters
     ----------
     asked
-        What was measured.
+        Settings of the measures.
     ranking
         The measures.
     centre
-        That about which its deviations are.
+        Centre of the deviations in ``ranking``.
     histogram
-        The table of a histogram of the scores.
+        Table of a histogram of the scores.
     classes
         The positive and the negative label.
     level
-        Confidence level of the intervals.
+        Confidence level of the intervals, in (0, 1).
     bounds
-        What contains the exact AUC, where the measures were taken from a histogram.
+        Lower and upper bound on the exact AUC, if the measures are those of a histogram.
     groups
-        AUC by group, where asked for.
+        AUC by group, if a group column is set.
     """
 
     asked: RankingOptions
@@ -98,7 +119,7 @@ class AUCReport:
 
     @cached_property
     def variance(self) -> float:
-        """DeLong's variance of the AUC; nan unless `delong.has_spread`."""
+        """DeLong's variance of the AUC; nan if it is not defined (`delong.has_spread`)."""
         if not has_spread(self.histogram.class_sums()):
             return float("nan")
         products = self.ranking.products(self.centre)
@@ -106,12 +127,12 @@ class AUCReport:
 
     @cached_property
     def interval(self) -> AUCInterval:
-        """Confidence interval made on the logit scale."""
+        """Confidence interval on the logit scale."""
         return interval_of(self.auc, self.variance, self.histogram.class_sums(), self.level)
 
     @cached_property
     def linear_interval(self) -> AUCInterval:
-        """Confidence interval made on the plain scale."""
+        """Confidence interval on the linear scale."""
         sums = self.histogram.class_sums()
         return interval_of(self.auc, self.variance, sums, self.level, "linear")
 
@@ -122,36 +143,36 @@ class AUCReport:
 
     @property
     def partial_auc(self) -> float:
-        """Standardized area up to the greatest false positive rate asked for (McClish 1989)."""
+        """Standardized area up to the false positive rate ``max_fpr`` (McClish 1989)."""
         return standardized_area(float(self.ranking.areas[1]), self.asked.max_fpr)
 
     @property
     def log_loss(self) -> float | None:
-        """Mean log loss; None unless scores were said to be probabilities."""
+        """Mean log loss in nats; None unless scores are probabilities."""
         total = float(self.ranking.losses[0])
         return None if np.isnan(total) else total / float(self.histogram.class_sums()[0].sum())
 
     @property
     def calibration_error(self) -> float | None:
-        """Expected calibration error over bins of equal weight; None as `log_loss`."""
+        """Expected calibration error over bins of equal weight; None unless probabilities."""
         sums = self.ranking.reliability
         return None if np.isnan(sums).any() else error_of(sums)
 
     @property
     def sweep(self) -> Sweep:
-        """Exact points of all curves, about as many as asked for."""
+        """Exact points of all curves, about ``points`` of the settings."""
         return self.ranking.sweep(self.histogram.class_sums())
 
     @cached_property
     def thresholds(self) -> Mapping[str, OperatingPoint]:
-        """The best threshold of all scores by each criterion."""
+        """The best threshold by each criterion."""
         return {
             name: best_threshold(self.sweep, criterion)
             for name, criterion in self.asked.criteria.items()
         }
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it as JSON takes it: None for what is infinite or not defined."""
+        """The report for JSON; None replaces infinite and undefined values."""
         interval, linear = self.interval, self.linear_interval
         return {
             "auc": self.auc,
@@ -212,14 +233,14 @@ class AUCReport:
         return {name: _finite(values) for name, values in curve.items()}
 
     def _distribution(self) -> dict[str, list[float | None]]:
-        """Shares of each class by score, scores beyond 99.8% of the rows in the end bins."""
+        """Shares of each class by score; the end bins include the outer 0.1 % on either side."""
         score, weight = self.histogram.score, self.histogram.weight
         share = np.cumsum(weight.sum(axis=0)) / weight.sum()
         low, high = score[np.searchsorted(share, (0.001, 0.999)).clip(max=score.size - 1)]
         if high == low:
-            # Beside a large number, 1 is nothing.
+            # A range of width 1 around a large number would be lost to rounding.
             low, high = (low, low + 1.0) if abs(low) < 1e9 else (min(low, 0.0), max(low, 0.0))
-        # By halves, for which the doubles are wide enough.
+        # Halves, so that the range does not overflow.
         edges = 2 * np.linspace(low / 2, high / 2, _BINS + 1)
         inside = score.clip(edges[0], edges[-1])
         shares = [np.histogram(inside, edges, weights=w)[0] / w.sum() for w in weight]
@@ -234,7 +255,7 @@ class AUCReport:
         return {n: _finite(v) for n, v in zip(names, values, strict=True)}
 
 
-def _finite(values: FloatArray) -> list[float | None]:
+def _finite(values: Float) -> list[float | None]:
     return [float(v) if np.isfinite(v) else None for v in values]
 
 

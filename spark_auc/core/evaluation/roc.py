@@ -1,4 +1,4 @@
-"""AUC and curves of weighted scores, all read off a `ScoreTable`."""
+"""AUC and curves of weighted scores, computed from a `ScoreTable`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_auc.core.evaluation.score_table import FloatArray, ScoreTable
+from spark_auc.core.evaluation.score_table import ScoreTable
+from spark_auc.core.types import Float
 from spark_auc.errors import ConfigError
 
 
 def pair_weights(table: ScoreTable) -> tuple[float, float, float]:
-    """Return the weight of the (positive, negative) pairs won, tied and lost by the scores.
+    """Weights of the (positive, negative) pairs that are won, tied and lost.
 
-    Exact while the product of the class weights, if whole, stays below 2^53.
+    Exact for whole weights if the product of the class weights is below 2^53.
+
+    Raises
+    ------
+    DataError
+        The table has one class only.
     """
     table.totals()
     won, lost = (table.weight * table.below()[::-1]).sum(axis=1)
@@ -24,69 +30,119 @@ def pair_weights(table: ScoreTable) -> tuple[float, float, float]:
 def auc(table: ScoreTable) -> float:
     """P(s+ > s-) + P(s+ = s-) / 2 over the weighted pairs (Hanley & McNeil 1982).
 
-    In [0, 1] in floating point too, and 0 or 1 only if no pair is won or none lost (to rounding).
+    In [0, 1] in floating point too; 0 only if all pairs are lost, 1 only if all are won (up to
+    rounding).
+
+    Raises
+    ------
+    DataError
+        The table has one class only.
     """
     won, tied, lost = pair_weights(table)
     return (won + tied / 2) / (won + tied + lost)
 
 
 class Sweep(NamedTuple):
-    """What thresholds do, from the strictest down: a curve before it is drawn.
+    """True and false positives of each threshold, from the highest threshold down.
 
-    `threshold`, `tp` and `fp` are (k,): the rule "positive if score >= threshold" calls weight
-    `tp` of the positives and `fp` of the negatives positive, out of `positive` and `negative`.
+    Parameters
+    ----------
+    threshold : (k,)
+        Thresholds of the rule "positive if score >= threshold", descending.
+    tp, fp : (k,)
+        Weight of the positive and of the negative rows at or above the threshold.
+    positive, negative
+        Total weight of each class.
     """
 
-    threshold: FloatArray
-    tp: FloatArray
-    fp: FloatArray
+    threshold: Float
+    tp: Float
+    fp: Float
     positive: float
     negative: float
 
-    def kept(self, points: NDArray[np.intp]) -> Sweep:
-        """Return some of the points."""
+    def take(self, points: NDArray[np.intp]) -> Sweep:
+        """The points with the given indices."""
         threshold, tp, fp = (values[points] for values in self[:3])
         return Sweep(threshold, tp, fp, self.positive, self.negative)
 
-    def spread(self, count: int) -> NDArray[np.intp]:
-        """Return about `count` (>= 8) points spread evenly along the ROC curve."""
+    def spaced(self, count: int) -> NDArray[np.intp]:
+        """Indices of about ``count`` (>= 8) points, spaced evenly along the ROC curve.
+
+        Raises
+        ------
+        ConfigError
+            ``count`` is less than 8.
+        """
         if count < 8:
-            raise ConfigError(f"found max_points = {count}; expected 8 or more")
-        # Both ends of an edge that crosses a mark are kept, so that no chord replaces a long edge.
-        along = self.tp / self.positive + self.fp / self.negative
+            raise ConfigError(f"found max_points = {count}, expected at least 8; set max_points")
+        # Both ends of an edge that crosses a mark are chosen, so that long edges stay exact.
+        length = self.tp / self.positive + self.fp / self.negative
         marks = np.linspace(0.0, 2.0, count // 2)
-        after = np.searchsorted(along, marks[(along[0] <= marks) & (marks <= along[-1])])
-        ends = (0, along.size - 1)
-        return np.unique(np.clip(np.concatenate((after - 1, after, ends)), 0, along.size - 1))
+        after = np.searchsorted(length, marks[(length[0] <= marks) & (marks <= length[-1])])
+        ends = (0, length.size - 1)
+        return np.unique(np.clip(np.concatenate((after - 1, after, ends)), 0, length.size - 1))
 
 
 def sweep(table: ScoreTable) -> Sweep:
-    """Return all thresholds of a table, (m + 1,), the first being that above its scores."""
+    """All thresholds of a table, ``(m + 1,)``; the first is above all of its scores.
+
+    Raises
+    ------
+    DataError
+        The table has one class only.
+    """
     positive, negative = table.totals()
     shifted = np.column_stack((table.outside[1, 0], table.weight[:, ::-1]))
     tp, fp = np.cumsum(shifted, axis=1)
     return Sweep(np.append(np.inf, table.score[::-1]), tp, fp, positive, negative)
 
 
-def roc_curve(
-    table: ScoreTable, max_points: int | None = None
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return (fpr, tpr, thresholds), ascending rates from (0, 0) at +inf: one point a score.
+def roc_curve(table: ScoreTable, max_points: int | None = None) -> tuple[Float, Float, Float]:
+    """False positive rates, true positive rates and thresholds: one point per score.
 
-    With `max_points` (>= 8) a subset of the points spread evenly along the curve, each of them
-    still exact. The area drawn changes by at most about 1 / max_points, and for a smooth curve
-    by about its square: a monotone path leaves its chord by at most half their common rectangle.
+    Rates ascend from (0, 0) at threshold +inf. With ``max_points`` the points are a subset, spaced
+    evenly along the curve, and each is still exact. The area under them differs by at most about
+    1 / max_points, and for a smooth curve by about the square of this: the area between a monotone
+    path and its chord is at most half of their common rectangle.
+
+    Parameters
+    ----------
+    table
+        The table.
+    max_points
+        Approximate greatest number of points, >= 8.
+
+    Returns
+    -------
+    fpr, tpr, thresholds : (k,)
+
+    Raises
+    ------
+    ConfigError
+        ``max_points`` is less than 8.
+    DataError
+        The table has one class only.
     """
     swept = sweep(table)
     if max_points is not None and swept.threshold.size > max_points:
-        swept = swept.kept(swept.spread(max_points))
+        swept = swept.take(swept.spaced(max_points))
     return swept.fp / swept.negative, swept.tp / swept.positive, swept.threshold
 
 
-def precision_recall_curve(table: ScoreTable) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return (precision, recall, thresholds), thresholds ascending, as scikit-learn does.
+def precision_recall_curve(table: ScoreTable) -> tuple[Float, Float, Float]:
+    """Precision, recall and thresholds, with ascending thresholds as in scikit-learn.
 
-    Precision and recall have one point more, the closing (1, 0).
+    Returns
+    -------
+    precision, recall : (m + 1,)
+        The last point is (1, 0).
+    thresholds : (m,)
+
+    Raises
+    ------
+    DataError
+        The table has one class only.
     """
     swept = sweep(table)
     thresholds, tp, fp = (values[:0:-1] for values in swept[:3])
@@ -95,15 +151,23 @@ def precision_recall_curve(table: ScoreTable) -> tuple[FloatArray, FloatArray, F
 
 
 def average_precision(table: ScoreTable) -> float:
-    """Sum of precision times the step in recall (scikit-learn's definition: no interpolation)."""
+    """Sum of precision times the step in recall (scikit-learn's definition)."""
     _, tp, fp, positive, _ = sweep(table)
     return float(np.diff(tp) @ (tp[1:] / (tp[1:] + fp[1:]))) / positive
 
 
 def partial_area(table: ScoreTable, max_fpr: float) -> float:
-    """Area under the ROC curve over 0 <= fpr <= max_fpr, with max_fpr in (0, 1]."""
+    """Area under the ROC curve over 0 <= fpr <= max_fpr, in [0, max_fpr].
+
+    Raises
+    ------
+    ConfigError
+        ``max_fpr`` is not in (0, 1].
+    DataError
+        The table has one class only.
+    """
     if not 0 < max_fpr <= 1:
-        raise ConfigError(f"found max_fpr = {max_fpr}; expected a rate in (0, 1]")
+        raise ConfigError(f"found max_fpr = {max_fpr}, expected a rate in (0, 1]; set max_fpr")
     fpr, tpr, _ = roc_curve(table)
     if fpr[0] >= max_fpr:
         return 0.0
@@ -114,22 +178,35 @@ def partial_area(table: ScoreTable, max_fpr: float) -> float:
 
 
 def standardized_area(area: float, max_fpr: float) -> float:
-    """A partial area on the scale 1/2 for chance and 1 for the best (McClish 1989)."""
+    """A partial area rescaled to 1/2 for a random and 1 for a perfect ranking (McClish 1989)."""
     chance = max_fpr**2 / 2
     return (1 + (area - chance) / (max_fpr - chance)) / 2
 
 
 def partial_auc(table: ScoreTable, max_fpr: float, standardized: bool = True) -> float:
-    """Area under the ROC curve over 0 <= fpr <= max_fpr, standardized or as it is."""
+    """Area under the ROC curve over 0 <= fpr <= max_fpr, by default standardized.
+
+    See `partial_area` and `standardized_area`.
+    """
     area = partial_area(table, max_fpr)
     return standardized_area(area, max_fpr) if standardized else area
 
 
-def gain_curve(table: ScoreTable) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return (share, gain, lift), (m,) each, from the best score down.
+def gain_curve(table: ScoreTable) -> tuple[Float, Float, Float]:
+    """Share, gain and lift of the rows with the highest scores.
 
-    The best `share` of all weight holds the fraction `gain` of the positive weight, which is
-    `lift` = gain / share times what a random selection of the size would hold.
+    The rows with the highest scores that make up ``share`` of the total weight have the fraction
+    ``gain`` of the positive weight; ``lift`` = gain / share compares it with a random selection.
+
+    Returns
+    -------
+    share, gain, lift : (m,)
+        From the highest score down.
+
+    Raises
+    ------
+    DataError
+        The table has one class only.
     """
     _, tp, fp, positive, negative = sweep(table)
     share, gain = ((tp + fp) / (positive + negative))[1:], (tp / positive)[1:]

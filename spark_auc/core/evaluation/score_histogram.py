@@ -1,9 +1,9 @@
 """AUC in bounded memory: a mergeable histogram of scores, with guaranteed bounds.
 
-The bins come from no data: they are the doubles, in order, cut at every 2^shift of them, so that
-scores of any range fall into bins that all machines agree on. Only bins in use are kept, and the
-shift is the least at which they are few enough: a function of the set of rows, not of the order
-in which they were merged.
+The bins do not depend on the data: a bin is a run of 2^shift consecutive doubles, so that all
+machines use the same bins for scores of any range. Only non-empty bins are stored. The shift is the
+least for which they are at most ``max_bins``, a function of the set of rows and not of the order of
+merges.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.evaluation.roc import pair_weights
-from spark_auc.core.evaluation.score_table import FloatArray, ScoreTable, weighed
+from spark_auc.core.evaluation.score_table import ScoreTable, weighed
 from spark_auc.core.state.rules import FROM_0_ON, INCREASING
 from spark_auc.core.state.schema import Schema, Values, array, reals
+from spark_auc.core.types import Float
 from spark_auc.errors import ConfigError
 
 _SIGN = np.uint64(1 << 63)
 
 
-def _keys(scores: FloatArray) -> NDArray[np.uint64]:
-    """Return the rank of each double among all: IEEE 754 orders by sign and magnitude."""
+def _keys(scores: Float) -> NDArray[np.uint64]:
+    """Integers ``(n,)`` in the order of the doubles (IEEE 754: sign and magnitude)."""
     bits = scores.view(np.uint64)
     keys: NDArray[np.uint64] = np.where(bits & _SIGN, ~bits, bits | _SIGN)
     return keys
@@ -32,38 +33,41 @@ def _keys(scores: FloatArray) -> NDArray[np.uint64]:
 _LOWEST = _keys(np.array([np.finfo(np.float64).min]))[0]
 
 
-def _bin_starts(scores: FloatArray, shift: int) -> FloatArray:
-    """Return the least finite double of each score's bin: a score of the same bin itself."""
+def _bin_starts(scores: Float, shift: int) -> Float:
+    """The least finite double ``(n,)`` of each score's bin."""
     width = np.uint64(shift)
     keys = np.maximum(_keys(scores) >> width << width, _LOWEST)
-    starts: FloatArray = np.where(keys & _SIGN, keys ^ _SIGN, ~keys).view(np.float64)
+    starts: Float = np.where(keys & _SIGN, keys ^ _SIGN, ~keys).view(np.float64)
     return starts
 
 
-def _least_shift(ordered: FloatArray, max_bins: int) -> int:
-    """Return the least shift at which ascending scores fall into at most max_bins bins."""
+def _least_shift(ordered: Float, max_bins: int) -> int:
+    """The least shift for which ascending scores ``(n,)`` are in at most ``max_bins`` bins."""
     keys = _keys(ordered)
-    # Neighbours part at the highest bit in which they differ, so the bins are few enough once
-    # the max_bins-th largest difference is shifted away.
-    parting = keys[1:] ^ keys[:-1]
-    if parting.size < max_bins:
+    # Neighbours are in one bin if the shift removes the highest bit in which they differ. The
+    # shift must remove all but the max_bins - 1 largest differences.
+    differences = keys[1:] ^ keys[:-1]
+    if differences.size < max_bins:
         return 0
-    return int(np.partition(parting, -max_bins)[-max_bins]).bit_length()
+    return int(np.partition(differences, -max_bins)[-max_bins]).bit_length()
 
 
 @dataclass(frozen=True, eq=False)
 class ScoreHistogram:
-    """Class weights in at most `max_bins` bins of scores. Build it with `of` or `zero`.
+    """Class weights in at most ``max_bins`` bins of scores. Create it with `of` or `zero`.
 
-    Attributes
+    Merging is commutative in every bit. It is associative in every bit for whole weights (sums
+    below 2^53); for other weights the bins are the same and the sums differ by rounding.
+
+    Parameters
     ----------
-    table : ScoreTable of the bins, each standing at its least score. It serves every measure of
-        `spark_auc.core.evaluation.roc` and `.delong`, with the scores of a bin taken as tied.
-    shift : binary logarithm of the number of doubles a bin holds; at 0 the histogram is exact
-    max_bins : greatest number of bins, >= 2. A bin takes 56 bytes.
-
-    Merging is commutative in every bit, and associative in every bit when the weights are whole
-    (sums below 2^53); other weights keep the same bins and associate to rounding.
+    table
+        The bins as a `ScoreTable`, each at its least score. Measures of
+        `spark_auc.core.evaluation.roc` and `delong` take the scores of a bin as ties.
+    shift
+        Binary logarithm of the number of doubles in a bin; for 0 the histogram is exact.
+    max_bins
+        Greatest number of bins, >= 2. A bin takes 56 bytes.
     """
 
     table: ScoreTable
@@ -72,74 +76,88 @@ class ScoreHistogram:
 
     @classmethod
     def zero(cls, max_bins: int = 1 << 16) -> ScoreHistogram:
-        """Return the histogram of no rows: the identity of `merge`."""
+        """The histogram of no rows, the identity of `merge`."""
         return cls._fitted(ScoreTable.zero(), 0, max_bins)
 
     @classmethod
     def of(
         cls,
-        scores: FloatArray,
+        scores: Float,
         y: NDArray[np.bool_],
-        weight: FloatArray | None = None,
+        weight: Float | None = None,
         max_bins: int = 1 << 16,
     ) -> ScoreHistogram:
-        """Count rows; arguments and DataError as in `ScoreTable.of`, ConfigError for max_bins."""
+        """The histogram of rows; arguments and `DataError` as in `ScoreTable.of`.
+
+        Raises
+        ------
+        ConfigError
+            ``max_bins`` is less than 2.
+        """
         scores = np.asarray(scores, np.float64)
-        given = scores.shape if weight is None else np.shape(weight)
-        faulty = {scores.shape, given} != {(scores.size,)} or not np.isfinite(scores).all()
-        if scores.size <= max_bins or faulty:
+        weight_shape = scores.shape if weight is None else np.shape(weight)
+        invalid = {scores.shape, weight_shape} != {(scores.size,)} or not np.isfinite(scores).all()
+        if scores.size <= max_bins or invalid:
             return cls.of_table(ScoreTable.of(scores, y, weight), max_bins)
-        # Binned first, rows need not be summed by distinct score.
-        present = scores if weight is None else scores[np.asarray(weight) != 0]
-        shift = _least_shift(np.sort(present) + 0.0, max_bins)
+        # Binning first avoids the sums by distinct score.
+        weighted = scores if weight is None else scores[np.asarray(weight) != 0]
+        shift = _least_shift(np.sort(weighted) + 0.0, max_bins)
         binned = ScoreTable.of(_bin_starts(scores + 0.0, shift), y, weight)
         return cls._fitted(binned, shift, max_bins)
 
     @classmethod
     def of_table(cls, table: ScoreTable, max_bins: int = 1 << 16) -> ScoreHistogram:
-        """Count the rows of a table; ConfigError for max_bins."""
+        """The histogram of the rows of a table; raises `ConfigError` for ``max_bins`` below 2."""
         return cls._fitted(table, 0, max_bins)
 
     @classmethod
     def _fitted(cls, table: ScoreTable, shift: int, max_bins: int) -> ScoreHistogram:
-        """Widen the bins to 2^shift doubles, then on until there are at most max_bins."""
+        """The histogram with the least shift >= ``shift`` for at most ``max_bins`` bins."""
         if max_bins < 2:
-            raise ConfigError(f"found max_bins = {max_bins}; expected 2 or more")
+            raise ConfigError(f"found max_bins = {max_bins}, expected at least 2; set max_bins")
         shift = max(shift, _least_shift(table.score, max_bins))
         return cls(ScoreTable.grouped(_bin_starts(table.score, shift), table.sums), shift, max_bins)
 
     def merge(self, other: ScoreHistogram) -> ScoreHistogram:
-        """Return the histogram of both sets of rows; ConfigError unless max_bins agree."""
+        """The histogram of both sets of rows; raises `ConfigError` unless ``max_bins`` agree."""
         if self.max_bins != other.max_bins:
             raise ConfigError(
-                f"found histograms of {self.max_bins} and {other.max_bins} bins; expected one "
-                "max_bins: build both with the same"
+                f"found histograms of {self.max_bins} and {other.max_bins} bins, expected the "
+                "same max_bins; build both with one value"
             )
         shift = max(self.shift, other.shift)
         return self._fitted(self.table.merge(other.table), shift, self.max_bins)
 
     def auc_bounds(self) -> tuple[float, float]:
-        """Return bounds that contain the exact AUC of the rows: pairs of one bin lost, or won.
+        """Lower and upper bound on the exact AUC of the rows.
 
-        Guaranteed for whole weights whose classes' product is below 2^53, and otherwise to the
-        rounding of the sums. Their mean, `auc(histogram.table)`, takes those pairs as ties.
+        They count the pairs within a bin as lost and as won; their mean, `auc(histogram.table)`,
+        counts them as ties. Guaranteed for whole weights with a product of the class weights below
+        2^53, and otherwise up to the rounding of the sums.
+
+        Raises
+        ------
+        DataError
+            The rows are of one class only.
         """
-        won, together, lost = pair_weights(self.table)
-        pairs = won + together + lost
-        if self.shift == 0:  # a bin is one score, so these are true ties
-            won, together = won + together / 2, 0.0
-        return won / pairs, (won + together) / pairs
+        won, tied, lost = pair_weights(self.table)
+        pairs = won + tied + lost
+        if self.shift == 0:  # a bin is a single score, so the ties are real
+            won, tied = won + tied / 2, 0.0
+        return won / pairs, (won + tied) / pairs
 
-    def ranges(self, rows: int) -> tuple[FloatArray, FloatArray]:
-        """Cut the scores into ranges of whole bins, of about `rows` rows each or one bin.
+    def ranges(self, rows: int) -> tuple[Float, Float]:
+        """Divide the scores into ranges of whole bins with about ``rows`` rows each.
 
         Returns
         -------
-        starts (r,), the least score of each range, ascending, the first being -inf; and outside
-        (r, 2, 3, 2), what makes the table of each range one `within` that of all rows.
+        starts : (r,)
+            The least score of each range, ascending; the first is -inf.
+        outside : (r, 2, 3, 2)
+            The sums of the other rows, which `ScoreTable.within` takes for the range's table.
         """
         last = np.cumsum(self.table.sums[2].sum(axis=0))
-        # A bin begins a range if a multiple of `rows` is the number of a row in it.
+        # A bin is the first of a range if it includes a row whose index is a multiple of `rows`.
         before = np.append(0.0, last[:-1])
         first = np.flatnonzero(np.ceil(before / rows) * rows < last)
         below = np.cumsum(np.pad(self.table.sums, ((0, 0), (0, 0), (1, 0))), axis=2)
@@ -150,24 +168,24 @@ class ScoreHistogram:
         return starts, np.moveaxis(outside, 3, 0)
 
     def to_bytes(self) -> bytes:
-        """Return versioned bytes, 56 a bin."""
+        """Versioned bytes, 56 per bin."""
         facts = np.array([self.shift, self.max_bins], np.int64)
         table = {"score": self.table.score, "sums": self.table.sums}
         return _SCHEMA.encode({"facts": facts, **table})
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ScoreHistogram:
-        """Read back `to_bytes`; ModelFormatError for other or truncated bytes."""
-        a = _SCHEMA.decode(data)
-        return cls(ScoreTable(a["score"], a["sums"]), *a["facts"].tolist())
+        """The histogram that `to_bytes` stored; raises `ModelFormatError` for other bytes."""
+        values = _SCHEMA.decode(data)
+        return cls(ScoreTable(values["score"], values["sums"]), *values["facts"].tolist())
 
 
 def _binned(values: Values) -> str | None:
-    score, (shift, most) = values["score"], values["facts"].tolist()
-    if not (0 <= shift <= 64 and max(2, score.size) <= most):
-        return f"there are {score.size} bins of 2^{shift} doubles, of at most {most} bins"
+    score, (shift, max_bins) = values["score"], values["facts"].tolist()
+    if not (0 <= shift <= 64 and max(2, score.size) <= max_bins):
+        return f"it has {score.size} bins of 2^{shift} doubles, of at most {max_bins} bins"
     if not np.array_equal(_bin_starts(score, shift), score):
-        return "its scores are not where bins begin"
+        return "its scores are not the starts of bins"
     return None
 
 

@@ -1,4 +1,4 @@
-"""Choosing a threshold: criteria over what thresholds do, and the best point by one."""
+"""Choice of a threshold: criteria, and the best threshold by a criterion."""
 
 from __future__ import annotations
 
@@ -8,36 +8,46 @@ from typing import NamedTuple
 import numpy as np
 
 from spark_auc.core.evaluation.roc import Sweep
-from spark_auc.core.evaluation.score_table import FloatArray
+from spark_auc.core.types import Float
 
-Criterion = Callable[[Sweep], FloatArray]
-"""Value, to be maximised, of each threshold of a sweep."""
+Criterion = Callable[[Sweep], Float]
+"""Function from a sweep to the value ``(k,)`` of each threshold, which is maximised."""
 
 
-def f1(swept: Sweep) -> FloatArray:
-    """Harmonic mean of precision and recall."""
-    score: FloatArray = 2 * swept.tp / (swept.tp + swept.fp + swept.positive)
+def f1(swept: Sweep) -> Float:
+    """Harmonic mean ``(k,)`` of precision and recall."""
+    score: Float = 2 * swept.tp / (swept.tp + swept.fp + swept.positive)
     return score
 
 
-def class_ratio(swept: Sweep) -> FloatArray:
-    """Call as much weight positive as is positive."""
-    excess: FloatArray = np.abs(swept.tp + swept.fp - swept.positive)
-    return -excess
+def class_ratio(swept: Sweep) -> Float:
+    """Negative difference ``(k,)`` of the weight predicted positive and the positive weight."""
+    difference: Float = np.abs(swept.tp + swept.fp - swept.positive)
+    return -difference
 
 
 def cost_ratio(ratio: float) -> Criterion:
-    """Least total cost, a false negative costing `ratio` times a false positive."""
+    """The criterion of least total cost; a false negative costs ``ratio`` false positives."""
     return lambda swept: ratio * swept.tp - swept.fp
 
 
 def fpr_budget(budget: float) -> Criterion:
-    """Highest recall at a false positive rate of at most `budget`."""
+    """The criterion of highest recall at a false positive rate of at most ``budget``."""
     return lambda swept: np.where(swept.fp / swept.negative <= budget, swept.tp, -np.inf)
 
 
 class OperatingPoint(NamedTuple):
-    """A rule "positive if score >= threshold" and what it does; precision is nan if none is."""
+    """The rates of the rule "positive if score >= threshold".
+
+    Parameters
+    ----------
+    threshold
+        The threshold.
+    tpr, fpr
+        True and false positive rates.
+    precision
+        Precision; nan if no row is at or above the threshold.
+    """
 
     threshold: float
     tpr: float
@@ -46,9 +56,9 @@ class OperatingPoint(NamedTuple):
 
 
 def best_threshold(swept: Sweep, criterion: Criterion) -> OperatingPoint:
-    """Return the threshold of the greatest value of `criterion`, the strictest among equals.
+    """The threshold with the greatest value of a criterion; among equals the highest threshold.
 
-    It is one of the sweep's: a score, or +inf (call nothing positive).
+    It is a threshold of the sweep: a score, or +inf, above which there are no rows.
     """
     i = int(np.argmax(criterion(swept)))
     tp, fp = swept.tp[i], swept.fp[i]

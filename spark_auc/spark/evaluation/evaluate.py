@@ -19,12 +19,11 @@ from pyspark.sql import functions as F
 
 from spark_auc.core.evaluation.delong import (
     SMALL_CLASS,
-    AUCDifference,
     AUCInterval,
-    PairedAUC,
     auc_interval,
     interval_of,
 )
+from spark_auc.core.evaluation.paired_auc import AUCDifference, PairedAUC
 from spark_auc.core.evaluation.ranking import Ranking, RankingOptions
 from spark_auc.core.evaluation.report import AUCReport, GroupAUC, Groups
 from spark_auc.core.evaluation.roc import auc
