@@ -19,7 +19,7 @@ from spark_auc.core.products import settled_scores
 from spark_auc.core.row_source import ArrayRows
 from spark_auc.core.sampling.draws import FirstArrivals
 from spark_auc.core.sampling.folds import Folds
-from spark_auc.core.sampling.repeats import told_apart
+from spark_auc.core.sampling.repeats import distinct_keys
 from spark_auc.core.types import Float
 from spark_auc.training.settings import TrainingSettings
 from spark_auc.training.survey import Sampling
@@ -73,7 +73,7 @@ def sampled(rows: Batch, pairs: int, seed: int) -> dict[str, Ranker]:
     scale = column_moments(_local(rows)).standard_deviation()
     scaled = rows._replace(X=divided(rows.X, scale))
     settings = TrainingSettings(standardize=False, folds=Folds(_FOLDS, seed), batch_size=1)
-    (told,) = told_apart()(iter([scaled]))
+    (told,) = distinct_keys()(iter([scaled]))
     draws = FirstArrivals.zero(pairs).update(told, seed).draws(seed, pairs)
     settings = replace(settings, reg_params=_chosen(draws.drawn(told), settings))
     rankers = {}

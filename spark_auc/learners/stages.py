@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spark_auc.core.batch import Batch, hashed_shares, stacked
-from spark_auc.core.sampling.repeats import told_apart
+from spark_auc.core.sampling.repeats import distinct_keys
 from spark_auc.core.types import Float
 from spark_auc.core.validation import check_whole
 from spark_auc.learners.dsgd import DSGD
@@ -71,7 +71,7 @@ def adadsg(
     """
     check_whole("the rows of the first stage", first, 1)
     check_whole("the number of stages", stages, 1)
-    rows = stacked(tuple(told_apart()(iter([rows]))))
+    rows = stacked(tuple(distinct_keys()(iter([rows]))))
     steps = 0
     for number in range(stages):
         part = subset(rows, first * 2.0**number / max(rows.y.size, 1), learner.seed)

@@ -15,7 +15,7 @@ from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.operator import VectorSum, labelled_column_moments
 from spark_auc.core.row_source import RowSource, State
 from spark_auc.core.sampling.draws import FirstArrivals
-from spark_auc.core.sampling.repeats import Repeats, told_apart
+from spark_auc.core.sampling.repeats import Repeats, distinct_keys
 
 Estimation = Literal["exact", "paired", "complete"]
 
@@ -108,4 +108,4 @@ def survey(rows: RowSource, sampling: Sampling) -> Survey:
             "keyCol to a column that tells equal rows apart",
             100 * repeated / columns.rows.sum(),
         )
-    return Survey(columns, found.labels, rows.changed(told_apart(by_place)), arrivals)
+    return Survey(columns, found.labels, rows.changed(distinct_keys(by_place)), arrivals)

@@ -11,7 +11,7 @@ from spark_auc.core.evaluation.score_table import ScoreTable
 from spark_auc.core.moments.objective import ElasticNet
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.draws import FirstArrivals
-from spark_auc.core.sampling.repeats import Repeats, told_apart
+from spark_auc.core.sampling.repeats import Repeats, distinct_keys
 from spark_auc.core.sampling.sample_size import GroupSums, estimated_suboptimality
 from spark_auc.solvers.path import solve
 
@@ -32,7 +32,7 @@ def apart(batch, by_place, sizes=1000):
     # The last part is empty where there are fewer rows.
     cuts = np.arange(sizes, batch.y.size + sizes, sizes)
     parts = [batch.take(rows) for rows in np.split(np.arange(batch.y.size), cuts)]
-    return stacked(list(told_apart(by_place)(iter(parts))))
+    return stacked(list(distinct_keys(by_place)(iter(parts))))
 
 
 @pytest.mark.parametrize("by_place", [False, True])

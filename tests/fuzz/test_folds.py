@@ -13,7 +13,7 @@ from spark_auc.core.batch import Batch, stacked
 from spark_auc.core.row_source import ArrayRows
 from spark_auc.core.sampling.draws import FirstArrivals
 from spark_auc.core.sampling.folds import Folds, GroupCounts
-from spark_auc.core.sampling.repeats import told_apart
+from spark_auc.core.sampling.repeats import distinct_keys
 from spark_auc.errors import DataError
 from spark_auc.training.cross_validation import CrossValidation
 from tests.fuzz.inputs import inputs
@@ -108,7 +108,7 @@ def test_draws(frame, count, seed, by_place):
     batch, rng = frame
     if batch.y.all() or not batch.y.any():
         return
-    apart = [stacked(list(told_apart(by_place)(iter(split(batch, rng, True))))) for _ in "ab"]
+    apart = [stacked(list(distinct_keys(by_place)(iter(split(batch, rng, True))))) for _ in "ab"]
     firsts = []
     for rows in apart:
         whole = FirstArrivals.zero(count + 1).update(rows, seed)
@@ -141,5 +141,5 @@ def test_draws(frame, count, seed, by_place):
         if batch.key is not None:
             names[:, -1] = batch.key
         if len(np.unique(names, axis=0)) == batch.y.size:
-            other = stacked(list(told_apart(False)(iter([moved]))))
+            other = stacked(list(distinct_keys(False)(iter([moved]))))
             np.testing.assert_array_equal(np.sort(other.key), np.sort(apart[0].key))

@@ -88,7 +88,7 @@ class Repeats:
                 self._keys, self._counts = _grown(self._keys, self._counts)
 
 
-def told_apart(by_place: bool = False) -> Change:
+def distinct_keys(by_place: bool = False) -> Change:
     """The `Change` that gives copies of a row distinct keys, and leaves their group the same.
 
     Parameters

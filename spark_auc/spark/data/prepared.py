@@ -19,7 +19,7 @@ from spark_auc.core.batch import Batch, divided
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.row_source import State, each
-from spark_auc.core.sampling.repeats import told_apart
+from spark_auc.core.sampling.repeats import distinct_keys
 from spark_auc.core.sampling.sample_size import LargestNorm
 from spark_auc.core.types import Float, Rows
 from spark_auc.learners.steps import Lengths
@@ -237,7 +237,7 @@ class SequentialRows:
             return batch._replace(X=divided(_shifted(batch.X, shift, moved), scale))
 
         if self.keyed and not self.columns.key:
-            rows = rows.changed(told_apart())
+            rows = rows.changed(distinct_keys())
         return rows.changed(each(learnt))
 
 
