@@ -189,11 +189,11 @@ class ArrayRows:
         return nullcontext(self)
 
 
-def each(change: Callable[[Batch], Batch]) -> Change:
+def batchwise(change: Callable[[Batch], Batch]) -> Change:
     """The `Change` that applies a function to every batch."""
     return lambda batches: (change(batch) for batch in batches)
 
 
-def some(selected: Callable[[Batch], np.ndarray[tuple[int], np.dtype[np.bool_]]]) -> Change:
+def rows_where(selected: Callable[[Batch], np.ndarray[tuple[int], np.dtype[np.bool_]]]) -> Change:
     """The `Change` that keeps the rows for which ``selected`` ``(n,)`` is true."""
-    return each(lambda batch: batch.take(np.flatnonzero(selected(batch))))
+    return batchwise(lambda batch: batch.take(np.flatnonzero(selected(batch))))

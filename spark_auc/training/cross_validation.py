@@ -20,7 +20,7 @@ from spark_auc.core.moments.accumulator import PairAccumulator
 from spark_auc.core.moments.moments_tile import MomentsTile, part_names
 from spark_auc.core.moments.objective import Quadratic
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.core.row_source import ArrayRows, Folding, State, some
+from spark_auc.core.row_source import ArrayRows, Folding, State, rows_where
 from spark_auc.core.sampling.folds import Folds, GroupCounts
 from spark_auc.core.types import Float
 from spark_auc.errors import ConvergenceError
@@ -216,7 +216,7 @@ class CrossValidation:
             raise one_class(int(k), held_out)
 
         def others(k: int) -> Change:
-            return some(lambda batch: held_out.of(batch) != k)
+            return rows_where(lambda batch: held_out.of(batch) != k)
 
         parts = [rows.changed(others(k)) for k in range(held_out.count)]
         return replace(self, held_out=held_out), parts

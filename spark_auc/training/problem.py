@@ -16,7 +16,7 @@ from spark_auc.core.moments.objective import Quadratic
 from spark_auc.core.moments.operator import labelled_pair_moments, operator_quadratic
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.products import settled_scores
-from spark_auc.core.row_source import ArrayRows, Folding, RowSource, State, each
+from spark_auc.core.row_source import ArrayRows, Folding, RowSource, State, batchwise
 from spark_auc.core.sampling.draws import FirstArrivals
 from spark_auc.core.sampling.sample_size import (
     GroupSums,
@@ -153,7 +153,7 @@ def _drawn(surveyed: Survey, arrivals: FirstArrivals, sampling: Sampling) -> Row
     """The rows drawn, or the pairs of them."""
     rows, draws = surveyed.rows, arrivals.draws(sampling.seed, sampling.pairs)
     if sampling.estimator == "complete":
-        return rows.changed(each(draws.drawn))
+        return rows.changed(batchwise(draws.drawn))
     return rows.paired(draws, arrivals.cuts(sampling.pairs, rows.memory.slots))
 
 
@@ -183,7 +183,7 @@ def suboptimality(
             ones = np.ones(chosen.size)
             return batch.take(chosen, ones)._replace(key=group.astype(np.uint64))
 
-        rows = surveyed.rows.changed(each(grouped))
+        rows = surveyed.rows.changed(batchwise(grouped))
 
     def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
         yield "groups", GroupSums.fold(batches, groups, w)

@@ -12,7 +12,7 @@ from spark_auc.core.moments.operator import (
     labelled_pair_moments,
 )
 from spark_auc.core.products import settled_scores
-from spark_auc.core.row_source import RowSource, each
+from spark_auc.core.row_source import RowSource, batchwise
 from spark_auc.solvers.candidates import Candidate
 from spark_auc.solvers.ridge import LARGEST_FACTORISED
 from spark_auc.solvers.truncated_newton import truncated_newton
@@ -65,7 +65,7 @@ def train_hinge(rows: RowSource, settings: HingeSettings) -> TrainingResult:
         if moments:
             scores = moments.along(w)
         else:
-            scored = each(lambda batch: batch._replace(X=settled_scores(batch.X, w)[:, None]))
+            scored = batchwise(lambda batch: batch._replace(X=settled_scores(batch.X, w)[:, None]))
             scores = column_moments(kept.changed(scored, 1))
     _log.info("trained %d features on %d rows: %s", w.size, count, solution.certificate)
     return TrainingResult(

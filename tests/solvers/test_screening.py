@@ -11,7 +11,7 @@ from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.objective import ElasticNet
 from spark_auc.core.moments.operator import column_moments, operator_quadratic, pair_moments
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.core.row_source import ArrayRows, each, some
+from spark_auc.core.row_source import ArrayRows, batchwise, rows_where
 from spark_auc.solvers import screening
 from spark_auc.solvers.path import path, solve
 
@@ -124,10 +124,10 @@ def test_screening_that_is_cut_short_says_so():
 
 def test_changed_rows():
     rows = made(sparse.csr_matrix)
-    half = rows.changed(some(lambda batch: batch.keys() % 2 == 0))
-    other = rows.changed(some(lambda batch: batch.keys() % 2 == 1))
+    half = rows.changed(rows_where(lambda batch: batch.keys() % 2 == 0))
+    other = rows.changed(rows_where(lambda batch: batch.keys() % 2 == 1))
     whole = pair_moments(half).merge(pair_moments(other))
     expected = PairMoments.fold(rows.batches, rows.dimension).quadratic().Sigma.toarray()
     np.testing.assert_allclose(whole.quadratic().Sigma.toarray(), expected, atol=1e-12)
-    one = rows.changed(each(lambda batch: batch._replace(X=batch.X[:, :1])), 1)
+    one = rows.changed(batchwise(lambda batch: batch._replace(X=batch.X[:, :1])), 1)
     assert column_moments(one).mean.shape == (2, 1)

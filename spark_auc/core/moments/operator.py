@@ -22,7 +22,7 @@ from spark_auc.core.moments.moments_tile import MomentsTile
 from spark_auc.core.moments.objective import Quadratic, difference_rounding
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.moments.tiles import SymmetricTiles
-from spark_auc.core.row_source import Folding, State, each
+from spark_auc.core.row_source import Folding, State, batchwise
 from spark_auc.core.sampling.sample_size import LargestNorm
 from spark_auc.core.state.schema import ANY, Schema, reals
 from spark_auc.core.types import Float, Index
@@ -123,7 +123,7 @@ class PairOperator:
     def restricted(self, features: NDArray[np.int64]) -> SymmetricTiles:
         """The matrix ``(k, k)`` between ``k`` features in ascending order, in one pass."""
         rows = self.rows.changed(
-            each(lambda batch: batch._replace(X=batch.X[:, features])), features.size
+            batchwise(lambda batch: batch._replace(X=batch.X[:, features])), features.size
         )
         scale = None if self.scale is None else self.scale[features]
         return cast(SymmetricTiles, pair_moments(rows).quadratic(scale).Sigma)

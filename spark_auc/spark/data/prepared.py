@@ -18,7 +18,7 @@ from scipy import sparse
 from spark_auc.core.batch import Batch, divided
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments.column_moments import ColumnMoments
-from spark_auc.core.row_source import State, each
+from spark_auc.core.row_source import State, batchwise
 from spark_auc.core.sampling.repeats import distinct_keys
 from spark_auc.core.sampling.sample_size import LargestNorm
 from spark_auc.core.types import Float, Rows
@@ -238,7 +238,7 @@ class SequentialRows:
 
         if self.keyed and not self.columns.key:
             rows = rows.changed(distinct_keys())
-        return rows.changed(each(learnt))
+        return rows.changed(batchwise(learnt))
 
 
 def _shifted(X: Rows, shift: Float, moved: NDArray[np.int64]) -> Rows:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from spark_auc.core.batch import Batch
 from spark_auc.core.moments.operator import VectorSum, column_moments
 from spark_auc.core.products import settled_scores
-from spark_auc.core.row_source import State, each
+from spark_auc.core.row_source import State, batchwise
 from spark_auc.core.types import Float
 from spark_auc.errors import DataError
 from spark_auc.learners.dsgd import DSGD
@@ -132,7 +132,7 @@ class AdaDSGClassifier(
     def objective(self, rows: SequentialRows, learner: DSGD, number: int) -> float:
         """The regularised loss of a stage at the learner's weights (Gu et al., Eq. 1-3)."""
         w, share = learner.w, float(self._shares(rows)[number])
-        scored = each(lambda batch: batch._replace(X=settled_scores(batch.X, w)[:, None]))
+        scored = batchwise(lambda batch: batch._replace(X=settled_scores(batch.X, w)[:, None]))
         scores = column_moments(self._stage(rows.rows_scaled, share).changed(scored, 1))
         n, m = scores.rows, float(scores.rows.sum())
         mixed = 2.0 * n[0] * n[1] / (m * (m - 1.0))
@@ -150,7 +150,7 @@ class AdaDSGClassifier(
 
     def _stage(self, rows: DistributedRows, share: float) -> DistributedRows:
         seed = self.getSeed()
-        part = each(lambda batch: subset(batch, share, seed))
+        part = batchwise(lambda batch: subset(batch, share, seed))
         return rows.changed(part)
 
     def _counted(self, rows: SequentialRows) -> Float:

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from spark_auc.core.batch import Batch
 from spark_auc.core.moments.operator import column_moments, labelled_column_moments
 from spark_auc.core.products import settled_scores
-from spark_auc.core.row_source import State, each
+from spark_auc.core.row_source import State, batchwise
 from spark_auc.core.state.schema import Parts, Schema
 from spark_auc.errors import ConfigError, ConvergenceError
 from spark_auc.learners.blocks import blocks
@@ -203,7 +203,7 @@ class OnlineEstimator(RankerEstimator, HasStepSize, HasSeed):
                 "found weights that are not finite, expected finite ones: the steps are too long; "
                 "set a smaller stepSize"
             )
-        scored = each(lambda batch: batch._replace(X=settled_scores(batch.X, w)[:, None]))
+        scored = batchwise(lambda batch: batch._replace(X=settled_scores(batch.X, w)[:, None]))
         scores = column_moments(rows.rows.changed(scored, 1))
         held_out = done.held_out
         if held_out is not None and held_out.short:

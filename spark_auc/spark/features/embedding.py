@@ -20,7 +20,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from spark_auc.core.batch import Batch, hashed_shares
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments.column_moments import ColumnMoments
-from spark_auc.core.row_source import some
+from spark_auc.core.row_source import rows_where
 from spark_auc.core.sampling.repeats import distinct_keys
 from spark_auc.core.types import Rows
 from spark_auc.errors import ConfigError, DataError
@@ -168,7 +168,7 @@ def sampled(rows: DistributedRows, columns: ColumnMoments, count: int, seed: int
         below: NDArray[np.bool_] = hashed_shares(batch.keys(), seed, _SAMPLE) < share
         return below
 
-    local = rows.changed(distinct_keys()).changed(some(taken)).gathered()
+    local = rows.changed(distinct_keys()).changed(rows_where(taken)).gathered()
     batch = local.joined()
     order = np.argsort(hashed_shares(batch.keys(), seed, _SAMPLE), kind="stable")
     return batch.take(order[:count])
