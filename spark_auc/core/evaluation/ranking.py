@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from spark_auc.core.evaluation.score_table import ScoreTable
 from spark_auc.core.evaluation.thresholds import Criterion, class_ratio, cost_ratio, f1, fpr_budget
 from spark_auc.core.state.rules import FROM_0_ON, NOT_EMPTY
 from spark_auc.core.state.schema import Schema, reals
+from spark_auc.core.state.schema_state import SchemaState
 from spark_auc.core.types import Float
 
 
@@ -67,7 +69,7 @@ class RankingOptions:
 
 
 @dataclass(frozen=True, eq=False)
-class Ranking:
+class Ranking(SchemaState):
     """Measures of a range of scores; `merge` gives those of the union of neighbouring ranges.
 
     Parameters
@@ -87,6 +89,19 @@ class Ranking:
     reliability : (3, bins)
         Sums of probability, of positive weight and of weight; nan unless scores are probabilities.
     """
+
+    SCHEMA: ClassVar[Schema] = Schema(
+        "Ranking",
+        1,
+        {
+            "pairs": reals(3, rule=FROM_0_ON),
+            "deviations": reals(2, 3),
+            "areas": reals(2),
+            "swept": reals(3, "k", rule=NOT_EMPTY),
+            "losses": reals(1),
+            "reliability": reals(3, "bins"),
+        },
+    )
 
     pairs: Float
     deviations: Float
@@ -161,26 +176,3 @@ class Ranking:
     def sweep(self, class_sums: Float) -> Sweep:
         """The stored points of the curves, for rows with class sums ``(3, 2)``."""
         return Sweep(*self.swept, *map(float, class_sums[0]))
-
-    def to_bytes(self) -> bytes:
-        """Versioned bytes."""
-        return _SCHEMA.encode(vars(self))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Ranking:
-        """The measures that `to_bytes` stored; raises `ModelFormatError` for other bytes."""
-        return _SCHEMA.restore(data, cls)
-
-
-_SCHEMA = Schema(
-    "Ranking",
-    1,
-    {
-        "pairs": reals(3, rule=FROM_0_ON),
-        "deviations": reals(2, 3),
-        "areas": reals(2),
-        "swept": reals(3, "k", rule=NOT_EMPTY),
-        "losses": reals(1),
-        "reliability": reals(3, "bins"),
-    },
-)

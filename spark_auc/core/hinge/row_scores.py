@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,11 +12,17 @@ from spark_auc.core.batch import Batch
 from spark_auc.core.products import settled_product, settled_scores
 from spark_auc.core.state.rules import ABOVE_0
 from spark_auc.core.state.schema import Schema, Values, reals
+from spark_auc.core.state.schema_state import SchemaState
 from spark_auc.core.types import Float
 
 
+def _weighed(values: Values) -> str | None:
+    valid = all(ABOVE_0.holds(scores[:1]) for scores in values.values())
+    return None if valid else f"its weights are not {ABOVE_0.words}"
+
+
 @dataclass(frozen=True, eq=False)
-class RowScores:
+class RowScores(SchemaState):
     """Weights and signed scores of the rows of each class, in any order.
 
     Parameters
@@ -24,6 +31,13 @@ class RowScores:
         The weights of the rows, then their signed scores by each of ``k`` vectors: ``-X v`` of
         positive rows and ``X v`` of negative rows.
     """
+
+    SCHEMA: ClassVar[Schema] = Schema(
+        "RowScores",
+        1,
+        {"positive": reals("vectors+1", "n"), "negative": reals("vectors+1", "m")},
+        _weighed,
+    )
 
     positive: Float
     negative: Float
@@ -60,28 +74,6 @@ class RowScores:
                 for side in (self.positive, self.negative)
             )
         )
-
-    def to_bytes(self) -> bytes:
-        """Versioned bytes."""
-        return _SCHEMA.encode(vars(self))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> RowScores:
-        """The scores that `to_bytes` stored; raises `ModelFormatError` for other bytes."""
-        return _SCHEMA.restore(data, cls)
-
-
-def _weighed(values: Values) -> str | None:
-    valid = all(ABOVE_0.holds(scores[:1]) for scores in values.values())
-    return None if valid else f"its weights are not {ABOVE_0.words}"
-
-
-_SCHEMA = Schema(
-    "RowScores",
-    1,
-    {"positive": reals("vectors+1", "n"), "negative": reals("vectors+1", "m")},
-    _weighed,
-)
 
 
 def signed(batch: Batch, v: Float) -> Float:

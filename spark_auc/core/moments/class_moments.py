@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -18,14 +18,24 @@ from spark_auc.core.moments.moments_tile import (
 )
 from spark_auc.core.moments.tiles import SymmetricTiles, Tiling
 from spark_auc.core.state.schema import Parts, Schema, Size, Values
+from spark_auc.core.state.schema_state import SchemaState
 from spark_auc.core.types import Float, Rows
 
 # Relative error of a sum of squares, whose rounding errors mostly cancel.
 _SUMMED = 4.0 * float(np.finfo(float).eps)
 
 
+def _tiled(values: Values) -> str | None:
+    tiling, tiles = Tiling(values["dimension"]), values["tiles"]
+    if {(len(tiles), len(t.gram)) for t in tiles} != {(tiling.count, tiling.tile)}:
+        return f"its {len(tiles)} tiles are not those of {tiling.dimension} features"
+    if len({(t.rows, t.weight) for t in tiles}) > 1:
+        return "its tiles have different numbers or weights of rows"
+    return None
+
+
 @dataclass(frozen=True, eq=False)
-class ClassMoments:
+class ClassMoments(SchemaState):
     """Weight, mean and scatter of the rows of one class.
 
     Parameters
@@ -35,6 +45,10 @@ class ClassMoments:
     tiles
         One `MomentsTile` per tile of ``Tiling(d)``.
     """
+
+    SCHEMA: ClassVar[Schema] = Schema(
+        "ClassMoments", 1, {"dimension": Size("d"), "tiles": Parts(MomentsTile)}, _tiled
+    )
 
     dimension: int
     tiles: tuple[MomentsTile, ...]
@@ -176,24 +190,3 @@ class ClassMoments:
             for t, (i, j) in zip(self.tiles, tiling.places(), strict=True)
         )
         return max(float(total), 0.0) / self.weight
-
-    def to_bytes(self) -> bytes:
-        """Versioned bytes."""
-        return _SCHEMA.encode(vars(self))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> ClassMoments:
-        """The moments that `to_bytes` stored; raises `ModelFormatError` for other bytes."""
-        return _SCHEMA.restore(data, cls)
-
-
-def _tiled(values: Values) -> str | None:
-    tiling, tiles = Tiling(values["dimension"]), values["tiles"]
-    if {(len(tiles), len(t.gram)) for t in tiles} != {(tiling.count, tiling.tile)}:
-        return f"its {len(tiles)} tiles are not those of {tiling.dimension} features"
-    if len({(t.rows, t.weight) for t in tiles}) > 1:
-        return "its tiles have different numbers or weights of rows"
-    return None
-
-
-_SCHEMA = Schema("ClassMoments", 1, {"dimension": Size("d"), "tiles": Parts(MomentsTile)}, _tiled)

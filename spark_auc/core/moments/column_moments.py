@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from spark_auc.core.moments.constant_columns import dense_means, sparse_means
 from spark_auc.core.moments.moments_tile import other_dimension
 from spark_auc.core.state.rules import FROM_0_ON
 from spark_auc.core.state.schema import Schema, reals
+from spark_auc.core.state.schema_state import SchemaState
 from spark_auc.core.types import Float
 
 # A deviation of at most this share of a column's mean counts as rounding of its values.
@@ -28,7 +30,7 @@ _DENSITY = 4
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnMoments:
+class ColumnMoments(SchemaState):
     """Moments of single columns; index 0 of the first axis is the positive class.
 
     Parameters
@@ -45,6 +47,19 @@ class ColumnMoments:
     rounding : (2, d)
         Bound on the rounding error of the scatter that a subtraction left; otherwise 0.
     """
+
+    SCHEMA: ClassVar[Schema] = Schema(
+        "ColumnMoments",
+        1,
+        {
+            "rows": reals(2, rule=FROM_0_ON),
+            "entries": reals(2, rule=FROM_0_ON),
+            "weight": reals(2, rule=FROM_0_ON),
+            "mean": reals(2, "d"),
+            "scatter": reals(2, "d"),
+            "rounding": reals(2, "d", rule=FROM_0_ON),
+        },
+    )
 
     rows: Float
     entries: Float
@@ -156,29 +171,6 @@ class ColumnMoments:
         variance = shares @ self.variance + shares[0] * shares[1] * self.delta**2
         unbiased = np.sqrt(variance * (rows / max(rows - 1, 1)))
         return np.where(variance > self._rounding(shares), unbiased, 1.0)
-
-    def to_bytes(self) -> bytes:
-        """Versioned bytes."""
-        return _SCHEMA.encode(vars(self))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> ColumnMoments:
-        """The moments that `to_bytes` stored; raises `ModelFormatError` for other bytes."""
-        return _SCHEMA.restore(data, cls)
-
-
-_SCHEMA = Schema(
-    "ColumnMoments",
-    1,
-    {
-        "rows": reals(2, rule=FROM_0_ON),
-        "entries": reals(2, rule=FROM_0_ON),
-        "weight": reals(2, rule=FROM_0_ON),
-        "mean": reals(2, "d"),
-        "scatter": reals(2, "d"),
-        "rounding": reals(2, "d", rule=FROM_0_ON),
-    },
-)
 
 
 def _of_class(

@@ -12,12 +12,14 @@ cancellation. The mean of a constant column is its exact value, so that its ``m`
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from spark_auc.core.moments.tiles import Tiling
 from spark_auc.core.state.rules import FROM_0_ON
 from spark_auc.core.state.schema import COUNT, REAL, Field, Schema, Values, reals
+from spark_auc.core.state.schema_state import SchemaState
 from spark_auc.core.types import Float
 from spark_auc.errors import DataError
 
@@ -89,8 +91,14 @@ def common_origin(a: Vectors, b: Vectors) -> Float:
     return np.where((a.origin == 0.0) | (b.origin == 0.0), 0.0, either)
 
 
+def _weighed(values: Values) -> str | None:
+    rows, weight = values["rows"], values["weight"]
+    fits = 0 < weight < np.inf if rows else weight == 0
+    return None if fits else f"{rows} rows weigh {weight}"
+
+
 @dataclass(frozen=True, eq=False)
-class MomentsTile:
+class MomentsTile(SchemaState):
     """One tile of a class's moments: a state that merges independently of the other tiles.
 
     Parameters
@@ -107,6 +115,20 @@ class MomentsTile:
         In a diagonal tile, a bound on the rounding error that subtraction left in the diagonal of
         the scatter; otherwise 0.
     """
+
+    SCHEMA: ClassVar[Schema] = Schema(
+        "MomentsTile",
+        1,
+        {
+            "rows": COUNT,
+            "weight": REAL,
+            "origin": reals(2, "tile"),
+            "total": reals(2, "tile"),
+            "gram": Field(("<f8",), ("tile", "tile"), repeating=True),
+            "rounding": reals("tile", rule=FROM_0_ON),
+        },
+        _weighed,
+    )
 
     rows: int
     weight: float
@@ -226,33 +248,3 @@ class MomentsTile:
         correction /= self.weight * unit * unit
         np.subtract(self.gram, correction, out=correction)
         return correction
-
-    def to_bytes(self) -> bytes:
-        """Versioned bytes."""
-        return _SCHEMA.encode(vars(self))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> MomentsTile:
-        """The tile that `to_bytes` stored; raises `ModelFormatError` for other bytes."""
-        return _SCHEMA.restore(data, cls)
-
-
-def _weighed(values: Values) -> str | None:
-    rows, weight = values["rows"], values["weight"]
-    fits = 0 < weight < np.inf if rows else weight == 0
-    return None if fits else f"{rows} rows weigh {weight}"
-
-
-_SCHEMA = Schema(
-    "MomentsTile",
-    1,
-    {
-        "rows": COUNT,
-        "weight": REAL,
-        "origin": reals(2, "tile"),
-        "total": reals(2, "tile"),
-        "gram": Field(("<f8",), ("tile", "tile"), repeating=True),
-        "rounding": reals("tile", rule=FROM_0_ON),
-    },
-    _weighed,
-)

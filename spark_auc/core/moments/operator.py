@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import cast
+from typing import ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from spark_auc.core.moments.tiles import SymmetricTiles
 from spark_auc.core.row_source import Folding, State, batchwise
 from spark_auc.core.sampling.sample_size import LargestNorm
 from spark_auc.core.state.schema import ANY, Schema, reals
+from spark_auc.core.state.schema_state import SchemaState
 from spark_auc.core.types import Float, Index
 
 # A column's mean is subtracted before products if it is more than this number of standard
@@ -33,26 +34,16 @@ _FAR = 4.0
 
 
 @dataclass(frozen=True, eq=False)
-class VectorSum:
+class VectorSum(SchemaState):
     """A mergeable sum of arrays of one shape, such as vectors ``(d,)``."""
+
+    SCHEMA: ClassVar[Schema] = Schema("VectorSum", 1, {"total": reals(*ANY)})
 
     total: Float
 
     def merge(self, other: VectorSum) -> VectorSum:
         """The sum of both."""
         return VectorSum(self.total + other.total)
-
-    def to_bytes(self) -> bytes:
-        """Versioned bytes."""
-        return _SUM.encode(vars(self))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> VectorSum:
-        """The sum that `to_bytes` stored; raises `ModelFormatError` for other bytes."""
-        return _SUM.restore(data, cls)
-
-
-_SUM = Schema("VectorSum", 1, {"total": reals(*ANY)})
 
 
 @dataclass(frozen=True, eq=False)

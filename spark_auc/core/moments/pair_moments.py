@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +25,19 @@ from spark_auc.core.moments.moments_tile import MomentsTile, part_names
 from spark_auc.core.moments.objective import Quadratic, difference_rounding
 from spark_auc.core.moments.tiles import SymmetricTiles, Tiling
 from spark_auc.core.state.schema import Part, Schema, Values
+from spark_auc.core.state.schema_state import SchemaState
 from spark_auc.core.types import Float, Rows
 from spark_auc.errors import DataError
 
 
+def _of_one_dimension(values: Values) -> str | None:
+    dimensions = [values[name].dimension for name in ("positive", "negative")]
+    equal = dimensions[0] == dimensions[1]
+    return None if equal else f"its classes have {dimensions} features"
+
+
 @dataclass(frozen=True, eq=False)
-class PairMoments:
+class PairMoments(SchemaState):
     """Moments of both classes, which define the exact all-pairs quadratic.
 
     Parameters
@@ -37,6 +45,13 @@ class PairMoments:
     positive, negative
         Moments of the rows of each class.
     """
+
+    SCHEMA: ClassVar[Schema] = Schema(
+        "PairMoments",
+        1,
+        {"positive": Part(ClassMoments), "negative": Part(ClassMoments)},
+        _of_one_dimension,
+    )
 
     positive: ClassMoments
     negative: ClassMoments
@@ -222,26 +237,3 @@ class PairMoments:
         sum_rounding = float(np.sqrt(np.finfo(float).eps * blur.max(initial=0.0)))
         mu_rounding = difference_rounding(class_means, diagonal) + sum_rounding
         return Quadratic(Sigma, mu, mu_rounding, blur)
-
-    def to_bytes(self) -> bytes:
-        """Versioned bytes."""
-        return _SCHEMA.encode(vars(self))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> PairMoments:
-        """The moments that `to_bytes` stored; raises `ModelFormatError` for other bytes."""
-        return _SCHEMA.restore(data, cls)
-
-
-def _of_one_dimension(values: Values) -> str | None:
-    dimensions = [values[name].dimension for name in ("positive", "negative")]
-    equal = dimensions[0] == dimensions[1]
-    return None if equal else f"its classes have {dimensions} features"
-
-
-_SCHEMA = Schema(
-    "PairMoments",
-    1,
-    {"positive": Part(ClassMoments), "negative": Part(ClassMoments)},
-    _of_one_dimension,
-)

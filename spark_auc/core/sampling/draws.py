@@ -13,6 +13,7 @@ rows therefore get different keys before they are drawn; see `spark_auc.core.sam
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from spark_auc.core.batch import Batch, mix, mixed
 from spark_auc.core.kernels import compiled
 from spark_auc.core.state.rules import ASCENDING
 from spark_auc.core.state.schema import COUNT, Schema, Values, reals
+from spark_auc.core.state.schema_state import SchemaState
 from spark_auc.core.types import Float, Int, Keys
 
 # Salt: different uses of one seed must not share random numbers.
@@ -60,8 +62,13 @@ class Draws:
         return batch._replace(key=batch.keys()).take(rows, counts.astype(float))
 
 
+def _limited(values: Values) -> str | None:
+    count, limit = max(values["positive"].size, values["negative"].size), values["limit"]
+    return None if max(count, 1) <= limit else f"it has {count} draws of at most {limit}"
+
+
 @dataclass(frozen=True, eq=False)
-class FirstArrivals:
+class FirstArrivals(SchemaState):
     """The times of the first draws of each class.
 
     Parameters
@@ -71,6 +78,17 @@ class FirstArrivals:
     limit
         Greatest number of arrivals kept for each class.
     """
+
+    SCHEMA: ClassVar[Schema] = Schema(
+        "FirstArrivals",
+        1,
+        {
+            "positive": reals("n", rule=ASCENDING),
+            "negative": reals("m", rule=ASCENDING),
+            "limit": COUNT,
+        },
+        _limited,
+    )
 
     positive: Float
     negative: Float
@@ -128,32 +146,6 @@ class FirstArrivals:
         """Times that split the first ``count`` draws of each class into ``parts`` equal parts."""
         places = np.linspace(0, count, min(parts, count) + 1).astype(int)[1:-1]
         return self.positive[places], self.negative[places]
-
-    def to_bytes(self) -> bytes:
-        """Versioned bytes."""
-        return _SCHEMA.encode(vars(self))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> FirstArrivals:
-        """The arrivals that `to_bytes` stored; raises `ModelFormatError` for other bytes."""
-        return _SCHEMA.restore(data, cls)
-
-
-def _limited(values: Values) -> str | None:
-    count, limit = max(values["positive"].size, values["negative"].size), values["limit"]
-    return None if max(count, 1) <= limit else f"it has {count} draws of at most {limit}"
-
-
-_SCHEMA = Schema(
-    "FirstArrivals",
-    1,
-    {
-        "positive": reals("n", rule=ASCENDING),
-        "negative": reals("m", rule=ASCENDING),
-        "limit": COUNT,
-    },
-    _limited,
-)
 
 
 @compiled()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy import sparse
@@ -13,6 +14,7 @@ from spark_auc.core.batch import Batch
 from spark_auc.core.products import settled_scores
 from spark_auc.core.state.rules import FROM_0_ON, Rule
 from spark_auc.core.state.schema import Schema, reals
+from spark_auc.core.state.schema_state import SchemaState
 from spark_auc.core.types import Float, Rows
 from spark_auc.errors import ConfigError
 
@@ -71,8 +73,12 @@ def sufficient_pairs(
 
 
 @dataclass(frozen=True)
-class LargestNorm:
+class LargestNorm(SchemaState):
     """The largest squared norm of a row, ``R_x`` of `sufficient_pairs`."""
+
+    SCHEMA: ClassVar[Schema] = Schema(
+        "LargestNorm", 1, {"squared": reals(rule=Rule("at least 0", lambda a: bool(a >= 0)))}
+    )
 
     squared: float = 0.0
 
@@ -87,23 +93,9 @@ class LargestNorm:
         """The largest squared norm of both sets of rows."""
         return LargestNorm(max(self.squared, other.squared))
 
-    def to_bytes(self) -> bytes:
-        """Versioned bytes."""
-        return _NORM.encode(vars(self))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> LargestNorm:
-        """The norm that `to_bytes` stored; raises `ModelFormatError` for other bytes."""
-        return _NORM.restore(data, cls)
-
-
-_NORM = Schema(
-    "LargestNorm", 1, {"squared": reals(rule=Rule("at least 0", lambda a: bool(a >= 0)))}
-)
-
 
 @dataclass(frozen=True, eq=False)
-class GroupSums:
+class GroupSums(SchemaState):
     """Sums over the draws of each of ``g`` groups, from which the groups' gradients follow.
 
     Parameters
@@ -113,6 +105,17 @@ class GroupSums:
     row, product : (g, 2, d)
         Sums of ``x`` and of ``z x``.
     """
+
+    SCHEMA: ClassVar[Schema] = Schema(
+        "GroupSums",
+        1,
+        {
+            "weight": reals("g", 2, rule=FROM_0_ON),
+            "score": reals("g", 2),
+            "row": reals("g", 2, "d"),
+            "product": reals("g", 2, "d"),
+        },
+    )
 
     weight: Float
     score: Float
@@ -160,27 +163,6 @@ class GroupSums:
         within: Float = (self.product * share[..., None]).sum(axis=1)
         between: Float = mean[:, 0] * z[:, 1, None] + mean[:, 1] * z[:, 0, None]
         return within - between - (mean[:, 0] - mean[:, 1])
-
-    def to_bytes(self) -> bytes:
-        """Versioned bytes."""
-        return _SUMS.encode(vars(self))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> GroupSums:
-        """The sums that `to_bytes` stored; raises `ModelFormatError` for other bytes."""
-        return _SUMS.restore(data, cls)
-
-
-_SUMS = Schema(
-    "GroupSums",
-    1,
-    {
-        "weight": reals("g", 2, rule=FROM_0_ON),
-        "score": reals("g", 2),
-        "row": reals("g", 2, "d"),
-        "product": reals("g", 2, "d"),
-    },
-)
 
 
 def estimated_suboptimality(gradients: Float, solve: Callable[[Float], Float]) -> float:
