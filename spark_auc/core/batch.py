@@ -15,7 +15,7 @@ from spark_auc.core.state.schema import Field, Schema, Values, array
 from spark_auc.core.types import Float, Keys, Rows
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-# The fields that a batch may lack.
+# The optional fields of a batch.
 _OPTIONAL = ("weight", "key", "group", "place")
 
 

@@ -84,7 +84,7 @@ def truncated_newton(
             direction, scores, products = _direction(
                 hinge, point, tolerance, precondition, max_iter - iterations
             )
-            precondition, step_iterations = precondition.knowing(products), len(products)
+            precondition, step_iterations = precondition.updated(products), len(products)
         iterations, newton_steps = iterations + step_iterations, newton_steps + 1
         search = _line_search(hinge, point.w, direction, scores)
         if search is None:
@@ -154,21 +154,21 @@ class _Preconditioner:
     """
 
     base: Callable[[Float], Float]
-    known: tuple[_Product, ...] = ()
+    products: tuple[_Product, ...] = ()
 
     def __call__(self, residual: Float) -> Float:
         factors = []
-        for p in reversed(self.known):
+        for p in reversed(self.products):
             factors.append(float(p.vector @ residual) / p.curvature)
             residual = residual - factors[-1] * p.product
         out = self.base(residual)
-        for p, factor in zip(self.known, reversed(factors), strict=True):
+        for p, factor in zip(self.products, reversed(factors), strict=True):
             out = out + (factor - float(p.product @ out) / p.curvature) * p.vector
         return out
 
-    def knowing(self, products: list[_Product]) -> _Preconditioner:
+    def updated(self, products: list[_Product]) -> _Preconditioner:
         curved = (p for p in products if p.curvature > 0)
-        return replace(self, known=(*self.known, *curved)[-_REMEMBERED:])
+        return replace(self, products=(*self.products, *curved)[-_REMEMBERED:])
 
 
 def _direction(
@@ -189,7 +189,7 @@ def _direction(
         margins = Margins.of(hinge.scores(point.w, search, total), margins)
         product = hinge.product(point.w, search, margins)
         curvature = float(search @ product)
-        # The loss is constant along a direction without curvature.
+        # Without curvature along the direction, the gradient along it is 0 too.
         step = rho / curvature if curvature > 0 else 0.0
         scores = margins.scores.combined(np.array([[1.0, 0.0, 0.0], [0.0, step, 1.0]]))
         products.append(_Product(search, product, curvature))

@@ -119,7 +119,7 @@ class Folds:
         ties = hashed_shares(groups, self.seed, _TIES)
         order = np.lexsort((ties, -shares.sum(axis=1), -shares.max(axis=1)))
         numbers = np.empty(groups.size, np.int64)
-        numbers[order] = _dealt(shares[order], count)
+        numbers[order] = _assigned(shares[order], count)
         return replace(self, count=count, groups=groups, numbers=numbers)
 
 
@@ -227,7 +227,7 @@ _SCHEMA = Schema(
 
 
 @compiled()
-def _dealt(shares: Float, count: int) -> Int:
+def _assigned(shares: Float, count: int) -> Int:
     """The fold ``(g,)`` of each group; ``shares`` ``(g, 2)`` of the classes, largest first.
 
     First each fold gets a group of each class, from groups with rows of both classes as far as
@@ -238,14 +238,14 @@ def _dealt(shares: Float, count: int) -> Int:
     numbers = np.full(shares.shape[0], -1)
     load = np.zeros((count, 2))
     present = (shares[:, 0] > 0.0, shares[:, 1] > 0.0)
-    wanted = (present[0].any(), present[1].any())
-    lacking = 0
+    classes = (present[0].any(), present[1].any())
+    complete = 0
     for g in range(shares.shape[0]):
-        if lacking < count and present[0][g] == wanted[0] and present[1][g] == wanted[1]:
-            numbers[g] = lacking
-            load[lacking] += shares[g]
-            lacking += 1
-    filled = [lacking, lacking]
+        if complete < count and present[0][g] == classes[0] and present[1][g] == classes[1]:
+            numbers[g] = complete
+            load[complete] += shares[g]
+            complete += 1
+    filled = [complete, complete]
     for g in range(shares.shape[0]):
         if numbers[g] >= 0:
             continue

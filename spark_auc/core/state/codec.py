@@ -139,7 +139,7 @@ def decode(kind: str, version: int, data: Data) -> dict[str, NDArray[Any] | memo
             + (
                 "read it with the newer spark_auc that wrote it"
                 if newer
-                else "read it with what wrote it, or write it again with this version of spark_auc"
+                else "read it with the class and version that wrote it, or write it again"
             )
         )
     try:
@@ -159,8 +159,8 @@ def kind_of(data: Data, kinds: Collection[str]) -> str:
     kind = _opened(data, f"a state ({', '.join(kinds)})")[0]
     if kind not in kinds:
         raise ModelFormatError(
-            f"found a state {_short(kind)}, expected one of {', '.join(kinds)}; read it with what "
-            "wrote it"
+            f"found a state {_short(kind)}, expected one of {', '.join(kinds)}; read it with the "
+            "class that wrote it"
         )
     return kind
 

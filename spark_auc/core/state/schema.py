@@ -77,11 +77,11 @@ class Field:
             and all(map(_fits, self.shape, array.shape, [sizes] * len(self.shape)))
         )
         if not fits or dtype not in self.types:
-            known = ", ".join(f"{k} = {v}" for k, v in sizes.items())
+            named_sizes = ", ".join(f"{k} = {v}" for k, v in sizes.items())
             raise ValueError(
                 f"{name} is {array.dtype.str}{list(array.shape)} instead of "
                 f"{' or '.join(self.types)}[{', '.join(map(str, self.shape))}]"
-                + (f" with {known}" if known else "")
+                + (f" with {named_sizes}" if named_sizes else "")
             )
         if self.rule and not self.rule.holds(array):
             raise ValueError(f"{name} is not {self.rule.words}")
