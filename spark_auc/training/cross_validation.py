@@ -223,7 +223,7 @@ class CrossValidation:
 
     def _dealt(self, counts: State) -> Folds:
         found = cast(GroupCounts, counts)
-        dealt = self.held_out.dealt(found)
+        dealt = self.held_out.assigned(found)
         if dealt is not self.held_out:
             groups = [
                 f"{'' if complete else 'more than '}{side.size}"

@@ -58,7 +58,7 @@ def test_many_groups_go_by_their_hash():
     rng = np.random.default_rng(1)
     batch = Batch(rng.normal(size=(9000, 2)), rng.random(9000) < 0.4)
     folds = Folds(5, 7)
-    assert folds.dealt(counted(batch, folds.enough)) is folds
+    assert folds.assigned(counted(batch, folds.enough)) is folds
     assert Folds(300).enough > Folds(5).enough
 
 
@@ -67,7 +67,7 @@ def test_few_positive_groups_among_many_negative_ones():
     rng = np.random.default_rng(2)
     batch = Batch(rng.normal(size=(9000, 2)), np.arange(9000) < 12)
     folds = Folds(5, 7)
-    dealt = folds.dealt(counted(batch, folds.enough))
+    dealt = folds.assigned(counted(batch, folds.enough))
     found = dealt.of(batch)
     assert sorted(np.bincount(found[:12])) == [2, 2, 2, 3, 3]
     np.testing.assert_array_equal(found[12:], folds.of(batch)[12:])
@@ -82,7 +82,7 @@ def test_balance_is_that_of_scikit_learn(seed):
     groups = np.repeat(np.arange(kinds), 1 + rng.geometric(1 / rng.uniform(1.1, 15), kinds))
     y = rng.random(groups.size) < rng.beta(1, 3, kinds)[groups]
     batch = grouped(groups, y)
-    dealt = Folds(count, seed).dealt(counted(batch))
+    dealt = Folds(count, seed).assigned(counted(batch))
     ours = dealt.of(batch)
     assert dealt.count == count
     assert all(np.unique(ours[groups == g]).size == 1 for g in range(kinds))
@@ -106,7 +106,7 @@ def test_as_many_folds_as_the_rarer_class_has_groups():
         groups = list(range(only + other)) + 2 * list(range(100, 100 + both))
         batch = grouped(groups, sides + [True] * both + [False] * both)
         batch = batch.take(np.append(np.arange(batch.y.size), rng.integers(0, batch.y.size, 50)))
-        dealt = Folds(20, 1).dealt(counted(batch))
+        dealt = Folds(20, 1).assigned(counted(batch))
         assert dealt.count == min(20, min(only, other) + both)
         found = dealt.of(batch)
         for mine in (batch.y, ~batch.y):
@@ -119,11 +119,11 @@ def test_all_rows_of_a_class_in_one_group():
             group=np.maximum(np.arange(50), 2).astype(np.uint64)
         )
         with pytest.raises(DataError, match=f"all {name} rows equal .* set regParam"):
-            Folds(5).dealt(counted(batch))
+            Folds(5).assigned(counted(batch))
 
 
 def test_folds_of_the_users_own():
-    folds = Folds.given(("a", "b", "c"))
+    folds = Folds.named(("a", "b", "c"))
     group = np.array([2, 0, 1, 1, 2], np.uint64)
     batch = Batch(np.zeros((5, 1)), np.arange(5) < 2, group=group)
     np.testing.assert_array_equal(folds.of(batch), group)

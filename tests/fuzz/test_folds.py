@@ -64,9 +64,9 @@ def test_folds(frame, count, seed):
     kinds = [np.unique(groups[mine]) for mine in (batch.y, ~batch.y)]
     if min(kind.size for kind in kinds) < 2:
         with pytest.raises(DataError, match="set regParam"):
-            Folds(count, seed).dealt(counts[0])
+            Folds(count, seed).assigned(counts[0])
         return
-    dealt = Folds(count, seed).dealt(counts[0])
+    dealt = Folds(count, seed).assigned(counts[0])
     found = dealt.of(batch)
     assert dealt.count == min(count, *(kind.size for kind in kinds))
     assert len(set(zip(groups.tolist(), found.tolist(), strict=True))) == np.unique(groups).size

@@ -42,7 +42,7 @@ def fold_of(df, seed, count):
     id_as_feature = F.array(F.col("id").cast("double")).alias("features")
     local = read(df.select("id", id_as_feature, "label", "u"), "id").gathered()
     counts = reduce(GroupCounts.update, local.batches, GroupCounts.zero(2048))
-    dealt = Folds(count, seed).dealt(counts)
+    dealt = Folds(count, seed).assigned(counts)
     for batch in local.batches:
         found |= dict(zip(batch.X[:, 0].astype(int), dealt.of(batch), strict=True))
     return found

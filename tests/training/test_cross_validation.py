@@ -89,7 +89,7 @@ def test_the_users_own_folds_are_left_as_they_are():
     y = rng.random(300) < 0.3
     group = rng.integers(0, 3, 300).astype(np.uint64)
     batch = Batch(rng.normal(size=(300, 2)), y, group=group)
-    settings, found = selected(batch, Folds.given(("mon", "tue", "wed")))
+    settings, found = selected(batch, Folds.named(("mon", "tue", "wed")))
     np.testing.assert_array_equal(settings.held_out.of(batch), group)
     for k in range(3):
         train, test = batch.take(np.flatnonzero(group != k)), batch.take(np.flatnonzero(group == k))
@@ -99,4 +99,4 @@ def test_the_users_own_folds_are_left_as_they_are():
     lacking = batch._replace(y=y & (group != 1))
     for way in ("by_moments", "by_rows"):
         with pytest.raises(DataError, match=r"one class only in fold 'tue'.*foldCol"):
-            getattr(validation(Folds.given(("mon", "tue", "wed"))), way)(ArrayRows((lacking,), 2))
+            getattr(validation(Folds.named(("mon", "tue", "wed"))), way)(ArrayRows((lacking,), 2))

@@ -54,7 +54,7 @@ class Folds:
     names: tuple[str, ...] = ()
 
     @classmethod
-    def given(cls, names: tuple[str, ...]) -> Folds:
+    def named(cls, names: tuple[str, ...]) -> Folds:
         """User-defined folds; the group of a row is the index of its fold's name."""
         numbers = np.arange(len(names))
         return cls(len(names), groups=numbers.astype(np.uint64), numbers=numbers, names=names)
@@ -83,7 +83,7 @@ class Folds:
         """Name of a fold for messages."""
         return repr(self.names[number]) if self.names else f"{number + 1} of {self.count}"
 
-    def dealt(self, counts: GroupCounts) -> Folds:
+    def assigned(self, counts: GroupCounts) -> Folds:
         """The folds for rows with these group counts.
 
         If both classes have enough groups for hashes, the folds are unchanged. Otherwise the groups

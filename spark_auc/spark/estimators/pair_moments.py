@@ -77,7 +77,7 @@ class PairMomentsEstimator(RankerEstimator, HasWeightCol, HasSeed, HasTol, HasMa
         folds, name = None, values["foldCol"]
         if name:
             folds = FoldColumn.found(dataset, name)
-            settings = replace(settings, folds=Folds.given(tuple(map(str, folds.values))))
+            settings = replace(settings, folds=Folds.named(tuple(map(str, folds.values))))
         drawn = settings.sampling.estimator != "exact"
         columns = self.resolved(dataset, values["keyCol"], folds, placed=drawn)
         return self.made(train(DistributedRows.of(dataset, columns), settings), columns)
