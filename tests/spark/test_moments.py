@@ -131,53 +131,54 @@ def test_tree_of_merges(spark, monkeypatch):
 def test_one_state_per_slot_when_it_is_large(spark, monkeypatch):
     monkeypatch.setattr(aggregate_module, "_LARGE_STATE", 0)
     seen = []
-    original = aggregate_module._gathered
+    original = aggregate_module._merged_by_key
 
     def watched(table, kinds):
         seen.append(set(table["source"].to_pylist()))
         return original(table, kinds)
 
-    monkeypatch.setattr(aggregate_module, "_gathered", watched)
+    monkeypatch.setattr(aggregate_module, "_merged_by_key", watched)
     assert_same(moments(vectors(spark).repartition(12))[0])
     assert seen == [{0, 1, 2}]
 
 
 def test_order_of_arrival_changes_no_bit():
     tiles = [PairMoments.of(X[p], Y[p]).positive.tiles[0] for p in np.split(np.arange(N), 6)]
-    rows = [aggregate_module._row("+/0/0", k, 1, t.to_bytes()) for k, t in enumerate(tiles)]
-    present = [aggregate_module._note("", k, 1, 1) for k in range(6)]
-    planned = aggregate_module._note("\0", 6, 6, 0)
+    rows = [aggregate_module._state_row("+/0/0", k, 1, t.to_bytes()) for k, t in enumerate(tiles)]
+    present = [aggregate_module._row("", k, 1, 1) for k in range(6)]
+    planned = aggregate_module._row("\0", 6, 6, 0)
     kinds = {"MomentsTile": type(tiles[0])}
     found = set()
     for order in itertools.islice(itertools.permutations(range(6)), 0, 720, 37):
         table = pa.Table.from_batches([planned, *(r for k in order for r in (rows[k], present[k]))])
-        found.add(bits(aggregate_module._gathered(table, kinds)["+/0/0"]))
+        found.add(bits(aggregate_module._merged_by_key(table, kinds)[0]["+/0/0"]))
         merged = aggregate_module._merging(kinds)(
             table.filter(pa.compute.equal(table["key"], "+/0/0"))
         )
-        found.add(bits(aggregate_module._merged(aggregate_module._rows(merged), kinds)))
+        found.add(bits(aggregate_module._merged(aggregate_module._sorted_rows(merged), kinds)))
     assert len(found) == 1
 
 
 def test_lost_rows_are_noticed():
     tile = PairMoments.of(X, Y).positive.tiles[0]
     kinds = {"MomentsTile": type(tile)}
-    # Three partitions, of which the second has no rows; each followed by its note.
+    # Three partitions, of which the second has no rows; each followed by its control row.
     rows = [
-        *(aggregate_module._row(key, 0, 1, tile.to_bytes()) for key in "ab"),
-        aggregate_module._note("", 0, 1, 2),
-        aggregate_module._note("", 1, 1, 0),
-        *(aggregate_module._row(key, 2, 1, tile.to_bytes()) for key in "ab"),
-        aggregate_module._note("", 2, 1, 2),
-        aggregate_module._note("\0", 3, 3, 0),
+        *(aggregate_module._state_row(key, 0, 1, tile.to_bytes()) for key in "ab"),
+        aggregate_module._row("", 0, 1, 2),
+        aggregate_module._row("", 1, 1, 0),
+        *(aggregate_module._state_row(key, 2, 1, tile.to_bytes()) for key in "ab"),
+        aggregate_module._row("", 2, 1, 2),
+        aggregate_module._row("\0", 3, 3, 0),
     ]
-    assert aggregate_module._gathered(pa.Table.from_batches(rows), kinds).keys() == {"a", "b"}
+    states, partitions = aggregate_module._merged_by_key(pa.Table.from_batches(rows), kinds)
+    assert (set(states), partitions) == ({"a", "b"}, 3)
     whole = range(len(rows))
     subsets = (kept for size in whole for kept in itertools.combinations(whole, size))
     for kept in subsets:
         table = pa.Table.from_batches([rows[k] for k in kept], aggregate_module._ARROW)
         with pytest.raises(aggregate_module.SparkAUCError, match="expected all; raise"):
-            aggregate_module._gathered(table, kinds)
+            aggregate_module._merged_by_key(table, kinds)
 
 
 @pytest.mark.parametrize("fan_in", [2, 32])
@@ -187,13 +188,13 @@ def test_all_partitions_are_counted(spark, monkeypatch, fan_in):
         small = resources.Gathering(1, "1g", "1g")
         monkeypatch.setattr(resources.Gathering, "check", lambda *_: None)
         monkeypatch.setattr(resources.Gathering, "of", lambda _: small)
-    seen, original = [], aggregate_module._gathered
+    seen, original = [], aggregate_module._merged_by_key
 
     def watched(table, kinds):
-        seen.append({row.key: row.merged for row in aggregate_module._rows(table)}.get("\0"))
+        seen.append({row.key: row.merged for row in aggregate_module._sorted_rows(table)}.get("\0"))
         return original(table, kinds)
 
-    monkeypatch.setattr(aggregate_module, "_gathered", watched)
+    monkeypatch.setattr(aggregate_module, "_merged_by_key", watched)
     df = vectors(spark)
     for partitions in (1, 7, 20, 200):
         assert_same(moments(df.repartition(partitions))[0])

@@ -96,7 +96,7 @@ OTHER = {
     "int64 among int32": ({"b": some(pa.int32())}, {"b": some(pa.int64())}, "int64"),
     "int32 among int64": ({"b": some(pa.int64())}, {"b": some(pa.int32())}, "int32"),
     "double among float": ({"b": some(pa.float32())}, {"b": some(pa.float64())}, "double"),
-    "missing column": ({"b": some(pa.int32())}, {}, "no column of the name"),
+    "missing column": ({"b": some(pa.int32())}, {}, "no column"),
     "column in capitals": ({"b": some(pa.int32())}, {"B": some(pa.int32())}, "no column"),
     "lists in capitals": (
         {"b": lambda _: pa.array([[1.0]] * N)},
@@ -124,7 +124,7 @@ def test_files_of_other_types_are_left_to_spark(spark, tmp_path, caplog, case):
     df = spark.read.parquet(str(tmp_path))
     with caplog.at_level(logging.INFO, "spark_auc"):
         check(df, ["id", "b"], False)
-    assert "Spark reads the rows: /" in caplog.text
+    assert "reader: Spark, because /" in caplog.text
     assert why in caplog.text
 
 
@@ -144,7 +144,7 @@ def test_lists_of_an_older_form_are_left_to_spark(spark, tmp_path, caplog):
     df = spark.read.parquet(str(tmp_path / "x"))
     with caplog.at_level(logging.INFO, "spark_auc"):
         check(df, ["id", "a"], False)
-    assert "older form" in caplog.text
+    assert "old format" in caplog.text
 
 
 def with_ids(name, number):

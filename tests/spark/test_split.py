@@ -138,7 +138,7 @@ def test_position_refuses_blocks_other_than_counted(spark, files):
         df = by_position(spark.read.text(files[0]), 30)
     with (
         reading(spark, maxPartitionBytes=150, openCostInBytes=0),
-        pytest.raises(DataError, match="other places than when they were counted"),
+        pytest.raises(DataError, match="other blocks than when they were counted"),
         translated(),
     ):
         df.toArrow()

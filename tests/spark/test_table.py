@@ -70,7 +70,7 @@ def test_roles_that_cannot_be(patients, arguments, message):
 
 
 def test_taken_names(patients):
-    with pytest.raises(ConfigError, match=r"'label'.* beside the label 'sick'"):
+    with pytest.raises(ConfigError, match=r"'label'.* besides the label 'sick'"):
         plain(patients.withColumnRenamed("key", "label"), "sick", ["age"])
 
 

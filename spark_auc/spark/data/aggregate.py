@@ -1,13 +1,16 @@
-"""Fold a DataFrame into mergeable states: one pass, then a tree of merges in a fixed order.
+"""Fold the partitions of a DataFrame into states, and merge the states by key in a fixed order.
 
-States travel as rows of (key, source, compressed bytes). Rows with the same key merge in order
-of the partition they come from, so that the order in which tasks finish changes no bit.
+A state is sent as a row of key, source partition and compressed bytes. Rows of one key merge in the
+order of their source partitions, so the order in which tasks finish changes no bit of the result.
+If all states exceed the driver's limit, executors merge groups of 32 sources first.
 """
 
 from __future__ import annotations
 
 import gc
+import logging
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
@@ -23,11 +26,13 @@ from spark_auc.errors import SparkAUCError
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.resources import SessionMemory
 
-# Above this a state per partition costs more to move than its rows do to read.
+_log = logging.getLogger(__name__)
+
+# A larger state costs more to send than its partition's rows cost to read.
 _LARGE_STATE = 64 * 2**20
 SOURCES_PER_SLOT = 16
 _FAN_IN = 32
-# Packing zeros compresses most; a stronger codec costs more than the bytes it still saves.
+# Stored states already pack their zeros. A stronger codec costs more time than it saves in bytes.
 _CODEC = "lz4"
 
 _SCHEMA = "key string, source int, merged int, size long, payload binary"
@@ -40,10 +45,9 @@ _ARROW = pa.schema(
         ("payload", pa.binary()),
     ]
 )
-# Every partition emits it with the number of its states, and one task after all partitions emits
-# their number, so that rows lost on the way to the driver are noticed.
+# Control rows. Each partition sends _PRESENT with its number of states; one extra task sends
+# _PLANNED with the number of partitions. The driver compares both with the rows that it receives.
 _PRESENT, _PLANNED = "", "\0"
-
 
 Fold: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterable[tuple[str, State]]]
 Kinds: TypeAlias = Mapping[str, type[State]]
@@ -52,33 +56,33 @@ Kinds: TypeAlias = Mapping[str, type[State]]
 def aggregate(
     df: DataFrame, fold: Fold, kinds: Iterable[type[State]], *, state_bytes: int, what: str
 ) -> dict[str, State]:
-    """Fold every partition and merge the results by key.
+    """Fold every partition and merge the states by key.
 
     Parameters
     ----------
     df
         The columns that the fold reads.
     fold
-        Turns the Arrow batches of one partition into states under distinct keys, the same keys
-        in every partition (or none at all).
+        Maps the Arrow batches of one partition to pairs (key, state). Keys are distinct. Every
+        partition yields the same keys, or no key.
     kinds
-        The state classes that it yields.
+        The classes of the states.
     state_bytes
-        Upper estimate of the bytes of all states of one partition.
+        Upper estimate of the size of all states of one partition, in bytes.
     what
-        What the states are, for messages ("moments of 10000 features").
+        Name of the states in messages, such as "moments of 10000 features".
 
     Returns
     -------
     dict
-        The merged state of each key; empty if no partition yielded any.
+        The merged state of each key; empty if no partition yielded a state.
 
     Raises
     ------
     ResourceError
-        The states would not fit in the driver.
+        The states exceed the memory of the driver.
     SparkAUCError
-        What the fold raised.
+        The fold raised it, or the driver received fewer states than the partitions sent.
     """
     spark = df.sparkSession
     memory = SessionMemory(spark)
@@ -87,29 +91,33 @@ def aggregate(
     sources = slots if state_bytes > _LARGE_STATE else SOURCES_PER_SLOT * slots
     by_name = {kind.__name__: kind for kind in kinds}
     rows = df.coalesce(sources).mapInArrow(_folding(fold), _SCHEMA)
-    rows = rows.union(spark.range(0, 1, 1, 1).mapInArrow(_count_before, _SCHEMA))
+    rows = rows.union(spark.range(0, 1, 1, 1).mapInArrow(_count_partitions, _SCHEMA))
+    start = time.perf_counter()
     while sources > 1 and sources * state_bytes > memory.gather_limit:
         rows = rows.selectExpr("*", f"source div {_FAN_IN} AS parent")
         rows = rows.groupBy("key", "parent").applyInArrow(_merging(by_name), _SCHEMA)
         sources = -(-sources // _FAN_IN)
     with translated():
         table = rows.toArrow()
-    return _gathered(table, by_name)
+    states, partitions = _merged_by_key(table, by_name)
+    size, seconds = table.nbytes / 2**20, time.perf_counter() - start
+    _log.info("%s: %d tasks, %.1f MiB received, %.1f s", what, partitions, size, seconds)
+    return states
 
 
-def _row(key: str, source: int, merged: int, data: bytes) -> pa.RecordBatch:
+def _state_row(key: str, source: int, merged: int, data: bytes) -> pa.RecordBatch:
     payload = pa.compress(data, codec=_CODEC, asbytes=True)
-    return _note(key, source, merged, len(data), payload)
+    return _row(key, source, merged, len(data), payload)
 
 
-def _note(key: str, source: int, merged: int, size: int, payload: bytes = b"") -> pa.RecordBatch:
+def _row(key: str, source: int, merged: int, size: int, payload: bytes = b"") -> pa.RecordBatch:
     values = (key, source, merged, size, payload)
     columns = [pa.array([v], t) for v, t in zip(values, _ARROW.types, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=_ARROW)
 
 
 def _task() -> int:
-    """The number of this task, which in a union counts on after the tasks before it."""
+    """Number of this task; in a union, the second DataFrame's tasks follow those of the first."""
     context = TaskContext.get()
     assert context is not None
     return context.partitionId()
@@ -119,17 +127,17 @@ def _folding(fold: Fold) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Rec
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         source, states = _task(), 0
         for key, state in fold(batches):
-            yield _row(key, source, 1, state.to_bytes())
+            yield _state_row(key, source, 1, state.to_bytes())
             states += 1
-        yield _note(_PRESENT, source, 1, states)
+        yield _row(_PRESENT, source, 1, states)
         _settle()
 
     return run
 
 
-def _count_before(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _count_partitions(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for _ in batches:
-        yield _note(_PLANNED, _task(), _task(), 0)
+        yield _row(_PLANNED, _task(), _task(), 0)
 
 
 def _settle() -> None:
@@ -145,20 +153,22 @@ def _settle() -> None:
 
 def _merging(kinds: Kinds) -> Callable[[pa.Table], pa.Table]:
     def run(table: pa.Table) -> pa.Table:
-        rows = _rows(table)
+        rows = _sorted_rows(table)
         first = rows[0]
         merged = sum(row.merged for row in rows)
         source = first.source // _FAN_IN
         if first.key in (_PRESENT, _PLANNED):
-            made = _note(first.key, source, merged, sum(row.size for row in rows))
+            batch = _row(first.key, source, merged, sum(row.size for row in rows))
         else:
-            made = _row(first.key, source, merged, _merged(rows, kinds).to_bytes())
-        return pa.Table.from_batches([made])
+            batch = _state_row(first.key, source, merged, _merged(rows, kinds).to_bytes())
+        return pa.Table.from_batches([batch])
 
     return run
 
 
 class _Row(NamedTuple):
+    """A state, or a control row, of ``merged`` sources; ``size`` is the uncompressed length."""
+
     key: str
     source: int
     merged: int
@@ -166,15 +176,15 @@ class _Row(NamedTuple):
     payload: pa.Buffer
 
 
-def _rows(table: pa.Table) -> list[_Row]:
-    """The rows, by source."""
+def _sorted_rows(table: pa.Table) -> list[_Row]:
+    """The rows, sorted by source."""
     plain = (table[name].to_pylist() for name in _ARROW.names[:-1])
     payloads = (value.as_buffer() for value in table["payload"])
     return sorted(map(_Row, *plain, payloads), key=lambda row: row.source)
 
 
 def _merged(rows: Sequence[_Row], kinds: Kinds) -> State:
-    """The merged state of rows of one key, in their order."""
+    """Merge the states of rows of one key, from left to right."""
 
     def state(row: _Row) -> State:
         data = pa.decompress(row.payload, row.size, codec=_CODEC, asbytes=True)
@@ -183,23 +193,26 @@ def _merged(rows: Sequence[_Row], kinds: Kinds) -> State:
     return reduce(lambda a, b: a.merge(b), map(state, rows))
 
 
-def _gathered(table: pa.Table, kinds: Kinds) -> dict[str, State]:
-    """Merge what arrived, after checking that all of it did."""
+def _merged_by_key(table: pa.Table, kinds: Kinds) -> tuple[dict[str, State], int]:
+    """Merge the states of each key, once the control rows confirm that none is missing.
+
+    Returns the states and the number of partitions.
+    """
     by_key: dict[str, list[_Row]] = {}
-    for row in _rows(table):
+    for row in _sorted_rows(table):
         by_key.setdefault(row.key, []).append(row)
     present, planned = by_key.pop(_PRESENT, []), by_key.pop(_PLANNED, [])
-    ran = sum(row.merged for row in present)
+    partitions = sum(row.merged for row in present)
     states = sum(row.size for row in present)
-    found = {key: sum(row.merged for row in rows) for key, rows in by_key.items()}
-    alike = len(set(found.values())) <= 1
-    if [row.merged for row in planned] != [ran] or sum(found.values()) != states or not alike:
+    counts = {key: sum(row.merged for row in rows) for key, rows in by_key.items()}
+    received, same_counts = sum(counts.values()), len(set(counts.values())) <= 1
+    if [row.merged for row in planned] != [partitions] or received != states or not same_counts:
         raise SparkAUCError(
-            f"found {sum(found.values())} of {states} states, of {ran} of "
+            f"found {received} of {states} states, of {partitions} of "
             f"{planned[0].merged if planned else 'an unknown number of'} partitions, "
             "expected all; raise spark.driver.memory and run again"
         )
-    names = sorted(by_key)
+    keys = sorted(by_key)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        merged = pool.map(lambda key: _merged(by_key[key], kinds), names)
-        return dict(zip(names, merged, strict=True))
+        merged = pool.map(lambda key: _merged(by_key[key], kinds), keys)
+        return dict(zip(keys, merged, strict=True)), partitions

@@ -1,7 +1,7 @@
-"""Faults that rows carry in the plan.
+"""Checks of rows as expressions in Spark's plan.
 
-A row is found wrong when an action reads it, far from the code that knows what was expected. So
-the expectation travels as an expression, and costs no pass of its own.
+The action that reads the rows evaluates the check, so the check needs no pass of its own. An
+invalid row raises an error with the text of the check.
 """
 
 from __future__ import annotations
@@ -13,17 +13,33 @@ from spark_auc.errors import DataError
 
 
 def checked(value: Column, fault: Column) -> Column:
-    """Return ``value``, save that a row whose ``fault`` (text) is not null fails the action.
+    """Return ``value``; an action that reads a row with a fault raises an error.
 
-    `failures.translated` raises that as DataError. The check is made only where ``value`` is
-    read: Spark prunes what nobody asks for.
+    Inside `failures.translated` the error is a `DataError`. Spark evaluates the check only if the
+    action uses ``value``.
+
+    Parameters
+    ----------
+    value
+        The result for valid rows.
+    fault
+        Text of the error for invalid rows; null for valid rows.
     """
-    # The name by which `translated` knows an error of this package in Spark's text.
+    # `translated` finds this class name in Spark's message.
     name = f"{DataError.__module__}.{DataError.__qualname__}: "
     return F.when(fault.isNull(), value).otherwise(F.raise_error(F.concat(F.lit(name), fault)))
 
 
 def line_fault(text: Column, file: Column, expected: Column) -> Column:
-    """Word the fault of a line of text; null where ``expected`` is."""
-    found = (F.lit("found '"), F.substring(text, 1, 200), F.lit("' in "), file)
-    return F.concat(*found, F.lit("; expected "), expected, F.lit(": repair or remove the line"))
+    """Message about an invalid line of text.
+
+    Parameters
+    ----------
+    text, file
+        The line, and the path of its file.
+    expected
+        Description of a valid line; null if the line is valid, which makes the message null.
+    """
+    quotation = (F.lit("found '"), F.substring(text, 1, 200), F.lit("' in "), file)
+    remedy = F.lit(": repair or remove the line")
+    return F.concat(*quotation, F.lit("; expected "), expected, remedy)

@@ -1,4 +1,4 @@
-"""Feature, label and weight columns of training rows, as batches."""
+"""Columns of training rows: features, label, weight, key and fold; and their batches."""
 
 from __future__ import annotations
 
@@ -23,33 +23,42 @@ from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.features import Features, known_column, quoted
 from spark_auc.spark.data.parquet import Read
 
-# Folds of the user's own: each has moments of all features.
-_MOST_FOLDS = 100
+# Every fold needs moments of all features.
+_MAX_FOLDS = 100
 
 
 def label_column(
     df: DataFrame, name: str, positive: Label | bool | None
 ) -> tuple[Column, Label | None]:
-    """The label as double or string, and the positive value as it compares with it.
+    """The label as double or string, and the positive label as a value of that type.
+
+    Parameters
+    ----------
+    df
+        The rows.
+    name
+        Name of the label column.
+    positive
+        The positive label; None for 0/1 or -1/+1.
 
     Raises
     ------
     ConfigError
-        The column is unknown or of a type that cannot serve, or the positive value is missing
-        or of another type.
+        The column is unknown or of an unsupported type, or the positive label is missing or of
+        another type.
     """
-    found = known_column(df, name).dataType
-    if not isinstance(found, NumericType | BooleanType | StringType):
+    kind = known_column(df, name).dataType
+    if not isinstance(kind, NumericType | BooleanType | StringType):
         raise ConfigError(
-            f"found label column {name!r} of type {found.simpleString()}; "
+            f"found label column {name!r} of type {kind.simpleString()}; "
             "expected numbers, booleans or strings; set labelCol"
         )
     column = F.col(quoted(name))
-    if isinstance(found, StringType):
+    if isinstance(kind, StringType):
         if positive is None:
             raise ConfigError(
-                f"found label column {name!r} of strings without a positive value, expected "
-                "to be told it; set positiveLabel"
+                f"found label column {name!r} of strings and no positive label, expected "
+                "the string of the positive class; set positiveLabel"
             )
         return column, str(positive)
     try:
@@ -65,11 +74,11 @@ def label_column(
 
 
 def weight_column(df: DataFrame, name: str) -> Column:
-    """The weight as double; `ConfigError` if the column is unknown or holds no numbers."""
-    found = known_column(df, name).dataType
-    if not isinstance(found, NumericType):
+    """The weight as double; `ConfigError` if the column is unknown or not numeric."""
+    kind = known_column(df, name).dataType
+    if not isinstance(kind, NumericType):
         raise ConfigError(
-            f"found weight column {name!r} of type {found.simpleString()}; "
+            f"found weight column {name!r} of type {kind.simpleString()}; "
             "expected numbers; set weightCol"
         )
     return F.col(quoted(name)).cast("double")
@@ -77,14 +86,14 @@ def weight_column(df: DataFrame, name: str) -> Column:
 
 @dataclass(frozen=True)
 class FoldColumn:
-    """A column of the user's own folds.
+    """A column that assigns each row to a fold.
 
     Parameters
     ----------
     column
-        Its name.
+        Name of the column.
     values
-        Its values, ascending: whole numbers or strings.
+        Distinct values of the column, ascending: integers or strings.
     """
 
     column: str
@@ -92,14 +101,14 @@ class FoldColumn:
 
     @classmethod
     def found(cls, df: DataFrame, name: str) -> FoldColumn:
-        """Find the values, in one job that reads this column alone.
+        """Read the distinct values of a column, in one job that reads this column alone.
 
         Raises
         ------
         ConfigError
-            The column is unknown, or holds neither whole numbers nor strings.
+            The column is unknown, or of a type other than integer and string.
         DataError
-            It holds a null, one value only, or too many.
+            The column contains a null, fewer than 2 values or more than 100.
         """
         kind = known_column(df, name).dataType
         if not isinstance(kind, IntegralType | StringType):
@@ -107,24 +116,24 @@ class FoldColumn:
                 f"found fold column {name!r} of type {kind.simpleString()}; expected whole "
                 "numbers or strings; cast it or set foldCol"
             )
-        values = df.select(F.col(quoted(name)).alias("fold")).distinct().limit(_MOST_FOLDS + 1)
+        distinct = df.select(F.col(quoted(name)).alias("fold")).distinct().limit(_MAX_FOLDS + 1)
         with translated():
-            found = [row.fold for row in values.collect()]
-        if None in found:
+            values = [row.fold for row in distinct.collect()]
+        if None in values:
             raise DataError(
                 f"found nulls in fold column {name!r}, expected a fold for each row; fill them or "
                 "drop these rows"
             )
-        if not 2 <= len(found) <= _MOST_FOLDS:
+        if not 2 <= len(values) <= _MAX_FOLDS:
             raise DataError(
-                f"found {'more' if len(found) > 1 else len(found)} values in fold column "
-                f"{name!r}, expected from 2 to {_MOST_FOLDS}; set another foldCol, or keyCol and "
+                f"found {'more' if len(values) > 1 else len(values)} values in fold column "
+                f"{name!r}, expected from 2 to {_MAX_FOLDS}; set another foldCol, or keyCol and "
                 "numFolds to keep rows of one value together"
             )
-        return cls(name, tuple(sorted(found)))
+        return cls(name, tuple(sorted(values)))
 
     def number(self) -> Column:
-        """The number of each row's value, from 0 on; null for any other."""
+        """Index of each row's fold in ``values``; null for a value outside ``values``."""
         column = F.col(quoted(self.column))
         number = F.when(column == F.lit(self.values[0]), 0)
         for k, value in enumerate(self.values[1:], 1):
@@ -134,7 +143,7 @@ class FoldColumn:
 
 @dataclass(frozen=True)
 class TrainingColumns:
-    """Feature, label and weight columns of training rows.
+    """Columns of training rows, checked against the schema of a DataFrame.
 
     Parameters
     ----------
@@ -145,13 +154,14 @@ class TrainingColumns:
     positive
         The positive label; None for 0/1 or -1/+1.
     weight
-        Name of the weight column, if any.
+        Name of the weight column; None for weight 1.
     key
-        Name of the column by which rows are drawn or held out; None for a hash of the row.
+        Name of the column whose hash selects sampled and held-out rows; None for a hash of the
+        row.
     folds
-        The user's own folds, if any.
+        The fold column; None for folds by hash.
     placed
-        Whether to tell the place that each row is read from.
+        Whether batches contain the place of each row: its partition or row group.
     """
 
     features: Features
@@ -174,7 +184,14 @@ class TrainingColumns:
         folds: FoldColumn | None = None,
         placed: bool = False,
     ) -> TrainingColumns:
-        """Check all columns against the schema; `ConfigError` if they cannot serve."""
+        """Check all columns against the schema.
+
+        Raises
+        ------
+        ConfigError
+            A column is unknown or of an unsupported type, or the positive label is missing or of
+            another type.
+        """
         _, value = label_column(df, label, positive)
         if weight:
             weight_column(df, weight)
@@ -184,34 +201,41 @@ class TrainingColumns:
 
     @property
     def names(self) -> list[str]:
-        """The columns of `select` as the DataFrame calls them."""
+        """Names of the feature, label and weight columns in the DataFrame."""
         return [*self.features.columns, self.label, *([self.weight] if self.weight else [])]
 
     @property
     def derived(self) -> bool:
-        """Whether Spark makes some of the columns of `select` of others."""
+        """Whether `select` computes columns from others, which a Parquet reader cannot."""
         return bool(self.key or self.folds)
 
     def select(self, df: DataFrame) -> DataFrame:
-        """The columns that `BatchReader` takes."""
-        chosen = [*self.features.expressions(), label_column(df, self.label, self.positive)[0]]
+        """Select the input columns of `BatchReader`."""
+        selected = [*self.features.expressions(), label_column(df, self.label, self.positive)[0]]
         if self.weight:
-            chosen.append(weight_column(df, self.weight))
+            selected.append(weight_column(df, self.weight))
         if self.key:
-            chosen.append(F.xxhash64(F.col(quoted(self.key))))
+            selected.append(F.xxhash64(F.col(quoted(self.key))))
         if self.folds:
-            chosen.append(self.folds.number())
+            selected.append(self.folds.number())
         if self.placed:
-            # Of the partition as it is here: what is read later may be coalesced.
-            chosen.append(F.spark_partition_id())
-        return df.select(*(c.alias(f"c{k}") for k, c in enumerate(chosen)))
+            # The partition before `aggregate` coalesces.
+            selected.append(F.spark_partition_id())
+        return df.select(*(c.alias(f"c{k}") for k, c in enumerate(selected)))
 
 
 @dataclass
 class BatchReader:
-    """Turns Arrow batches of `TrainingColumns.select` into arrays and counts their labels.
+    """Decodes Arrow batches to rows and counts the labels.
 
-    ``source`` turns the batches that a task is given into those of `TrainingColumns.select`.
+    Parameters
+    ----------
+    columns
+        The columns of the batches, in the order of `TrainingColumns.select`.
+    source
+        Maps the input batches of the task to batches of these columns.
+    counts
+        Number of rows of each label that was read.
     """
 
     columns: TrainingColumns
@@ -219,7 +243,7 @@ class BatchReader:
     counts: Counter[Label] = field(default_factory=Counter)
 
     def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Batch]:
-        """Batches; `DataError` at the first value that is not usable."""
+        """Decode batches; `DataError` at the first batch with an invalid value."""
         width = len(self.columns.features.columns)
         for batch in self.source(batches):
             if batch.num_rows:
@@ -233,7 +257,7 @@ class BatchReader:
                 yield Batch(X, y, weight, key, group, place)
 
     def labels(self) -> LabelCounts:
-        """The label values read so far."""
+        """Number of rows of each label that was read."""
         return LabelCounts(dict(self.counts))
 
     def _positive(self, array: pa.Array) -> NDArray[np.bool_]:
@@ -246,7 +270,7 @@ class BatchReader:
         for item in labels.value_counts():
             self.counts[item["values"].as_py()] += item["counts"].as_py()
         if len(self.counts) > 2:
-            # Raises with the values found; there is no point in reading on.
+            # Raises an error that lists the labels, before the task reads its other batches.
             self.labels().classes(self.columns.positive)
         values = labels.to_numpy(zero_copy_only=False)
         positive = self.columns.positive
@@ -257,7 +281,7 @@ class BatchReader:
         assert self.columns.folds is not None
         name = self.columns.folds.column
         numbers = without_nulls(
-            array, f"fold column {name!r}, or values that were not there before,"
+            array, f"fold column {name!r} (or values that appeared after the folds were listed)"
         )
         return cast(Keys, numbers.to_numpy().astype(np.uint64))
 

@@ -1,4 +1,4 @@
-"""Arrow columns of features as arrays, with every value checked."""
+"""Decode Arrow columns of features to arrays, and check every value."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spark_auc.errors import DataError
 
 
 def without_nulls(array: pa.Array, what: str) -> pa.Array:
-    """The array itself; `DataError` naming ``what`` it is if it holds nulls."""
+    """The array; `DataError` that names it ``what`` if it contains nulls."""
     if array.null_count:
         raise DataError(
             f"found {array.null_count} nulls in {what} in a batch of {len(array)} rows; "
@@ -29,17 +29,17 @@ def _column(name: str) -> str:
 
 
 def _lists(array: pa.Array, what: str) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """Offsets ``(n + 1,)`` from 0 and the elements of a list array."""
+    """Offsets ``(n + 1,)`` that start at 0, and elements, of a list array."""
     offsets = array.offsets.to_numpy().astype(np.int64)
     values = array.values.slice(offsets[0], offsets[-1] - offsets[0])
     return offsets - offsets[0], without_nulls(values, what).to_numpy(zero_copy_only=False)
 
 
 def _check_sizes(sizes: NDArray[np.int64], dimension: int) -> None:
-    other = sizes[sizes != dimension]
-    if other.size:
+    wrong = sizes[sizes != dimension]
+    if wrong.size:
         raise DataError(
-            f"found {other.size} vectors of another dimension (the first has {other[0]} features), "
+            f"found {wrong.size} vectors of another dimension (the first has {wrong[0]} features), "
             f"expected {dimension}; make every vector of the same dimension or set numFeatures"
         )
 
@@ -98,12 +98,12 @@ def _decode_arrays(arrays: Sequence[pa.Array], names: Sequence[str], dimension: 
 
 def _decode_indexed(arrays: Sequence[pa.Array], names: Sequence[str], dimension: int) -> Rows:
     offsets, indices = _lists(without_nulls(arrays[0], _column(names[0])), "feature indices")
-    of_values, values = _lists(without_nulls(arrays[1], _column(names[1])), "feature values")
-    if not np.array_equal(offsets, of_values):
-        row = int(np.flatnonzero(np.diff(offsets) != np.diff(of_values))[0])
+    value_offsets, values = _lists(without_nulls(arrays[1], _column(names[1])), "feature values")
+    if not np.array_equal(offsets, value_offsets):
+        row = int(np.flatnonzero(np.diff(offsets) != np.diff(value_offsets))[0])
         raise DataError(
-            f"found {np.diff(offsets)[row]} indices with {np.diff(of_values)[row]} values in a "
-            "row, expected as many of each; repair the row"
+            f"found {np.diff(offsets)[row]} indices with {np.diff(value_offsets)[row]} values in a "
+            "row, expected equal numbers of both; repair the row"
         )
     return _csr(values, indices, offsets, dimension)
 
@@ -130,26 +130,27 @@ def decode(
     *,
     missing: bool = False,
 ) -> Rows:
-    """Rows ``(n, d)`` of Arrow columns, CSR where any row is sparse.
+    """Decode Arrow columns to rows ``(n, d)``: CSR if any row is sparse, else dense.
 
     Parameters
     ----------
     form
         "vector", "array", "indexed" or "numbers"; see `Features`.
     arrays
-        The columns of that form.
+        The columns.
     names
-        Their names.
+        Names of the columns.
     dimension
         Number of features ``d``.
     missing
-        Whether features may be missing: null numbers are NaN then, and NaN and infinities stay.
+        Whether missing features are valid: null numbers become NaN, and NaN and infinite values
+        are kept.
 
     Raises
     ------
     DataError
-        A feature is null, NaN or infinite and may not be; a vector has another dimension; an
-        index is out of range or the indices do not ascend.
+        A feature is null, NaN or infinite although ``missing`` is false; a vector has another
+        dimension; an index is out of range, or the indices of a row are not ascending.
     """
     if missing and form == "numbers":
         arrays = [array.fill_null(np.nan) for array in arrays]
@@ -159,7 +160,7 @@ def decode(
     values: Float = np.asarray(X.data if sparse.issparse(X) else X)
     if not np.isfinite(values).all():
         wrong = ~np.isfinite(values)
-        # One of several columns is worth a name; of a vector's elements few have one.
+        # Elements of a vector seldom have names.
         of = f" of {_column(names[int(np.argwhere(wrong)[0, 1])])}" if form == "numbers" else ""
         raise DataError(
             f"found {wrong.sum()} features that are NaN or infinite in a batch of {X.shape[0]} "

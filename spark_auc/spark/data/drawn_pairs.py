@@ -1,4 +1,4 @@
-"""Pairs of a positive and a negative row, drawn from anywhere (MBA, Algorithm 1)."""
+"""Random pairs of a positive and a negative row, from all partitions (MBA, Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -25,26 +25,31 @@ def drawn_rows(
     draws: Draws,
     bounds: tuple[Float, Float],
 ) -> DataFrame:
-    """The drawn rows, each part sorted by moment in one task, for `PairReader`.
+    """Draw rows, and sort each part by moment in one task, for `PairReader`.
 
     Parameters
     ----------
     frame
-        What the tasks are given.
+        Input of the tasks.
     read
-        Turns it into rows.
+        Decodes this input.
     draws, bounds
         See `RowSource.paired`.
+
+    Returns
+    -------
+    DataFrame
+        ``part``, ``positive``, ``moment``, ``indices`` and ``values`` of each drawn row.
     """
     names = [name.split()[0] for name in _DRAWN.split(", ")]
 
     def draw(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in read(batches):
-            chosen, moments = draws.arrivals(batch)
-            positive = batch.y[chosen]
+            rows, moments = draws.arrivals(batch)
+            positive = batch.y[rows]
             part = np.where(positive, *(np.searchsorted(b, moments, "right") for b in bounds))
             columns = [pa.array(part, pa.int32()), pa.array(positive), pa.array(moments)]
-            yield pa.RecordBatch.from_arrays([*columns, *_lists(batch.X[chosen])], names)
+            yield pa.RecordBatch.from_arrays([*columns, *_lists(batch.X[rows])], names)
 
     slots = task_slots(frame.sparkSession)
     tasks = min(bounds[0].size + 1, slots)
@@ -53,11 +58,11 @@ def drawn_rows(
 
 
 def _lists(X: Float | sparse.csr_matrix) -> list[pa.Array]:
-    """Indices and values of each row; dense rows have no indices."""
+    """Indices and values of each row; the index lists of dense rows are empty."""
     if isinstance(X, np.ndarray):
-        none = pa.ListArray.from_arrays(np.zeros(len(X) + 1, np.int32), pa.array([], pa.int32()))
+        empty = pa.ListArray.from_arrays(np.zeros(len(X) + 1, np.int32), pa.array([], pa.int32()))
         offsets = np.arange(0, X.size + 1, X.shape[1], dtype=np.int32)
-        return [none, pa.ListArray.from_arrays(offsets, np.ascontiguousarray(X, float).ravel())]
+        return [empty, pa.ListArray.from_arrays(offsets, np.ascontiguousarray(X, float).ravel())]
     offsets = X.indptr.astype(np.int32)
     return [
         pa.ListArray.from_arrays(offsets, X.indices.astype(np.int32)),
@@ -66,35 +71,40 @@ def _lists(X: Float | sparse.csr_matrix) -> list[pa.Array]:
 
 
 class PairReader:
-    """Pairs up drawn rows in the order in which they come."""
+    """Pairs the k-th positive with the k-th negative drawn row.
+
+    Parameters
+    ----------
+    dimension
+        Number of features ``d``.
+    """
 
     def __init__(self, dimension: int) -> None:
         self.dimension = dimension
         self.pairs = 0
 
     def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Batch]:
-        """Differences as positive rows, and after them one negative row of zeros."""
-        waiting: list[Batch] = []
+        """Differences of the pairs as positive rows, then one negative row of zeros."""
+        unpaired: list[Batch] = []
         for batch in batches:
             if batch.num_rows:
                 part = batch.column("part").to_numpy().astype(np.uint64)
                 positive = batch.column("positive").to_numpy(zero_copy_only=False)
-                waiting.append(Batch(self._rows(batch), positive, None, part))
-                rows = stacked(waiting)
+                unpaired.append(Batch(self._rows(batch), positive, None, part))
+                rows = stacked(unpaired)
                 plus, minus = np.flatnonzero(rows.y), np.flatnonzero(~rows.y)
                 count = min(plus.size, minus.size)
                 if count:
                     difference = rows.X[plus[:count]] - rows.X[minus[:count]]
                     self.pairs += count
                     yield Batch(difference, np.ones(count, bool), None, rows.keys()[plus[:count]])
-                left = np.concatenate([plus[count:], minus[count:]])
-                waiting = [rows.take(left)]
+                unpaired = [rows.take(np.concatenate([plus[count:], minus[count:]]))]
         if self.pairs:
-            none = sparse.csr_matrix((1, self.dimension))
-            yield Batch(none, np.zeros(1, bool), None, np.zeros(1, np.uint64))
+            zeros = sparse.csr_matrix((1, self.dimension))
+            yield Batch(zeros, np.zeros(1, bool), None, np.zeros(1, np.uint64))
 
     def labels(self) -> LabelCounts:
-        """Where there are pairs, their number and that of the rows of zeros."""
+        """Number of differences (1.0) and of rows of zeros (0.0); empty without pairs."""
         return LabelCounts({1.0: self.pairs, 0.0: 1} if self.pairs else {})
 
     def _rows(self, batch: pa.RecordBatch) -> Float | sparse.csr_matrix:

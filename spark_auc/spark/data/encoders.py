@@ -1,4 +1,4 @@
-"""Rows as an Arrow column of Spark's vectors."""
+"""Encode rows as an Arrow column of Spark ML vectors."""
 
 from __future__ import annotations
 
@@ -10,19 +10,30 @@ from pyspark.sql.types import StructField, StructType
 
 from spark_auc.core.types import Rows
 
+# Values of ``type`` in `VectorUDT`.
 _SPARSE, _DENSE = 0, 1
 _NAMES = ["type", "size", "indices", "values"]
 
 
 def vectors_frame(spark: SparkSession, X: Rows, name: str) -> DataFrame:
-    """Rows ``(n, d)`` as a DataFrame of one vector column."""
-    # Spark takes vectors from a task as structs, but not from the driver.
+    """A DataFrame of one vector column.
+
+    Parameters
+    ----------
+    spark
+        The session.
+    X
+        Rows ``(n, d)``, dense or CSR.
+    name
+        Name of the column.
+    """
+    # `mapInArrow` converts structs to vectors; `createDataFrame` does not.
     structs = spark.createDataFrame(pa.table({name: encode_vectors(X)}))
     return structs.mapInArrow(lambda rows: rows, StructType([StructField(name, VectorUDT())]))
 
 
 def encode_vectors(X: Rows) -> pa.Array:
-    """Rows ``(n, d)``, dense or CSR, in the form that `VectorUDT` has in Arrow."""
+    """Rows ``(n, d)``, dense or CSR, as the Arrow structs of `VectorUDT`."""
     n, d = X.shape
     if isinstance(X, np.ndarray):
         offsets = pa.array(np.arange(0, n * d + 1, max(d, 1), dtype=np.int32))

@@ -1,4 +1,4 @@
-"""Errors raised on executors, as the ones the user should meet."""
+"""Translate errors of Spark to errors of this package."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 
 from spark_auc import errors
 
-# On classic Spark, what fails in the JVM without an error class of Spark's is no PySparkException.
+# Classic Spark raises Py4JJavaError for JVM exceptions that have no error class.
 SPARK_FAILURES = (PySparkException, Py4JJavaError)
 
 _RAISED = re.compile(r"spark_auc\.errors\.(\w+): (.*?)(?: SQLSTATE: \w+.*)?$", re.MULTILINE)
@@ -30,7 +30,15 @@ _CAUSE = re.compile(r"Caused by: (.*)")
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise this package's own error, and name an unreadable file, where Spark wrapped them."""
+    """Translate Spark's exceptions inside the block.
+
+    Raises
+    ------
+    SparkAUCError
+        An executor raised it: the same class with the same message.
+    DataError
+        Spark cannot read a file, or a CSV file has other columns than expected.
+    """
     try:
         yield
     except SPARK_FAILURES as failure:
@@ -39,25 +47,25 @@ def translated() -> Iterator[None]:
         kind = vars(errors).get(raised[1]) if raised else None
         if raised and isinstance(kind, type) and issubclass(kind, errors.SparkAUCError):
             raise kind(raised[2]) from None
-        if other := _OTHER_NAMES.search(text) or _OTHER_WIDTH.search(text):
+        if header := _OTHER_NAMES.search(text) or _OTHER_WIDTH.search(text):
             raise errors.DataError(
-                f"found the columns {other[1]} in the first line of {other[3]}, expected "
-                f"{other[2]}; write the file's columns in this order, or leave it out"
+                f"found the columns {header[1]} in the first line of {header[3]}, expected "
+                f"{header[2]}; write the file's columns in this order, or remove the file"
             ) from None
         if unreadable := _UNREADABLE.search(text):
             causes = _CAUSE.findall(text)
             raise errors.DataError(
                 f"found the unreadable file {unreadable[1]}"
                 + (f" ({causes[-1].strip()})" if causes else "")
-                + "; expected a whole file of the stated format; replace it or leave it out"
+                + "; expected a complete file of the configured format; replace or remove it"
             ) from failure
         raise
 
 
 def first_line(failure: Exception) -> str:
-    """What a failure says, without its stack traces: the innermost cause where it names one."""
+    """First line of the innermost cause of an exception, without stack traces."""
     lines = [line.strip() for line in str(failure).splitlines() if line.strip()]
     in_python = [line for line in lines if _PYTHON_ERROR.match(line)]
     in_java = [line for line in lines if line.startswith((": ", "Caused by: "))]
-    found = (in_python or in_java or lines[:1] or [repr(failure)])[-1]
-    return found.removeprefix(": ").removeprefix("Caused by: ")
+    line = (in_python or in_java or lines[:1] or [repr(failure)])[-1]
+    return line.removeprefix(": ").removeprefix("Caused by: ")

@@ -1,7 +1,7 @@
-"""Any accepted feature columns, resolved against a DataFrame's schema.
+"""Feature columns of a DataFrame, in each supported form.
 
-Features are one vector column, one array column of numbers, a pair of array columns (indices,
-values), or a list of numeric columns.
+The forms are one vector column, one array column of numbers, a pair of array columns (indices,
+values), and a list of numeric columns.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from spark_auc.spark.data.decoders import decode
 
 
 def known_column(df: DataFrame, name: str) -> StructField:
-    """The column's field; `ConfigError` naming the nearest known column if there is none."""
+    """Field of a column; `ConfigError` with the most similar name if the column is unknown."""
     if name in df.columns:
         return df.schema[name]
     near = difflib.get_close_matches(name, df.columns, 1)
@@ -42,24 +42,24 @@ def known_column(df: DataFrame, name: str) -> StructField:
 
 
 def quoted(name: str) -> str:
-    """The column name as one identifier, whatever characters it has."""
+    """The column name in backticks, so that Spark reads dots and spaces as part of it."""
     return "`" + name.replace("`", "``") + "`"
 
 
 @dataclass(frozen=True)
 class Features:
-    """The feature columns of a DataFrame, resolved against its schema.
+    """The feature columns of a DataFrame, checked against its schema.
 
     Parameters
     ----------
     form
-        Which decoder reads them.
+        Form of the features: "vector", "array", "indexed" or "numbers".
     columns
-        Their names.
+        Names of the columns.
     dimension
         Number of features ``d``.
     names
-        Feature names, where the columns carry them.
+        Names of the features, if the columns or their metadata have them.
     """
 
     form: str
@@ -71,96 +71,106 @@ class Features:
     def resolve(
         cls, df: DataFrame, columns: str | Sequence[str], dimension: int | None = None
     ) -> Features:
-        """Find out the form and the dimension of the features.
+        """Determine the form and the dimension of feature columns.
 
         Parameters
         ----------
         df
-            Any DataFrame. Its first row is read if neither ``dimension`` nor the column's
-            metadata tells the dimension.
+            A DataFrame. Its first row is read if ``dimension`` is None and the column's metadata
+            has no dimension.
         columns
-            One column's name, or several.
+            Name of one column, or names of several.
         dimension
-            Number of features; needed for a pair of index and value columns.
+            Number of features ``d``; required for a pair of index and value columns.
 
         Raises
         ------
         ConfigError
-            A column is unknown, or the types are not an accepted form.
+            A column is unknown, or the types are no supported form.
         DataError
-            The dimension is to be found in the first row and there is none.
+            The dimension depends on the first row, and ``df`` is empty or has a null there.
         """
-        wanted = (columns,) if isinstance(columns, str) else tuple(columns)
-        fields = [known_column(df, name) for name in wanted]
+        requested = (columns,) if isinstance(columns, str) else tuple(columns)
+        fields = [known_column(df, name) for name in requested]
         types = [f.dataType for f in fields]
         if types and all(isinstance(t, NumericType | BooleanType) for t in types):
-            return cls("numbers", wanted, len(wanted), wanted)
+            return cls("numbers", requested, len(requested), requested)
         if len(types) == 2 and _is_array(types[0], IntegralType) and _is_array(types[1]):
             if dimension is None:
                 raise ConfigError(
-                    f"found index and value columns {wanted}, expected their dimension too; "
-                    "set numFeatures"
+                    f"found index and value columns {requested} without a dimension, expected the "
+                    "number of features; set numFeatures"
                 )
-            return cls("indexed", wanted, dimension)
+            return cls("indexed", requested, dimension)
         if len(types) == 1 and (isinstance(types[0], VectorUDT) or _is_array(types[0])):
             form = "vector" if isinstance(types[0], VectorUDT) else "array"
             names, stated = _metadata(fields[0])
-            size = dimension or stated or _first_size(df, wanted[0])
-            return cls(form, wanted, size, names if names and len(names) == size else None)
-        found = ", ".join(f"{n}: {t.simpleString()}" for n, t in zip(wanted, types, strict=True))
+            size = dimension or stated or _first_size(df, requested[0])
+            return cls(form, requested, size, names if names and len(names) == size else None)
+        types_text = ", ".join(
+            f"{name}: {kind.simpleString()}" for name, kind in zip(requested, types, strict=True)
+        )
         raise ConfigError(
-            f"found feature columns {found or 'of no name'}; expected one vector column, one "
+            f"found feature columns {types_text or '(none)'}; expected one vector column, one "
             "array of numbers, a pair of arrays (indices, values) or numeric columns; "
             "set featuresCol"
         )
 
     def expressions(self) -> list[Column]:
-        """The columns in the order in which `decode` takes them."""
+        """The input columns of `decode`, in its order."""
         if self.form == "numbers":
             return [F.col(quoted(c)).cast("double") for c in self.columns]
         return [F.col(quoted(c)) for c in self.columns]
 
     def without_nulls(self, df: DataFrame) -> DataFrame:
-        """The rows; where vectors are among them, one with null features fails (`DataError`).
+        """Raise `DataError` at a row with null features, if ``df`` has a vector column.
 
-        Where none are, whoever reads the features says so.
+        Without a vector column `decode` raises this error.
         """
         vectors = any(isinstance(field.dataType, VectorUDT) for field in df.schema)
         return self.as_rows(df) if vectors else df
 
     def as_rows(self, df: DataFrame, *, missing: bool = False) -> DataFrame:
-        """The rows, of which one with null features fails (`DataError`) unless they may be missing.
+        """Add a filter that raises `DataError` at a row with null features.
 
-        Also a cure: Spark 4.3 hands a column-wise source to an Arrow UDF without turning it into
-        rows first, and cannot do so with vectors, whether they come in, go out or are not used. A
-        filter makes rows of them.
+        The filter is also a workaround: Spark 4.3 passes the batches of a columnar source to an
+        Arrow UDF without conversion to rows, which fails for vector columns, even for unused ones.
+        A filter forces the conversion.
+
+        Parameters
+        ----------
+        df
+            The rows.
+        missing
+            Whether null numbers are valid.
         """
         for name in self.columns:
             column = F.col(quoted(name))
             null = F.lit(f"found null in column {name!r}, expected features; drop these rows")
             allowed = missing and self.form == "numbers"
-            # Spark does not know that a last bit is at most 1, and so keeps the filter.
-            wrong = F.hash(column).bitwiseAND(F.lit(1)) > 1 if allowed else column.isNull()
-            df = df.filter(checked(F.lit(True), F.when(wrong, null)))
+            # Always false; the optimizer cannot prove it and so keeps the filter.
+            never = F.hash(column).bitwiseAND(F.lit(1)) > 1
+            fault = F.when(never if allowed else column.isNull(), null)
+            df = df.filter(checked(F.lit(True), fault))
         return df
 
     def decode(self, arrays: Sequence[pa.Array], *, missing: bool = False) -> Rows:
-        """Rows ``(n, d)`` of Arrow columns, CSR where any row is sparse; see `decoders.decode`."""
+        """Decode Arrow columns to rows ``(n, d)``; see `decoders.decode`."""
         return decode(self.form, arrays, self.columns, self.dimension, missing=missing)
 
 
-def _is_array(found: DataType, element: type[DataType] = FractionalType) -> bool:
-    return isinstance(found, ArrayType) and isinstance(found.elementType, element)
+def _is_array(kind: DataType, element: type[DataType] = FractionalType) -> bool:
+    return isinstance(kind, ArrayType) and isinstance(kind.elementType, element)
 
 
 def _metadata(column: StructField) -> tuple[tuple[str, ...] | None, int | None]:
-    """Feature names and dimension that Spark ML and the LIBSVM source note with a column."""
-    noted = (column.metadata or {}).get("ml_attr", {})
+    """Feature names and dimension in the metadata of Spark ML or of the LIBSVM source."""
+    metadata = (column.metadata or {}).get("ml_attr", {})
     attributes = sorted(
-        (a for group in noted.get("attrs", {}).values() for a in group), key=lambda a: a["idx"]
+        (a for group in metadata.get("attrs", {}).values() for a in group), key=lambda a: a["idx"]
     )
     names = tuple(str(a["name"]) for a in attributes if "name" in a)
-    dimension = noted.get("num_attrs") or (column.metadata or {}).get("numFeatures")
+    dimension = metadata.get("num_attrs") or (column.metadata or {}).get("numFeatures")
     return names or None, int(dimension or len(attributes)) or None
 
 

@@ -1,4 +1,4 @@
-"""Parquet files as their footers tell them, and whether Arrow reads from them what Spark does."""
+"""Footers of Parquet files: row groups, and whether Arrow and Spark read the same values."""
 
 from __future__ import annotations
 
@@ -14,36 +14,37 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types as kinds
 
-Wanted: TypeAlias = Sequence[tuple[str, pa.DataType]]
+# Names of the columns to read, and their Arrow types according to Spark's schema.
+Columns: TypeAlias = Sequence[tuple[str, pa.DataType]]
 
 _MAGIC = b"PAR1"
 _TAIL = 8
-# Reading footers is waiting, where the files lie on a disk of the network.
+# On a network file system, threads overlap the latency of reading footers.
 _THREADS = 16
-# Values that Arrow and Spark read to the same bits.
+# Types whose values Arrow and Spark read to the same bits.
 _NUMBERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64())
 _SAME = frozenset([pa.bool_(), pa.string(), *_NUMBERS])
 _LISTS = (".list.element", ".list.item")
 
 
 class UnlikeError(Exception):
-    """Why Arrow may read other rows from files than Spark does."""
+    """Arrow may read other rows than Spark; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class ListedFile:
-    """A file, and how it looked when it was listed.
+    """A file, and its state when it was listed.
 
     Parameters
     ----------
     path
-        On this machine's file system.
+        Path on the local file system.
     size
-        In bytes.
+        Size in bytes.
     modified
-        Time of change, in nanoseconds since 1970.
+        Time of the last change, in nanoseconds since 1970.
     footer
-        Hash of the footer.
+        BLAKE2b hash of the footer, 16 bytes.
     """
 
     path: str
@@ -51,15 +52,25 @@ class ListedFile:
     modified: int
     footer: bytes
 
-    def is_there(self) -> bool:
-        """Whether size and time of change are still the same."""
-        found = os.stat(self.path)
-        return (found.st_size, found.st_mtime_ns) == (self.size, self.modified)
+    def is_unchanged(self) -> bool:
+        """Whether size and time of the last change are still the same."""
+        status = os.stat(self.path)
+        return (status.st_size, status.st_mtime_ns) == (self.size, self.modified)
 
 
 @dataclass(frozen=True)
 class RowGroup:
-    """One row group of a file, and its number of rows."""
+    """A row group.
+
+    Parameters
+    ----------
+    file
+        The file.
+    number
+        Index of the row group in the file.
+    rows
+        Number of rows.
+    """
 
     file: ListedFile
     number: int
@@ -67,14 +78,24 @@ class RowGroup:
 
 
 def opened(path: str) -> tuple[ListedFile, pq.FileMetaData]:
-    """A file as it is now, and its metadata.
+    """Read the footer of a file.
+
+    Parameters
+    ----------
+    path
+        Path on the local file system.
+
+    Returns
+    -------
+    ListedFile, pyarrow.parquet.FileMetaData
+        The current state of the file, and its metadata.
 
     Raises
     ------
     OSError, pyarrow.ArrowException
-        It is no whole Parquet file.
+        The file is no complete Parquet file.
     UnlikeError
-        It is encrypted.
+        The file is encrypted.
     """
     with open(path, "rb") as file:
         status = os.fstat(file.fileno())
@@ -89,31 +110,31 @@ def opened(path: str) -> tuple[ListedFile, pq.FileMetaData]:
         footer = file.read(length)
     metadata = pq.read_metadata(pa.BufferReader(_MAGIC + footer + tail))
     if metadata.serialized_size != length:
-        # A signature follows where columns are encrypted, which Arrow cannot even be asked about.
+        # Encrypted columns add a signature to the footer; Arrow has no property for it.
         raise UnlikeError(f"{path} has encrypted columns")
     digest = hashlib.blake2b(footer, digest_size=16).digest()
     return ListedFile(path, status.st_size, status.st_mtime_ns, digest), metadata
 
 
-def row_groups(paths: Sequence[str], wanted: Wanted) -> tuple[RowGroup, ...]:
-    """The row groups of files whose columns are all as wanted.
+def row_groups(paths: Sequence[str], columns: Columns) -> tuple[RowGroup, ...]:
+    """List the row groups of files that all have the given columns.
 
     Parameters
     ----------
     paths
         The files.
-    wanted
-        Names of the columns to be read, and the Arrow types of the columns as Spark knows them.
+    columns
+        Names of the columns to read, and their Arrow types according to Spark's schema.
 
     Raises
     ------
     UnlikeError
-        A file is unreadable or encrypted, or has a column otherwise.
+        A file is unreadable or encrypted, or a column is missing or of another type.
     """
 
     def of(path: str) -> list[RowGroup]:
         file, metadata = _metadata(path)
-        _check(path, metadata, wanted)
+        _check(path, metadata, columns)
         rows = (metadata.row_group(k).num_rows for k in range(metadata.num_row_groups))
         return [RowGroup(file, k, count) for k, count in enumerate(rows) if count]
 
@@ -128,43 +149,43 @@ def _metadata(path: str) -> tuple[ListedFile, pq.FileMetaData]:
         raise UnlikeError(f"{path} is unreadable ({error})") from None
 
 
-def _check(path: str, metadata: pq.FileMetaData, wanted: Wanted) -> None:
+def _check(path: str, metadata: pq.FileMetaData, columns: Columns) -> None:
     try:
-        found = metadata.schema.to_arrow_schema()
+        schema = metadata.schema.to_arrow_schema()
     except pa.ArrowException as error:
         raise UnlikeError(f"{path} has a schema that Arrow cannot read ({error})") from None
-    names, folded = set(found.names), Counter(name.lower() for name in found.names)
+    names, lower_names = set(schema.names), Counter(name.lower() for name in schema.names)
     leaves = (metadata.schema.column(k) for k in range(len(metadata.schema)))
     lists = {leaf.path for leaf in leaves if leaf.max_repetition_level}
     older = {path for path in lists if not path.endswith(_LISTS)}
-    for name, expected in wanted:
-        if name not in names or folded[name.lower()] != 1:
-            raise UnlikeError(f"{path} has no column of the name {name!r} alone")
-        kind = found.field(name).type
-        if not _alike(kind, expected):
+    for name, expected in columns:
+        if name not in names or lower_names[name.lower()] != 1:
+            raise UnlikeError(f"{path} has no column {name!r}, or several with this name")
+        kind = schema.field(name).type
+        if not _same_values(kind, expected):
             raise UnlikeError(
-                f"{path} has column {name!r} of {kind}, which Arrow may read otherwise than Spark "
-                f"reads {expected}"
+                f"{path} has column {name!r} of type {kind}, whose values may differ from those "
+                f"that Spark reads as {expected}"
             )
         if any(leaf == name or leaf.startswith(f"{name}.") for leaf in older):
-            raise UnlikeError(f"{path} has lists of an older form in column {name!r}")
+            raise UnlikeError(f"{path} has lists in an old format in column {name!r}")
 
 
-def _alike(found: pa.DataType, expected: pa.DataType) -> bool:
-    """Whether Arrow's values are Spark's, once what pyarrow notes of its own is undone."""
-    if kinds.is_dictionary(found):
-        return _alike(found.value_type, expected)
+def _same_values(stored: pa.DataType, expected: pa.DataType) -> bool:
+    """Whether Arrow's values equal Spark's, up to the list and string types of pyarrow's own."""
+    if kinds.is_dictionary(stored):
+        return _same_values(stored.value_type, expected)
     if kinds.is_struct(expected):
         return (
-            kinds.is_struct(found)
-            and [f.name for f in found] == [f.name for f in expected]
-            and all(_alike(f.type, e.type) for f, e in zip(found, expected, strict=True))
+            kinds.is_struct(stored)
+            and [f.name for f in stored] == [f.name for f in expected]
+            and all(_same_values(f.type, e.type) for f, e in zip(stored, expected, strict=True))
         )
     if kinds.is_list(expected):
-        a_list = kinds.is_list(found) or kinds.is_large_list(found)
-        return (a_list or kinds.is_fixed_size_list(found)) and _alike(
-            found.value_type, expected.value_type
+        is_list = kinds.is_list(stored) or kinds.is_large_list(stored)
+        return (is_list or kinds.is_fixed_size_list(stored)) and _same_values(
+            stored.value_type, expected.value_type
         )
     return expected in _SAME and (
-        found == expected or (kinds.is_string(expected) and kinds.is_large_string(found))
+        stored == expected or (kinds.is_string(expected) and kinds.is_large_string(stored))
     )

@@ -1,4 +1,4 @@
-"""Training rows as learners take them: in which order, and in which columns."""
+"""Rows for sequential learners: ordered, shifted and scaled."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ from spark_auc.spark.data.columns import TrainingColumns
 from spark_auc.spark.data.features import known_column, quoted
 from spark_auc.spark.data.rows import DistributedRows
 
-# Columns beside those of the rows: a hash of the row, and one that also tells equal rows apart.
+# Added columns: two hashes of the row, and a hash that differs between copies of one row.
 _CONTENT, _OTHER, _PLACE = "spark_auc_content", "spark_auc_other", "spark_auc_place"
 
 
 @dataclass(frozen=True)
 class RowOrder:
-    """In which order tasks take rows.
+    """The order in which tasks learn rows.
+
+    A random order sorts rows by a hash of the seed, of their values and of their number among equal
+    rows. It depends on the seed and the values alone, and spreads copies of a row over the order.
 
     Parameters
     ----------
     frame
         The rows.
     column
-        The column by which one task takes them; None for an order that is drawn. Rows of one
-        value are in a drawn order.
+        Column to sort by, in one task; ties have a random order. None for a random order of all
+        rows.
     seed
-        What the drawn order is a function of, with the rows alone. It does not depend on how rows
-        arrive: they are sorted by a hash of what is in them and, where rows are equal, of their
-        number among these, which may be given to them in any order. Repeated rows are so spread
-        over the order as others are.
+        Seed of the random order.
     tasks
-        How many there are. Drawn rows go to a task by the same hash, so that each has a sample of
-        all rows, however they lie.
+        Number of tasks. In a random order the hash also assigns rows to tasks, so that each task
+        learns a random sample of the rows.
     """
 
     frame: DataFrame
@@ -61,18 +61,18 @@ class RowOrder:
     def of(
         cls, df: DataFrame, columns: TrainingColumns, column: str | None, seed: int, tasks: int
     ) -> RowOrder:
-        """The order of rows of these columns.
+        """The order of the rows of a DataFrame.
 
         Parameters
         ----------
         df
             The rows.
         columns
-            What is hashed.
+            The columns to hash.
         column
-            The column by which a single task takes them, if any.
+            Column to sort by if there is one task; None for a random order.
         seed, tasks
-            As above.
+            See `RowOrder`.
 
         Raises
         ------
@@ -80,23 +80,23 @@ class RowOrder:
             The column is unknown.
         """
         names = [*columns.names, *([columns.key] if columns.key else [])]
-        chosen = [F.col(quoted(name)) for name in dict.fromkeys(names)]
+        selected = [F.col(quoted(name)) for name in dict.fromkeys(names)]
         if tasks == 1 and column is not None:
             known_column(df, column)
-            return cls(df.withColumn(_CONTENT, F.xxhash64(F.lit(seed), *chosen)), column, seed)
-        # Of two hashes, so that no two different rows are taken as equal.
+            return cls(df.withColumn(_CONTENT, F.xxhash64(F.lit(seed), *selected)), column, seed)
+        # Two hashes of 64 bits, so that different rows do not count as equal.
         hashed = df.select(
-            *chosen,
-            F.xxhash64(*chosen).alias(_CONTENT),
-            F.xxhash64(F.lit(1), *chosen).alias(_OTHER),
+            *selected,
+            F.xxhash64(*selected).alias(_CONTENT),
+            F.xxhash64(F.lit(1), *selected).alias(_OTHER),
         )
-        alike = Window.partitionBy(_CONTENT, _OTHER).orderBy(_CONTENT)
-        number = F.row_number().over(alike)
+        equal_rows = Window.partitionBy(_CONTENT, _OTHER).orderBy(_CONTENT)
+        number = F.row_number().over(equal_rows)
         place = F.xxhash64(_CONTENT, _OTHER, number).alias(_PLACE)
-        return cls(hashed.select(*chosen, _CONTENT, place), None, seed, tasks)
+        return cls(hashed.select(*selected, _CONTENT, place), None, seed, tasks)
 
     def arranged(self, number: int) -> DataFrame:
-        """The rows in their order; a drawn one is another for each ``number`` of a pass."""
+        """Sort the rows for a pass; each pass ``number`` has a random order of its own."""
         if self.column is not None:
             return self.frame.repartition(1).sortWithinPartitions(
                 F.col(quoted(self.column)), _CONTENT
@@ -107,7 +107,7 @@ class RowOrder:
 
     @contextmanager
     def kept(self) -> Iterator[RowOrder]:
-        """The order of rows that are cached, as far as Spark's memory goes."""
+        """Cache the unsorted rows in Spark's memory for the passes inside the block."""
         frame = self.frame.persist(StorageLevel.MEMORY_ONLY)
         try:
             yield replace(self, frame=frame)
@@ -117,26 +117,28 @@ class RowOrder:
 
 @dataclass(frozen=True, eq=False)
 class SequentialRows:
-    """Training rows as learners take them.
+    """Training rows of a sequential learner: their order, shift and scale.
 
     Parameters
     ----------
     columns
-        Their columns.
+        Columns of the rows.
     rows
-        The rows as they are, in no order.
+        The unscaled rows, in any order.
     order
-        The order in which they are learnt.
-    surveyed, labels
-        Column moments of the rows as they are, and how many have each label.
+        The order in which they are learned.
+    surveyed
+        Column moments of the unscaled rows.
+    labels
+        Number of rows of each label.
     scale : (d,)
-        Standard deviations, or 1.
+        Standard deviations of the columns, or 1.
     keyed
-        Whether rows have keys: those of the key column, or else such as tell copies apart. They
-        are made before columns are scaled: a key must not depend on the last bits of the columns'
-        moments.
+        Whether every row has a key, from the key column or from a hash that differs between copies
+        of a row. Keys are made before scaling, so that they do not depend on the last bits of the
+        column moments.
     taken
-        The rows in learnt columns and in order, where every pass takes them in the same.
+        The scaled and ordered rows, if every pass uses the same order.
     """
 
     columns: TrainingColumns
@@ -150,12 +152,12 @@ class SequentialRows:
 
     @cached_property
     def shift(self) -> Float:
-        """What is subtracted from columns before they are scaled ``(d,)``.
+        """Shift ``(d,)`` subtracted from the columns before scaling.
 
-        The mean, where its square is larger than the variance, else 0. No shift changes how rows
-        rank; without it steps along such columns would have to be short. At least half of such a
-        column's entries are not 0 (``E[x]^2 <= P(x != 0) E[x^2]``), so that sparse rows at most
-        double.
+        It is the mean of a column whose squared mean exceeds its variance, else 0. A shift does not
+        change the ranking, and allows longer gradient steps. At least half of the entries of a
+        shifted column are nonzero, since ``E[x]^2 <= P(x != 0) E[x^2]``; sparse rows therefore grow
+        by a factor of 2 at most.
         """
         shares = self.surveyed.weight / self.surveyed.weight.sum()
         mean = shares @ self.surveyed.mean
@@ -169,14 +171,14 @@ class SequentialRows:
 
     @property
     def squared_length(self) -> float:
-        """Mean squared length of a row in learnt columns."""
+        """Mean squared Euclidean norm of the shifted and scaled rows."""
         shares = self.surveyed.weight / self.surveyed.weight.sum()
         mean = shares @ self.surveyed.mean - self.shift
         return float(((self._variance + mean**2) / self.scale**2).sum())
 
     @cached_property
     def lengths(self) -> Lengths:
-        """Lengths of the rows in learnt columns, by one pass."""
+        """Norms of the shifted and scaled rows, by one pass."""
 
         def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
             longest = LargestNorm()
@@ -191,11 +193,11 @@ class SequentialRows:
             yield "squares", ColumnMoments.fold(squared(), 1)
             yield "longest", longest
 
-        found = self.rows_scaled.fold(
-            fold, (ColumnMoments, LargestNorm), state_bytes=1024, what="lengths of rows"
+        states = self.rows_scaled.fold(
+            fold, (ColumnMoments, LargestNorm), state_bytes=1024, what="norms of rows"
         )
-        squared = cast(LargestNorm, found["longest"]).squared
-        return Lengths(cast(ColumnMoments, found["squares"]), float(np.sqrt(squared)))
+        squared = cast(LargestNorm, states["longest"]).squared
+        return Lengths(cast(ColumnMoments, states["squares"]), float(np.sqrt(squared)))
 
     @property
     def count(self) -> int:
@@ -204,23 +206,23 @@ class SequentialRows:
 
     @property
     def rows_scaled(self) -> DistributedRows:
-        """The rows in learnt columns, in no order."""
-        return self._learnt(self.rows)
+        """The shifted and scaled rows, in any order."""
+        return self._scaled(self.rows)
 
     def ordered(self, number: int = 0) -> DistributedRows:
-        """The rows in learnt columns, in the order of the pass of this number."""
+        """The shifted and scaled rows, in the order of pass ``number``."""
         if self.taken is not None:
             return self.taken
-        return self._learnt(DistributedRows.of(self.order.arranged(number), self.columns))
+        return self._scaled(DistributedRows.of(self.order.arranged(number), self.columns))
 
     @contextmanager
     def kept(self, anew: bool) -> Iterator[SequentialRows]:
-        """The same while rows are taken again and again.
+        """Cache the rows for the passes inside the block.
 
         Parameters
         ----------
         anew
-            Whether each pass draws another order; else all take the rows in the first one.
+            Whether each pass has a random order of its own; else all use that of pass 0.
         """
         if anew and self.order.column is None:
             with self.order.kept() as order:
@@ -229,32 +231,32 @@ class SequentialRows:
         with self.ordered().kept() as taken:
             yield replace(self, taken=taken)
 
-    def _learnt(self, rows: DistributedRows) -> DistributedRows:
+    def _scaled(self, rows: DistributedRows) -> DistributedRows:
         shift, scale = self.shift, self.scale
-        moved = np.flatnonzero(shift)
+        columns = np.flatnonzero(shift)
 
-        def learnt(batch: Batch) -> Batch:
-            return batch._replace(X=divided(_shifted(batch.X, shift, moved), scale))
+        def scaled(batch: Batch) -> Batch:
+            return batch._replace(X=divided(_shifted(batch.X, shift, columns), scale))
 
         if self.keyed and not self.columns.key:
             rows = rows.changed(distinct_keys())
-        return rows.changed(batchwise(learnt))
+        return rows.changed(batchwise(scaled))
 
 
-def _shifted(X: Rows, shift: Float, moved: NDArray[np.int64]) -> Rows:
-    """Rows ``(n, d)`` less ``shift`` ``(d,)``, of which ``moved`` are not 0."""
-    if not moved.size:
+def _shifted(X: Rows, shift: Float, columns: NDArray[np.int64]) -> Rows:
+    """Rows ``(n, d)`` minus ``shift`` ``(d,)``, which is nonzero in ``columns``."""
+    if not columns.size:
         return X
     if isinstance(X, np.ndarray):
         return np.asarray(X - shift)
     n = X.shape[0]
-    starts = np.arange(0, n * moved.size + 1, moved.size)
-    same = (np.tile(shift[moved], n), np.tile(moved, n), starts)
-    return sparse.csr_matrix(X - sparse.csr_matrix(same, X.shape))
+    starts = np.arange(0, n * columns.size + 1, columns.size)
+    shifts = (np.tile(shift[columns], n), np.tile(columns, n), starts)
+    return sparse.csr_matrix(X - sparse.csr_matrix(shifts, X.shape))
 
 
 def _squares(X: Rows) -> Float:
-    """Squared lengths ``(n,)`` of rows ``(n, d)``."""
+    """Squared Euclidean norms ``(n,)`` of rows ``(n, d)``."""
     if isinstance(X, np.ndarray):
         return np.asarray(np.einsum("ij,ij->i", X, X), float)
     return np.asarray(X.multiply(X).sum(axis=1), float).ravel()

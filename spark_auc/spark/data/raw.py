@@ -1,8 +1,8 @@
-"""Raw click logs (Criteo, Avazu) as DataFrames of ``label`` and ``features``.
+"""Read click logs (Criteo, Avazu) as DataFrames of ``label`` and ``features``.
 
-No row is read before an action runs. A malformed line then fails it, naming file and text: run
-actions inside `failures.translated` to meet that as DataError. Rows keep the order of the file,
-so `split.by_position` applies to the result.
+Rows are read when an action runs. A malformed line then raises an error with file and text, which
+is a `DataError` inside `failures.translated`. Rows keep the order of the files, so
+`split.by_position` applies to the result.
 """
 
 from __future__ import annotations
@@ -24,19 +24,21 @@ AVAZU_COLUMNS = [
 ]
 
 Rule = tuple[Callable[[Column], Column], str]
-"""What holds for the text of a field that is wrong, and what was expected in its place."""
+"""A condition for invalid text of a field, and the description of valid text."""
 
 
 def criteo(spark: SparkSession, path: str, dimension: int) -> DataFrame:
-    """Read Criteo's raw layout: label, I1-I13, C1-C26, tab-separated, no header, empty = missing.
+    """Read Criteo's raw layout: label, I1-I13, C1-C26, tab-separated, without header.
 
-    Every column is a categorical field. An integer v above 2 is the token floor(log(v)^2), kept
-    apart from the small integers, which are tokens as they are; a missing value is a token of
-    its field (both raise the AUC, under every hashing tried). Tokens are hashed by Spark ML's
-    FeatureHasher, where those that collide add up.
+    Every column is a categorical field. An integer v > 2 becomes the token floor(log(v)^2), which
+    differs from the tokens of the integers v <= 2. A missing value (empty text) is a token of its
+    field. Both choices increase the AUC with every hash function that was tried. Spark ML's
+    FeatureHasher hashes the tokens and adds up those that collide.
 
     Parameters
     ----------
+    spark
+        The session.
     path
         A file, directory or glob of text, compressed or not.
     dimension
@@ -50,8 +52,8 @@ def criteo(spark: SparkSession, path: str, dimension: int) -> DataFrame:
     Raises
     ------
     DataError
-        When an action meets a line without 40 columns, a label that is not 0 or 1, or an I
-        column that is not a whole number.
+        An action reads a line without 40 columns, a label other than 0 and 1, or an I column that
+        is not an integer.
     """
 
     def not_integer(text: Column) -> Column:
@@ -69,7 +71,7 @@ def criteo(spark: SparkSession, path: str, dimension: int) -> DataFrame:
         ["label", *names],
         {"label": _LABEL} | dict.fromkeys(CRITEO_INTEGERS, (not_integer, "a whole number")),
     )
-    # Over the array, which takes half the time of thirteen expressions.
+    # One expression over the array takes half the time of thirteen expressions.
     integers, tokens = F.transform(F.slice("fields", 2, 13), binned), F.slice("fields", 15, 26)
     label = F.col("fields")[0].cast("double").alias("label")
     rows = rows.select(label, F.concat(integers, tokens).alias("fields"))
@@ -78,15 +80,18 @@ def criteo(spark: SparkSession, path: str, dimension: int) -> DataFrame:
 
 
 def avazu(spark: SparkSession, path: str, dimension: int) -> DataFrame:
-    """Read Avazu's train layout: comma-separated, a header, 24 columns.
+    """Read Avazu's train layout: comma-separated, with header, 24 columns.
 
-    All columns but id and click are categorical fields, device_id and device_ip included; hour
-    (YYMMDDHH) gives two, hour of day and day of week. Hashed as `criteo` is.
+    All columns except id and click are categorical fields, including device_id and device_ip. The
+    column hour (YYMMDDHH) becomes two fields, hour of day and day of week. Tokens are hashed as in
+    `criteo`.
 
     Parameters
     ----------
+    spark
+        The session.
     path
-        A file, directory or glob of text, compressed or not; every file with the header.
+        A file, directory or glob of text, compressed or not; every file has the header.
     dimension
         Number of hashed columns.
 
@@ -99,13 +104,13 @@ def avazu(spark: SparkSession, path: str, dimension: int) -> DataFrame:
     Raises
     ------
     DataError
-        When an action meets a line without 24 columns, a click that is not 0 or 1, or an hour
-        that is not YYMMDDHH.
+        An action reads a line without 24 columns, a click other than 0 and 1, or an hour that is
+        not YYMMDDHH.
     """
 
     def time(hour: Column) -> Column:
         iso = F.regexp_replace(hour, r"^(\d\d)(\d\d)(\d\d)(\d\d)$", "20$1-$2-$3 $4:00:00")
-        # Without a zone, an hour means the same in every session's.
+        # Without a time zone, the session's time zone does not change the hour.
         return F.when(hour.rlike(r"^\d{8}$"), iso.try_cast("timestamp_ntz"))
 
     lines = spark.read.text(path)
@@ -128,16 +133,15 @@ _LABEL: Rule = (lambda text: ~text.isin("0", "1"), "0 or 1")
 def _fields(
     lines: DataFrame, separator: str, names: Sequence[str], rules: dict[str, Rule]
 ) -> DataFrame:
-    """Split text lines into arrays ``fields``, each checked for its width and the rules."""
+    """Split text lines into arrays ``fields``; check their size and the rules by column name."""
     file = F.col("_metadata.file_path").alias("file")
-    # A column of its own, lest Spark split the line once for each rule.
+    # As a separate column, so that Spark splits the line once and not for each rule.
     lines = lines.select("value", file, F.split("value", separator).alias("fields"))
     fields = F.col("fields")
-    broken = F.when(F.size(fields) != len(names), f"{len(names)} columns")
-    for name, (wrong, rule) in rules.items():
-        broken = broken.when(wrong(fields[names.index(name)]), f"{rule} in column {name}")
-    # A null in concat makes the whole text null: no rule broken, no fault.
-    fault = line_fault(F.col("value"), F.col("file"), broken)
+    expected = F.when(F.size(fields) != len(names), f"{len(names)} columns")
+    for name, (is_invalid, rule) in rules.items():
+        expected = expected.when(is_invalid(fields[names.index(name)]), f"{rule} in column {name}")
+    fault = line_fault(F.col("value"), F.col("file"), expected)
     return lines.select(checked(fields, fault).alias("fields"))
 
 
@@ -146,7 +150,7 @@ def _named(names: Sequence[str]) -> list[Column]:
 
 
 def _hashed(df: DataFrame, tokens: list[str], dimension: int) -> DataFrame:
-    """Add ``features``: the token columns hashed, collisions added up, scaled to unit length."""
+    """Add ``features``: the hashed token columns, scaled to unit length."""
     hasher = FeatureHasher(
         inputCols=tokens, categoricalCols=tokens, outputCol="hashed", numFeatures=dimension
     )

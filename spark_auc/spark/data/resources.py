@@ -1,4 +1,4 @@
-"""What the session has to work with: task slots and memory, compared with what a job needs."""
+"""Task slots and memory of a session, and checks that a job fits in them."""
 
 from __future__ import annotations
 
@@ -17,30 +17,46 @@ from spark_auc.errors import ResourceError
 
 _log = logging.getLogger(__name__)
 
-# Collecting results was seen to need this multiple of their size in the driver's heap.
+# Measured: collecting a result needs this multiple of its size in the driver's heap.
 _HEAP_MULTIPLE = 4
-# Of the memory that is available, the share that rows on the driver may take.
+# Share of the available memory for rows on the driver.
 _ROWS_SHARE = 0.25
-# Executors come and go, but asking takes a job, and a fit asks before each of its passes.
+# Counting slots runs a Spark job, and a fit needs the number in each pass. Dynamic allocation can
+# change it, so the count expires after some seconds.
 _FRESH = 10.0
 _slots: WeakKeyDictionary[SparkSession, tuple[float, int]] = WeakKeyDictionary()
 _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 def in_bytes(size: str, default_unit: str = "b") -> int:
-    """Bytes of a Spark size such as "1g" or "512m"."""
-    found = re.fullmatch(r"(\d+)([bkmgt]?)b?", size.strip().lower())
-    if found is None:
-        raise ResourceError(f"found the size {size!r}, expected a number with b, k, m, g or t")
-    return int(found[1]) * _UNITS[found[2] or default_unit]
+    """Number of bytes of a Spark size such as "1g" or "512m".
+
+    Parameters
+    ----------
+    size
+        The size.
+    default_unit
+        Unit of a size without one: "b", "k", "m", "g" or "t".
+
+    Raises
+    ------
+    ResourceError
+        The text is no size.
+    """
+    match = re.fullmatch(r"(\d+)([bkmgt]?)b?", size.strip().lower())
+    if match is None:
+        raise ResourceError(
+            f"found the size {size!r}, expected a number with a unit b, k, m, g or t; repair the "
+            "memory settings of Spark"
+        )
+    return int(match[1]) * _UNITS[match[2] or default_unit]
 
 
 def task_slots(spark: SparkSession) -> int:
-    """Number of tasks that run at once, as Spark planned it some seconds ago at most."""
-    asked, slots = _slots.get(spark, (-math.inf, 0))
-    if time.monotonic() - asked > _FRESH:
-        # A range without a stated number of partitions has one for each slot, and looking at its
-        # last row runs a single task.
+    """Number of tasks that run at once; the count is at most 10 s old."""
+    counted, slots = _slots.get(spark, (-math.inf, 0))
+    if time.monotonic() - counted > _FRESH:
+        # By default a range has one partition for each slot; reading its last row runs one task.
         ids = spark.range(1 << 16).select(F.spark_partition_id())
         slots = int(ids.tail(1)[0][0]) + 1
         _slots[spark] = time.monotonic(), slots
@@ -49,7 +65,15 @@ def task_slots(spark: SparkSession) -> int:
 
 @dataclass(frozen=True)
 class Gathering:
-    """How many bytes the driver may gather at once, and which settings say so."""
+    """Largest state that the driver may gather, and the settings that limit it.
+
+    Parameters
+    ----------
+    limit
+        In bytes.
+    heap, result
+        Values of spark.driver.memory and spark.driver.maxResultSize.
+    """
 
     limit: int
     heap: str
@@ -57,14 +81,27 @@ class Gathering:
 
     @classmethod
     def of(cls, spark: SparkSession) -> Gathering:
-        """Read the limits of a session."""
+        """Compute the limit from the settings of a session."""
         heap = str(spark.conf.get("spark.driver.memory", "1g"))
         result = str(spark.conf.get("spark.driver.maxResultSize", "1g"))
-        most = in_bytes(result) or in_bytes(heap, "m")
-        return cls(min(in_bytes(heap, "m") // _HEAP_MULTIPLE, most), heap, result)
+        result_limit = in_bytes(result) or in_bytes(heap, "m")
+        return cls(min(in_bytes(heap, "m") // _HEAP_MULTIPLE, result_limit), heap, result)
 
     def check(self, state_bytes: int, what: str) -> None:
-        """Refuse a state that cannot be gathered; `ResourceError` says which settings to change."""
+        """Check that the driver can gather a state.
+
+        Parameters
+        ----------
+        state_bytes
+            Size of the state in bytes.
+        what
+            Name of the state in messages, in the plural.
+
+        Raises
+        ------
+        ResourceError
+            The state exceeds the limit; the message names the settings to change.
+        """
         if state_bytes > self.limit:
             need = -(-state_bytes // 2**20)
             raise ResourceError(
@@ -78,7 +115,7 @@ class Gathering:
 
 @dataclass(frozen=True)
 class SessionMemory:
-    """The budget of rows that a session's tasks read."""
+    """Memory budget of a Spark session (`MemoryBudget`)."""
 
     spark: SparkSession
 
@@ -103,8 +140,8 @@ class SessionMemory:
         """See `MemoryBudget.check`."""
         self.check_gathered(state_bytes, what)
         local = str(self.spark.conf.get("spark.master", "")).startswith("local")
-        _log.info("%s take %.0f MiB a state; %d task slots", what, state_bytes / 2**20, self.slots)
-        # In local mode the driver shares the machine with one state per task slot.
+        _log.info("%s: %.1f MiB for each of %d task slots", what, state_bytes / 2**20, self.slots)
+        # In local mode the tasks use the driver's machine: one state for each task slot.
         check_available(state_bytes, self.slots if local else 0, what)
 
     def check_gathered(self, state_bytes: int, what: str) -> None:
@@ -112,5 +149,5 @@ class SessionMemory:
         Gathering.of(self.spark).check(state_bytes, what)
 
     def check_folds(self, state_bytes: int, folds: int, what: str) -> None:
-        """See `MemoryBudget.check_folds`; no task runs meanwhile."""
+        """See `MemoryBudget.check_folds`; the folds are merged while no task runs."""
         check_available(state_bytes, 0, what, folds)

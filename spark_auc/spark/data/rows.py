@@ -1,4 +1,4 @@
-"""Rows of a DataFrame as batches, read by the tasks as often as is needed."""
+"""Rows of a DataFrame as a source of batches for training (`RowSource`)."""
 
 from __future__ import annotations
 
@@ -26,44 +26,44 @@ from spark_auc.spark.data.parquet import Read, rows_for_tasks
 from spark_auc.spark.data.resources import SessionMemory
 
 _LABELS = "labels"
-# Stored entries of the rows that are cached as one value.
+# Most stored matrix entries in one cached value.
 _PART_ENTRIES = 1 << 20
 
 
-class Reads(Protocol):
-    """What turns the Arrow batches of one task into rows."""
+class RowReader(Protocol):
+    """Decodes the Arrow batches of one task."""
 
     def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Batch]:
-        """The rows."""
+        """Decode batches."""
         ...
 
     def labels(self) -> LabelCounts:
-        """The label values read so far."""
+        """Number of rows of each label that was read."""
         ...
 
 
 @dataclass(frozen=True)
 class DistributedRows:
-    """Rows that the tasks read.
+    """Rows of a DataFrame, decoded by Spark tasks in each pass.
 
     Parameters
     ----------
     frame
-        What the tasks are given.
+        Input of the tasks: columns of the rows, numbers of Parquet row groups, or packed batches.
     reader
-        Makes what turns it into rows, in each task.
+        Makes the reader of a task, which decodes that input.
     dimension
         Number of features ``d``.
     check
-        Raises where the labels of all rows cannot serve.
+        Raises `DataError` for label counts that training cannot use.
     changes
-        What is done to the rows after reading.
+        Transformations of the decoded rows, applied in this order.
     cached
-        Whether reading them again is cheap.
+        Whether another pass is cheap, so that `kept` need not cache the rows.
     """
 
     frame: DataFrame
-    reader: Callable[[], Reads]
+    reader: Callable[[], RowReader]
     dimension: int
     check: Callable[[LabelCounts], object]
     changes: tuple[Change, ...] = ()
@@ -76,11 +76,18 @@ class DistributedRows:
 
     @classmethod
     def of(cls, df: DataFrame, columns: TrainingColumns) -> DistributedRows:
-        """The rows of a DataFrame."""
+        """Rows of a DataFrame, read by the tasks from Parquet files where possible.
+
+        Parameters
+        ----------
+        df
+            The DataFrame.
+        columns
+            Columns of the rows.
+        """
         selected = columns.select(df)
-        plain: tuple[DataFrame, Read] = (selected, iter)
-        # What Spark derives from a column comes with the rows that it reads.
-        frame, read = plain if columns.derived else rows_for_tasks(df, columns.names, selected)
+        by_spark: tuple[DataFrame, Read] = (selected, iter)
+        frame, read = by_spark if columns.derived else rows_for_tasks(df, columns.names, selected)
         return cls(
             frame,
             lambda: BatchReader(columns, read),
@@ -91,10 +98,10 @@ class DistributedRows:
 
     @contextmanager
     def kept(self) -> Iterator[DistributedRows]:
-        """The rows while they are read again and again: cached as far as Spark's memory goes.
+        """Cache the decoded rows in Spark's memory for the passes inside the block.
 
-        Row groups that tasks read themselves are as good as cached, and so is what a cached
-        DataFrame gives.
+        Parquet row groups and rows of a cached DataFrame are already cheap to read, and are used
+        as they are.
         """
         if self.cached:
             yield self
@@ -103,15 +110,15 @@ class DistributedRows:
 
         def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             reader = make()
-            for batch in _changed(reader.read(batches), changes):
+            for batch in _apply(changes, reader.read(batches)):
                 for part in _parts(batch):
                     yield pa.RecordBatch.from_pydict({"payload": [part.to_bytes()]})
             yield pa.RecordBatch.from_pydict({"payload": [reader.labels().to_bytes()]})
 
-        # What does not fit is read anew: a copy on disk could be many times the source.
+        # Spark recomputes rows that exceed its memory: a copy on disk can be many times the source.
         frame = self.frame.mapInArrow(pack, "payload binary").persist(StorageLevel.MEMORY_ONLY)
         try:
-            yield replace(self, frame=frame, reader=_Packed, changes=(), cached=True)
+            yield replace(self, frame=frame, reader=_PackedReader, changes=(), cached=True)
         finally:
             frame.unpersist()
 
@@ -127,54 +134,54 @@ class DistributedRows:
         Raises
         ------
         DataError
-            A value is not usable, or the labels are not of two classes.
+            A value is invalid, or the rows do not have two classes.
         ResourceError
-            The states do not fit in memory.
+            The states exceed the available memory.
         """
         make, changes = self.reader, self.changes
 
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, State]]:
             reader = make()
-            for name, state in fold(_changed(reader.read(batches), changes)):
-                # A task without rows has no say.
+            for name, state in fold(_apply(changes, reader.read(batches))):
+                # A task without rows sends no states, so that they do not count in the merge.
                 if not reader.labels().rows:
                     return
                 yield name, state
             yield _LABELS, reader.labels()
 
-        found = aggregate(
+        states = aggregate(
             self.frame, run, (*kinds, LabelCounts), state_bytes=state_bytes, what=what
         )
-        labels = cast(LabelCounts, found.pop(_LABELS, LabelCounts()))
+        labels = cast(LabelCounts, states.pop(_LABELS, LabelCounts()))
         self.check(labels)
-        return FoldResult(found, labels)
+        return FoldResult(states, labels)
 
     def paired(self, draws: Draws, bounds: tuple[Float, Float]) -> DistributedRows:
-        """See `RowSource.paired`; the drawn rows are shuffled, no others.
+        """See `RowSource.paired`.
 
-        A part is paired by one task.
+        Only the drawn rows are shuffled. Each part is paired by one task.
         """
         make, changes = self.reader, self.changes
 
         def read(batches: Iterator[pa.RecordBatch]) -> Iterator[Batch]:
-            return _changed(make().read(batches), changes)
+            return _apply(changes, make().read(batches))
 
         dimension = self.dimension
         frame = drawn_rows(self.frame, read, draws, bounds)
         return DistributedRows(frame, lambda: PairReader(dimension), dimension, lambda _: None)
 
     def gathered(self) -> ArrayRows:
-        """All rows, in this process's memory."""
+        """Collect all rows into the memory of the driver."""
         with translated():
             table = self.frame.toArrow()
         reader = self.reader()
-        batches = tuple(_changed(reader.read(iter(table.to_batches())), self.changes))
+        batches = tuple(_apply(self.changes, reader.read(iter(table.to_batches()))))
         return ArrayRows(batches, self.dimension)
 
 
 @dataclass
-class _Packed:
-    """Reads batches and label counts from their bytes."""
+class _PackedReader:
+    """Decodes the batches and label counts that `DistributedRows.kept` stored as bytes."""
 
     counts: LabelCounts = field(default_factory=LabelCounts)
 
@@ -192,13 +199,13 @@ class _Packed:
 
 
 def _parts(batch: Batch) -> Iterator[Batch]:
-    """The rows in parts that are small enough to be one value of a row of Spark's."""
+    """Split a batch into parts of at most 2^20 matrix entries."""
     size = max(1, _PART_ENTRIES * batch.y.size // max(batch.X.size, 1))
     for start in range(0, batch.y.size, size):
         yield batch.take(np.arange(start, min(start + size, batch.y.size)))
 
 
-def _changed(batches: Iterator[Batch], changes: Sequence[Change]) -> Iterator[Batch]:
+def _apply(changes: Sequence[Change], batches: Iterator[Batch]) -> Iterator[Batch]:
     for change in changes:
         batches = change(batches)
     return batches

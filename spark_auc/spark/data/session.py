@@ -1,4 +1,4 @@
-"""The one place that makes or stops a SparkSession."""
+"""Start and stop the SparkSession of a job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spark_auc.errors import ConfigError
 
 _log = logging.getLogger(__name__)
 
-# What spark-submit has acted on before this program runs: a later value would be ignored.
+# spark-submit uses these settings before this program runs. Spark ignores a later value.
 _AT_LAUNCH = (
     "spark.driver.memory",
     "spark.driver.extraJavaOptions",
@@ -27,7 +27,7 @@ _AT_LAUNCH = (
     "spark.jars.repositories",
     "spark.jars.ivySettings",
 )
-# Spark hides the values of settings of such names in its own logs, plans and pages.
+# Spark redacts the values of settings with such names in its logs, plans and pages.
 _SECRET = (
     "(?i)secret|passw|passphrase|pwd|token|credential|jaas|(access|account|api|private|shared|auth|"
     "encryption|keystore|ssl)[._-]?key|[.]pass$|[.]auth[.]|[.]sas[.]|signature|"
@@ -36,12 +36,12 @@ _SECRET = (
 
 
 def launched_by_spark_submit() -> bool:
-    """Whether a JVM already runs this program."""
+    """Whether spark-submit started this program, whose JVM then runs already."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def check_java() -> None:
-    """`ConfigError` with what to install where there is no Java."""
+    """`ConfigError` if Java is not installed."""
     home = os.environ.get("JAVA_HOME")
     if not (home and os.path.exists(os.path.join(home, "bin", "java"))) and not shutil.which(
         "java"
@@ -56,24 +56,24 @@ def check_java() -> None:
 def session(
     name: str, conf: Mapping[str, str] | None = None, *, remote: str | None = None
 ) -> Iterator[SparkSession]:
-    """A session with the given Spark settings; stopped at the end if it was made here.
+    """The active session, or a new one that stops at the end of the block.
 
     Parameters
     ----------
     name
-        Application name.
+        Application name of a new session.
     conf
         Spark settings, such as ``spark.master``.
     remote
-        Address of a Spark Connect server, or "local[N]" for one of its own.
+        Address of a Spark Connect server, or "local[N]" to start one.
 
     Raises
     ------
     ConfigError
-        Java is missing, or a setting comes too late to take effect.
+        Java is not installed, or a setting of the running JVM cannot change any more.
     """
     conf = dict(conf or {})
-    # Workers would otherwise run the system's python, without this one's packages.
+    # By default workers run the system's Python, without the packages of this environment.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     running = SparkSession.getActiveSession()
@@ -86,12 +86,12 @@ def session(
         return
     late = [key for key in _AT_LAUNCH if key in conf] if launched_by_spark_submit() else []
     if late:
-        # A session of its own is the only way to see what spark-submit was given.
-        given = SparkSession.builder.getOrCreate()
+        # Only a session shows the settings of spark-submit.
+        submitted = SparkSession.builder.getOrCreate()
         try:
-            _refuse_late(given, late, conf)
+            _refuse_late(submitted, late, conf)
         finally:
-            given.stop()
+            submitted.stop()
     elif not launched_by_spark_submit() and (remote or "local").startswith("local"):
         check_java()
     builder = SparkSession.builder.appName(name)
@@ -100,14 +100,14 @@ def session(
     elif not launched_by_spark_submit():
         conf = {"spark.master": "local[*]", "spark.redaction.regex": _SECRET} | conf
         if conf["spark.master"].startswith("local"):
-            # Over TCP a worker's first rows wait for an acknowledgement that comes 40 ms late.
+            # TCP delays the first rows of a worker by 40 ms (delayed acknowledgement).
             conf = {"spark.python.unix.domain.socket.enabled": "true"} | conf
     for key, value in conf.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    # Parameters of a server's address hold its token.
-    where = remote.partition("/;")[0] if remote else spark.conf.get("spark.master")
-    _log.info("Spark %s, %s", spark.version, where)
+    # The parameters of a server's address contain its token.
+    address = remote.partition("/;")[0] if remote else spark.conf.get("spark.master")
+    _log.info("Spark %s at %s", spark.version, address)
     try:
         yield spark
     finally:
@@ -115,10 +115,11 @@ def session(
 
 
 def _refuse_late(running: SparkSession, keys: list[str], conf: Mapping[str, str]) -> None:
-    wrong = [key for key in keys if running.conf.get(key, "") != conf[key]]
-    if wrong:
-        flags = " ".join(f"--conf {key}=..." for key in wrong)
+    different = [key for key in keys if running.conf.get(key, "") != conf[key]]
+    if different:
+        flags = " ".join(f"--conf {key}=..." for key in different)
         raise ConfigError(
-            f"found spark settings {', '.join(wrong)} that differ from those of the running JVM, "
-            f"which cannot change any more; give them to spark-submit: {flags}"
+            f"found spark settings {', '.join(different)} that differ from those of the running "
+            f"JVM, expected equal values, since they cannot change any more; pass them to "
+            f"spark-submit: {flags}"
         )

@@ -1,8 +1,8 @@
-"""Splits into train and test that depend on the data alone, never on how Spark arranges it.
+"""Split rows into train and test, by the data alone and not by partitions or order of tasks.
 
-Each function adds a string column ``part`` ("train" or "test"), so that one pass writes both:
-``by_key(df, 0.8, seed).write.partitionBy("part")``. ConfigError if ``df`` has that column. Run
-actions inside `failures.translated` to meet a row that cannot be placed as DataError.
+Each function adds a string column ``part`` ("train" or "test"), so that one pass writes both parts:
+``by_key(df, 0.8, seed).write.partitionBy("part")``. A DataFrame that already has this column is a
+`ConfigError`. Errors about rows are `DataError` inside `failures.translated`.
 """
 
 from __future__ import annotations
@@ -27,94 +27,101 @@ def by_key(
     key: str | None = None,
     label: str | None = None,
 ) -> DataFrame:
-    """Put a row into train iff a hash of (seed, key) is below ``fraction``.
+    """Assign a row to train if a hash of seed and key is below ``fraction``, else to test.
 
-    Rows of one key share a fate, whatever the partitioning, the order or the other rows. The
-    train part of a smaller fraction (same seed) lies inside that of a larger one.
+    All rows of a key are in the same part. With the same seed, the train part of a smaller fraction
+    is a subset of that of a larger one.
 
     Parameters
     ----------
+    df
+        The rows.
     fraction
-        Share of the keys expected in train, in (0, 1).
+        Expected share of the keys in train, in (0, 1).
     seed
-        Any 64-bit integer.
+        A 64-bit integer.
     key
-        Column to hash (its type counts: 1 and 1.0 differ). None hashes all columns but the label,
-        so that rows that are equal but for it share a fate.
+        Column to hash; its type matters, so that 1 and 1.0 differ. None hashes all columns except
+        the label, so that rows of equal features are in the same part.
     label
-        Label column. Were it hashed, rows of one kind would train with some of its labels and be
-        tested on the others.
+        Label column, which is not hashed.
 
     Raises
     ------
     ConfigError
-        For an unknown column, or a fraction outside (0, 1).
+        A column is unknown, or the fraction is outside (0, 1).
     """
     if not 0 < fraction < 1:
         raise ConfigError(f"found fraction = {fraction}; expected a share of train in (0, 1)")
-    unhashed = known_column(df, label).name if label else None
-    everything = [name for name in df.columns if name != unhashed]
-    names = everything if key is None else [known_column(df, key).name]
-    drawn = F.xxhash64(F.lit(seed), *map(quoted, names))
-    uniform = F.shiftrightunsigned(drawn, 11) * 2.0**-53
+    label_name = known_column(df, label).name if label else None
+    unlabelled = [name for name in df.columns if name != label_name]
+    names = unlabelled if key is None else [known_column(df, key).name]
+    hashed = F.xxhash64(F.lit(seed), *map(quoted, names))
+    uniform = F.shiftrightunsigned(hashed, 11) * 2.0**-53
     return _parted(df, uniform < fraction)
 
 
 def by_position(df: DataFrame, train: int | float) -> DataFrame:
-    """Put the first rows into train, in order of file path and then of position in the file.
+    """Assign the first rows to train, in the order of file path and position in the file.
 
-    Runs one job that counts rows (no features are computed). ``df`` must come straight from
-    files: columns may be derived and rows filtered, but not shuffled. If the rows of the block
-    where the cut falls do not arrive as they were counted, the action fails.
+    One job counts the rows, without computing features. ``df`` must be read from files; columns may
+    be derived and rows filtered, but not shuffled.
 
     Parameters
     ----------
+    df
+        The rows.
     train
-        Number of rows (int) or share of all rows (float in (0, 1)) that train gets.
+        Number of rows (int) or share of all rows (float in (0, 1)) in train.
 
     Raises
     ------
     ConfigError
-        If ``df`` was not read from files, was shuffled since, or one part would be empty.
+        ``df`` was not read from files, was shuffled since, or one part would be empty.
     DataError
-        If ``df`` has no rows; when an action reads the block of the cut otherwise.
+        ``df`` has no rows, or an action reads the block that contains the cut in other partitions
+        than the counting job.
     """
     blocks = _blocks(df)
     total = sum(block.rows for block in blocks)
     if not total:
-        raise DataError("found no rows; expected some to split: check the path and the filters")
+        raise DataError("found no rows; expected two or more: check the path and the filters")
     rows = round(train * total) if isinstance(train, float) else train
     if not 0 < rows < total:
         raise ConfigError(
-            f"found train = {train} of {total} rows; expected some for each part: a number of "
-            f"rows in 1..{total - 1} or a share in (0, 1)"
+            f"found train = {train} of {total} rows; expected one row or more in each part: a "
+            f"number of rows in 1..{total - 1} or a share in (0, 1)"
         )
     before = 0
     for block in blocks:
         if before + block.rows >= rows:
             break
         before += block.rows
-    # A column of its own: in a branch of the condition, ids would count the branch's rows alone.
-    placed = df.withColumn("_row_id", F.monotonically_increasing_id())
-    return _parted(placed, _is_before(block, rows - before)).drop("_row_id")
+    # As a separate column: inside a branch of the condition, ids would count only its rows.
+    numbered = df.withColumn("_row_id", F.monotonically_increasing_id())
+    return _parted(numbered, _is_before(block, rows - before)).drop("_row_id")
 
 
 def by_time(df: DataFrame, column: str, start_of_test: datetime) -> DataFrame:
-    """Put rows before a moment into train and the others, that moment included, into test.
+    """Assign rows before a time to train, and rows from that time on to test.
 
     Parameters
     ----------
+    df
+        The rows.
     column
         Column of type timestamp, timestamp_ntz or date.
     start_of_test
-        With a time zone only for type timestamp; without one, that of the session is meant.
+        First time of the test part. A time zone is allowed for type timestamp only; the default is
+        the session's time zone.
 
     Raises
     ------
     ConfigError
-        For an unknown column, one of another type, or a time zone that the column lacks.
+        The column is unknown or of another type, or the time has a time zone and the column has
+        none.
     DataError
-        When an action meets a null time.
+        An action reads a null time.
     """
     kind = known_column(df, column).dataType
     if not isinstance(kind, TimestampType | TimestampNTZType | DateType):
@@ -126,7 +133,7 @@ def by_time(df: DataFrame, column: str, start_of_test: datetime) -> DataFrame:
     if start_of_test.tzinfo and not zoned:
         raise ConfigError(
             f"found {start_of_test} for column {column!r} of type {kind.simpleString()}; expected "
-            "a time without time zone, as the column's are"
+            "a time without time zone, like those of the column"
         )
     moment = "timestamp" if zoned else "timestamp_ntz"
     null = f"found a null in time column {column!r}; expected a time: fill or remove these rows"
@@ -136,7 +143,7 @@ def by_time(df: DataFrame, column: str, start_of_test: datetime) -> DataFrame:
 
 
 class _Block(NamedTuple):
-    """A stretch of a file (bytes) that one task reads: its rows, and their first and last id."""
+    """A byte range of a file that one task reads; number, first and last id of its rows."""
 
     path: str
     start: int
@@ -147,7 +154,7 @@ class _Block(NamedTuple):
 
 
 def _blocks(df: DataFrame) -> list[_Block]:
-    """Count the rows of each block, in order of position."""
+    """Count the rows of each block; blocks are sorted by position."""
     place = [f"_metadata.{name}" for name in ("file_path", "file_block_start", "file_block_length")]
     try:
         rows = df.select(*place, F.monotonically_increasing_id().alias("id"))
@@ -169,10 +176,10 @@ def _blocks(df: DataFrame) -> list[_Block]:
 
 
 def _is_before(cut: _Block, rows: int) -> Column:
-    """Tell whether a row precedes the end of the first ``rows`` rows of block ``cut``.
+    """Whether a row comes before row ``rows`` of block ``cut``.
 
-    Only inside that block do row ids matter, and there they must be those counted: Spark cuts
-    and packs files otherwise once executors come or go.
+    Row ids are used inside this block only. They must be those of the counting job: Spark divides
+    files into other blocks when the number of executors changes.
     """
     path, start = F.col("_metadata.file_path"), F.col("_metadata.file_block_start")
     end = start + F.col("_metadata.file_block_length")
@@ -180,11 +187,11 @@ def _is_before(cut: _Block, rows: int) -> Column:
     cut_end = cut.start + cut.length
     in_file = path == cut.path
     overlaps = in_file & (start < cut_end) & (end > cut.start)
-    as_counted = (start == cut.start) & (end == cut_end) & row_id.between(cut.first, cut.last)
+    is_counted_block = (start == cut.start) & (end == cut_end) & row_id.between(cut.first, cut.last)
     fault = F.when(
-        overlaps & ~as_counted,
-        f"found rows of {cut.path} at other places than when they were counted; expected the "
-        "same arrangement: set spark.dynamicAllocation.enabled=false",
+        overlaps & ~is_counted_block,
+        f"found rows of {cut.path} in other blocks than when they were counted; expected the "
+        "same blocks: set spark.dynamicAllocation.enabled=false",
     )
     earlier = (path < cut.path) | (in_file & (start < cut.start))
     return checked(earlier | (overlaps & (row_id < cut.first + rows)), fault)
@@ -192,5 +199,5 @@ def _is_before(cut: _Block, rows: int) -> Column:
 
 def _parted(df: DataFrame, is_train: Column) -> DataFrame:
     if "part" in df.columns:
-        raise ConfigError("found a column 'part'; expected the name to be free: rename or drop it")
+        raise ConfigError("found a column 'part'; expected this name unused: rename or drop it")
     return df.withColumn("part", F.when(is_train, "train").otherwise("test"))

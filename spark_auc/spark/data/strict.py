@@ -1,4 +1,4 @@
-"""Files read by the names of their columns, or refused by them."""
+"""Reader options and checks that reject files whose columns or types differ."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pyspark.sql.types import DataType, StructType
 from spark_auc.errors import DataError
 from spark_auc.spark.data.failures import SPARK_FAILURES, first_line, translated
 
-# By default Spark takes columns of CSV by their place, whatever the first line of a file says,
-# and those of ORC in the type of the first file, cutting what does not fit.
+# By default Spark reads CSV columns by position, whatever the header, and casts ORC columns to the
+# types of the first file, which truncates larger values.
 _BY_NAME = {"csv": {"enforceSchema": "false"}, "orc": {"mergeSchema": "true"}}
-# By default a damaged line of text is a row of nulls, or a row cut short.
+# By default Spark reads a malformed line as nulls, or drops its last fields.
 _WHOLE_ROWS = {"csv": {"mode": "FAILFAST"}, "json": {"mode": "FAILFAST"}}
-# What every value of a type stays the same in.
+# Types to which every value of a type converts exactly.
 _WIDER = {
     "tinyint": ("smallint", "int", "bigint", "float", "double"),
     "smallint": ("int", "bigint", "float", "double"),
@@ -25,12 +25,20 @@ _WIDER = {
 
 
 def by_name(form: str | None, options: Mapping[str, str]) -> dict[str, str]:
-    """The reader's options, with those by which files of other columns are refused."""
+    """Options of a Spark reader that rejects files with other columns.
+
+    Parameters
+    ----------
+    form
+        Format of the files.
+    options
+        The user's options, which take precedence.
+    """
     return _BY_NAME.get(form or "", {}) | dict(options)
 
 
 def whole_rows(form: str | None, options: Mapping[str, str]) -> dict[str, str]:
-    """The options of `by_name`, with those by which damaged lines are refused."""
+    """The options of `by_name`, with those that reject malformed lines."""
     return _WHOLE_ROWS.get(form or "", {}) | by_name(form, options)
 
 
@@ -41,31 +49,37 @@ def check_types(
     paths: Sequence[str],
     schema: StructType,
 ) -> None:
-    """`DataError` where files of types of their own would be read with other values.
+    """Check that files have the types of a schema, or types that convert exactly.
 
     Parameters
     ----------
     spark
         The session.
     form, options
-        How the files are read.
+        Format of the files, and options of the reader.
     paths
         The files.
     schema
-        As what they are to be read.
+        The schema with which they are read.
+
+    Raises
+    ------
+    DataError
+        The files have different schemas, or a column has a type whose values may not convert
+        exactly.
     """
     if form != "orc":
-        # Spark refuses other types in Parquet, and values of other types in text.
+        # For Parquet, CSV and JSON Spark itself raises an error.
         return
     try:
         with translated():
-            found = spark.read.format(form).options(**by_name(form, options)).load(list(paths))
-            types = {field.name: field.dataType for field in found.schema}
+            rows = spark.read.format(form).options(**by_name(form, options)).load(list(paths))
+            types = {field.name: field.dataType for field in rows.schema}
     except SPARK_FAILURES as failure:
         raise DataError(
-            f"found {len(paths)} files that are not of one schema, such as {paths[0]} "
-            f"({first_line(failure)}); expected columns {schema.simpleString()}; replace them or "
-            "leave them out"
+            f"found different schemas in {len(paths)} files, such as {paths[0]} "
+            f"({first_line(failure)}); expected columns {schema.simpleString()}; replace or "
+            "remove the files"
         ) from failure
     for field in schema:
         kind = types.get(field.name, field.dataType)
@@ -73,10 +87,10 @@ def check_types(
             raise DataError(
                 f"found column {field.name!r} of {kind.simpleString()} in {paths[0]}, expected "
                 f"{field.dataType.simpleString()}; write the file with columns "
-                f"{schema.simpleString()}, or leave it out"
+                f"{schema.simpleString()}, or remove it"
             )
 
 
-def _fits(found: DataType, expected: DataType) -> bool:
-    a, b = found.simpleString(), expected.simpleString()
+def _fits(stored: DataType, expected: DataType) -> bool:
+    a, b = stored.simpleString(), expected.simpleString()
     return a == b or b in _WIDER.get(a, ())

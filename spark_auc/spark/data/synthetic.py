@@ -1,17 +1,17 @@
-"""Click data in Criteo's layout with planted weights, so that the best AUC possible is known.
+"""Generate click data like Criteo's with known weights, and so with a known best AUC.
 
 A row has one token in each field. Field f of n has V_f tokens, from 3 to 10^6 in geometric steps,
-of Zipf-like popularity: P(token r) = log(1 + 1/r) / log(1 + V_f). Tokens are hashed into
-``dimension`` columns, each with a weight drawn from N(0, 1). With z the row's score, shifted and
-scaled to mean 0 and variance 1 over such rows,
+with probabilities P(token r) = log(1 + 1/r) / log(1 + V_f). Tokens are hashed into ``dimension``
+columns, each with a weight drawn from N(0, 1). With z the row's score, standardized to mean 0 and
+variance 1 over the distribution,
 
     P(label = 1) = 1 / (1 + exp(-(bias + strength z))).
 
-No model can rank better than P. Its AUC and the positive rate are what the caller asks for, and
+The probability P ranks best of all models. Its AUC and the positive rate are parameters, and
 determine strength and bias.
 
-Every draw is a hash of (seed, row id, field), whence a row depends on neither partitioning nor
-the number of rows.
+Each random number is a hash of seed, row id and field. A row therefore depends neither on the
+partitions nor on the number of rows.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from spark_auc.errors import ConfigError
 Hash = NDArray[np.uint64]
 
 FEWEST_TOKENS, MOST_TOKENS = 3, 10**6
-# First ids of rows of the same distribution that no data set contains.
+# First ids of rows for calibration and for `best_auc`; data sets use ids below them.
 CALIBRATION_IDS, SAMPLE_IDS = 2**48, 2**49
 CALIBRATION_ROWS = 2**16
 
@@ -57,6 +57,8 @@ def click_data(
 
     Parameters
     ----------
+    spark
+        The session.
     rows
         Number of rows.
     dimension
@@ -64,28 +66,28 @@ def click_data(
     positive_rate
         Expected share of label 1, in (0, 1).
     ceiling
-        AUC of the true probability, above 0.5 and below 1: the best that any model can reach, so
-        that low means difficult. Met to about 0.002; `best_auc` tells what it came to.
+        AUC of the true probability, in (0.5, 1): the best AUC of any model. The data reach it to
+        about 0.002; `best_auc` estimates the exact value.
     seed
-        Any integer; a seed has its own tokens, weights and rows.
+        An integer that determines tokens, weights and rows.
     nonzeros
         Number of fields.
     partitions
-        Number of Spark partitions, Spark's default if None.
+        Number of Spark partitions; None for Spark's default.
     with_probability
-        Whether to add the true probability.
+        Whether to add a column with the true probability.
 
     Returns
     -------
     DataFrame
         ``id`` (long, 0 .. rows - 1), ``label`` (double, 0 or 1), ``features`` (sparse vector of
-        unit length: tokens of a row that collide add up, all others are equal) and, if asked
-        for, ``probability`` (double).
+        unit length, whose entries are proportional to the number of tokens in a column) and, if
+        ``with_probability``, ``probability`` (double).
 
     Raises
     ------
     ConfigError
-        If ``positive_rate`` or ``ceiling`` is out of range.
+        ``dimension``, ``positive_rate`` or ``ceiling`` is out of range.
     """
     clicks = _Clicks.calibrated(dimension, nonzeros, seed, positive_rate, ceiling)
     schema = StructType(
@@ -113,10 +115,17 @@ def best_auc(
     nonzeros: int = 39,
     rows: int = 2**18,
 ) -> float:
-    """Estimate the AUC of the true probability of `click_data` of the same arguments.
+    """Estimate the AUC of the true probability of `click_data` with the same parameters.
 
-    The expected AUC over the labels, in closed form, of a sample of ``rows`` rows drawn as the
-    data are but apart from them. No Spark.
+    The estimate is the expected AUC over random labels, in closed form, of ``rows`` rows that no
+    data set contains. It needs no Spark.
+
+    Parameters
+    ----------
+    dimension, positive_rate, ceiling, seed, nonzeros
+        See `click_data`.
+    rows
+        Number of rows of the sample.
     """
     clicks = _Clicks.calibrated(dimension, nonzeros, seed, positive_rate, ceiling)
     chunks = np.array_split(np.arange(SAMPLE_IDS, SAMPLE_IDS + rows), rows // 2**15 + 1)
@@ -126,7 +135,7 @@ def best_auc(
 
 @dataclass(frozen=True)
 class _Clicks:
-    """The distribution: all it takes to draw any row from its id."""
+    """The distribution of the rows; a row is a function of the distribution and its id."""
 
     dimension: int
     nonzeros: int
@@ -178,11 +187,11 @@ class _Clicks:
         first = np.ones(columns.shape, dtype=bool)
         np.not_equal(columns[:, 1:], columns[:, :-1], out=first[:, 1:])
         offsets = np.append(0, np.cumsum(first.sum(axis=1))).astype(np.int32)
-        kept = np.flatnonzero(first)
-        counts = np.diff(kept, append=columns.size).astype(np.float64)
+        starts = np.flatnonzero(first)
+        counts = np.diff(starts, append=columns.size).astype(np.float64)
         lengths = np.sqrt(np.add.reduceat(counts**2, offsets[:-1]))
         values = counts / np.repeat(lengths, np.diff(offsets))
-        return csr_array((values, columns.ravel()[kept], offsets), (len(ids), self.dimension))
+        return csr_array((values, columns.ravel()[starts], offsets), (len(ids), self.dimension))
 
     def logits(self, features: csr_array) -> Float:
         """Return the log-odds (n,) of label 1."""
@@ -196,7 +205,8 @@ class _Clicks:
         label = (self._uniform("label", ids.astype(np.uint64)) < probability).astype(np.float64)
         vectors = pa.StructArray.from_arrays(
             [
-                np.zeros(len(ids), dtype=np.int8),  # sparse, in VectorUDT's words
+                # VectorUDT's type of sparse vectors.
+                np.zeros(len(ids), dtype=np.int8),
                 np.full(len(ids), self.dimension, dtype=np.int32),
                 pa.ListArray.from_arrays(features.indptr, features.indices),
                 pa.ListArray.from_arrays(features.indptr, features.data),
@@ -215,7 +225,7 @@ class _Clicks:
         counter = ids.astype(np.uint64)[:, np.newaxis] * np.uint64(self.nonzeros) + fields
         token = np.exp(self._uniform("token", counter) * most).astype(np.uint64)
         hashed = self._hash("column", token + (fields << np.uint64(32)))
-        # The high half scaled to the dimension: much faster than a remainder.
+        # Scaling the high 32 bits to the dimension is much faster than a remainder.
         hashed >>= np.uint64(32)
         hashed *= np.uint64(self.dimension)
         hashed >>= np.uint64(32)
@@ -223,7 +233,7 @@ class _Clicks:
 
     @cached_property
     def _weights(self) -> Float:
-        # Not a field: each task draws its own, where a closure would carry them.
+        # Not a field: tasks draw the weights instead of receiving them with the closure.
         weights: Float = ndtri(self._uniform("weight", np.arange(self.dimension, dtype=np.uint64)))
         return weights
 
@@ -245,7 +255,7 @@ class _Clicks:
 
 
 def _expected_auc(probability: Float) -> float:
-    """Return the AUC expected of the ascending probabilities as scores, labels drawn from them."""
+    """Expected AUC of ascending probabilities as scores, with labels drawn from them."""
     negative = 1 - probability
-    won = probability @ (np.cumsum(negative) - negative / 2)
-    return float(won / (probability.sum() * negative.sum()))
+    concordant = probability @ (np.cumsum(negative) - negative / 2)
+    return float(concordant / (probability.sum() * negative.sum()))

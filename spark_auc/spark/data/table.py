@@ -1,4 +1,4 @@
-"""Tables with named columns as DataFrames of ``label`` and ``features``."""
+"""Assemble the columns of a table to ``label`` and ``features``."""
 
 from __future__ import annotations
 
@@ -21,40 +21,46 @@ def plain(
     categorical: Sequence[str] = (),
     dimension: int = 2**18,
 ) -> DataFrame:
-    """Assemble the features of a table: its numeric columns first, then hashed categorical ones.
+    """Assemble the features of a table: numeric columns, then hashed categorical columns.
 
     Parameters
     ----------
+    df
+        The table.
     label
-        Name of the label column, whose values are left as they are.
-    numeric, categorical
-        Names of the feature columns. Numeric ones are numbers or booleans, and their names
-        survive in the ML metadata of ``features``; a null token counts as absent.
+        Name of the label column, whose values are kept.
+    numeric
+        Names of the feature columns of numbers or booleans. The ML metadata of ``features`` keeps
+        these names.
+    categorical
+        Names of the feature columns to hash. A null adds no feature.
     dimension
-        Number of hashed columns, of which there are none without categorical columns.
+        Number of hashed columns; without effect if ``categorical`` is empty.
 
     Returns
     -------
     DataFrame
-        ``label``, ``features`` (vector of len(numeric) + dimension, not scaled) and all columns
-        of ``df`` not named here, such as keys, weights and times.
+        ``label``; ``features``, unscaled vectors of len(numeric) features, plus ``dimension`` if
+        ``categorical`` is not empty; and the other columns of ``df``, such as keys, weights and
+        times.
 
     Raises
     ------
     ConfigError
-        For unknown columns, columns named twice, no features, or numeric ones of another type.
+        A column is unknown or named twice, a numeric column is of another type, or there are no
+        feature columns.
     DataError
-        When an action meets a null in a numeric column.
+        An action reads a null in a numeric column.
     """
     used = [label, *numeric, *categorical]
     types = {name: known_column(df, name).dataType for name in used}
-    kept = [name for name in df.columns if name not in used]
+    other_columns = [name for name in df.columns if name not in used]
     if repeated := sorted({name for name in used if used.count(name) > 1}):
         raise ConfigError(f"found {repeated} named twice; expected each column in one role")
-    if taken := sorted({"label", "features"}.intersection(kept)):
+    if conflicts := sorted({"label", "features"}.intersection(other_columns)):
         raise ConfigError(
-            f"found columns {taken} beside the label {label!r}; expected these names to be free "
-            "for the result: rename or drop them"
+            f"found columns {conflicts} besides the label {label!r}; expected these names unused, "
+            "since the result has columns of these names: rename or drop them"
         )
     if len(used) == 1:
         raise ConfigError("found no feature columns; expected numeric or categorical names")
@@ -64,8 +70,8 @@ def plain(
                 f"found {types[name].simpleString()} in column {name!r}; expected numbers: cast "
                 "it, or name it as categorical"
             )
-    others = map(quoted, [label, *categorical, *kept])
-    rows = df.select(*others, *(_present(name).alias(name) for name in numeric))
+    unchanged = map(quoted, [label, *categorical, *other_columns])
+    rows = df.select(*unchanged, *(_present(name).alias(name) for name in numeric))
     if not categorical:
         rows = VectorAssembler(inputCols=[*numeric], outputCol="features").transform(rows)
         features = F.col("features")
@@ -74,16 +80,16 @@ def plain(
         rows = hasher.setNumFeatures(dimension).setOutputCol("hashed").transform(rows)
         blocks = [*numeric, "hashed"]
         rows = VectorAssembler(inputCols=blocks, outputCol="features").transform(rows)
-        # The assembler names each hashed column too: at 2^20 that text exhausts the heap.
+        # The assembler would name each hashed column; 2^20 names exhaust the heap.
         names = [{"idx": i, "name": name} for i, name in enumerate(numeric)]
         size = len(numeric) + dimension
         metadata = {"ml_attr": {"attrs": {"numeric": names}, "num_attrs": size}}
         features = F.col("features").alias("features", metadata=metadata)
-    return rows.select(F.col(quoted(label)).alias("label"), features, *map(quoted, kept))
+    return rows.select(F.col(quoted(label)).alias("label"), features, *map(quoted, other_columns))
 
 
 def _present(name: str) -> Column:
-    """Return a numeric column as double, where a null fails the action."""
+    """A numeric column as double; an action that reads a null raises an error."""
     value = F.col(quoted(name))
     text = f"found a null in column {name!r}; expected numbers: fill or remove these rows"
     return checked(value.cast("double"), F.when(value.isNull(), text))
