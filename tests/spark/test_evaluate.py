@@ -291,5 +291,5 @@ def test_rows_that_a_join_loses_are_noticed(rows, monkeypatch):
     monkeypatch.setattr(
         scores.Scored, "placements", lambda self: placements(self).filter("score > -1")
     )
-    with pytest.raises(DataError, match="compare what was written"):
+    with pytest.raises(DataError, match="compare the written rows"):
         compare(rows, ["s", "tied"])

@@ -49,7 +49,7 @@ def test_other_values_fail_and_are_named(spark, how, value):
 
 
 def test_what_csv_and_other_columns_cannot_say(spark):
-    with pytest.raises(ConfigError, match="of several values"):
+    with pytest.raises(ConfigError, match="nested columns"):
         rows(spark, ["1,2"], "csv", JSON)
     with pytest.raises(ConfigError, match="no column 'value'"):
         parsed(spark.range(1), "json", schema_of(JSON))

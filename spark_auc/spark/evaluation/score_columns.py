@@ -1,4 +1,4 @@
-"""Columns of scored rows, and what a batch of them holds."""
+"""Columns of scored rows, and their batches as score tables."""
 
 from __future__ import annotations
 
@@ -23,23 +23,33 @@ from spark_auc.spark.data.checks import checked
 from spark_auc.spark.data.columns import label_column, weight_column
 from spark_auc.spark.data.features import known_column, quoted
 
-_MOST_LABELS = 10
+# Most label values in an error message.
+_MAX_LABELS = 10
 
 
 def score_column(df: DataFrame, name: str) -> Column:
-    """The score as double: a number, or the last of a vector of two as Spark ML's classifiers give.
+    """The score as double: a number, or the second element of a vector of Spark ML's classifiers.
+
+    Parameters
+    ----------
+    df
+        Scored rows.
+    name
+        Name of the score column.
 
     Raises
     ------
     ConfigError
-        The column is unknown or of another type. A vector of another size fails the action.
+        The column is unknown, or neither numeric nor a vector column.
+    DataError
+        An action reads a vector whose size is not 2.
     """
-    found, column = known_column(df, name).dataType, F.col(quoted(name))
-    if isinstance(found, NumericType):
+    kind, column = known_column(df, name).dataType, F.col(quoted(name))
+    if isinstance(kind, NumericType):
         return column.cast("double")
-    if not isinstance(found, VectorUDT):
+    if not isinstance(kind, VectorUDT):
         raise ConfigError(
-            f"found score column {name!r} of type {found.simpleString()}; expected numbers or "
+            f"found score column {name!r} of type {kind.simpleString()}; expected numbers or "
             "vectors of two; set the score's column"
         )
     elements = F.when(column.isNotNull(), vector_to_array(column))
@@ -55,11 +65,12 @@ class ScoreColumns:
     Parameters
     ----------
     score, label
-        The score, and the label.
+        Names of the score and label columns.
     positive
         The positive label; None for 0/1 or -1/+1.
     weight
-        The row weight, if any, 0 or as of `Batch`; a row of weight 0 counts as absent.
+        Name of the weight column; None for weight 1. A weight is 0 or within `WEIGHTS`; a row of
+        weight 0 is ignored.
     """
 
     score: str = "rawPrediction"
@@ -68,19 +79,25 @@ class ScoreColumns:
     weight: str | None = None
 
     def select(self, df: DataFrame, **others: Column) -> DataFrame:
-        """Score, label and weight, and others; `ConfigError` where a column cannot serve."""
+        """Select ``score``, ``label``, ``weight`` if there is one, and other columns by name.
+
+        Raises
+        ------
+        ConfigError
+            A column is unknown or of an unsupported type.
+        """
         label, _ = label_column(df, self.label, self.positive)
-        chosen = {"score": self.score_column(df), "label": label} | others
+        columns = {"score": self.score_column(df), "label": label} | others
         if self.weight:
-            chosen["weight"] = weight_column(df, self.weight)
-        return df.select(*(column.alias(name) for name, column in chosen.items()))
+            columns["weight"] = weight_column(df, self.weight)
+        return df.select(*(column.alias(name) for name, column in columns.items()))
 
     def score_column(self, df: DataFrame) -> Column:
-        """The score; see `score_column`."""
+        """The score as double; see `score_column`."""
         return score_column(df, self.score)
 
     def is_positive(self, df: DataFrame) -> Column:
-        """Whether a row is positive."""
+        """Boolean column: whether a row is positive."""
         label, positive = label_column(df, self.label, self.positive)
         return label > 0 if positive is None else label == positive
 
@@ -88,12 +105,29 @@ class ScoreColumns:
 def read(
     batches: list[pa.RecordBatch], positive: Label | None
 ) -> tuple[ScoreTable, Faults, LabelCounts]:
-    """The table of the rows that can be measured, and what the others lack."""
+    """Decode batches of `ScoreColumns.select`.
+
+    Parameters
+    ----------
+    batches
+        One batch or more.
+    positive
+        The positive label; None for 0/1 or -1/+1.
+
+    Returns
+    -------
+    ScoreTable
+        Score table of the valid rows.
+    Faults
+        Number of rows, and of invalid scores, labels and weights.
+    LabelCounts
+        Number of rows of each label; of at most 10 labels.
+    """
     rows = pa.Table.from_batches(batches)
     labels = rows["label"].to_numpy()
-    unknown = _unknown(rows["label"])
+    no_label = _is_missing(rows["label"])
     counts: Counter[Label] = Counter()
-    for item in _values(rows["label"].filter(pa.array(~unknown))):
+    for item in _value_counts(rows["label"].filter(pa.array(~no_label))):
         counts[item["values"].as_py()] += item["counts"].as_py()
     score, no_score = _numbers(rows["score"])
     weight, no_weight = None, np.zeros(len(score), bool)
@@ -101,25 +135,25 @@ def read(
         weight, _ = _numbers(rows["weight"])
         no_weight = ~((weight == 0) | usable_weights(weight))
     infinite = ~np.isfinite(score) & ~no_score
-    sums = (int(bad.sum()) for bad in (no_score, infinite, unknown, no_weight))
+    sums = (int(invalid.sum()) for invalid in (no_score, infinite, no_label, no_weight))
     faults = Faults(len(score), *sums)
     y = np.asarray(labels > 0 if positive is None else labels == positive, bool)
-    good = ~(no_score | infinite | unknown | no_weight)
-    if not good.all():
-        score, y, weight = score[good], y[good], weight if weight is None else weight[good]
-    kept = dict(sorted(counts.items(), key=lambda item: str(item[0]))[:_MOST_LABELS])
-    return ScoreTable.of(score, y, weight), faults, LabelCounts(kept)
+    valid = ~(no_score | infinite | no_label | no_weight)
+    if not valid.all():
+        score, y, weight = score[valid], y[valid], weight if weight is None else weight[valid]
+    label_counts = dict(sorted(counts.items(), key=lambda item: str(item[0]))[:_MAX_LABELS])
+    return ScoreTable.of(score, y, weight), faults, LabelCounts(label_counts)
 
 
-def _unknown(column: pa.ChunkedArray) -> NDArray[np.bool_]:
-    """Which labels are null or NaN."""
+def _is_missing(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+    """Whether each value is null or NaN."""
     return np.asarray(column.is_null(nan_is_null=True).to_numpy(), bool)
 
 
-def _values(column: pa.ChunkedArray) -> list[dict[str, pa.Scalar]]:
+def _value_counts(column: pa.ChunkedArray) -> list[dict[str, pa.Scalar]]:
     return list(column.combine_chunks().value_counts())
 
 
 def _numbers(column: pa.ChunkedArray) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """The numbers, NaN where null, and where they are null."""
+    """The values, with NaN for null, and whether each value is null."""
     return column.to_numpy().astype(float), column.is_null().to_numpy()

@@ -1,13 +1,15 @@
-"""Scored rows as score tables on the executors: what every exact measure is taken from.
+"""Score tables on the executors, from which exact measures are computed.
 
-Rows are read once. Each task sums its rows by distinct score into tables, which stay on the
-executors' disks, and tells the driver an overview of bounded size. The overview's histogram cuts
-the scores into ranges and says what lies below and above each, so that each range is then
-measured by itself, and no machine holds all scores.
+One pass reads the rows. Each task sums its rows by distinct score into tables, which stay on the
+executors' disks, and sends an overview of bounded size to the driver. The overview's histogram
+divides the scores into ranges, with the weights below and above each range. A second job measures
+each range separately, so no machine needs memory for all scores.
 """
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,8 +34,10 @@ from spark_auc.spark.data.columns import label_column
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.evaluation.score_columns import ScoreColumns, read
 
-# Rows that one table sums, some hundred MiB in a task, and that one range holds, of which there
-# should be several for each task slot.
+_log = logging.getLogger(__name__)
+
+# Rows of a table, which take some hundred MiB in a task; and rows of a range: smaller, so that each
+# task slot measures several ranges.
 _TABLE_ROWS = 1 << 20
 _RANGE_ROWS = 1 << 18
 
@@ -76,23 +80,23 @@ def _batch(schema: pa.Schema, *columns: list[object]) -> pa.RecordBatch:
 
 def _overviews(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, State]]:
     """A fold that merges the overviews of a task."""
-    found = [
+    overviews = [
         Overview.from_bytes(value) for b in batches for value in b.column(0).to_pylist() if value
     ]
-    if found:
-        yield "overview", reduce(Overview.merge, found)
+    if overviews:
+        yield "overview", reduce(Overview.merge, overviews)
 
 
 @dataclass(frozen=True)
 class Scored:
-    """Scored rows, tabulated on the executors; made by `tabulated`.
+    """Score tables of scored rows; see `tabulated`.
 
     Parameters
     ----------
     tables
-        The tables and overviews, kept on the executors' disks.
+        Score tables and overviews of the tasks, on the executors' disks.
     overview
-        The overview of all rows, in which both classes are present and nothing is at fault.
+        Overview of all rows, which are valid and of two classes.
     classes
         The positive and the negative label.
     """
@@ -103,16 +107,16 @@ class Scored:
 
     @property
     def table(self) -> ScoreTable:
-        """The histogram's table."""
+        """Score table of the histogram's bins."""
         return self.overview.histogram.table
 
     @property
     def centre(self) -> float:
-        """The AUC, nearly."""
+        """AUC of the histogram, an approximation of the exact AUC."""
         return auc(self.table)
 
-    def _by_range(self, measured: Callable[[int, ScoreTable], pa.Table], schema: str) -> DataFrame:
-        """What ``measured`` makes of each range of scores, on the executors."""
+    def _by_range(self, measure: Callable[[int, ScoreTable], pa.Table], schema: str) -> DataFrame:
+        """Apply ``measure`` to the number and the score table of each range, on the executors."""
         starts, outside = self.overview.histogram.ranges(_RANGE_ROWS)
 
         def cut(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -125,52 +129,68 @@ class Scored:
                         part = table.between(first[k], last[k])
                         yield _batch(_RANGED, [k], [part.to_bytes()])
 
-        def measure(rows: pa.Table) -> pa.Table:
+        def measure_range(rows: pa.Table) -> pa.Table:
             k = rows["range"][0].as_py()
             tables = [ScoreTable.from_bytes(data) for data in rows["payload"].to_pylist()]
-            return measured(k, ScoreTable.union(tables).within(outside[k]))
+            return measure(k, ScoreTable.union(tables).within(outside[k]))
 
         parts = self.tables.filter("table IS NOT NULL").select("table")
         ranged = parts.mapInArrow(cut, "range int, payload binary")
-        return ranged.groupBy("range").applyInArrow(measure, schema)
+        return ranged.groupBy("range").applyInArrow(measure_range, schema)
 
-    def ranking(self, asked: RankingOptions) -> Ranking:
-        """The exact measures of all rows."""
-        centre = self.centre
+    def ranking(self, options: RankingOptions) -> Ranking:
+        """Exact measures of all rows.
 
-        def measured(k: int, table: ScoreTable) -> pa.Table:
-            payload = Ranking.of(table, centre, asked).to_bytes()
+        Parameters
+        ----------
+        options
+            The measures.
+
+        Raises
+        ------
+        SparkAUCError
+            Spark lost a range, or computed rows again with other scores.
+        """
+        centre, start = self.centre, time.perf_counter()
+
+        def measure(k: int, table: ScoreTable) -> pa.Table:
+            payload = Ranking.of(table, centre, options).to_bytes()
             return pa.Table.from_batches([_batch(_RANGED, [k], [payload])])
 
         with translated():
-            found = self._by_range(measured, "range int, payload binary").toArrow()
+            result = self._by_range(measure, "range int, payload binary").toArrow()
         ranges = len(self.overview.histogram.ranges(_RANGE_ROWS)[0])
-        numbers = found["range"].to_pylist()
+        numbers = result["range"].to_pylist()
         if sorted(numbers) != list(range(ranges)):
             raise SparkAUCError(
                 f"found {len(numbers)} of {ranges} ranges of scores, expected all; run again"
             )
-        order = sorted(zip(numbers, found["payload"].to_pylist(), strict=True), reverse=True)
-        ranking = reduce(Ranking.merge, (Ranking.from_bytes(data) for _, data in order))
+        payloads = sorted(zip(numbers, result["payload"].to_pylist(), strict=True), reverse=True)
+        ranking = reduce(Ranking.merge, (Ranking.from_bytes(data) for _, data in payloads))
         weight = self.table.weight.sum(axis=1)
         if not np.isclose(ranking.pairs.sum(), weight.prod(), rtol=1e-9, atol=0):
             raise SparkAUCError(
-                f"found pairs of weight {ranking.pairs.sum():g}, expected {weight.prod():g}: rows "
-                "were lost, or made again and not the same; write the scored rows, and measure "
-                "what was written"
+                f"found pairs of weight {ranking.pairs.sum():g}, expected {weight.prod():g}: Spark "
+                "lost rows, or computed them again with other scores; write the scored rows, and "
+                "measure the written rows"
             )
+        _log.info("measured %d ranges of scores in %.1f s", ranges, time.perf_counter() - start)
         return ranking
 
     def placements(self) -> DataFrame:
-        """Each distinct score with its placement as a positive and as a negative row.
+        """Placement values of each distinct score, for DeLong's covariance.
 
-        Columns score, positive and negative, all double; see `delong.placements`.
+        Returns
+        -------
+        DataFrame
+            ``score``, and ``positive`` and ``negative``: the placement values of a positive and of
+            a negative row with this score; see `delong.placements`.
         """
 
-        def measured(_: int, table: ScoreTable) -> pa.Table:
+        def place(_: int, table: ScoreTable) -> pa.Table:
             return pa.table([table.score, *placements(table)], ["score", "positive", "negative"])
 
-        return self._by_range(measured, "score double, positive double, negative double")
+        return self._by_range(place, "score double, positive double, negative double")
 
 
 @contextmanager
@@ -182,28 +202,28 @@ def tabulated(
     keep: bool = True,
     what: str | None = None,
 ) -> Iterator[Scored]:
-    """Tabulate scored rows, in one pass over them.
+    """Sum scored rows to score tables, in one pass.
 
     Parameters
     ----------
     df
-        Rows with a score, a label and maybe a weight.
+        Rows with a score, a label and optionally a weight.
     columns
-        Their names.
+        Names of these columns.
     max_bins
-        Most bins of the overview's histogram.
+        Largest number of bins of the overview's histogram.
     keep
-        Whether to keep tables for exact measures, until the context ends.
+        Whether to keep the score tables for exact measures inside the block.
     what
-        What messages call the score; its column where not given.
+        Name of the score column in messages; None for its name in ``columns``.
 
     Raises
     ------
     ConfigError
-        A column is unknown or of a type that cannot serve.
+        A column is unknown or of an unsupported type.
     DataError
-        A score, label or weight is null, NaN or infinite, a weight is negative, or there are not
-        exactly two label values; with counts.
+        A score, label or weight is null, NaN or infinite, a weight is negative, or the number of
+        distinct labels is not 2; the message contains counts.
     """
     _, positive = label_column(df, columns.label, columns.positive)
     tables = columns.select(df).mapInArrow(
@@ -212,14 +232,14 @@ def tabulated(
     if keep:
         tables.persist(StorageLevel.DISK_ONLY)
     try:
-        found = aggregate(
+        states = aggregate(
             tables.filter("overview IS NOT NULL").select("overview"),
             _overviews,
             (Overview,),
             state_bytes=64 * max_bins,
             what=f"histograms of {max_bins} bins",
         )
-        overview = found.get("overview")
+        overview = states.get("overview")
         overview = overview if isinstance(overview, Overview) else Overview.zero(max_bins)
         overview.faults.check(f"column {(what or columns.score)!r}")
         classes = overview.labels.classes(positive)

@@ -1,8 +1,7 @@
-"""Files that arrive in a directory.
+"""Stream the files that arrive in a directory.
 
-What streams are the names of the files, not their rows: inside `foreachBatch` a DataFrame is only
-what its tasks return, so that one unreadable file would hide which files the batch has. The rows
-are read by name instead, all together or one file at a time.
+The streaming DataFrame contains the paths of the files and not their rows. A batch can then list
+its files although one of them is unreadable, and read their rows together or file by file.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ from spark_auc.spark.data.parquet import literal
 from spark_auc.spark.data.strict import check_types, whole_rows
 from spark_auc.spark.streaming.stream import ArrivedFile, MicroBatch, schema_of
 
-# What Spark's "binaryFile" source tells of a file; the content is never asked for.
+# Columns of Spark's "binaryFile" source; the query does not read the content.
 _LISTED = "path string, modificationTime timestamp, length long, content binary"
 _LISTING_OPTIONS = ("pathGlobFilter", "recursiveFileLookup")
-# By default Spark ignores, without a word, a file that is a week older than the newest one read.
+# By default Spark silently ignores a file that is a week older than the newest one.
 _OLDEST_FILE = "36500d"
 
 
 @dataclass(frozen=True)
 class FileStream:
-    """Files of a directory in order of their time of change, in batches.
+    """Files of a directory, in batches, in the order of the time of their last change.
 
     Parameters
     ----------
@@ -39,9 +38,9 @@ class FileStream:
     path
         Directory or pattern.
     format, options, schema
-        How rows are read from the files.
+        Format and schema of the files, and options of the reader.
     max_files
-        Most files of a batch.
+        Largest number of files in a batch.
     """
 
     spark: SparkSession
@@ -62,14 +61,25 @@ class FileStream:
         known: str | None = None,
         max_files: int = 100,
     ) -> FileStream:
-        """The stream with the schema given as DDL, or known as JSON, or that of the files there.
+        """Make a stream, and infer the schema from a file if it is not known.
+
+        Parameters
+        ----------
+        spark, path, max_files
+            See `FileStream`.
+        form, options
+            Format of the files, and options of the reader.
+        ddl
+            Schema in DDL form; None for ``known``.
+        known
+            Schema as JSON; None for the schema of the files in the directory.
 
         Raises
         ------
         ConfigError
-            The schema is none.
+            The schema is invalid.
         DataError
-            No file tells a schema.
+            The directory has no readable file to infer the schema from.
         """
         options = whole_rows(form, options)
         stream = cls(spark, path, form, options, StructType(), max_files)
@@ -83,18 +93,18 @@ class FileStream:
         try:
             return reader.load(self.path).schema
         except SPARK_FAILURES:
-            # One unreadable file is enough to fail; any readable one will do.
-            for file in self._present():
+            # One unreadable file fails the inference for all; infer from the first readable one.
+            for file in self._files():
                 try:
                     return reader.load(literal(file.path)).schema
                 except SPARK_FAILURES:
                     continue
         raise DataError(
-            f"found no readable {self.format} file at {self.path!r}, expected one to take the "
-            "schema from; add one or set opauc.stream.schema"
+            f"found no readable {self.format} file at {self.path!r}, expected one from which to "
+            "infer the schema; add a file or set opauc.stream.schema"
         )
 
-    def _present(self) -> list[ArrivedFile]:
+    def _files(self) -> list[ArrivedFile]:
         listed = self.spark.read.format("binaryFile").options(**self._listing()).load(self.path)
         return _arrived(listed)
 
@@ -102,14 +112,14 @@ class FileStream:
         return {key: self.options[key] for key in _LISTING_OPTIONS if key in self.options}
 
     def rows(self, files: Sequence[ArrivedFile]) -> DataFrame:
-        """The rows of some files; `DataError` where the files' types are not the schema's."""
+        """Read the rows of files; `DataError` if a column's type differs from the schema."""
         paths = [literal(file.path) for file in files]
         check_types(self.spark, self.format, self.options, paths, self.schema)
         reader = self.spark.read.format(self.format).options(**self.options).schema(self.schema)
         return reader.load(paths)
 
     def arriving(self) -> DataFrame:
-        """The names of the files."""
+        """The paths of the files, and the times of their last changes."""
         return (
             self.spark.readStream.format("binaryFile")
             .schema(_LISTED)
@@ -119,13 +129,13 @@ class FileStream:
         )
 
     def batch(self, arrived: DataFrame) -> MicroBatch:
-        """The rows of the files of these names."""
+        """The files whose paths are in ``arrived``."""
         return MicroBatch(_arrived(arrived), self.rows)
 
 
 def _arrived(listed: DataFrame) -> list[ArrivedFile]:
     with translated():
-        found = listed.select("path", F.unix_micros("modificationTime")).collect()
+        rows = listed.select("path", F.unix_micros("modificationTime")).collect()
     return sorted(
-        (ArrivedFile(path, micros / 3.6e9) for path, micros in found), key=lambda f: f[::-1]
+        (ArrivedFile(path, micros / 3.6e9) for path, micros in rows), key=lambda f: f[::-1]
     )

@@ -1,11 +1,11 @@
-"""Rows that arrive, in micro-batches.
+"""Process a stream in micro-batches.
 
-Structured Streaming keeps the account of what belongs to which batch, and gives a batch that was
-not finished again as it was. Where rows come from is a `Stream`: files of a directory
-(`stream_files`) or any other source that Spark knows (`stream_table`).
+Structured Streaming records which rows belong to which batch, and repeats an unfinished batch with
+the same rows. The source is a `Stream`: files of a directory (`FileStream`) or another source of
+Spark (`TableStream`).
 
-On Spark Connect the function given to `foreachBatch` runs in a process of the server, without the
-state that this one keeps, so a stream needs classic Spark.
+A stream needs classic Spark: on Spark Connect the function passed to `foreachBatch` runs in a
+process of the server, without the state of this process.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class ArrivedFile(NamedTuple):
     Parameters
     ----------
     path
-        As Spark names it.
+        Path in Spark's form.
     modified
-        When it was last changed, in hours since 1970.
+        Time of the last change, in hours since 1970.
     """
 
     path: str
@@ -41,14 +41,14 @@ class ArrivedFile(NamedTuple):
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """Rows that arrived together.
+    """Rows of one batch.
 
     Parameters
     ----------
     files
-        What can be read, or refused, apart; none where rows do not come in files.
+        The files of the batch, each of which can be rejected; empty if the source has no files.
     rows
-        The rows of some of the files.
+        Reads the rows of a subset of the files.
     """
 
     files: Sequence[ArrivedFile]
@@ -56,7 +56,7 @@ class MicroBatch:
 
 
 class Stream(Protocol):
-    """Where rows come from."""
+    """A source of batches."""
 
     @property
     def spark(self) -> SparkSession:
@@ -65,39 +65,45 @@ class Stream(Protocol):
 
     @property
     def schema(self) -> StructType:
-        """The schema of all batches' rows."""
+        """The schema of the rows, the same for all batches."""
         ...
 
     def arriving(self) -> DataFrame:
-        """What Structured Streaming divides into batches."""
+        """The streaming DataFrame that Structured Streaming divides into batches."""
         ...
 
     def batch(self, arrived: DataFrame) -> MicroBatch:
-        """The rows that one part of `arriving` stands for."""
+        """The rows of a batch.
+
+        Parameters
+        ----------
+        arrived
+            The batch's part of `arriving`.
+        """
         ...
 
 
 def check_classic(spark: SparkSession) -> None:
-    """`ConfigError` where the session is one of Spark Connect."""
+    """`ConfigError` if the session is a Spark Connect session."""
     if not type(spark).__module__.startswith(("pyspark.sql.session", "pyspark.sql.classic")):
         raise ConfigError(
-            "found a Spark Connect session, expected classic Spark for a stream, whose state "
-            "stays with this process; leave out spark.remote, or learn a batch without --stream"
+            "found a Spark Connect session, expected classic Spark for a stream, whose state is in "
+            "this process; remove spark.remote, or learn one batch without --stream"
         )
 
 
 def schema_of(ddl: str) -> StructType:
-    """The schema written as DDL; `ConfigError` if it is none."""
+    """Parse a schema in DDL form; `ConfigError` if it is invalid."""
     try:
-        found, why = StructType.fromDDL(ddl), ""
+        schema, reason = StructType.fromDDL(ddl), ""
     except SPARK_FAILURES as failure:
-        found, why = None, f" ({str(failure).strip().splitlines()[0]})"
-    if not isinstance(found, StructType):
+        schema, reason = None, f" ({str(failure).strip().splitlines()[0]})"
+    if not isinstance(schema, StructType):
         raise ConfigError(
-            f"found the schema {ddl!r}{why}, expected names and types as in "
+            f"found the schema {ddl!r}{reason}, expected names and types as in "
             "'label double, a double'; repair the schema in opauc.stream"
         )
-    return found
+    return schema
 
 
 def run(
@@ -108,25 +114,26 @@ def run(
     every: str | None,
     stop: threading.Event,
 ) -> None:
-    """Hand each batch's number, and what opens it, to ``on_batch``.
+    """Call a function for each batch of a stream.
 
     Parameters
     ----------
     stream
-        Where rows come from.
+        The source.
     on_batch
-        Called once for each batch, and again for the last one where the process died in it.
+        Called with the number of the batch and a function that returns its rows: once for each
+        batch, and again for the last batch after the process died during it.
     checkpoint
-        Directory of Spark's account of the batches.
+        Directory of Spark's checkpoint.
     every
-        Interval between batches; None to end once all that is there was read.
+        Interval between batches, such as "1 minute"; None to end after all available rows.
     stop
-        Set to end after the batch that is being learned.
+        When set, the stream ends after the current batch.
 
     Raises
     ------
     Exception
-        What ``on_batch`` raised.
+        The exception of ``on_batch``.
     """
     failures: list[BaseException] = []
     busy = threading.Lock()
@@ -146,7 +153,7 @@ def run(
     query = writer.option("checkpointLocation", checkpoint).start()
     try:
         while not query.awaitTermination(_POLL_SECONDS):  # type: ignore[arg-type]
-            # A batch that begins meanwhile ends itself.
+            # A batch that starts now raises _StoppedError.
             if stop.is_set() and busy.acquire(blocking=False):
                 busy.release()
                 query.stop()

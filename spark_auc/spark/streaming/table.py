@@ -1,7 +1,7 @@
-"""Rows that any source of Structured Streaming gives: Kafka, a table, files in Spark's own reading.
+"""Stream the rows of any source of Structured Streaming, such as Kafka or a table.
 
-Kafka and its like give a column ``value`` of text, in which each row is written as JSON or CSV.
-There are no files to set aside, so a row that cannot be used fails its batch.
+Kafka and similar sources have a text column ``value``, which contains each row as JSON or CSV. An
+invalid row fails its batch, since there is no file to reject.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from spark_auc.spark.data.strict import whole_rows
 from spark_auc.spark.streaming.stream import MicroBatch, schema_of
 
 _VALUE = "value"
-# Where Spark's parsers put a text of which they could not make all that was asked.
+# Column for text that Spark's parsers cannot convert to the schema.
 _UNPARSED = "_unparsed"
 _KAFKA = "org.apache.spark:spark-sql-kafka-0-10_2.13"
 
@@ -33,7 +33,7 @@ class TableStream:
     Parameters
     ----------
     frame
-        The DataFrame.
+        A streaming DataFrame.
     """
 
     frame: DataFrame
@@ -50,28 +50,28 @@ class TableStream:
         value: str | None = None,
         ddl: str | None = None,
     ) -> TableStream:
-        """The stream of a table, or of a source.
+        """Open a table or another source.
 
         Parameters
         ----------
         spark
             A classic session.
         table
-            A table of the session's catalog.
+            Name of a table in the session's catalog; None for a source.
         form, path
-            Name of the source as Spark knows it, and its path if it has one.
+            Spark's name of the source, and its path if it needs one.
         options
-            Of the source.
+            Options of the source.
         value
-            How the column ``value`` is written, "json" or "csv"; None where the source has
-            columns itself.
+            Format of the column ``value``, "json" or "csv"; None if the source has a column for
+            each field.
         ddl
-            Schema of what is in ``value``; without ``value`` that which the source is told.
+            Schema of ``value`` in DDL form, or of the source if ``value`` is None.
 
         Raises
         ------
         ConfigError
-            There is no such source, its package is missing, or the schema is none.
+            The source is unknown, its package is missing, or the schema is invalid.
         """
         schema = None if ddl is None else schema_of(ddl)
         reader = spark.readStream.options(**whole_rows(form, options))
@@ -84,10 +84,10 @@ class TableStream:
                 frame = reader.format(str(form)).load(path)
             return cls(frame if value is None or schema is None else parsed(frame, value, schema))
         except SPARK_FAILURES as failure:
-            remedy = "repair opauc.stream.source, or have its package in spark.jars.packages"
+            remedy = "repair opauc.stream.source, or add its package to spark.jars.packages"
             if "KAFKA_DATA_SOURCE_NOT_ENABLED" in str(failure):
                 remedy = (
-                    f"set spark.conf.spark.jars.packages to {_KAFKA}:{spark.version}, or give it "
+                    f"set spark.conf.spark.jars.packages to {_KAFKA}:{spark.version}, or pass it "
                     "to spark-submit as --packages"
                 )
             raise ConfigError(
@@ -110,63 +110,64 @@ class TableStream:
         return self.frame
 
     def batch(self, arrived: DataFrame) -> MicroBatch:
-        """The rows themselves."""
+        """The rows of the batch, which has no files."""
         return MicroBatch((), lambda _: arrived)
 
 
-def parsed(frame: DataFrame, how: str, schema: StructType) -> DataFrame:
-    """The rows written in the column ``value``.
+def parsed(frame: DataFrame, form: str, schema: StructType) -> DataFrame:
+    """Parse the rows in the column ``value``.
 
     Parameters
     ----------
     frame
-        With a column ``value`` of text, or of text's bytes.
-    how
-        "json" for an object of named fields, "csv" for fields in order.
+        A DataFrame with a column ``value`` of text, as string or binary.
+    form
+        "json" for an object with named fields, "csv" for fields in order.
     schema
-        The fields. One that JSON does not name, and an empty one of CSV, is null.
+        The fields. A field that is absent in JSON or empty in CSV is null.
 
     Raises
     ------
     ConfigError
-        There is no such column, or CSV cannot have these fields.
+        The column ``value`` is missing, or the schema has a nested field, which CSV does not
+        support.
     DataError
-        When an action meets a value that is not one row of the schema.
+        An action reads a value that is not exactly one row of the schema.
     """
     known_column(frame, _VALUE)
     text = F.col(_VALUE).cast("string")
     expected = ", ".join(f"{quoted(f.name)} {f.dataType.simpleString()}" for f in schema)
-    asked = f"{expected}, {_UNPARSED} string"
+    parsed_schema = f"{expected}, {_UNPARSED} string"
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _UNPARSED}
-    if how == "json":
-        found = F.from_json(text, asked, options)
-        # The parser stops after a first object, though another one, or half of one, follows.
-        one = F.json_array_length(F.concat(F.lit("["), text, F.lit("]"))).eqNullSafe(1)
+    if form == "json":
+        fields = F.from_json(text, parsed_schema, options)
+        # The parser ignores text after the first object, such as a second object.
+        is_single = F.json_array_length(F.concat(F.lit("["), text, F.lit("]"))).eqNullSafe(1)
     else:
         _check_flat(schema)
-        found, one = F.from_csv(text, asked, options), F.lit(True)
-    whole = text.isNotNull() & one & found[_UNPARSED].isNull()
-    row = checked(found, F.when(~whole, _fault(text, f"{how.upper()} of {expected}")))
-    fields = (F.col("row")[name].alias(name) for name in schema.names)
-    return frame.select(row.alias("row")).select(*fields)
+        fields, is_single = F.from_csv(text, parsed_schema, options), F.lit(True)
+    is_valid = text.isNotNull() & is_single & fields[_UNPARSED].isNull()
+    row = checked(fields, F.when(~is_valid, _fault(text, f"{form.upper()} of {expected}")))
+    columns = (F.col("row")[name].alias(name) for name in schema.names)
+    return frame.select(row.alias("row")).select(*columns)
 
 
 def _check_flat(schema: StructType) -> None:
     nested = [f.name for f in schema if isinstance(f.dataType, ArrayType | MapType | StructType)]
     if nested:
         raise ConfigError(
-            f"found the columns {nested} of several values each in opauc.stream.source.schema, "
-            "expected single values in CSV; name a column for each, or write the rows as JSON"
+            f"found the nested columns {nested} in opauc.stream.source.schema, expected single "
+            "values in CSV; declare a column for each value, or write the rows as JSON"
         )
 
 
 def _fault(text: Column, expected: str) -> Column:
-    # On one line, which is as far as an error is read out of Spark's.
-    shown = F.substring(F.regexp_replace(text, r"\s+", " "), 1, 200)
-    found = F.coalesce(F.concat(F.lit("'"), shown, F.lit("'")), F.lit("null"))
-    remedy = "repair or remove it where it comes from, or set opauc.stream.source.schema"
+    # On one line: `translated` reads the first line of an error.
+    excerpt = F.substring(F.regexp_replace(text, r"\s+", " "), 1, 200)
+    quotation = F.coalesce(F.concat(F.lit("'"), excerpt, F.lit("'")), F.lit("null"))
+    remedy = "repair or remove it in the source, or set opauc.stream.source.schema"
     return F.concat(
         F.lit("found "),
-        found,
+        quotation,
         F.lit(f" in the column {_VALUE!r} of the stream, expected {expected}; {remedy}"),
     )
