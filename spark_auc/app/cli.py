@@ -1,4 +1,4 @@
-"""Running a job from the command line: arguments, configuration, session, exit code."""
+"""Run a job from the command line: arguments, configuration, session, exit code."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ from spark_auc.app.config.load import load
 from spark_auc.app.config.redaction import Redaction, redacted, redacted_text
 from spark_auc.errors import ConfigError, SparkAUCError
 
+_log = logging.getLogger(__name__)
+
 JOBS = ("prepare", "train", "evaluate", "score", "opauc", "adadsg")
 
-# Parts of a job's section that count only where their flag is given, and what the flag does.
-_PARTS = {"opauc": {"stream": "learn rows as they arrive, as opauc.stream says; else one batch"}}
+# Parts of a job's section that need a command line flag, and the help text of the flag.
+_PARTS = {"opauc": {"stream": "learn a stream as configured in opauc.stream, instead of one batch"}}
 
 _EPILOG = """\
-Arguments after the options are dotted.key=value overrides of the file, with values in YAML:
+Arguments after the options override keys of the file, as dotted.key=value with values in YAML:
   train.training.regParam=0.01 spark.conf.spark.driver.memory=4g
 
 The last line of standard output is one JSON object.
-Exit codes: 0 success, 2 configuration, 3 data, 4 not converged, 75 another job published to the
-same place first, 1 anything else.
+Exit codes: 0 success, 2 configuration error, 3 data error, 4 not converged, 75 another job
+published at the same location first, 1 other errors.
 """
 
 
@@ -59,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
     for name in JOBS:
         doc = _module(name).__doc__ or ""
-        _arguments(
+        _add_arguments(
             name,
             jobs.add_parser(
                 name,
@@ -69,8 +71,8 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
                 formatter_class=argparse.RawDescriptionHelpFormatter,
             ),
         )
-    given = parser.parse_args(argv)
-    sys.exit(run(given.job, given.config, given.overrides, given.parts))
+    arguments = parser.parse_args(argv)
+    sys.exit(run(arguments.job, arguments.config, arguments.overrides, arguments.parts))
 
 
 def script(job: str) -> NoReturn:
@@ -81,25 +83,25 @@ def script(job: str) -> NoReturn:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    _arguments(job, parser)
-    given = parser.parse_args()
-    sys.exit(run(job, given.config, given.overrides, given.parts))
+    _add_arguments(job, parser)
+    arguments = parser.parse_args()
+    sys.exit(run(job, arguments.config, arguments.overrides, arguments.parts))
 
 
 def run(job: str, config: str, overrides: Sequence[str] = (), parts: Sequence[str] = ()) -> int:
-    """Run one job; prints its result as the last line of standard output.
+    """Run one job, and print its result as the last line of standard output.
 
     Parameters
     ----------
     job
-        Its name.
+        Name of the job.
     config
-        The file.
+        Path of the configuration file.
     overrides
-        "dotted.key=value", each.
+        Overrides of the form "dotted.key=value".
     parts
-        Names of the flags given, such as "stream": what the job's section says under another
-        flag's name is left out.
+        Flags that are set, such as "stream". Parts of the job's section whose flag is not set are
+        ignored.
 
     Returns
     -------
@@ -129,6 +131,7 @@ def run(job: str, config: str, overrides: Sequence[str] = (), parts: Sequence[st
         result |= {"status": "error", "error": type(error).__name__, "message": message}
         print(hide(traceback.format_exc()), end="", file=sys.stderr)
     result["seconds"] = round(time.perf_counter() - start, 3)
+    _log.info("job %s: %s after %.1f s", job, result["status"], result["seconds"])
     sys.stderr.flush()
     print(json.dumps(result, allow_nan=False), flush=True)
     return code
@@ -137,17 +140,17 @@ def run(job: str, config: str, overrides: Sequence[str] = (), parts: Sequence[st
 def _run(job: str, file: Configuration, path: str, parts: Sequence[str]) -> dict[str, Any]:
     section = getattr(file, job)
     if section is None:
-        raise ConfigError(f"found no section {job!r} in {path!r}, expected it; add it")
+        raise ConfigError(f"found no section {job!r} in {path!r}, expected one; add it")
     for part in _PARTS.get(job, ()):
         if part not in parts:
             section = section.model_copy(update={part: None})
         elif getattr(section, part) is None:
             raise ConfigError(
-                f"found --{part} without {job}.{part} in {path!r}, expected it; add it"
+                f"found --{part} and no {job}.{part} in {path!r}, expected both; add {job}.{part}"
             )
     module = _module(job)
     module.check(section)
-    # Imported late, so that a wrong configuration is told without waiting for Spark.
+    # A late import: errors in the configuration do not wait for Spark.
     from spark_auc.spark.data.failures import translated
     from spark_auc.spark.data.session import session
 
@@ -163,10 +166,10 @@ def _module(job: str) -> Any:
     return importlib.import_module(f"spark_auc.app.jobs.{job}")
 
 
-def _arguments(job: str, parser: argparse.ArgumentParser) -> None:
+def _add_arguments(job: str, parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(parts=[])
-    for part, what in _PARTS.get(job, {}).items():
-        parser.add_argument(f"--{part}", dest="parts", action="append_const", const=part, help=what)
+    for part, text in _PARTS.get(job, {}).items():
+        parser.add_argument(f"--{part}", dest="parts", action="append_const", const=part, help=text)
     parser.add_argument("--config", required=True, metavar="FILE", help="YAML configuration")
     parser.add_argument("overrides", nargs="*", metavar="dotted.key=value")
 
@@ -174,8 +177,8 @@ def _arguments(job: str, parser: argparse.ArgumentParser) -> None:
 def _log_to_stderr(hide: Callable[[str], str]) -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO)
     for handler in logging.getLogger().handlers:
-        # Those of a program that runs jobs within itself are its own.
+        # A program that calls `run` keeps the format of its own handlers.
         if type(handler) is logging.StreamHandler and handler.stream is sys.stderr:
             handler.setFormatter(_Formatter(hide))
-    for noisy in ("py4j", "pyspark", "DataFrameQueryContextLogger", "matplotlib"):
-        logging.getLogger(noisy).setLevel(logging.CRITICAL)
+    for name in ("py4j", "pyspark", "DataFrameQueryContextLogger", "matplotlib"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)

@@ -1,4 +1,4 @@
-"""Directories on this machine and on any file system that Arrow reaches."""
+"""Directories on the local file system, and on other file systems that Arrow supports."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 
 
 def is_local(location: str) -> bool:
-    """Whether a location is a path of this machine: without a scheme, or with that of files."""
+    """Whether a location is a local path: without a scheme, or with the scheme ``file``."""
     match = _SCHEME.fullmatch(location)
     return match is None or match[1].lower() == "file"
 
 
 @dataclass(frozen=True)
 class Directory:
-    """A directory on some file system.
+    """A directory on a file system.
 
     Parameters
     ----------
     uri
-        As Spark takes it.
+        The directory's URI for Spark.
     filesystem, path
-        As Arrow takes it.
+        File system and path for Arrow.
     """
 
     uri: str
@@ -44,21 +44,26 @@ class Directory:
 
     @classmethod
     def of(cls, location: str) -> Directory:
-        """From a URI, with one slash or more after the scheme, or a path of this machine.
+        """Parse a location.
 
-        A path is taken as it is written, as Spark takes it: ``%20`` is three characters.
+        Parameters
+        ----------
+        location
+            A local path, or a URI with one slash or more after the scheme. As in Spark, the path is
+            not decoded: ``%20`` stands for three characters.
 
         Raises
         ------
         ConfigError
-            The scheme is unknown to Arrow, or has no slash after it.
+            Arrow does not support the scheme or cannot connect, or the scheme has no slash after
+            it.
         """
         match = _SCHEME.fullmatch(location)
         scheme, rest = (match[1].lower(), match[2]) if match else ("file", location)
         if "\0" in location or (match and not rest.startswith("/")):
             raise ConfigError(
                 f"found the location {location!r}, expected a path, or a URI such as s3://a/b or "
-                f"file:/a/b; for a path of this machine write ./{location}"
+                f"file:/a/b; for a local path write ./{location}"
             )
         if scheme == "file":
             if match and rest.startswith("//"):
@@ -69,18 +74,18 @@ class Directory:
                         "in a file URI; write file:///a/b"
                     )
             path = posixpath.abspath(f"/{rest}" if match else rest)
-            # POSIX keeps two leading slashes.
+            # posixpath.abspath keeps two leading slashes.
             path = f"/{path.lstrip('/')}"
             return cls(f"file://{path}", fs.LocalFileSystem(), path)
-        known = {"s3a": "s3", "s3n": "s3"}.get(scheme, scheme)
+        arrow_scheme = {"s3a": "s3", "s3n": "s3"}.get(scheme, scheme)
         try:
             address = rest if rest.startswith("//") else f"//{rest}"
-            filesystem, path = fs.FileSystem.from_uri(f"{known}:{address}")
+            filesystem, path = fs.FileSystem.from_uri(f"{arrow_scheme}:{address}")
         except (pa.ArrowInvalid, OSError, ImportError) as error:
             raise ConfigError(
                 f"found the location {location!r} ({error}), expected a file, s3, gs or hdfs "
-                "location that this machine can reach; check the address and its credentials, or "
-                "give the path at which this machine has it mounted"
+                "location that this machine can access; check the address and its credentials, or "
+                "set the local path where it is mounted"
             ) from None
         return cls(location.rstrip("/"), filesystem, path.rstrip("/"))
 
@@ -91,11 +96,11 @@ class Directory:
 
     @property
     def local(self) -> bool:
-        """Whether it is on this machine."""
+        """Whether the directory is on the local file system."""
         return isinstance(self.filesystem, fs.LocalFileSystem)
 
     def parent(self) -> tuple[Directory, str] | None:
-        """The directory above and the name in it; None of a root."""
+        """The parent directory and this directory's name; None for a root directory."""
         above, _, name = self.path.rstrip("/").rpartition("/")
         if not name or not (above or self.local):
             return None
@@ -103,12 +108,12 @@ class Directory:
         return Directory(uri, self.filesystem, above or "/"), name
 
     def names(self) -> list[str]:
-        """What lies directly in it; empty where there is no such directory."""
+        """Names of the entries; empty if the directory does not exist."""
         selector = fs.FileSelector(self.path, allow_not_found=True)
         return [info.base_name for info in self.filesystem.get_file_info(selector)]
 
     def files(self) -> dict[str, int]:
-        """Sizes of all files below it by relative name, without checksums kept beside them."""
+        """Sizes in bytes of all files below, by relative name; without Hadoop's .crc files."""
         selector = fs.FileSelector(self.path, recursive=True, allow_not_found=True)
         return {
             info.path[len(self.path) + 1 :]: info.size
@@ -117,64 +122,64 @@ class Directory:
         }
 
     def read(self, name: str) -> bytes:
-        """The content of a file."""
+        """Read a file."""
         with self.filesystem.open_input_stream(f"{self.path}/{name}") as stream:
             return bytes(stream.read())
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file, making its directory."""
+        """Write a file, and create its directory if necessary."""
         path = f"{self.path}/{name}"
         self.filesystem.create_dir(posixpath.dirname(path), recursive=True)
         with self.filesystem.open_output_stream(path) as stream:
             stream.write(content)
 
     def replace(self, name: str, content: bytes, *, through: str | None = None) -> None:
-        """Write a file that appears whole, and stays though the machine lose its power.
+        """Replace a file atomically, and flush it to disk.
 
         Parameters
         ----------
         name, content
-            Of the file.
+            Name and content of the file.
         through
-            Name under which it is written first; by default ``name`` with ".new" behind. Local
-            files need it; a file of an object store appears when its last byte is there.
+            Name of the temporary file on a local file system; None for ``name`` with the suffix
+            ".new". An object store replaces a file atomically without one.
         """
         if not self.local:
             self.write(name, content)
             return
-        first = through or f"{name}.new"
-        self.write(first, content)
-        self.flush(first)
-        os.replace(f"{self.path}/{first}", f"{self.path}/{name}")
+        temporary = through or f"{name}.new"
+        self.write(temporary, content)
+        self.flush(temporary)
+        os.replace(f"{self.path}/{temporary}", f"{self.path}/{name}")
         self.flush(posixpath.dirname(name))
 
     def write_json(self, name: str, content: Any) -> None:
-        """Write a JSON file, without the secrets of its content."""
+        """Write a JSON file with redacted secrets."""
         text = json.dumps(redacted(content), indent=2, allow_nan=False, sort_keys=False)
         self.write(name, text.encode() + b"\n")
 
     def flush(self, name: str = "") -> None:
-        """Have a local file on disk, or the names in a directory: itself where none is named."""
+        """Flush a local file or directory to disk; by default this directory."""
         if self.local:
             _synchronize(posixpath.join(self.path, name))
 
     def synchronize(self) -> None:
-        """Have all files and directories below it on disk, and the names of those above.
+        """Flush all files and directories below to disk, and the directories above.
 
-        Other file systems than that of this machine see to it themselves.
+        Only local file systems need it.
         """
         if not self.local:
             return
-        for here, _, files in os.walk(self.path, topdown=False):
+        for directory, _, files in os.walk(self.path, topdown=False):
             for file in files:
-                _synchronize(os.path.join(here, file))
-            _synchronize(here)
-        for above in _above(self.path):
+                _synchronize(os.path.join(directory, file))
+            _synchronize(directory)
+        for parent in _parents(self.path):
             with suppress(PermissionError):
-                _synchronize(above)
+                _synchronize(parent)
 
 
-def _above(path: str) -> Iterator[str]:
+def _parents(path: str) -> Iterator[str]:
     while path != "/":
         path = posixpath.dirname(path)
         yield path

@@ -1,4 +1,4 @@
-"""What a publication is: the directory of its version, and every file there."""
+"""The manifest of a publication: its current version, and the files of that version."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from spark_auc.errors import ModelFormatError
 MANIFEST = "manifest.json"
 VERSIONS = "versions"
 _FORMAT: Literal[1] = 1
-# Bulk data are checked by size alone: hashing them would read them all once more.
+# Larger files are checked by size alone: hashing would read them once more.
 _LARGEST_HASHED = 64 * 2**20
 _VERSION = re.compile(rf"{VERSIONS}/[0-9]{{8}}T[0-9]{{12}}-[0-9a-f]{{8}}")
 
 
 def _inside(name: str) -> str:
     if "\0" in name or not all(part not in {"", ".", ".."} for part in name.split("/")):
-        raise ValueError("a path that leads outside")
+        raise ValueError("a path outside the version")
     return name
 
 
 def _version(name: str) -> str:
     if not _VERSION.fullmatch(name):
-        raise ValueError("no version of a publication")
+        raise ValueError("not the name of a version")
     return name
 
 
@@ -52,7 +52,7 @@ class _Part(BaseModel):
 
 
 class PublishedFile(_Part):
-    """Size and hash of a file."""
+    """Size in bytes and SHA-256 of a file; large files have no hash."""
 
     bytes: StrictInt = Field(ge=0)
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None
@@ -60,30 +60,32 @@ class PublishedFile(_Part):
     @model_validator(mode="after")
     def _hashed(self) -> PublishedFile:
         if self.sha256 is None and self.bytes <= _LARGEST_HASHED:
-            raise ValueError("a small file without its hash")
+            raise ValueError("a small file without hash")
         return self
 
 
 class Superseded(_Part):
-    """A version that was current, and until when."""
+    """A version that was current until the time ``until``."""
 
     directory: Version
     until: AwareDatetime
 
 
 class Manifest(_Part):
-    """What is published.
+    """Content of ``manifest.json``.
 
     Parameters
     ----------
+    format
+        Version of the manifest's format.
     kind
-        "model", "data", ...
+        Kind of the output: "model", "data", "scores" or "evaluation".
     directory
-        Of the version, relative to the publication.
+        Directory of the current version, relative to the publication.
     files
-        All of the version's, by their name relative to it.
+        All files of the version, by name relative to its directory.
     superseded
-        Versions named by manifests before, latest first, as far as they may still be there.
+        Earlier versions whose directories may still exist, latest first.
     """
 
     format: Literal[1]
@@ -96,7 +98,15 @@ class Manifest(_Part):
     def of(
         cls, publication: Directory, kind: str, directory: str, superseded: list[Superseded]
     ) -> Manifest:
-        """That of the files there are."""
+        """Make the manifest of the files in a version's directory.
+
+        Parameters
+        ----------
+        publication
+            Directory of the publication.
+        kind, directory, superseded
+            See `Manifest`.
+        """
         version = publication / directory
         files = {
             name: PublishedFile(bytes=size, sha256=_hash(version, name, size))
@@ -109,22 +119,29 @@ class Manifest(_Part):
 
     @classmethod
     def parse(cls, content: bytes, publication: Directory) -> Manifest:
-        """From the bytes of the file in a publication's directory.
+        """Parse the content of ``manifest.json``.
+
+        Parameters
+        ----------
+        content
+            The bytes of the file.
+        publication
+            Directory of the publication, for messages.
 
         Raises
         ------
         ModelFormatError
-            They are damaged, of another format, or name what lies outside.
+            The content is damaged, of another format, or names a path outside the publication.
         """
         try:
-            found: Any = from_json(content, allow_inf_nan=False)
-            number = found.get("format") if isinstance(found, dict) else None
+            fields: Any = from_json(content, allow_inf_nan=False)
+            number = fields.get("format") if isinstance(fields, dict) else None
             if isinstance(number, int) and number != _FORMAT:
                 raise ModelFormatError(
                     f"found a publication of format {number} at {publication.uri}, expected "
                     f"{_FORMAT}; publish again with this version of spark_auc"
                 )
-            return cls.model_validate(found)
+            return cls.model_validate(fields)
         except (ValidationError, ValueError) as error:
             reason = (
                 "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()[:3])
@@ -132,8 +149,8 @@ class Manifest(_Part):
                 else str(error)
             )
             raise ModelFormatError(
-                f"found a damaged {MANIFEST} in {publication.uri} ({reason}), expected one that a "
-                "job of this package wrote; publish again"
+                f"found a damaged {MANIFEST} in {publication.uri} ({reason}), expected the file "
+                "of a job of this package; publish again"
             ) from None
 
     def to_bytes(self) -> bytes:
@@ -141,56 +158,57 @@ class Manifest(_Part):
         return self.model_dump_json(indent=2).encode() + b"\n"
 
     def checked(self, publication: Directory, *, hashes: bool) -> Directory:
-        """The version's directory, which holds the files listed, and no others.
+        """Check the files of the version, and return its directory.
 
         Parameters
         ----------
         publication
-            Directory of the manifest.
+            Directory of the publication.
         hashes
-            Whether to read and compare the files, beside their sizes.
+            Whether to compare hashes in addition to sizes, which reads the files.
 
         Raises
         ------
         ModelFormatError
-            A file is missing, truncated, changed, not listed, or lies outside.
+            A file is missing, truncated, changed, not listed, or outside the publication.
         """
         version = publication / self.directory
         sizes = version.files()
         for name, expected in self.files.items():
             size = sizes.pop(name, -1)
             if size != expected.bytes:
-                found = "no file" if size < 0 else f"{size} bytes"
+                content = "no file" if size < 0 else f"{size} bytes"
                 raise ModelFormatError(
-                    f"found {found} at {version.uri}/{name}, expected {expected.bytes} bytes; "
+                    f"found {content} at {version.uri}/{name}, expected {expected.bytes} bytes; "
                     "restore it or publish again"
                 )
             if publication.local:
                 _check_inside(publication, f"{self.directory}/{name}")
             if hashes and expected.sha256 and _hash(version, name, size) != expected.sha256:
                 raise ModelFormatError(
-                    f"found a changed file {version.uri}/{name}, expected it as it was published; "
+                    f"found a changed file {version.uri}/{name}, expected its published content; "
                     "restore it or publish again"
                 )
-        if others := sorted(name for name in sizes if not _hidden(name)):
+        if unlisted := sorted(name for name in sizes if not _hidden(name)):
             raise ModelFormatError(
-                f"found the file {version.uri}/{others[0]}, which {MANIFEST} does not list; remove "
-                "it or publish again"
+                f"found the file {version.uri}/{unlisted[0]}, which {MANIFEST} does not list; "
+                "remove it or publish again"
             )
         return version
 
     def expired(self, grace: float) -> list[str]:
-        """Versions superseded longer ago than so many seconds."""
+        """Directories of the versions that were superseded at least ``grace`` seconds ago."""
         now = datetime.now(UTC)
         return [
-            each.directory
-            for each in self.superseded
-            if (now - each.until).total_seconds() >= grace and each.directory != self.directory
+            version.directory
+            for version in self.superseded
+            if (now - version.until).total_seconds() >= grace
+            and version.directory != self.directory
         ]
 
 
 def _hidden(name: str) -> bool:
-    """Whether Spark would not read it; file managers leave such behind."""
+    """Whether the name starts with a dot, as of file managers' files, which Spark ignores."""
     return posixpath.basename(name).startswith(".")
 
 
@@ -202,8 +220,8 @@ def _hash(version: Directory, file: str, size: int) -> str | None:
 
 def _check_inside(publication: Directory, name: str) -> None:
     expected = f"{os.path.realpath(publication.path).rstrip('/')}/{name}"
-    if (found := os.path.realpath(expected)) != expected:
+    if (target := os.path.realpath(expected)) != expected:
         raise ModelFormatError(
-            f"found a link from {expected} to {found}, expected the file itself, for a publication "
-            "has no links; publish again"
+            f"found a link from {expected} to {target}, expected a file, since a publication "
+            "contains no links; publish again"
         )

@@ -1,19 +1,19 @@
-"""Outputs that appear whole or not at all, on any file system.
+"""Publish the output of a job completely or not at all, on any file system.
 
-No rename is atomic everywhere, so each publication is a new directory under ``versions``, and
-``manifest.json``, written last, says which one is current and what is in it. A job that dies
-leaves the manifest, and with it the previous version, as they were.
+Object stores have no atomic rename. A job therefore writes a new directory under ``versions``, and
+at the end ``manifest.json``, which names the current version and lists its files. If a job dies,
+the manifest and the previous version remain current.
 
-Several jobs may publish to one place. Each fills a directory of its own. The first to end names
-its version; one that began before and ends later is refused (`ConflictError`, exit code 75),
-whatever ``output.replace`` says, for that speaks of what was there when the job began. On this
-machine's file systems a lock makes sure of it; elsewhere the manifest is read again before and
-after it is written, so that of two jobs that write it in the same instant the later one stays, and
-the other says so.
+Several jobs may publish at one location; each writes a directory of its own. The first job to end
+makes its version current. A job that started before that and ends later raises `ConflictError`
+(exit code 75), whatever ``output.replace`` is, since it replaces only the version that was current
+when the job started. On a local file system a lock ensures this order. Elsewhere the job reads the
+manifest before and after writing it: if two jobs write at the same time, the later manifest remains
+and the other job raises the error.
 
-A job deletes its own version where it fails, and versions that were current once and have been
-superseded for ten minutes: rows may still be read from younger ones. A directory that no manifest
-ever named may belong to a job at work: it stays, and the log names it.
+A failed job deletes its version. A successful job deletes versions that were superseded at least
+ten minutes ago; readers may still use younger ones. A directory that no manifest names may belong
+to a running job: it remains, and the log lists it.
 """
 
 from __future__ import annotations
@@ -35,22 +35,29 @@ from spark_auc.errors import ConfigError, ConflictError, ModelFormatError
 _log = logging.getLogger(__name__)
 
 _GRACE_SECONDS = 600.0
-_LOCK = ".lock"
+_LOCK_FILE = ".lock"
 
 
 def check_free(location: str, replace: bool) -> Directory:
-    """Make sure that something may be published there.
+    """Check that a job may publish at a location.
+
+    Parameters
+    ----------
+    location
+        A path or a URI.
+    replace
+        Whether to replace the current version.
 
     Raises
     ------
     ConfigError
-        Something is there already and is not to be replaced, or is no publication.
+        The location contains a publication and ``replace`` is false, or it contains other files.
     """
     directory = Directory.of(location)
     names = set(directory.names()) - {VERSIONS}
     if MANIFEST in names and not replace:
         raise ConfigError(
-            f"found an output at {location!r} already, expected none; set output.replace=true "
+            f"found an existing output at {location!r}, expected none; set output.replace=true "
             "or another output.path"
         )
     if foreign := sorted(names - {MANIFEST, f"{MANIFEST}.new"}):
@@ -63,14 +70,23 @@ def check_free(location: str, replace: bool) -> Directory:
 
 @contextmanager
 def publication(location: str, replace: bool, kind: str) -> Iterator[Directory]:
-    """A new directory to fill, which becomes current when the block ends without an error.
+    """A new directory for output files, which becomes current when the block ends without error.
+
+    Parameters
+    ----------
+    location, replace
+        See `check_free`.
+    kind
+        Kind of the output: "model", "data", "scores" or "evaluation".
 
     Raises
     ------
     ConfigError
-        Something is there already and is not to be replaced, or is no publication.
+        See `check_free`.
     ConflictError
-        Another job published there since the block began.
+        Another job published at the location during the block.
+    ModelFormatError
+        The block wrote no files, or another process deleted or changed them.
     """
     directory = check_free(location, replace)
     name = f"{VERSIONS}/{datetime.now(UTC):%Y%m%dT%H%M%S%f}-{uuid.uuid4().hex[:8]}"
@@ -78,8 +94,8 @@ def publication(location: str, replace: bool, kind: str) -> Iterator[Directory]:
     before = _content(directory)
     try:
         yield version
-        manifest = _whole(directory, kind, name, before)
-        with _alone(directory):
+        manifest = _new_manifest(directory, kind, name, before)
+        with _lock(directory):
             _check_unchanged(directory, before)
             manifest.checked(directory, hashes=False)
             content = manifest.to_bytes()
@@ -90,33 +106,33 @@ def publication(location: str, replace: bool, kind: str) -> Iterator[Directory]:
             _delete(version)
         raise
     _log.info("published %s at %s", kind, version.uri)
-    for old in manifest.expired(_GRACE_SECONDS):
-        _delete(directory / old)
-    _tell_unfinished(directory, manifest)
+    for expired in manifest.expired(_GRACE_SECONDS):
+        _delete(directory / expired)
+    _log_unnamed(directory, manifest)
 
 
-def _whole(directory: Directory, kind: str, name: str, before: bytes | None) -> Manifest:
-    """The manifest of a version whose files are on disk."""
+def _new_manifest(directory: Directory, kind: str, name: str, before: bytes | None) -> Manifest:
+    """Make the manifest of a version, and flush its files to disk."""
     superseded: list[Superseded] = []
     if before is not None:
         try:
-            old = Manifest.parse(before, directory)
-            there = set((directory / VERSIONS).names())
+            previous = Manifest.parse(before, directory)
+            names = set((directory / VERSIONS).names())
             superseded = [
-                each
-                for each in (
-                    Superseded(directory=old.directory, until=datetime.now(UTC)),
-                    *old.superseded,
+                version
+                for version in (
+                    Superseded(directory=previous.directory, until=datetime.now(UTC)),
+                    *previous.superseded,
                 )
-                if each.directory.rpartition("/")[-1] in there
+                if version.directory.rpartition("/")[-1] in names
             ]
         except ModelFormatError as error:
-            _log.warning("replaces what cannot be read: %s", error)
+            _log.warning("the previous manifest is unreadable and is replaced: %s", error)
     version = directory / name
     if not version.files():
         raise ModelFormatError(
-            f"found no files in {version.uri}, expected those that this job wrote; make sure that "
-            "nothing else deletes them, and run it again"
+            f"found no files in {version.uri}, expected the files of this job; make sure that no "
+            "other process deletes them, and run the job again"
         )
     manifest = Manifest.of(directory, kind, name, superseded)
     version.synchronize()
@@ -126,30 +142,30 @@ def _whole(directory: Directory, kind: str, name: str, before: bytes | None) -> 
 def _check_unchanged(directory: Directory, expected: bytes | None) -> None:
     if _content(directory) != expected:
         raise ConflictError(
-            f"found that another job published at {directory.uri} while this one ran, expected "
-            f"{'the version of its start' if expected else 'nothing'} there; what the other "
-            "published stays: run this job again to replace it, or set another output.path"
+            f"found a version at {directory.uri} that another job published during this job, "
+            f"expected {'the version from its start' if expected else 'none'}; the other version "
+            "remains: run this job again to replace it, or set another output.path"
         )
 
 
 @contextmanager
-def _alone(directory: Directory) -> Iterator[None]:
-    """No other job of this machine's file system names its version in the block."""
+def _lock(directory: Directory) -> Iterator[None]:
+    """Lock a local publication: other jobs wait until the block ends to write the manifest."""
     if not directory.local:
         yield
         return
-    path = f"{directory.path}/{VERSIONS}/{_LOCK}"
+    path = f"{directory.path}/{VERSIONS}/{_LOCK_FILE}"
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     except PermissionError:
-        # Another user made it; NFS alone wants it to be writable.
+        # The file belongs to another user; only NFS needs write access to lock it.
         descriptor = os.open(path, os.O_RDONLY)
     try:
         try:
-            # The system releases it when the process ends, however it ends.
+            # The operating system releases the lock when the process ends or dies.
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         except OSError as error:
-            _log.warning("the file system has no locks (%s): %s", error.strerror, directory.uri)
+            _log.warning("no lock at %s: the file system has none (%s)", directory.uri, error)
         yield
     finally:
         os.close(descriptor)
@@ -160,24 +176,24 @@ def _delete(version: Directory) -> None:
         if version.filesystem.get_file_info(version.path).type == fs.FileType.Directory:
             version.filesystem.delete_dir(version.path)
     except OSError as error:
-        _log.warning("%s could not be deleted: %s", version.uri, error)
+        _log.warning("cannot delete %s: %s", version.uri, error)
 
 
-def _tell_unfinished(directory: Directory, manifest: Manifest) -> None:
-    named = {manifest.directory, *(each.directory for each in manifest.superseded)}
-    unknown = [
+def _log_unnamed(directory: Directory, manifest: Manifest) -> None:
+    named = {manifest.directory, *(version.directory for version in manifest.superseded)}
+    unnamed = [
         name
         for name in sorted((directory / VERSIONS).names())
-        if f"{VERSIONS}/{name}" not in named and name != _LOCK
+        if f"{VERSIONS}/{name}" not in named and name != _LOCK_FILE
     ]
-    if unknown:
+    if unnamed:
         _log.warning(
-            "found %d directories in %s/%s that no manifest names (%s, ...): of jobs that still "
-            "run, or died; delete those of jobs that died",
-            len(unknown),
+            "found %d directories in %s/%s that no manifest names (%s, ...), from running or dead "
+            "jobs; delete those of dead jobs",
+            len(unnamed),
             directory.uri,
             VERSIONS,
-            unknown[0],
+            unnamed[0],
         )
 
 
@@ -192,12 +208,19 @@ def _manifest(directory: Directory) -> Manifest | None:
 
 
 def current(location: str, kind: str) -> Directory:
-    """The current version of a publication, with every file checked against the manifest.
+    """Directory of the current version, with every file checked against the manifest.
+
+    Parameters
+    ----------
+    location
+        A path or a URI.
+    kind
+        Expected kind of the output, such as "model".
 
     Raises
     ------
     ConfigError
-        Nothing is published there, or something of another kind.
+        The location has no publication, or one of another kind.
     ModelFormatError
         The manifest is damaged or of another format, or a file is missing, truncated, changed or
         not listed.
@@ -205,18 +228,23 @@ def current(location: str, kind: str) -> Directory:
     directory = Directory.of(location)
     manifest = _manifest(directory)
     if manifest is None or manifest.kind != kind:
-        found = f"a published {manifest.kind}" if manifest else "nothing published"
+        content = f"a published {manifest.kind}" if manifest else "no publication"
         raise ConfigError(
-            f"found {found} at {location!r}, expected a published {kind}; check the path"
+            f"found {content} at {location!r}, expected a published {kind}; check the path"
         )
     return manifest.checked(directory, hashes=True)
 
 
 def resolve(location: str) -> str:
-    """The location as a URI, in the current version where it lies in a publication.
+    """URI of a location; for a location in a publication, the URI in its current version.
 
-    ``out/train`` is the part ``train`` of what is published at ``out``. Sizes are checked, not
-    hashes, which would read bulk data twice.
+    ``out/train`` is the directory ``train`` of the current version of the publication ``out``. Only
+    sizes are checked: comparing hashes would read bulk data twice.
+
+    Parameters
+    ----------
+    location
+        A path or a URI.
 
     Raises
     ------
@@ -225,15 +253,15 @@ def resolve(location: str) -> str:
         listed.
     """
     try:
-        whole = Directory.of(location)
+        target = Directory.of(location)
     except ConfigError:
         if is_local(location):
             raise
-        # Spark reaches file systems that Arrow does not.
+        # Spark supports file systems that Arrow does not.
         return location
-    for directory, inside in ((whole, ""), whole.parent() or (whole, "")):
+    for directory, part in ((target, ""), target.parent() or (target, "")):
         manifest = _manifest(directory)
         if manifest is not None:
             version = manifest.checked(directory, hashes=False)
-            return f"{version.uri}/{inside}".rstrip("/")
-    return whole.uri if is_local(location) else location
+            return f"{version.uri}/{part}".rstrip("/")
+    return target.uri if is_local(location) else location

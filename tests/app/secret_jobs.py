@@ -21,11 +21,11 @@ def main(plan):
         rows = spark.read.options(header=True, inferSchema=True).csv("rows.csv")
         rows.write.format("jdbc").options(**plan["database"]).save()
         for name, job, overrides, parts in plan["jobs"]:
-            commit = adadsg._Checkpoint.commit
+            commit = adadsg.StageCheckpoint.commit
             if name == "dies":
-                adadsg._Checkpoint.commit = dying(commit, plan["known"])
+                adadsg.StageCheckpoint.commit = dying(commit, plan["known"])
             codes[name] = run(job, f"{name}.yaml", overrides, parts)
-            adadsg._Checkpoint.commit = commit
+            adadsg.StageCheckpoint.commit = commit
     Path("codes.json").write_text(json.dumps(codes))
 
 

@@ -91,7 +91,7 @@ def test_the_objective_is_that_of_all_pairs(spark, place):
 @pytest.mark.parametrize("stage", [1, 3])
 def test_it_goes_on_where_it_died(spark, config, monkeypatch, stage):
     expected = model_of(adadsg.run(spark, config(checkpoint=f"{config().checkpoint}-other")))
-    commit, calls = adadsg._Checkpoint.commit, []
+    commit, calls = adadsg.StageCheckpoint.commit, []
 
     def dies(self, learner, log):
         commit(self, learner, log)
@@ -102,10 +102,10 @@ def test_it_goes_on_where_it_died(spark, config, monkeypatch, stage):
         calls.append(self.size)
         return learn(self, *rows)
 
-    monkeypatch.setattr(adadsg._Checkpoint, "commit", dies)
+    monkeypatch.setattr(adadsg.StageCheckpoint, "commit", dies)
     with pytest.raises(KeyboardInterrupt):
         adadsg.run(spark, config())
-    monkeypatch.setattr(adadsg._Checkpoint, "commit", commit)
+    monkeypatch.setattr(adadsg.StageCheckpoint, "commit", commit)
     learn = DSGD.stage
     monkeypatch.setattr(DSGD, "stage", counted)
     result = adadsg.run(spark, config())
@@ -119,12 +119,12 @@ def test_a_checkpoint_of_other_settings_is_refused(spark, config, monkeypatch):
         commit(self, learner, log)
         raise KeyboardInterrupt
 
-    commit = adadsg._Checkpoint.commit
-    monkeypatch.setattr(adadsg._Checkpoint, "commit", dies)
+    commit = adadsg.StageCheckpoint.commit
+    monkeypatch.setattr(adadsg.StageCheckpoint, "commit", dies)
     with pytest.raises(KeyboardInterrupt):
         adadsg.run(spark, config())
     other = config(training={"standardization": False, "firstStage": 400})
-    with pytest.raises(ConfigError, match="remove it to begin again"):
+    with pytest.raises(ConfigError, match="remove it to start again"):
         adadsg.check(other)
 
 
@@ -136,9 +136,9 @@ def test_a_checkpoint_of_other_rows_is_refused(spark, place, config, monkeypatch
     rows = spark.read.parquet(str(place / "train"))
     data = {"path": str(tmp_path / "rows")}
     rows.write.parquet(data["path"])
-    commit = adadsg._Checkpoint.commit
+    commit = adadsg.StageCheckpoint.commit
     with monkeypatch.context() as patched:
-        patched.setattr(adadsg._Checkpoint, "commit", dies)
+        patched.setattr(adadsg.StageCheckpoint, "commit", dies)
         with pytest.raises(KeyboardInterrupt):
             adadsg.run(spark, config(data=data))
     # As many rows, and one label less to the one class and more to the other, in two of them.
@@ -146,7 +146,7 @@ def test_a_checkpoint_of_other_rows_is_refused(spark, place, config, monkeypatch
     changed = f"case when id in ({first}, {second}) then 1 - label else label end"
     other = rows.withColumn("label", F.expr(f"cast({changed} as double)"))
     other.coalesce(3).write.mode("overwrite").parquet(data["path"])
-    with pytest.raises(ConfigError, match="value for value"):
+    with pytest.raises(ConfigError, match="with equal values"):
         adadsg.run(spark, config(data=data))
     # The same ones again, in other files.
     rows.repartition(3).write.mode("overwrite").parquet(data["path"])

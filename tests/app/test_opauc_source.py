@@ -206,4 +206,4 @@ def test_the_flag_decides(at, capsys):
     configure(stream=stream)
     code, result = without_flag(capsys)
     assert code == 2
-    assert "give --stream" in result["message"]
+    assert "set --stream" in result["message"]

@@ -113,7 +113,7 @@ def test_without_locks_the_loser_is_told(tmp_path, monkeypatch):
         monkeypatch.setattr(Directory, "replace", put)
         publish(out, "other")
 
-    monkeypatch.setattr(publishing, "_alone", lambda _: nullcontext())
+    monkeypatch.setattr(publishing, "_lock", lambda _: nullcontext())
     monkeypatch.setattr(Directory, "replace", overwritten)
     with pytest.raises(ConflictError, match="another job published"):
         publish(out, "mine")

@@ -189,4 +189,4 @@ def test_what_is_no_secret_is_told(place, done):
     assert "did you mean 'options'" in messages["key"]
     assert "train.data.options.password" in messages["list"]
     assert "none.Driver" in messages["driver"]
-    assert "remove it to begin again" in messages["changed"]
+    assert "remove it to start again" in messages["changed"]

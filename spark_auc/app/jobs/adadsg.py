@@ -1,32 +1,28 @@
-"""Train in doubling stages (AdaDSG) and publish the model.
+"""Train a linear ranker in doubling stages (AdaDSG), and publish it.
 
-Section ``adadsg`` of the configuration: data, validation (rows by whose AUC the stages are
-followed), columns, training (the Params of AdaDSGClassifier), stop (when further stages are not
-worth their time), checkpoint, output. A job that dies goes on from its checkpoint, and ends with
-the same model. Publishes ``model`` (loaded by ``LinearRankerModel.load``), ``summary.json``,
+Section ``adadsg`` of the configuration: data, validation (rows for the AUC of each stage),
+columns, training (the Params of AdaDSGClassifier), stop (condition for ending before the last
+stage), checkpoint, output. After a crash the job resumes from its checkpoint, with the same result.
+Publishes ``model`` (loaded by ``LinearRankerModel.load``), ``summary.json``,
 ``stages.json``, ``stages.png`` and ``config.json``.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from spark_auc.app.config.jobs import Adadsg, Stop
-from spark_auc.app.config.redaction import names_secret, redacted
-from spark_auc.app.directory import Directory
-from spark_auc.app.jobs.adadsg_stage import StoredStage
+from spark_auc.app.jobs.adadsg_stage import StageCheckpoint, fingerprint
 from spark_auc.app.jobs.inputs import check_path, reading
 from spark_auc.app.publish import check_free, publication
 from spark_auc.app.report.pictures import GUIDE, NEGATIVE, STYLE, check_packages, png
-from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.errors import ConfigError
 from spark_auc.learners.dsgd import DSGD
 
@@ -41,27 +37,37 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _KIND = "model"
-_STATE = "stage.bin"
 
 
 def check(config: Adadsg) -> None:
-    """What can be known to be wrong before Spark starts; `ConfigError`."""
+    """Check the configuration before Spark starts.
+
+    Raises
+    ------
+    ConfigError
+        A setting, a path or an output location is invalid.
+    """
     if config.columns.weight:
         raise ConfigError(
-            "found adadsg.columns.weight, expected none: pairs are drawn without weights; leave it "
-            "out"
+            "found adadsg.columns.weight, expected none: pairs are drawn without weights; remove it"
         )
     check_path(config.data.path)
     check_path(config.validation.path)
     check_packages()
     check_free(config.output.path, config.output.replace)
     _estimator(config).check()
-    _Checkpoint.of(config).load()
+    StageCheckpoint.of(config).load()
 
 
 def run(spark: SparkSession, config: Adadsg) -> dict[str, Any]:
-    """Run the job; the result for standard output."""
-    checkpoint = _Checkpoint.of(config)
+    """Run the job, and return its result for standard output.
+
+    Raises
+    ------
+    SparkAUCError
+        The job failed; nothing is published.
+    """
+    checkpoint = StageCheckpoint.of(config)
     with (
         reading(spark, config.data) as rows,
         reading(spark, config.validation) as held_out,
@@ -92,7 +98,15 @@ def run(spark: SparkSession, config: Adadsg) -> dict[str, Any]:
 
 
 def enough(log: Sequence[dict[str, Any]], stop: Stop | None) -> bool:
-    """Whether the AUC has moved by little in each of the last stages."""
+    """Whether the validation AUC changed less than the tolerance in each of the last stages.
+
+    Parameters
+    ----------
+    log
+        Log of the stages so far.
+    stop
+        Number of stages, and tolerance in half widths of the AUC's interval; None for no stop.
+    """
     if stop is None or len(log) <= stop.stages:
         return False
     last = log[-stop.stages - 1 :]
@@ -103,7 +117,7 @@ def enough(log: Sequence[dict[str, Any]], stop: Stop | None) -> bool:
 
 
 def picture(log: Sequence[dict[str, Any]]) -> Figure:
-    """Validation AUC with its interval against the rows of each stage."""
+    """Plot the validation AUC and its interval over the number of rows of each stage."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -126,68 +140,72 @@ def _half_width(stage: dict[str, Any]) -> float:
 
 
 def _trained(
-    rows: DataFrame, held_out: DataFrame, config: Adadsg, checkpoint: _Checkpoint
+    rows: DataFrame, held_out: DataFrame, config: Adadsg, checkpoint: StageCheckpoint
 ) -> tuple[LinearRankerModel, list[dict[str, Any]], str]:
-    """The model, the log of the stages, and why there were no more of them."""
+    """The model, the log of the stages, and the reason for the last stage."""
     from spark_auc.spark.estimators.online import Pass
 
     estimator = _estimator(config)
     start = time.perf_counter()
-    given = estimator.prepared(rows)
-    checkpoint = replace(checkpoint, rows=_told(given.surveyed))
-    learner, log = checkpoint.load() or (estimator.learner(given), [])
-    done = Pass(learner, None)
+    prepared = estimator.prepared(rows)
+    checkpoint = replace(checkpoint, rows=fingerprint(prepared.surveyed))
+    learner, log = checkpoint.load() or (estimator.learner(prepared), [])
+    stage = Pass(learner, None)
     if log:
-        _log.info("going on after stage %d", len(log))
+        _log.info("resuming after stage %d", len(log))
     stopped = "all stages"
     begun = time.perf_counter()
     seconds = {"survey": begun - start}
     if enough(log, config.stop):
         stopped = "the AUC stands still"
     else:
-        with estimator.kept(given) as kept:
-            for done in estimator.passes(kept, learner, first=len(log)):
-                learner = cast(DSGD, done.learner)
-                log.append(_stage(estimator, given, learner, len(log), held_out, begun))
-                _log.info("%s", log[-1])
+        with estimator.kept(prepared) as cached:
+            for stage in estimator.passes(cached, learner, first=len(log)):
+                learner = cast(DSGD, stage.learner)
+                log.append(_stage_log(estimator, prepared, learner, len(log), held_out, begun))
+                _log.info(
+                    "stage %d: %d rows, %d steps, validation AUC %.6f, %.1f s",
+                    len(log),
+                    *(log[-1][name] for name in ("rows", "steps", "auc", "seconds")),
+                )
                 checkpoint.commit(learner, log)
                 begun = time.perf_counter()
                 if enough(log, config.stop):
                     stopped = "the AUC stands still"
                     break
     seconds["learn"] = sum(stage["seconds"] for stage in log)
-    return estimator.model_of(given, done, seconds), log, stopped
+    return estimator.model_of(prepared, stage, seconds), log, stopped
 
 
-def _stage(
+def _stage_log(
     estimator: AdaDSGClassifier,
-    given: SequentialRows,
+    prepared: SequentialRows,
     learner: DSGD,
     number: int,
     held_out: DataFrame,
     begun: float,
 ) -> dict[str, Any]:
-    """What is noted of a stage."""
+    """Evaluate the learner after a stage on the validation rows."""
     from pyspark.sql import functions as F
 
     from spark_auc.spark.data.features import Features
     from spark_auc.spark.estimators.linear_ranker import score_column
     from spark_auc.spark.evaluation.evaluate import evaluate
 
-    taken = time.perf_counter() - begun
-    w = learner.w / given.scale
+    seconds = time.perf_counter() - begun
+    w = learner.w / prepared.scale
     features = Features.resolve(held_out, estimator.getOrDefault(estimator.featuresCol), w.size)
     rows = features.without_nulls(held_out)
     label = F.col(estimator.getLabelCol())
     scored = rows.select(label.alias("label"), score_column(features, w).alias("score"))
-    report = evaluate(scored, scoreCol="score", positiveLabel=given.columns.positive)
+    report = evaluate(scored, scoreCol="score", positiveLabel=prepared.columns.positive)
     return {
         "rows": learner.size,
         "steps": learner.drawn,
         "auc": report.auc,
         "interval": [report.interval.lower, report.interval.upper],
-        "objective": estimator.objective(given, learner, number),
-        "seconds": round(taken, 3),
+        "objective": estimator.objective(prepared, learner, number),
+        "seconds": round(seconds, 3),
     }
 
 
@@ -203,94 +221,3 @@ def _estimator(config: Adadsg) -> AdaDSGClassifier:
         keyCol=columns.key,
         **config.training.model_dump(exclude_unset=True),
     )
-
-
-def _told(surveyed: ColumnMoments) -> list[float]:
-    """Numbers by which rows are told from others: of each class, and of the columns mixed."""
-    share = np.random.default_rng(0).random(surveyed.mean.shape[1])
-    mixed = [surveyed.mean @ share, np.abs(surveyed.mean) @ share, surveyed.variance @ share]
-    return [float(v) for part in (surveyed.rows, surveyed.entries, *mixed) for v in part]
-
-
-def _alike(found: Sequence[float], expected: Sequence[float]) -> bool:
-    """Whether these are the same rows, though added in another order."""
-    if found[:4] != expected[:4]:
-        return False
-    scale = np.abs(expected[4:]).max(initial=0.0)
-    return bool(np.allclose(found[4:], expected[4:], rtol=0.0, atol=1e-9 * scale))
-
-
-def _identity(settings: dict[str, Any]) -> str:
-    """By what a checkpoint is known: a secret may change, and so may the way to log in."""
-    fixed = dict(settings)
-    for name in ("data", "validation"):
-        source = settings[name]
-        options = {key: value for key, value in source["options"].items() if not names_secret(key)}
-        fixed[name] = source | {"options": options}
-    return json.dumps(redacted(fixed), sort_keys=True)
-
-
-@dataclass(frozen=True)
-class _Checkpoint:
-    """What the last stage left, in one file that appears whole.
-
-    Parameters
-    ----------
-    directory
-        Where it is.
-    settings
-        What must be the same for a job to go on from it.
-    rows
-        What tells the rows from others, once they were surveyed; see `_told`.
-    """
-
-    directory: Directory
-    settings: str
-    rows: Sequence[float] = ()
-
-    @classmethod
-    def of(cls, config: Adadsg) -> _Checkpoint:
-        """The checkpoint that a job goes on from."""
-        fixed = config.model_dump(
-            mode="json", include={"data", "validation", "columns", "training"}
-        )
-        return cls(Directory.of(config.checkpoint), _identity(fixed))
-
-    def load(self) -> tuple[DSGD, list[dict[str, Any]]] | None:
-        """Learner and log after the last stage, None before the first.
-
-        Raises
-        ------
-        ConfigError
-            It is of a job with other settings, or of other rows at the same place.
-        ModelFormatError
-            It is damaged.
-        """
-        if _STATE not in self.directory.names():
-            return None
-        left = StoredStage.from_bytes(self.directory.read(_STATE))
-        if left.settings != self.settings:
-            raise ConfigError(
-                f"found a checkpoint of other data, validation, columns or training in "
-                f"{self.directory.uri}, "
-                "expected one of this configuration; set another adadsg.checkpoint, or remove it "
-                "to begin again"
-            )
-        if self.rows and not _alike(self.rows, left.rows):
-            raise ConfigError(
-                f"found {self.rows[0]:.0f} negative and {self.rows[1]:.0f} positive rows, expected "
-                f"the {left.rows[0]:.0f} and {left.rows[1]:.0f} of the checkpoint in "
-                f"{self.directory.uri}, value for value; restore them, or set another "
-                "adadsg.checkpoint, or remove it to begin again"
-            )
-        return left.learner, left.log
-
-    def commit(self, learner: DSGD, log: Sequence[dict[str, Any]]) -> None:
-        """Replace what the stage before left."""
-        stage = StoredStage(self.settings, list(self.rows), list(log), learner)
-        self.directory.replace(_STATE, stage.to_bytes())
-
-    def clear(self) -> None:
-        """Remove what is not needed once the model is published."""
-        if _STATE in self.directory.names():
-            self.directory.filesystem.delete_file(f"{self.directory.path}/{_STATE}")

@@ -1,32 +1,42 @@
-"""What a stage of AdaDSG leaves to the next one, as bytes."""
+"""The checkpoint of the job ``adadsg``: the state after its last stage."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from pydantic import NonNegativeInt
 
+from spark_auc.app.config.jobs import Adadsg
+from spark_auc.app.config.redaction import names_secret, redacted
 from spark_auc.app.config.sections import Section
+from spark_auc.app.directory import Directory
 from spark_auc.app.jobs.stored_json import as_json, json_of
+from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.state.schema import TEXT, Part, Schema, array, reals
+from spark_auc.errors import ConfigError
 from spark_auc.learners.dsgd import DSGD
+
+_FILE = "stage.bin"
 
 
 @dataclass(frozen=True, eq=False)
 class StoredStage:
-    """What a stage leaves.
+    """State after a stage, from which a job resumes.
 
     Parameters
     ----------
     settings
-        What must be the same for a job to go on from it.
-    rows
-        What tells the training rows from others: see `_Checkpoint`.
+        Settings of the job as JSON; a job with other settings cannot resume.
+    rows : (10,)
+        Fingerprint of the training rows; see `fingerprint`.
     log
-        What was noted of each stage.
+        Rows, steps, AUC, interval, objective and seconds of each stage.
     learner
-        The learner after it.
+        The learner after the stage.
     """
 
     settings: str
@@ -40,7 +50,7 @@ class StoredStage:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> StoredStage:
-        """The stage that `to_bytes` stored; `ModelFormatError` if it is none."""
+        """Decode the bytes of `to_bytes`; `ModelFormatError` for other bytes."""
         return _SCHEMA.restore(
             data,
             lambda settings, rows, log, learner: cls(
@@ -50,11 +60,11 @@ class StoredStage:
 
 
 def _read_log(stored: Any) -> list[dict[str, Any]]:
-    return [stage.model_dump() for stage in _logged(stored)]
+    return [stage.model_dump() for stage in _decode_log(stored)]
 
 
-class _Noted(Section):
-    """What is noted of a stage."""
+class _StageLog(Section):
+    """Log of a stage."""
 
     rows: NonNegativeInt
     steps: NonNegativeInt
@@ -64,9 +74,99 @@ class _Noted(Section):
     seconds: float
 
 
-_logged = json_of(list[_Noted])
+_decode_log = json_of(list[_StageLog])
 _SCHEMA = Schema(
     "AdaDSGStage",
     1,
     {"settings": TEXT, "rows": reals(10), "log": array("|u1", "n"), "learner": Part(DSGD)},
 )
+
+
+def fingerprint(surveyed: ColumnMoments) -> list[float]:
+    """Fingerprint ``(10,)`` of rows: counts of each class, and random projections of moments."""
+    share = np.random.default_rng(0).random(surveyed.mean.shape[1])
+    mixed = [surveyed.mean @ share, np.abs(surveyed.mean) @ share, surveyed.variance @ share]
+    return [float(v) for part in (surveyed.rows, surveyed.entries, *mixed) for v in part]
+
+
+def _same_rows(rows: Sequence[float], expected: Sequence[float]) -> bool:
+    """Whether two fingerprints are equal up to the rounding of another order of summation."""
+    if rows[:4] != expected[:4]:
+        return False
+    scale = np.abs(expected[4:]).max(initial=0.0)
+    return bool(np.allclose(rows[4:], expected[4:], rtol=0.0, atol=1e-9 * scale))
+
+
+def _identity(settings: dict[str, Any]) -> str:
+    """Settings that must not change between runs, as JSON; credentials may change."""
+    fixed = dict(settings)
+    for name in ("data", "validation"):
+        source = settings[name]
+        options = {key: value for key, value in source["options"].items() if not names_secret(key)}
+        fixed[name] = source | {"options": options}
+    return json.dumps(redacted(fixed), sort_keys=True)
+
+
+@dataclass(frozen=True)
+class StageCheckpoint:
+    """The state after the last stage, in one file that is replaced atomically.
+
+    Parameters
+    ----------
+    directory
+        Directory of the file.
+    settings
+        Settings that must not change; see `_identity`.
+    rows
+        Fingerprint of the training rows; see `fingerprint`. Empty before they were read.
+    """
+
+    directory: Directory
+    settings: str
+    rows: Sequence[float] = ()
+
+    @classmethod
+    def of(cls, config: Adadsg) -> StageCheckpoint:
+        """The checkpoint of a configuration."""
+        fixed = config.model_dump(
+            mode="json", include={"data", "validation", "columns", "training"}
+        )
+        return cls(Directory.of(config.checkpoint), _identity(fixed))
+
+    def load(self) -> tuple[DSGD, list[dict[str, Any]]] | None:
+        """Learner and log after the last stage; None before the first.
+
+        Raises
+        ------
+        ConfigError
+            The checkpoint is from a job with other settings, or the training rows changed.
+        ModelFormatError
+            The checkpoint is damaged.
+        """
+        if _FILE not in self.directory.names():
+            return None
+        stored = StoredStage.from_bytes(self.directory.read(_FILE))
+        if stored.settings != self.settings:
+            raise ConfigError(
+                "found a checkpoint of other data, validation, columns or training in "
+                f"{self.directory.uri}, expected one of this configuration; set another "
+                "adadsg.checkpoint, or remove it to start again"
+            )
+        if self.rows and not _same_rows(self.rows, stored.rows):
+            raise ConfigError(
+                f"found {self.rows[0]:.0f} negative and {self.rows[1]:.0f} positive rows, expected "
+                f"the {stored.rows[0]:.0f} and {stored.rows[1]:.0f} rows of the checkpoint in "
+                f"{self.directory.uri} with equal values; restore the rows, set another "
+                "adadsg.checkpoint, or remove it to start again"
+            )
+        return stored.learner, stored.log
+
+    def commit(self, learner: DSGD, log: Sequence[dict[str, Any]]) -> None:
+        """Replace the state of the previous stage."""
+        stage = StoredStage(self.settings, list(self.rows), list(log), learner)
+        self.directory.replace(_FILE, stage.to_bytes())
+
+    def clear(self) -> None:
+        """Remove the state after the model is published."""
+        if _FILE in self.directory.names():
+            self.directory.filesystem.delete_file(f"{self.directory.path}/{_FILE}")

@@ -1,8 +1,8 @@
-"""Exact AUC of a published model on rows: a report as a page, as JSON and as pictures.
+"""Measure the exact AUC of a published model, and publish a report.
 
-Section ``evaluate`` of the configuration: model, data, output, and what to measure. Publishes
-``report.html`` (self-contained), ``evaluation.json`` and a PNG of each picture. Label and weight
-columns are those that the model was trained with.
+Section ``evaluate`` of the configuration: model, data, output and measures. Publishes
+``report.html`` (self-contained), ``evaluation.json`` and a PNG file of each figure. The label and
+weight columns are those of the training.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-_TOLD = (
+# Measures in the result on standard output.
+_RESULT = (
     "auc",
     "interval",
     "bounds",
@@ -36,7 +37,13 @@ _OF_PROBABILITIES = ("logLoss", "calibrationError", "reliability")
 
 
 def check(config: Evaluate) -> None:
-    """What can be known to be wrong before Spark starts; `ConfigError`."""
+    """Check the configuration before Spark starts.
+
+    Raises
+    ------
+    ConfigError
+        A setting, a path or an output location is invalid.
+    """
     check_packages()
     check_model(config.model)
     check_path(config.data.path)
@@ -44,7 +51,13 @@ def check(config: Evaluate) -> None:
 
 
 def run(spark: SparkSession, config: Evaluate) -> dict[str, Any]:
-    """Run the job; the result for standard output."""
+    """Run the job, and return its result for standard output.
+
+    Raises
+    ------
+    SparkAUCError
+        The job failed; nothing is published.
+    """
     from spark_auc.spark.evaluation.evaluate import evaluate
 
     model, calibration = read_model(config.model)
@@ -55,23 +68,23 @@ def run(spark: SparkSession, config: Evaluate) -> dict[str, Any]:
     }
     with reading(spark, config.data) as rows:
         scored = model.transform(rows)
-        found = evaluate(
+        measures = evaluate(
             scored,
             scoreCol=model.getRawPredictionCol(),
             **columns,
             **config.measures.model_dump(),
         ).as_dict()
         if calibration:
-            # The AUC is that of the scores: a calibration may tie some of them.
-            probable = evaluate(
+            # A calibration may tie scores, so the AUC is that of the uncalibrated scores.
+            calibrated = evaluate(
                 calibration.transform(scored),
                 scoreCol=calibration.getProbabilityCol(),
                 probabilities=True,
                 **columns,
             ).as_dict()
-            found |= {name: probable[name] for name in _OF_PROBABILITIES}
+            measures |= {name: calibrated[name] for name in _OF_PROBABILITIES}
     summary = model.summary.as_dict()
-    result = found | {
+    result = measures | {
         "model": {
             "path": config.model,
             "features": model.numFeatures,
@@ -88,4 +101,4 @@ def run(spark: SparkSession, config: Evaluate) -> dict[str, Any]:
         version.write("report.html", page(result, figures).encode())
         for name, figure in figures.items():
             version.write(f"{name}.png", png(figure))
-    return {name: result[name] for name in _TOLD} | {"report": f"{version.uri}/report.html"}
+    return {name: result[name] for name in _RESULT} | {"report": f"{version.uri}/report.html"}

@@ -1,4 +1,4 @@
-"""Reading the rows of a `Source`, and the model that a job published."""
+"""Read the rows of a `Source`, and published models."""
 
 from __future__ import annotations
 
@@ -22,24 +22,34 @@ CALIBRATION = "calibration"
 
 
 def check_path(path: str | None) -> None:
-    """`ConfigError` where a path of this machine, without a pattern, leads nowhere."""
+    """`ConfigError` if a local path without a pattern does not exist."""
     if path is None or not is_local(path) or any(c in path for c in "*?[{"):
         return
-    there = resolve(path).removeprefix("file://")
-    if not os.path.exists(there):
-        parent = os.path.dirname(os.path.abspath(there))
-        near = "its directory exists" if os.path.isdir(parent) else f"no directory {parent!r}"
+    local_path = resolve(path).removeprefix("file://")
+    if not os.path.exists(local_path):
+        parent = os.path.dirname(os.path.abspath(local_path))
+        hint = "its directory exists" if os.path.isdir(parent) else f"no directory {parent!r}"
         raise ConfigError(
-            f"found nothing at {path!r} ({near}), expected a file, a directory or a published "
+            f"found nothing at {path!r} ({hint}), expected a file, a directory or a published "
             "output; check the path"
         )
 
 
 @contextmanager
 def reading(spark: SparkSession, source: Source) -> Iterator[DataFrame]:
-    """The rows of a source; a published output is read at its current version.
+    """Rows of a source; of a published output, those of its current version.
 
-    What fails inside the block because the files are corrupt is a `DataError`.
+    Parameters
+    ----------
+    spark
+        The session.
+    source
+        The source.
+
+    Raises
+    ------
+    DataError
+        An action inside the block reads a corrupt file.
     """
     from spark_auc.spark.data.failures import translated
     from spark_auc.spark.data.libsvm import libsvm, libsvm_errors
@@ -56,17 +66,25 @@ def reading(spark: SparkSession, source: Source) -> Iterator[DataFrame]:
         if source.table is not None:
             yield spark.read.table(source.table)
         else:
-            named = by_name(source.format, options)
-            yield spark.read.format(source.format).options(**named).load(path)
+            strict = by_name(source.format, options)
+            yield spark.read.format(source.format).options(**strict).load(path)
 
 
 def check_model(location: str) -> None:
-    """`ConfigError` or `ModelFormatError` where there is no whole model."""
+    """`ConfigError` or `ModelFormatError` if the location has no complete model."""
     current(location, "model")
 
 
 def read_model(location: str) -> tuple[LinearRankerModel, ScoreCalibrationModel | None]:
-    """The published model, and what makes its scores probabilities if that is published too."""
+    """Load the published model, and its calibration if it has one.
+
+    Raises
+    ------
+    ConfigError
+        No model is published at the location.
+    ModelFormatError
+        A file is missing or damaged.
+    """
     from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
     from spark_auc.spark.evaluation.calibrate import ScoreCalibrationModel
 

@@ -1,25 +1,26 @@
-"""Learn a linear ranker for AUC in one pass, of a batch or of rows that arrive.
+"""Train a linear ranker for AUC in one pass, on one batch or on a stream.
 
-OPAUC (Gao et al.) without its step: class statistics are exact, and the model is the all-pairs
-solution of the statistics so far. Section ``opauc`` of the configuration: data, columns, training
-(of the Params of MBAClassifier those of a single penalty), output and stream, which counts with
---stream alone: checkpoint, trigger ("availableNow" or an interval), halfLife, publishEvery, and
-schema, maxFilesPerTrigger, rejected for files that arrive in the directory data.path, or else
-source. Without --stream, all of data is one batch.
+The job is OPAUC (Gao et al.) without gradient steps: the class statistics are exact, and the model
+is the all-pairs solution for the statistics so far. Section ``opauc`` of the configuration: data,
+columns, training (the Params of MBAClassifier for a single penalty), output and stream. Without
+--stream, data is one batch, and the part stream is ignored: checkpoint, trigger ("availableNow" or
+an interval), halfLife, publishEvery, and either source, or schema, maxFilesPerTrigger and rejected
+for files that arrive in the directory data.path.
 
-A stream goes on where it ended, however it ended: what Spark lost of its account of the batches is
-put back from the last state, and the state before it serves where the last one is lost. Each batch
-is scored by the model of those before it and then added to the statistics, once; status.jsonl in
-the checkpoint has a line for each. SIGTERM and SIGINT end the job after the batch at hand. Each
-file counts once, by its name: write it under another, such as one that begins with a dot, and
-rename it. Files in directories below count with the option recursiveFileLookup. A file that cannot
-be used is moved to rejected, with the reason beside it; so is one of CSV whose header names other
-columns, or the same in another order.
+A stream resumes from its checkpoint, even after a crash or a power failure: files that Spark lost
+are restored from the last state, and if the last state is damaged, the one before it is used. Each
+batch is scored by the current model, and then added to the statistics exactly once. For each batch
+status.jsonl in the checkpoint has a line. SIGTERM and SIGINT end the job after the current batch.
 
-A source is any that Structured Streaming knows: table, or format with path and options, which also
-say how much a batch has. Its own columns are learned of or, with value: json or csv, the rows of
-this schema that are written in its column ``value``, as Kafka has. A row that cannot be used fails
-its batch, of which nothing is learned, and the job.
+A file is learned once, by its name. Write it under a temporary name that starts with a dot, then
+rename it. The option recursiveFileLookup includes subdirectories. An invalid file moves to
+rejected, beside a file with the reason; a CSV file is invalid too if its header has other columns
+or another order.
+
+A source is any source of Structured Streaming: table, or format with path and options, which also
+limit the size of a batch. The job learns the source's columns or, with value: json or csv, the rows
+of this schema in the text column ``value``, as of Kafka. An invalid row fails its batch and the
+job; nothing of the batch is learned.
 
 Publishes ``model`` (loaded by ``LinearRankerModel.load``), ``config.json`` and ``summary.json``.
 """
@@ -47,14 +48,20 @@ if TYPE_CHECKING:
 
     from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
     from spark_auc.spark.estimators.mba import MBAClassifier
-    from spark_auc.spark.streaming.stream import Stream as Arriving
+    from spark_auc.spark.streaming.stream import Stream as StreamSource
 
 KIND = "model"
 _STREAMED = ("parquet", "orc", "csv", "json")
 
 
 def check(config: Opauc) -> None:
-    """What can be known to be wrong before Spark starts; `ConfigError`."""
+    """Check the configuration before Spark starts.
+
+    Raises
+    ------
+    ConfigError
+        A setting, a path or an output location is invalid.
+    """
     replace = config.output.replace
     if config.stream is not None:
         replace |= _check_stream(config, config.stream)
@@ -62,59 +69,66 @@ def check(config: Opauc) -> None:
         check_path(config.data.path)
     else:
         raise ConfigError(
-            "found no opauc.data, expected the rows of a batch; add it, or give --stream to learn "
-            "of opauc.stream.source"
+            "found no opauc.data, expected the rows of a batch; add it, or set --stream to learn "
+            "opauc.stream.source"
         )
     check_free(config.output.path, replace)
 
 
 def _check_stream(config: Opauc, stream: Stream) -> bool:
-    """Whether the published model is one of this stream's own."""
+    """Check the stream's configuration; True if this stream published the current model."""
     if stream.source is not None:
         check_path(stream.source.path)
     else:
         _check_files(config.data)
     checkpoint = _checkpoint(config, stream)
-    for name, place in {
+    for name, directory in {
         "stream.checkpoint": checkpoint.directory,
         "stream.rejected": checkpoint.rejected,
         "output.path": Directory.of(config.output.path),
     }.items():
-        there = checkpoint.arriving
-        if there and f"{place.path}/".startswith(there.path.rstrip("/") + "/"):
-            where = "data.path" if stream.source is None else "stream.source.path"
+        source = checkpoint.arriving
+        if source and f"{directory.path}/".startswith(source.path.rstrip("/") + "/"):
+            source_key = "data.path" if stream.source is None else "stream.source.path"
             raise ConfigError(
-                f"found opauc.{name} inside opauc.{where}, expected it elsewhere, for all files "
-                "there are taken for data; set another directory"
+                f"found opauc.{name} inside opauc.{source_key}, expected it outside, since all "
+                "files inside are data; set another directory"
             )
-    known = checkpoint.load().progress.settings
+    stored = checkpoint.load().progress.settings
     for name, value in settings(config).items():
-        if known and name != "output" and known.get(name) != value:
+        if stored and name != "output" and stored.get(name) != value:
             raise ConfigError(
-                f"found a checkpoint of {name} {known.get(name)!r} at {stream.checkpoint!r}, "
-                f"expected it of {value!r}; set another opauc.stream.checkpoint to begin again"
+                f"found a checkpoint with {name} {stored.get(name)!r} at {stream.checkpoint!r}, "
+                f"expected {value!r}; set another opauc.stream.checkpoint to start again"
             )
-    return bool(known) and known["output"] == config.output.path
+    return bool(stored) and stored["output"] == config.output.path
 
 
 def _check_files(data: Source | None) -> None:
     if data is None or data.path is None or data.format not in _STREAMED:
-        found = f"format {data.format!r}" if data and data.path else "no path"
+        source = f"format {data.format!r}" if data and data.path else "no path"
         raise ConfigError(
-            f"found {found} in opauc.data, expected for a stream a directory of files of the "
+            f"found {source} in opauc.data, expected for a stream a directory of files of the "
             f"formats {', '.join(_STREAMED)}; set opauc.data.path and opauc.data.format, or "
-            "opauc.stream.source for rows that come otherwise"
+            "opauc.stream.source for another source"
         )
     check_path(data.path)
     if resolve(data.path) != Directory.of(data.path).uri:
         raise ConfigError(
             f"found a published output at {data.path!r}, expected for a stream a directory "
-            "to which files are added, for a publication is replaced; copy its files to one"
+            "to which files are added, since a publication is replaced as a whole; copy its files "
+            "to another directory"
         )
 
 
 def run(spark: SparkSession, config: Opauc) -> dict[str, Any]:
-    """Run the job; the result for standard output."""
+    """Run the job, and return its result for standard output.
+
+    Raises
+    ------
+    SparkAUCError
+        The job failed; nothing is published.
+    """
     if config.stream is None:
         return _batch(spark, config)
     return _stream(spark, config, config.stream)
@@ -137,39 +151,39 @@ def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
         columns = TrainingColumns.resolve(
             rows, features, names.label, names.positiveLabel, names.weight
         )
-        found = statistics(DistributedRows.of(rows, columns))
+        totals = statistics(DistributedRows.of(rows, columns))
         seconds = {"moments": time.perf_counter() - start}
-        model = model_of(found, columns, _estimator(config), seconds)
+        model = model_of(totals, columns, _estimator(config), seconds)
         _write(version, model, config)
     return _result(config, model)
 
 
-def _stream(spark: SparkSession, config: Opauc, given: Stream) -> dict[str, Any]:
+def _stream(spark: SparkSession, config: Opauc, section: Stream) -> dict[str, Any]:
     from spark_auc.app.jobs.stream_learner import StreamLearner
     from spark_auc.spark.streaming.stream import check_classic
     from spark_auc.spark.streaming.stream import run as run_stream
 
     check_classic(spark)
-    checkpoint = _checkpoint(config, given)
+    checkpoint = _checkpoint(config, section)
     state = checkpoint.load()
     checkpoint.account.align(state.progress.batch, state.progress.account)
     checkpoint.repair_status(state)
     checkpoint.move_refused(state)
-    stream = _arriving(spark, config, given, checkpoint)
+    stream = _source(spark, config, section, checkpoint)
     checkpoint.keep_schema(stream.schema.json())
 
     def publish(model: LinearRankerModel, state: StreamState) -> None:
-        # What was there before the first model of this stream was refused unless replaceable.
+        # `check` applied output.replace to the version from before this stream.
         with publication(config.output.path, True, KIND) as version:
             _write(version, model, config, stream=dict(state.progress.status))
 
     learner = StreamLearner(stream, config, checkpoint, state, _estimator(config), publish)
-    with _until_told() as stop:
+    with _stop_signals() as stop:
         run_stream(
             stream,
             learner.learn,
             checkpoint=(checkpoint.directory / ACCOUNT).uri,
-            every=None if given.trigger == "availableNow" else given.trigger,
+            every=None if section.trigger == "availableNow" else section.trigger,
             stop=stop,
         )
     learner.publish()
@@ -184,21 +198,21 @@ def _stream(spark: SparkSession, config: Opauc, given: Stream) -> dict[str, Any]
     }
 
 
-def _arriving(
-    spark: SparkSession, config: Opauc, given: Stream, checkpoint: Checkpoint
-) -> Arriving:
+def _source(
+    spark: SparkSession, config: Opauc, section: Stream, checkpoint: Checkpoint
+) -> StreamSource:
     from spark_auc.spark.streaming.files import FileStream
     from spark_auc.spark.streaming.table import TableStream
 
-    if given.source is not None:
+    if source := section.source:
         return TableStream.of(
             spark,
-            table=given.source.table,
-            form=given.source.format,
+            table=source.table,
+            form=source.format,
             path=checkpoint.arriving.uri if checkpoint.arriving else None,
-            options={key: text_of(value) for key, value in given.source.options.items()},
-            value=given.source.value,
-            ddl=given.source.ddl,
+            options={key: text_of(value) for key, value in source.options.items()},
+            value=source.value,
+            ddl=source.ddl,
         )
     assert config.data is not None
     assert checkpoint.arriving is not None
@@ -207,9 +221,9 @@ def _arriving(
         checkpoint.arriving.uri,
         config.data.format,
         {key: text_of(value) for key, value in config.data.options.items()},
-        given.ddl,
+        section.ddl,
         checkpoint.schema(),
-        given.maxFilesPerTrigger,
+        section.maxFilesPerTrigger,
     )
 
 
@@ -258,8 +272,8 @@ def _result(config: Opauc, model: LinearRankerModel | None) -> dict[str, Any]:
 
 
 @contextmanager
-def _until_told() -> Iterator[threading.Event]:
-    """An event that SIGTERM and SIGINT set, where this thread may handle them."""
+def _stop_signals() -> Iterator[threading.Event]:
+    """An event that SIGTERM and SIGINT set inside the block, if this is the main thread."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop

@@ -1,4 +1,4 @@
-"""Turn raw rows into Parquet of label and features, divided into train and test.
+"""Convert raw rows to Parquet files of label and features, split into train and test.
 
 Section ``prepare`` of the configuration: input (layout criteo, avazu, libsvm, plain or
 synthetic), split (by key, position or time), output. Publishes ``part=train`` and ``part=test``.
@@ -20,17 +20,29 @@ if TYPE_CHECKING:
 
 
 def check(config: Prepare) -> None:
-    """What can be known to be wrong before Spark starts; `ConfigError`."""
-    given = config.input
-    if given.layout == "plain":
-        check_path(given.source.path)
-    elif given.layout != "synthetic":
-        check_path(given.path)
+    """Check the configuration before Spark starts.
+
+    Raises
+    ------
+    ConfigError
+        A setting, a path or an output location is invalid.
+    """
+    source = config.input
+    if source.layout == "plain":
+        check_path(source.source.path)
+    elif source.layout != "synthetic":
+        check_path(source.path)
     check_free(config.output.path, config.output.replace)
 
 
 def run(spark: SparkSession, config: Prepare) -> dict[str, Any]:
-    """Run the job; the result for standard output."""
+    """Run the job, and return its result for standard output.
+
+    Raises
+    ------
+    SparkAUCError
+        The job failed; nothing is published.
+    """
     with (
         _rows(spark, config) as rows,
         publication(config.output.path, config.output.replace, "data") as version,
@@ -42,14 +54,14 @@ def run(spark: SparkSession, config: Prepare) -> dict[str, Any]:
             counts.setdefault(part, {})[str(label)] = count
         if "train" not in counts:
             raise DataError(
-                f"found {counts or 'no'} rows to train on, expected some; check the input and split"
+                f"found {counts or 'no'} rows, expected rows in train; check the input and split"
             )
     result: dict[str, Any] = {"data": config.output.path, "rows": counts}
     if isinstance(config.input, SyntheticInput):
         from spark_auc.spark.data.synthetic import best_auc
 
-        given = config.input
-        result["bestAUC"] = best_auc(given.dimension, given.positiveRate, given.ceiling, given.seed)
+        data = config.input
+        result["bestAUC"] = best_auc(data.dimension, data.positiveRate, data.ceiling, data.seed)
     return result
 
 
@@ -61,27 +73,27 @@ def _rows(spark: SparkSession, config: Prepare) -> Iterator[DataFrame]:
     from spark_auc.spark.data.synthetic import click_data
     from spark_auc.spark.data.table import plain
 
-    given = config.input
-    if given.layout == "plain":
-        with reading(spark, given.source) as rows:
-            yield plain(rows, given.label, given.numeric, given.categorical, given.dimension)
-    elif given.layout == "libsvm":
-        with libsvm_errors(spark, given.path, given.dimension):
-            yield libsvm(spark, given.path, given.dimension)
+    data = config.input
+    if data.layout == "plain":
+        with reading(spark, data.source) as rows:
+            yield plain(rows, data.label, data.numeric, data.categorical, data.dimension)
+    elif data.layout == "libsvm":
+        with libsvm_errors(spark, data.path, data.dimension):
+            yield libsvm(spark, data.path, data.dimension)
     else:
         with translated():
-            if given.layout == "synthetic":
+            if data.layout == "synthetic":
                 yield click_data(
                     spark,
-                    given.rows,
-                    given.dimension,
-                    given.positiveRate,
-                    given.ceiling,
-                    given.seed,
+                    data.rows,
+                    data.dimension,
+                    data.positiveRate,
+                    data.ceiling,
+                    data.seed,
                 )
             else:
-                read = {"criteo": raw.criteo, "avazu": raw.avazu}[given.layout]
-                yield read(spark, given.path, given.dimension)
+                read = {"criteo": raw.criteo, "avazu": raw.avazu}[data.layout]
+                yield read(spark, data.path, data.dimension)
 
 
 def _parted(rows: DataFrame, split: Split | None) -> DataFrame:

@@ -1,8 +1,8 @@
 """Score rows with a published model.
 
-Section ``score`` of the configuration: model, data, keep (columns to keep beside the scores),
-output. Publishes ``scores``, Parquet of the columns kept, the score, the prediction and, of a
-calibrated model, the probability.
+Section ``score`` of the configuration: model, data, keep (input columns to copy), output. Publishes
+``scores``, Parquet files with these columns, the score, the prediction and, of a calibrated model,
+the probability.
 """
 
 from __future__ import annotations
@@ -18,14 +18,26 @@ if TYPE_CHECKING:
 
 
 def check(config: Score) -> None:
-    """What can be known to be wrong before Spark starts; `ConfigError`."""
+    """Check the configuration before Spark starts.
+
+    Raises
+    ------
+    ConfigError
+        A setting, a path or an output location is invalid.
+    """
     check_model(config.model)
     check_path(config.data.path)
     check_free(config.output.path, config.output.replace)
 
 
 def run(spark: SparkSession, config: Score) -> dict[str, Any]:
-    """Run the job; the result for standard output."""
+    """Run the job, and return its result for standard output.
+
+    Raises
+    ------
+    SparkAUCError
+        The job failed; nothing is published.
+    """
     from pyspark.sql import functions as F
 
     from spark_auc.spark.data.features import known_column, quoted
@@ -35,13 +47,13 @@ def run(spark: SparkSession, config: Score) -> dict[str, Any]:
         reading(spark, config.data) as data,
         publication(config.output.path, config.output.replace, "scores") as version,
     ):
-        kept = [F.col(quoted(known_column(data, name).name)) for name in config.keep]
+        columns = [F.col(quoted(known_column(data, name).name)) for name in config.keep]
         scored = model.transform(data)
-        made = [model.getRawPredictionCol(), model.getPredictionCol()]
+        outputs = [model.getRawPredictionCol(), model.getPredictionCol()]
         if calibration:
             scored = calibration.transform(scored)
-            made.append(calibration.getProbabilityCol())
-        scored = scored.select(*kept, *made)
+            outputs.append(calibration.getProbabilityCol())
+        scored = scored.select(*columns, *outputs)
         scored.write.parquet(f"{version.uri}/scores")
         rows = spark.read.parquet(f"{version.uri}/scores").count()
     return {"scores": f"{version.uri}/scores", "rows": rows, "columns": scored.columns}

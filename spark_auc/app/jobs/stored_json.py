@@ -1,4 +1,4 @@
-"""Facts of a state that are stored as JSON, and checked against the types of their fields."""
+"""Store values as JSON in a state, and check their types when they are read."""
 
 from __future__ import annotations
 
@@ -15,14 +15,22 @@ T = TypeVar("T")
 
 
 def as_json(value: object) -> NDArray[np.uint8]:
-    """A value that JSON takes, as an array of bytes."""
+    """Encode a value as JSON, as an array of bytes."""
     return np.frombuffer(json.dumps(value, allow_nan=False).encode(), np.uint8)
 
 
 def json_of(kind: type[T]) -> Callable[[NDArray[np.uint8]], T]:
-    """What reads values of a type, or dataclasses with exactly their fields, from `as_json`.
+    """Make a decoder of values of one type that `as_json` encoded.
 
-    It raises `ValueError` for anything else.
+    Parameters
+    ----------
+    kind
+        The type. A dataclass must have exactly its fields.
+
+    Returns
+    -------
+    callable
+        Maps bytes to a value; raises `ValueError` for other bytes than those of `as_json`.
     """
     adapter = TypeAdapter(kind)
     names = {f.name for f in fields(kind)} if is_dataclass(kind) else None
@@ -31,12 +39,12 @@ def json_of(kind: type[T]) -> Callable[[NDArray[np.uint8]], T]:
         data = stored.tobytes()
         try:
             content: Any = json.loads(data)
-            again = json.dumps(content, allow_nan=False).encode()
+            encoded = json.dumps(content, allow_nan=False).encode()
         except RecursionError as error:
             raise ValueError(str(error)) from None
-        # There is one way to write it: repeated keys, NaN and the like are none.
-        if again != data or (names is not None and set(content) != names):
-            raise ValueError("its JSON is none that is written")
+        # The encoding is unique, which excludes repeated keys and NaN.
+        if encoded != data or (names is not None and set(content) != names):
+            raise ValueError("its JSON is not in the stored form")
         return adapter.validate_json(data, strict=True)
 
     return read

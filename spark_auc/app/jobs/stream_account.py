@@ -1,10 +1,10 @@
-"""Spark's account of a stream's batches, made to agree with what was learned.
+"""Restore Spark's checkpoint of a stream to the last learned batch.
 
-Structured Streaming writes to ``offsets`` what a batch is before it is handed over, to ``commits``
-that it was, and to ``sources`` which files a source has seen. It does not wait for the disk, so a
-machine that loses its power may leave the last of these files torn or missing. Spark then plans a
-batch of the same number anew, with rows in it that came later. What the state of a batch keeps of
-the account puts the files back, or tells that they are those of other batches.
+Before a batch, Structured Streaming writes its content to ``offsets``; after the batch, it writes
+to ``commits``. In ``sources`` it lists the files that a source has read. Spark does not flush these
+files, so after a power failure the last ones may be truncated or missing. Spark would then plan a
+batch of the same number again, with other rows. The state of each batch therefore contains copies
+of Spark's files, which restore them, or show that they belong to other batches.
 """
 
 from __future__ import annotations
@@ -23,37 +23,48 @@ _log = logging.getLogger(__name__)
 
 _METADATA = "metadata"
 _NUMBER = re.compile(r"(\d+)(\.compact)?")
-# Every tenth list of a source's files names them all; of a long one a hash is kept.
+# Every tenth list of a source contains all its files; of larger lists only a hash is stored.
 _LARGEST_KEPT = 1 << 20
 _HASH = "sha256:"
-# Only bytes that Spark wrote, whatever they are.
+# Maps every byte to one character, so that any bytes of Spark can be stored as text.
 _ENCODING = "latin-1"
 
 
 @dataclass(frozen=True)
 class Account:
-    """The directory of Spark's account.
+    """Spark's checkpoint of a stream.
 
     Parameters
     ----------
     directory
-        It.
+        Directory of the checkpoint.
     """
 
     directory: Directory
 
     def batches(self) -> list[int]:
-        """Numbers of the batches that were planned."""
+        """Numbers of the planned batches."""
         return [number for number, _ in self._numbered("offsets")]
 
     def committed(self) -> list[int]:
-        """Numbers of the batches that are done for Spark."""
+        """Numbers of the batches that Spark committed."""
         return [number for number, _ in self._numbered("commits")]
 
     def kept(self, batch: int) -> dict[str, str]:
-        """What Spark needs of its account to go on after this batch, which is the last planned.
+        """Copy the files that Spark needs to continue after a batch, the last one planned.
 
-        It is on disk when this returns: what is committed with it must not outlive it.
+        The files are flushed to disk first: after a power failure, they must not be older than the
+        state that contains the copies.
+
+        Parameters
+        ----------
+        batch
+            Number of the batch.
+
+        Returns
+        -------
+        dict
+            Content of each file, or its hash, by relative name.
         """
         names = [_METADATA, *(f"offsets/{k}" for k in (batch - 1, batch) if k >= 0)]
         for source in self._sources():
@@ -67,28 +78,28 @@ class Account:
         return _described(self.directory.read(name))
 
     def check(self, kept: Mapping[str, str]) -> None:
-        """`ConfigError` where Spark's batches are not those of which this was kept."""
+        """`ConfigError` if Spark's batches differ from the copies ``kept``."""
         for name, expected in kept.items():
             if name.startswith("offsets/") and _described(self._read(name)) != expected:
                 raise self._other(name)
 
     def align(self, batch: int, kept: Mapping[str, str]) -> None:
-        """Let Spark go on after the batch that was learned last, and with nothing else.
+        """Change Spark's checkpoint so that the next batch follows the last learned one.
 
         Parameters
         ----------
         batch
-            Its number; -1 before the first.
+            Number of the last learned batch; -1 before the first.
         kept
-            What was kept of the account then.
+            Result of `kept` after that batch.
 
         Raises
         ------
         ConfigError
-            The account is of other batches, or lacks more than can be put back.
+            The checkpoint belongs to other batches, or lacks files that cannot be restored.
         """
         if batch >= 0 and not kept:
-            # A checkpoint of an earlier version keeps nothing of the account to compare with.
+            # States of earlier versions contain no copies.
             return
         planned = self.batches()
         if batch >= 2 and not {batch - 2, batch - 1, batch} & set(planned):
@@ -97,36 +108,38 @@ class Account:
             self._restore(name, expected)
         torn = self._remove_torn(kept)
         if not _is_json(self._read(_METADATA).decode(_ENCODING)):
-            # Nothing was learned yet. Spark wants none of its files without this one.
+            # No batch was learned yet. Without this file Spark accepts no other file.
             torn = True
             self._remove([_METADATA])
         ahead = [k for k in self.batches() if k > batch]
         self._remove(f"offsets/{k}" for k in ahead if torn or k > batch + 1)
         self._remove(f"offsets/{k}" for k in ahead if self._is_torn(f"offsets/{k}"))
-        done = self.committed()
-        if again := [k for k in done if k > batch]:
-            _log.warning("batches %s are learned again, after batch %d", again, batch)
-        self._remove(f"commits/{k}" for k in done if k > batch or self._is_torn(f"commits/{k}"))
+        committed = self.committed()
+        if repeated := [k for k in committed if k > batch]:
+            _log.warning("batches %s are repeated: the last stored batch is %d", repeated, batch)
+        self._remove(
+            f"commits/{k}" for k in committed if k > batch or self._is_torn(f"commits/{k}")
+        )
 
     def _restore(self, name: str, expected: str) -> None:
-        found = self._read(name)
-        if _described(found) == expected:
+        stored = self._read(name)
+        if _described(stored) == expected:
             return
         content = expected.encode(_ENCODING)
         if expected.startswith(_HASH):
             source, _, last = name.rpartition("/")
             later = [n for k, n in self._numbered(source) if k > int(last.split(".")[0])]
-            if found or not any(n.endswith(".compact") for n in later):
+            if stored or not any(n.endswith(".compact") for n in later):
                 raise self._other(name)
             return
-        if not content.startswith(found.rstrip(b"\0")):
+        if not content.startswith(stored.rstrip(b"\0")):
             raise self._other(name)
-        _log.warning("%s of %s was lost and is put back", name, self.directory.uri)
+        _log.warning("restored the lost file %s of %s", name, self.directory.uri)
         self._remove([name])
         self.directory.replace(name, content)
 
     def _remove_torn(self, kept: Mapping[str, str]) -> bool:
-        """Remove lists of files that were not learned where torn; whether there were any."""
+        """Remove truncated lists of files that were not learned; True if there were any."""
         learned = {
             name.rpartition("/")[0]: int(name.rpartition("/")[2].split(".")[0])
             for name in kept
@@ -144,19 +157,19 @@ class Account:
     def _remove(self, names: Iterable[str]) -> None:
         for name in names:
             place, _, last = name.rpartition("/")
-            there = self.directory / place if place else self.directory
-            # A checksum of what was there before would refuse what comes.
-            for file in {last, f".{last}.crc"} & set(there.names()):
-                _log.info("removed %s/%s", there.uri, file)
-                there.filesystem.delete_file(f"{there.path}/{file}")
+            parent = self.directory / place if place else self.directory
+            # The checksum of the old file would make Spark reject the new one.
+            for file in {last, f".{last}.crc"} & set(parent.names()):
+                _log.info("removed %s/%s", parent.uri, file)
+                parent.filesystem.delete_file(f"{parent.path}/{file}")
 
     def _is_torn(self, name: str) -> bool:
-        """Whether a file of Spark's is not whole; another's is taken for whole unless empty."""
+        """Whether a file of Spark is truncated; a file in another format only if it is empty."""
         text = self._read(name).decode(_ENCODING).lstrip("\0")
         version, *lines = text.rstrip("\n").split("\n")
         if not re.fullmatch(r"v\d*", version):
             return not version
-        # What holds for the whole batch, and a line for each source.
+        # An offsets file has a line of metadata, and one for each source.
         needed = {"offsets": 2, "commits": 1}.get(name.partition("/")[0], 0)
         return version == "v" or len(lines) < needed or not all(map(_is_json, lines))
 
@@ -170,15 +183,15 @@ class Account:
         return [f"sources/{name}" for name in sorted((self.directory / "sources").names())]
 
     def _numbered(self, place: str) -> list[tuple[int, str]]:
-        """Numbers and names of the files of a directory, in order."""
-        found = (_NUMBER.fullmatch(name) for name in (self.directory / place).names())
-        return sorted((int(match[1]), match[0]) for match in found if match)
+        """Numbers and names of the files in a directory, sorted by number."""
+        matches = (_NUMBER.fullmatch(name) for name in (self.directory / place).names())
+        return sorted((int(match[1]), match[0]) for match in matches if match)
 
-    def _other(self, what: str) -> ConfigError:
+    def _other(self, name: str) -> ConfigError:
         return ConfigError(
-            f"found {what} in {self.directory.uri}, expected the batches that the state beside it "
-            "has learned; restore the whole directory opauc.stream.checkpoint from one copy, or "
-            "set another to begin again"
+            f"found {name} in {self.directory.uri}, expected the batches of the stored state; "
+            "restore the complete directory opauc.stream.checkpoint from one copy, or set another "
+            "directory to start again"
         )
 
 
@@ -192,6 +205,6 @@ def _is_json(line: str) -> bool:
     try:
         json.loads(line)
     except ValueError:
-        # What Spark writes for a source that has none yet.
+        # Spark writes "-" for a source without an offset.
         return line == "-"
     return True

@@ -1,12 +1,12 @@
-"""Learning batch after batch: score, add to the statistics, commit, solve, publish."""
+"""Learn a stream batch by batch: score, add to the statistics, commit, solve, publish."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any, cast
 
 from pyspark.sql import DataFrame
 
@@ -28,8 +28,8 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
-class _Learned:
-    """What a batch brought, of which files, and why not of the others."""
+class _LearnedBatch:
+    """Statistics of a batch, its valid files, and the reasons for rejecting the others."""
 
     statistics: StreamStatistics | None
     files: Sequence[ArrivedFile]
@@ -37,20 +37,20 @@ class _Learned:
 
 
 class StreamLearner:
-    """Learns a stream; everything that it knows it can read again from its checkpoint.
+    """Learns a stream; its complete state is in the checkpoint.
 
     Parameters
     ----------
     stream
-        Where rows come from.
+        The source.
     config
         The job's settings.
     checkpoint, state
-        Where states are committed, and the last one.
+        The checkpoint, and the last state committed to it.
     estimator
-        What models are to be like.
+        Params of the models.
     publish
-        Publishes a model of a state.
+        Publishes the model of a state.
     """
 
     def __init__(
@@ -67,72 +67,78 @@ class StreamLearner:
         self.model: LinearRankerModel | None = None
         self._stream, self._settings, self._names = stream, config.stream, config.columns
         self._checkpoint, self._estimator, self._publish = checkpoint, estimator, publish
-        self._fixed = {"settings": settings(config)}
+        self._stored_settings = settings(config)
         self._columns = self._known_columns()
         self._solve()
 
     def learn(self, number: int, opened: Callable[[], MicroBatch]) -> None:
-        """Learn a batch, unless it was learned already.
+        """Learn a batch, unless the state already contains it.
 
         Parameters
         ----------
         number
-            Of the batch.
+            Number of the batch.
         opened
-            Opens it.
+            Returns the rows of the batch.
+
+        Raises
+        ------
+        ConfigError
+            A batch is missing, or Spark's checkpoint belongs to another stream.
+        DataError
+            A row of a source without files is invalid.
         """
-        done = self.state.progress.batch
+        last = self.state.progress.batch
         self._checkpoint.account.check(self.state.progress.account)
-        if number <= done:
+        if number <= last:
             _log.info("batch %d was learned already", number)
             self._checkpoint.move_refused(self.state)
             return
-        if number != done + 1:
+        if number != last + 1:
             raise ConfigError(
-                f"found batch {number} after batch {done}, expected {done + 1}; restore the whole "
-                "directory opauc.stream.checkpoint, or set another to begin again"
+                f"found batch {number} after batch {last}, expected {last + 1}; restore the "
+                "complete directory opauc.stream.checkpoint, or set another to start again"
             )
         start = time.perf_counter()
-        found = self._learned(opened())
-        state = self._next(number, found, start)
+        state = self._next(number, self._learned(opened()), start)
         self._checkpoint.commit(state)
         self.state = state
-        # What a death from here on leaves undone is done at the next start.
+        # If the process dies here, the next start repeats these two steps.
         self._checkpoint.move_refused(state)
         self._checkpoint.note(state)
-        _log.info("%s", state.progress.status)
+        _log_status(state.progress.status)
         self._solve()
         if (number + 1) % self._settings.publishEvery == 0:
             self.publish()
 
     def publish(self) -> None:
-        """Publish the model, if there is one."""
+        """Publish the model, once the stream has rows of both classes."""
         if self.model is None:
             _log.warning("no model yet: %s", self.lacking())
         else:
             self._publish(self.model, self.state)
 
     def lacking(self) -> str | None:
-        """Why there is no model."""
-        found = self.state.statistics
+        """The reason why there is no model; None if there is one."""
+        statistics = self.state.statistics
         if self.model is not None:
             return None
-        if found is None or not found.rows:
+        if statistics is None or not statistics.rows:
             return "no rows"
-        p, n = found.moments.positive, found.moments.negative
+        p, n = statistics.moments.positive, statistics.moments.negative
         return f"one class only: {p.rows} positive and {n.rows} negative rows, expected both"
 
     def _known_columns(self) -> TrainingColumns | None:
-        """The columns, unless their dimension is for the first row to tell."""
-        none = self._stream.spark.createDataFrame([], self._stream.schema)
-        found = self.state.statistics
-        dimension = found.moments.dimension if found else self._names.numFeatures
-        # Whatever can be wrong with the schema is told before the first batch.
-        columns = self._resolved(none, dimension or 1)
+        """The training columns; None if only the first row shows their dimension."""
+        no_rows = self._stream.spark.createDataFrame([], self._stream.schema)
+        state = self.state.statistics
+        dimension = state.moments.dimension if state else self._names.numFeatures
+        # Reports errors in the schema before the first batch.
+        columns = self._resolved(no_rows, dimension or 1)
         if dimension:
             return columns
         try:
-            return self._resolved(none, None)
+            return self._resolved(no_rows, None)
         except DataError:
             return None
 
@@ -144,45 +150,44 @@ class StreamLearner:
         )
 
     def _solve(self) -> None:
-        found = self.state.statistics
+        state = self.state.statistics
         self.model = None
-        if found is not None and found.has_both_classes:
+        if state is not None and state.has_both_classes:
             assert self._columns is not None
-            self.model = model_of(found, self._columns, self._estimator)
+            self.model = model_of(state, self._columns, self._estimator)
 
-    def _learned(self, batch: MicroBatch) -> _Learned:
+    def _learned(self, batch: MicroBatch) -> _LearnedBatch:
         files = batch.files
         labels = self.state.statistics.labels if self.state.statistics else LabelCounts()
         try:
-            return _Learned(self._statistics(batch.rows(files), labels), files, {})
+            return _LearnedBatch(self._statistics(batch.rows(files), labels), files, {})
         except DataError as error:
             if not files:
-                # Nothing can be set aside.
                 raise
             if len(files) == 1:
-                return _Learned(None, [], self._refused(files[0], error))
-            _log.warning("%d files are read one by one: %s", len(files), error)
+                return _LearnedBatch(None, [], self._refused(files[0], error))
+            _log.warning("reading %d files one by one, because %s", len(files), error)
         total: StreamStatistics | None = None
-        kept: list[ArrivedFile] = []
+        valid: list[ArrivedFile] = []
         refused: dict[str, str] = {}
         for file in files:
             try:
-                found = self._statistics(batch.rows([file]), labels)
+                part = self._statistics(batch.rows([file]), labels)
             except DataError as error:
                 refused |= self._refused(file, error)
                 continue
-            kept.append(file)
-            if found is not None:
-                labels = labels.merge(found.labels)
-                total = found if total is None else total.merge(found)
-        return _Learned(total, kept, refused)
+            valid.append(file)
+            if part is not None:
+                labels = labels.merge(part.labels)
+                total = part if total is None else total.merge(part)
+        return _LearnedBatch(total, valid, refused)
 
     def _refused(self, file: ArrivedFile, error: DataError) -> dict[str, str]:
-        _log.warning("the file %s is rejected: %s", file.path, error)
+        _log.warning("rejected the file %s: %s", file.path, error)
         return {file.path: str(error)}
 
     def _statistics(self, rows: DataFrame, before: LabelCounts) -> StreamStatistics | None:
-        """Statistics of rows, None of no rows of a dimension not yet known; or `DataError`."""
+        """Statistics of rows; None if there are no rows and the dimension is unknown."""
         with translated():
             columns = self._columns
             if columns is None:
@@ -190,34 +195,34 @@ class StreamLearner:
                     return None
                 columns = self._resolved(rows, None)
             w = None if self.model is None else self.model.scorer.w
-            found = statistics(rows_of_any_class(rows, columns), w)
-        check_labels(before.merge(found.labels), columns.positive)
+            part = statistics(rows_of_any_class(rows, columns), w)
+        check_labels(before.merge(part.labels), columns.positive)
         self._columns = columns
-        return found
+        return part
 
-    def _next(self, number: int, found: _Learned, start: float) -> StreamState:
-        """The state with a batch added."""
-        done, total, batch = self.state.progress, self.state.statistics, found.statistics
-        newest = max((f.modified for f in found.files), default=done.newest)
-        if done.newest is not None:
-            newest = max(cast(float, newest), done.newest)
+    def _next(self, number: int, learned: _LearnedBatch, start: float) -> StreamState:
+        """The state after adding a batch."""
+        before, total, batch = self.state.progress, self.state.statistics, learned.statistics
+        newest = max((f.modified for f in learned.files), default=before.newest)
+        if before.newest is not None:
+            newest = max(cast(float, newest), before.newest)
         if batch is not None:
-            waited = 0.0 if done.newest is None else cast(float, newest) - done.newest
-            faded = fading(self._settings.halfLife, batch.rows, waited)
-            total = batch if total is None else total.faded(faded).merge(batch)
+            hours = 0.0 if before.newest is None else cast(float, newest) - before.newest
+            factor = fading(self._settings.halfLife, batch.rows, hours)
+            total = batch if total is None else total.faded(factor).merge(batch)
         rows, seconds = batch.rows if batch else 0, time.perf_counter() - start
         both = total is not None and total.has_both_classes
         bounds = total.auc_bounds() if total else None
         progress = Progress(
             number,
-            done.files + len(found.files),
-            done.rejected + len(found.refused),
+            before.files + len(learned.files),
+            before.rejected + len(learned.refused),
             newest,
-            found.refused,
+            learned.refused,
             {
                 "batch": number,
-                "files": len(found.files),
-                "rejected": len(found.refused),
+                "files": len(learned.files),
+                "rejected": len(learned.refused),
                 "rows": rows,
                 "seconds": round(seconds, 3),
                 "rowsPerSecond": round(rows / seconds, 1),
@@ -226,14 +231,33 @@ class StreamLearner:
                 "prequentialBounds": list(bounds) if bounds else None,
                 "model": "of all rows so far" if both else "none yet: no rows of both classes",
             },
-            **self._fixed,
+            settings=self._stored_settings,
             account=self._checkpoint.account.kept(number),
         )
         return replace(self.state, progress=progress, statistics=total)
 
 
+def _log_status(status: Mapping[str, Any]) -> None:
+    auc = status["prequentialAUC"]
+    _log.info(
+        "batch %d: %d rows, %d files, %d rejected, %.1f s, prequential AUC %s",
+        *(status[name] for name in ("batch", "rows", "files", "rejected", "seconds")),
+        "unknown" if auc is None else f"{auc:.6f}",
+    )
+
+
 def fading(half_life: HalfLife | None, rows: int, hours: float) -> float:
-    """By what older rows' weights are multiplied before a batch of rows, so long after the last."""
+    """Factor for the weights of earlier rows before a batch is added.
+
+    Parameters
+    ----------
+    half_life
+        The half-life in rows or hours; None for factor 1.
+    rows
+        Number of rows of the batch.
+    hours
+        Time since the previous batch, in hours.
+    """
     if half_life is None:
         return 1.0
     if half_life.rows is not None:

@@ -1,8 +1,8 @@
-"""What a stream has learned, on disk: committed whole with the number of the batch, or not at all.
+"""The stored state of a stream: statistics and the number of the last batch, in one file.
 
-A checkpoint directory holds ``spark`` (Spark's account of what belongs to which batch),
-``state-<batch>.bin`` (all that the batches up to this one left, of the last two), ``schema.json``,
-``status.jsonl`` (a line for each batch) and ``rejected`` (files that could not be used).
+A checkpoint directory contains ``spark`` (Spark's checkpoint), ``state-<batch>.bin`` (the states
+after the last two batches), ``schema.json``, ``status.jsonl`` (a line for each batch) and
+``rejected`` (invalid files).
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ _STATE = re.compile(r"state-(\d{8,})\.bin")
 
 @dataclass(frozen=True)
 class Progress:
-    """What a state holds beside statistics.
+    """The state of a stream without its statistics.
 
     Parameters
     ----------
     batch
-        Number of the last batch learned; -1 before the first.
+        Number of the last learned batch; -1 before the first.
     files, rejected
-        Numbers of files learned and rejected.
+        Numbers of learned and of rejected files.
     newest
-        Latest time of change of a file learned, in hours since 1970.
+        Latest time of change of a learned file, in hours since 1970.
     refused
-        Files of the last batch that are to be moved away, and why.
+        Rejected files of the last batch, with the reasons.
     status
-        What was reported of the last batch.
+        Line of the last batch in ``status.jsonl``.
     settings
-        What must not change from one run to the next.
+        Settings that must not change between runs.
     account
-        By which files of Spark's account the last batch is known; see `Account.kept`.
+        Copies of files of Spark's checkpoint after the last batch; see `Account.kept`.
     """
 
     batch: Annotated[int, Field(ge=-1)] = -1
@@ -69,7 +69,7 @@ class Progress:
 
 @dataclass(frozen=True, eq=False)
 class StreamState:
-    """All that is known after a batch; the statistics are None before the first row."""
+    """The state after a batch; statistics are None before the first row."""
 
     progress: Progress = Progress()
     statistics: StreamStatistics | None = None
@@ -80,7 +80,7 @@ class StreamState:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> StreamState:
-        """The state that `to_bytes` stored; `ModelFormatError` if it is none."""
+        """Decode the bytes of `to_bytes`; `ModelFormatError` for other bytes."""
         return _STORED.restore(data, lambda progress, **rest: cls(_progress(progress), **rest))
 
 
@@ -97,16 +97,16 @@ _STORED = Schema(
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The directory in which a stream's state is kept.
+    """The checkpoint of a stream.
 
     Parameters
     ----------
     directory
-        It.
+        Directory of the checkpoint.
     rejected
-        Where files are moved that could not be used.
+        Directory for invalid files.
     arriving
-        Where files arrive, or a pattern of it; None where rows come otherwise.
+        Directory or pattern of the arriving files; None for a source without files.
     """
 
     directory: Directory
@@ -114,28 +114,26 @@ class Checkpoint:
     arriving: Directory | None
 
     def load(self) -> StreamState:
-        """The committed state, or that before the first batch.
-
-        A damaged one is passed over for the one before it.
+        """The last undamaged state; an empty one before the first batch.
 
         Raises
         ------
         ConfigError
-            State and Spark's account of the batches are not of one stream.
+            The state or Spark's checkpoint is missing.
         ModelFormatError
             All states are damaged.
         """
         numbers = sorted(self._numbers(), reverse=True)
-        # A first batch that was planned and not learned is planned again.
+        # Spark plans batch 0 again if it was not learned.
         begun = self.account.committed() or any(self.account.batches())
         if (numbers and not self.account.directory.names()) or (begun and not numbers):
-            there, missing = (
+            present, missing = (
                 (f"state of batch {max(numbers)}", ACCOUNT) if numbers else (ACCOUNT, "state")
             )
             raise ConfigError(
-                f"found {there} without {missing} in {self.directory.uri}, expected both, or "
+                f"found {present} without {missing} in {self.directory.uri}, expected both, or "
                 "neither before the first run; restore the directory, or set another "
-                "opauc.stream.checkpoint to begin again"
+                "opauc.stream.checkpoint to start again"
             )
         damage: ModelFormatError | None = None
         for number in numbers:
@@ -150,79 +148,75 @@ class Checkpoint:
 
     @property
     def account(self) -> Account:
-        """Spark's account of the batches."""
+        """Spark's checkpoint."""
         return Account(self.directory / ACCOUNT)
 
     def _numbers(self) -> list[int]:
-        found = (_STATE.fullmatch(name) for name in self.directory.names())
-        return [int(match[1]) for match in found if match]
+        matches = (_STATE.fullmatch(name) for name in self.directory.names())
+        return [int(match[1]) for match in matches if match]
 
     def commit(self, state: StreamState) -> None:
-        """Make this the state; a process that dies before the end leaves the one before it.
-
-        That one stays, for the case that this one is lost.
-        """
+        """Store a state atomically; the previous one is kept in case this file is damaged."""
         number = state.progress.batch
         self.directory.replace(_name(number), state.to_bytes())
-        for old in self._numbers():
-            if old < number - 1:
-                self.directory.filesystem.delete_file(f"{self.directory.path}/{_name(old)}")
+        for stored in self._numbers():
+            if stored < number - 1:
+                self.directory.filesystem.delete_file(f"{self.directory.path}/{_name(stored)}")
 
     def move_refused(self, state: StreamState) -> None:
-        """Move the files that the state's batch refused, as far as that is still to be done."""
+        """Move the rejected files of the state's batch, unless an earlier run moved them."""
         for path, reason in state.progress.refused.items():
             parent, _, name = path.rpartition("/")
             source = Directory.of(parent)
-            target = posixpath.join(self.rejected.path, self._kept_name(f"{source.path}/{name}"))
-            there = self.rejected.filesystem
+            target = posixpath.join(self.rejected.path, self._relative(f"{source.path}/{name}"))
+            filesystem = self.rejected.filesystem
             if not source.filesystem.get_file_info(f"{source.path}/{name}").is_file:
-                # An earlier run moved it, and wrote the reason beside it.
                 continue
-            there.create_dir(posixpath.dirname(target), recursive=True)
-            with there.open_output_stream(f"{target}.reason.txt") as stream:
+            filesystem.create_dir(posixpath.dirname(target), recursive=True)
+            with filesystem.open_output_stream(f"{target}.reason.txt") as stream:
                 stream.write(f"{path}\n{reason}\n".encode())
-            # A rename would fail from one file system to another.
-            fs.copy_files(f"{source.path}/{name}", target, source.filesystem, there)
+            # A rename fails between different file systems.
+            fs.copy_files(f"{source.path}/{name}", target, source.filesystem, filesystem)
             source.filesystem.delete_file(f"{source.path}/{name}")
 
-    def _kept_name(self, path: str) -> str:
-        """The file's name below the directory in which files arrive."""
+    def _relative(self, path: str) -> str:
+        """Path of a file, relative to the directory in which files arrive."""
         assert self.arriving is not None
         root = re.split(r"/[^/]*[*?\[{]", self.arriving.path, maxsplit=1)[0]
         return path[len(root) + 1 :] if path.startswith(f"{root}/") else posixpath.basename(path)
 
     def note(self, state: StreamState) -> None:
-        """Append the state's line to the status file, where the file system can append."""
+        """Append the state's status to ``status.jsonl``, if the file system can append."""
         path = f"{self.directory.path}/{_STATUS}"
         try:
             with self.directory.filesystem.open_append_stream(path) as stream:
                 stream.write(_line(state))
         except NotImplementedError:
-            _log.debug("%s has no status file", self.directory.uri)
+            _log.debug("no %s in %s: the file system cannot append", _STATUS, self.directory.uri)
 
     def repair_status(self, state: StreamState) -> None:
-        """Let the status file end with the state's line, however a process left it."""
-        found = self.directory.read(_STATUS) if _STATUS in self.directory.names() else b""
-        before = [line for line in found.splitlines(keepends=True) if _is_before(line, state)]
-        whole = b"".join(before) + (_line(state) if state.progress.batch >= 0 else b"")
-        if whole != found:
-            self.directory.replace(_STATUS, whole)
+        """Make the state's status the last line of ``status.jsonl``, after a crash."""
+        content = self.directory.read(_STATUS) if _STATUS in self.directory.names() else b""
+        before = [line for line in content.splitlines(keepends=True) if _is_before(line, state)]
+        repaired = b"".join(before) + (_line(state) if state.progress.batch >= 0 else b"")
+        if repaired != content:
+            self.directory.replace(_STATUS, repaired)
 
     def schema(self) -> str | None:
-        """The schema that the first run found, as JSON."""
+        """The schema of the first run, as JSON; None before it."""
         return self.directory.read(_SCHEMA).decode() if _SCHEMA in self.directory.names() else None
 
     def keep_schema(self, schema: str) -> None:
-        """Keep the schema for the runs to come."""
+        """Store the schema for later runs."""
         self.directory.replace(_SCHEMA, schema.encode())
 
 
 def settings(config: Opauc) -> dict[str, Any]:
-    """What a checkpoint belongs to."""
+    """Settings of a job that must not change between runs from one checkpoint."""
     source = config.stream.source if config.stream else None
     rows: dict[str, Any] = {}
     if source is not None:
-        # Options may change, such as addresses and the size of a batch, and may hold secrets.
+        # Options such as addresses and batch sizes may change, and may contain secrets.
         rows["source"] = source.model_dump(mode="json", exclude={"options"})
     elif config.data is not None:
         rows |= {"path": config.data.path, "format": config.data.format}

@@ -1,10 +1,11 @@
-"""Train a linear ranker for AUC and publish it.
+"""Train a linear ranker for AUC, and publish it.
 
 Section ``train`` of the configuration: data (parquet, csv, libsvm, any Spark format, or a
 table), columns, method (an estimator, MBAClassifier by default), training (its Params), select (a
-grid of penalties to choose from by held-out folds), output. Publishes ``model`` (loaded by
-``LinearRankerModel.load``), ``config.json``, ``summary.json``, with saveMoments
-``moments.parquet`` and, if a penalty was chosen, ``selection.json`` and ``selection.png``.
+grid of penalties for cross-validation), calibration, output. Publishes ``model`` (loaded by
+``LinearRankerModel.load``), ``config.json`` and ``summary.json``; ``calibration`` if configured,
+``moments.parquet`` if saveMoments is true, and ``selection.json`` and ``selection.png`` if the
+penalty was selected.
 """
 
 from __future__ import annotations
@@ -33,7 +34,13 @@ KIND = "model"
 
 
 def check(config: Train) -> None:
-    """What can be known to be wrong before Spark starts; `ConfigError`."""
+    """Check the configuration before Spark starts.
+
+    Raises
+    ------
+    ConfigError
+        A setting, a path or an output location is invalid.
+    """
     check_path(config.data.path)
     if config.calibration:
         check_path(config.calibration.data.path)
@@ -45,7 +52,13 @@ def check(config: Train) -> None:
 
 
 def run(spark: SparkSession, config: Train) -> dict[str, Any]:
-    """Run the job; the result for standard output."""
+    """Run the job, and return its result for standard output.
+
+    Raises
+    ------
+    SparkAUCError
+        The job failed; nothing is published.
+    """
     estimator = _estimator(config)
     with (
         reading(spark, config.data) as rows,
@@ -54,8 +67,8 @@ def run(spark: SparkSession, config: Train) -> dict[str, Any]:
         model = estimator.fit(rows)
         model.save(f"{version.uri}/model")
         if config.calibration:
-            calibrated = _calibrated(spark, model, config.calibration)
-            calibrated.save(f"{version.uri}/{CALIBRATION}")
+            calibration = _calibrated(spark, model, config.calibration)
+            calibration.save(f"{version.uri}/{CALIBRATION}")
         summary = model.summary.as_dict() | {"threshold": model.threshold}
         version.write_json("summary.json", summary)
         if selection := model.summary.selection:
