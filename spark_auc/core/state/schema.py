@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from functools import cache
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -170,11 +169,6 @@ def schema_of(kind: Any) -> Schema:
     with rules. Other numbers and text are inferred from their annotations. ``RELATIONS`` are the
     relations of the `Schema`.
     """
-    return _schema_of(kind)
-
-
-@cache
-def _schema_of(kind: Any) -> Schema:
     declared: dict[str, Field | Size | Part] = {}
     for base in reversed(kind.__mro__):
         declared |= vars(base).get("FIELDS", {})
