@@ -131,16 +131,16 @@ def test_what_cannot_be_folds(repeated):
     with pytest.raises(ConfigError, match="foldCol 'label' and numFolds 5"):
         MBASelector(featuresCol=NAMES, foldCol="label", numFolds=5).fit(df)
     with pytest.raises(ConfigError, match="type double; expected whole numbers or strings"):
-        FoldColumn.found(df, "label")
+        FoldColumn.of(df, "label")
     with pytest.raises(ConfigError, match="no column 'day'"):
-        FoldColumn.found(df, "day")
+        FoldColumn.of(df, "day")
     for column, text in (
         (F.lit(1), "found 1 values"),
         (F.monotonically_increasing_id(), "found more values.*keyCol and numFolds"),
         (F.when(F.col("label") > 0, 1), "found nulls"),
     ):
         with pytest.raises(DataError, match=text):
-            FoldColumn.found(df.withColumn("fold", column), "fold")
+            FoldColumn.of(df.withColumn("fold", column), "fold")
     by_label = df.withColumn("fold", F.col("label").cast("int"))
     with pytest.raises(DataError, match=r"one class only in fold '0'.*foldCol"):
         MBASelector(featuresCol=NAMES, foldCol="fold").fit(by_label)

@@ -100,7 +100,7 @@ class FoldColumn:
     values: tuple[int, ...] | tuple[str, ...]
 
     @classmethod
-    def found(cls, df: DataFrame, name: str) -> FoldColumn:
+    def of(cls, df: DataFrame, name: str) -> FoldColumn:
         """Read the distinct values of a column, in one job that reads this column alone.
 
         Raises

@@ -76,7 +76,7 @@ class PairMomentsEstimator(RankerEstimator, HasWeightCol, HasSeed, HasTol, HasMa
         values: PairMomentsSettings = self.values()
         folds, name = None, values["foldCol"]
         if name:
-            folds = FoldColumn.found(dataset, name)
+            folds = FoldColumn.of(dataset, name)
             settings = replace(settings, folds=Folds.named(tuple(map(str, folds.values))))
         drawn = settings.sampling.estimator != "exact"
         columns = self.resolved(dataset, values["keyCol"], folds, placed=drawn)
