@@ -98,7 +98,7 @@ def prepared(rows: Batch, seed: int, standardization: bool) -> SequentialRows:
     labels = LabelCounts({0.0: int((~rows.y).sum()), 1.0: int(rows.y.sum())})
     columns = SimpleNamespace(key=None)
     given = SequentialRows(columns, local, order, surveyed, labels, scale, keyed=True)  # type: ignore[arg-type]
-    return replace(given, taken=given.rows_scaled)  # type: ignore[arg-type]
+    return replace(given, ordered_rows=given.rows_scaled)  # type: ignore[arg-type]
 
 
 def one_pass(estimator: OnlineEstimator, given: SequentialRows) -> Pass:

@@ -76,7 +76,7 @@ def test_sparse_rows_are_learnt_as_dense_ones(learner):
     assert auc(learner, as_sparse) == pytest.approx(auc(learner, rows), abs=1e-9)
     shifted = prepared(as_sparse, 0, True)
     assert (shifted.shift != 0).tolist() == [False] * 3 + [True] * 3
-    X = shifted.taken.joined().X
+    X = shifted.ordered_rows.joined().X
     expected = (rows.X - shifted.shift) / shifted.scale
     np.testing.assert_allclose(
         np.sort((X.toarray() ** 2).sum(axis=1)), np.sort((expected**2).sum(axis=1)), rtol=1e-9

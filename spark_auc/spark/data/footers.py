@@ -27,8 +27,8 @@ _SAME = frozenset([pa.bool_(), pa.string(), *_NUMBERS])
 _LISTS = (".list.element", ".list.item")
 
 
-class UnlikeError(Exception):
-    """Arrow may read other rows than Spark; the message gives the reason."""
+class UnsupportedParquetError(Exception):
+    """The files may have other rows in Arrow than in Spark; the message gives the reason."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def opened(path: str) -> tuple[ListedFile, pq.FileMetaData]:
     ------
     OSError, pyarrow.ArrowException
         The file is no complete Parquet file.
-    UnlikeError
+    UnsupportedParquetError
         The file is encrypted.
     """
     with open(path, "rb") as file:
@@ -103,7 +103,7 @@ def opened(path: str) -> tuple[ListedFile, pq.FileMetaData]:
         tail = file.read()
         length = int.from_bytes(tail[:4], "little")
         if tail[4:] == b"PARE":
-            raise UnlikeError(f"{path} is encrypted")
+            raise UnsupportedParquetError(f"{path} is encrypted")
         if tail[4:] != _MAGIC or length + 2 * len(_MAGIC) + 4 > status.st_size:
             raise OSError("no footer at the end")
         file.seek(-_TAIL - length, os.SEEK_END)
@@ -111,7 +111,7 @@ def opened(path: str) -> tuple[ListedFile, pq.FileMetaData]:
     metadata = pq.read_metadata(pa.BufferReader(_MAGIC + footer + tail))
     if metadata.serialized_size != length:
         # Encrypted columns add a signature to the footer; Arrow has no property for it.
-        raise UnlikeError(f"{path} has encrypted columns")
+        raise UnsupportedParquetError(f"{path} has encrypted columns")
     digest = hashlib.blake2b(footer, digest_size=16).digest()
     return ListedFile(path, status.st_size, status.st_mtime_ns, digest), metadata
 
@@ -128,7 +128,7 @@ def row_groups(paths: Sequence[str], columns: Columns) -> tuple[RowGroup, ...]:
 
     Raises
     ------
-    UnlikeError
+    UnsupportedParquetError
         A file is unreadable or encrypted, or a column is missing or of another type.
     """
 
@@ -146,29 +146,33 @@ def _metadata(path: str) -> tuple[ListedFile, pq.FileMetaData]:
     try:
         return opened(path)
     except (OSError, pa.ArrowException) as error:
-        raise UnlikeError(f"{path} is unreadable ({error})") from None
+        raise UnsupportedParquetError(f"{path} is unreadable ({error})") from None
 
 
 def _check(path: str, metadata: pq.FileMetaData, columns: Columns) -> None:
     try:
         schema = metadata.schema.to_arrow_schema()
     except pa.ArrowException as error:
-        raise UnlikeError(f"{path} has a schema that Arrow cannot read ({error})") from None
+        raise UnsupportedParquetError(
+            f"{path} has a schema that Arrow cannot read ({error})"
+        ) from None
     names, lower_names = set(schema.names), Counter(name.lower() for name in schema.names)
     leaves = (metadata.schema.column(k) for k in range(len(metadata.schema)))
     lists = {leaf.path for leaf in leaves if leaf.max_repetition_level}
     older = {path for path in lists if not path.endswith(_LISTS)}
     for name, expected in columns:
         if name not in names or lower_names[name.lower()] != 1:
-            raise UnlikeError(f"{path} has no column {name!r}, or several with this name")
+            raise UnsupportedParquetError(
+                f"{path} has no column {name!r}, or several with this name"
+            )
         kind = schema.field(name).type
         if not _same_values(kind, expected):
-            raise UnlikeError(
+            raise UnsupportedParquetError(
                 f"{path} has column {name!r} of type {kind}, whose values may differ from those "
                 f"that Spark reads as {expected}"
             )
         if any(leaf == name or leaf.startswith(f"{name}.") for leaf in older):
-            raise UnlikeError(f"{path} has lists in an old format in column {name!r}")
+            raise UnsupportedParquetError(f"{path} has lists in an old format in column {name!r}")
 
 
 def _same_values(stored: pa.DataType, expected: pa.DataType) -> bool:

@@ -24,7 +24,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 from spark_auc.errors import DataError
 from spark_auc.spark.data.failures import SPARK_FAILURES
 from spark_auc.spark.data.features import quoted
-from spark_auc.spark.data.footers import RowGroup, UnlikeError, opened, row_groups
+from spark_auc.spark.data.footers import RowGroup, UnsupportedParquetError, opened, row_groups
 
 _log = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ class ParquetScan:
             _check_same(path, group.file.is_unchanged())
             if rows != group.rows:
                 raise OSError(f"{rows} rows instead of {group.rows}")
-        except (OSError, KeyError, pa.ArrowException, UnlikeError) as error:
+        except (OSError, KeyError, pa.ArrowException, UnsupportedParquetError) as error:
             raise DataError(
                 f"found the unreadable file {path} ({error}); expected a complete Parquet file "
                 f"with columns {', '.join(names)}; replace or remove it"
@@ -138,7 +138,7 @@ def rows_for_tasks(
     """
     try:
         groups = _row_groups(df, names)
-    except UnlikeError as reason:
+    except UnsupportedParquetError as reason:
         _log.info("reader: Spark, because %s", reason)
         return selected, iter
     types = [to_arrow_type(field.dataType) for field in selected.schema]
@@ -150,29 +150,29 @@ def rows_for_tasks(
 
 
 def _row_groups(df: DataFrame, names: Sequence[str]) -> tuple[RowGroup, ...]:
-    """The row groups of ``df``; `UnlikeError` if ``df`` is more than a scan of local files."""
+    """The row groups of ``df``; `UnsupportedParquetError` if it is no plain scan of local files."""
     level = df.storageLevel
     if level.useMemory or level.useDisk:
-        raise UnlikeError("the rows are cached")
+        raise UnsupportedParquetError("the rows are cached")
     conf = df.sparkSession.conf
     if on := [key for key in _SETTINGS if str(conf.get(key, "false")).lower() != "false"]:
-        raise UnlikeError(f"{', '.join(on)} is set")
+        raise UnsupportedParquetError(f"{', '.join(on)} is set")
     files = [urlsplit(file) for file in df.inputFiles()]
     if {file.scheme for file in files} != {"file"}:
-        raise UnlikeError("the rows do not come from files of the local file system")
+        raise UnsupportedParquetError("the rows do not come from files of the local file system")
     paths = sorted(unquote(file.path) for file in files)
     if len({os.path.dirname(path) for path in paths}) > 1:
-        raise UnlikeError("the files are in several directories")
+        raise UnsupportedParquetError("the files are in several directories")
     fields = {field.name: field.dataType for field in df.schema}
     columns = [(name, to_arrow_type(fields[name])) for name in dict.fromkeys(names)]
     # The plan is cheaper to check than all footers. The first footer comes before the plan, because
     # Spark logs the stack trace of an unreadable file.
     row_groups(paths[:1], columns)
     if not _is_plain_scan(df, paths):
-        raise UnlikeError("the rows are not an unchanged scan of Parquet files")
+        raise UnsupportedParquetError("the rows are not an unchanged scan of Parquet files")
     groups = row_groups(paths, columns)
     if not groups:
-        raise UnlikeError("the files have no rows")
+        raise UnsupportedParquetError("the files have no rows")
     return groups
 
 

@@ -137,7 +137,7 @@ class SequentialRows:
         Whether every row has a key, from the key column or from a hash that differs between copies
         of a row. Keys are made before scaling, so that they do not depend on the last bits of the
         column moments.
-    taken
+    ordered_rows
         The scaled and ordered rows, if every pass uses the same order.
     """
 
@@ -148,7 +148,7 @@ class SequentialRows:
     labels: LabelCounts
     scale: Float
     keyed: bool = False
-    taken: DistributedRows | None = None
+    ordered_rows: DistributedRows | None = None
 
     @cached_property
     def shift(self) -> Float:
@@ -211,8 +211,8 @@ class SequentialRows:
 
     def ordered(self, number: int = 0) -> DistributedRows:
         """The shifted and scaled rows, in the order of pass ``number``."""
-        if self.taken is not None:
-            return self.taken
+        if self.ordered_rows is not None:
+            return self.ordered_rows
         return self._scaled(DistributedRows.of(self.order.arranged(number), self.columns))
 
     @contextmanager
@@ -228,8 +228,8 @@ class SequentialRows:
             with self.order.kept() as order:
                 yield replace(self, order=order)
             return
-        with self.ordered().kept() as taken:
-            yield replace(self, taken=taken)
+        with self.ordered().kept() as rows:
+            yield replace(self, ordered_rows=rows)
 
     def _scaled(self, rows: DistributedRows) -> DistributedRows:
         shift, scale = self.shift, self.scale

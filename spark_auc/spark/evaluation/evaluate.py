@@ -86,6 +86,7 @@ def evaluate(
     Returns
     -------
     AUCReport
+        The AUC with its confidence interval, curves, thresholds and the AUCs of the groups.
 
     Raises
     ------
@@ -197,6 +198,11 @@ def compare(
         Names of two or more score columns.
     labelCol, positiveLabel, weightCol, level
         See `evaluate`.
+
+    Returns
+    -------
+    Comparison
+        AUCs, intervals and covariance of the score columns.
 
     Raises
     ------
