@@ -112,7 +112,7 @@ def test_other_formats_and_kinds(tmp_path):
         ConfigError, match=r"found a published model at .*, expected a published data"
     ):
         current(str(tmp_path / "out"), "data")
-    with pytest.raises(ConfigError, match="found nothing published"):
+    with pytest.raises(ConfigError, match="found no publication"):
         current(str(tmp_path / "nowhere"), "model")
     manifest = tmp_path / "out" / MANIFEST
     content = json.loads(manifest.read_text())

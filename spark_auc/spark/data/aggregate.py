@@ -111,9 +111,13 @@ def _state_row(key: str, source: int, merged: int, data: bytes) -> pa.RecordBatc
 
 
 def _row(key: str, source: int, merged: int, size: int, payload: bytes = b"") -> pa.RecordBatch:
-    values = (key, source, merged, size, payload)
-    columns = [pa.array([v], t) for v, t in zip(values, _ARROW.types, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, schema=_ARROW)
+    return record(_ARROW, key, source, merged, size, payload)
+
+
+def record(schema: pa.Schema, *values: object) -> pa.RecordBatch:
+    """A batch of one row."""
+    columns = [pa.array([value], kind) for value, kind in zip(values, schema.types, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _task() -> int:

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 from spark_auc.core.evaluation.delong import auc_interval
 from spark_auc.core.evaluation.report import GroupAUC, Groups
 from spark_auc.core.evaluation.roc import auc
+from spark_auc.spark.data.aggregate import record
 from spark_auc.spark.data.columns import label_column
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.features import quoted
@@ -52,9 +53,7 @@ def by_group(df: DataFrame, columns: ScoreColumns, column: str, level: float) ->
             measures[3] = auc(table)
         if min(table.rows) > 1:
             measures[4:] = auc_interval(table, level)[1:3]
-        row = [key[0].as_py(), *measures]
-        arrays = [pa.array([value], kind) for value, kind in zip(row, _GROUP.types, strict=True)]
-        return pa.Table.from_arrays(arrays, schema=_GROUP)
+        return pa.Table.from_batches([record(_GROUP, key[0].as_py(), *measures)])
 
     rows = columns.select(df, group=F.col(quoted(column)).cast("string"))
     with translated():

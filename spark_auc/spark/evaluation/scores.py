@@ -29,7 +29,7 @@ from spark_auc.core.evaluation.score_table import ScoreTable
 from spark_auc.core.labels import Label
 from spark_auc.core.row_source import State
 from spark_auc.errors import SparkAUCError
-from spark_auc.spark.data.aggregate import aggregate
+from spark_auc.spark.data.aggregate import aggregate, record
 from spark_auc.spark.data.columns import label_column
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.evaluation.score_columns import ScoreColumns, read
@@ -67,15 +67,10 @@ def _tabulating(
             histogram = ScoreHistogram.of_table(table, max_bins)
             overview = overview.merge(Overview(faults, labels, histogram))
             if keep:
-                yield _batch(_TABULATED, [table.to_bytes()], [None])
-        yield _batch(_TABULATED, [None], [overview.to_bytes()])
+                yield record(_TABULATED, table.to_bytes(), None)
+        yield record(_TABULATED, None, overview.to_bytes())
 
     return run
-
-
-def _batch(schema: pa.Schema, *columns: list[object]) -> pa.RecordBatch:
-    arrays = [pa.array(c, t) for c, t in zip(columns, schema.types, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _overviews(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, State]]:
@@ -127,7 +122,7 @@ class Scored:
                     last = np.append(first[1:], table.score.size)
                     for k in np.flatnonzero(last > first):
                         part = table.between(first[k], last[k])
-                        yield _batch(_RANGED, [k], [part.to_bytes()])
+                        yield record(_RANGED, k, part.to_bytes())
 
         def measure_range(rows: pa.Table) -> pa.Table:
             k = rows["range"][0].as_py()
@@ -155,7 +150,7 @@ class Scored:
 
         def measure(k: int, table: ScoreTable) -> pa.Table:
             payload = Ranking.of(table, centre, options).to_bytes()
-            return pa.Table.from_batches([_batch(_RANGED, [k], [payload])])
+            return pa.Table.from_batches([record(_RANGED, k, payload)])
 
         with translated():
             result = self._by_range(measure, "range int, payload binary").toArrow()
