@@ -117,6 +117,7 @@ def run(job: str, config: str, overrides: Sequence[str] = (), parts: Sequence[st
         file = load(config, overrides)
         hide = Redaction(file.model_dump())
         _log_to_stderr(hide)
+        _log.info("job %s: configuration %s", job, config)
         result |= {"status": "ok", **redacted(_run(job, file, config, parts))}
     except SparkAUCError as error:
         code = error.exit_code

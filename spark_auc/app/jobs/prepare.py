@@ -6,6 +6,7 @@ synthetic), split (by key, position or time), output. Publishes ``part=train`` a
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,8 @@ from spark_auc.errors import DataError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+_log = logging.getLogger(__name__)
 
 
 def check(config: Prepare) -> None:
@@ -52,6 +55,7 @@ def run(spark: SparkSession, config: Prepare) -> dict[str, Any]:
         counts: dict[str, dict[str, int]] = {}
         for part, label, count in sorted(map(tuple, written.collect()), key=str):
             counts.setdefault(part, {})[str(label)] = count
+        _log.info("wrote rows of each part and label: %s", counts)
         if "train" not in counts:
             raise DataError(
                 f"found {counts or 'no'} rows, expected rows in train; check the input and split"

@@ -7,6 +7,7 @@ the probability.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from spark_auc.app.config.jobs import Score
@@ -15,6 +16,8 @@ from spark_auc.app.publish import check_free, publication
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_log = logging.getLogger(__name__)
 
 
 def check(config: Score) -> None:
@@ -56,4 +59,5 @@ def run(spark: SparkSession, config: Score) -> dict[str, Any]:
         scored = scored.select(*columns, *outputs)
         scored.write.parquet(f"{version.uri}/scores")
         rows = spark.read.parquet(f"{version.uri}/scores").count()
+        _log.info("wrote the scores of %d rows", rows)
     return {"scores": f"{version.uri}/scores", "rows": rows, "columns": scored.columns}

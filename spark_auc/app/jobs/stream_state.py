@@ -140,7 +140,8 @@ class Checkpoint:
             try:
                 return StreamState.from_bytes(self.directory.read(_name(number)))
             except ModelFormatError as error:
-                _log.warning("%s in %s: %s", _name(number), self.directory.uri, error)
+                name, place = _name(number), self.directory.uri
+                _log.warning("cannot read %s in %s: %s", name, place, error)
                 damage = damage or error
         if damage is not None:
             raise damage

@@ -82,7 +82,8 @@ def aggregate(
     ResourceError
         The states exceed the memory of the driver.
     SparkAUCError
-        The fold raised it, or the driver received fewer states than the partitions sent.
+        The fold raised an error of this package, or the driver received fewer states than the
+        partitions sent.
     """
     spark = df.sparkSession
     memory = SessionMemory(spark)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,8 @@ from spark_auc.spark.data.drawn_pairs import PairReader, drawn_rows
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.parquet import Read, rows_for_tasks
 from spark_auc.spark.data.resources import SessionMemory
+
+_log = logging.getLogger(__name__)
 
 _LABELS = "labels"
 # Most stored matrix entries in one cached value.
@@ -86,8 +89,11 @@ class DistributedRows:
             Columns of the rows.
         """
         selected = columns.select(df)
-        by_spark: tuple[DataFrame, Read] = (selected, iter)
-        frame, read = by_spark if columns.derived else rows_for_tasks(df, columns.names, selected)
+        frame, read = selected, cast(Read, iter)
+        if columns.derived:
+            _log.info("reader: Spark, because it computes the key or fold column")
+        else:
+            frame, read = rows_for_tasks(df, columns.names, selected)
         return cls(
             frame,
             lambda: BatchReader(columns, read),
