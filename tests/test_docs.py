@@ -1,6 +1,7 @@
 """The code in docstrings, in the pages of the documentation, and in examples/ runs."""
 
 import doctest
+import importlib
 import re
 import runpy
 from pathlib import Path
@@ -12,6 +13,13 @@ import spark_auc
 from spark_auc.app.cli import run
 
 ROOT = Path(__file__).parents[1]
+PAGES = sorted(
+    str(path.relative_to(ROOT)) for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+)
+TOP = "spark_auc|benchmarks|conf|docker|docs|examples|experiments|jobs|tests"
+PATH = re.compile(rf"(?<![\w/.-])(?:{TOP})/(?:[\w.-]+/)*[\w.-]*\w/?")
+DOTTED = re.compile(r"(?<![\w/.-])(?:spark_auc|benchmarks|experiments)(?:\.[a-zA-Z_]\w*)+")
+PLACEHOLDER = re.compile(r"\b[A-Z]{3,}\b")
 EVERY_KEY = re.compile(r"^\| `(\w+)` \| (.+) \| (.+) \| (.*) \|$", re.M)
 
 
@@ -91,6 +99,26 @@ def test_retraining(spark):
     names: dict = {}
     exec(python_of("docs/guides/retraining.md"), names)
     assert names["solution"].certificate.reason == "converged"
+
+
+def resolves(dotted):
+    """Whether a name is that of a module, or of an attribute of one."""
+    module, _, name = dotted.rpartition(".")
+    try:
+        importlib.import_module(dotted)
+    except ModuleNotFoundError:
+        return bool(module) and hasattr(importlib.import_module(module), name)
+    return True
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_paths_and_names_of_the_pages_exist(page):
+    text = re.sub(r"^## Recipes\n.*?(?=^## )", "", (ROOT / page).read_text(), flags=re.S | re.M)
+    paths = {path for path in PATH.findall(text) if not PLACEHOLDER.search(Path(path).stem)}
+    assert [path for path in sorted(paths) if not (ROOT / path).exists()] == []
+    names = {name for name in DOTTED.findall(text) if not PLACEHOLDER.search(name)}
+    names = {name for name in names if not name.endswith((".md", ".zip"))}
+    assert [name for name in sorted(names) if not resolves(name)] == []
 
 
 def test_every_key_of_the_configuration_is_described():
