@@ -7,9 +7,11 @@ import runpy
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 import spark_auc
+from spark_auc import MBAClassifier
 from spark_auc.app.cli import run
 
 ROOT = Path(__file__).parents[1]
@@ -99,6 +101,11 @@ def test_retraining(spark):
     names: dict = {}
     exec(python_of("docs/guides/retraining.md"), names)
     assert names["solution"].certificate.reason == "converged"
+    weighted = names["clicks"].selectExpr("*", "if(week = 0, 0.5D, 1D) as weight")
+    refitted = MBAClassifier(featuresCol=["position", "age"], weightCol="weight", regParam=0.1).fit(
+        weighted
+    )
+    np.testing.assert_allclose(names["weights"], refitted.coefficients.toArray(), rtol=1e-6)
 
 
 def resolves(dotted):
