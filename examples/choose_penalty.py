@@ -1,4 +1,10 @@
-"""Choose the penalty by cross-validation, and print the AUC of every candidate."""
+"""Choose the penalty by cross-validation.
+
+The table has 3,000 rows, 5% of them positive, and 30 features of which 5 are informative.
+`MBASelector` tries four strengths of ridge and of an elastic net. The program prints the mean AUC
+of every penalty over five folds and marks the chosen one: the strongest penalty within one
+standard error of the best AUC.
+"""
 
 from pyspark.sql import SparkSession
 from sklearn.datasets import make_classification
@@ -25,7 +31,7 @@ def main() -> None:
     model = selector.fit(rows)
 
     table = model.summary.selection
-    print("regParam  elasticNetParam  AUC     standard error  weights other than 0")
+    print("regParam  elasticNetParam  AUC     standard error  non-zero weights")
     for number, candidate in enumerate(table["candidates"]):
         mark = "  chosen" if number == table["chosen"] else ""
         print(

@@ -1,4 +1,9 @@
-"""Probabilities from scores, where nine of ten negative rows were dropped before training."""
+"""Estimate probabilities after nine of ten negative rows were dropped.
+
+About 1% of the visits to a shop end in a purchase. Training uses all purchases and a tenth of the
+other visits. `ScoreCalibrator` knows this rate, so the mean probability on new visits is close to
+their share of purchases. The program prints both, the AUC, the calibration error and a threshold.
+"""
 
 import numpy as np
 import pandas as pd
@@ -10,7 +15,7 @@ KEPT = 0.1
 
 
 def visitors(count: int, seed: int) -> pd.DataFrame:
-    """Made-up visits, of which about 1% end in a purchase."""
+    """Synthetic visits, of which about 1% end in a purchase."""
     rng = np.random.default_rng(seed)
     pages, minutes = rng.normal(size=(2, count))
     bought = rng.uniform(size=count) < 1.0 / (1.0 + np.exp(5.5 - 1.2 * pages - 0.6 * minutes))
@@ -31,7 +36,7 @@ def main() -> None:
     calibrator = ScoreCalibrator(labelCol="bought", negativeSamplingRate=KEPT)
     calibration = calibrator.fit(model.transform(held_out).cache())
 
-    # New rows come as they are: no negative is dropped.
+    # New visits have all their negatives.
     test = spark.createDataFrame(visitors(20_000, seed=3))
     scored = calibration.transform(model.transform(test))
     report = evaluate(scored, scoreCol="probability", labelCol="bought", probabilities=True)

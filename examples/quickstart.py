@@ -1,4 +1,9 @@
-"""Train a ranker, measure its AUC on held-out rows, and show the largest weights."""
+"""Train a ranker, measure its AUC on held-out rows, and read its weights.
+
+The table has 569 breast tumours with 30 measurements each; it comes with scikit-learn. The ranker
+should score benign tumours (target 1) above malignant ones. The program prints the penalty that
+cross-validation chose, the test AUC (about 0.99), and the five largest weights.
+"""
 
 from pyspark.sql import SparkSession
 from sklearn.datasets import load_breast_cancer
@@ -14,7 +19,7 @@ def main() -> None:
     rows = spark.createDataFrame(table.frame)
     train, test = rows.filter("hash(*) % 4 != 0"), rows.filter("hash(*) % 4 = 0")
 
-    # Without regParam, the penalty is chosen by the AUC of held-out folds.
+    # Without regParam, cross-validation chooses the penalty.
     model = MBAClassifier(featuresCol=features, labelCol="target").fit(train)
     report = evaluate(model.transform(test), labelCol="target")
 

@@ -1,4 +1,9 @@
-"""Learn CSV files as they arrive: run the job opauc twice, with a new file in between."""
+"""Learn from CSV files as they arrive.
+
+Each day a file of 500 clicks arrives, and the job opauc runs once. The second run continues from
+the checkpoint of the first and reads only the new file. The program prints the JSON object of each
+run: the model of the second run has learned 1,000 rows in 2 batches.
+"""
 
 import tempfile
 from pathlib import Path
@@ -20,7 +25,7 @@ opauc:
 
 
 def clicks(seed: int) -> pd.DataFrame:
-    """Made-up clicks: the higher the place on the page, the likelier."""
+    """Synthetic clicks, more frequent at the top of the page."""
     rng = np.random.default_rng(seed)
     position, age = rng.integers(1, 11, 500), rng.integers(18, 70, 500)
     clicked = rng.normal(size=500) - 0.3 * position > 0.0
@@ -36,7 +41,7 @@ def main() -> None:
         (at / "opauc.yaml").write_text(CONFIG.format(at=at))
         for day in (1, 2):
             clicks(seed=day).to_csv(at / f"arriving/day{day}.csv", index=False)
-            # As on a command line: spark-auc opauc --config opauc.yaml --stream
+            # On the command line: spark-auc opauc --config opauc.yaml --stream
             code = run("opauc", str(at / "opauc.yaml"), parts=["stream"])
             if code:
                 raise SystemExit(code)
