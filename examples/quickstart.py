@@ -2,7 +2,7 @@
 
 The table has 569 breast tumours with 30 measurements each; it comes with scikit-learn. The ranker
 should score benign tumours (target 1) above malignant ones. The program prints the penalty that
-cross-validation chose, the test AUC (about 0.99), and the five largest weights.
+cross-validation chose, the test AUC (above 0.99), and the five largest weights.
 """
 
 from pyspark.sql import SparkSession
