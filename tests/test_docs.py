@@ -97,6 +97,15 @@ def test_tutorial(spark, tmp_path, monkeypatch):
     assert list(Path("evaluation").glob("versions/*/report.html"))
 
 
+def test_choose_a_method_without_spark():
+    names: dict = {}
+    exec(python_of("docs/guides/methods.md"), names)
+    assert (
+        names["roc_auc_score"](names["y_test"], names["ranker"].decision_function(names["X_test"]))
+        > 0.98
+    )
+
+
 def test_retraining(spark):
     names: dict = {}
     exec(python_of("docs/guides/retraining.md"), names)
