@@ -18,6 +18,8 @@ import re
 import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from functools import reduce
+from operator import or_
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypedDict, Union, get_args, get_origin, get_type_hints
 
@@ -187,10 +189,10 @@ def declared(settings: type) -> dict[str, Declared]:
                 f"found {settings.__name__}.{name} without a Setting, expected "
                 "Annotated[type, Setting(...)]; add one"
             )
-        parts = [part for part in _parts(kind) if part is not NoneType]
+        parts = [part for part in parts_of(kind) if part is not NoneType]
         if setting.choices:
             parts = [Literal[setting.choices]]
-        found[name] = Declared(name, Union[tuple(parts)], setting)  # noqa: UP007
+        found[name] = Declared(name, reduce(or_, parts), setting)
     return found
 
 
@@ -203,17 +205,17 @@ def documented(doc: str, settings: Iterable[Declared]) -> str:
     return f"{doc[:at].rstrip()}\n\nParameters\n----------\n{entries}\n{doc[at:]}".rstrip() + "\n"
 
 
-class _NoChoiceError(Exception):
-    """The value has the type of a choice, but is none."""
-
-
-def _parts(kind: Any) -> tuple[Any, ...]:
+def parts_of(kind: Any) -> tuple[Any, ...]:
     """The alternatives of a type."""
     return get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
 
 
+class _NoChoiceError(Exception):
+    """The value has the type of a choice, but is none."""
+
+
 def _converted(kind: Any, value: Any) -> Any:
-    parts = _parts(kind)
+    parts = parts_of(kind)
     if len(parts) > 1:
         wrong: Exception = TypeError()
         for part in parts:
@@ -267,7 +269,7 @@ _PLURALS = {float: "finite numbers", str: "strings"}
 
 
 def _expected(kind: Any, bounds: str) -> str:
-    parts = _parts(kind)
+    parts = parts_of(kind)
     if len(parts) > 1:
         return " or ".join(_expected(part, bounds) for part in parts)
     if get_origin(kind) is Literal:
@@ -280,7 +282,7 @@ def _expected(kind: Any, bounds: str) -> str:
 
 def _typed(kind: Any, bounds: str) -> str:
     """The type as numpydoc writes it."""
-    parts = _parts(kind)
+    parts = parts_of(kind)
     if len(parts) > 1:
         return " or ".join(_typed(part, bounds) for part in parts)
     if get_origin(kind) is Literal:

@@ -89,7 +89,7 @@ def test_in_a_configuration(rows, configured, tmp_path, capsys):
         ({"columns": {"weight": "u"}}, "no columns.weight with"),
         ({"method": METHOD + "s"}, "MBAClassifier.*package.module.Class"),
         ({"method": "tests.spark.nowhere.Class"}, "No module named 'tests.spark.nowhere'"),
-        ({"method": "SOLAM"}, "did you mean 'SOLAMClassifier'"),
+        ({"method": "SOLAMClasifier"}, "did you mean 'SOLAMClassifier'"),
         ({"method": "SplineBasis"}, "found 'SplineBasis' at 'train.method'"),
     ],
 )

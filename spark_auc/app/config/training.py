@@ -5,15 +5,16 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Collection
-from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin
+from functools import cache, reduce
+from operator import or_
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 from pydantic import Field, create_model
 
 import spark_auc
 from spark_auc.app.config.sections import Section
 from spark_auc.errors import MissingPackageError
-from spark_auc.spark.settings import Declared, declared
+from spark_auc.spark.settings import Declared, declared, parts_of
 
 if TYPE_CHECKING:
     from spark_auc.spark.estimators.ranker import RankerEstimator
@@ -110,7 +111,7 @@ def training_section(method: str) -> type[Section]:
 def _key(setting: Declared) -> tuple[Any, Any]:
     """Type and field of a key."""
     default, bounds = setting.setting.default, setting.setting.range.bounds()
-    parts = get_args(setting.kind) if get_origin(setting.kind) is Union else (setting.kind,)
+    parts = parts_of(setting.kind)
     described: dict[str, Any] = {"description": setting.setting.doc}
     if bounds and len(parts) == 1 and parts[0] in (int, float):
         described |= bounds
@@ -118,7 +119,7 @@ def _key(setting: Declared) -> tuple[Any, Any]:
         parts = tuple(_bounded(part, bounds) for part in parts)
     if any(get_origin(part) is list for part in parts):
         described["min_length"] = 1
-    kind: Any = Union[tuple(parts)]  # noqa: UP007
+    kind: Any = reduce(or_, parts)
     if isinstance(default, list):
         described["default_factory"] = lambda: list(default)
     else:
