@@ -120,15 +120,15 @@ class StageReader(MLReader[Any], Generic[T]):
             if facts.pop("metadata") != _seal(metadata):
                 raise ValueError("its hash is another")
             instance._resetUid(metadata["uid"])
-            # Params that the class had without effect.
             for name in self.kind.ABSENT:
-                metadata["paramMap"].pop(name, None)
                 metadata["defaultParamMap"].pop(name, None)
             unknown = {*metadata["paramMap"], *metadata["defaultParamMap"]} - {
                 param.name for param in instance.params
             }
             if unknown:
-                raise ValueError(f"there is no Param {min(unknown)[:60]!a}")
+                name = min(unknown)
+                reason = self.kind.ABSENT.get(name, "save it again without")
+                raise ValueError(f"there is no Param {name[:60]!a}: {reason}")
             DefaultParamsReader.getAndSetParams(instance, metadata)
         except (*_DAMAGES, AssertionError, ConfigError) as failure:
             raise _damaged(path, expected, failure) from None

@@ -70,7 +70,7 @@ def test_in_a_configuration(rows, configured, tmp_path, capsys):
     assert run("train", path) == 0, capsys.readouterr().err
     *_, last = capsys.readouterr().out.splitlines()
     assert json.loads(last)["estimator"] == "MeanDifference"
-    (version,) = (tmp_path / "model/versions").iterdir()
+    (version,) = (at for at in (tmp_path / "model/versions").iterdir() if at.is_dir())
     model = LinearRankerModel.load(str(version / "model"))
     np.testing.assert_allclose(model.scorer.w, W / 2, rtol=1e-12)
     kept = json.loads((version / "config.json").read_text())["method"]

@@ -1,6 +1,7 @@
 """Settings of the public stages: one declaration each, and none without effect."""
 
 import inspect
+import json
 import re
 
 import pytest
@@ -22,8 +23,9 @@ from spark_auc import (
     SplineBasis,
     TanhNetwork,
 )
-from spark_auc.errors import ConfigError
+from spark_auc.errors import ConfigError, ModelFormatError
 from spark_auc.spark.params import Configured
+from spark_auc.spark.persistence import _seal
 
 STAGES = {
     name: thing
@@ -176,10 +178,21 @@ def test_refused_before_the_rows_are_read():
         AUCEvaluator(maxFPR=0.5).evaluate(None)
 
 
-def test_stored_params_of_before(tmp_path, spark, monkeypatch):
-    """A Param that a class had without effect does not keep a stored stage from loading."""
-    with monkeypatch.context() as patch:
-        patch.setattr(SplineBasis, "ABSENT", {"numKnots": "as if it had been dropped"})
-        SplineBasis(numKnots=5).save(str(tmp_path / "old"))
-        assert SplineBasis.load(str(tmp_path / "old")).getNumKnots() == 12
-    assert SplineBasis.load(str(tmp_path / "old")).getNumKnots() == 5
+def test_stored_params_of_before(tmp_path, spark):
+    """The default of a Param that a class no longer has is left out; a value is refused."""
+    RankSVMClassifier(tol=0.1).save(str(tmp_path / "stage"))
+    (file,) = (tmp_path / "stage/metadata").glob("part-*")
+    metadata = json.loads(file.read_text())
+
+    def stored():
+        metadata["spark_auc"]["metadata"] = _seal(metadata)
+        file.write_text(json.dumps(metadata))
+        for check in file.parent.glob(".*.crc"):
+            check.unlink()
+        return RankSVMClassifier.load(str(tmp_path / "stage"))
+
+    metadata["defaultParamMap"]["seed"] = 0
+    assert stored().getTol() == 0.1
+    metadata["paramMap"]["seed"] = 5
+    with pytest.raises(ModelFormatError, match="no Param 'seed': nothing is drawn; leave it out"):
+        stored()
