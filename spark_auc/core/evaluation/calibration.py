@@ -82,13 +82,6 @@ def reliability_of(sums: Float) -> tuple[Float, Float, Float]:
     return predicted / total, observed / total, total
 
 
-def reliability_curve(
-    table: ScoreTable, bins: int = 10, width: Literal["count", "score"] = "count"
-) -> tuple[Float, Float, Float]:
-    """Mean probability, positive share and weight of each bin; see `reliability_sums`."""
-    return reliability_of(reliability_sums(table, bins, width))
-
-
 def calibration_error(
     table: ScoreTable, bins: int = 10, width: Literal["count", "score"] = "count"
 ) -> float:

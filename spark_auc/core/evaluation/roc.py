@@ -130,26 +130,6 @@ def roc_curve(table: ScoreTable, max_points: int | None = None) -> tuple[Float, 
     return swept.fp / swept.negative, swept.tp / swept.positive, swept.threshold
 
 
-def precision_recall_curve(table: ScoreTable) -> tuple[Float, Float, Float]:
-    """Precision, recall and thresholds, with ascending thresholds as in scikit-learn.
-
-    Returns
-    -------
-    precision, recall : (m + 1,)
-        The last point is (1, 0).
-    thresholds : (m,)
-
-    Raises
-    ------
-    DataError
-        The table has one class only.
-    """
-    swept = sweep(table)
-    thresholds, tp, fp = (values[:0:-1] for values in swept[:3])
-    recall = np.append(tp, 0.0) / swept.positive
-    return np.append(tp / (tp + fp), 1.0), recall, thresholds
-
-
 def average_precision(table: ScoreTable) -> float:
     """Sum of precision times the step in recall (scikit-learn's definition)."""
     _, tp, fp, positive, _ = sweep(table)
@@ -190,24 +170,3 @@ def partial_auc(table: ScoreTable, max_fpr: float, standardized: bool = True) ->
     """
     area = partial_area(table, max_fpr)
     return standardized_area(area, max_fpr) if standardized else area
-
-
-def gain_curve(table: ScoreTable) -> tuple[Float, Float, Float]:
-    """Share, gain and lift of the rows with the highest scores.
-
-    The rows with the highest scores that make up ``share`` of the total weight have the fraction
-    ``gain`` of the positive weight; ``lift`` = gain / share compares it with a random selection.
-
-    Returns
-    -------
-    share, gain, lift : (m,)
-        From the highest score down.
-
-    Raises
-    ------
-    DataError
-        The table has one class only.
-    """
-    _, tp, fp, positive, negative = sweep(table)
-    share, gain = ((tp + fp) / (positive + negative))[1:], (tp / positive)[1:]
-    return share, gain, gain / share

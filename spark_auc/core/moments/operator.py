@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import ClassVar, cast
 
 import numpy as np
@@ -23,7 +23,6 @@ from spark_auc.core.moments.objective import Quadratic, difference_rounding
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.moments.tiles import SymmetricTiles
 from spark_auc.core.row_source import Folding, State, batchwise
-from spark_auc.core.sampling.sample_size import LargestNorm
 from spark_auc.core.state.schema import ANY, Schema, reals
 from spark_auc.core.state.schema_state import SchemaState
 from spark_auc.core.types import Float, Index
@@ -188,17 +187,6 @@ def labelled_column_moments(rows: Folding) -> tuple[ColumnMoments, LabelCounts]:
         what=f"means and variances of {dimension} features",
     )
     return cast(ColumnMoments, result["columns"]), result.labels
-
-
-def largest_norm(rows: Folding) -> float:
-    """The largest norm ``|x|`` of a row; one pass."""
-
-    def fold(batches: Iterable[Batch]) -> Iterator[tuple[str, State]]:
-        norms = (LargestNorm.of(batch.X) for batch in batches)
-        yield "norm", reduce(LargestNorm.merge, norms, LargestNorm())
-
-    result = rows.fold(fold, (LargestNorm,), state_bytes=1024, what="the largest norm of a row")
-    return float(np.sqrt(cast(LargestNorm, result["norm"]).squared))
 
 
 def _add_product(
