@@ -46,9 +46,9 @@ class Accumulator:
         Number of features ``d``.
     rows
         Number of rows added.
-    waiting
+    collected
         Sparse rows that are collected and not added yet.
-    waiting_entries
+    collected_entries
         Stored entries of these rows, with the overhead of each part.
     pending
         Rank-two corrections ``p t' + t p'`` that are not applied yet.
@@ -56,8 +56,8 @@ class Accumulator:
 
     dimension: int
     rows: int = 0
-    waiting: list[WeightedRows] = field(default_factory=list)
-    waiting_entries: int = 0
+    collected: list[WeightedRows] = field(default_factory=list)
+    collected_entries: int = 0
     pending: list[tuple[Float, Float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -96,22 +96,22 @@ class Accumulator:
         for part_numbers, part_weight in zip(numbers, weights, strict=True):
             part = X[part_numbers]
             part.sum_duplicates()
-            self.waiting.append((part, part_weight))
-            self.waiting_entries += part_numbers.size + part.nnz + _PART
-            if self.waiting_entries >= self.entries_per_update:
-                self._add_waiting()
+            self.collected.append((part, part_weight))
+            self.collected_entries += part_numbers.size + part.nnz + _PART
+            if self.collected_entries >= self.entries_per_update:
+                self._add_collected()
 
     def finish(self) -> None:
         """Add the collected rows and apply the pending corrections."""
-        self._add_waiting()
+        self._add_collected()
         self._apply_pending()
 
-    def _add_waiting(self) -> None:
-        if self.waiting:
-            rows = sum(u.size for _, u in self.waiting)
-            self._include(rows, self._add_sparse(self.waiting))
-            self.waiting.clear()
-            self.waiting_entries = 0
+    def _add_collected(self) -> None:
+        if self.collected:
+            rows = sum(u.size for _, u in self.collected)
+            self._include(rows, self._add_sparse(self.collected))
+            self.collected.clear()
+            self.collected_entries = 0
 
     def _include(self, rows: int, batch: Vectors) -> None:
         self.rows += rows

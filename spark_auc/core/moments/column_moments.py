@@ -84,15 +84,15 @@ class ColumnMoments(SchemaState):
     @classmethod
     def fold(cls, batches: Iterable[Batch], dimension: int) -> ColumnMoments:
         """The moments of all batches; raises `DataError` unless all have ``dimension`` columns."""
-        total, waiting, entries = cls.zero(dimension), [], 0
+        total, collected, entries = cls.zero(dimension), [], 0
         for batch in batches:
             if batch.X.shape[1] != dimension:
                 raise other_dimension(dimension, batch.X.shape[1])
-            waiting.append(batch)
+            collected.append(batch)
             entries += batch.X.size
             if entries >= _DENSITY * dimension:
-                total, waiting, entries = total.merge(cls.of(stacked(waiting))), [], 0
-        return total.merge(cls.of(stacked(waiting))) if waiting else total
+                total, collected, entries = total.merge(cls.of(stacked(collected))), [], 0
+        return total.merge(cls.of(stacked(collected))) if collected else total
 
     def merge(self, other: ColumnMoments) -> ColumnMoments:
         """The moments of both sets of rows (Chan, Golub and LeVeque 1983)."""
