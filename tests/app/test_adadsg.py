@@ -154,7 +154,7 @@ def test_a_checkpoint_of_other_rows_is_refused(spark, place, config, monkeypatch
 
 
 def test_weights_are_refused_before_spark_starts(config):
-    with pytest.raises(ConfigError, match="leave it out"):
+    with pytest.raises(ConfigError, match="remove it"):
         adadsg.check(config(columns={"weight": "u"}))
 
 

@@ -98,7 +98,7 @@ def _check_stream(config: Opauc, stream: Stream) -> bool:
     for name, value in settings(config).items():
         if stored and name != "output" and stored.get(name) != value:
             raise ConfigError(
-                f"found a checkpoint with {name} {stored.get(name)!r} at {stream.checkpoint!r}, "
+                f"found a checkpoint of {name} {stored.get(name)!r} at {stream.checkpoint!r}, "
                 f"expected {value!r}; set another opauc.stream.checkpoint to start again"
             )
     return bool(stored) and stored["output"] == config.output.path
