@@ -12,7 +12,15 @@ from spark_auc.core.types import Rows
 
 # Values of ``type`` in `VectorUDT`.
 _SPARSE, _DENSE = 0, 1
-_NAMES = ["type", "size", "indices", "values"]
+# Older versions of pyarrow do not cast nullable fields to Spark's, which are not.
+_INDICES = pa.list_(pa.field("element", pa.int32(), nullable=False))
+_VALUES = pa.list_(pa.field("element", pa.float64(), nullable=False))
+_FIELDS = [
+    pa.field("type", pa.int8(), nullable=False),
+    pa.field("size", pa.int32()),
+    pa.field("indices", _INDICES),
+    pa.field("values", _VALUES),
+]
 
 
 def vectors_frame(spark: SparkSession, X: Rows, name: str) -> DataFrame:
@@ -37,15 +45,15 @@ def encode_vectors(X: Rows) -> pa.Array:
     n, d = X.shape
     if isinstance(X, np.ndarray):
         offsets = pa.array(np.arange(0, n * d + 1, max(d, 1), dtype=np.int32))
-        values = pa.ListArray.from_arrays(offsets, np.ascontiguousarray(X, float).ravel())
+        values = pa.ListArray.from_arrays(offsets, np.ascontiguousarray(X, float).ravel(), _VALUES)
         size = pa.nulls(n, pa.int32())
-        indices = pa.nulls(n, pa.list_(pa.int32()))
+        indices = pa.nulls(n, _INDICES)
         kind = _DENSE
     else:
         offsets = pa.array(X.indptr.astype(np.int32))
-        values = pa.ListArray.from_arrays(offsets, np.asarray(X.data, float))
-        indices = pa.ListArray.from_arrays(offsets, X.indices.astype(np.int32))
+        values = pa.ListArray.from_arrays(offsets, np.asarray(X.data, float), _VALUES)
+        indices = pa.ListArray.from_arrays(offsets, X.indices.astype(np.int32), _INDICES)
         size = pa.array(np.full(n, d, np.int32))
         kind = _SPARSE
     parts = [pa.array(np.full(n, kind, np.int8)), size, indices, values]
-    return pa.StructArray.from_arrays(parts, _NAMES)
+    return pa.StructArray.from_arrays(parts, fields=_FIELDS)
