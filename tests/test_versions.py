@@ -1,7 +1,7 @@
 """Constraints hold for all extras together, and are what is installed."""
 
 import re
-from importlib.metadata import PackageNotFoundError, requires
+from importlib.metadata import PackageNotFoundError, requires, version
 
 from packaging.requirements import Requirement
 from packaging.version import Version
@@ -12,6 +12,12 @@ from tests.versions import ROOT, canonical, constraints, floors, name_of, others
 def test_majors_installed_are_those_of_the_constraints():
     """A resolver that finds no common version goes back to ones years old, and says nothing."""
     assert list(others(constraints(), parts=1)) == []
+
+
+def test_another_major_is_named():
+    expected = {"numpy": "1.99", "no-such-package": "3.0", "pytest": version("pytest")}
+    found = [f"found numpy {version('numpy')}, expected 1.99"]
+    assert list(others(expected, parts=1)) == found
 
 
 def test_lines_are_names_and_versions():
