@@ -12,8 +12,14 @@ PYTHON311 ?= python3.11
 PYTHON313 ?= python3.13
 CELLS := 3.11-4.1.4 3.11-latest 3.13-4.1.4 3.13-latest 3.11-lowest
 WITHOUT_SPARK := tests/core tests/solvers tests/learners tests/features tests/training tests/local
-WITH_SPARK := tests/spark/test_mba.py tests/spark/test_evaluate.py \
-  tests/spark/test_embeddings.py
+# Where versions of Spark, Arrow and pandas meet: rows in and out, storage, pipelines, failed tasks.
+WITH_SPARK := \
+  $(addprefix tests/spark/test_mba.py::test_,weights_are_ridge_over_all_pairs \
+    every_form_of_features_scores_the_same save_and_load pipelines only_one_class) \
+  $(addprefix tests/spark/test_evaluate.py::test_,measures_are_those_of_scikit_learn groups \
+    paired_comparison evaluator string_labels_and_vectors_of_two rows_that_cannot_be_measured) \
+  $(addprefix tests/spark/test_embeddings.py::test_,the_column_is_what_one_machine_makes \
+    saving_and_loading values_that_cannot_be_learnt_from)
 PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
