@@ -28,7 +28,7 @@ try:
     )
 except ImportError as missing:
     raise ImportError(
-        "found no scikit-learn 1.6 or later, which spark_auc.local is built on; install "
+        "found no scikit-learn 1.7 or later, which spark_auc.local is built on; install "
         "spark-auc[local]"
     ) from missing
 
