@@ -129,6 +129,7 @@ def resolves(dotted):
 
 @pytest.mark.parametrize("page", PAGES)
 def test_paths_and_names_of_the_pages_exist(page):
+    text = (ROOT / page).read_text()
     paths = {path for path in PATH.findall(text) if not PLACEHOLDER.search(Path(path).stem)}
     assert [path for path in sorted(paths) if not (ROOT / path).exists()] == []
     names = {name for name in DOTTED.findall(text) if not PLACEHOLDER.search(name)}
