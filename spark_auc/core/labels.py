@@ -72,7 +72,7 @@ class LabelCounts:
             raise DataError("found no rows, expected rows of two classes; check the input's filter")
         if len(self.rows) > 2:
             raise DataError(
-                f"found at least {len(self.rows)} label values: {counts}; expected two; "
+                f"found {len(self.rows)} label values (or more): {counts}; expected two; "
                 "keep the rows of two classes or map the label to 0 and 1"
             )
         if positive is None and not (
