@@ -1,7 +1,7 @@
-"""The exceptions that users meet.
+"""The exceptions of this package.
 
-Each message names what was found, what was expected and the remedy. ``exit_code`` is the
-status with which a job that fails with the exception ends.
+Each message names what was found, what was expected and the remedy. A job that fails with one of
+these exceptions ends with its ``exit_code`` as status.
 """
 
 from __future__ import annotations
@@ -10,72 +10,72 @@ from importlib.util import find_spec
 
 
 class SparkAUCError(Exception):
-    """Base of every error this package raises on purpose."""
+    """Base class of all exceptions of this package."""
 
     exit_code = 1
 
 
 class ConfigError(SparkAUCError):
-    """A setting, parameter or path is missing, unknown, contradictory or comes too late."""
+    """A setting, parameter or path is missing, unknown, contradictory or set too late."""
 
     exit_code = 2
 
 
 class DataError(SparkAUCError):
-    """The data cannot be used: a bad value, a bad schema, one class only, or no rows."""
+    """The data cannot be used: a bad value, a bad schema, a single class or no rows."""
 
     exit_code = 3
 
 
 class HoldOutError(DataError):
-    """The rows of a class are of one group, of which none can be held out."""
+    """All rows of a class belong to one group, so that no validation fold can be formed."""
 
 
 class ConvergenceError(SparkAUCError):
-    """A solver stopped before it reached the tolerance asked for."""
+    """A solver stopped before it reached its tolerance."""
 
     exit_code = 4
 
 
 class ConflictError(SparkAUCError):
-    """Another job changed meanwhile what this one was to replace; it may be run again."""
+    """Another job changed the output while this job ran; running this job again is safe."""
 
     exit_code = 75
 
 
 class ResourceError(SparkAUCError):
-    """A job would need more memory than the settings allow."""
+    """A job needs more memory than is available or than the settings allow."""
 
 
 class MissingPackageError(SparkAUCError, ImportError):
-    """A package of an extra of this one is not installed."""
+    """A package of an optional extra is not installed."""
 
     exit_code = 2
 
 
 class ModelFormatError(SparkAUCError):
-    """A saved model or state is of another version, truncated or changed."""
+    """A stored model or state has another version, or its bytes are truncated or corrupt."""
 
 
 def require(extra: str, *packages: str) -> None:
-    """Refuse to go on without the packages of an extra.
+    """Check that the packages of an extra are installed.
 
     Parameters
     ----------
     extra
-        The extra of this package that installs them.
+        Name of the extra of this package that installs them.
     packages
-        Names under which they are imported.
+        Import names of the packages.
 
     Raises
     ------
     MissingPackageError
-        One of them cannot be found.
+        A package is not installed.
     """
     missing = [name for name in packages if find_spec(name) is None]
     if missing:
         raise MissingPackageError(
             f"found no package {', '.join(missing)}, expected {', '.join(packages)}; run pip "
-            f"install 'spark-auc[{extra}]', or install the missing ones beside the Spark of your "
-            "platform"
+            f"install 'spark-auc[{extra}]', or install the missing packages beside the Spark of "
+            "your platform"
         )

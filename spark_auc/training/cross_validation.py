@@ -1,8 +1,8 @@
 """K-fold cross-validation of penalties: one pass for all moments, one for all validation scores.
 
-`spark_auc.core.sampling.folds` says which fold a row is of. The moments of a fold's training rows
-are merged from those of the other folds, so that no row is read twice for training; one more pass
-scores each row with the weights of every penalty that its fold did not help to train.
+`spark_auc.core.sampling.folds` defines the fold of a row. The moments of a fold's training rows
+are the merge of the moments of the other folds, so training reads each row once. One more pass
+scores each row with the weights of every penalty, trained on the other folds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from spark_auc.errors import ConvergenceError
 from spark_auc.solvers.candidates import Candidate, Selection, choice
 from spark_auc.solvers.path import path
 from spark_auc.solvers.solution import OnFailure
-from spark_auc.training.held_out import held_out_auc, one_class
+from spark_auc.training.held_out import held_out_auc, single_class
 
 _log = logging.getLogger(__name__)
 
@@ -36,21 +36,21 @@ _GROUPS = "groups"
 
 @dataclass(frozen=True)
 class CrossValidation:
-    """Settings of a selection.
+    """Settings of cross-validation.
 
     Parameters
     ----------
     held_out
-        Which fold each row is of.
+        The fold of each row.
     tol, max_iter, on_failure
-        As for one fit.
+        Settings of the solver; see `path` and `Solution.checked`.
     one_standard_error
-        Choose the strongest penalty whose AUC is within one standard error of the best, of those
-        with the best's elasticNetParam.
+        Choose the strongest penalty whose AUC is within one standard error of the best, among the
+        penalties with the best one's elasticNetParam.
     max_bins
-        Distinct scores per fold and penalty up to which AUC is exact.
+        Number of distinct scores per fold and penalty up to which the AUC is exact.
     at_once
-        Folds whose moments fit in memory together; the others are read in turn.
+        Number of folds whose moments fit in memory together; more folds need more passes.
     """
 
     held_out: Folds
@@ -66,24 +66,24 @@ class CrossValidation:
         """Number ``k`` of folds."""
         return self.held_out.count
 
-    def of(
+    def select(
         self,
         candidates: Sequence[Candidate],
         training: Iterable[tuple[Quadratic, Float | None]],
         validation: Folding,
     ) -> Selection:
-        """Solve each penalty on each fold's training rows and rank the fold's own rows with it.
+        """Solve each penalty on each fold's training rows, and choose by AUC on the fold's rows.
 
-        A penalty that is not solved to the tolerance in some fold is left out, with its reason.
-        Where none is solved and ``on_failure`` is "warn", all are taken as they are.
+        A penalty that misses the tolerance in a fold is left out, with its reason. If all miss it
+        and ``on_failure`` is "warn", all are used.
 
         Parameters
         ----------
         candidates
-            The penalties.
+            The ``l`` penalties.
         training
-            The quadratic of each fold's training rows, and by what its columns were divided;
-            the next is made when the one before is done with.
+            The quadratic of each fold's training rows, and the divisors ``(d,)`` of its columns.
+            Only one of them is in memory at a time.
         validation
             All rows.
 
@@ -94,6 +94,23 @@ class CrossValidation:
         DataError
             A fold has rows of one class only.
         """
+        weights, left_out = self._train(candidates, training)
+        solved = [i for i, reason in enumerate(left_out) if reason is None]
+        auc = np.full((len(candidates), self.folds), np.nan)
+        nonzeros = np.full(len(candidates), np.nan)
+        weights = [W[:, solved] for W in weights]
+        auc[solved], uncertainty = held_out_auc(weights, validation, self.held_out, self.max_bins)
+        nonzeros[solved] = np.mean([np.count_nonzero(W, axis=0) for W in weights], axis=0)
+        chosen = choice(candidates, auc, one_standard_error=self.one_standard_error)
+        return Selection(tuple(candidates), auc, uncertainty, nonzeros, tuple(left_out), chosen)
+
+    def _train(
+        self,
+        candidates: Sequence[Candidate],
+        training: Iterable[tuple[Quadratic, Float | None]],
+    ) -> tuple[list[Float], list[str | None]]:
+        """The weights ``(d, l)`` of each fold, and why each penalty was left out (or None)."""
+        # From strong to weak: each solution is a warm start of the next.
         order = sorted(
             range(len(candidates)),
             key=lambda i: (candidates[i].elasticNetParam, -candidates[i].regParam),
@@ -102,100 +119,115 @@ class CrossValidation:
         left_out: list[str | None] = [None] * len(candidates)
         for k, (quadratic, scale) in enumerate(training):
             W = np.zeros((quadratic.dimension, len(candidates)))
-            # What is left out need not be solved again, unless all may be taken in the end.
-            wanted = [i for i in order if not left_out[i] or self.on_failure == "warn"]
-            penalties = [candidates[i].penalty for i in wanted]
-            solved = path(quadratic, penalties, tol=self.tol, max_iter=self.max_iter)
-            for i, solution in zip(wanted, solved, strict=True):
+            # "warn" solves penalties that missed the tolerance too: all are used if all miss it.
+            remaining = [i for i in order if not left_out[i] or self.on_failure == "warn"]
+            penalties = [candidates[i].penalty for i in remaining]
+            solutions = path(quadratic, penalties, tol=self.tol, max_iter=self.max_iter)
+            for i, solution in zip(remaining, solutions, strict=True):
                 W[:, i] = solution.w
                 if not solution.converged:
                     left_out[i] = f"fold {k + 1}: {solution.certificate.problem()}"
                     _log.warning("%s is left out: %s", candidates[i], left_out[i])
             weights.append(W if scale is None else W / scale[:, None])
-            _log.info("fold %d of %d: %d penalties solved", k + 1, self.folds, len(wanted))
+            _log.info("solved %d penalties in fold %d of %d", len(remaining), k + 1, self.folds)
             if None not in left_out and self.on_failure == "raise":
                 raise ConvergenceError(
-                    f"found none of {len(candidates)} penalties solved in every fold, expected "
-                    f"one at least; {left_out[order[0]]}"
+                    f"found none of {len(candidates)} penalties solved in every fold, expected at "
+                    f"least one; {left_out[order[0]]}"
                 )
         if None not in left_out:
-            _log.warning("no penalty was solved in every fold; all are taken as they are")
+            _log.warning(
+                "no penalty reached the tolerance in every fold: choosing among all of them, "
+                "because whenNotConverged is 'warn'"
+            )
             left_out = [None] * len(candidates)
-        kept = [i for i, reason in enumerate(left_out) if reason is None]
-        weights = [W[:, kept] for W in weights]
-        found = np.full((len(candidates), self.folds), np.nan)
-        nonzeros = np.full(len(candidates), np.nan)
-        found[kept], uncertainty = held_out_auc(weights, validation, self.held_out, self.max_bins)
-        nonzeros[kept] = np.mean([np.count_nonzero(W, axis=0) for W in weights], axis=0)
-        chosen = choice(candidates, found, one_standard_error=self.one_standard_error)
-        return Selection(tuple(candidates), found, uncertainty, nonzeros, tuple(left_out), chosen)
+        return weights, left_out
 
     def by_moments(self, rows: Folding) -> tuple[CrossValidation, list[PairMoments], LabelCounts]:
-        """The settings with these rows' folds, moments of each fold's own rows, and label counts.
+        """Balance the folds over these rows and compute the moments of each fold's rows.
 
-        One pass where they fit in memory together. It counts the rows' groups too: only where a
-        class turns out to have few is it made again, with these dealt out. A pass of its own
-        beforehand would cost all others a reading of the rows.
+        One pass if the moments of all folds fit in memory together. The pass also counts the
+        groups of rows. If a class has few groups, they are dealt to the folds, and the pass is
+        repeated. Counting in a pass of its own would cost every other data set a second pass.
+
+        Returns
+        -------
+        cross_validation
+            These settings with the balanced folds.
+        moments
+            The pair moments of each fold's rows.
+        labels
+            Number of rows of each label.
 
         Raises
         ------
         DataError
             A fold has rows of one class only, or all rows of a class are of one group.
         """
-        own: list[PairMoments] = []
+        fold_moments: list[PairMoments] = []
         labels = LabelCounts()
-        while len(own) < self.folds:
-            wanted = range(len(own), min(len(own) + self.at_once, self.folds))
-            dealt, parts, labels = self._own_moments(wanted, rows)
-            if dealt is not self.held_out:
-                return replace(self, held_out=dealt).by_moments(rows)
-            own += parts
-        for k, part in enumerate(own):
-            if not (part.positive.rows and part.negative.rows):
-                raise one_class(k, self.held_out)
-        return self, own, labels
+        while len(fold_moments) < self.folds:
+            start = len(fold_moments)
+            numbers = range(start, min(start + self.at_once, self.folds))
+            held_out, parts, labels = self._moments_of_folds(numbers, rows)
+            if held_out is not self.held_out:
+                return replace(self, held_out=held_out).by_moments(rows)
+            fold_moments += parts
+        for k, moments in enumerate(fold_moments):
+            if not (moments.positive.rows and moments.negative.rows):
+                raise single_class(k, self.held_out)
+        return self, fold_moments, labels
 
-    def _own_moments(
-        self, wanted: range, rows: Folding
+    def _moments_of_folds(
+        self, numbers: range, rows: Folding
     ) -> tuple[Folds, list[PairMoments], LabelCounts]:
-        """The rows' folds, moments of the wanted ones as they were before, and label counts."""
+        """The balanced folds, moments of the numbered unbalanced folds, and label counts."""
         dimension, held_out = rows.dimension, self.held_out
-        counting = not wanted.start and held_out.by_hash
+        counting = not numbers.start and held_out.by_hash
 
         def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
-            accumulators = {k: PairAccumulator(dimension) for k in wanted}
+            accumulators = {k: PairAccumulator(dimension) for k in numbers}
             counts = GroupCounts.zero(held_out.enough)
-            for read in batches:
-                batch = read._replace(group=read.groups())
+            for ungrouped in batches:
+                batch = ungrouped._replace(group=ungrouped.groups())
                 if counting:
                     counts = counts.update(batch)
-                mine = held_out.of(batch)
+                fold_of_row = held_out.of(batch)
                 for k, accumulator in accumulators.items():
-                    part = batch.take(np.flatnonzero(mine == k))
+                    part = batch.take(np.flatnonzero(fold_of_row == k))
                     accumulator.add(part.X, part.y, part.weight)
-            for k in wanted:
+            for k in numbers:
                 for name, tile in accumulators.pop(k).parts():
                     yield f"{k}:{name}", tile
             if counting:
                 yield _GROUPS, counts
 
-        parts = rows.fold(
+        states = rows.fold(
             fold,
             (MomentsTile, GroupCounts),
-            state_bytes=len(wanted) * PairMoments.nbytes(dimension) + 32 * held_out.enough,
-            what=f"moments of {dimension} features in {len(wanted)} folds",
+            state_bytes=len(numbers) * PairMoments.nbytes(dimension) + 32 * held_out.enough,
+            what=f"moments of {dimension} features in {len(numbers)} folds",
         )
         names = part_names(dimension)
-        own = [
+        fold_moments = [
             PairMoments.of_parts(
-                {name: cast(MomentsTile, parts[f"{k}:{name}"]) for name in names}, dimension
+                {name: cast(MomentsTile, states[f"{k}:{name}"]) for name in names}, dimension
             )
-            for k in wanted
+            for k in numbers
         ]
-        return (self._dealt(parts[_GROUPS]) if counting else held_out), own, parts.labels
+        if counting:
+            held_out = self._balanced(cast(GroupCounts, states[_GROUPS]))
+        return held_out, fold_moments, states.labels
 
     def by_rows(self, rows: ArrayRows) -> tuple[CrossValidation, list[ArrayRows]]:
-        """The settings with the folds of these rows, and each fold's training rows.
+        """Balance the folds over rows in memory and select each fold's training rows.
+
+        Returns
+        -------
+        cross_validation
+            These settings with the balanced folds.
+        training
+            For each fold, the rows of the other folds.
 
         Raises
         ------
@@ -207,34 +239,35 @@ class CrossValidation:
             counts = GroupCounts.zero(held_out.enough)
             for batch in rows.batches:
                 counts = counts.update(batch)
-            held_out = self._dealt(counts)
+            held_out = self._balanced(counts)
 
-        counts_of = np.zeros((held_out.count, 2), np.int64)
+        class_counts = np.zeros((held_out.count, 2), np.int64)
         for batch in rows.batches:
-            np.add.at(counts_of, (held_out.of(batch), (~batch.y).astype(int)), 1)
-        for k in np.flatnonzero((counts_of == 0).any(axis=1)):
-            raise one_class(int(k), held_out)
+            np.add.at(class_counts, (held_out.of(batch), (~batch.y).astype(int)), 1)
+        for k in np.flatnonzero((class_counts == 0).any(axis=1)):
+            raise single_class(int(k), held_out)
 
-        def others(k: int) -> Change:
+        def other_folds(k: int) -> Change:
             return rows_where(lambda batch: held_out.of(batch) != k)
 
-        parts = [rows.changed(others(k)) for k in range(held_out.count)]
-        return replace(self, held_out=held_out), parts
+        training = [rows.changed(other_folds(k)) for k in range(held_out.count)]
+        return replace(self, held_out=held_out), training
 
-    def _dealt(self, counts: State) -> Folds:
-        found = cast(GroupCounts, counts)
-        dealt = self.held_out.assigned(found)
-        if dealt is not self.held_out:
+    def _balanced(self, counts: GroupCounts) -> Folds:
+        """The folds with the groups of small classes dealt out; see `Folds.dealt`."""
+        folds = self.held_out.assigned(counts)
+        if folds is not self.held_out:
             groups = [
                 f"{'' if complete else 'more than '}{side.size}"
-                for side, complete in zip(found.groups, found.complete, strict=True)
+                for side, complete in zip(counts.groups, counts.complete, strict=True)
             ]
-            fewer = "" if dealt.count == self.folds else f", instead of the {self.folds} asked for"
+            fewer = folds.count < self.folds
             _log.log(
                 logging.WARNING if fewer else logging.INFO,
-                "%s groups of positive rows and %s of negative ones are dealt out to %d folds%s",
+                "found %s groups of positive rows and %s groups of negative rows: balanced them "
+                "over %d folds%s",
                 *groups,
-                dealt.count,
-                fewer,
+                folds.count,
+                f", instead of the {self.folds} requested" if fewer else "",
             )
-        return dealt
+        return folds

@@ -1,4 +1,4 @@
-"""Ranking each fold's own rows by the weights that the other folds trained."""
+"""AUC of each penalty on the held-out rows of each fold."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from spark_auc.core.sampling.folds import Folds
 from spark_auc.core.types import Float
 from spark_auc.errors import DataError
 
+# Scores (n, l), labels (n,) and weights (n,) of the held-out rows of a fold.
 _Scored = tuple[Float, NDArray[np.bool_], Float | None]
 
-# Scores that are sorted together, and bytes of weights that travel to the tasks at once.
+# Largest number of scores sorted at once, and of bytes of weights sent to the tasks at once.
 _SCORES = 1 << 23
 _WEIGHT_BYTES = 1 << 26
 
@@ -27,84 +28,93 @@ _WEIGHT_BYTES = 1 << 26
 def held_out_auc(
     weights: Sequence[Float], rows: Folding, held_out: Folds, max_bins: int
 ) -> tuple[Float, float]:
-    """AUC ``(l, k)`` of each penalty on each fold, and half the widest bounds on it.
+    """AUC of each penalty on each fold, from one pass over the rows if the weights allow.
 
     Parameters
     ----------
     weights : (d, l)
-        Of each fold: the weights of each penalty, trained on the other folds.
+        For each of the ``k`` folds, the weights of ``l`` penalties, trained on the other folds.
     rows
         All rows.
     held_out
-        Which fold each row is of.
+        The fold of each row.
     max_bins
-        Distinct scores per fold and penalty up to which AUC is exact.
+        Number of distinct scores per fold and penalty up to which the AUC is exact.
+
+    Returns
+    -------
+    auc : (l, k)
+        AUC of each penalty on each fold.
+    uncertainty
+        Half the width of the widest AUC bounds; 0 if all AUCs are exact.
 
     Raises
     ------
     DataError
         A fold has rows of one class only.
     """
-    together = max(1, _WEIGHT_BYTES // weights[0].nbytes)
-    found: dict[str, State] = {}
-    for start in range(0, held_out.count, together):
-        part = {k: weights[k] for k in range(start, min(start + together, held_out.count))}
-        found |= rows.fold(
-            _scoring(part, held_out, max_bins),
+    folds_per_pass = max(1, _WEIGHT_BYTES // weights[0].nbytes)
+    states: dict[str, State] = {}
+    for start in range(0, held_out.count, folds_per_pass):
+        stop = min(start + folds_per_pass, held_out.count)
+        part = {k: weights[k] for k in range(start, stop)}
+        states |= rows.fold(
+            _score_fold(part, held_out, max_bins),
             (ScoreHistogram,),
             state_bytes=len(part) * weights[0].shape[1] * 56 * max_bins,
             what=f"validation scores of {len(part) * weights[0].shape[1]} models",
         ).states
     table = np.empty((weights[0].shape[1], held_out.count))
     widest = 0.0
-    for name, state in found.items():
+    for name, state in states.items():
         k, i = map(int, name.split("/"))
         histogram = cast(ScoreHistogram, state)
         if not (histogram.table.weight.sum(axis=1) > 0).all():
-            raise one_class(k, held_out)
+            raise single_class(k, held_out)
         low, high = histogram.auc_bounds()
         widest = max(widest, (high - low) / 2)
         table[i, k] = auc(histogram.table)
     return table, widest
 
 
-def _scoring(weights: dict[int, Float], folds: Folds, max_bins: int) -> Fold:
+def _score_fold(weights: dict[int, Float], folds: Folds, max_bins: int) -> Fold:
+    """The fold that makes the score histogram ``k/i`` of each fold ``k`` and penalty ``i``."""
     models = max(W.shape[1] for W in weights.values())
     size = _SCORES // (models * len(weights))
 
-    def tabulated(k: int, parts: list[_Scored]) -> Iterator[tuple[str, State]]:
-        scores, y = (np.concatenate([part[k] for part in parts]) for k in range(2))
+    def histograms(k: int, parts: list[_Scored]) -> Iterator[tuple[str, State]]:
+        scores, y = (np.concatenate([part[j] for part in parts]) for j in range(2))
         u = None if parts[0][2] is None else np.concatenate([u for _, _, u in parts])
         for i in range(scores.shape[1]):
             yield f"{k}/{i}", ScoreHistogram.of(scores[:, i].copy(), y, u, max_bins)
 
     def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
         total: dict[str, State] = {}
-        waiting: dict[int, list[_Scored]] = {k: [] for k in weights}
+        buffers: dict[int, list[_Scored]] = {k: [] for k in weights}
 
-        def add(k: int) -> None:
-            if waiting[k]:
-                for name, state in tabulated(k, waiting[k]):
+        def flush(k: int) -> None:
+            if buffers[k]:
+                for name, state in histograms(k, buffers[k]):
                     total[name] = total[name].merge(state) if name in total else state
-                waiting[k].clear()
+                buffers[k].clear()
 
         for batch in batches:
-            mine = folds.of(batch)
+            fold_of_row = folds.of(batch)
             for k, W in weights.items():
-                held_out = batch.take(np.flatnonzero(mine == k))
+                held_out = batch.take(np.flatnonzero(fold_of_row == k))
                 scores = settled_product(held_out.X, W)
-                waiting[k].append((scores, held_out.y, held_out.weight))
-                if sum(y.size for _, y, _ in waiting[k]) >= size:
-                    add(k)
+                buffers[k].append((scores, held_out.y, held_out.weight))
+                if sum(y.size for _, y, _ in buffers[k]) >= size:
+                    flush(k)
         for k in weights:
-            add(k)
+            flush(k)
         yield from total.items()
 
     return fold
 
 
-def one_class(fold: int, folds: Folds) -> DataError:
-    """The error of a fold without rows of both classes."""
+def single_class(fold: int, folds: Folds) -> DataError:
+    """The error for a fold that lacks rows of one class."""
     return DataError(
         f"found rows of one class only in fold {folds.name(fold)}, expected both in every fold; "
         + (

@@ -1,150 +1,172 @@
-"""The problem and the penalty that cross-validation chooses for it."""
+"""Choosing the penalty by cross-validation."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial, reduce
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import NamedTuple
 
-from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.objective import Quadratic
 from spark_auc.core.moments.operator import column_moments, operator_quadratic
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.row_source import ArrayRows, Folding, RowSource
-from spark_auc.core.sampling.folds import Folds
 from spark_auc.core.types import Float
 from spark_auc.errors import ResourceError
 from spark_auc.solvers.candidates import Candidate, Selection, default_grid
 from spark_auc.training.cross_validation import CrossValidation
-from spark_auc.training.problem import Problem, problem
+from spark_auc.training.problem import Problem, select_rows
 from spark_auc.training.settings import TrainingSettings
 from spark_auc.training.survey import Sampling
+from spark_auc.training.timer import PhaseTimer
 
 _log = logging.getLogger(__name__)
 
 _LARGEST_HISTOGRAM, _SMALLEST_HISTOGRAM = 1 << 14, 1 << 8
 
 
-@dataclass(frozen=True, eq=False)
-class FoldedProblem:
-    """A problem, and its rows in folds.
+class PenaltyChoice(NamedTuple):
+    """The result of choosing a penalty.
 
     Parameters
     ----------
     problem
-        The problem of all folds.
-    rows
-        All rows as they were given.
-    settings
-        Which penalties to choose from, and how.
-    folds
-        The rows' folds.
-    own
-        The moments of each fold's own rows; none where there are too many features for them.
+        The problem of the rows that the penalty was chosen on.
+    selection
+        The candidates, their AUC on each fold, and the chosen one.
+    seconds
+        Wall time of the phases "moments" and "select".
     """
 
     problem: Problem
-    rows: RowSource
-    settings: TrainingSettings
-    folds: Folds
-    own: list[PairMoments]
+    selection: Selection
+    seconds: dict[str, float]
 
-    @classmethod
-    def of(cls, rows: RowSource, sampling: Sampling, settings: TrainingSettings) -> FoldedProblem:
-        """The problem of some pairs of these rows; see `spark_auc.training.problem.problem`."""
-        cross, own = _cross_validation(settings, rows, 1), list[PairMoments]()
 
-        def moments_of(chosen: Folding) -> tuple[PairMoments, LabelCounts]:
-            nonlocal cross, own
-            what = f"moments of {rows.dimension} features in {settings.folds.count} folds"
-            rows.memory.check_folds(PairMoments.nbytes(rows.dimension), settings.folds.count, what)
-            cross, own, labels = cross.by_moments(chosen)
-            return reduce(PairMoments.merge, own), labels
+def choose_penalty(
+    rows: RowSource, sampling: Sampling, settings: TrainingSettings
+) -> PenaltyChoice:
+    """Choose the penalty with the best AUC on held-out folds.
 
-        made = problem(rows, sampling, moments_of)
-        return cls(made, rows, settings, cross.held_out, own)
+    One pass computes the pair moments of each fold; the problem of all folds is their merge.
+    Without a matrix, the folds are rows in memory.
 
-    def selection(self) -> Selection:
-        """How each penalty ranks the rows of each fold.
+    Parameters
+    ----------
+    rows
+        All rows.
+    sampling
+        Which of their pairs to train on.
+    settings
+        The candidates, the folds, and the rule of choice.
 
-        Raises
-        ------
-        ConvergenceError
-            No penalty was solved in all folds.
-        DataError
-            A fold has rows of one class only.
-        ResourceError
-            Neither the features nor the rows fit in memory.
-        """
-        candidates = self._candidates()
-        cross = replace(
-            _cross_validation(self.settings, self.rows, len(candidates)), held_out=self.folds
+    Raises
+    ------
+    ConvergenceError
+        No penalty was solved in all folds.
+    DataError
+        A value is unusable, or a fold has rows of one class only.
+    ResourceError
+        Neither the pair moments nor the rows fit in memory.
+    """
+    timer = PhaseTimer()
+    cross_validation = _cross_validation(rows, settings)
+    selected = select_rows(rows, sampling)
+    fold_moments: list[PairMoments] = []
+    if selected.has_matrix:
+        what = f"moments of {rows.dimension} features in {settings.folds.count} folds"
+        rows.memory.check_folds(PairMoments.nbytes(rows.dimension), settings.folds.count, what)
+        cross_validation, fold_moments, labels = cross_validation.by_moments(selected.rows)
+        problem = selected.problem(reduce(PairMoments.merge, fold_moments), labels)
+    else:
+        problem = selected.problem()
+    timer.end("moments")
+
+    candidates = _candidates(problem, settings)
+    validation: Folding = rows
+    if fold_moments:
+        training = _from_moments(problem, PairMoments.complements(fold_moments), settings)
+    elif isinstance(problem.rows, ArrayRows):
+        cross_validation, training_rows = cross_validation.by_rows(problem.rows)
+        training = _from_rows(problem, training_rows, settings)
+        validation = problem.rows if problem.survey.arrivals is None else rows
+    else:
+        raise ResourceError(
+            f"found {rows.dimension} features whose moments do not fit in memory and rows that do "
+            "not fit either, expected one of both to fit for choosing the penalty; set regParam, "
+            "or draw rows with estimator='complete' and numPairs"
         )
-        chosen, scored = self.problem.rows, self.rows
-        validation: Folding = scored
-        if self.own:
-            training = self._of_moments(PairMoments.complements(self.own))
-        elif isinstance(chosen, ArrayRows):
-            cross, parts = cross.by_rows(chosen)
-            training = self._of_rows(parts)
-            validation = chosen if self.problem.survey.arrivals is None else scored
-        else:
-            raise ResourceError(
-                f"found {self.rows.dimension} features and more rows than fit in memory, expected "
-                "one or the other to fit for choosing the penalty; set regParam, or draw rows with "
-                "estimator='complete' and numPairs"
-            )
-        found = cross.of(candidates, training, validation)
-        _log.info(
-            "chosen of %d penalties in %d folds: %s, AUC %.4f",
-            len(candidates),
-            cross.folds,
-            found.candidate,
-            found.mean[found.chosen],
-        )
-        return found
-
-    def _candidates(self) -> list[Candidate]:
-        quadratic = None
-        found = []
-        for mix in self.settings.elastic_net_params:
-            values = self.settings.reg_params
-            if values is None:
-                quadratic = quadratic or self.problem.quadratic(self._scale(self.problem.columns))
-                values = tuple(default_grid(quadratic, mix))
-            found += [Candidate(float(value), mix) for value in values]
-        return found
-
-    def _scale(self, columns: ColumnMoments) -> Float | None:
-        return columns.standard_deviation() if self.settings.standardize else None
-
-    def _of_moments(self, parts: Sequence[PairMoments]) -> Iterator[tuple[Quadratic, Float | None]]:
-        for part in parts:
-            scale = self._scale_of_fold(part.columns)
-            yield part.quadratic(scale), scale
-
-    def _of_rows(self, parts: Sequence[ArrayRows]) -> Iterator[tuple[Quadratic, Float | None]]:
-        for part in parts:
-            scale = self._scale_of_fold(partial(column_moments, part))
-            yield operator_quadratic(part, scale), scale
-
-    def _scale_of_fold(self, columns: Callable[[], ColumnMoments]) -> Float | None:
-        # Draws are half positive, whatever all rows are: a penalty would change its unit.
-        return self._scale(self.problem.columns if self.problem.survey.arrivals else columns())
+    _log.info(
+        "choosing the penalty among %d candidates by %d-fold cross-validation",
+        len(candidates),
+        cross_validation.folds,
+    )
+    bins = _histogram_bins(rows, settings.folds.count, len(candidates))
+    selection = replace(cross_validation, max_bins=bins).select(candidates, training, validation)
+    timer.end("select")
+    _log.info(
+        "chose regParam %.4g and elasticNetParam %.4g by the %s: mean AUC %.4f, standard error "
+        "%.4f",
+        selection.candidate.regParam,
+        selection.candidate.elasticNetParam,
+        "one-standard-error rule" if settings.one_standard_error else "best mean AUC",
+        selection.mean[selection.chosen],
+        selection.standard_error[selection.chosen],
+    )
+    return PenaltyChoice(problem, selection, timer.seconds)
 
 
-def _cross_validation(settings: TrainingSettings, rows: RowSource, models: int) -> CrossValidation:
-    """How to choose, in the memory that there is."""
-    limit, count = rows.memory.gather_limit, settings.folds.count
-    bins = limit // (56 * count * models)
+def _candidates(problem: Problem, settings: TrainingSettings) -> list[Candidate]:
+    """All combinations of the penalty settings; a default grid needs the quadratic."""
+    mixes, values = settings.elastic_net_params, settings.reg_params
+    if values is not None:
+        return [Candidate(float(value), mix) for mix in mixes for value in values]
+    quadratic = problem.quadratic(_scale(problem.columns, settings))
+    return [Candidate(float(value), mix) for mix in mixes for value in default_grid(quadratic, mix)]
+
+
+def _from_moments(
+    problem: Problem, parts: Sequence[PairMoments], settings: TrainingSettings
+) -> Iterator[tuple[Quadratic, Float | None]]:
+    """The quadratic of each fold's training rows, and the divisors of its columns."""
+    for part in parts:
+        # Half of the draws are positive: their own deviations would change the penalty's unit.
+        columns = problem.columns if problem.survey.arrivals else part.columns()
+        scale = _scale(columns, settings)
+        yield part.quadratic(scale), scale
+
+
+def _from_rows(
+    problem: Problem, parts: Sequence[ArrayRows], settings: TrainingSettings
+) -> Iterator[tuple[Quadratic, Float | None]]:
+    """The quadratic of each fold's training rows, and the divisors of its columns."""
+    for part in parts:
+        columns = problem.columns if problem.survey.arrivals else column_moments(part)
+        scale = _scale(columns, settings)
+        yield operator_quadratic(part, scale), scale
+
+
+def _scale(columns: ColumnMoments, settings: TrainingSettings) -> Float | None:
+    return columns.standard_deviation() if settings.standardize else None
+
+
+def _cross_validation(rows: RowSource, settings: TrainingSettings) -> CrossValidation:
+    """The cross-validation settings, with as many folds at once as fit in memory."""
+    folds_in_memory = rows.memory.gather_limit // PairMoments.nbytes(rows.dimension)
     return CrossValidation(
         settings.folds,
         settings.tol,
         settings.max_iter,
         settings.on_failure,
         settings.one_standard_error,
-        max(_SMALLEST_HISTOGRAM, min(_LARGEST_HISTOGRAM, 1 << max(bins.bit_length() - 1, 0))),
-        max(1, min(count, limit // PairMoments.nbytes(rows.dimension))),
+        _LARGEST_HISTOGRAM,
+        max(1, min(settings.folds.count, folds_in_memory)),
     )
+
+
+def _histogram_bins(rows: RowSource, folds: int, models: int) -> int:
+    """Bins of each score histogram, so that those of all folds and models fit in memory."""
+    bins = rows.memory.gather_limit // (56 * folds * models)
+    return max(_SMALLEST_HISTOGRAM, min(_LARGEST_HISTOGRAM, 1 << max(bins.bit_length() - 1, 0)))

@@ -1,13 +1,11 @@
-"""From rows to a quadratic: which pairs, and in which form, by what memory allows."""
+"""The quadratic of the sampled pairs, in the form that the memory budget allows."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import cast
-
-import numpy as np
+from typing import NamedTuple, cast
 
 from spark_auc.core.batch import Batch
 from spark_auc.core.labels import LabelCounts
@@ -18,39 +16,31 @@ from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.products import settled_scores
 from spark_auc.core.row_source import ArrayRows, Folding, RowSource, State, batchwise
 from spark_auc.core.sampling.draws import FirstArrivals
-from spark_auc.core.sampling.sample_size import (
-    GroupSums,
-    LargestNorm,
-    estimated_suboptimality,
-    sufficient_pairs,
-)
+from spark_auc.core.sampling.sample_size import LargestNorm, sufficient_pairs
 from spark_auc.core.types import Float
 from spark_auc.errors import ResourceError
-from spark_auc.solvers.ridge import inverse
 from spark_auc.training.survey import Sampling, Survey, survey
 
 _log = logging.getLogger(__name__)
 
-# Bytes of a stored entry of a sparse row in memory, with what reading it needs meanwhile.
+# Bytes in memory of a stored entry of a sparse row, buffers for reading included.
 _ENTRY_BYTES = 32
-# Groups of draws whose spread tells what sampling costs.
-_GROUPS = 32
-# Probability with which Theorem 2 may fail.
-_FAILING = 0.05
+# Probability with which the bound of Theorem 2 may fail.
+_FAILURE_PROBABILITY = 0.05
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """The quadratic of some pairs, and what else their rows tell.
+    """The pairwise squared loss of the sampled pairs (MBA, Eq. 8), and the survey of all rows.
 
     Parameters
     ----------
     survey
-        What is known of all rows.
+        Survey of all rows.
     rows
-        The rows whose pairs are trained on, in memory where they are few.
+        The rows whose pairs are trained on, gathered in memory if they fit.
     moments
-        The pair moments of these rows; None where there are too many features for them.
+        The pair moments of these rows; None if a matrix of all features does not fit in memory.
     """
 
     survey: Survey
@@ -64,7 +54,7 @@ class Problem:
 
     @property
     def form(self) -> str:
-        """In which form the quadratic is: "tiles", "rows" in memory or "passes"."""
+        """Storage of the quadratic: "tiles" (a matrix), "rows" (in memory) or "passes"."""
         if self.moments is not None:
             return "tiles"
         return "rows" if isinstance(self.rows, ArrayRows) else "passes"
@@ -76,9 +66,21 @@ class Problem:
         return operator_quadratic(self.rows, scale)
 
     def scores(self, w: Float, scale: Float | None) -> tuple[ColumnMoments, float | None]:
-        """Moments of the scores ``X w`` of all rows, as one column.
+        """Moments of the scores ``X w`` of all rows, and the largest squared norm of a row.
 
-        Where pairs are drawn, also the largest squared norm of a row in scaled columns.
+        Parameters
+        ----------
+        w : (d,)
+            Weights of raw columns.
+        scale : (d,), optional
+            Divisors of the columns in the norm.
+
+        Returns
+        -------
+        scores
+            Moments of the scores, as one column.
+        squared_norm
+            ``max |x|^2`` in scaled columns; None without draws.
         """
         if self.moments is not None and self.survey.arrivals is None:
             return self.moments.along(w), None
@@ -86,40 +88,80 @@ class Problem:
         def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
             largest = LargestNorm()
 
-            def scored() -> Iterator[Batch]:
+            def with_scores() -> Iterator[Batch]:
                 nonlocal largest
                 for batch in batches:
                     largest = largest.merge(LargestNorm.of(batch.X, scale))
                     yield batch._replace(X=settled_scores(batch.X, w)[:, None])
 
-            yield "scores", ColumnMoments.fold(scored(), 1)
+            yield "scores", ColumnMoments.fold(with_scores(), 1)
             yield "largest", largest
 
-        found = self.survey.rows.fold(
+        states = self.survey.rows.fold(
             fold, (ColumnMoments, LargestNorm), state_bytes=1024, what="moments of scores"
         )
-        drawn, largest = self.survey.arrivals is not None, cast(LargestNorm, found["largest"])
-        return cast(ColumnMoments, found["scores"]), largest.squared if drawn else None
+        has_draws = self.survey.arrivals is not None
+        largest = cast(LargestNorm, states["largest"])
+        return cast(ColumnMoments, states["scores"]), largest.squared if has_draws else None
 
     def sufficient_pairs(
         self, epsilon: float, scale: Float | None, l2: float, squared_norm: float | None
     ) -> int | None:
-        """What Theorem 2 asks for, with the trace of ``Sigma`` as its norm; None without bounds."""
+        """Number of draws that Theorem 2 of MBA requires; None without draws or without a ridge.
+
+        The trace of ``Sigma`` bounds its spectral norm, and ``1 / (4 l2)`` bounds ``|w|^2``.
+        """
         if not squared_norm or not l2:
             return None
         diagonal = self.columns.variance.sum(axis=0) + self.columns.delta**2
         trace = float((diagonal if scale is None else diagonal / scale**2).sum())
         return sufficient_pairs(
-            epsilon, _FAILING, diagonal.size, trace, squared_norm, squared_weight_norm=0.25 / l2
+            epsilon,
+            _FAILURE_PROBABILITY,
+            diagonal.size,
+            trace,
+            squared_norm,
+            squared_weight_norm=0.25 / l2,
         )
 
 
-def problem(
-    rows: RowSource,
-    sampling: Sampling,
-    moments_of: Callable[[Folding], tuple[PairMoments, LabelCounts]] = labelled_pair_moments,
-) -> Problem:
-    """Read the rows and make their problem.
+class TrainingRows(NamedTuple):
+    """The rows whose pairs are trained on.
+
+    Parameters
+    ----------
+    rows
+        All rows, the drawn rows, or the differences of the drawn pairs.
+    has_matrix
+        Whether their pair moments fit in memory.
+    survey
+        Survey of all rows; None if the pair moments of ``rows`` supply it.
+    """
+
+    rows: Folding
+    has_matrix: bool
+    survey: Survey | None
+
+    def problem(
+        self, moments: PairMoments | None = None, labels: LabelCounts | None = None
+    ) -> Problem:
+        """The problem of these rows.
+
+        Parameters
+        ----------
+        moments, labels
+            Their pair moments and label counts, which ``has_matrix`` requires.
+        """
+        if self.survey is not None:
+            return Problem(self.survey, self.rows, moments)
+        assert moments is not None, "pair moments of all rows"
+        assert labels is not None, "label counts of all rows"
+        rows = cast(RowSource, self.rows)
+        return Problem(Survey(moments.columns(), labels, rows), rows, moments)
+
+
+def build_problem(rows: RowSource, sampling: Sampling) -> Problem:
+    """Read the rows and build the problem of the sampled pairs.
 
     Parameters
     ----------
@@ -127,101 +169,74 @@ def problem(
         All rows.
     sampling
         Which of their pairs to train on.
-    moments_of
-        Makes the moments of the rows chosen, and counts their labels.
 
     Raises
     ------
     DataError
-        A value is not usable, there are not two classes, or no rows were drawn.
+        A value is unusable, one class has no rows, or no rows were drawn.
+    ResourceError
+        The moments do not fit in memory.
     """
-    matrix = fits_in_matrix(rows)
-    if sampling.estimator == "exact" and matrix:
-        moments, labels = moments_of(rows)
-        return Problem(Survey(moments.columns(), labels, rows), rows, moments)
+    selected = select_rows(rows, sampling)
+    if selected.has_matrix:
+        return selected.problem(*labelled_pair_moments(selected.rows))
+    return selected.problem()
+
+
+def select_rows(rows: RowSource, sampling: Sampling) -> TrainingRows:
+    """Select the rows to train on, and decide in which form their quadratic is computed.
+
+    All rows with a matrix need no survey: one pass computes their pair moments. Otherwise the
+    survey is a pass of its own, and rows without a matrix are gathered in memory if they fit.
+
+    Raises
+    ------
+    DataError
+        A value is unusable, one class has no rows, or no rows were drawn.
+    """
+    has_matrix = fits_in_matrix(rows)
+    if sampling.estimator == "exact" and has_matrix:
+        return TrainingRows(rows, has_matrix, None)
     surveyed = survey(rows, sampling)
-    chosen, entries = surveyed.rows, float(surveyed.columns.entries.sum())
+    selected, entries = surveyed.rows, float(surveyed.columns.entries.sum())
     if surveyed.arrivals is not None:
-        chosen = _drawn(surveyed, surveyed.arrivals, sampling)
+        selected = _drawn(surveyed, surveyed.arrivals, sampling)
         entries *= min(1.0, 2.0 * sampling.pairs / float(surveyed.columns.rows.sum()))
-    if matrix:
-        return Problem(surveyed, chosen, moments_of(chosen)[0])
-    return Problem(surveyed, _nearest(chosen, entries), None)
+    if has_matrix:
+        return TrainingRows(selected, has_matrix, surveyed)
+    return TrainingRows(_gathered(selected, entries), has_matrix, surveyed)
 
 
 def _drawn(surveyed: Survey, arrivals: FirstArrivals, sampling: Sampling) -> RowSource:
-    """The rows drawn, or the pairs of them."""
+    """The drawn rows for "complete", the differences of the drawn pairs for "paired"."""
     rows, draws = surveyed.rows, arrivals.draws(sampling.seed, sampling.pairs)
     if sampling.estimator == "complete":
         return rows.changed(batchwise(draws.drawn))
     return rows.paired(draws, arrivals.cuts(sampling.pairs, rows.memory.slots))
 
 
-def suboptimality(
-    surveyed: Survey,
-    sampling: Sampling,
-    w: Float,
-    quadratic: Quadratic,
-    scale: Float | None,
-    l2: float,
-) -> float:
-    """What sampling costs the objective at its solution ``w``, as its draws estimate it.
-
-    One pass over the draws, in groups of about equal numbers; see `estimated_suboptimality`.
-    ``scale`` is what the columns of the quadratic were divided by.
-    """
-    arrivals = cast(FirstArrivals, surveyed.arrivals)
-    draws, groups = arrivals.draws(sampling.seed, sampling.pairs), min(_GROUPS, sampling.pairs)
-    cuts = arrivals.cuts(sampling.pairs, groups)
-    if sampling.estimator == "paired":
-        rows = surveyed.rows.paired(draws, cuts)
-    else:
-
-        def grouped(batch: Batch) -> Batch:
-            chosen, moments = draws.arrivals(batch)
-            group = np.where(batch.y[chosen], *(np.searchsorted(c, moments, "right") for c in cuts))
-            ones = np.ones(chosen.size)
-            return batch.take(chosen, ones)._replace(key=group.astype(np.uint64))
-
-        rows = surveyed.rows.changed(batchwise(grouped))
-
-    def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
-        yield "groups", GroupSums.fold(batches, groups, w)
-
-    size = groups * 4 * 8 * (w.size + 1)
-    found = rows.fold(fold, (GroupSums,), state_bytes=size, what=f"gradients of {groups} groups")
-    gradients = cast(GroupSums, found["groups"]).gradients()
-    if scale is not None:
-        gradients = gradients / scale
-    active = np.flatnonzero(w)
-    Sigma = quadratic.Sigma if active.size == w.size else quadratic.Sigma.restricted(active)
-
-    solve = inverse(Sigma, l2, tol=1e-4, max_iter=1000)
-    return estimated_suboptimality(gradients[:, active], solve)
-
-
-def fits_in_matrix(rows: RowSource) -> bool:
-    """Whether a matrix of all features fits in memory; the log says where it does not."""
-    dimension = rows.dimension
-    try:
-        rows.memory.check(PairMoments.nbytes(dimension), f"moments of {dimension} features")
-    except ResourceError as refusal:
-        _log.warning("no matrix is formed: %s", refusal)
-        return False
-    return True
-
-
-def _nearest(rows: RowSource, entries: float) -> Folding:
-    """The rows in memory where they fit there, else where they are."""
+def _gathered(rows: RowSource, entries: float) -> Folding:
+    """The rows gathered in memory if they fit, else the rows themselves."""
     size, limit = _ENTRY_BYTES * entries, rows.memory.rows_limit
     if size <= limit:
-        _log.info("%.0f stored entries are gathered in memory", entries)
+        _log.info("gathering %.0f stored entries of the rows in memory", entries)
         return rows.gathered()
     _log.warning(
-        "%.0f stored entries take about %.0f MiB, more than the %.0f MiB for rows in memory: "
+        "%.0f stored entries need about %.0f MiB, but the limit for rows in memory is %.0f MiB: "
         "every step of the solver reads all rows again",
         entries,
         size / 2**20,
         limit / 2**20,
     )
     return rows
+
+
+def fits_in_matrix(rows: RowSource) -> bool:
+    """Whether the pair moments of all features fit in memory; a warning gives the reason if not."""
+    dimension = rows.dimension
+    try:
+        rows.memory.check(PairMoments.nbytes(dimension), f"moments of {dimension} features")
+    except ResourceError as error:
+        _log.warning("training without the matrix of second moments: %s", error)
+        return False
+    return True

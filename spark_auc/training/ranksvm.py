@@ -1,9 +1,8 @@
-"""One training run by the all-pairs squared hinge loss (RankSVM)."""
+"""A training run by the squared hinge loss over all pairs (RankSVM)."""
 
 from __future__ import annotations
 
 import logging
-import time
 
 from spark_auc.core.hinge.pair_hinge import PairHinge
 from spark_auc.core.moments.operator import (
@@ -19,62 +18,75 @@ from spark_auc.solvers.truncated_newton import truncated_newton
 from spark_auc.training.problem import fits_in_matrix
 from spark_auc.training.result import TrainingResult
 from spark_auc.training.settings import HingeSettings
+from spark_auc.training.timer import PhaseTimer
 
 _log = logging.getLogger(__name__)
 
-# Features up to which each Newton step forms a matrix of them, and factorises it.
+# Largest number of features for which each Newton step forms and factorises the Hessian.
 _MATRIX = LARGEST_FACTORISED
-# Bytes a row that come to this process with its scores, and go back in tables.
+# Bytes per row: scores gathered in this process, and the tables sent back to the tasks.
 _SCORE_BYTES = 32 + 24
 
 
 def train_hinge(rows: RowSource, settings: HingeSettings) -> TrainingResult:
     """Train a linear ranker by the squared hinge over all pairs, by truncated Newton steps.
 
-    The rows are kept meanwhile, for they are read again and again; see `truncated_newton`.
+    Minimises ``reg_param/2 |w|^2 + 1/2 E[max(0, 1 - w'(x+ - x-))^2]`` (PRSVM+, Khalid et al.,
+    2018). The rows are cached during training, since every step reads them; see
+    `truncated_newton`.
+
+    Parameters
+    ----------
+    rows
+        Rows of both classes.
+    settings
+        Ridge factor, standardization and solver.
 
     Raises
     ------
     DataError
-        A value cannot be used, or there are not two classes.
+        A value is unusable, or one class has no rows.
     ResourceError
         The scores of all rows do not fit in memory.
     ConvergenceError
-        The tolerance was not reached.
+        The solver did not reach its tolerance.
     """
-    with rows.kept() as kept:
-        start = time.perf_counter()
+    with rows.kept() as cached:
+        timer = PhaseTimer()
         moments = None
-        if kept.dimension <= _MATRIX and fits_in_matrix(kept):
-            moments, labels = labelled_pair_moments(kept)
+        if cached.dimension <= _MATRIX and fits_in_matrix(cached):
+            moments, labels = labelled_pair_moments(cached)
             columns = moments.columns()
         else:
-            columns, labels = labelled_column_moments(kept)
+            columns, labels = labelled_column_moments(cached)
         count = int(columns.rows.sum())
-        kept.memory.check_gathered(_SCORE_BYTES * count, f"scores of {count} rows")
+        cached.memory.check_gathered(_SCORE_BYTES * count, f"scores of {count} rows")
         scale = columns.standard_deviation() if settings.standardize else None
-        begun = time.perf_counter()
+        timer.end("survey")
         solution = truncated_newton(
-            PairHinge(kept, columns, settings.reg_param, scale),
+            PairHinge(cached, columns, settings.reg_param, scale),
             moments.quadratic(scale) if moments else None,
             tol=settings.tol,
             max_iter=settings.max_iter,
         ).checked(settings.on_failure)
-        seconds = {"survey": begun - start, "solve": time.perf_counter() - begun}
+        timer.end("solve")
         w = solution.w if scale is None else solution.w / scale
         if moments:
             scores = moments.along(w)
         else:
-            scored = batchwise(lambda batch: batch._replace(X=settled_scores(batch.X, w)[:, None]))
-            scores = column_moments(kept.changed(scored, 1))
-    _log.info("trained %d features on %d rows: %s", w.size, count, solution.certificate)
-    return TrainingResult(
+            with_scores = batchwise(
+                lambda batch: batch._replace(X=settled_scores(batch.X, w)[:, None])
+            )
+            scores = column_moments(cached.changed(with_scores, 1))
+    result = TrainingResult(
         w,
         scores,
         columns,
         labels,
         "RankSVM",
-        seconds,
+        timer.seconds,
         solution.certificate,
         penalty=Candidate(settings.reg_param, 0.0),
     )
+    _log.info(result.sentence())
+    return result

@@ -1,4 +1,4 @@
-"""What a training run returns."""
+"""The result of a training run."""
 
 from __future__ import annotations
 
@@ -18,35 +18,36 @@ from spark_auc.training.summary import TrainingSummary, largest_weights
 
 @dataclass(frozen=True, eq=False)
 class TrainingResult:
-    """Weights, and how they were made.
+    """Weights, their certificate, and statistics of the training run.
 
     Parameters
     ----------
-    w
-        The weights ``(d,)`` of raw columns.
+    w : (d,)
+        Weights of raw columns.
     scores
-        Moments of the training rows' scores, as one column.
+        Moments of the scores of the training rows, as one column.
     columns, labels
         Column moments and label counts of the training rows.
     estimator
-        Which pairs were trained on, or the name of the learner.
+        The pairs trained on ("exact", "paired", "complete"), or the name of the learner.
     seconds
         Wall time of each phase.
     certificate
-        Evidence of optimality, where there is an objective.
+        Evidence of optimality; None for learners without an objective.
     form
-        How the quadratic was held; see `spark_auc.training.problem.Problem.form`.
+        Storage of the quadratic; see `spark_auc.training.problem.Problem.form`.
     penalty, selection
-        The penalty, and how it was chosen where it was not given.
+        The penalty, and the cross-validation that chose it; no selection if it was fixed.
     pairs
-        Number of draws of each class; None where there are no draws.
+        Number of draws of each class; None without draws.
     suboptimality, sufficient_pairs
-        What sampling costs the objective, as the draws estimate it, and the draws that Theorem 2
-        asks for.
+        Estimated cost of sampling in units of the objective, and the number of draws that Theorem
+        2 of MBA requires.
     held_out
-        What rows said of a learner before it took them; see `spark_auc.learners.held_out.HeldOut`.
+        AUC of a learner on rows before it learned them; see
+        `spark_auc.learners.held_out.HeldOut`.
     moments
-        The pair moments, where they are kept.
+        The pair moments, if ``keep_moments`` was set.
     """
 
     w: Float
@@ -67,16 +68,36 @@ class TrainingResult:
 
     @property
     def threshold(self) -> float:
-        """Score above which about as large a share of weight lies as is positive in training."""
+        """Score above which the share of row weight is about that of the positive class."""
         return class_ratio_threshold(self.scores)
 
+    def sentence(self) -> str:
+        """The result in one sentence, for the log."""
+        rows = ", ".join(f"{count} of label {value!r}" for value, count in self.labels.rows.items())
+        seconds = ", ".join(f"{phase} {value:.1f} s" for phase, value in self.seconds.items())
+        text = f"trained {self.w.size} weights by {self.estimator!r} on rows: {rows}"
+        if self.form is not None:
+            text += f"; form of the quadratic: {self.form}"
+        if self.penalty is not None:
+            text += (
+                f"; regParam {self.penalty.regParam:.4g}, elasticNetParam "
+                f"{self.penalty.elasticNetParam:.4g}"
+            )
+        if self.certificate is not None:
+            text += (
+                f"; {self.certificate.reason} after {self.certificate.iterations} iterations with "
+                f"a KKT residual of {self.certificate.kkt:.3g} (tolerance "
+                f"{self.certificate.tolerance:.3g})"
+            )
+        return f"{text}; {seconds}"
+
     def summary(self, names: Sequence[str] | None = None) -> TrainingSummary:
-        """How the weights were made, for a model that is stored.
+        """The summary that is stored with a model.
 
         Parameters
         ----------
         names
-            Names of the features, where they have some.
+            Names of the ``d`` features; None if they have no names.
         """
         certificate, penalty, selection = self.certificate, self.penalty, self.selection
         return TrainingSummary(

@@ -1,4 +1,4 @@
-"""Settings of a training run, under the names that users give them."""
+"""The settings of a training run."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ class TrainingSettings:
     Parameters
     ----------
     sampling
-        Which pairs to train on; 0 pairs of "paired" and "complete" are to be found.
+        Which pairs to train on. With "paired" and "complete", 0 pairs choose the number of draws
+        automatically.
     pair_tolerance
-        What sampling may cost the objective where the number of pairs is to be found.
+        Largest cost of sampling, in units of the objective, for an automatic number of draws.
     batch_size
-        Draws are a multiple of it.
+        The number of draws is rounded up to a multiple of it.
     reg_params, elastic_net_params
-        The penalties to choose from: every combination. Without reg_params, a grid that suits
-        the data; see `default_grid`.
+        Candidate penalties: all combinations. Without reg_params the candidates are the grid of
+        `default_grid`.
     folds, one_standard_error
-        How to choose; see `CrossValidation`.
+        Folds and rule for choosing the penalty; see `CrossValidation`.
     standardize
-        Whether penalties apply to columns of unit variance.
+        Whether the penalty applies to columns of unit variance.
     tol, max_iter, on_failure
         See `path` and `Solution.checked`.
     keep_moments
@@ -65,21 +66,23 @@ class TrainingSettings:
             and all(0 <= mix <= 1 for mix in mixes)
         ):
             raise ConfigError(
-                f"found regParam {regs} and elasticNetParam {mixes}, expected some of each, "
-                "regParam >= 0 and elasticNetParam in [0, 1]; set them so"
+                f"found regParam {regs} and elasticNetParam {mixes}, expected at least one value "
+                "of each, regParam >= 0 and elasticNetParam in [0, 1]; change these values"
             )
         if self.folds.count < 2:
-            raise ConfigError(f"found numFolds {self.folds.count}, expected 2 or more; set it so")
+            raise ConfigError(
+                f"found numFolds {self.folds.count}, expected 2 or more; raise numFolds"
+            )
         if not (self.batch_size >= 1 and self.pair_tolerance > 0):
             raise ConfigError(
                 f"found batchSize {self.batch_size} and pairTol {self.pair_tolerance}, expected "
-                "batchSize >= 1 and pairTol > 0; set them so"
+                "batchSize >= 1 and pairTol > 0; raise the value that is out of range"
             )
         check_solver(self.tol, self.max_iter)
 
     @property
     def candidate(self) -> Candidate | None:
-        """The penalty, where there is nothing to choose from."""
+        """The penalty if it is fixed; None if it is to be chosen."""
         regs, mixes = self.reg_params or (), self.elastic_net_params
         return Candidate(regs[0], mixes[0]) if len(regs) == len(mixes) == 1 else None
 
@@ -113,14 +116,16 @@ class HingeSettings:
 
     def __post_init__(self) -> None:
         if not 0 < self.reg_param < np.inf:
-            raise ConfigError(f"found regParam {self.reg_param}, expected regParam > 0; set it so")
+            raise ConfigError(
+                f"found regParam {self.reg_param}, expected regParam > 0; raise regParam"
+            )
         check_solver(self.tol, self.max_iter)
 
 
 def check_solver(tol: float, max_iter: int) -> None:
-    """`ConfigError` where a tolerance or a number of steps is out of range."""
+    """Check the tolerance and the iteration limit; `ConfigError` if one is out of range."""
     if not (tol > 0 and max_iter >= 1):
         raise ConfigError(
-            f"found tol {tol} and maxIter {max_iter}, expected tol > 0 and maxIter >= 1; set them "
-            "so"
+            f"found tol {tol} and maxIter {max_iter}, expected tol > 0 and maxIter >= 1; raise "
+            "the value that is out of range"
         )

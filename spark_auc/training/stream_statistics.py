@@ -1,4 +1,4 @@
-"""All that one-pass learning keeps of the rows: class statistics, labels and the scores so far."""
+"""The state of one-pass learning: class moments, label counts and progressive scores."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from spark_auc.core.moments.class_moments import ClassMoments
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.state.schema import Part, Schema
 
-# Weights below it would underflow on the way to a covariance: such a class is forgotten.
+# A smaller total weight underflows in the covariance; such a class is reset to no rows.
 _LEAST_WEIGHT = 1e-100
 
 
 @dataclass(frozen=True, eq=False)
 class StreamStatistics:
-    """Statistics of rows, and how the models before them ranked these rows.
+    """Class moments, label counts and progressive scores of the rows of a stream.
 
     Parameters
     ----------
     moments
-        Weight, mean and scatter of each class (Gao et al., OPAUC, Eq. 4-5, exact).
+        Weight, mean and scatter of each class (Gao et al., OPAUC, Eq. 4-5), exact.
     labels
         Number of rows of each label value.
     scores
-        Scores that each row had by the model of the rows before it, as far as there was one.
+        Score of each row by the model of the rows before it. Rows before the first model have
+        no score.
     """
 
     moments: PairMoments
@@ -47,9 +48,9 @@ class StreamStatistics:
         )
 
     def faded(self, factor: float) -> StreamStatistics:
-        """The statistics with all rows' weights multiplied by a factor in [0, 1].
+        """The statistics with the weight of all rows multiplied by a factor in [0, 1].
 
-        What was counted stays: labels, and the scores by which models were judged.
+        Label counts and scores stay as they are.
         """
         if factor == 1.0:
             return self
@@ -63,7 +64,7 @@ class StreamStatistics:
 
     @property
     def has_both_classes(self) -> bool:
-        """Whether a model can be made."""
+        """Whether there are rows of both classes, which training requires."""
         return bool(self.moments.positive.rows and self.moments.negative.rows)
 
     def auc(self) -> float | None:
@@ -80,7 +81,7 @@ class StreamStatistics:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> StreamStatistics:
-        """The statistics that `to_bytes` stored; `ModelFormatError` if they are none."""
+        """The statistics from the bytes of `to_bytes`; `ModelFormatError` if they are invalid."""
         return _SCHEMA.restore(data, cls)
 
 
@@ -98,7 +99,20 @@ def _faded(moments: ClassMoments, factor: float) -> ClassMoments:
 
 
 def check_labels(labels: LabelCounts, positive: Label | None) -> None:
-    """`DataError` where rows of these labels cannot serve; one class alone, or none, can."""
+    """Check the labels of a part of a stream, which may lack one class or both.
+
+    Parameters
+    ----------
+    labels
+        Label counts.
+    positive
+        The positive label value; None for the conventions 0/1 and -1/+1.
+
+    Raises
+    ------
+    DataError
+        The labels have more than two values, or values of no convention.
+    """
     conventional = labels.rows.keys() <= {0.0, 1.0, -1.0}
     if len(labels.rows) > 1 or not (positive is not None or conventional):
         labels.classes(positive)

@@ -1,4 +1,4 @@
-"""What a model tells of how it was made."""
+"""The training summary that a model stores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spark_auc.core.types import Float
 
 @dataclass(frozen=True)
 class FeatureWeight:
-    """A feature's weight, as it applies to raw values and per standard deviation."""
+    """A feature's weight per unit of the raw value and per standard deviation."""
 
     feature: str
     weight: float
@@ -22,45 +22,45 @@ class FeatureWeight:
 
 @dataclass(frozen=True)
 class TrainingSummary:
-    """How a model was made.
+    """Statistics of the training run that made a model.
 
     Parameters
     ----------
     rows
-        Rows of each label value.
+        Number of rows of each label value.
     positive_weight, negative_weight
         Total row weight of each class.
     largest_weights
-        Features by the size of their weight per standard deviation, largest first.
+        Features with the largest absolute weight per standard deviation, in descending order.
     nonzeros
-        Number of weights that are not 0.
+        Number of nonzero weights.
     estimated_auc
-        AUC on the training rows, if the scores of each class were Gaussian.
+        AUC on the training rows under Gaussian scores in each class.
     seconds
         Wall time of each phase.
     estimator
-        Which pairs were trained on, or the name of the learner that took the rows in turn, which
-        has none of what follows.
+        The pairs trained on ("exact", "paired", "complete"), or the name of an online learner, for
+        which the fields from ``certificate`` to ``selection`` are None.
     certificate
         Evidence of optimality; see `spark_auc.solvers.solution.Certificate`.
     pairs
-        Number of draws of each class; None where there are no draws.
+        Number of draws of each class; None without draws.
     sampling_suboptimality
-        What sampling costs the objective, as the draws estimate it.
+        Estimated cost of sampling in units of the objective.
     sufficient_pairs
-        Draws of each class that the paper's Theorem 2 asks for, to be within pairTol with
-        probability 0.95; see `spark_auc.core.sampling.sample_size.sufficient_pairs`.
+        Draws of each class that Theorem 2 of MBA requires to be within pairTol with probability
+        0.95; see `spark_auc.core.sampling.sample_size.sufficient_pairs`.
     form
-        How the quadratic was held: "tiles" (a matrix), "rows" (in the driver's memory) or
-        "passes" (over the DataFrame, one for each step).
+        Storage of the quadratic: "tiles" (a matrix), "rows" (in the driver's memory) or "passes"
+        (one pass over the DataFrame per solver step).
     reg_param, elastic_net_param
         The penalty.
     selection
-        How it was chosen, where it was: AUC of each candidate on each fold's held-out rows; see
-        `spark_auc.solvers.candidates.Selection`.
+        AUC of each candidate penalty on each held-out fold; see
+        `spark_auc.solvers.candidates.Selection`. None if the penalty was fixed.
     held_out
-        What rows said of a learner before it took them, and whether it falls short (``short``);
-        see `spark_auc.learners.held_out.HeldOut`. None where no row was new.
+        AUC of a learner on rows before it learned them, and whether it is too low (``short``);
+        see `spark_auc.learners.held_out.HeldOut`. None if no row was new.
     """
 
     rows: dict[str, int]
@@ -82,12 +82,12 @@ class TrainingSummary:
     held_out: dict[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields as JSON takes them."""
+        """The fields as JSON types."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> TrainingSummary:
-        """The summary that `as_dict` gave."""
+        """The summary from the fields of `as_dict`."""
         weights = tuple(FeatureWeight(**w) for w in fields["largest_weights"])
         return cls(**{**fields, "largest_weights": weights})
 
@@ -95,7 +95,19 @@ class TrainingSummary:
 def largest_weights(
     w: Float, scale: Float, names: Sequence[str] | None, count: int = 30
 ) -> tuple[FeatureWeight, ...]:
-    """The features whose weight times standard deviation ``scale`` is largest."""
+    """The features with the largest absolute weight per standard deviation.
+
+    Parameters
+    ----------
+    w : (d,)
+        Weights of raw columns.
+    scale : (d,)
+        Standard deviations of the columns.
+    names
+        Names of the features; without names, a feature is called by its number.
+    count
+        Largest number of features to return; zero weights are left out.
+    """
     standardized = w * scale
     order = np.argsort(-np.abs(standardized), kind="stable")[:count]
     return tuple(

@@ -1,4 +1,4 @@
-"""Which pairs to train on, and the pass that finds the rows to draw for them."""
+"""The settings of pair sampling, and the survey pass: column moments, labels and draws."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Sampling:
-    """Which pairs to train on.
+    """Which pairs of a positive and a negative row the objective averages over.
 
     Parameters
     ----------
     estimator
-        "exact": all pairs. "paired": pairs of the k-th positive with the k-th negative draw.
-        "complete": all pairs of the same draws.
+        "exact": all pairs. "paired": the k-th drawn positive with the k-th drawn negative row, for
+        each k. "complete": all pairs of the drawn rows.
     pairs
         Number ``S`` of draws of each class.
     seed
-        What the draws are a function of, with what tells a row apart.
+        Seed of the draws. A row's draws depend on the seed and the row's key.
     """
 
     estimator: Estimation = "exact"
@@ -43,18 +43,18 @@ class Sampling:
 
 
 class Survey(NamedTuple):
-    """What one pass over all rows tells.
+    """The result of one pass over all rows.
 
     Parameters
     ----------
     columns
         Column moments of all rows.
     labels
-        How many rows have each label.
+        Number of rows of each label.
     rows
-        All rows; told apart, where rows are drawn.
+        All rows. With draws, each row has a key of its own.
     arrivals
-        The first draws, where rows are drawn.
+        The first draws of each class; None for "exact".
     """
 
     columns: ColumnMoments
@@ -64,48 +64,56 @@ class Survey(NamedTuple):
 
 
 def survey(rows: RowSource, sampling: Sampling) -> Survey:
-    """Column moments and the first draws of all rows, in one pass."""
+    """Compute the column moments, label counts and draws of all rows in one pass.
+
+    Raises
+    ------
+    DataError
+        A value is unusable or one class has no rows.
+    ResourceError
+        The column moments and draws do not fit in memory.
+    """
     if sampling.estimator == "exact":
         return Survey(*labelled_column_moments(rows), rows)
     dimension, seed = rows.dimension, sampling.seed
-    # The last draw may tie with the first one that is none.
+    # One draw more, to see whether the last draw ties with the first one that is not used.
     limit = sampling.pairs + 1
 
     def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
-        met = Repeats()
-        first = [FirstArrivals.zero(limit)] * 2
+        repeats = Repeats()
+        arrivals = [FirstArrivals.zero(limit)] * 2
         repeated = 0
 
-        def noted() -> Iterator[Batch]:
+        def with_draws() -> Iterator[Batch]:
             nonlocal repeated
             for batch in batches:
-                *identities, copies = met.identities(batch)
+                *keys, copies = repeats.identities(batch)
                 repeated += int(np.count_nonzero(copies))
-                for way, key in enumerate(identities):
-                    first[way] = first[way].update(batch._replace(key=key), seed)
+                for i, key in enumerate(keys):
+                    arrivals[i] = arrivals[i].update(batch._replace(key=key), seed)
                 yield batch
 
-        yield "columns", ColumnMoments.fold(noted(), dimension)
-        yield "by content", first[0]
-        yield "by place", first[1]
+        yield "columns", ColumnMoments.fold(with_draws(), dimension)
+        yield "by content", arrivals[0]
+        yield "by place", arrivals[1]
         yield "repeated", VectorSum(np.array([float(repeated)]))
 
-    found = rows.fold(
+    result = rows.fold(
         fold,
         (ColumnMoments, FirstArrivals, VectorSum),
         state_bytes=6 * 8 * dimension + 2 * 16 * limit + 1024,
         what=f"means of {dimension} features and {sampling.pairs} draws",
     )
-    columns = cast(ColumnMoments, found["columns"])
-    arrivals = cast(FirstArrivals, found["by content"])
+    columns = cast(ColumnMoments, result["columns"])
+    arrivals = cast(FirstArrivals, result["by content"])
     by_place = arrivals.tied()
     if by_place:
-        arrivals = cast(FirstArrivals, found["by place"])
-        repeated = float(cast(VectorSum, found["repeated"]).total[0])
+        arrivals = cast(FirstArrivals, result["by place"])
+        repeated = float(cast(VectorSum, result["repeated"]).total[0])
         _log.warning(
-            "found equal rows: %.3g %% of all repeat another one of their partition or row group. "
-            "Each is drawn by itself, and the sample depends on how the rows are partitioned; set "
-            "keyCol to a column that tells equal rows apart",
+            "found equal rows: %.3g %% of all rows repeat another row of their partition or row "
+            "group. Each copy is drawn independently, and the sample depends on how the rows are "
+            "partitioned; set keyCol to a column that identifies each row",
             100 * repeated / columns.rows.sum(),
         )
-    return Survey(columns, found.labels, rows.changed(distinct_keys(by_place)), arrivals)
+    return Survey(columns, result.labels, rows.changed(distinct_keys(by_place)), arrivals)

@@ -1,9 +1,8 @@
-"""One training run on pair moments: which pairs, which penalty, the weights, how good they are."""
+"""A training run on pair moments: sample pairs, choose the penalty, solve, certify."""
 
 from __future__ import annotations
 
 import logging
-import time
 from dataclasses import replace
 
 from spark_auc.core.labels import LabelCounts
@@ -12,53 +11,92 @@ from spark_auc.core.row_source import ArrayRows, RowSource
 from spark_auc.errors import ConfigError, ConvergenceError
 from spark_auc.solvers.candidates import Candidate, Selection
 from spark_auc.solvers.path import solve
-from spark_auc.training.penalty import FoldedProblem
-from spark_auc.training.problem import Problem, fits_in_matrix, problem, suboptimality
+from spark_auc.training.penalty import choose_penalty
+from spark_auc.training.problem import Problem, build_problem, fits_in_matrix
 from spark_auc.training.result import TrainingResult
 from spark_auc.training.settings import TrainingSettings
+from spark_auc.training.suboptimality import suboptimality
 from spark_auc.training.survey import Sampling, Survey
+from spark_auc.training.timer import PhaseTimer
 
 _log = logging.getLogger(__name__)
 
-# Draws to begin with and to end at where their number is to be found.
+# First and largest number of draws when the number is chosen automatically.
 _FEWEST_PAIRS, _MOST_PAIRS = 1 << 12, 1 << 20
 
 
 def train(rows: RowSource, settings: TrainingSettings) -> TrainingResult:
-    """Train a linear ranker by the squared loss over pairs.
+    """Train a linear ranker by the squared loss over pairs (MBA, Eq. 8-14).
+
+    With an automatic number of draws, training is repeated with more draws until the estimated
+    cost of sampling is at most ``settings.pair_tolerance``.
+
+    Parameters
+    ----------
+    rows
+        Rows of both classes.
+    settings
+        Sampling, penalty, folds and solver.
 
     Raises
     ------
     ConfigError
-        Moments are to be kept, of more features than there is memory for.
+        ``keep_moments`` is set, but the moments of all features do not fit in memory.
     DataError
-        A value is not usable, or there are not two classes.
+        A value is unusable, or one class has no rows.
     ResourceError
-        Memory does not suffice, or the rows are too many for choosing a penalty in this way.
+        The moments, the rows or the validation scores do not fit in memory.
     ConvergenceError
-        The solver or the search for the number of pairs did not get where it should.
+        The solver did not reach its tolerance, or the largest number of draws did not reach
+        ``pair_tolerance``.
     """
     if settings.keep_moments and not fits_in_matrix(rows):
         raise ConfigError(
-            f"found keepMoments for {rows.dimension} features, expected as many as moments can be "
-            "formed of; set keepMoments to False"
+            f"found keepMoments with {rows.dimension} features, expected few enough features for "
+            "their moments to fit in memory; set keepMoments to False"
         )
     sampling = settings.sampling
     if sampling.estimator == "exact":
-        return _logged(_attempt(rows, sampling, settings))
-    wanted = sampling.pairs or _FEWEST_PAIRS
+        result = _train_once(rows, sampling, settings)
+    elif sampling.pairs:
+        result = _train_on_draws(rows, sampling.pairs, settings)
+    else:
+        result = _train_on_enough_draws(rows, settings)
+    _log.info(result.sentence())
+    return result
+
+
+def train_on_moments(
+    moments: PairMoments, labels: LabelCounts, settings: TrainingSettings
+) -> TrainingResult:
+    """Train on pair moments without their rows, with a fixed penalty.
+
+    Parameters
+    ----------
+    moments, labels
+        Pair moments and label counts of rows of both classes.
+    settings
+        One penalty, standardization and solver.
+
+    Raises
+    ------
+    ConvergenceError
+        The solver did not reach its tolerance.
+    """
+    assert settings.candidate is not None, "one penalty"
+    no_rows = ArrayRows((), moments.dimension)
+    problem = Problem(Survey(moments.columns(), labels, no_rows), no_rows, moments)
+    return _solve(problem, settings.candidate, None, settings, Sampling(), PhaseTimer())
+
+
+def _train_on_enough_draws(rows: RowSource, settings: TrainingSettings) -> TrainingResult:
+    """Train with more and more draws until the estimated cost of sampling is small enough."""
+    pairs = _FEWEST_PAIRS
     while True:
-        pairs = -(-wanted // settings.batch_size) * settings.batch_size
-        result = _attempt(rows, replace(sampling, pairs=pairs), settings)
-        cost, sufficient = result.suboptimality or 0.0, result.sufficient_pairs
-        _log.info(
-            "%d pairs: sampling costs the objective about %.3g; Theorem 2 asks for %s",
-            pairs,
-            cost,
-            "no number" if sufficient is None else f"{sufficient:.3g}",
-        )
-        if sampling.pairs or cost <= settings.pair_tolerance:
-            return _logged(result)
+        result = _train_on_draws(rows, pairs, settings)
+        pairs, cost = result.pairs or 0, result.suboptimality or 0.0
+        if cost <= settings.pair_tolerance:
+            return result
         if pairs >= _MOST_PAIRS:
             message = (
                 f"found that {pairs} pairs cost the objective about {cost:.3g}, expected at "
@@ -67,124 +105,89 @@ def train(rows: RowSource, settings: TrainingSettings) -> TrainingResult:
             if settings.on_failure == "raise":
                 raise ConvergenceError(message)
             _log.warning(message)
-            return _logged(result)
-        # What sampling costs falls as the inverse of the number of pairs.
+            return result
+        # The cost of sampling is inversely proportional to the number of pairs.
         needed = 1.2 * pairs * cost / settings.pair_tolerance
-        wanted = int(min(max(needed, 2 * pairs), 16 * pairs, _MOST_PAIRS))
+        pairs = int(min(max(needed, 2 * pairs), 16 * pairs, _MOST_PAIRS))
 
 
-def train_on_moments(
-    moments: PairMoments, labels: LabelCounts, settings: TrainingSettings
-) -> TrainingResult:
-    """Train on pair moments alone, with the one penalty that the settings have.
-
-    Parameters
-    ----------
-    moments, labels
-        Of rows of both classes.
-    settings
-        Penalty, standardization and tolerance.
-
-    Raises
-    ------
-    ConvergenceError
-        The solver did not reach its tolerance.
-    """
-    assert settings.candidate is not None, "one penalty"
-    none = ArrayRows((), moments.dimension)
-    made = Problem(Survey(moments.columns(), labels, none), none, moments)
-    return _solved(made, settings.candidate, None, settings, Sampling(), _Clock())
+def _train_on_draws(rows: RowSource, pairs: int, settings: TrainingSettings) -> TrainingResult:
+    """Train on ``pairs`` draws of each class, rounded up to whole batches."""
+    pairs = -(-pairs // settings.batch_size) * settings.batch_size
+    result = _train_once(rows, replace(settings.sampling, pairs=pairs), settings)
+    bound = result.sufficient_pairs
+    _log.info(
+        "%d draws of each class: sampling costs the objective about %.3g (pairTol %.3g); %s",
+        pairs,
+        result.suboptimality or 0.0,
+        settings.pair_tolerance,
+        "Theorem 2 gives no bound"
+        if bound is None
+        else f"the bound of Theorem 2 is {bound:.3g} draws",
+    )
+    return result
 
 
-class _Clock:
-    """Wall time by phase."""
-
-    def __init__(self) -> None:
-        self.start = time.perf_counter()
-        self.seconds: dict[str, float] = {}
-
-    def done(self, phase: str) -> None:
-        """Count the time since the last phase as this one's."""
-        now = time.perf_counter()
-        self.seconds[phase] = self.seconds.get(phase, 0.0) + now - self.start
-        self.start = now
-
-
-def _attempt(rows: RowSource, sampling: Sampling, settings: TrainingSettings) -> TrainingResult:
-    """Train on pairs whose number is settled."""
-    clock = _Clock()
-    candidate, selection = settings.candidate, None
-    if candidate:
-        made = problem(rows, sampling)
-        clock.done("moments")
-    else:
-        # A pair of rows can be of two folds, so paired draws choose by all pairs of theirs.
-        within = replace(sampling, estimator="complete")
-        chooses = within if sampling.estimator == "paired" else sampling
-        folded = FoldedProblem.of(rows, chooses, settings)
-        made = folded.problem
-        clock.done("moments")
-        selection = folded.selection()
-        candidate = selection.candidate
-        clock.done("select")
-        if chooses != sampling:
-            made = problem(rows, sampling)
-            clock.done("moments")
-    return _solved(made, candidate, selection, settings, sampling, clock)
+def _train_once(rows: RowSource, sampling: Sampling, settings: TrainingSettings) -> TrainingResult:
+    """Train with a fixed number of draws: problem, penalty, solution."""
+    if settings.candidate:
+        timer = PhaseTimer()
+        problem = build_problem(rows, sampling)
+        timer.end("moments")
+        return _solve(problem, settings.candidate, None, settings, sampling, timer)
+    # The rows of a drawn pair can be in two folds: "paired" selects on all pairs of its draws.
+    within_folds = sampling
+    if sampling.estimator == "paired":
+        within_folds = replace(sampling, estimator="complete")
+    problem, selection, seconds = choose_penalty(rows, within_folds, settings)
+    timer = PhaseTimer(seconds)
+    if within_folds != sampling:
+        problem = build_problem(rows, sampling)
+        timer.end("moments")
+    return _solve(problem, selection.candidate, selection, settings, sampling, timer)
 
 
-def _solved(
-    made: Problem,
+def _solve(
+    problem: Problem,
     candidate: Candidate,
     selection: Selection | None,
     settings: TrainingSettings,
     sampling: Sampling,
-    clock: _Clock,
+    timer: PhaseTimer,
 ) -> TrainingResult:
-    """The problem's solution with the penalty, or with the next best that can be solved."""
+    """Solve the problem with the penalty, or with the next best candidate that converges."""
     tol, max_iter = settings.tol, settings.max_iter
-    scale = made.columns.standard_deviation() if settings.standardize else None
-    quadratic = made.quadratic(scale)
+    scale = problem.columns.standard_deviation() if settings.standardize else None
+    quadratic = problem.quadratic(scale)
     solution = solve(quadratic, candidate.penalty, tol=tol, max_iter=max_iter)
     while selection and settings.on_failure == "raise" and not solution.converged:
         reason = f"all rows: {solution.certificate.problem()}"
-        others = selection.without(reason, one_standard_error=settings.one_standard_error)
-        if others is None:
+        remaining = selection.without(reason, one_standard_error=settings.one_standard_error)
+        if remaining is None:
             break
         _log.warning("%s is left out: %s", candidate, reason)
-        selection, candidate = others, others.candidate
+        selection, candidate = remaining, remaining.candidate
         solution = solve(quadratic, candidate.penalty, tol=tol, max_iter=max_iter)
     solution.checked(settings.on_failure)
     w = solution.w if scale is None else solution.w / scale
-    scores, squared_norm = made.scores(w, scale)
-    clock.done("solve")
-    l2, drawn = candidate.penalty.l2, made.survey.arrivals is not None
+    scores, squared_norm = problem.scores(w, scale)
+    timer.end("solve")
+    l2, has_draws = candidate.penalty.l2, problem.survey.arrivals is not None
     return TrainingResult(
         w,
         scores,
-        made.columns,
-        made.survey.labels,
+        problem.columns,
+        problem.survey.labels,
         sampling.estimator,
-        clock.seconds,
+        timer.seconds,
         solution.certificate,
-        made.form,
+        problem.form,
         candidate,
         selection,
-        pairs=sampling.pairs if drawn else None,
+        pairs=sampling.pairs if has_draws else None,
         suboptimality=(
-            suboptimality(made.survey, sampling, w, quadratic, scale, l2) if drawn else None
+            suboptimality(problem.survey, sampling, w, quadratic, scale, l2) if has_draws else None
         ),
-        sufficient_pairs=made.sufficient_pairs(settings.pair_tolerance, scale, l2, squared_norm),
-        moments=made.moments if settings.keep_moments else None,
+        sufficient_pairs=problem.sufficient_pairs(settings.pair_tolerance, scale, l2, squared_norm),
+        moments=problem.moments if settings.keep_moments else None,
     )
-
-
-def _logged(result: TrainingResult) -> TrainingResult:
-    _log.info(
-        "trained %d features on %s rows in %s: %s",
-        result.w.size,
-        result.labels.rows,
-        ", ".join(f"{s:.1f} s ({phase})" for phase, s in result.seconds.items()),
-        result.certificate,
-    )
-    return result

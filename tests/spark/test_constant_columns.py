@@ -39,14 +39,14 @@ def test_a_constant_column_and_fractional_weights(rows):
 def test_a_column_that_varies_in_one_store_only(rows, monkeypatch):
     """The store is in one fold: to the other folds its column is a constant."""
     found = []
-    plain = CrossValidation.of
+    plain = CrossValidation.select
 
     def recorded(self, candidates, training, validation):
         training = list(training)
         found.extend(training)
         return plain(self, candidates, training, validation)
 
-    monkeypatch.setattr(CrossValidation, "of", recorded)
+    monkeypatch.setattr(CrossValidation, "select", recorded)
     MBASelector(numFolds=4, keyCol="store", weightCol="u", regParams=[1e-3, 0.1]).fit(rows)
     scales = np.array([scale[D:] for _, scale in found])
     assert (scales[:, 0] == 1.0).all()

@@ -84,7 +84,7 @@ def test_rows_of_files_are_drawn_alike_however_tasks_share_them(repeated, monkey
         monkeypatch.setattr("spark_auc.spark.data.aggregate.SOURCES_PER_SLOT", slots)
         monkeypatch.setattr("spark_auc.spark.data.drawn_pairs.SOURCES_PER_SLOT", 17 - slots)
         for form in (df, df.withColumn("x0", F.col("x0") + 0)):
-            given = problem.problem(
+            given = problem.build_problem(
                 read(form, weight=None, features=NAMES), Sampling("paired", 500, 2)
             )
             assert given.moments.positive.weight == 500

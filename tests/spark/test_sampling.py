@@ -15,7 +15,7 @@ from spark_auc.spark.data.columns import TrainingColumns
 from spark_auc.spark.data.features import Features
 from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.training import train
-from spark_auc.training.problem import problem
+from spark_auc.training.problem import build_problem
 from spark_auc.training.survey import Sampling
 
 N, D = 400, 3
@@ -53,7 +53,7 @@ def test_the_same_draws_however_the_rows_lie(rows, estimator, most):
     first = None
     for name, df in arrangements(rows, most).items():
         key = "id" if estimator == "complete" else None
-        found = problem(read(df, key), Sampling(estimator, 200, seed=3))
+        found = build_problem(read(df, key), Sampling(estimator, 200, seed=3))
         quadratic = found.quadratic(None)
         if first is None:
             first = quadratic
@@ -65,8 +65,8 @@ def test_the_same_draws_however_the_rows_lie(rows, estimator, most):
 
 
 def test_both_estimators_see_the_same_draws(rows):
-    complete = problem(read(rows), Sampling("complete", 300, seed=5)).moments
-    pairs = problem(read(rows), Sampling("paired", 300, seed=5)).moments
+    complete = build_problem(read(rows), Sampling("complete", 300, seed=5)).moments
+    pairs = build_problem(read(rows), Sampling("paired", 300, seed=5)).moments
     np.testing.assert_allclose(complete.quadratic().mu, pairs.quadratic().mu, atol=1e-12)
 
 
@@ -75,7 +75,7 @@ def test_pairs_are_those_of_the_draws_in_order(rows):
     batch = Batch(X, Y, U)
     draws = FirstArrivals.zero(500).update(batch, 7).draws(7, 500)
     i, j = in_order(*draws.arrivals(batch))
-    found = problem(read(rows.orderBy("label")), Sampling("paired", 500, 7)).quadratic(None)
+    found = build_problem(read(rows.orderBy("label")), Sampling("paired", 500, 7)).quadratic(None)
     Sigma = (X[i] - X[j]).T @ (X[i] - X[j]) / 500
     np.testing.assert_allclose(found.Sigma.toarray(), Sigma, atol=1e-11)
     np.testing.assert_allclose(found.mu, (X[i] - X[j]).mean(axis=0), atol=1e-12)
@@ -144,7 +144,7 @@ def test_pairs_of_sparse_rows(spark):
         [(Vectors.dense(r), float(c)) for r, c in zip(dense, y, strict=True)], df.columns
     )
     a, b = (
-        problem(read(d, weight=None), Sampling("paired", 150, 2)).quadratic(None)
+        build_problem(read(d, weight=None), Sampling("paired", 150, 2)).quadratic(None)
         for d in (df, as_dense)
     )
     np.testing.assert_allclose(a.Sigma.toarray(), b.Sigma.toarray(), atol=1e-12)
@@ -204,7 +204,7 @@ def test_settings_out_of_range(rows):
 def test_parts_are_paired_by_themselves(rows):
     """As many differences as draws, whichever way the moments are parted."""
     sampling = Sampling("paired", 90, 1)
-    found = problem(read(rows), sampling)
+    found = build_problem(read(rows), sampling)
     draws = found.survey.arrivals.draws(1, 90)
     for parts in (1, 2, 9):
         local = read(rows).paired(draws, found.survey.arrivals.cuts(90, parts)).gathered()

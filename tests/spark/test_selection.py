@@ -115,14 +115,14 @@ def test_a_penalty_has_one_unit_on_draws(rows, monkeypatch):
     """Half of the draws are positive, few of all rows: deviations of both differ."""
     scales = []
 
-    plain = CrossValidation.of
+    plain = CrossValidation.select
 
     def recorded(self, candidates, training, validation):
         training = list(training)
         scales.extend(scale for _, scale in training)
         return plain(self, candidates, training, validation)
 
-    monkeypatch.setattr(CrossValidation, "of", recorded)
+    monkeypatch.setattr(CrossValidation, "select", recorded)
     selector = MBASelector(
         regParams=GRID, numFolds=K, keyCol="id", estimator="complete", numPairs=2048
     )
@@ -139,9 +139,10 @@ def test_folds_in_turn_and_histograms_that_bound(rows, monkeypatch):
     exactly = penalty._cross_validation
 
     def little(*given):
-        return penalty.replace(exactly(*given), at_once=1, max_bins=64)
+        return penalty.replace(exactly(*given), at_once=1)
 
     monkeypatch.setattr(penalty, "_cross_validation", little)
+    monkeypatch.setattr(penalty, "_histogram_bins", lambda *given: 64)
     bounded = selector.fit(rows).summary.selection
     assert 0 < bounded["uncertainty"] < 0.02
     for ours, theirs in zip(bounded["candidates"], expected["candidates"], strict=True):

@@ -39,10 +39,10 @@ def selected(batch, folds):
     settings, own, _ = validation(folds).by_moments(rows)
     others = [own[:k] + own[k + 1 :] for k in range(settings.folds)]
     training = [(reduce(PairMoments.merge, part).quadratic(), None) for part in others]
-    found = settings.of(CANDIDATES, training, rows)
+    found = settings.select(CANDIDATES, training, rows)
     by_rows, parts = validation(folds).by_rows(rows)
     np.testing.assert_array_equal(by_rows.held_out.of(batch), settings.held_out.of(batch))
-    again = by_rows.of(CANDIDATES, [(operator_quadratic(p, None), None) for p in parts], rows)
+    again = by_rows.select(CANDIDATES, [(operator_quadratic(p, None), None) for p in parts], rows)
     np.testing.assert_allclose(found.auc, again.auc, atol=1e-6)
     return settings, found
 
@@ -67,8 +67,8 @@ def test_fewer_folds_than_asked_for_are_logged(caplog):
     with caplog.at_level(logging.WARNING):
         settings, found = selected(rows, Folds(5))
     assert settings.folds == found.auc.shape[1] == 2
-    assert "2 groups of positive rows and 2 of negative ones" in caplog.text
-    assert "2 folds, instead of the 5 asked for" in caplog.text
+    assert "2 groups of positive rows and 2 groups of negative rows" in caplog.text
+    assert "2 folds, instead of the 5 requested" in caplog.text
 
 
 @pytest.mark.parametrize("seed", range(3))

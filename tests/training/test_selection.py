@@ -59,7 +59,7 @@ def select(unsolved, monkeypatch, **how):
     given = rows()
     way, parts = validation(**how).by_rows(given)
     training = ((PairMoments.fold(part.batches, D).quadratic(), None) for part in parts)
-    return way.of(GRID, training, given), calls
+    return way.select(GRID, training, given), calls
 
 
 def test_a_penalty_that_is_not_solved_is_left_out(monkeypatch, caplog):
@@ -98,7 +98,7 @@ def test_only_where_none_is_solved_does_it_fail(monkeypatch, caplog):
     whole, _ = select(lambda fold, l2: False, monkeypatch)
     caplog.set_level(logging.WARNING)
     taken, calls = select(lambda fold, l2: True, monkeypatch, on_failure="warn")
-    assert "all are taken as they are" in caplog.text
+    assert "choosing among all of them" in caplog.text
     np.testing.assert_array_equal(taken.auc, whole.auc)
     assert [len(c) for c in calls] == [4, 4, 4]
 

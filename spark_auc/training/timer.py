@@ -1,0 +1,26 @@
+"""Wall time of the phases of a training run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+
+class PhaseTimer:
+    """Measures the wall time of consecutive phases.
+
+    Parameters
+    ----------
+    seconds
+        Wall time in seconds of each phase that ended before, by name.
+    """
+
+    def __init__(self, seconds: Mapping[str, float] | None = None) -> None:
+        self.seconds = dict(seconds or {})
+        self._start = time.perf_counter()
+
+    def end(self, phase: str) -> None:
+        """Add the time since the end of the last phase to ``phase``."""
+        now = time.perf_counter()
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + now - self._start
+        self._start = now
