@@ -1,4 +1,4 @@
-"""Rankers of arrays in memory, with scikit-learn's conventions and without Spark.
+"""Rankers of arrays in memory, with scikit-learn's conventions, without Spark.
 
 Import `MBAClassifier` and `RankSVMClassifier`; they need the extra ``spark-auc[local]``. They
 compute the same weights as the Spark ML classes of the same names. Begin with

@@ -31,30 +31,32 @@ class MBAClassifier(LinearRanker):
     ----------
     regParam, elasticNetParam
         l1 factor ``regParam * elasticNetParam``, l2 factor ``regParam * (1 - elasticNetParam)``.
-        Without regParam it is chosen from a grid by the AUC of held-out folds; where the rows of
-        a class are all equal in features, or of one group, none can be held out: it is then the
-        middle of the grid, and a warning says so.
+        By default regParam is chosen from a grid by the AUC on held-out folds. If all rows of a
+        class have equal features or one group, no fold can be held out; regParam is then the
+        middle of the grid, and a warning is logged.
     numFolds, selectionRule
-        How regParam is chosen: the "best" mean AUC, or the strongest penalty within
+        Number of folds, and rule of choice: the "best" mean AUC, or the strongest penalty within
         "oneStandardError" of it.
     estimator
-        Pairs to train on: "exact", all of them; "paired", those of the k-th positive with the
-        k-th negative draw; "complete", all pairs of the same draws.
+        Pairs to train on. "exact": all pairs. "paired": the k-th drawn positive with the k-th
+        drawn negative row, for each k. "complete": all pairs of the drawn rows.
     numPairs
-        Number of draws of each class, or "auto": as many as keep the estimated cost of sampling
-        below pairTol.
-    batchSize, pairTol
-        Draws in a round, by which numPairs is rounded up; see numPairs.
+        Number of draws of each class. "auto" adds draws until the estimated cost of sampling is
+        at most pairTol.
+    batchSize
+        numPairs is rounded up to a multiple of it.
+    pairTol
+        Largest cost of sampling, in units of the objective, for "auto".
     standardization
         Whether the penalty applies to columns of unit variance.
     tol
-        KKT residual to reach, relative to that of ``w = 0``.
+        KKT residual at which the solver stops, relative to the residual of ``w = 0``.
     maxIter
-        Most solver iterations.
+        Largest number of solver iterations.
     whenNotConverged
-        "raise" or "warn".
+        "raise" an error or "warn" if the solver does not reach tol.
     seed
-        Of draws and folds.
+        Seed of draws and folds.
 
     Examples
     --------
@@ -104,8 +106,8 @@ class MBAClassifier(LinearRanker):
         pairs = 0 if self.numPairs == "auto" else self.numPairs
         if not isinstance(pairs, int) or (pairs < 1 and self.numPairs != "auto"):
             raise ConfigError(
-                f"found numPairs {self.numPairs!r}, expected a whole number > 0 or 'auto'; set it "
-                "so"
+                f"found numPairs {self.numPairs!r}, expected a whole number > 0 or 'auto'; set "
+                "numPairs to one of these"
             )
         settings = TrainingSettings(
             sampling=Sampling(self.estimator, pairs, self.seed),
@@ -122,14 +124,16 @@ class MBAClassifier(LinearRanker):
         )
         try:
             return train(rows, settings)
-        except HoldOutError as refusal:
-            reg = _middle(rows, settings)
-            _log.warning("regParam is %.3g, without a choice: %s", reg, refusal)
+        except HoldOutError as error:
+            reg = _middle_of_grid(rows, settings)
+            _log.warning(
+                "regParam is %.3g, the middle of the grid, without a choice: %s", reg, error
+            )
             return train(rows, replace(settings, reg_params=(reg,)))
 
 
-def _middle(rows: ArrayRows, settings: TrainingSettings) -> float:
-    """The middle of the grid that regParam is chosen from."""
+def _middle_of_grid(rows: ArrayRows, settings: TrainingSettings) -> float:
+    """The middle value of the default grid of regParam."""
     scale = column_moments(rows).standard_deviation() if settings.standardize else None
     grid = default_grid(operator_quadratic(rows, scale), settings.elastic_net_params[0])
     return float(grid[len(grid) // 2])

@@ -1,4 +1,4 @@
-"""What the rankers of arrays share: from arrays to a source of rows, from a result to scores."""
+"""The base class of the rankers of arrays: validation, scores and fitted attributes."""
 
 from __future__ import annotations
 
@@ -28,37 +28,39 @@ try:
     )
 except ImportError as missing:
     raise ImportError(
-        "found no scikit-learn 1.7 or later, which spark_auc.local is built on; install "
-        "spark-auc[local]"
+        "found no scikit-learn 1.7 or later, expected it for spark_auc.local; run pip install "
+        "'spark-auc[local]'"
     ) from missing
 
 
-# Stored entries of the rows that are read together.
+# Stored entries of a block of rows.
 _BLOCK = 1 << 20
 
 
 class InputError(DataError, ValueError):
-    """Arrays that cannot be used, as scikit-learn's callers expect it: a ValueError."""
+    """Arrays that cannot be used; a ValueError too, as scikit-learn's callers expect."""
 
 
 class LinearRanker(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A linear ranker of arrays, of which a subclass says how it is trained.
+    """A linear ranker of arrays; subclasses implement the training.
 
     Attributes
     ----------
     classes_ : (2,)
-        The label values, ascending; the second one is positive.
+        The label values in ascending order; the second value is positive.
     coef_ : (1, d)
         Weights of raw columns.
     intercept_ : (1,)
-        Less the score above which about as many rows are predicted positive as were positive in
-        training. It does not change the order of rows.
+        Negated score threshold, chosen so that the share of rows predicted positive is about the
+        share of positive rows in training. It does not affect the ranking.
     certificate_ : dict
         Evidence of optimality; see `spark_auc.solvers.solution.Certificate`.
     summary_ : TrainingSummary
-        How the weights were made.
+        Statistics of the training run.
     n_features_in_, feature_names_in_
-        Number of columns, and their names where ``X`` had some.
+        Number of columns, and their names if ``X`` is a data frame.
+    n_iter_ : int
+        Number of solver iterations.
     """
 
     def _train(self, rows: ArrayRows) -> TrainingResult:
@@ -72,30 +74,34 @@ class LinearRanker(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
-        """Train.
+        """Train the ranker.
 
         Parameters
         ----------
         X : (n, d), array, data frame or sparse matrix
             Features.
         y : (n,)
-            Labels of two values.
+            Labels with two distinct values.
         sample_weight : (n,), optional
-            Row weights >= 0; rows of weight 0 are left out.
+            Row weights >= 0; rows of weight 0 are ignored.
         groups : (n,), optional
-            Rows of one group are of one fold where a penalty is chosen; by default those of equal
-            features.
+            Groups of rows that stay in one fold when the penalty is chosen by cross-validation; by
+            default, rows with equal features form a group.
+
+        Returns
+        -------
+        self
 
         Raises
         ------
         ConfigError
             A parameter is out of range.
         DataError
-            A value cannot be used, or there are not two classes.
+            A value is unusable, or the labels do not have two values.
         ResourceError
-            Memory does not suffice.
+            The moments do not fit in memory.
         ConvergenceError
-            The tolerance was not reached and whenNotConverged is "raise".
+            The solver did not reach its tolerance and whenNotConverged is "raise".
         """
         rows, labels = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64)
         check_classification_targets(labels)
@@ -105,12 +111,12 @@ class LinearRanker(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             weight = _check_sample_weight(sample_weight, rows, dtype=np.float64)
         group = None if groups is None else _hashed_groups(groups, labels.size)
         if weight is not None and not weight.all():
-            some = np.flatnonzero(weight)
-            rows, labels, weight = rows[some], labels[some], weight[some]
-            group = None if group is None else group[some]
+            used = np.flatnonzero(weight)
+            rows, labels, weight = rows[used], labels[used], weight[used]
+            group = None if group is None else group[used]
         classes = np.unique(labels)
         if classes.size != 2:
-            raise InputError(_not_two(classes))
+            raise InputError(_class_count_message(classes))
         if weight is not None:
             _check_weights(weight)
         result = self._train(_source(rows, labels == classes[1], weight, group))
@@ -124,14 +130,14 @@ class LinearRanker(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def decision_function(self, X: ArrayLike) -> Float:
-        """Scores ``(n,)`` of rows ``(n, d)``: ``X w`` plus the intercept, above 0 if positive."""
+        """Scores ``(n,)`` of rows ``(n, d)``: ``X w`` plus the intercept; > 0 predicts positive."""
         check_is_fitted(self)
         rows = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         scores: Float = settled_scores(_canonical(rows), self.coef_[0]) + self.intercept_[0]
         return scores
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """One of the two label values ``(n,)`` for each row."""
+        """Predicted label value ``(n,)`` of each row."""
         positive = self.decision_function(X) > 0
         return np.asarray(self.classes_[positive.astype(int)])
 
@@ -143,30 +149,32 @@ class LinearRanker(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def check_choice(name: str, value: object, *choices: str) -> None:
-    """`ConfigError` where a parameter is none of its words."""
+    """`ConfigError` if the value of a parameter is not one of its choices."""
     if value not in choices:
         expected = " or ".join(map(repr, choices))
-        raise ConfigError(f"found {name} {value!r}, expected {expected}; set it so")
+        raise ConfigError(
+            f"found {name} {value!r}, expected {expected}; set {name} to one of these"
+        )
 
 
 def _source(
     X: Rows, positive: NDArray[np.bool_], weight: Float | None, group: Keys | None
 ) -> ArrayRows:
-    """The rows in blocks, of which dense ones share the memory of ``X``."""
+    """The rows as blocks; blocks of dense rows are views of ``X``."""
     n, d = X.shape
     X = _canonical(X)
     entries = X.size if isinstance(X, np.ndarray) else int(X.nnz)
     size = max(1, _BLOCK * n // max(entries, 1))
-    every = Batch(X, positive, weight, group=group)
+    all_rows = Batch(X, positive, weight, group=group)
     blocks = (slice(start, start + size) for start in range(0, n, size))
     batches = (
-        Batch._make(None if part is None else part[rows] for part in every) for rows in blocks
+        Batch._make(None if part is None else part[rows] for part in all_rows) for rows in blocks
     )
     return ArrayRows(tuple(batches), d)
 
 
 def _canonical(X: Any) -> Rows:
-    """The rows as kernels take them: C-contiguous, or CSR with columns ascending and once each."""
+    """The rows as kernels require them: C-contiguous, or CSR with ascending, distinct columns."""
     if isinstance(X, np.ndarray):
         return np.ascontiguousarray(X)
     rows = sparse.csr_matrix(X)
@@ -177,12 +185,13 @@ def _canonical(X: Any) -> Rows:
 
 
 def _hashed_groups(groups: ArrayLike, count: int) -> Keys:
-    given = column_or_1d(groups)
-    if given.size != count:
+    values = column_or_1d(groups)
+    if values.size != count:
         raise InputError(
-            f"found {given.size} groups for {count} rows, expected one for each; give as many"
+            f"found {values.size} groups for {count} rows, expected a group for each row; pass as "
+            "many groups as rows"
         )
-    numbers: NDArray[np.int64] = np.unique(given, return_inverse=True)[1]
+    numbers: NDArray[np.int64] = np.unique(values, return_inverse=True)[1]
     return mixed(numbers.astype(np.uint64))
 
 
@@ -196,7 +205,7 @@ def _check_weights(weight: Float) -> None:
         )
 
 
-def _not_two(classes: NDArray[Any]) -> str:
+def _class_count_message(classes: NDArray[Any]) -> str:
     if classes.size < 2:
         return (
             f"found one class only: {classes.tolist()}; expected two; check the labels, the "

@@ -1,4 +1,4 @@
-"""RankSVM of arrays in memory: the all-pairs squared hinge by truncated Newton steps."""
+"""RankSVM of arrays in memory: the all-pairs squared hinge, by truncated Newton steps."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class RankSVMClassifier(LinearRanker):
     standardization
         Whether the penalty applies to columns of unit variance.
     tol
-        Largest element of the gradient, relative to that at 0, each in the unit
-        ``sqrt(H_jj)`` with ``H`` the Hessian at 0.
+        Largest gradient element at which the solver stops, relative to that at ``w = 0``; element
+        ``j`` has the unit ``sqrt(H_jj)``, with the Hessian ``H`` at 0.
     maxIter
-        Most Newton steps; above 2,048 features most conjugate-gradient steps in all.
+        Largest number of Newton steps; above 2,048 features, of conjugate-gradient steps.
     whenNotConverged
-        "raise" or "warn".
+        "raise" an error or "warn" if the solver does not reach tol.
 
     Examples
     --------
