@@ -53,8 +53,8 @@ class Linear(Stored):
         self._take(*entries(X, self.dimension), np.asarray(y, np.bool_))
         if not np.isfinite(self.w).all():
             raise ConvergenceError(
-                f"found weights of {name} that are not finite, expected finite ones; scale the "
-                "features or set a smaller step"
+                f"found weights of {name} that are not finite, expected finite weights; scale the "
+                "features or reduce the step size"
             )
 
     def score(self, X: Rows) -> Float:

@@ -1,4 +1,4 @@
-"""Feature maps: splines, crosses, Nystroem landmarks and random features, one file each.
+"""Feature maps: splines, crosses, Nystroem landmarks and random features, one file per map.
 
 A new map implements the protocol in `spark_auc.features.embedding`. The Spark room imports the
 maps. Begin with `spark_auc.features.splines`.

@@ -1,4 +1,4 @@
-"""Conjunctions of two features of sparse rows, hashed into a fixed number of columns."""
+"""Hashed conjunctions of pairs of sparse features."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from spark_auc.errors import ConfigError, ResourceError
 from spark_auc.features.embedding import Stored, check_columns
 
 _MOST = np.iinfo(np.int32).max
-# Different uses of one seed must not share their numbers.
+# Separates these hashes from other uses of the same seed.
 _CROSSES = np.uint64(0xC5)
 
 
 @dataclass(frozen=True, eq=False)
 class CrossMap(Stored):
-    """A row's own features, then products ``x_a x_b`` of all pairs of its non-zeros, hashed.
+    """The features of a row, followed by the hashed products ``x_a x_b`` of its non-zeros.
 
-    With ``m`` non-zeros a row has ``m (m - 1) / 2`` pairs ``a < b``; pair ``(a, b)`` goes to
-    column ``d + (hash(a, b, seed) mod 2^bits)``, and pairs that meet there add up. For one-hot
-    categorical rows a linear model of them is a model of all pairs of categories (MBA's
-    "conjunctions", Gultekin et al., Section III-B), without a dictionary of those that occur.
+    A row with ``m`` non-zeros has ``m (m - 1) / 2`` pairs ``a < b``. The product of pair
+    ``(a, b)`` is added to column ``d + (hash(a, b, seed) mod 2^bits)``. For one-hot categorical
+    rows, a linear model of these features has a weight for each pair of categories (MBA's
+    "conjunctions", Gultekin et al., Section III-B), without a dictionary of pairs.
 
-    Products are added without a random sign, as Spark's FeatureHasher does: of features that are
-    not negative no stored value cancels to 0. Rows are not scaled, and a row's length grows with
-    ``m``: a learner that wants rows of unit length scales what comes out.
+    Products have no random sign, as in Spark's FeatureHasher, so that non-negative features never
+    cancel. Rows are not normalised, and their length grows with ``m``: normalise the result for
+    learners that expect rows of unit length.
 
     Parameters
     ----------
     input_dimension
         Number of features ``d``.
     bits
-        There are ``2^bits`` columns of pairs; 1 to 30, and ``d + 2^bits`` below 2^31.
+        Logarithm of the number of pair columns; 1 to 30, with ``d + 2^bits`` below 2^31.
     seed
-        Of the hash.
+        Seed of the hash, at least 0.
 
     Raises
     ------
@@ -62,7 +62,7 @@ class CrossMap(Stored):
         if not valid:
             raise ConfigError(
                 f"found bits = {bits}, expected a whole number from 1 to 30 with 2^bits <= {room}; "
-                "set one"
+                "set bits in this range"
             )
         check_whole("seed", self.seed, 0)
 
@@ -77,9 +77,9 @@ class CrossMap(Stored):
         Raises
         ------
         DataError
-            The rows are of another dimension.
+            The rows have another dimension.
         ResourceError
-            The rows have more pairs than one matrix holds.
+            The rows have more pairs than a matrix with 32-bit indices can hold.
         """
         check_columns(X, self.input_dimension)
         rows = sparse.csr_matrix(X, dtype=float)
@@ -91,17 +91,17 @@ class CrossMap(Stored):
         indptr = np.concatenate([[0], np.cumsum(counts + counts * (counts - 1) // 2)])
         if indptr[-1] > _MOST:
             raise ResourceError(
-                f"found {counts.size} rows with {indptr[-1]} non-zeros and pairs of them, expected "
-                f"at most {_MOST}; give fewer rows at a time, or cross fewer columns"
+                f"found {counts.size} rows with {indptr[-1]} non-zeros and pairs, expected at most "
+                f"{_MOST}; map fewer rows at a time, or cross fewer columns"
             )
         data, indices = np.empty(indptr[-1]), np.empty(indptr[-1], np.int32)
-        stored = np.zeros_like(indptr)
+        starts = np.zeros_like(indptr)
         salt = mixed(np.array([self.seed], np.uint64) ^ _CROSSES)[0]
-        own = rows.data, rows.indices, rows.indptr
-        _fill(*own, self.input_dimension, self.bits, salt, data, indices, stored)
-        last = stored[-1]
+        entries = rows.data, rows.indices, rows.indptr
+        _fill(*entries, self.input_dimension, self.bits, salt, data, indices, starts)
+        last = starts[-1]
         return sparse.csr_matrix(
-            (data[:last], indices[:last], stored), (counts.size, self.dimension)
+            (data[:last], indices[:last], starts), (counts.size, self.dimension)
         )
 
 
@@ -117,9 +117,9 @@ def _fill(
     columns: NDArray[np.int32],
     starts: NDArray[np.int64],
 ) -> None:
-    below = np.uint64((1 << bits) - 1)
+    mask = np.uint64((1 << bits) - 1)
     longest = np.diff(indptr).max() if indptr.size > 1 else 0
-    # Pairs of a row, and room to sort them.
+    # The pairs of a row, and a buffer to sort them.
     pairs = np.empty((2, longest * (longest - 1) // 2), np.int64)
     products = np.empty(pairs.shape)
     stored = 0
@@ -130,36 +130,36 @@ def _fill(
             stored += 1
             first = mix(salt ^ np.uint64(indices[p]))
             for q in range(p + 1, indptr[i + 1]):
-                pairs[0, count] = mix(first ^ np.uint64(indices[q])) & below
+                pairs[0, count] = mix(first ^ np.uint64(indices[q])) & mask
                 products[0, count] = data[p] * data[q]
                 count += 1
-        now = _sort(pairs, products, count, bits)
-        before = -1
+        line = _sort(pairs, products, count, bits)
+        column = -1
         for k in range(count):
-            if pairs[now, k] == before:
-                values[stored - 1] += products[now, k]
+            if pairs[line, k] == column:
+                values[stored - 1] += products[line, k]
             else:
-                before = pairs[now, k]
-                values[stored], columns[stored] = products[now, k], dimension + before
+                column = pairs[line, k]
+                values[stored], columns[stored] = products[line, k], dimension + column
                 stored += 1
         starts[i + 1] = stored
 
 
 @compiled()
 def _sort(keys: NDArray[np.int64], values: Float, count: int, bits: int) -> int:
-    """Sort the first line by keys of so many bits, byte by byte; say in which line it ends."""
-    now = 0
+    """Radix sort of the first line by keys of ``bits`` bits; returns the line of the result."""
+    line = 0
     places = np.empty(257, np.int64)
     for shift in range(0, bits, 8):
         places[:] = 0
         for k in range(count):
-            places[((keys[now, k] >> shift) & 255) + 1] += 1
+            places[((keys[line, k] >> shift) & 255) + 1] += 1
         for b in range(256):
             places[b + 1] += places[b]
         for k in range(count):
-            b = (keys[now, k] >> shift) & 255
-            keys[1 - now, places[b]] = keys[now, k]
-            values[1 - now, places[b]] = values[now, k]
+            b = (keys[line, k] >> shift) & 255
+            keys[1 - line, places[b]] = keys[line, k]
+            values[1 - line, places[b]] = values[line, k]
             places[b] += 1
-        now = 1 - now
-    return now
+        line = 1 - line
+    return line

@@ -1,4 +1,4 @@
-"""What every map of features can do, and what the maps share."""
+"""The protocol of feature maps, and the storage and checks they share."""
 
 from __future__ import annotations
 
@@ -15,43 +15,62 @@ from spark_auc.errors import DataError
 
 
 class Embedding(Protocol):
-    """A fixed map of each row by itself, so that rows may be mapped anywhere in any batches."""
+    """A fixed feature map of rows, independent of other rows and of the batches."""
 
     @property
     def input_dimension(self) -> int:
-        """Number of features ``d`` of the rows it takes."""
+        """Number of input features ``d``."""
         ...
 
     @property
     def dimension(self) -> int:
-        """Number of features ``F`` of the rows it gives."""
+        """Number of output features ``F``."""
         ...
 
     @property
     def takes_missing(self) -> bool:
-        """Whether a feature may be missing (NaN) or infinite."""
+        """Whether input values may be missing (NaN) or infinite."""
         ...
 
     def names(self, columns: Sequence[str]) -> tuple[str, ...] | None:
-        """Names of the ``F`` features, given those of the ``d``; None where they have none."""
+        """Names of the ``F`` output features.
+
+        Parameters
+        ----------
+        columns
+            Names of the ``d`` input features.
+
+        Returns
+        -------
+        tuple of str, optional
+            None if each output feature depends on many columns.
+        """
         ...
 
     def transform(self, X: Rows) -> Rows:
-        """Map rows ``(n, d)``, dense or CSR, to ``(n, F)``: always dense, or always CSR."""
+        """Map rows ``(n, d)``, dense or CSR, to ``(n, F)``.
+
+        The form of the result, dense or CSR, depends on the class of the map only.
+
+        Raises
+        ------
+        DataError
+            The rows have another dimension.
+        """
         ...
 
     def to_bytes(self) -> bytes:
-        """Versioned bytes of the whole map."""
+        """Versioned bytes of the map."""
         ...
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The map that `to_bytes` stored; `ModelFormatError` if it is none."""
+        """The map from the bytes of `to_bytes`; `ModelFormatError` if they are invalid."""
         ...
 
 
 class Mixing:
-    """What holds of a map whose features are each of many columns."""
+    """Base of maps whose output features depend on many columns: no names, no missing values."""
 
     @property
     def takes_missing(self) -> bool:
@@ -65,7 +84,7 @@ class Mixing:
 
 @dataclass(frozen=True, eq=False)
 class Stored(Mixing):
-    """A map whose fields, numbers and arrays, are all of it."""
+    """A map that is stored as its dataclass fields: numbers and arrays."""
 
     FIELDS: ClassVar[Fields] = {}
     RELATIONS: ClassVar[tuple[Relation, ...]] = ()
@@ -76,7 +95,7 @@ class Stored(Mixing):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The map that `to_bytes` stored; `ModelFormatError` if it is none."""
+        """The map from the bytes of `to_bytes`; `ModelFormatError` if they are invalid."""
         return schema_of(cls).restore(data, cls._restored)
 
     @classmethod
@@ -85,21 +104,21 @@ class Stored(Mixing):
 
 
 def check_columns(X: Rows, expected: int) -> None:
-    """Refuse rows of another number of features with `DataError`."""
+    """`DataError` if the rows have another number of features than expected."""
     if X.shape[1] != expected:
         raise DataError(
-            f"found rows of {X.shape[1]} features, expected {expected}; give the embedding rows "
-            "of the features it was made for"
+            f"found rows of {X.shape[1]} features, expected {expected}; use the features that "
+            "the embedding was made for"
         )
 
 
 def generator(seed: int) -> np.random.Generator:
-    """Random numbers that are the same wherever they are drawn.
+    """A random generator whose numbers do not depend on the platform.
 
     Raises
     ------
     ConfigError
-        The seed is not a whole number from 0 on.
+        The seed is not a whole number of at least 0.
     """
     check_whole("seed", seed, 0)
     return np.random.Generator(np.random.PCG64(int(seed)))

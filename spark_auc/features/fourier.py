@@ -1,4 +1,4 @@
-"""Random Fourier features: rows to features whose inner products approximate the Gaussian."""
+"""Random Fourier features, whose inner products approximate the Gaussian kernel."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from spark_auc.features.embedding import Stored, check_columns, generator
 class FourierMap(Stored):
     """``phi(x) = sqrt(2 / F) cos(Omega'x + phase)`` (Rahimi and Recht [1]_).
 
-    Where ``Omega ~ N(0, 2 / b)`` and the phases are uniform on a circle, the mean of
-    ``phi(x)'phi(y)`` over draws is ``exp(-|x - y|^2 / b)``, the Gaussian kernel of bandwidth
-    ``b`` of `Kernel`; its standard error is at most ``1 / sqrt(F)``. O(d F) a row.
+    With ``Omega ~ N(0, 2 / b)`` and phases uniform in [0, 2 pi), the expectation of
+    ``phi(x)'phi(y)`` is the Gaussian `Kernel` ``exp(-|x - y|^2 / b)`` of bandwidth ``b``; the
+    standard error is at most ``1 / sqrt(F)``. O(d F) time per row.
 
     The constructor is `random`.
 
@@ -32,7 +32,7 @@ class FourierMap(Stored):
     frequencies : (d, F)
         ``Omega``.
     phases : (F,)
-        In radians.
+        Phases in radians.
 
     References
     ----------
@@ -51,12 +51,23 @@ class FourierMap(Stored):
     def random(
         cls, input_dimension: int, bandwidth: float, features: int = 500, seed: int = 0
     ) -> Self:
-        """Draw the features; 500 of them in MBA's Section IV-C.
+        """Draw random features; MBA uses 500 (Section IV-C).
+
+        Parameters
+        ----------
+        input_dimension
+            Number of input features ``d``.
+        bandwidth
+            Bandwidth ``b`` > 0 of the Gaussian kernel, in squared feature units.
+        features
+            Number of features ``F``.
+        seed
+            A whole number of at least 0.
 
         Raises
         ------
         ConfigError
-            The bandwidth is not above 0, or there is less than one feature.
+            The bandwidth is not above 0, or ``features`` is below 1.
         """
         rng = generator(seed)
         check_above("bandwidth", bandwidth, 0)
@@ -65,7 +76,7 @@ class FourierMap(Stored):
         return cls(normal * np.sqrt(2.0 / bandwidth), rng.uniform(0.0, 2.0 * np.pi, features))
 
     def of_columns(self, scale: Float) -> Self:
-        """The map that takes columns as they are, where this one takes them over ``scale``."""
+        """The same map of raw columns; this map takes columns divided by ``scale`` ``(d,)``."""
         return replace(self, frequencies=self.frequencies / scale[:, None])
 
     @property
@@ -84,7 +95,7 @@ class FourierMap(Stored):
         Raises
         ------
         DataError
-            The rows are of another dimension.
+            The rows have another dimension.
         """
         check_columns(X, self.input_dimension)
         out = settled_product(X, self.frequencies)

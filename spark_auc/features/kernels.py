@@ -1,4 +1,4 @@
-"""Kernels between rows and landmarks, and the bandwidth that data suggest."""
+"""Kernels between rows and landmarks, and a default bandwidth."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from spark_auc.core.types import Float, Rows
 from spark_auc.core.validation import check_above, check_at_least, check_whole
 from spark_auc.errors import ConfigError, DataError
 
-# Of a column's spread among the landmarks: how far from 0 it is seen from its mean.
+# Columns whose mean exceeds so many standard deviations of the landmarks are centred.
 _FAR = 4.0
-# Landmarks whose distances to a row stay in the processor's cache while they are added up.
+# Landmarks whose distances to a row fit in the processor's cache.
 _BLOCK = 512
 
 
@@ -36,17 +36,17 @@ class Kernel:
     Parameters
     ----------
     name
-        One of these.
+        Name of the kernel.
     bandwidth
         ``b > 0``.
     degree, offset
-        Of the polynomial alone: a whole number of at least 1, and a number of at least 0 (below
-        it the kernel is none).
+        Parameters of the polynomial: a whole number of at least 1, and a number of at least 0 (a
+        negative offset is not positive semidefinite).
 
     Raises
     ------
     ConfigError
-        A setting is not one of these.
+        A parameter is out of range.
     """
 
     name: str = "gaussian"
@@ -57,7 +57,8 @@ class Kernel:
     def __post_init__(self) -> None:
         if self.name not in _FORMULAS:
             raise ConfigError(
-                f"found kernel {self.name!r}, expected one of {', '.join(_FORMULAS)}; set one"
+                f"found kernel {self.name!r}, expected one of {', '.join(_FORMULAS)}; set "
+                "kernel to one of these"
             )
         b, degree, offset = self.bandwidth, self.degree, self.offset
         check_above("bandwidth", b, 0)
@@ -65,26 +66,26 @@ class Kernel:
         check_at_least("offset", offset, 0)
 
     def between(self, X: Rows, U: Float) -> Float:
-        """The kernel ``(n, v)`` of each row ``(n, d)``, dense or CSR, and each landmark ``(v, d)``.
+        """Kernel values ``(n, v)`` between rows ``(n, d)``, dense or CSR, and landmarks ``(v, d)``.
 
-        No array of ``n v d`` numbers is made.
+        Needs O(n v) memory, not O(n v d).
         """
         return _FORMULAS[self.name](self, X, U)
 
 
 def _gaussian(kernel: Kernel, X: Rows, U: Float) -> Float:
-    # Squared lengths cancel in columns that lie far from 0. Which do is told by the landmarks
-    # alone, so that a row's kernel does not depend on the form that it comes in.
+    # Squared lengths cancel in columns far from 0, so these are centred. The landmarks alone decide
+    # which columns are far: a row's kernel does not depend on whether the row is dense or sparse.
     with np.errstate(over="ignore", invalid="ignore"):
         origin, spread = U.mean(axis=0), U.std(axis=0)
         origin[np.abs(origin) <= _FAR * spread] = 0.0
-        X, U = _moved(X, origin), U - origin
+        X, U = _centred(X, origin), U - origin
         out = settled_product(X, U.T)
         _to_gaussian(_squared_lengths(X), _squared_lengths(U), kernel.bandwidth, out)
     return out
 
 
-def _moved(X: Rows, origin: Float) -> Rows:
+def _centred(X: Rows, origin: Float) -> Rows:
     if isinstance(X, np.ndarray):
         return np.asarray(X - origin)
     columns = np.flatnonzero(origin)
@@ -132,25 +133,25 @@ _FORMULAS: dict[str, Callable[[Kernel, Rows, Float], Float]] = {
 def suggested_bandwidth(X: Rows) -> float:
     """Mean squared distance of rows ``(n, d)`` to their mean (Khalid et al., Section 5.2).
 
-    It is the sum of the variances of the columns: ``d`` where they are standardised. The paper
-    takes it over at most 80,000 rows.
+    It is the sum of the variances of the columns, so ``d`` for standardised columns. The paper
+    computes it from at most 80,000 rows.
 
     Raises
     ------
     DataError
-        It is 0 or not finite.
+        The bandwidth is 0 or not finite.
     """
     if isinstance(X, np.ndarray):
-        found = float(np.asarray(X, float).var(axis=0).sum())
+        bandwidth = float(np.asarray(X, float).var(axis=0).sum())
     else:
         mean = np.asarray(X.mean(axis=0), float).ravel()
-        found = float(X.multiply(X).sum() / X.shape[0] - mean @ mean)
-    if not 0 < found < np.inf:
+        bandwidth = float(X.multiply(X).sum() / X.shape[0] - mean @ mean)
+    if not 0 < bandwidth < np.inf:
         raise DataError(
-            f"found {X.shape[0]} rows whose mean squared distance to their mean is {found}, "
-            "expected a finite number above 0; give rows that differ, without NaN"
+            f"found {X.shape[0]} rows whose mean squared distance to their mean is {bandwidth}, "
+            "expected a finite number above 0; use rows that differ and have no NaN"
         )
-    return found
+    return bandwidth
 
 
 @compiled()
@@ -175,7 +176,7 @@ def _add_distances(
                 total[k] = max(total[k], 0.0)
 
 
-# Functions of single numbers: those of numpy round by the width of the processor's vectors.
+# Scalar math functions: the rounding of numpy's depends on the processor's vector width.
 @compiled()
 def _to_gaussian(of_rows: Float, of_landmarks: Float, bandwidth: float, out: Float) -> None:
     for i in range(out.shape[0]):
@@ -195,10 +196,10 @@ def _to_exponential(bandwidth: float, out: Float) -> None:
 def _to_power(bandwidth: float, offset: float, degree: int, out: Float) -> None:
     for i in range(out.shape[0]):
         for k in range(out.shape[1]):
-            square, power, left = out[i, k] / bandwidth + offset, 1.0, degree
-            while left:
-                if left & 1:
+            square, power, exponent = out[i, k] / bandwidth + offset, 1.0, degree
+            while exponent:
+                if exponent & 1:
                     power *= square
                 square *= square
-                left >>= 1
+                exponent >>= 1
             out[i, k] = power

@@ -23,8 +23,8 @@ from spark_auc.features.embedding import Stored, check_columns, generator
 class NetworkMap(Stored):
     """``tanh(W'x + b)``: MBA's RNN and NN features (Gultekin et al., Section IV-C).
 
-    The constructors are `random` and `trained`. Both suit columns of unit variance: tanh is flat
-    beyond a few units, and nearly linear well within one. O(d F) a row.
+    The constructors are `random` and `trained`. Both expect columns of unit variance: tanh is flat
+    beyond a few units, and nearly linear well within one unit. O(d F) time per row.
 
     Parameters
     ----------
@@ -46,15 +46,26 @@ class NetworkMap(Stored):
     def random(
         cls, input_dimension: int, features: int = 500, scale: float = 1.0, seed: int = 0
     ) -> Self:
-        """RNN: ``W ~ N(0, scale^2 / d)`` and ``b ~ N(0, scale^2)``, never trained.
+        """RNN: a random layer with ``W ~ N(0, scale^2 / d)`` and ``b ~ N(0, scale^2)``.
 
-        MBA has 500 features (1,000 for mnist) and does not print the distribution. With this one
-        both parts of ``W'x + b`` spread as far as ``scale``, at columns of unit variance.
+        MBA uses 500 features (1,000 for mnist) and does not print the distribution. With this one,
+        ``W'x`` and ``b`` both have standard deviation ``scale`` for columns of unit variance.
+
+        Parameters
+        ----------
+        input_dimension
+            Number of input features ``d``.
+        features
+            Width ``F`` of the layer.
+        scale
+            Standard deviation > 0.
+        seed
+            A whole number of at least 0.
 
         Raises
         ------
         ConfigError
-            There is less than one feature, or the scale is not above 0.
+            ``features`` is below 1, or the scale is not above 0.
         """
         rng = generator(seed)
         check_whole("features", features, 1)
@@ -77,36 +88,36 @@ class NetworkMap(Stored):
         max_iter: int = 200,
         seed: int = 0,
     ) -> Self:
-        """NN: the hidden layer of a network of one output, trained by log loss on given rows.
+        """NN: the hidden layer of a network with one output, trained by log loss on rows.
 
         Minimises ``mean log loss + l2 / 2 (|W|^2 + |v|^2)`` over ``W``, ``b`` and the output's
         weights ``v`` and offset, by L-BFGS from a random start. (The paper uses Adam, which needs
-        a step size.) It stops after ``max_iter`` iterations wherever it stands: the layer is a
-        map of features whether or not a minimum is reached. The rows, a sample, stay in memory.
+        a step size.) Training stops after at most ``max_iter`` iterations; the layer is a valid
+        feature map before convergence too. The rows, usually a sample, stay in memory.
 
         Parameters
         ----------
         X : (n, d), dense or CSR
             Rows.
         y : (n,)
-            True where positive.
+            True for positive rows.
         weight : (n,), optional
-            Row weights > 0; 1 where not given.
+            Row weights > 0; 1 by default.
         features
-            Width ``F``; ``d / 2`` as in the paper where not given (at least 1).
+            Width ``F``; by default ``d / 2`` as in the paper, and at least 1.
         l2
             Penalty of squared weights, at least 0.
         max_iter
-            Most iterations.
+            Largest number of iterations.
         seed
-            Of the start.
+            Seed of the start.
 
         Raises
         ------
         ConfigError
             A setting is out of range.
         DataError
-            There is only one class, or a feature or weight is not finite.
+            One class has no rows, or a feature or weight is not finite.
         """
         width = max(X.shape[1] // 2, 1) if features is None else features
         rng = generator(seed)
@@ -116,24 +127,24 @@ class NetworkMap(Stored):
         if not 0 < y.sum() < y.size:
             raise DataError(
                 f"found {y.size} rows of which {int(y.sum())} are positive, expected both "
-                "classes; give more rows"
+                "classes; use more rows"
             )
         u = np.ones(y.size) if weight is None else weight
         values = X if isinstance(X, np.ndarray) else X.data
         if not (np.isfinite(values).all() and np.isfinite(u).all()):
             raise DataError(
-                "found features or weights that are not finite, expected finite ones; remove or "
+                "found features or weights that are not finite, expected finite numbers; remove or "
                 "replace NaN and infinities"
             )
         loss = _Loss(X, np.where(y, 1.0, -1.0), u / u.sum(), width, l2)
-        found = optimize.minimize(
+        minimum = optimize.minimize(
             loss, loss.start(rng), jac=True, method="L-BFGS-B", options={"maxiter": max_iter}
         )
-        weights, offsets, _, _ = loss.unpacked(found.x)
+        weights, offsets, _, _ = loss.unpacked(minimum.x)
         return cls(weights.copy(), offsets.copy())
 
     def of_columns(self, mean: Float, scale: Float) -> Self:
-        """The map that takes columns as they are, where this takes them less mean, over scale."""
+        """The same map of raw columns; this map takes ``(x - mean) / scale``, both ``(d,)``."""
         weights = self.weights / scale[:, None]
         return type(self)(weights, self.offsets - mean @ weights)
 
@@ -153,7 +164,7 @@ class NetworkMap(Stored):
         Raises
         ------
         DataError
-            The rows are of another dimension.
+            The rows have another dimension.
         """
         check_columns(X, self.input_dimension)
         return _hidden(X, self.weights, self.offsets)
@@ -181,13 +192,13 @@ class _Loss:
     X : (n, d)
         Rows.
     sign : (n,)
-        1 where positive, else -1.
+        1 for positive rows, -1 for negative rows.
     share : (n,)
-        Row weights of sum 1.
+        Row weights, normalised to sum 1.
     width
-        Of the hidden layer.
+        Width ``F`` of the hidden layer.
     l2
-        Penalty.
+        Penalty factor.
     """
 
     X: Rows
@@ -197,7 +208,7 @@ class _Loss:
     l2: float
 
     def start(self, rng: np.random.Generator) -> Float:
-        """Uniform weights as wide as keeps the variance of both layers (Glorot and Bengio)."""
+        """Random start: uniform weights that preserve variance (Glorot and Bengio, Eq. 16)."""
         d, width = self.X.shape[1], self.width
         weights = rng.uniform(-1, 1, (d, width)) * np.sqrt(6.0 / (d + width))
         output = rng.uniform(-1, 1, width) * np.sqrt(6.0 / (width + 1))

@@ -1,4 +1,4 @@
-"""The Nystroem map: rows to features whose inner products approximate a kernel."""
+"""The Nystroem map: features whose inner products approximate a kernel."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from spark_auc.errors import DataError
 from spark_auc.features.embedding import Mixing, check_columns
 from spark_auc.features.kernels import Kernel
 
-# Of the largest eigenvalue, for each landmark or column. Rounding in the kernel matrix and in its
-# decomposition made eigenvalues of at most 0.1 eps a landmark out of 0, by any kernel of BLAS.
+# Smallest eigenvalue that is used, relative to the largest one and to the number of landmarks or
+# columns. Rounding turns zero eigenvalues into at most 0.1 eps per landmark with any BLAS kernel.
 _FLOOR = 64 * np.finfo(float).eps
-# Rows that are mapped at a time: their kernel with all landmarks is as large as the result.
+# Rows mapped at a time, to bound the memory for their kernel with all landmarks.
 _ROWS = 4096
 
 
@@ -30,8 +30,8 @@ class NystroemMap(Mixing):
     """``phi(x) = S_r^(-1/2) Q_r' [k(x, u_1) .. k(x, u_v)]'`` (Khalid et al. [1]_, Section 3.2).
 
     With ``W_ij = k(u_i, u_j) = Q S Q'`` over landmarks, and the ``r`` largest eigenvalues. Inner
-    products of mapped rows are ``E W_r^+ E'``, the kernel itself between landmarks. (The paper
-    prints ``W = U S^(-1) U'`` and leaves out the transpose of ``U_r``.) O(v (d + r)) a row.
+    products of mapped rows are ``E W_r^+ E'``, which is exact between landmarks. (The paper prints
+    ``W = U S^(-1) U'`` and omits the transpose of ``U_r``.) O(v (d + r)) time per row.
 
     The constructor is `of_landmarks`.
 
@@ -45,7 +45,7 @@ class NystroemMap(Mixing):
     projection : (v, r)
         ``Q_r S_r^(-1/2)``.
     scale : (d,)
-        Columns of the rows that are mapped are divided by it.
+        Divisors of the columns of the mapped rows.
 
     References
     ----------
@@ -66,28 +66,28 @@ class NystroemMap(Mixing):
         rank: int | None = None,
         scale: Float | None = None,
     ) -> Self:
-        """The map of given landmarks ``(v, d)``.
+        """The map of landmarks ``(v, d)``.
 
-        Landmarks may repeat, and may be more than the kernel has features: of eigenvalues below
-        ``64 eps max(v, d)`` of the largest, rounding may be what they are, and they are dropped.
+        Landmarks may repeat, and there may be more landmarks than the kernel has features:
+        eigenvalues below ``64 eps max(v, d)`` times the largest are rounding errors and dropped.
 
         Parameters
         ----------
         landmarks : (v, d)
-            Dense or CSR; kept dense.
+            Landmarks, dense or CSR, in units of ``scale``; stored dense.
         kernel
-            Of which the map is an approximation.
+            The kernel to approximate.
         rank
-            Most features to keep; where it is not given, as many as are not dropped.
+            Largest number of features; by default all eigenvalues that are not dropped.
         scale : (d,), optional
-            Unit of each column in which the landmarks are given; 1 by default.
+            Unit of each column of the landmarks; 1 by default.
 
         Raises
         ------
         ConfigError
             The rank is not a whole number of at least 1.
         DataError
-            There is no landmark, or their kernel is 0 or not finite.
+            There are no landmarks, or their kernel matrix is 0 or not finite.
         """
         U = np.array(landmarks if isinstance(landmarks, np.ndarray) else landmarks.toarray(), float)
         if rank is not None:
@@ -97,14 +97,14 @@ class NystroemMap(Mixing):
         if not np.isfinite(W).all() or not W.any():
             raise DataError(
                 f"found {U.shape[0]} landmarks whose {kernel.name} kernel is empty, 0 or not "
-                "finite, expected a finite one; give standardised landmarks, without NaN"
+                "finite, expected a finite one; give standardised landmarks without NaN"
             )
         # Rounding differs above and below the diagonal; the mean of both is symmetric.
         values, vectors = linalg.eigh((W + W.T) / 2, overwrite_a=True, driver="evd")
         values, vectors = values[::-1], vectors[:, ::-1]
         floor = _FLOOR * max(U.shape) * values[0]
-        kept = min(int((values > floor).sum()), values.size if rank is None else rank)
-        projection = np.ascontiguousarray(vectors[:, :kept] / np.sqrt(values[:kept]))
+        count = min(int((values > floor).sum()), values.size if rank is None else rank)
+        projection = np.ascontiguousarray(vectors[:, :count] / np.sqrt(values[:count]))
         unit = np.ones(U.shape[1]) if scale is None else scale
         return cls(kernel, np.ascontiguousarray(U), projection, unit)
 
@@ -124,15 +124,15 @@ class NystroemMap(Mixing):
         Raises
         ------
         DataError
-            The rows are of another dimension.
+            The rows have another dimension.
         """
         check_columns(X, self.input_dimension)
         out = np.empty((X.shape[0], self.dimension))
         for start in range(0, X.shape[0], _ROWS):
-            some = slice(start, start + _ROWS)
-            rows = divided(X[some], self.scale)
-            of_landmarks = self.kernel.between(rows, self.landmarks)
-            out[some] = settled_product(of_landmarks, self.projection)
+            block = slice(start, start + _ROWS)
+            rows = divided(X[block], self.scale)
+            kernel = self.kernel.between(rows, self.landmarks)
+            out[block] = settled_product(kernel, self.projection)
         return out
 
     def to_bytes(self) -> bytes:
@@ -142,7 +142,7 @@ class NystroemMap(Mixing):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The map that `to_bytes` stored; `ModelFormatError` if it is none."""
+        """The map from the bytes of `to_bytes`; `ModelFormatError` if they are invalid."""
         return _SCHEMA.restore(data, cls._restored)
 
     @classmethod

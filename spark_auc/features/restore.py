@@ -1,4 +1,4 @@
-"""Any embedding from its bytes."""
+"""Restoring a feature map of any class from its bytes."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from spark_auc.features.splines import Splines
 from spark_auc.features.thresholds import ThresholdMap
 
 _CLASSES: dict[str, type[Embedding]] = {
-    made.__name__: made
-    for made in (CrossMap, FourierMap, NetworkMap, NystroemMap, Splines, ThresholdMap)
+    kind.__name__: kind
+    for kind in (CrossMap, FourierMap, NetworkMap, NystroemMap, Splines, ThresholdMap)
 }
 
 
 def restore(data: bytes) -> Embedding:
-    """The embedding, of whichever class, that `to_bytes` stored.
+    """The feature map from the bytes of its `to_bytes`.
 
     Raises
     ------
     ModelFormatError
-        The bytes are no state, that of something else or of another version, or are truncated.
+        The bytes are not a feature map, have another version, or are truncated.
     """
     return _CLASSES[kind_of(data, _CLASSES)].from_bytes(data)

@@ -1,4 +1,4 @@
-"""Piecewise linear functions of each column: a linear model of them is additive, not linear."""
+"""Linear B-splines of each column, which make a linear model additive."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from spark_auc.errors import ConfigError
 from spark_auc.features.embedding import Stored, check_columns
 
 
-def _apart(values: Values) -> str | None:
+def _not_increasing(values: Values) -> str | None:
     knots, starts = values["knots"], values["starts"]
-    if wrong := not_csr(np.zeros(knots.size, np.int64), starts, starts.size - 1, 1):
-        return wrong
+    if fault := not_csr(np.zeros(knots.size, np.int64), starts, starts.size - 1, 1):
+        return fault
     with np.errstate(over="ignore"):
         steps = np.diff(knots)
-    # From the last knot of one column to the first of the next one is no step.
+    # The difference between the last knot of a column and the first of the next is not a step.
     steps[starts[(starts > 0) & (starts < knots.size)] - 1] = 1.0
     increase = (steps > 0).all() and np.isfinite(steps).all()
     return None if increase else "the knots of a column do not increase"
@@ -33,30 +33,30 @@ def _apart(values: Values) -> str | None:
 
 @dataclass(frozen=True, eq=False)
 class Splines(Stored):
-    """Linear B-splines ("hats") of raw numeric columns, and whether each value is missing.
+    """Linear B-splines ("hats") of raw numeric columns, and indicators of missing values [1]_.
 
-    The hat of a knot is 1 there, falls linearly to 0 at the knots beside it, and is 0 beyond
-    them: a value lies under at most two hats, whose values sum to 1. A linear model of them is a
-    continuous piecewise linear function of each column, and indifferent to what unit it has.
+    The hat of a knot is 1 at the knot, falls linearly to 0 at the neighbouring knots, and is 0
+    beyond them. At most two hats are nonzero at a value, and they sum to 1. A linear model of the
+    hats is a continuous piecewise linear function of each column, whatever the column's unit.
 
-    Column ``j`` of ``k_j`` knots becomes ``k_j + 1`` features: its hats, then 1 where the value
-    is missing (NaN; the hats are 0 there). The last is there for every column, so that ``F``
-    does not depend on whether rows that knots were taken from missed any.
+    Column ``j`` with ``k_j`` knots becomes ``k_j + 1`` features: its hats, and an indicator that
+    is 1 for a missing value (NaN), where all hats are 0. Every column has an indicator, so that
+    ``F`` does not depend on missing values among the rows that defined the knots.
 
-    Beyond the outer knots, infinite values included, a value counts as the outer knot: a straight
-    line goes on without bound, and in columns with heavy tails one row would outweigh the rest.
+    Values beyond the outer knots, infinite values included, are clipped to the outer knot. A
+    linear extrapolation would be unbounded, and a few rows of a heavy-tailed column would dominate.
 
-    One knot gives one hat, which is 1 everywhere: such a column tells only whether it is missing.
-    Without knots (a column never seen but missing), a value that is present gives no entry.
+    A column with one knot has one hat, which is 1 everywhere. A column without knots (all its
+    values were missing) has only the indicator.
 
-    The constructor is `of_knots`, or `of_quantiles`.
+    The constructors are `of_knots` and `of_quantiles`.
 
     Parameters
     ----------
     knots : (K,)
-        The knots of all columns, one column after another.
+        The knots of all columns, one column after another, in units of the columns.
     starts : (d + 1,)
-        Those of column ``j`` are ``knots[starts[j]:starts[j + 1]]``.
+        The knots of column ``j`` are ``knots[starts[j]:starts[j + 1]]``.
 
     References
     ----------
@@ -67,20 +67,20 @@ class Splines(Stored):
         "knots": reals("K", rule=FINITE),
         "starts": array("<i8", "d+1"),
     }
-    RELATIONS = (_apart,)
+    RELATIONS = (_not_increasing,)
 
     knots: Float
     starts: Int
 
     @classmethod
     def of_knots(cls, columns: Sequence[ArrayLike]) -> Self:
-        """Hats at given knots, increasing, of each of ``d`` columns.
+        """The splines of ``d`` columns from their increasing knots.
 
         Raises
         ------
         ConfigError
-            The knots of a column do not increase, are not finite, or lie further apart than the
-            largest number.
+            The knots of a column do not increase, are not finite, or have a difference that
+            overflows.
         """
         arrays = [np.asarray(column, float).ravel() for column in columns]
         for j, knots in enumerate(arrays):
@@ -89,17 +89,17 @@ class Splines(Stored):
             if not (np.isfinite(knots).all() and (steps > 0).all() and np.isfinite(steps).all()):
                 raise ConfigError(
                     f"found knots {knots.tolist()} in column {j}, expected finite, increasing "
-                    "ones; sort them, each value once"
+                    "knots; sort them and remove duplicates"
                 )
         starts = np.cumsum([0, *(a.size for a in arrays)], dtype=np.int64)
         return cls(np.concatenate([np.empty(0), *arrays]), starts)
 
     @classmethod
     def of_quantiles(cls, columns: Iterable[ArrayLike]) -> Self:
-        """Hats at quantiles of each of ``d`` columns, those at `probabilities` for one.
+        """The splines with knots at quantiles of each of ``d`` columns; see `probabilities`.
 
-        Equal quantiles, as of a column of few values, are one knot; those that are not finite
-        are none.
+        Equal quantiles, as in a column with few values, make one knot. Quantiles that are not
+        finite are dropped.
         """
         unique = [np.unique(np.asarray(column, float)) for column in columns]
         return cls.of_knots([knots[np.isfinite(knots)] for knots in unique])
@@ -111,7 +111,7 @@ class Splines(Stored):
 
     @property
     def dimension(self) -> int:
-        """Number of features ``F``: that of knots, and one a column."""
+        """Number of features ``F``: the number of knots plus one per column."""
         return self.knots.size + self.input_dimension
 
     @property
@@ -120,20 +120,20 @@ class Splines(Stored):
         return True
 
     def names(self, columns: Sequence[str]) -> tuple[str, ...]:
-        """A column's name with the knot of each of its hats, and with "missing"."""
-        made: list[str] = []
+        """Names ``column~knot`` of the hats, and ``column missing`` of the indicators."""
+        names: list[str] = []
         for j, name in enumerate(columns):
             knots = self.knots[self.starts[j] : self.starts[j + 1]]
-            made += [*(f"{name}~{knot:g}" for knot in knots), f"{name} missing"]
-        return tuple(made)
+            names += [*(f"{name}~{knot:g}" for knot in knots), f"{name} missing"]
+        return tuple(names)
 
     def transform(self, X: Rows) -> sparse.csr_matrix:
-        """Map rows ``(n, d)`` to CSR ``(n, F)`` of at most ``2 d`` entries a row.
+        """Map rows ``(n, d)`` to CSR ``(n, F)`` with at most ``2 d`` entries per row.
 
         Raises
         ------
         DataError
-            The rows are of another dimension.
+            The rows have another dimension.
         """
         check_columns(X, self.input_dimension)
         dense = np.asarray(X if isinstance(X, np.ndarray) else X.toarray(), float)
@@ -148,11 +148,10 @@ class Splines(Stored):
 
 
 def probabilities(count: int = 12) -> Float:
-    """At which quantiles ``count`` knots stand: from the least value to the greatest.
+    """Probabilities ``(count,)`` of the quantiles to use as knots: evenly spaced from 0 to 1.
 
-    Take for a quantile a value of the column, as Spark's approxQuantile and numpy's
-    ``method="inverted_cdf"`` do: a column of few values then has those, and none between, as
-    knots.
+    Use quantiles that are values of the column, as Spark's approxQuantile and numpy's
+    ``method="inverted_cdf"`` return: the knots of a column with few values are then its values.
 
     Raises
     ------
@@ -177,7 +176,7 @@ def _fill(
         for j in range(X.shape[1]):
             first, last = starts[j], starts[j + 1] - 1
             x = X[i, j]
-            # Each column before this one has added its feature of missing values.
+            # Each preceding column has added its indicator.
             if np.isnan(x):
                 indices[stored], data[stored] = last + 1 + j, 1.0
                 stored += 1

@@ -1,4 +1,4 @@
-"""Random thresholds: each feature tells whether one column is above one value."""
+"""Random threshold features: indicators that a column exceeds a threshold."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from spark_auc.features.embedding import Stored, check_columns, generator
 class ThresholdMap(Stored):
     """Features ``1 if x_c > t else 0`` of random columns ``c`` and thresholds ``t``.
 
-    MBA's random thresholds (Gultekin et al., Section IV-C), which are the decision stumps of
-    Rahimi and Recht [1]_: columns uniform, thresholds Gaussian. (Theirs are -1 and 1, which a
-    pairwise loss cannot tell from 0 and 1 but for the scale of ``w``.) A missing value (NaN) is
-    above nothing. O(F) a row.
+    MBA's random thresholds (Gultekin et al., Section IV-C), the decision stumps of Rahimi and
+    Recht [1]_, with uniform columns and Gaussian thresholds. (Their stumps are -1 and 1; for a
+    pairwise loss this only changes the scale of ``w``.) The feature of a missing value (NaN) is 0.
+    O(F) time per row.
 
     The constructor is `random`.
 
@@ -54,9 +54,9 @@ class ThresholdMap(Stored):
 
     @classmethod
     def random(cls, mean: Float, deviation: Float, features: int = 500, seed: int = 0) -> Self:
-        """Draw columns uniformly, and thresholds as Gaussian as wide as the column is.
+        """Draw columns uniformly, and thresholds from a Gaussian with the column's moments.
 
-        Neither paper prints the Gaussian; the column's own makes the column's unit irrelevant.
+        Neither paper prints the Gaussian; with the column's moments, its unit does not matter.
 
         Parameters
         ----------
@@ -65,12 +65,12 @@ class ThresholdMap(Stored):
         features
             Number of features ``F``; 500 in MBA (1,000 for mnist).
         seed
-            A whole number from 0 on.
+            A whole number of at least 0.
 
         Raises
         ------
         ConfigError
-            There is less than one feature.
+            ``features`` is below 1.
         DataError
             A mean or standard deviation is not finite.
         """
@@ -78,8 +78,8 @@ class ThresholdMap(Stored):
         check_whole("features", features, 1)
         if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
             raise DataError(
-                "found a mean or standard deviation that is not finite, expected finite ones; "
-                "take them over the values that are present"
+                "found a mean or standard deviation that is not finite, expected finite numbers; "
+                "compute them without missing values"
             )
         columns = rng.integers(mean.size, size=features)
         normal = rng.standard_normal(features)
@@ -96,9 +96,9 @@ class ThresholdMap(Stored):
         Raises
         ------
         DataError
-            The rows are of another dimension.
+            The rows have another dimension.
         """
         check_columns(X, self.input_dimension)
-        chosen = X[:, self.columns]
-        dense = chosen if isinstance(chosen, np.ndarray) else chosen.toarray()
+        values = X[:, self.columns]
+        dense = values if isinstance(values, np.ndarray) else values.toarray()
         return (dense > self.thresholds).astype(float)

@@ -1,4 +1,4 @@
-"""Rows cut anew into blocks of one size, so that a learner of blocks sees no arrival sizes."""
+"""Batches of any size as blocks of one size, for learners that depend on the blocks."""
 
 from __future__ import annotations
 
@@ -11,19 +11,25 @@ from spark_auc.core.validation import check_whole
 
 
 def blocks(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
-    """The same rows in the same order, ``size`` at a time; the last block holds what is left."""
+    """Cut the rows into blocks of ``size`` rows, in order; the last block may be smaller.
+
+    Raises
+    ------
+    ConfigError
+        The size is not a whole number of at least 1.
+    """
     check_whole("the size of a block", size, 1)
-    waiting: list[Batch] = []
+    buffer: list[Batch] = []
     missing = size
     for batch in batches:
         start = 0
         while start < batch.y.size:
             end = min(start + missing, batch.y.size)
-            waiting.append(batch.take(np.arange(start, end)))
+            buffer.append(batch.take(np.arange(start, end)))
             missing -= end - start
             start = end
             if not missing:
-                yield stacked(waiting)
-                waiting, missing = [], size
-    if waiting:
-        yield stacked(waiting)
+                yield stacked(buffer)
+                buffer, missing = [], size
+    if buffer:
+        yield stacked(buffer)

@@ -1,4 +1,4 @@
-"""DSGD: steps along random pairs of rows (Gu et al., 2019)."""
+"""DSGD: stochastic gradient descent on random pairs of rows (Gu et al., 2019)."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from spark_auc.learners.learner import Stored, entries, unweighted
 from spark_auc.learners.linear import same_settings, scores
 from spark_auc.learners.pairs import AHEAD, draw_pairs
 
-# Different uses of one seed must not share their numbers; `stages` has another.
+# Separates these random numbers from other uses of the same seed.
 _PAIRS = 0xDA
-# The average is a difference of two sums that grow as the scale shrinks: three digits are lost at
-# most.
+# Smallest scale before rescaling: the average is a difference of sums that grow as 1 / scale, and
+# loses at most three digits.
 _SMALLEST_SCALE = 1e-3
 
 
@@ -28,32 +28,32 @@ _SMALLEST_SCALE = 1e-3
 class DSGD(Stored):
     """Doubly stochastic gradient descent on the regularised squared loss of all pairs of a block.
 
-    For rows of which ``m`` make a stage, step ``t`` = 0, 1, .. of the stage draws a positive and a
-    negative row, ``D`` their difference, and moves ``w`` by
-    ``-gamma / (t + 1) (-2 P (1 - w'D) D + c w / sqrt(m))`` [1]_ (Algorithm 2). ``P`` is the share
-    of mixed pairs among the block's ordered pairs, so that the step's mean is that of a pair drawn
-    from all. O(non-zeros of both rows) time a step, O(d) memory beside the block.
+    In a stage of ``m`` rows, step ``t`` = 0, 1, .. draws a positive and a negative row with
+    difference ``D`` and moves ``w`` by ``-gamma / (t + 1) (-2 P (1 - w'D) D + c w / sqrt(m))``
+    [1]_ (Algorithm 2). ``P`` is the share of mixed pairs among the ordered pairs of the block, so
+    that the expected step is that of a pair drawn from all ordered pairs. O(non-zeros of both
+    rows) time per step, O(d) memory besides the block.
 
-    The first steps of a stage must be short enough not to diverge, and the sum of what follows
-    grows as ``log m`` only: few features are learnt that way. With ``averaging``, all steps of a
-    stage are ``gamma`` long and the weights are the average of its iterates, from which the next
-    stage begins; the average forgets its start as ``1 / m`` [2]_.
+    The first steps of a stage must be short enough not to diverge, but the sum of the later steps
+    grows only as ``log m``, too slowly for many features. With ``averaging``, all steps of a stage
+    have size ``gamma``, and the weights are the average of the stage's iterates, which the next
+    stage starts from. The influence of the start on the average decays as ``1 / m`` [2]_.
 
-    Pairs are of the rows that are given together: the same blocks in the same order give the same
-    weights (`spark_auc.learners.blocks.blocks` cuts a stream into equal ones).
+    Pairs are drawn within the rows of one call of `learn`. The same blocks in the same order give
+    the same weights; `spark_auc.learners.blocks.blocks` cuts a stream into equal blocks.
 
     Parameters
     ----------
     dimension
         Number of features ``d``.
     gamma
-        Length of a stage's first step > 0; the paper searches ``1 .. 10^-4``.
+        First step size of a stage > 0; the paper searches ``1 .. 10^-4``.
     c
         The penalty is ``c / (2 sqrt(m)) |w|^2``; 1 in the paper.
     seed
-        Of the pairs, from 0 on.
+        Seed of the pairs, at least 0.
     averaging
-        Whether steps are of one length and iterates averaged; False as published.
+        Whether steps are constant and iterates are averaged; False as published.
 
     Attributes
     ----------
@@ -62,11 +62,11 @@ class DSGD(Stored):
     gain, lag, averaged : float, (d,) and int
         The average of the stage's ``averaged`` iterates is ``(gain z - lag) / averaged``.
     size
-        Rows ``m`` of the stage; 0 for those of each block, as long as there are no stages.
+        Number ``m`` of rows of the stage; 0 before the first stage, which uses the block's rows.
     steps
-        Steps made in this stage.
+        Number of steps in this stage.
     drawn
-        Pairs drawn in all.
+        Number of pairs drawn in all stages.
 
     References
     ----------
@@ -102,16 +102,29 @@ class DSGD(Stored):
         self.z, self.lag = np.zeros(self.dimension), np.zeros(self.dimension)
 
     def stage(self, size: int) -> None:
-        """Begin a stage of ``size`` rows at the weights so far: steps are counted from 0 again."""
+        """Start a stage of ``size`` rows at the current weights, and reset the step count.
+
+        Raises
+        ------
+        ConfigError
+            The size is not a whole number of at least 1.
+        """
         check_whole("the rows of a stage", size, 1)
         self.z, self.lag = self.w, np.zeros(self.dimension)
         self.scale, self.gain, self.averaged = 1.0, 0.0, 0
         self.size, self.steps = size, 0
 
     def learn(self, X: Rows, y: Bool, weight: Float | None = None) -> None:
-        """Make as many steps as there are rows ``(n, d)``, dense or CSR, on pairs of them.
+        """Make ``n`` steps on random pairs of rows ``(n, d)``, dense or CSR.
 
-        Rows of one class make no pair, and no step.
+        Rows of a single class form no pairs and make no step.
+
+        Raises
+        ------
+        ConfigError
+            There are row weights.
+        DataError
+            The rows have another dimension.
         """
         unweighted(weight, "DSGD")
         rows = entries(X, self.dimension)
@@ -141,12 +154,12 @@ class DSGD(Stored):
 
     @property
     def iterate(self) -> Float:
-        """The weights ``(d,)`` that the next step will move."""
+        """The current iterate ``(d,)``, which the next step moves."""
         return self.scale * self.z
 
     @property
     def w(self) -> Float:
-        """Weights ``(d,)``: the average of the stage's iterates, or the last one."""
+        """Weights ``(d,)``: the average of the stage's iterates, or the last iterate."""
         return self._sum() / self.averaged if self.averaged else self.iterate
 
     def score(self, X: Rows) -> Float:
@@ -154,34 +167,39 @@ class DSGD(Stored):
         return scores(X, self.w)
 
     def merge(self, other: Self, start: Self | None = None) -> Self:
-        """A learner between two that drew pairs of different rows, for rounds on several machines.
+        """Average two learners that drew pairs of different rows in parallel.
 
-        Weights are averaged by the pairs that each has drawn; steps and pairs add up. This is an
-        approximation: pairs across the two sets of rows are never drawn.
+        Weights are averaged by the number of pairs of each learner; numbers of steps and pairs are
+        added. This is an approximation: no pair joins rows of both learners.
 
         Parameters
         ----------
         other
-            A learner of the same settings, in the same stage.
+            A learner with the same settings, in the same stage.
         start
-            The learner that both began as; its steps count once.
+            The learner from which both started; its steps count once.
+
+        Raises
+        ------
+        ConfigError
+            The settings differ.
         """
         same_settings(self, other)
         merged = type(self)(self.dimension, self.gamma, self.c, self.seed, self.averaging)
         before = start or merged
-        mine, theirs = self.drawn - before.drawn, other.drawn - before.drawn
-        share = mine / ((mine + theirs) or 1)
+        own_pairs, other_pairs = self.drawn - before.drawn, other.drawn - before.drawn
+        share = own_pairs / ((own_pairs + other_pairs) or 1)
         merged.z = share * self.iterate + (1.0 - share) * other.iterate
         merged.lag = before._sum() - self._sum() - other._sum()
         merged.averaged = self.averaged + other.averaged - before.averaged
         merged.size = self.size
         merged.steps = self.steps + other.steps - before.steps
-        merged.drawn = before.drawn + mine + theirs
+        merged.drawn = before.drawn + own_pairs + other_pairs
         return merged
 
     def _sum(self) -> Float:
-        """The sum ``(d,)`` of the iterates that are averaged."""
-        # What is not finite is refused where the weights are used.
+        """The sum ``(d,)`` of the averaged iterates."""
+        # `scores` refuses weights that are not finite.
         with np.errstate(over="ignore", invalid="ignore"):
             return self.gain * self.z - self.lag
 

@@ -1,4 +1,4 @@
-"""What the rows of a pass that are not learnt yet say of the learner: whether it falls short."""
+"""Progressive validation of online learners, and the test whether a learner falls short."""
 
 from __future__ import annotations
 
@@ -21,37 +21,39 @@ from spark_auc.learners.blocks import blocks
 from spark_auc.learners.learner import LinearLearner
 from spark_auc.learners.stages import joining_shares
 
-# What one pass may lose against ridge before it is said.
+# AUC gap to the reference ranker from which on a learner falls short.
 TOLERATED = 0.01
-# More features than these, and ridge would cost more than the pass.
+# Largest number of features for a ridge reference, which costs more than the pass beyond it.
 _RIDGE_FEATURES = 512
-# Rows of each part, and their stored entries, from which the comparison is made.
+# Largest number of sampled rows of each part, and of their stored entries.
 _ROWS, _ENTRIES = 10_000, 1 << 22
 _LAST = 2
-# Ridge factors among which the comparison chooses, in units of the mean of Sigma's diagonal.
+# Candidate ridge factors of the reference, in units of the mean of Sigma's diagonal.
 _PENALTIES: Float = np.logspace(-4, 1, 6)
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """AUCs on rows before they are learnt: the last third of a pass, or the last stage's new ones.
+    """AUC of a learner and of a reference ranker on rows that the learner had not learned yet.
+
+    These rows are the last third of a pass, or the new rows of the last stage.
 
     Parameters
     ----------
     rows
-        Rows on which they are measured.
+        Number of held-out rows.
     auc
-        Of the learner that has taken all rows but these.
+        AUC of the learner after all rows before the held-out rows.
     before
-        Of the learner that has taken half as many.
+        AUC of the learner after half as many rows.
     rival, rival_auc
-        ``"ridge"``, or ``"diagonal"`` where a matrix of all features costs more than the pass:
-        ``mu_j / (Sigma_jj + lambda)``. Made of some of the rows before; and its AUC.
+        Reference ranker, trained on a sample of the rows before, and its AUC. ``"ridge"``, or
+        ``"diagonal"`` for too many features: ``mu_j / (Sigma_jj + lambda)``.
     gap, error
-        By how much the AUC at the end of the pass is estimated to fall short, and the standard
-        error of that: the rival's lead, or, where ridge is not made, what more rows would bring
-        if that is more. An average forgets its start as ``1 / t``, so that its last doubling of
-        rows gained as much as is left.
+        Estimated shortfall of the AUC at the end of the pass, and its standard error. The gap is
+        the lead of the reference. With the diagonal reference it is the larger of this lead and
+        the estimated gain of more rows: an average forgets its start as ``1 / t``, so that the
+        remaining gain is about that of the last doubling of the rows.
     """
 
     rows: int
@@ -64,11 +66,11 @@ class HeldOut:
 
     @property
     def short(self) -> bool:
-        """Whether the gap is more than what is tolerated, and than its own standard error."""
+        """Whether the gap exceeds both the tolerated gap and its standard error."""
         return self.gap > max(TOLERATED, self.error)
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields, and ``short``."""
+        """The fields and ``short``, as JSON types."""
         return asdict(self) | {"short": self.short}
 
     def to_bytes(self) -> bytes:
@@ -77,12 +79,12 @@ class HeldOut:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> HeldOut:
-        """What `to_bytes` stored; `ModelFormatError` if it is none."""
+        """The measures from the bytes of `to_bytes`; `ModelFormatError` if they are invalid."""
         return _SCHEMA.restore(data, cls)
 
     @classmethod
     def mean(cls, parts: Sequence[HeldOut]) -> HeldOut | None:
-        """That of learners which saw different rows: averages by rows; None of none."""
+        """The mean over learners of different rows, weighted by their rows; None without parts."""
         if not parts:
             return None
         rows = np.array([part.rows for part in parts], float)
@@ -95,12 +97,12 @@ class HeldOut:
         return cls(int(rows.sum()), rival=parts[0].rival, error=error, **values)
 
 
-def _measured(values: Values) -> str | None:
-    shares = [values[name] for name in ("auc", "before", "rival_auc")]
-    # Squares of errors are summed.
-    sizes = np.abs([values["gap"], values["error"]]) < 1e100
-    fits = values["rows"] > 0 and all(0 <= share <= 1 for share in shares) and sizes.all()
-    return None if fits else "its measures are not those of rows"
+def _out_of_range(values: Values) -> str | None:
+    aucs = [values[name] for name in ("auc", "before", "rival_auc")]
+    # `mean` sums the squares of errors, which must not overflow.
+    bounded = np.abs([values["gap"], values["error"]]) < 1e100
+    valid = values["rows"] > 0 and all(0 <= auc <= 1 for auc in aucs) and bounded.all()
+    return None if valid else "an AUC, gap, error or number of rows is out of range"
 
 
 _SCHEMA = Schema(
@@ -115,48 +117,55 @@ _SCHEMA = Schema(
         "gap": REAL,
         "error": REAL,
     },
-    _measured,
+    _out_of_range,
 )
 
 
 @dataclass
 class Sample:
-    """Some of the rows that a learner took before, between and after two states of it.
+    """A sample of the rows before, between and after two states of a learner.
 
     Parameters
     ----------
-    left
-        What the state at the end is estimated to have to gain still, as a share of what the
-        later state gained on the earlier one.
+    remaining
+        Estimated gain from the later state to the end, relative to the gain from the earlier to
+        the later state.
+    parts
+        Sampled rows before, between and after the states.
     """
 
-    left: float
+    remaining: float
     parts: tuple[list[Batch], list[Batch], list[Batch]] = field(
         default_factory=lambda: ([], [], [])
     )
 
     def add(self, rows: Batch, part: int) -> None:
-        """Keep rows of a part, as far as there is room."""
-        kept = self.parts[part]
-        room = _ROWS - sum(batch.y.size for batch in kept)
+        """Add rows of a part, up to the sample's limits."""
+        sampled = self.parts[part]
+        room = _ROWS - sum(batch.y.size for batch in sampled)
         width = max(rows.X.size / max(rows.y.size, 1), 1.0)
         count = min(room, int(_ENTRIES / width), rows.y.size)
         if count > 0:
-            kept.append(rows.take(np.arange(count)))
+            sampled.append(rows.take(np.arange(count)))
 
     def compared(self, early: Float, late: Float) -> HeldOut | None:
-        """How two states' weights ``(d,)`` rank the rows of the last part, beside a rival.
+        """AUC of two states and of a reference on the rows of the last part.
+
+        Parameters
+        ----------
+        early, late : (d,)
+            Weights of the earlier and of the later state.
 
         Returns
         -------
         HeldOut, optional
-            None where a part lacks two rows of a class, or weights are not finite.
+            None if a part has fewer than two rows of a class, or a weight is not finite.
         """
         if not all(self.parts):
             return None
         first, second, last = (stacked(part) for part in self.parts)
-        both = all(2 <= int(rows.y.sum()) <= rows.y.size - 2 for rows in (first, second, last))
-        if not (both and np.isfinite(early).all() and np.isfinite(late).all()):
+        enough = all(2 <= int(rows.y.sum()) <= rows.y.size - 2 for rows in (first, second, last))
+        if not (enough and np.isfinite(early).all() and np.isfinite(late).all()):
             return None
         exact = late.size <= _RIDGE_FEATURES
         rival = _ridge(first, second) if exact else _diagonal(first, second)
@@ -165,7 +174,7 @@ class Sample:
         gaps = [_difference(paired, 2, 1)]
         if not exact:
             gain, error = _difference(paired, 1, 0)
-            gaps.append((self.left * gain, self.left * error))
+            gaps.append((self.remaining * gain, self.remaining * error))
         before, auc, best = (float(value) for value in paired.auc)
         name = "ridge" if exact else "diagonal"
         return HeldOut(last.y.size, auc, before, name, best, *max(gaps))
@@ -173,59 +182,74 @@ class Sample:
 
 @dataclass(frozen=True)
 class Thirds:
-    """Watches the first pass of a learner over a known number of rows.
+    """Progressive validation of the first pass: states after each third are held out on the next.
 
     Parameters
     ----------
     rows
-        How many rows there are, about.
+        Approximate number of rows.
     apart
-        Whether a copy of the learner is watched, because the learner depends on the blocks in
-        which it takes rows, which must not end where a third does.
+        Whether to validate a copy of the learner. Learners that depend on the blocks need it,
+        because the thirds cut blocks.
     """
 
     rows: int
     apart: bool = False
 
     def learn(self, learner: LinearLearner, batches: Iterable[Batch], block: int) -> HeldOut | None:
-        """Learn all rows, at most ``block`` at a time; what the last third says, if anything."""
-        watched = deepcopy(learner) if self.apart else learner
-        # Of an average, two thirds of a gain between n/3 and 2n/3 rows are left at n.
+        """Learn all rows and validate on the last third.
+
+        Parameters
+        ----------
+        learner
+            The learner, which learns all rows.
+        batches
+            The rows.
+        block
+            Largest number of rows to learn at once.
+
+        Returns
+        -------
+        HeldOut, optional
+            None if the rows do not suffice for a validation.
+        """
+        validated = deepcopy(learner) if self.apart else learner
+        # An average's gain after 2n/3 rows is about two thirds of its gain from n/3 to 2n/3.
         sample, weights = Sample(2.0 / 3.0), list[Float]()
-        seen = 0
-        for some in blocks(batches, block):
-            for part, piece in self._pieces(some, seen):
+        learned = 0
+        for rows in blocks(batches, block):
+            for part, piece in self._thirds(rows, learned):
                 while len(weights) < part:
-                    weights.append(watched.w.copy())
+                    weights.append(validated.w.copy())
                 sample.add(piece, part)
                 if part < _LAST or not self.apart:
-                    watched.learn(piece.X, piece.y, piece.weight)
+                    validated.learn(piece.X, piece.y, piece.weight)
             if self.apart:
-                learner.learn(some.X, some.y, some.weight)
-            seen += some.y.size
+                learner.learn(rows.X, rows.y, rows.weight)
+            learned += rows.y.size
         return sample.compared(*weights) if len(weights) == _LAST else None
 
-    def _pieces(self, some: Batch, seen: int) -> Iterator[tuple[int, Batch]]:
-        """Rows after ``seen`` others, by thirds."""
-        numbers = np.arange(some.y.size)
-        cuts = [self.rows // 3 - seen, 2 * self.rows // 3 - seen]
-        for part, piece in enumerate(np.split(numbers, np.clip(cuts, 0, some.y.size))):
+    def _thirds(self, rows: Batch, learned: int) -> Iterator[tuple[int, Batch]]:
+        """The rows, which follow ``learned`` rows, with the number of their third."""
+        numbers = np.arange(rows.y.size)
+        cuts = [self.rows // 3 - learned, 2 * self.rows // 3 - learned]
+        for part, piece in enumerate(np.split(numbers, np.clip(cuts, 0, rows.y.size))):
             if piece.size:
-                yield part, some if piece.size == some.y.size else some.take(piece)
+                yield part, rows if piece.size == rows.y.size else rows.take(piece)
 
 
 @dataclass(frozen=True)
 class Doubling:
-    """Watches a stage, whose new rows the learner of the stages before it has not seen.
+    """Progressive validation on the new rows of a doubling stage.
 
     Parameters
     ----------
     early, late : (d,)
         Weights after the stage before the last one, and after the last one.
     last
-        The share of all rows in the last one.
+        Share of all rows in the last stage.
     seed
-        Of the stages.
+        Seed of the stages.
     doubled
         Whether there was a stage before the last one.
     """
@@ -237,36 +261,36 @@ class Doubling:
     doubled: bool = True
 
     def learn(self, learner: LinearLearner, batches: Iterable[Batch], block: int) -> HeldOut | None:
-        """Learn the stage's rows, at most ``block`` at a time; what new ones say, if anything."""
-        # Of an average, half of what one doubling gained is what the next one gains.
+        """Learn the stage's rows and validate on its new rows; see `Thirds.learn`."""
+        # An average gains in the next doubling half of its gain in the last one.
         sample = Sample(0.5 if self.doubled else 0.0)
-        for some in blocks(batches, block):
-            drawn = joining_shares(some, self.seed)
+        for rows in blocks(batches, block):
+            drawn = joining_shares(rows, self.seed)
             parts = np.searchsorted([self.last / 2.0, self.last], drawn, "right")
             for part in range(3):
-                sample.add(some.take(np.flatnonzero(parts == part)), part)
-            learner.learn(some.X, some.y)
+                sample.add(rows.take(np.flatnonzero(parts == part)), part)
+            learner.learn(rows.X, rows.y)
         return sample.compared(self.early, self.late)
 
 
 def _diagonal(first: Batch, second: Batch) -> Float:
-    """Weights ``mu_j / (Sigma_jj + lambda)`` with ``lambda`` the mean of the diagonal."""
+    """Weights ``mu_j / (Sigma_jj + lambda)`` ``(d,)``; ``lambda`` is the mean of the diagonal."""
     columns = ColumnMoments.of(first).merge(ColumnMoments.of(second))
     diagonal = columns.variance.sum(axis=0) + columns.delta**2
     return np.asarray(columns.delta / (diagonal + (diagonal.mean() or 1.0)))
 
 
 def _ridge(first: Batch, second: Batch) -> Float:
-    """Weights of ridge on both, at the penalty by which the first ranks the second best."""
-    one, two = (PairMoments.of(part.X, part.y, part.weight) for part in (first, second))
-    # Training rows would always choose the weakest penalty.
-    aucs = [estimated_auc(two.along(w)) for w in _ridges(one, _PENALTIES)]
+    """Ridge weights ``(d,)`` of both parts; the penalty has the best AUC on the second part."""
+    training, validation = (PairMoments.of(part.X, part.y, part.weight) for part in (first, second))
+    # The AUC on training rows would always choose the weakest penalty.
+    aucs = [estimated_auc(validation.along(w)) for w in _ridges(training, _PENALTIES)]
     best = _PENALTIES[[int(np.argmax(aucs))]]
-    return next(_ridges(one.merge(two), best))
+    return next(_ridges(training.merge(validation), best))
 
 
 def _ridges(moments: PairMoments, penalties: Float) -> Iterator[Float]:
-    """Weights ``(d,)`` of each penalty."""
+    """Ridge weights ``(d,)`` of each penalty."""
     quadratic = moments.quadratic()
     Sigma = quadratic.Sigma.restricted(np.arange(moments.dimension)).toarray()
     values, vectors = np.linalg.eigh(Sigma)

@@ -1,4 +1,4 @@
-"""What every learner that takes rows one after another can do, and what they share."""
+"""The protocol of online learners, and the storage and checks they share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from spark_auc.errors import ConfigError, DataError
 
 
 class Learner(Protocol):
-    """Takes rows in their order; its state is all that the next rows depend on."""
+    """Learns rows in sequence.
+
+    The result depends on the stored state and the sequence of rows, and on nothing else.
+    """
 
     @property
     def dimension(self) -> int:
@@ -23,7 +26,24 @@ class Learner(Protocol):
         ...
 
     def learn(self, X: Rows, y: Bool, weight: Float | None = None) -> None:
-        """Take rows ``(n, d)``, dense or CSR, of which ``y`` ``(n,)`` are positive."""
+        """Learn rows in sequence.
+
+        Parameters
+        ----------
+        X : (n, d), dense or CSR
+            Rows.
+        y : (n,)
+            True for positive rows.
+        weight : (n,), optional
+            Row weights > 0; 1 by default.
+
+        Raises
+        ------
+        ConfigError
+            The algorithm does not support row weights.
+        DataError
+            The rows have another dimension.
+        """
         ...
 
     def score(self, X: Rows) -> Float:
@@ -31,12 +51,12 @@ class Learner(Protocol):
         ...
 
     def to_bytes(self) -> bytes:
-        """Versioned bytes of the whole state, settings included."""
+        """Versioned bytes of the state and the settings."""
         ...
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The learner that `to_bytes` stored; `ModelFormatError` if it is none."""
+        """The learner from the bytes of `to_bytes`; `ModelFormatError` if they are invalid."""
         ...
 
 
@@ -51,7 +71,7 @@ class LinearLearner(Learner, Protocol):
 
 @dataclass(eq=False)
 class Stored:
-    """A learner whose fields, numbers and arrays, are its whole state.
+    """A learner whose state is its dataclass fields: numbers and arrays.
 
     Parameters
     ----------
@@ -70,30 +90,30 @@ class Stored:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The learner that `to_bytes` stored; `ModelFormatError` if it is none."""
+        """The learner from the bytes of `to_bytes`; `ModelFormatError` if they are invalid."""
         return schema_of(cls).restore(data, cls._restored)
 
     @classmethod
     def _restored(cls, **values: Any) -> Self:
-        made = cls(**{f.name: values.pop(f.name) for f in fields(cls) if f.init})
+        learner = cls(**{f.name: values.pop(f.name) for f in fields(cls) if f.init})
         for name, value in values.items():
-            setattr(made, name, value.copy() if isinstance(value, np.ndarray) else value)
-        return made
+            setattr(learner, name, value.copy() if isinstance(value, np.ndarray) else value)
+        return learner
 
 
 def entries(X: Rows, dimension: int) -> Entries:
-    """Values, column numbers and row starts of dense or CSR rows ``(n, d)``, as kernels take them.
+    """Values, column numbers and row starts of dense or CSR rows ``(n, d)``, for kernels.
 
     Raises
     ------
     DataError
-        The rows are of another dimension.
+        The rows have another dimension.
     """
     rows, columns = X.shape
     if columns != dimension:
         raise DataError(
-            f"found rows of {columns} features, expected {dimension}; give the learner rows of "
-            "one dimension"
+            f"found rows of {columns} features, expected {dimension}; use the features that the "
+            "learner was made for"
         )
     if isinstance(X, np.ndarray):
         indices = np.tile(np.arange(columns, dtype=np.uint32), rows)
@@ -104,9 +124,9 @@ def entries(X: Rows, dimension: int) -> Entries:
 
 
 def unweighted(weight: Float | None, name: str) -> None:
-    """Refuse row weights where the algorithm has no place for them."""
+    """`ConfigError` if there are row weights, which the algorithm ``name`` does not define."""
     if weight is not None:
         raise ConfigError(
-            f"found row weights, expected none: {name} is not defined with them; leave weightCol "
-            "out"
+            f"found row weights, expected none, because {name} does not define them; remove "
+            "weightCol"
         )

@@ -1,4 +1,4 @@
-"""What learners of one weight vector share: scores, and settings compared."""
+"""Scores of linear learners, and the check that two learners can be merged."""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ def scores(X: Rows, w: Float) -> Float:
     Raises
     ------
     DataError
-        The rows are of another dimension.
+        The rows have another dimension.
     ConvergenceError
-        The weights have overflowed.
+        A weight is not finite, because the steps diverged.
     """
     entries(X[:0], w.size)
     if not np.isfinite(w).all():
         raise ConvergenceError(
-            "found weights that are not finite, expected finite ones; the steps were too long for "
-            "the rows: take a smaller step, or scale the features to [-1, 1]"
+            "found weights that are not finite, expected finite weights; the steps are too long "
+            "for these rows: reduce the step size, or scale the features to [-1, 1]"
         )
     return settled_scores(X, w)
 
 
-def same_settings(mine: Stored, other: Stored) -> None:
-    """Refuse two learners that differ in a setting."""
-    for setting in (f.name for f in fields(mine) if f.init):
-        found, expected = getattr(other, setting), getattr(mine, setting)
+def same_settings(learner: Stored, other: Stored) -> None:
+    """`ConfigError` if two learners differ in a setting."""
+    for setting in (f.name for f in fields(learner) if f.init):
+        found, expected = getattr(other, setting), getattr(learner, setting)
         if found != expected:
             raise ConfigError(
-                f"found {setting} = {found}, expected {expected}; merge learners of one setting"
+                f"found {setting} = {found}, expected {expected}; merge learners with "
+                "equal settings"
             )

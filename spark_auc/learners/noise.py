@@ -1,4 +1,4 @@
-"""Random numbers that are a function of a seed and a count, so that no generator need be stored."""
+"""Counter-based random numbers: a function of seed, stream and number, without stored state."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 @compiled()
 def uniform(seed: int, stream: int, number: int) -> float:
-    """The ``number``-th draw, above 0 and below 1, of a stream of a seed."""
+    """The ``number``-th uniform draw in the open interval (0, 1) of a seed's stream."""
     start = mix(mix(np.uint64(seed) + _GOLDEN) + np.uint64(stream) * _GOLDEN)
     hashed = mix(start + (np.uint64(number) + np.uint64(1)) * _GOLDEN)
-    # With 52 bits the half is kept, and no draw rounds to 1.
+    # 52 bits leave room for the added half, so that no draw rounds to 1.
     return (np.float64(hashed >> np.uint64(12)) + 0.5) * 2.0**-52
 
 

@@ -1,4 +1,4 @@
-"""NSAUC: averaged steps along random pairs of rows on the hinge loss (Khalid et al., 2018)."""
+"""NSAUC: averaged stochastic subgradient descent on the pairwise hinge (Khalid et al., 2018)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from spark_auc.learners.pairs import AHEAD, draw_pairs
 
 _Rows = tuple[Float, Index, Places]
 _LOSSES = "hinge", "squared_hinge"
-# Different uses of one seed must not share their numbers.
+# Separates these random numbers from other uses of the same seed.
 _PAIRS = 0xA5
-# The average is a difference of two sums that grow as the scale shrinks: three digits are lost at
-# most.
+# Smallest scale before rescaling: the average is a difference of sums that grow as 1 / scale, and
+# loses at most three digits.
 _SMALLEST_SCALE = 1e-3
 
 
@@ -33,34 +33,36 @@ class NSAUC(Stored):
 
     The objective is ``lambda2/2 |w|^2 + E[loss(w'D)]`` over the differences ``D`` of a positive
     and a negative row. Step ``t`` = 1, 2, .. draws a pair of the block and moves ``w`` by
-    ``-loss'(w'D) D / (lambda2 (t + t0))``; every ``rskip`` steps ``w`` shrinks by the share
-    ``rskip / (t + t0)``, and every ``askip`` steps it joins the average [1]_ (Algorithm 3, whose
-    printed average divides by one too few). O(non-zeros of both rows) time a step: iterate and
-    average are kept as scaled vectors, so that neither the shrinking nor the averaging costs
-    ``d``. O(d) memory beside the block.
+    ``-loss'(w'D) D / (lambda2 (t + t0))``. Every ``rskip`` steps ``w`` shrinks by the share
+    ``rskip / (t + t0)``, and every ``askip`` steps the iterate is added to the average [1]_
+    (Algorithm 3; the printed average divides by the number of iterates minus one). O(non-zeros of
+    both rows) time per step: iterate and average are scaled vectors, so that shrinking and
+    averaging take O(1). O(d) memory besides the block.
 
-    Pairs are of the rows that are given together: the same blocks in the same order give the same
-    weights (`spark_auc.learners.blocks.blocks` cuts a stream into equal ones).
+    Pairs are drawn within the rows of one call of `learn`. The same blocks in the same order give
+    the same weights; `spark_auc.learners.blocks.blocks` cuts a stream into equal blocks.
 
     Parameters
     ----------
     dimension
         Number of features ``d``.
     gamma
-        Length of the first steps > 0, which says ``t0 = 1 / (gamma lambda2)``: it stays when
-        ``lambda2`` changes, while the paper sets ``t0`` by experiment and prints none.
+        First step size > 0, which defines ``t0 = 1 / (gamma lambda2)``. The paper chooses ``t0``
+        by experiment and prints no value; ``gamma`` does not depend on ``lambda2``.
     lambda2
-        Ridge factor; the paper searches ``10^-10 .. 10^-7``. 0 leaves all steps at ``gamma``.
+        Ridge factor; the paper searches ``10^-10 .. 10^-7``. With 0, all steps have size
+        ``gamma``.
     loss
         ``"hinge"``, ``max(0, 1 - z)``, or ``"squared_hinge"``, ``max(0, 1 - z)^2 / 2``, whose
-        steps the paper's text describes; the latter needs ``gamma`` below ``2 / |D|^2``.
+        steps the paper's text describes and which needs ``gamma`` below ``2 / |D|^2``.
     averaging
-        Whether the weights are the average of the iterates or the last one, which is NSVMSGD2.
+        Whether the weights are the average of the iterates; without it they are the last iterate,
+        as in NSVMSGD2.
     rskip, askip
-        Steps between two shrinkings, and between two iterates that are averaged. 16 is customary
-        in SVMSGD2; the paper prints none.
+        Number of steps between two shrinkings of ``w``, and between two averaged iterates. 16 is
+        customary in SVMSGD2; the paper prints no value.
     seed
-        Of the pairs, from 0 on.
+        Seed of the pairs, at least 0.
 
     Attributes
     ----------
@@ -69,7 +71,7 @@ class NSAUC(Stored):
     gain, lag, averaged : float, (d,) and int
         The average of ``averaged`` iterates is ``(gain z - lag) / averaged``.
     steps
-        Steps made.
+        Number of steps.
 
     References
     ----------
@@ -105,14 +107,22 @@ class NSAUC(Stored):
         check_whole("seed", self.seed, 0)
         if self.loss not in _LOSSES:
             raise ConfigError(
-                f"found loss = {self.loss!r}, expected {' or '.join(map(repr, _LOSSES))}; set one"
+                f"found loss = {self.loss!r}, expected {' or '.join(map(repr, _LOSSES))}; set "
+                "loss to one of these"
             )
         self.z, self.lag = np.zeros(self.dimension), np.zeros(self.dimension)
 
     def learn(self, X: Rows, y: Bool, weight: Float | None = None) -> None:
-        """Make as many steps as there are rows ``(n, d)``, dense or CSR, on pairs of them.
+        """Make ``n`` steps on random pairs of rows ``(n, d)``, dense or CSR.
 
-        Rows of one class make no pair, and no step.
+        Rows of a single class form no pairs and make no step.
+
+        Raises
+        ------
+        ConfigError
+            There are row weights.
+        DataError
+            The rows have another dimension.
         """
         unweighted(weight, "NSAUC")
         rows = _rows(X, self.dimension)
@@ -140,12 +150,12 @@ class NSAUC(Stored):
 
     @property
     def iterate(self) -> Float:
-        """The weights ``(d,)`` that the next step will move."""
+        """The current iterate ``(d,)``, which the next step moves."""
         return self.scale * self.z
 
     @property
     def w(self) -> Float:
-        """Weights ``(d,)``: the average of iterates, or the last one where none is averaged."""
+        """Weights ``(d,)``: the average of the iterates, or the last iterate without averaging."""
         return self._sum() / self.averaged if self.averaged else self.iterate
 
     def score(self, X: Rows) -> Float:
@@ -153,45 +163,50 @@ class NSAUC(Stored):
         return scores(X, self.w)
 
     def merge(self, other: Self, start: Self | None = None) -> Self:
-        """A learner between two that drew pairs of different rows, for rounds on several machines.
+        """Average two learners that drew pairs of different rows in parallel.
 
-        Iterates are averaged by the steps that each has made; steps add up, and so do averages'
-        sums. This is an approximation: pairs across the two sets of rows are never drawn.
+        Iterates are averaged by the number of steps of each learner; numbers of steps and sums of
+        averaged iterates are added. This is an approximation: no pair joins rows of both learners.
 
         Parameters
         ----------
         other
-            A learner of the same settings.
+            A learner with the same settings.
         start
-            The learner that both began as; its steps count once.
+            The learner from which both started; its steps count once.
+
+        Raises
+        ------
+        ConfigError
+            The settings differ.
         """
         same_settings(self, other)
         settings = self.gamma, self.lambda2, self.loss, self.averaging, self.rskip, self.askip
         merged = type(self)(self.dimension, *settings, self.seed)
         before = start or merged
-        mine, theirs = self.steps - before.steps, other.steps - before.steps
-        share = mine / ((mine + theirs) or 1)
+        own_steps, other_steps = self.steps - before.steps, other.steps - before.steps
+        share = own_steps / ((own_steps + other_steps) or 1)
         merged.z = share * self.iterate + (1.0 - share) * other.iterate
         merged.lag = before._sum() - self._sum() - other._sum()
         merged.averaged = self.averaged + other.averaged - before.averaged
-        merged.steps = before.steps + mine + theirs
+        merged.steps = before.steps + own_steps + other_steps
         return merged
 
     def _sum(self) -> Float:
-        """The sum ``(d,)`` of the iterates that are averaged."""
-        # What is not finite is refused where the weights are used.
+        """The sum ``(d,)`` of the averaged iterates."""
+        # `scores` refuses weights that are not finite.
         with np.errstate(over="ignore", invalid="ignore"):
             return self.gain * self.z - self.lag
 
 
 def _rows(X: Rows, dimension: int) -> _Rows:
-    """Rows as `entries` has them, but dense ones with no column numbers."""
+    """Rows as `entries` returns them; dense rows have empty ``indices``."""
     if not isinstance(X, np.ndarray):
-        values, indices, firsts = entries(X, dimension)
-        return values, indices, firsts.astype(np.uint64)
-    _, none, _ = entries(X[:0], dimension)
+        values, indices, row_starts = entries(X, dimension)
+        return values, indices, row_starts.astype(np.uint64)
+    _, no_indices, _ = entries(X[:0], dimension)
     starts = np.arange(X.shape[0] + 1, dtype=np.uint64) * np.uint64(dimension)
-    return np.ascontiguousarray(X, float).ravel(), none, starts
+    return np.ascontiguousarray(X, float).ravel(), no_indices, starts
 
 
 @compiled(fastmath={"reassoc", "contract"})

@@ -1,4 +1,4 @@
-"""OPAUC: one-pass AUC maximization by the statistics of each class (Gao et al., 2013)."""
+"""OPAUC: one-pass AUC maximization with class means and covariances (Gao et al., 2013)."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from spark_auc.learners.linear import scores
 class OPAUC(Stored):
     """Gradient steps on the squared loss against all earlier rows of the other class.
 
-    A row ``x`` of sign ``e`` first joins the statistics of its class; with the mean ``c`` and the
-    covariance ``S`` of the other class and ``D = x - c`` the weights then move by
-    ``-eta (lambda2 w - e D + D (D'w) + S w)`` [1]_ (Algorithm 1, Eq. 4-5). There is no step while
-    the other class is unseen. The recursion of the covariance is Welford's; the printed one lacks
-    a term. O(d^2) time a row, dense or sparse, and O(d^2) memory.
+    A row ``x`` of sign ``e`` first updates the mean and covariance of its class. With the mean
+    ``c`` and the covariance ``S`` of the other class and ``D = x - c``, the weights then move by
+    ``-eta (lambda2 w - e D + D (D'w) + S w)`` [1]_ (Algorithm 1, Eq. 4-5). Rows before the first
+    row of the other class make no step. The covariance recursion is Welford's; the printed
+    recursion lacks a term. O(d^2) time per row, dense or sparse, and O(d^2) memory.
 
     Parameters
     ----------
     dimension
         Number of features ``d``.
     eta
-        Length of a step > 0; the paper searches ``2^-12 .. 2^10`` for features in [-1, 1].
+        Step size > 0; the paper searches ``2^-12 .. 2^10`` for features in [-1, 1].
     lambda2
         Penalty ``lambda2/2 |w|^2``; the paper searches ``2^-10 .. 2^2``.
 
@@ -40,11 +40,11 @@ class OPAUC(Stored):
     w : (d,)
         Weights.
     rows : (2,)
-        Rows seen of the negative and of the positive class.
+        Number of learned rows of the negative and of the positive class.
     mean : (2, d)
-        Their means.
+        Class means.
     scatter : (2, d, d)
-        Lower triangles of their centred scatter, rows times covariance.
+        Lower triangles of the scatter of each class: number of rows times covariance.
 
     References
     ----------
@@ -73,7 +73,7 @@ class OPAUC(Stored):
         self.mean, self.scatter = np.zeros((2, d)), np.zeros((2, d, d))
 
     def learn(self, X: Rows, y: Bool, weight: Float | None = None) -> None:
-        """Take rows ``(n, d)``, dense or CSR, of which ``y`` ``(n,)`` are positive."""
+        """Learn rows; see `spark_auc.learners.learner.Learner.learn`."""
         unweighted(weight, "OPAUC")
         _learn(
             *entries(X, self.dimension),
@@ -88,7 +88,7 @@ class OPAUC(Stored):
 
     @property
     def covariance(self) -> Float:
-        """Covariances ``(2, d, d)`` of the negative and of the positive rows seen."""
+        """Covariances ``(2, d, d)`` of the negative and of the positive class."""
         lower = self.scatter / np.maximum(self.rows, 1.0)[:, None, None]
         diagonal = lower * np.eye(self.dimension)
         return np.asarray(lower + lower.transpose(0, 2, 1) - diagonal)
@@ -137,16 +137,16 @@ def _learn(
         for i in range(d):
             margin += difference[i] * w[i]
         _multiply(scatter[other], w, product)
-        pull = margin - (2.0 * own - 1.0)
+        residual = margin - (2.0 * own - 1.0)
         for i in range(d):
-            w[i] -= eta * (lambda2 * w[i] + pull * difference[i] + product[i] / rows[other])
+            w[i] -= eta * (lambda2 * w[i] + residual * difference[i] + product[i] / rows[other])
 
 
 @compiled(fastmath={"reassoc", "contract"})
 def _multiply(lower: Float, w: Float, out: Float) -> None:
-    """Set ``out`` to the product of a symmetric matrix, of which half is given, with ``w``."""
-    # In one loop, the order of the sum, and with it its last bits, would depend on where the
-    # arrays lie.
+    """Set ``out`` to the product of a symmetric matrix, stored as lower triangle, with ``w``."""
+    # Two loops: in a single loop, the order of summation, and so the last bits, would depend on
+    # the alignment of the arrays.
     for i in range(w.size):
         total = lower[i, i] * w[i]
         for j in range(i):

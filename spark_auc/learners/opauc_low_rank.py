@@ -25,37 +25,38 @@ class OPAUCr(Stored):
 
     Each row draws ``r ~ N(0, I)/sqrt(tau)``, a function of the seed and the row's number. With
     ``Z = sum x r'``, ``s = sum r`` and the mean ``c`` over the ``n`` rows of a class, ``S w`` is
-    replaced by ``A A' w / n``, ``A = Z - c s'`` [1]_ (Eq. 8-11): unbiased and positive
-    semidefinite, which the printed ``Z Z'/n`` less the sketched mean's square is not.
+    replaced by ``A A' w / n``, ``A = Z - c s'`` [1]_ (Eq. 8-11). This is unbiased and positive
+    semidefinite; the printed ``Z Z'/n`` minus the square of the sketched mean is neither.
 
-    The weights are kept as ``scale z + B_- p_- + B_+ p_+``, where ``B = (Z, n c)`` changes only in
-    the columns of a row's entries, and so are the products ``B'w`` and ``B'B``. A row then takes
-    O(tau non-zeros + tau^2) time, not O(tau d), whether dense or sparse; once in ``d`` rows the
-    weights are gathered into ``z`` in O(tau d), which bounds rounding. O(tau d + tau^2) memory.
+    The weights are stored as ``scale z + B_- p_- + B_+ p_+`` with ``B = (Z, n c)``. A row changes
+    only the lines of ``B`` of its non-zeros, and the products ``B'w`` and ``B'B`` are updated with
+    it. A row, dense or sparse, takes O(tau non-zeros + tau^2) time instead of O(tau d). Every
+    ``d`` rows the weights are gathered into ``z`` in O(tau d), which bounds the rounding error.
+    O(tau d + tau^2) memory.
 
     Parameters
     ----------
     dimension
         Number of features ``d``.
     eta
-        Length of a step > 0; the paper searches ``2^-12 .. 2^10``.
+        Step size > 0; the paper searches ``2^-12 .. 2^10``.
     lambda2
         Penalty ``lambda2/2 |w|^2``; the paper searches ``2^-10 .. 2^2``.
     tau
         Rank; 50 in the paper.
     seed
-        Of the draws, from 0 on.
+        Seed of the draws, at least 0.
 
     Attributes
     ----------
     rows
-        Rows seen.
+        Number of learned rows.
     sums : (2, tau + 1)
-        ``s`` of the negative and of the positive class, and last the rows of the class.
+        ``s`` of the negative and of the positive class; the last entry is the number of rows.
     sketch : (d, 2, tau + 1)
-        ``B`` of both classes: ``Z``, and last the sum of the rows.
+        ``B`` of both classes: ``Z``, and the sum of the rows as last column.
     gram : (2, 2, tau + 1, tau + 1)
-        Products of the columns of ``B`` of one class and the other.
+        Products ``B'B`` between the columns of the classes.
     products : (2, tau + 1)
         ``B'w``.
     scale, z, p : float, (d,) and (2, tau + 1)
@@ -102,7 +103,7 @@ class OPAUCr(Stored):
         self.z = np.zeros(self.dimension)
 
     def learn(self, X: Rows, y: Bool, weight: Float | None = None) -> None:
-        """Take rows ``(n, d)``, dense or CSR, of which ``y`` ``(n,)`` are positive."""
+        """Learn rows; see `spark_auc.learners.learner.Learner.learn`."""
         unweighted(weight, "OPAUCr")
         self.scale = _learn(
             *entries(X, self.dimension),
@@ -172,21 +173,21 @@ def _learn(
         if n == 0.0:
             continue
         mean_score = products[other, tau] / n
-        pull = score - mean_score - (2.0 * own - 1.0)
-        turned = 0.0
+        residual = score - mean_score - (2.0 * own - 1.0)
+        deviation = 0.0
         for c in range(tau):
-            turned += sums[other, c] * (products[other, c] - sums[other, c] * mean_score)
-        # Apart from the sum, whose order would else depend on where the arrays lie.
+            deviation += sums[other, c] * (products[other, c] - sums[other, c] * mean_score)
+        # A loop of its own: otherwise the order of the sum depends on the alignment of the arrays.
         for c in range(tau):
             move[c] = -eta / n * (products[other, c] - sums[other, c] * mean_score)
-        move[tau] = eta / n * (pull + turned / n)
+        move[tau] = eta / n * (residual + deviation / n)
         keep = 1.0 - eta * lambda2
         scale *= keep
-        _shift(gram, other, move, keep, -eta * pull, along, products, p)
+        _shift(gram, other, move, keep, -eta * residual, along, products, p)
         if rows % d == 0 or abs(scale) < _SMALLEST_SCALE:
             _gather(scale, z, p, sketch)
             scale = 1.0
-        step = eta * pull / scale
+        step = eta * residual / scale
         for e in range(x.size):
             z[at[e]] -= step * x[e]
     return scale
@@ -224,22 +225,22 @@ def _join(
     gram: Float,
     along: Float,
 ) -> None:
-    """Add ``x draw'`` to its class's ``B``; ``z`` gives way, so that the weights stay."""
-    given, length = 0.0, 0.0
+    """Add ``x draw'`` to ``B`` of the row's class, and correct ``z`` so that ``w`` is unchanged."""
+    coefficient, length = 0.0, 0.0
     for c in range(draw.size):
-        given += draw[c] * p[own, c] / scale
+        coefficient += draw[c] * p[own, c] / scale
     for e in range(x.size):
         length += x[e] * x[e]
-        z[at[e]] -= given * x[e]
+        z[at[e]] -= coefficient * x[e]
         line = sketch[at[e], own]
         for c in range(draw.size):
             line[c] += x[e] * draw[c]
     other = 1 - own
     for c in range(draw.size):
-        mine, across, back = gram[own, own, c], gram[own, other, c], gram[other, own, c]
+        within, across, back = gram[own, own, c], gram[own, other, c], gram[other, own, c]
         factor = along[own, c] + length * draw[c]
         for f in range(draw.size):
-            mine[f] += factor * draw[f] + draw[c] * along[own, f]
+            within[f] += factor * draw[f] + draw[c] * along[own, f]
             across[f] += draw[c] * along[other, f]
             back[f] += along[other, c] * draw[f]
     for c in range(draw.size):
@@ -257,7 +258,7 @@ def _shift(
     products: Float,
     p: Float,
 ) -> None:
-    """Move the weights to ``keep w + change x + B_other move``, all but the part along ``x``."""
+    """Move the weights to ``keep w + B_other move``, and the products for ``+ change x`` too."""
     for k in range(2):
         for c in range(move.size):
             p[k, c] *= keep
@@ -272,7 +273,7 @@ def _shift(
 
 @compiled(fastmath={"reassoc", "contract"})
 def _gather(scale: float, z: Float, p: Float, sketch: Float) -> None:
-    """Put all of the weights into ``z``."""
+    """Gather the weights into ``z`` and set ``p`` to 0."""
     for j in range(z.size):
         total = scale * z[j]
         for k in range(2):

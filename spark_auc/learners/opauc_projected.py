@@ -1,4 +1,4 @@
-"""OPAUC on fewer features than the rows have: OPAUCf, OPAUCrp and OPAUCpca (Gao et al., 2013)."""
+"""OPAUC on projected rows: OPAUCf, OPAUCrp and OPAUCpca (Gao et al., 2013)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from spark_auc.learners.linear import scores
 from spark_auc.learners.noise import fill_normal
 from spark_auc.learners.opauc import OPAUC
 
-# Rows, and columns of w, that are mapped at a time: what is made of the map stays small.
+# Rows, and columns of w, mapped at a time, to bound temporary memory.
 _ROWS, _COLUMNS = 256, 1024
 
 
@@ -29,7 +29,7 @@ class ProjectedOPAUC:
     """`OPAUC` of ``k`` features ``x'H``, where ``H`` is a ``(d, k)`` map [1]_ (Section 5.2).
 
     The constructors are `opauc_of_columns`, `opauc_of_projection` and `opauc_of_components`.
-    O(k non-zeros + k^2) time a row; O(k^2) memory, and that of the map.
+    O(k non-zeros + k^2) time per row; O(k^2) memory besides the map.
 
     Parameters
     ----------
@@ -38,10 +38,10 @@ class ProjectedOPAUC:
     inner
         The learner of ``k`` features.
     columns : CSR, (d, k), optional
-        The map. Without it entry ``(i, j)`` is the ``j``-th normal draw of stream ``i`` of the
-        seed, divided by ``sqrt(k)``, and made when needed: nothing is stored.
+        The map. Without it, entry ``(i, j)`` is the ``j``-th normal draw of stream ``i`` of the
+        seed divided by ``sqrt(k)``, and is computed on demand.
     seed
-        Of the map that is not stored.
+        Seed of a map that is computed on demand.
 
     References
     ----------
@@ -54,22 +54,22 @@ class ProjectedOPAUC:
     seed: int = 0
 
     def learn(self, X: Rows, y: Bool, weight: Float | None = None) -> None:
-        """Take rows ``(n, d)``, dense or CSR, of which ``y`` ``(n,)`` are positive."""
+        """Learn rows; see `spark_auc.learners.learner.Learner.learn`."""
         for start in range(0, y.size, _ROWS):
-            some = slice(start, start + _ROWS)
-            mapped = self.mapped(X[some])
-            self.inner.learn(mapped, y[some], None if weight is None else weight[some])
+            block = slice(start, start + _ROWS)
+            mapped = self.mapped(X[block])
+            self.inner.learn(mapped, y[block], None if weight is None else weight[block])
 
     def mapped(self, X: Rows) -> Float:
         """The ``k`` features ``(n, k)`` of rows ``(n, d)``."""
         values, indices, starts = entries(X, self.dimension)
         present, places = np.unique(indices, return_inverse=True)
-        # A sparse product adds up each row by itself; that of BLAS would depend on their number.
+        # A sparse product sums each row independently; BLAS sums depend on the number of rows.
         rows = sparse.csr_matrix((values, places, starts), (X.shape[0], present.size))
-        return np.asarray(rows @ self._lines(present))
+        return np.asarray(rows @ self._map_rows(present))
 
-    def _lines(self, columns: Index) -> Float:
-        """The map's lines ``(c, k)`` of some features."""
+    def _map_rows(self, columns: Index) -> Float:
+        """The rows ``(c, k)`` of the map for ``c`` features."""
         if self.columns is not None:
             return np.asarray(self.columns[columns].toarray())
         out = np.empty((columns.size, self.inner.dimension))
@@ -81,22 +81,22 @@ class ProjectedOPAUC:
         """Weights ``(d,)`` of the original features."""
         cuts = range(0, self.dimension, _COLUMNS)
         spans = [np.arange(a, min(a + _COLUMNS, self.dimension), dtype=np.uint32) for a in cuts]
-        return np.concatenate([self._lines(span) @ self.inner.w for span in spans])
+        return np.concatenate([self._map_rows(span) @ self.inner.w for span in spans])
 
     def score(self, X: Rows) -> Float:
         """Scores ``(n,)`` of rows ``(n, d)``."""
         return scores(X, self.w)
 
     def to_bytes(self) -> bytes:
-        """Versioned bytes of the learner and of the map, or of its seed."""
+        """Versioned bytes of the learner and its map, or the map's seed."""
         values = dict.fromkeys(_SCHEMA.fields) | vars(self)
-        if (map_ := values.pop("columns")) is not None:
-            values |= {name: getattr(map_, name) for name in _MAP}
+        if (columns := values.pop("columns")) is not None:
+            values |= {name: getattr(columns, name) for name in _MAP}
         return _SCHEMA.encode(values)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The learner that `to_bytes` stored; `ModelFormatError` if it is none."""
+        """The learner from the bytes of `to_bytes`; `ModelFormatError` if they are invalid."""
         a = _SCHEMA.decode(data)
         inner, dimension = a["inner"], a["dimension"]
         columns = None
@@ -106,15 +106,15 @@ class ProjectedOPAUC:
         return cls(dimension, inner, columns, a["seed"])
 
 
-def _mapped(values: Values) -> str | None:
+def _projection_fault(values: Values) -> str | None:
     dimension, features = values["dimension"], values["inner"].dimension
     check_whole("seed", values["seed"], 0)
     if features > dimension:
-        return f"it has {features} features of {dimension}"
-    given = [values[name] is not None for name in _MAP]
-    if any(given) != all(given):
-        return "its map is not whole"
-    if not all(given):
+        return f"it projects {dimension} features to {features}, expected fewer"
+    present = [values[name] is not None for name in _MAP]
+    if any(present) != all(present):
+        return "a part of its map is missing"
+    if not all(present):
         return None
     return not_csr(values["indices"], values["indptr"], dimension, features)
 
@@ -131,7 +131,7 @@ _SCHEMA = Schema(
         "indices": Field(("<i4", "<i8"), ("entries",), optional=True),
         "indptr": Field(("<i4", "<i8"), ("d+1",), optional=True),
     },
-    _mapped,
+    _projection_fault,
 )
 
 
@@ -139,7 +139,7 @@ def _inner(dimension: int, features: int, eta: float, lambda2: float) -> OPAUC:
     if not 1 <= features <= dimension:
         raise ConfigError(
             f"found features = {features}, expected 1 to {dimension}, the features of the rows; "
-            "set it in this range"
+            "set features in this range"
         )
     return OPAUC(features, eta, lambda2)
 
@@ -147,18 +147,30 @@ def _inner(dimension: int, features: int, eta: float, lambda2: float) -> OPAUC:
 def opauc_of_columns(
     dimension: int, features: int, eta: float, lambda2: float, seed: int = 0
 ) -> ProjectedOPAUC:
-    """OPAUCf: ``features`` columns chosen at random; 1,000 in the paper."""
+    """OPAUCf: OPAUC on ``features`` columns drawn at random; 1,000 in the paper.
+
+    Raises
+    ------
+    ConfigError
+        ``features`` is not in 1 to ``dimension``, or a setting is out of range.
+    """
     inner = _inner(dimension, features, eta, lambda2)
     check_whole("seed", seed, 0)
-    chosen = np.sort(np.random.default_rng(seed).choice(dimension, features, replace=False))
-    ones = (np.ones(features), (chosen, np.arange(features)))
+    columns = np.sort(np.random.default_rng(seed).choice(dimension, features, replace=False))
+    ones = (np.ones(features), (columns, np.arange(features)))
     return ProjectedOPAUC(dimension, inner, sparse.csr_matrix(ones, (dimension, features)))
 
 
 def opauc_of_projection(
     dimension: int, features: int, eta: float, lambda2: float, seed: int = 0
 ) -> ProjectedOPAUC:
-    """OPAUCrp: a Gaussian random projection to ``features``; 1,000 in the paper."""
+    """OPAUCrp: OPAUC on a Gaussian random projection to ``features``; 1,000 in the paper.
+
+    Raises
+    ------
+    ConfigError
+        ``features`` is not in 1 to ``dimension``, or a setting is out of range.
+    """
     inner = _inner(dimension, features, eta, lambda2)
     check_whole("seed", seed, 0)
     return ProjectedOPAUC(dimension, inner, seed=seed)
@@ -167,15 +179,15 @@ def opauc_of_projection(
 def opauc_of_components(
     rows: Rows, features: int, eta: float, lambda2: float, seed: int = 0
 ) -> ProjectedOPAUC:
-    """OPAUCpca: the first ``features`` principal components of given rows ``(n, d)``.
+    """OPAUCpca: OPAUC on the first ``features`` principal components of rows ``(n, d)``.
 
-    The rows, the first ones or a sample, are only what the components are made of; they are not
-    learnt. Components are unit vectors; sparse rows are centred without becoming dense.
+    The rows, such as the first rows or a sample, define the components only; the learner does not
+    learn them. Components are unit vectors. Sparse rows stay sparse: the centring is implicit.
 
     Raises
     ------
     ConfigError
-        There are not more rows and more columns than components.
+        The number of components is not below both numbers of rows and of columns.
     """
     n, dimension = rows.shape
     inner = _inner(dimension, features, eta, lambda2)

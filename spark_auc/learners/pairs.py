@@ -1,4 +1,4 @@
-"""Random pairs of a positive and a negative row, for kernels that step along them."""
+"""Random pairs of a positive and a negative row, for kernels with pairwise steps."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from spark_auc.core.kernels import LINE, compiled, prefetch
 from spark_auc.core.types import Float, Index, Places
 from spark_auc.learners.noise import uniform
 
-# Pairs that are drawn, and their rows fetched, before the steps along them: rows lie at random
-# places, and waiting for memory would take longer than the steps.
+# Pairs drawn and prefetched before their steps: the rows lie at random addresses, and cache misses
+# would take longer than the steps.
 AHEAD = 4
 
 
@@ -27,19 +27,19 @@ def draw_pairs(
     begins: Places,
     ends: Places,
 ) -> None:
-    """Draw pairs, with replacement, and begin to fetch the entries of their rows.
+    """Draw pairs with replacement, and prefetch the entries of their rows.
 
     Parameters
     ----------
     values, indices, starts
-        The rows as `spark_auc.learners.learner.entries` has them; ``indices`` is empty where every
-        row stores all its columns in order.
+        The rows as `spark_auc.learners.learner.entries` returns them; ``indices`` is empty if the
+        rows are dense.
     positives, negatives
         Numbers of the rows of each class.
     seed, stream, first
-        Say which draws of `uniform` to take: two a pair, from pair ``first`` on.
+        Seed and stream of `uniform`, and number of the first pair; each pair takes two draws.
     begins, ends : (pairs, 2)
-        Receive where the entries of the positive and of the negative row of each pair lie.
+        Output: first and last position of the entries of each pair's positive and negative row.
     """
     for k in range(begins.shape[0]):
         pair = 2 * (first + k)

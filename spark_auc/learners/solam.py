@@ -1,4 +1,4 @@
-"""SOLAM: AUC maximization as a saddle point, one row at a time (Ying et al., 2016)."""
+"""SOLAM: online AUC maximization as a saddle point problem (Ying et al., 2016)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from spark_auc.learners.learner import Stored, entries
 from spark_auc.learners.linear import same_settings, scores
 
 _Numbers = tuple[float, float, float, float, float, float, float, float, float, float]
-# The lag grows as the scale shrinks, and the average is a difference of two such sums: three
-# digits are lost at most.
+# Smallest scale before rescaling: the average is a difference of sums that grow as 1 / scale, and
+# loses at most three digits.
 _SMALLEST_SCALE = 1e-3
 _ROUNDING = 1.0 + 1e-9
 
@@ -27,44 +27,45 @@ _ROUNDING = 1.0 + 1e-9
 class SOLAM(Stored):
     """Descent in ``(w, a, b)`` and ascent in ``alpha`` on the saddle function of the squared loss.
 
-    Row ``t`` moves all four along the gradients of ``F`` [1]_ (Eq. 12, Table 1) at ``p``, the
-    positive rate of rows 1 to ``t``, by a step ``zeta / sqrt(t)``, and projects them onto
-    ``|w| <= radius``, ``|a|, |b| <= radius kappa`` and ``|alpha| <= 2 radius kappa``. The weights
-    are the average of the iterates before each step, weighted by the step. O(non-zeros) time a row
-    (the iterate is a scaled vector, the average is kept lazily), O(d) memory.
+    Row ``t`` moves all four variables along the gradients of ``F`` [1]_ (Eq. 12, Table 1) by a
+    step of size ``zeta / sqrt(t)``, where ``p`` is the positive rate of rows 1 to ``t``, and
+    projects them onto ``|w| <= radius``, ``|a|, |b| <= radius kappa`` and
+    ``|alpha| <= 2 radius kappa``. The weights are the average of the iterates before each step,
+    weighted by the step sizes. O(non-zeros) time per row: the iterate is a scaled vector, and the
+    average is updated lazily. O(d) memory.
 
-    A row of weight ``u`` has its gradients multiplied by ``u``, and ``p`` is the weighted positive
-    rate; steps and average count it as one row.
+    The row weight ``u`` multiplies the row's gradients, and ``p`` is the weighted positive rate;
+    steps and average count the row once.
 
-    Where the number of rows is known, steps of one length do as well in theory, and average the
-    rows of a short pass more evenly [2]_: with ``horizon`` they are ``zeta / sqrt(horizon)`` long
-    up to that row, and shrink as published from there on.
+    If the number of rows is known, constant steps have the same convergence rate and weight the
+    rows of a short pass more evenly [2]_. With ``horizon``, the step size is
+    ``zeta / sqrt(horizon)`` up to that row, and as published after it.
 
     Parameters
     ----------
     dimension
         Number of features ``d``.
     zeta
-        Length of the first step > 0; the paper searches 1, 10, 19, .. 100.
+        First step size > 0; the paper searches 1, 10, 19, .. 100.
     radius
-        Bound of ``|w|``; the paper searches ``10^-1 .. 10^5``.
+        Bound on ``|w|``; the paper searches ``10^-1 .. 10^5``.
     kappa
-        Bound of the length ``|x|`` of every row, known beforehand.
+        Bound on the length ``|x|`` of every row.
     horizon
-        Row up to which steps are of one length; 1 as published.
+        Number of rows with constant step size; 1 as published.
 
     Attributes
     ----------
     scale, z : float and (d,)
         The iterate is ``scale z``.
     squared
-        Its squared length.
+        Squared length of the iterate.
     gain, lag, total : float, (d,) and float
-        The average is ``(gain z - lag) / total``; ``total`` is the sum of the steps.
+        The average is ``(gain z - lag) / total``; ``total`` is the sum of the step sizes.
     a, b, alpha
-        The saddle function's other variables.
+        The other variables of the saddle function.
     rows, seen, positive
-        Rows seen, their weight, and the weight of the positive ones.
+        Number of learned rows, their total weight, and the weight of the positive rows.
 
     References
     ----------
@@ -106,15 +107,15 @@ class SOLAM(Stored):
         self.z, self.lag = np.zeros(self.dimension), np.zeros(self.dimension)
 
     def learn(self, X: Rows, y: Bool, weight: Float | None = None) -> None:
-        """Take rows ``(n, d)``, dense or CSR, of which ``y`` ``(n,)`` are positive.
+        """Learn rows; see `spark_auc.learners.learner.Learner.learn`.
 
         Raises
         ------
         DataError
-            The rows are of another dimension, or one is longer than ``kappa``; the rows before it
-            have been learnt then.
+            The rows have another dimension, or a row is longer than ``kappa``; the rows before it
+            have been learned.
         """
-        done, numbers = _learn(
+        learned, numbers = _learn(
             *entries(X, self.dimension),
             y,
             np.empty(0) if weight is None else weight,
@@ -139,15 +140,15 @@ class SOLAM(Stored):
         )
         self.scale, self.squared, self.gain, self.total = numbers[:4]
         self.a, self.b, self.alpha, self.rows, self.seen, self.positive = numbers[4:]
-        if done < y.size:
+        if learned < y.size:
             raise DataError(
-                f"found row {done} of these to be longer than kappa = {self.kappa}, expected no "
-                "such row; set kappa to the largest length of a row, or scale the rows"
+                f"found row {learned} of the batch longer than kappa = {self.kappa}, expected "
+                "lengths up to kappa; set kappa to the largest length of a row, or scale the rows"
             )
 
     @property
     def iterate(self) -> Float:
-        """The weights ``(d,)`` that the next row will move."""
+        """The current iterate ``(d,)``, which the next step moves."""
         return self.scale * self.z
 
     @property
@@ -160,36 +161,41 @@ class SOLAM(Stored):
         return scores(X, self.w)
 
     def merge(self, other: Self, start: Self | None = None) -> Self:
-        """A learner between two that learnt different rows, for rounds on several machines.
+        """Average two learners that learned different rows in parallel.
 
-        Iterates and averages are averaged by the rows that each has seen; rows add up. This is an
-        approximation: no order of the rows in one learner gives the same.
+        Iterates and averages are weighted by the number of rows of each learner, and the numbers
+        of rows are added. This approximates one learner of all rows.
 
         Parameters
         ----------
         other
-            A learner of the same settings.
+            A learner with the same settings.
         start
-            The learner that both began as; its rows count once.
+            The learner from which both started; its rows count once.
+
+        Raises
+        ------
+        ConfigError
+            The settings differ.
         """
         same_settings(self, other)
         settings = self.zeta, self.radius, self.kappa, self.horizon
         merged = type(self)(self.dimension, *settings)
         before = start or merged
-        mine, theirs = self.rows - before.rows, other.rows - before.rows
-        share = mine / ((mine + theirs) or 1.0)
+        own_rows, other_rows = self.rows - before.rows, other.rows - before.rows
+        share = own_rows / ((own_rows + other_rows) or 1.0)
 
-        def between(a: Float, b: Float) -> Float:
+        def averaged(a: Float, b: Float) -> Float:
             return share * a + (1.0 - share) * b
 
-        merged.z = between(self.iterate, other.iterate)
+        merged.z = averaged(self.iterate, other.iterate)
         merged.squared = float(merged.z @ merged.z)
         for name in ("total", "a", "b", "alpha"):
-            setattr(merged, name, float(between(getattr(self, name), getattr(other, name))))
-        merged.lag = -merged.total * between(self.w, other.w)
+            setattr(merged, name, float(averaged(getattr(self, name), getattr(other, name))))
+        merged.lag = -merged.total * averaged(self.w, other.w)
         for name in ("rows", "seen", "positive"):
-            both = getattr(self, name) + getattr(other, name) - getattr(before, name)
-            setattr(merged, name, both)
+            total = getattr(self, name) + getattr(other, name) - getattr(before, name)
+            setattr(merged, name, total)
         return merged
 
 
@@ -213,9 +219,15 @@ def _learn(
     lag: Float,
     numbers: _Numbers,
 ) -> tuple[int, _Numbers]:
-    """Learn up to the first row longer than ``kappa``; return how many, and the new numbers."""
+    """Learn rows up to the first row longer than ``kappa``.
+
+    Returns
+    -------
+    learned, numbers
+        Number of learned rows, and the new values of ``numbers``.
+    """
     scale, squared, gain, total, a, b, alpha, rows, seen, positive = numbers
-    done = 0
+    learned = 0
     for row in range(y.size):
         product, length = 0.0, 0.0
         for p in range(starts[row], starts[row + 1]):
@@ -223,7 +235,7 @@ def _learn(
             length += values[p] * values[p]
         if length > kappa * kappa * _ROUNDING:
             break
-        done += 1
+        learned += 1
         u = weight[row] if weight.size else 1.0
         rows += 1.0
         seen += u
@@ -258,9 +270,9 @@ def _learn(
                 for j in range(z.size):
                     lag[j] -= gain * z[j]
                     z[j] *= scale
-                # Apart from the stores, so that the order of the sum is the same wherever the
-                # arrays lie.
+                # A loop of its own: otherwise the order of the sum depends on the alignment of
+                # the arrays.
                 for j in range(z.size):
                     squared += z[j] * z[j]
                 gain, scale = 0.0, 1.0
-    return done, (scale, squared, gain, total, a, b, alpha, rows, seen, positive)
+    return learned, (scale, squared, gain, total, a, b, alpha, rows, seen, positive)

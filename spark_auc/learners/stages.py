@@ -13,21 +13,21 @@ from spark_auc.core.types import Float
 from spark_auc.core.validation import check_whole
 from spark_auc.learners.dsgd import DSGD
 
-# Different uses of one seed must not share their numbers; `dsgd` has another.
+# Separates these random numbers from other uses of the same seed.
 _SUBSETS = 0x5B
 
 
 class DoublingStage(NamedTuple):
-    """What is known after a stage.
+    """The state after a stage.
 
     Parameters
     ----------
     rows
         Rows of the stage's subset.
     steps
-        Steps made in all stages so far.
+        Number of steps in all stages so far.
     learner
-        The learner, which the next stage goes on with.
+        The learner; the next stage continues with the same object.
     """
 
     rows: int
@@ -36,38 +36,43 @@ class DoublingStage(NamedTuple):
 
 
 def subset(rows: Batch, share: float, seed: int) -> Batch:
-    """The rows whose hash is below ``share``: a larger share contains a smaller one's rows."""
+    """The rows whose hash is below ``share``; subsets of growing shares are nested."""
     if share >= 1.0:
         return rows
     return rows.take(np.flatnonzero(joining_shares(rows, seed) < share))
 
 
 def joining_shares(rows: Batch, seed: int) -> Float:
-    """The shares ``(n,)`` above which subsets contain each row."""
+    """The share ``(n,)`` from which on the subset contains each row."""
     return hashed_shares(rows.keys(), seed, _SUBSETS)
 
 
 def adadsg(
     rows: Batch, learner: DSGD, first: int = 256, stages: int = 20
 ) -> Iterator[DoublingStage]:
-    """AdaDSG: stages on nested subsets, each twice as large and begun where the last one ended.
+    """AdaDSG: stages on nested subsets that double in size, each with a warm start (Gu et al.).
 
     Parameters
     ----------
     rows
         All ``n`` rows, in memory.
     learner
-        Makes the steps, as many a stage as the subset has rows.
+        The learner; each stage makes as many steps as its subset has rows.
     first
-        Rows of the first stage, on average.
+        Expected number of rows of the first stage.
     stages
-        How many; those after the subset has become all rows go on with all. 20 in the paper, whose
-        printed loop does not end.
+        Number of stages; once the subset is all rows, further stages use all rows. 20 in the
+        paper, whose printed loop does not end.
 
     Yields
     ------
     DoublingStage
-        After each stage.
+        The state after each stage.
+
+    Raises
+    ------
+    ConfigError
+        ``first`` or ``stages`` is not a whole number of at least 1.
     """
     check_whole("the rows of the first stage", first, 1)
     check_whole("the number of stages", stages, 1)

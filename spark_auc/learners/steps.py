@@ -1,4 +1,4 @@
-"""How long steps may be, as the lengths of the rows say."""
+"""Step sizes from the lengths of the rows."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from spark_auc.core.moments.column_moments import ColumnMoments
 
 @dataclass(frozen=True)
 class Lengths:
-    """Lengths ``|x|`` of the rows that are learnt.
+    """Statistics of the lengths ``|x|`` of the training rows.
 
     Parameters
     ----------
     squares
-        Moments of one column, the squared length of each row times its weight; rows count once.
+        Moments of ``u |x|^2``, with the row weight ``u``, as one column; each row counts once.
     longest
         The largest length.
     """
@@ -26,10 +26,9 @@ class Lengths:
     def radius(self) -> float:
         """``R^2 = E|D|^4 / E|D|^2`` for the differences ``D`` of a positive and a negative row.
 
-        Steps on a squared loss converge while they are a small part of ``1 / R^2``: in theory up
-        to ``1 / (4 R^2)`` where ``E[|D|^2 D D'] <= R^2 E[D D']`` [1]_, of which this is the trace.
-        Rows of other classes are taken as orthogonal, so that the lengths suffice. 0 where all
-        rows are 0.
+        Constant steps on the squared loss converge up to ``1 / (4 R^2)`` for any ``R`` with
+        ``E[|D|^2 D D'] <= R^2 E[D D']`` [1]_; this is the trace of that condition. Rows of
+        different classes are assumed orthogonal, so that lengths suffice. 0 if all rows are 0.
 
         References
         ----------
@@ -42,5 +41,5 @@ class Lengths:
         return float(fourth.sum() + 2.0 * second.prod()) / total if total else 0.0
 
     def step(self, share: float) -> float:
-        """The step of ``share / R^2``; ``share`` itself where all rows are 0."""
+        """The step size ``share / R^2``; ``share`` itself if all rows are 0."""
         return share / (self.radius or 1.0)

@@ -160,7 +160,7 @@ def test_settings_out_of_range_are_refused(made, settings):
 
 
 def test_steps_too_long_are_refused():
-    with pytest.raises(ConvergenceError, match="smaller step"):
+    with pytest.raises(ConvergenceError, match="reduce the step size"):
         learner("Uni-Exp", eta=1e9).learn(*problem())
 
 

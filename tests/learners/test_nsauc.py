@@ -91,7 +91,7 @@ def test_merge_counts_the_start_once(averaging):
     before = merged.w
     merged.learn(X, y)
     assert (merged.w != before).any()
-    with pytest.raises(ConfigError, match="one setting"):
+    with pytest.raises(ConfigError, match="equal settings"):
         one.merge(NSAUC(11, 0.5, 0.02, averaging=averaging))
 
 

@@ -39,7 +39,7 @@ def test_steps_too_long_are_said():
     X, y = rows()
     learner = OPAUC(11, 1000.0)
     learner.learn(X, y)
-    with pytest.raises(ConvergenceError, match="smaller step"):
+    with pytest.raises(ConvergenceError, match="reduce the step size"):
         learner.score(X)
 
 
