@@ -1,1 +1,1 @@
-"""The papers' tables and figures, and the comparators that only they use."""
+"""The papers' tables and figures, and the comparators that only these experiments use."""

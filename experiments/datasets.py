@@ -1,4 +1,4 @@
-"""Data sets of the papers' tables, as rows in memory and as DataFrames."""
+"""The papers' data sets, as rows in memory and as DataFrames."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DataSet:
-    """A file of LIBSVM text of two labels, the larger being positive.
+    """A LIBSVM text file with two labels, of which the larger is positive.
 
-    ``NAME.t`` beside it has the test rows; else the halves that scikit-learn's stratified
-    ``train_test_split`` makes with ``random_state=0`` are training and test rows.
+    The file ``NAME.t`` in the same directory has the test rows. Without it, training and test rows
+    are the halves of scikit-learn's stratified ``train_test_split`` with ``random_state=0``.
 
     Parameters
     ----------
     dimension
         Number of features ``d``.
     standardization
-        Whether columns are brought to unit variance in training; else rows have unit length.
+        Whether columns are scaled to unit variance; otherwise rows are scaled to unit length.
     note
-        In what the rows differ from the paper's.
+        How the rows differ from the paper's.
     """
 
     dimension: int
@@ -58,32 +58,32 @@ SETS = {
     "reuters_earn": DataSet(35404, standardization=False),
     "20news.binary": DataSet(167699, standardization=False),
 }
-# Ten columns and a class, g or h; the rarer, h, is positive. A fifth of the rows are test rows.
+# Ten columns and a class, g or h; the rarer class h is positive; a fifth are test rows.
 MAGIC = "magic04.csv"
 
 
 def present(directory: Directory) -> dict[str, DataSet]:
-    """The data sets whose files are there."""
-    there = set(directory.names())
-    return {name: each for name, each in SETS.items() if name in there}
+    """The data sets whose files are in the directory."""
+    names = set(directory.names())
+    return {name: data_set for name, data_set in SETS.items() if name in names}
 
 
 def load(directory: Directory, name: str, seed: int = 0) -> tuple[Batch, Batch]:
-    """Training and test rows; their keys are their places in the file.
+    """Training and test rows; the keys are row numbers in the file.
 
     Parameters
     ----------
     directory
-        Where the file is.
+        Directory of the file.
     name
         One of `SETS`, or `MAGIC`.
     seed
-        Of the parts, where the set has no test rows of its own.
+        Seed of the split, for a set without test rows of its own.
 
     Raises
     ------
     DataError
-        A file is no LIBSVM text of two labels, or `MAGIC` not as it was distributed.
+        A file is not LIBSVM text with two labels, or `MAGIC` is not in its distributed form.
     """
     if name == MAGIC:
         rows = _magic(directory)
@@ -98,7 +98,7 @@ def load(directory: Directory, name: str, seed: int = 0) -> tuple[Batch, Batch]:
 
 
 def frame(spark: SparkSession, rows: Batch) -> DataFrame:
-    """Columns label, indices and values of sparse rows."""
+    """A DataFrame of sparse rows, with the columns label, indices and values."""
     X = cast(sparse.csr_matrix, rows.X)
     offsets = X.indptr.astype(np.int32)
     indices, values = (
@@ -110,29 +110,29 @@ def frame(spark: SparkSession, rows: Batch) -> DataFrame:
 
 
 def _read(directory: Directory, name: str) -> Batch:
-    given = SETS[name.removesuffix(".t")]
+    data_set = SETS[name.removesuffix(".t")]
     lines = directory.read(name).decode().splitlines()
     entries = np.array([line.count(":") for line in lines])
     try:
         numbers = np.array(" ".join(lines).replace(":", " ").split(), float)
         starts = np.cumsum(2 * entries + 1) - 2 * entries - 1
         labels, pairs = numbers[starts], np.delete(numbers, starts).reshape(-1, 2)
-        shape = len(lines), given.dimension
+        shape = len(lines), data_set.dimension
         indptr = np.append(0, np.cumsum(entries))
         X = sparse.csr_matrix((pairs[:, 1], pairs[:, 0].astype(np.int32) - 1, indptr), shape)
         X.check_format(full_check=True)
     except (ValueError, IndexError) as error:
         raise DataError(
             f"found {name!r} ({error}), expected lines 'label index:value ...' of at most "
-            f"{given.dimension} features; put the file as it was distributed into reproduce.data"
+            f"{data_set.dimension} features; put the distributed file into the directory of --data"
         ) from None
     values = np.unique(labels)
     if values.size != 2:
         raise DataError(
-            f"found the labels {values.tolist()} in {name!r}, expected two; put the file as it was "
-            "distributed into reproduce.data"
+            f"found the labels {values.tolist()} in {name!r}, expected two; put the "
+            "distributed file into the directory of --data"
         )
-    if not given.standardization:
+    if not data_set.standardization:
         norms = np.sqrt(np.asarray(X.power(2).sum(axis=1))).ravel()
         X.data /= np.repeat(norms, entries)
     return Batch(X, labels == values[1], None, np.arange(len(lines), dtype=np.uint64))
@@ -143,43 +143,43 @@ def _magic(directory: Directory) -> Batch:
     try:
         cells = np.array([line.split(",") for line in lines])
         X, label = cells[:, :-1].astype(float), cells[:, -1]
-        wrong = sorted(set(label) - {"g", "h"})
+        faults = sorted(set(label) - {"g", "h"})
     except (ValueError, IndexError) as error:
-        wrong = [str(error)]
-    if wrong:
+        faults = [str(error)]
+    if faults:
         raise DataError(
-            f"found {MAGIC!r} ({', '.join(wrong)}), expected lines of numbers and a class, g or "
-            "h; put the file as it was distributed into reproduce.data"
+            f"found {MAGIC!r} ({', '.join(faults)}), expected lines of numbers and a class, g or "
+            "h; put the file of UCI into the directory of --data"
         )
     return Batch(X, label == "h", None, np.arange(len(lines), dtype=np.uint64))
 
 
 def halves(y: NDArray[np.bool_], seed: int = 0) -> tuple[Int, Int]:
-    """Rows of the training and of the test half, as scikit-learn's stratified split has them.
+    """Row numbers of the training and of the test half of scikit-learn's stratified split.
 
-    A reference AUC is that of one split: over others german's moves by more than a point.
+    The split must be the same for comparable AUCs: german's varies by more than a point.
     """
     rng = np.random.RandomState(seed)
     counts = np.bincount(y)
-    firsts = _shared(counts, y.size // 2, rng)
-    # What is left is shared too, which may draw from rng where rounding has lost a row.
-    _shared(counts - firsts, y.size - y.size // 2, rng)
+    firsts = _allocated(counts, y.size // 2, rng)
+    # scikit-learn allocates the test half too; this may draw from rng if rounding lost a row.
+    _allocated(counts - firsts, y.size - y.size // 2, rng)
     parts = []
     for label, first in enumerate(firsts):
-        mine = np.flatnonzero(y == bool(label))[rng.permutation(counts[label])]
-        parts.append((mine[:first], mine[first:]))
+        of_class = np.flatnonzero(y == bool(label))[rng.permutation(counts[label])]
+        parts.append((of_class[:first], of_class[first:]))
     train, test = (np.sort(np.concatenate(part)) for part in zip(*parts, strict=True))
     return train, test
 
 
-def _shared(counts: Int, total: int, rng: np.random.RandomState) -> Int:
-    """So many rows of classes of these counts, in proportion, ties broken at random."""
+def _allocated(counts: Int, total: int, rng: np.random.RandomState) -> Int:
+    """Allocate ``total`` rows to classes in proportion to ``counts``, with random tie-breaking."""
     continuous = counts / counts.sum() * total
-    found: Int = np.floor(continuous).astype(np.int64)
-    remainder = continuous - found
+    counts_drawn: Int = np.floor(continuous).astype(np.int64)
+    remainder = continuous - counts_drawn
     for value in np.unique(remainder)[::-1]:
-        missing = int(total - found.sum())
+        missing = int(total - counts_drawn.sum())
         if missing:
             tied = np.flatnonzero(remainder == value)
-            found[rng.choice(tied, min(tied.size, missing), replace=False)] += 1
-    return found
+            counts_drawn[rng.choice(tied, min(tied.size, missing), replace=False)] += 1
+    return counts_drawn

@@ -1,4 +1,4 @@
-"""What an experiment is: figures with the paper's beside, as a table, a picture and a finding."""
+"""An experiment of a paper: results next to the paper's, as table, picture and finding."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Settings:
-    """What an experiment is run with.
+    """Settings of a run of experiments.
 
     Parameters
     ----------
     repeats
-        How often what is random is repeated.
+        Number of repeats of random experiments.
     seed
-        Of all that is random, >= 0.
+        Seed of all random numbers, >= 0.
     data
-        Where the real data sets are; there for experiments that need them.
+        Directory of the real data sets; None if no experiment needs it.
     spark
-        A session; there for experiments that need it.
+        Spark session; None if no experiment needs it.
     """
 
     repeats: int
@@ -44,19 +44,19 @@ class Experiment:
     Parameters
     ----------
     title, about
-        What it is, and under which conditions: for the page.
+        Title and description of the protocol, for the page.
     run
-        Makes its figures; rows have the keys of ``columns``, None where there is no figure.
+        Computes the rows of the table, with the keys of ``columns``; missing values are None.
     columns
-        By key, a column's heading and the format of its values.
+        Heading and format of each column, by key.
     finding
-        What the figures say beside the paper, in one sentence.
+        Compares the results with the paper, in one sentence.
     picture
-        Draws them.
+        Plots the results.
     files
-        Data sets, of which it needs at least one; none where it needs none.
+        Data sets, at least one of which is required; empty if none is required.
     needs_spark
-        Whether it needs a session.
+        Whether the experiment needs a Spark session.
     """
 
     title: str
@@ -69,7 +69,7 @@ class Experiment:
     needs_spark: bool = False
 
     def markdown(self, name: str, rows: Sequence[Row]) -> str:
-        """The section of a page that has the picture ``name.png`` beside it."""
+        """The experiment's section of the page, which shows the picture ``name.png``."""
         table = [
             [heading for heading, _ in self.columns.values()],
             ["---"] * len(self.columns),

@@ -1,4 +1,4 @@
-"""MBA, Figure 2: AUC and seconds against the number of pairs."""
+"""MBA, Figure 2: AUC and training time against the number of pairs."""
 
 from __future__ import annotations
 
@@ -31,28 +31,30 @@ def run(
 ) -> list[Row]:
     """One row per ranker and number of pairs, on the mixture of three components."""
     mixture = MIXTURES[3]
-    found: dict[tuple[str, int | None], list[tuple[float, float | None]]] = defaultdict(list)
+    results: dict[tuple[str, int | None], list[tuple[float, float | None]]] = defaultdict(list)
     for repeat in range(settings.repeats):
         rng = np.random.default_rng((settings.seed, repeat))
         rows, held_out = (mixture.sample(rng, size // 2, size // 2) for size in (train, test))
-        found[BEST, None].append((percent(mixture.log_ratio(held_out.X), held_out.y), None))
-        everything = exact(rows, settings.seed + repeat)
-        auc = everything.auc(held_out)
-        found["exact", None].append((auc, everything.seconds))
-        found[FORMED, None].append((auc, _seconds_to_form(rows)))
+        results[BEST, None].append((percent(mixture.log_ratio(held_out.X), held_out.y), None))
+        all_pairs = exact(rows, settings.seed + repeat)
+        auc = all_pairs.auc(held_out)
+        results["exact", None].append((auc, all_pairs.seconds))
+        results[FORMED, None].append((auc, _seconds_to_form(rows)))
         for count in pairs:
             for name, ranker in sampled(rows, count, settings.seed + repeat).items():
-                found[name, count].append((ranker.auc(held_out), ranker.seconds))
-        _log.info("repeat %d of %d done", repeat + 1, settings.repeats)
-    return [_row(name, count, *zip(*each, strict=True)) for (name, count), each in found.items()]
+                results[name, count].append((ranker.auc(held_out), ranker.seconds))
+        _log.info("finished repeat %d of %d", repeat + 1, settings.repeats)
+    return [
+        _row(name, count, *zip(*values, strict=True)) for (name, count), values in results.items()
+    ]
 
 
 def _row(
     name: str, pairs: int | None, aucs: Sequence[float], seconds: Sequence[float | None]
 ) -> Row:
     auc, error = mean_and_error(aucs)
-    # The first repeat compiles kernels: not so the median.
-    spent = [1000 * each for each in seconds if each is not None]
+    # The median excludes the first repeat, which compiles kernels.
+    spent = [1000 * value for value in seconds if value is not None]
     return {
         "ranker": name,
         "pairs": pairs,
@@ -63,7 +65,7 @@ def _row(
 
 
 def _seconds_to_form(rows: Batch) -> float:
-    """Time of the moments as the batch algorithm has them: from the difference of each pair."""
+    """Seconds to compute the moments from the difference of each pair, as the batch algorithm."""
     start = time.perf_counter()
     negative = rows.X[~rows.y]
     total = np.zeros((rows.X.shape[1],) * 2)
@@ -76,11 +78,11 @@ def _seconds_to_form(rows: Batch) -> float:
 def _finding(rows: Sequence[Row]) -> str:
     by = {(row["ranker"], row["pairs"]): row for row in rows}
     most = min(row["pairs"] for row in rows if (row["pairs"] or 0) >= FIGURE2_PAIRS)
-    drawn, everything, formed = by["complete", most], by["exact", None], by[FORMED, None]
+    drawn, all_pairs, formed = by["complete", most], by["exact", None], by[FORMED, None]
     return (
-        f"{most:,d} pairs are {everything['auc'] - drawn['auc']:.2f} AUC points below all pairs "
-        f"(paper: no difference to be seen); all pairs take {everything['milliseconds']:.1f} ms, "
-        f"{formed['milliseconds'] / everything['milliseconds']:.0f} times less than pair by pair, "
+        f"{most:,d} pairs are {all_pairs['auc'] - drawn['auc']:.2f} AUC points below all pairs "
+        f"(paper: no visible difference); all pairs take {all_pairs['milliseconds']:.1f} ms, "
+        f"{formed['milliseconds'] / all_pairs['milliseconds']:.0f} times less than pair by pair, "
         f"and {most:,d} pairs {drawn['milliseconds']:.1f} ms (paper: more than "
         f"{FIGURE2_SPEEDUP} times less than pair by pair)."
     )
@@ -89,9 +91,9 @@ def _finding(rows: Sequence[Row]) -> str:
 def _picture(rows: Sequence[Row]) -> Figure:
     with panels(2) as (figure, axes):
         for name in ("complete", "paired"):
-            mine = [row for row in rows if row["ranker"] == name]
-            series(axes[0], mine, "pairs", "auc", name, "error")
-            series(axes[1], mine, "pairs", "milliseconds", name)
+            of_ranker = [row for row in rows if row["ranker"] == name]
+            series(axes[0], of_ranker, "pairs", "auc", name, "error")
+            series(axes[1], of_ranker, "pairs", "milliseconds", name)
         guides = [row for row in rows if row["pairs"] is None]
         for row, style in zip(guides, (":", "--", "-."), strict=True):
             if row["ranker"] != FORMED:
@@ -107,8 +109,8 @@ EXPERIMENT = Experiment(
     title="MBA, Figure 2: number of pairs",
     about=(
         "The mixture of three components, 1,000 training rows of each class. AUC: mean over "
-        "repeats with its standard error. Time: median over repeats of drawing, moments and "
-        "solution; pair by pair, of the moments from the difference of each pair alone."
+        "repeats with its standard error. Time: median over repeats of the seconds for drawing, "
+        "moments and solution; for pair by pair, of the seconds for the moments alone."
     ),
     run=run,
     columns={

@@ -28,27 +28,27 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 CRITEO, DIMENSION, TRAINING_ROWS = "criteo_80k.tsv", 4096, 64_000
-# The elastic net splits the penalty in halves, as the paper does.
+# As in the paper, the elastic net halves the penalty between l1 and l2.
 MIXES = {"l2": 0.0, "elastic net": 0.5, "l1": 1.0}
 _COLOURS = dict(zip(MIXES, (NEGATIVE, GUIDE, POSITIVE), strict=True))
 _STRONGEST, _WEAKEST, _STEPS = 1e-1, 1e-5, 9
 
 
 def run(settings: Settings) -> list[Row]:
-    """One row per penalty; moments are made in one pass, from which all of them are solved."""
+    """One row per penalty; all penalties are solved from the moments of one pass."""
     from spark_auc.spark.data.raw import criteo
     from spark_auc.spark.data.split import by_position
 
     assert settings.data is not None
     assert settings.spark is not None
     file = settings.data / CRITEO
-    parted = by_position(criteo(settings.spark, file.uri, DIMENSION), TRAINING_ROWS)
-    train, test = (_rows(parted.where(f"part = '{part}'")) for part in ("train", "test"))
+    split = by_position(criteo(settings.spark, file.uri, DIMENSION), TRAINING_ROWS)
+    train, test = (_rows(split.where(f"part = '{part}'")) for part in ("train", "test"))
     quadratic = pair_moments(train).quadratic()
     held_out = stacked(test.gathered().batches)
     rows: list[Row] = []
     for name, mix in MIXES.items():
-        # At and above this penalty all weights are 0, and so are all scores.
+        # From this penalty on, all weights are 0.
         ceiling = quadratic.lambda1_max / mix if mix else np.inf
         grid = [float(reg) for reg in np.geomspace(_STRONGEST, _WEAKEST, _STEPS) if reg < ceiling]
         penalties = [ElasticNet.of(reg, mix) for reg in grid]
@@ -81,7 +81,7 @@ def _finding(rows: Sequence[Row]) -> str:
         for name, best in ((name, _best(rows, name)) for name in MIXES)
     ]
     return (
-        f"Best AUC: {', '.join(parts)} (paper, on all of Criteo: all three alike, {FIGURE7_LEAD} "
+        f"Best AUC: {', '.join(parts)} (paper, on all of Criteo: all three equal, {FIGURE7_LEAD} "
         "points above the best other algorithm)."
     )
 
@@ -89,30 +89,30 @@ def _finding(rows: Sequence[Row]) -> str:
 def _picture(rows: Sequence[Row]) -> Figure:
     with panels(2) as (figure, axes):
         for name, colour in _COLOURS.items():
-            mine = [row for row in rows if row["penalty"] == name]
-            x = [row["regParam"] for row in mine]
-            for each, key in zip(axes, ("auc", "nonzeros"), strict=True):
-                y = [cast(float, row[key]) for row in mine]
-                each.plot(x, y, "o-", markersize=3, color=colour, label=name)
+            of_penalty = [row for row in rows if row["penalty"] == name]
+            x = [row["regParam"] for row in of_penalty]
+            for panel, key in zip(axes, ("auc", "nonzeros"), strict=True):
+                y = [cast(float, row[key]) for row in of_penalty]
+                panel.plot(x, y, "o-", markersize=3, color=colour, label=name)
         axes[0].set(title="test AUC (%)", xscale="log", xlabel="regParam")
-        axes[1].set(title="weights that are not 0", xscale="log", xlabel="regParam")
+        axes[1].set(title="nonzero weights", xscale="log", xlabel="regParam")
     return figure
 
 
 EXPERIMENT = Experiment(
     title="MBA, Figure 7: penalties on click logs",
     about=(
-        f"The Criteo sample {CRITEO}: first {TRAINING_ROWS:,d} rows train, the others test; "
-        f"one-hot rows hashed to {DIMENSION:,d} columns, of unit length. All penalties are solved "
-        "from the moments of one pass. The paper has all rows of Criteo and Avazu, and other "
-        "algorithms, which are not run."
+        f"The Criteo sample {CRITEO}: the first {TRAINING_ROWS:,d} rows are training rows, the "
+        f"others are test rows; one-hot rows hashed to {DIMENSION:,d} columns, of unit length. All "
+        "penalties are solved from the moments of one pass. The paper uses all rows of Criteo and "
+        "Avazu, and compares other algorithms, which are not run."
     ),
     run=run,
     columns={
         "penalty": ("penalty", ""),
         "regParam": ("regParam", ".2g"),
         "auc": ("AUC", ".2f"),
-        "nonzeros": ("non-zero weights", ",d"),
+        "nonzeros": ("nonzero weights", ",d"),
     },
     finding=_finding,
     picture=_picture,

@@ -12,7 +12,7 @@ import numpy as np
 
 from experiments.datasets import MAGIC
 from experiments.experiment import Experiment, Row, Settings
-from experiments.khalid_table4 import ALGORITHMS, chosen, learnt, mapped, nsauc, text
+from experiments.khalid_table4 import ALGORITHMS, best_setting, learn_epoch, mapped, nsauc, text
 from experiments.nonlinear import LANDMARKS
 from experiments.pictures import panels
 from experiments.training import mean_and_error, percent
@@ -34,20 +34,20 @@ _LEARNERS = {
 
 def run(settings: Settings) -> list[Row]:
     """One row per data set, learner and number of epochs."""
-    found: dict[tuple[str, str, int], list[tuple[float, float, str]]] = defaultdict(list)
+    results: dict[tuple[str, str, int], list[tuple[float, float, str]]] = defaultdict(list)
     for name, seed, train, test in mapped(settings, NAMES):
         for label, (algorithm, _, _) in _LEARNERS.items():
-            setting = chosen(algorithm, train, seed)
+            setting = best_setting(algorithm, train, seed)
             learner, seconds = algorithm.make(train, seed, setting), 0.0
             for epoch in range(1, EPOCHS[-1] + 1):
                 start = time.perf_counter()
-                learnt(learner, train)
+                learn_epoch(learner, train)
                 seconds += time.perf_counter() - start
                 if epoch in EPOCHS:
                     auc = percent(learner.score(test.X), test.y)
-                    found[name, label, epoch].append((auc, seconds, text(setting)))
-            _log.info("%s, %s: %.2f at last by %s", name, label, auc, text(setting))
-    return [_row(*key, runs) for key, runs in found.items()]
+                    results[name, label, epoch].append((auc, seconds, text(setting)))
+            _log.info("%s, %s: final AUC %.2f with %s", name, label, auc, text(setting))
+    return [_row(*key, runs) for key, runs in results.items()]
 
 
 def _row(name: str, label: str, epoch: int, runs: Sequence[tuple[float, float, str]]) -> Row:
@@ -73,28 +73,28 @@ def _finding(rows: Sequence[Row]) -> str:
             texts.append(f"{label} {aucs[0]:.2f} to {aucs[-1]:.2f}")
         parts.append(f"{name}: {', '.join(texts)}")
     return (
-        f"From 1 to {EPOCHS[-1]} epochs, {'; '.join(parts)} (paper: NSAUC level and highest, "
-        "NSVMSGD2 below it on ijcnn1, NSOLAM hardly better than after one epoch)."
+        f"From 1 to {EPOCHS[-1]} epochs, {'; '.join(parts)} (paper: NSAUC constant and "
+        "highest, NSVMSGD2 below it on ijcnn1, NSOLAM little better than after one epoch)."
     )
 
 
 def _picture(rows: Sequence[Row]) -> Figure:
     names = list(dict.fromkeys(row["set"] for row in rows))
     with panels(len(names)) as (figure, axes):
-        for name, each in zip(names, axes, strict=True):
+        for name, panel in zip(names, axes, strict=True):
             for label, (_, form, colour) in _LEARNERS.items():
-                mine = [r for r in rows if (r["set"], r["method"]) == (name, label)]
-                each.errorbar(
-                    [row["epochs"] for row in mine],
-                    [row["auc"] for row in mine],
-                    [row["error"] or 0.0 for row in mine],
+                of_learner = [r for r in rows if (r["set"], r["method"]) == (name, label)]
+                panel.errorbar(
+                    [row["epochs"] for row in of_learner],
+                    [row["auc"] for row in of_learner],
+                    [row["error"] or 0.0 for row in of_learner],
                     fmt=form,
                     markersize=3,
                     capsize=2,
                     color=colour,
                     label=label,
                 )
-            each.set(title=name, xscale="log", xlabel="epochs")
+            panel.set(title=name, xscale="log", xlabel="epochs")
         axes[0].set_ylabel("test AUC (%)")
     return figure
 
@@ -103,8 +103,8 @@ EXPERIMENT = Experiment(
     title="Khalid, Figure 1: AUC against epochs",
     about=(
         f"{LANDMARKS:,d} landmarks and settings as in Table 4, one run of {EPOCHS[-1]} epochs "
-        "(paper: 400), an epoch being as many pairs or rows as there are training rows. The paper "
-        "has curves and prints no figures; it has no curve of magic04."
+        "(paper: 400). An epoch has as many pairs or rows as there are training rows. The paper "
+        "shows curves without numbers, and none of magic04."
     ),
     run=run,
     columns={

@@ -1,4 +1,4 @@
-"""Khalid et al., Table 4: learners of single rows or pairs on the Nystroem map."""
+"""Khalid et al., Table 4: online learners on the Nystroem map."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from spark_auc.learners.solam import SOLAM
 _log = logging.getLogger(__name__)
 
 EPOCHS, BUFFER = 15, 100
-# Training rows that settings are tried on, at most.
-_TRIED = 10_000
+# Largest number of training rows in the search of settings.
+_SEARCH_ROWS = 10_000
 _CHUNK = 1000
 
 
 def nsauc(averaging: bool) -> Algorithm:
-    """NSAUC, or NSVMSGD2, with the paper's penalties and first steps that it does not print."""
+    """NSAUC, or NSVMSGD2 without averaging, with the paper's penalties and our first steps."""
     return Algorithm(
         lambda rows, seed, setting: NSAUC(
             rows.X.shape[1], averaging=averaging, seed=seed, **setting
@@ -71,65 +71,67 @@ ALGORITHMS = {
 def mapped(
     settings: Settings, only: Sequence[str] = NAMES
 ) -> Iterator[tuple[str, int, Batch, Batch]]:
-    """By data set and repeat, the seed and the mapped training rows, in random order, and test."""
+    """Name, seed, mapped training rows in random order and mapped test rows, per set and repeat."""
     assert settings.data is not None
     for name in (name for name in only if name in settings.data.names()):
         for seed in range(settings.seed, settings.seed + min(settings.repeats, REPEATS)):
             train, test = standardised(*load(settings.data, name, seed))
             train = train.take(np.random.default_rng(seed).permutation(train.y.size))
             embedding = nystroem(train.X, seed)
-            train, test = (each._replace(X=embedding.transform(each.X)) for each in (train, test))
+            train, test = (rows._replace(X=embedding.transform(rows.X)) for rows in (train, test))
             yield name, seed, train, test
 
 
-def learnt(learner: Learner, rows: Batch) -> None:
-    """One epoch: of pairs of all rows for NSAUC, of rows in their order for the others."""
+def learn_epoch(learner: Learner, rows: Batch) -> None:
+    """Learn one epoch: random pairs of all rows for NSAUC, the rows in sequence for the others."""
     if isinstance(learner, NSAUC):
         learner.learn(rows.X, rows.y)
         return
     for start in range(0, rows.y.size, _CHUNK):
-        some = slice(start, start + _CHUNK)
-        learner.learn(rows.X[some], rows.y[some])
+        block = slice(start, start + _CHUNK)
+        learner.learn(rows.X[block], rows.y[block])
 
 
-def chosen(algorithm: Algorithm, rows: Batch, seed: int) -> Setting:
-    """The setting with which a third of the rows, held out, rank best."""
+def best_setting(algorithm: Algorithm, rows: Batch, seed: int) -> Setting:
+    """The setting with the best AUC on a held-out third of the rows."""
     fitting, held_out = parts(rows, seed)
-    fitting = fitting.take(np.arange(min(fitting.y.size, _TRIED)))
+    fitting = fitting.take(np.arange(min(fitting.y.size, _SEARCH_ROWS)))
 
     def auc(setting: Setting) -> float:
         learner = algorithm.make(fitting, seed, setting)
         try:
             for _ in range(algorithm.passes):
-                learnt(learner, fitting)
+                learn_epoch(learner, fitting)
             return percent(learner.score(held_out.X), held_out.y)
         except ConvergenceError:
             return -np.inf
 
     products = itertools.product(*algorithm.grid.values())
-    return max((dict(zip(algorithm.grid, each, strict=True)) for each in products), key=auc)
+    return max((dict(zip(algorithm.grid, values, strict=True)) for values in products), key=auc)
 
 
 def text(setting: Mapping[str, float]) -> str:
-    """A setting as the page shows it."""
+    """A setting as text, for the page."""
     return ", ".join(f"{name} {value:g}" for name, value in setting.items())
 
 
 def run(settings: Settings) -> list[Row]:
-    """One row per data set that is there and algorithm."""
-    found = defaultdict(list)
+    """One row per available data set and algorithm."""
+    results = defaultdict(list)
     for name, seed, train, test in mapped(settings):
         for label, algorithm in ALGORITHMS.items():
-            setting = chosen(algorithm, train, seed)
+            setting = best_setting(algorithm, train, seed)
             learner = algorithm.make(train, seed, setting)
             start = time.perf_counter()
             for _ in range(algorithm.passes):
-                learnt(learner, train)
+                learn_epoch(learner, train)
             seconds = time.perf_counter() - start
             auc = percent(learner.score(test.X), test.y)
-            found[name, label].append((auc, seconds, text(setting)))
-            _log.info("%s, %s: %.2f in %.1f s by %s", name, label, *found[name, label][-1])
-    return [_row(*key, runs) for key, runs in found.items()]
+            results[name, label].append((auc, seconds, text(setting)))
+            _log.info(
+                "%s, %s: AUC %.2f after %.1f s with %s", name, label, *results[name, label][-1]
+            )
+    return [_row(*key, runs) for key, runs in results.items()]
 
 
 def _row(name: str, label: str, runs: Sequence[tuple[float, float, str]]) -> Row:
@@ -153,11 +155,11 @@ def _row(name: str, label: str, runs: Sequence[tuple[float, float, str]]) -> Row
 def _finding(rows: Sequence[Row]) -> str:
     parts = []
     for name in dict.fromkeys(row["set"] for row in rows):
-        mine = [row for row in rows if row["set"] == name]
+        of_set = [row for row in rows if row["set"] == name]
         aucs = ", ".join(
             f"{row['method']} {row['auc']:.2f}"
             + (f" (paper {row['paper']:.2f})" if row["paper"] else "")
-            for row in mine
+            for row in of_set
         )
         parts.append(f"{name}: {aucs}")
     return f"{'; '.join(parts)}."
@@ -166,15 +168,15 @@ def _finding(rows: Sequence[Row]) -> str:
 EXPERIMENT = Experiment(
     title="Khalid, Table 4: online learners on the Nystroem map",
     about=(
-        f"{LANDMARKS:,d} landmarks by k-means. {EPOCHS} epochs, of NSAUC as of NSOLAM, for which "
-        f"the paper prints them; one of NOAM, with buffers of {BUFFER} rows of each class. A third "
-        f"of the training rows chooses settings by as many epochs of {_TRIED:,d} others at most: "
-        "penalties of 10^-10 to 10^-7 and first steps of 0.1 to 100 (not printed) for NSAUC; "
-        "first steps of 1, 10, 19, 55 of the paper's, and its radii of 10^-1 to 10^5, for NSOLAM; "
-        "penalties of 2^-10, 2^-6, 2^-2, 2^2 for NOAM. Another split and other "
-        f"landmarks each repeat, {REPEATS} at most. Setting: of the first. Seconds: of the "
-        "learner alone, as the paper's, which are of another computer and, on ijcnn1, of twice "
-        "the rows. The paper has no figures of magic04 and usps."
+        f"{LANDMARKS:,d} landmarks by k-means. {EPOCHS} epochs of NSOLAM, as in the paper, and of "
+        f"NSAUC; one epoch of NOAM, with buffers of {BUFFER} rows of each class. Settings are "
+        "chosen on a held-out third of the training rows, after as many epochs on at most "
+        f"{_SEARCH_ROWS:,d} of the other rows. NSAUC: penalties 10^-10 to 10^-7, first steps 0.1 "
+        "to 100 (the paper prints no steps). NSOLAM: first steps 1, 10, 19, 55, radii 10^-1 to "
+        "10^5. NOAM: penalties 2^-10, 2^-6, 2^-2, 2^2. Each repeat, at most "
+        f"{REPEATS}, has another split and other landmarks. Setting: that of the first repeat. "
+        "Seconds: learner alone, as in the paper, whose seconds were measured on another computer "
+        "and, for ijcnn1, with twice the rows. The paper has no results on magic04 and usps."
     ),
     run=run,
     columns={

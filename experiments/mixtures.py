@@ -1,4 +1,4 @@
-"""Two classes of Gaussian mixtures, and the ranker that no other can beat on them."""
+"""Two classes of Gaussian mixtures and their optimal ranker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Mixture:
     Parameters
     ----------
     means
-        Of each component; every coordinate of its mean is this number.
+        Mean of each component, equal in all coordinates.
     negative, positive
         Share of each component in the class.
     """
@@ -31,7 +31,7 @@ class Mixture:
     positive: tuple[float, ...]
 
     def sample(self, rng: np.random.Generator, negatives: int, positives: int) -> Batch:
-        """So many rows of each class, the negative ones first."""
+        """Draw rows of each class; the negative rows come first."""
         components = [
             rng.choice(len(self.means), size, p=shares)
             for size, shares in ((negatives, self.negative), (positives, self.positive))
@@ -41,9 +41,9 @@ class Mixture:
         return Batch(X, np.arange(negatives + positives) >= negatives)
 
     def log_ratio(self, X: Float) -> Float:
-        """The Neyman-Pearson score ``log p_+(x) / p_-(x)`` ``(n,)``: no other has a higher AUC."""
+        """The Neyman-Pearson score ``log p_+(x) / p_-(x)`` ``(n,)``, which has the highest AUC."""
         means = np.array(self.means)
-        # What the components' densities do not share depends on the sum of the features alone.
+        # The densities' common factor cancels; the rest depends on the sum of the features.
         exponents = X.sum(axis=1)[:, None] * means - DIMENSION * means**2 / 2
 
         def log_density(shares: Sequence[float]) -> Float:
@@ -54,16 +54,16 @@ class Mixture:
 
     @property
     def best_auc(self) -> float:
-        """AUC of `log_ratio`, if the share of the positives rises with the mean.
+        """AUC of `log_ratio`, if the share of positive rows increases with the mean.
 
-        The score then rises with the sum of the features, which is Gaussian in each component.
+        The score then increases with the sum of the features, which is Gaussian in each component.
         """
         means = np.sqrt(DIMENSION) * np.array(self.means)
         won = ndtr((means[:, None] - means) / np.sqrt(2))
         return float(self.positive @ won @ np.array(self.negative))
 
 
-# Of MBA, Section IV-A, by their number of components.
+# The mixtures of MBA, Section IV-A, by number of components.
 MIXTURES = {
     1: Mixture((-0.1, 0.1), (1.0, 0.0), (0.0, 1.0)),
     2: Mixture((-0.1, 0.1), (0.9, 0.1), (0.1, 0.9)),

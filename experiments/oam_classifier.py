@@ -1,4 +1,4 @@
-"""The estimator of OAM, a comparator: rows against reservoirs of rows (Zhao et al., 2011)."""
+"""The Spark estimator of the comparator OAM (Zhao et al., 2011)."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class OAMClassifier(OnlineEstimator, settings=OAMSettings):
     ConfigError
         A Param is out of range; by ``fit``, a Param or column cannot serve.
     DataError
-        By ``fit``: a value cannot be used, or there are not two classes.
+        By ``fit``: a value is unusable, or the labels do not have two values.
     ConvergenceError
-        By ``fit``: the steps were too long for the rows.
+        By ``fit``: the steps are too long for the rows.
     """
 
     def __init__(self, **params: Unpack[OAMSettings]) -> None:

@@ -1,4 +1,4 @@
-"""A learner's test AUC after its passes, with the settings that training rows held out choose."""
+"""Test AUC of an online learner, with settings chosen on held-out training rows."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from spark_auc.core.types import Float
 from spark_auc.errors import ConvergenceError
 from spark_auc.learners.learner import Learner
 
-# Numbers, by name, that are the fields of many a dataclass.
+# Values of a learner's settings, by name.
 Setting = Mapping[str, Any]
 
 FOLDS = 5
-# Operations of one choice of settings up to which it is by all folds, and by the whole grid.
+# Operations of a search up to which it uses all folds, and the full grid.
 _ALL_FOLDS, _WHOLE_GRID = 1e9, 2e9
 _CHUNK = 1000
 
@@ -32,14 +32,14 @@ class Algorithm:
     Parameters
     ----------
     make
-        Makes it for training rows, a seed and settings by name.
+        Makes the learner from training rows, a seed and settings by name.
     grid
-        Values of each setting, the weakest penalty first. One named ``unit`` says whether rows
-        have unit length, else columns are within [-1, 1].
+        Values of each setting, the weakest penalty first. The setting ``unit`` is 1 for rows of
+        unit length and 0 for columns in [-1, 1].
     work
-        Operations for a row of so many non-zeros and features.
+        Number of operations per row, from its non-zeros and features.
     passes
-        How often it takes the training rows.
+        Number of passes over the training rows.
     """
 
     make: Callable[[Batch, int, Setting], Learner]
@@ -49,12 +49,12 @@ class Algorithm:
 
 
 def powers(first: int, last: int) -> list[float]:
-    """The powers of 2 of these exponents."""
+    """The powers of 2 with exponents from ``first`` to ``last``."""
     return [2.0**k for k in range(first, last + 1)]
 
 
 def tested(train: Batch, test: Batch, algorithm: Algorithm, seed: int) -> float:
-    """Test AUC in percent, with the settings that did best on training rows held out."""
+    """Test AUC in percent, with the settings that are best on held-out training rows."""
     n, d = train.X.shape
     work = n * algorithm.work(_csr(train).nnz / n, d) * algorithm.passes
     work *= np.prod([len(values) for values in algorithm.grid.values()])
@@ -67,17 +67,17 @@ def tested(train: Batch, test: Batch, algorithm: Algorithm, seed: int) -> float:
     def mean(setting: Setting) -> float:
         return float(np.mean([_learned(algorithm, setting, seed, part) for part in parts]))
 
-    whole = scalings(train, test)
+    final = scalings(train, test)
     ranked = _ranked(algorithm.grid, mean, coarse=work > _WHOLE_GRID)
-    # More rows may make a learner diverge that did not on fewer.
-    aucs = (_learned(algorithm, setting, seed, whole) for setting in ranked)
+    # A learner that converged on fewer rows may diverge on all rows.
+    aucs = (_learned(algorithm, setting, seed, final) for setting in ranked)
     return next((auc for auc in aucs if auc > -np.inf), 50.0)
 
 
 def _ranked(
     grid: Mapping[str, Sequence[float]], mean: Callable[[Setting], float], coarse: bool
 ) -> list[Setting]:
-    """Candidates, the best first: all, or every other value of one setting after another."""
+    """Settings, the best first: the full grid, or every other value of each setting in turn."""
     if not coarse:
         products = itertools.product(*grid.values())
         candidates = [dict(zip(grid, values, strict=True)) for values in products]
@@ -94,15 +94,15 @@ def _ranked(
 def _learned(
     algorithm: Algorithm, setting: Setting, seed: int, scalings: Sequence[tuple[Batch, Batch]]
 ) -> float:
-    """Test AUC in percent; minus infinity where the learner diverges."""
-    others = dict(setting)
-    train, test = scalings[int(others.pop("unit", 0))]
-    learner = algorithm.make(train, seed, others)
+    """Test AUC in percent; minus infinity if the learner diverges."""
+    parameters = dict(setting)
+    train, test = scalings[int(parameters.pop("unit", 0))]
+    learner = algorithm.make(train, seed, parameters)
     try:
         for first in [*range(0, train.y.size, _CHUNK)] * algorithm.passes:
             part = slice(first, first + _CHUNK)
             learner.learn(train.X[part], train.y[part])
-            # Most long steps are lost within one chunk, which saves the rest of the pass.
+            # Steps that are too long mostly diverge within a chunk; `score` raises then.
             learner.score(test.X[:0])
         return percent(learner.score(test.X), test.y)
     except ConvergenceError:
@@ -110,8 +110,8 @@ def _learned(
 
 
 def scalings(train: Batch, test: Batch) -> list[tuple[Batch, Batch]]:
-    """The rows with columns in [-1, 1], as the training rows tell, and with unit length."""
-    # Columns are only divided, and only where they exceed 1: zeros stay zeros.
+    """The rows with columns scaled to [-1, 1] by the training rows, and with unit length."""
+    # Columns are divided, and only if they exceed 1, so that zeros stay zeros.
     divide = sparse.diags(1 / np.maximum(abs(train.X).max(axis=0).toarray().ravel(), 1.0))
     boxed = [rows._replace(X=sparse.csr_matrix(rows.X @ divide)) for rows in (train, test)]
     unit = [
@@ -122,7 +122,7 @@ def scalings(train: Batch, test: Batch) -> list[tuple[Batch, Batch]]:
 
 
 def lengths(rows: Batch) -> Float:
-    """Lengths ``(n,)`` of rows; 1 of a row of zeros."""
+    """Lengths ``(n,)`` of rows; 1 for a row of zeros."""
     squares = np.asarray(_csr(rows).power(2).sum(axis=1)).ravel()
     return np.sqrt(np.where(squares > 0, squares, 1.0))
 

@@ -1,4 +1,4 @@
-"""Tables of the papers on online learning: one pass over the training part of each fold."""
+"""The papers' tables of online learners: one pass over the training rows of each fold."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ _log = logging.getLogger(__name__)
 
 
 TRIALS = 5
-# Operations of a pass above which there is one trial.
+# Operations of a pass above which only one trial is run.
 _LONG = 2e9
 _TRAINING_FILE_ALONE = {"a9a"}
 _PROTOCOL = (
-    f"Test AUC in percent over trials of {FOLDS}-fold cross-validation, as many as repeats and "
-    f"{TRIALS} at most, one where a pass is long; one pass over the training rows in random order. "
-    "Columns that exceed [-1, 1] are divided by their largest value in the training rows. "
-    "Settings are chosen in each fold by held-out training rows: by 5 folds of them, or, where "
-    "that takes long, by one of these, or by one and every other value of one setting after "
-    "another. Deviation: over the runs. Within: not below the paper's AUC less its deviation."
+    f"Test AUC in percent over trials of {FOLDS}-fold cross-validation (as many as repeats, at "
+    f"most {TRIALS}; one if a pass is long), after one pass over the training rows in random "
+    "order. Columns that exceed [-1, 1] are divided by their largest absolute value in training. "
+    "Settings are chosen in each fold by the AUC on held-out training rows, with 5 folds; if that "
+    "takes long, with one fold; if that takes long, with one fold and every other value of each "
+    "setting in turn. Deviation: standard deviation over the runs. Within: at least the paper's "
+    "AUC minus its deviation."
 )
 _NOTES = {
     "ijcnn1": "49,990 of the paper's 141,691 rows, columns 1-10 rebuilt",
@@ -49,24 +50,24 @@ def table(
     paper: Mapping[str, Mapping[str, tuple[float, float]]],
     algorithms: Mapping[str, Algorithm],
 ) -> list[Row]:
-    """One row per data set that is there and in the paper, and algorithm."""
+    """One row per algorithm and data set that is available and in the paper."""
     assert settings.data is not None
     rows: list[Row] = []
     for name in present(settings.data):
         if name not in paper:
             continue
-        everything = whole(settings.data, name)
-        n, d = everything.X.shape
-        dear = any(n * each.work(d, d) > _LONG for each in algorithms.values())
-        found = defaultdict(list)
-        for trial in range(1 if dear else min(settings.repeats, TRIALS)):
+        rows_of_set = all_rows(settings.data, name)
+        n, d = rows_of_set.X.shape
+        is_long = any(n * each.work(d, d) > _LONG for each in algorithms.values())
+        aucs_of = defaultdict(list)
+        for trial in range(1 if is_long else min(settings.repeats, TRIALS)):
             rng = np.random.default_rng((settings.seed, zlib.crc32(name.encode()), trial))
-            for train, test in folds(everything, rng):
+            for train, test in folds(rows_of_set, rng):
                 seed = int(rng.integers(2**31))
                 for label, algorithm in algorithms.items():
-                    found[label].append(tested(train, test, algorithm, seed))
-        for label, aucs in found.items():
-            theirs, deviation = paper[name][label]
+                    aucs_of[label].append(tested(train, test, algorithm, seed))
+        for label, aucs in aucs_of.items():
+            paper_auc, deviation = paper[name][label]
             auc = float(np.mean(aucs))
             row = {
                 "set": name,
@@ -76,10 +77,10 @@ def table(
                 "runs": len(aucs),
                 "auc": auc,
                 "deviation": float(np.std(aucs, ddof=1)),
-                "paper": theirs,
+                "paper": paper_auc,
                 "paperDeviation": deviation,
-                "difference": auc - theirs,
-                "within": auc >= theirs - deviation,
+                "difference": auc - paper_auc,
+                "within": auc >= paper_auc - deviation,
                 "note": _NOTES.get(name, ""),
             }
             rows.append(row)
@@ -87,19 +88,19 @@ def table(
     return rows
 
 
-def whole(directory: Directory, name: str) -> Batch:
-    """All rows that the papers on online learning divide themselves."""
+def all_rows(directory: Directory, name: str) -> Batch:
+    """All rows of a data set, which the papers on online learning split themselves."""
     train, test = load(directory, name)
     return train if name in _TRAINING_FILE_ALONE else stacked([train, test])
 
 
 def folds(rows: Batch, rng: np.random.Generator) -> Iterator[tuple[Batch, Batch]]:
-    """Training rows in random order and test rows, with equal shares of each class."""
+    """Training rows in random order and test rows of each stratified fold."""
     order = rng.permutation(rows.y.size)
     fold = np.empty(rows.y.size, np.int64)
     for label in (False, True):
-        mine = order[rows.y[order] == label]
-        fold[mine] = np.arange(mine.size) % FOLDS
+        of_class = order[rows.y[order] == label]
+        fold[of_class] = np.arange(of_class.size) % FOLDS
     for k in range(FOLDS):
         yield rows.take(order[fold[order] != k]), rows.take(order[fold[order] == k])
 
@@ -110,7 +111,7 @@ def experiment(
     paper: Mapping[str, Mapping[str, tuple[float, float]]],
     algorithms: Mapping[str, Algorithm],
 ) -> Experiment:
-    """The experiment of a table; the first algorithm is the paper's own."""
+    """The experiment of a table; the first algorithm is the one that the paper proposes."""
     own = next(iter(algorithms))
 
     def run(settings: Settings) -> list[Row]:
@@ -119,17 +120,17 @@ def experiment(
     def finding(rows: Sequence[Row]) -> str:
         parts = []
         for label in algorithms:
-            mine = [row for row in rows if row["algorithm"] == label]
-            near = sum(row["within"] for row in mine)
-            parts.append(f"{label} on {near} of {len(mine)}")
+            of_algorithm = [row for row in rows if row["algorithm"] == label]
+            within = sum(row["within"] for row in of_algorithm)
+            parts.append(f"{label} on {within} of {len(of_algorithm)} sets")
         leads = sum(
             row["auc"] >= max(r["auc"] for r in rows if r["set"] == row["set"])
             for row in rows
             if row["algorithm"] == own
         )
         return (
-            "Above the paper's AUC or within one of its standard deviations are "
-            f"{', '.join(parts)} sets; {own} leads on {leads}."
+            "The AUC is at least the paper's minus one standard deviation for "
+            f"{', '.join(parts)}; {own} leads on {leads}."
         )
 
     return Experiment(
@@ -160,19 +161,19 @@ def _picture(rows: Sequence[Row]) -> Figure:
     labels = list(dict.fromkeys(row["algorithm"] for row in rows))
     sets = list(dict.fromkeys(row["set"] for row in rows))
     with panels(len(labels)) as (figure, axes):
-        for label, each in zip(labels, axes, strict=True):
-            mine = [row for row in rows if row["algorithm"] == label]
+        for label, panel in zip(labels, axes, strict=True):
+            of_algorithm = [row for row in rows if row["algorithm"] == label]
             for k, (name, errors) in enumerate((("auc", "deviation"), ("paper", "paperDeviation"))):
-                each.errorbar(
-                    [row[name] for row in mine],
-                    np.arange(len(mine)) + 0.25 * k,
-                    xerr=[row[errors] for row in mine],
+                panel.errorbar(
+                    [row[name] for row in of_algorithm],
+                    np.arange(len(of_algorithm)) + 0.25 * k,
+                    xerr=[row[errors] for row in of_algorithm],
                     fmt="os"[k],
                     mfc=(None, "none")[k],
                     color=(NEGATIVE, GUIDE)[k],
                     label=("ours", "paper")[k],
                 )
-            each.set_yticks(range(len(sets)), sets if each is axes[0] else [""] * len(sets))
-            each.invert_yaxis()
-            each.set(title=label, xlabel="test AUC (%), 1 sd")
+            panel.set_yticks(range(len(sets)), sets if panel is axes[0] else [""] * len(sets))
+            panel.invert_yaxis()
+            panel.set(title=label, xlabel="test AUC (%), 1 sd")
     return figure

@@ -1,4 +1,4 @@
-"""OPAUC, Table 2: learners of one pass on benchmark data."""
+"""OPAUC, Table 2: one-pass learners on benchmark data."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ ALGORITHMS = {
 EXPERIMENT = experiment(
     title="OPAUC, Table 2: benchmark data in one pass",
     about=(
-        "Steps and OAM's penalty of 2^-12 to 2^10, OPAUC's penalty of 2^-10 to 2^2, buffers of "
-        f"{_BUFFER} rows of each class."
+        "Steps and OAM's penalty from 2^-12 to 2^10, OPAUC's penalty from 2^-10 to 2^2, buffers "
+        f"of {_BUFFER} rows of each class."
     ),
     paper=OPAUC_TABLE2,
     algorithms=ALGORITHMS,

@@ -1,4 +1,4 @@
-"""Figures that the papers print, AUC in percent.
+"""Results that the papers print; AUC in percent.
 
 MBA: Gultekin, Saha, Ratnaparkhi, Paisley, "MBA: Mini-Batch AUC Optimization".
 OPAUC: Gao, Jin, Zhu, Zhou, "One-Pass AUC Optimization".
@@ -28,11 +28,11 @@ TABLE3 = {
     "w1a": (92.28, 0.23),
 }
 
-# Figure 2, as its text tells it: pairs from which on MBA ranks as well as all 10^6 pairs do, and
-# how many times faster than these it then is, at least.
+# Figure 2, according to its text: the number of pairs with which MBA ranks as well as with all 10^6
+# pairs, and the least speedup over these.
 FIGURE2_PAIRS, FIGURE2_SPEEDUP = 5000, 50
 
-# Figure 7, as its text tells it: lead of MBA over the best other algorithm on Criteo, in points.
+# Figure 7, according to its text: lead of MBA over the best other algorithm on Criteo, in points.
 FIGURE7_LEAD = 0.54
 
 # OPAUC, Table 2: AUC and standard deviation by the names of the files and algorithms.
@@ -87,7 +87,7 @@ OPAUC_TABLE2 = {
     },
 }
 
-# SOLAM, Table 3: its own AUC and standard deviation; the others' are those of OPAUC, Table 2.
+# SOLAM, Table 3: AUC and standard deviation of SOLAM; the other columns repeat OPAUC, Table 2.
 SOLAM_TABLE3 = {
     "diabetes_scale": (82.53, 3.14),
     "fourclass_scale": (82.26, 2.40),
@@ -120,7 +120,7 @@ KHALID_TABLE2 = {
     },
 }
 
-# Khalid, Table 4: AUC and seconds of learning, of a set that has a file.
+# Khalid, Table 4: AUC and seconds of learning, for the set that is available.
 KHALID_TABLE4 = {
     "ijcnn1": {"NSAUC": (99.69, 4.80), "NSOLAM": (98.86, 6.88), "NOAM": (98.16, 6.24)},
 }

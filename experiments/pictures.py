@@ -1,4 +1,4 @@
-"""What the pictures of the experiments share."""
+"""Plots that the experiments share."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Both often agree: what is below must show.
+# Different markers and line styles, because the curves often coincide.
 _ESTIMATORS = {"complete": ("o-", NEGATIVE), "paired": ("s:", POSITIVE)}
 
 
 @contextmanager
 def panels(count: int) -> Iterator[tuple[Figure, Sequence[Axes]]]:
-    """A figure of panels side by side, with one legend when the block ends."""
+    """A figure of ``count`` panels side by side; the legend is added at the end of the block."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -29,8 +29,8 @@ def panels(count: int) -> Iterator[tuple[Figure, Sequence[Axes]]]:
         yield figure, axes
         named = {
             label: handle
-            for each in axes
-            for handle, label in zip(*each.get_legend_handles_labels(), strict=True)
+            for panel in axes
+            for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)
         }
         figure.legend(
             list(named.values()),
@@ -44,7 +44,7 @@ def panels(count: int) -> Iterator[tuple[Figure, Sequence[Axes]]]:
 def series(
     axes: Axes, rows: Sequence[Row], x: str, y: str, name: str, error: str | None = None
 ) -> None:
-    """One estimator's figures, with their standard errors where they have them."""
+    """Plot one estimator's values, with standard errors if there are any."""
     form, colour = _ESTIMATORS[name]
     axes.errorbar(
         [row[x] for row in rows],
@@ -59,29 +59,31 @@ def series(
 
 
 def level(axes: Axes, value: float, name: str, style: str = "--") -> None:
-    """A horizontal guide."""
+    """Draw a horizontal line."""
     axes.axhline(value, color=GUIDE, linestyle=style, linewidth=1, label=name)
 
 
 def beside(rows: Sequence[Row], what: str) -> Figure:
-    """AUC of what ``what`` names, with the paper's where it has any; a panel per data set."""
+    """Plot AUC by the column ``what``, and the paper's AUC if it has one; a panel per data set."""
     names = list(dict.fromkeys(row["set"] for row in rows))
     with panels(len(names)) as (figure, axes):
-        for name, each in zip(names, axes, strict=True):
-            mine = [row for row in rows if row["set"] == name]
-            places = range(len(mine))
-            each.errorbar(
-                [row["auc"] for row in mine],
+        for name, panel in zip(names, axes, strict=True):
+            of_set = [row for row in rows if row["set"] == name]
+            places = range(len(of_set))
+            panel.errorbar(
+                [row["auc"] for row in of_set],
                 places,
-                xerr=[row["error"] or 0.0 for row in mine],
+                xerr=[row["error"] or 0.0 for row in of_set],
                 fmt="o",
                 color=NEGATIVE,
                 label="ours",
             )
-            known = [(row["paper"], k) for k, row in zip(places, mine, strict=True) if row["paper"]]
+            known = [
+                (row["paper"], k) for k, row in zip(places, of_set, strict=True) if row["paper"]
+            ]
             for auc, place in known:
-                each.plot(auc, place, "s", mfc="none", color=GUIDE, label="paper")
-            each.set_yticks(places, [row[what] for row in mine] if each is axes[0] else [])
-            each.invert_yaxis()
-            each.set(title=name, xlabel="test AUC (%)")
+                panel.plot(auc, place, "s", mfc="none", color=GUIDE, label="paper")
+            panel.set_yticks(places, [row[what] for row in of_set] if panel is axes[0] else [])
+            panel.invert_yaxis()
+            panel.set(title=name, xlabel="test AUC (%)")
     return figure

@@ -1,9 +1,9 @@
-"""Run experiments of the papers again and publish the figures beside theirs.
+"""Repeat the papers' experiments and publish the results next to the papers'.
 
-Publishes ``reproduce.json`` with all figures, ``reproduce.md`` with a table per experiment, and a
-picture of each. The last line of standard output is one JSON object. Experiments on real data need
-the files of the LIBSVM site, UCI's magic04.csv and the Criteo sample in one directory; without
-them they are left out.
+Publishes ``reproduce.json`` with all results, ``reproduce.md`` with a table per experiment, and a
+picture per experiment. The last line of standard output is one JSON object. Experiments on real
+data need the files of the LIBSVM site, UCI's magic04.csv and the Criteo sample in one directory;
+an experiment without its files is left out.
 """
 
 from __future__ import annotations
@@ -71,16 +71,20 @@ def run(argv: Sequence[str]) -> int:
         "experiments",
         nargs="*",
         metavar="EXPERIMENT",
-        help=f"all unless some are named: {', '.join(EXPERIMENTS)}",
+        help=f"default: all of {', '.join(EXPERIMENTS)}",
     )
-    parser.add_argument("--repeats", type=int, default=20, help="of what is random (default 20)")
-    parser.add_argument("--seed", type=int, default=0, help="of what is random (default 0)")
+    parser.add_argument(
+        "--repeats", type=int, default=20, help="repeats of random experiments (default 20)"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of all random numbers (default 0)"
+    )
     parser.add_argument("--data", help="directory of the real data sets")
     parser.add_argument("--output", default="output/reproduction", help="default %(default)s")
-    given = parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
     logging.basicConfig(stream=sys.stderr, level=logging.INFO)
     try:
-        result, code = {"status": "ok", **_published(given)}, 0
+        result, code = {"status": "ok", **_published(arguments)}, 0
     except SparkAUCError as error:
         result = {"status": "error", "error": type(error).__name__, "message": str(error)}
         code = error.exit_code
@@ -88,49 +92,50 @@ def run(argv: Sequence[str]) -> int:
     return code
 
 
-def _published(given: argparse.Namespace) -> dict[str, Any]:
-    """Check the arguments, run the experiments and publish; the result for standard output."""
-    for name in given.experiments:
+def _published(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Check the arguments, run the experiments and publish; returns the result to print."""
+    for name in arguments.experiments:
         if name not in EXPERIMENTS:
-            near = difflib.get_close_matches(name, EXPERIMENTS, 1)
-            remedy = f"did you mean {near[0]!r}?" if near else "name some of these"
+            matches = difflib.get_close_matches(name, EXPERIMENTS, 1)
+            remedy = f"did you mean {matches[0]!r}?" if matches else "name one or more of these"
             raise ConfigError(
-                f"found the experiment {name!r}, expected some of {', '.join(EXPERIMENTS)}; "
-                f"{remedy}"
+                f"found the experiment {name!r}, expected one of {', '.join(EXPERIMENTS)}; {remedy}"
             )
-    if given.repeats < 1 or given.seed < 0:
+    if arguments.repeats < 1 or arguments.seed < 0:
         raise ConfigError(
-            f"found repeats = {given.repeats} and seed = {given.seed}, expected repeats of at "
-            "least 1 and a seed of at least 0; set them"
+            f"found repeats = {arguments.repeats} and seed = {arguments.seed}, expected repeats of "
+            "at least 1 and a seed of at least 0; set --repeats and --seed so"
         )
-    check_path(given.data)
+    check_path(arguments.data)
     check_packages()
-    check_free(given.output, replace=True)
-    chosen, left_out = _plan(given)
+    check_free(arguments.output, replace=True)
+    chosen, left_out = _plan(arguments)
     if not chosen:
         reasons = "; ".join(f"{name}: {reason}" for name, reason in left_out.items())
         raise ConfigError(
-            f"found no experiment that can run ({reasons}), expected one; give --data, a "
-            "directory with these files, or name others"
+            f"found no experiment that can run ({reasons}), expected at least one; set "
+            "--data to a directory with these files, or name other experiments"
         )
     for name, reason in left_out.items():
         _log.warning("%s is left out: %s", name, reason)
-    made: AbstractContextManager[SparkSession | None] = nullcontext()
+    context: AbstractContextManager[SparkSession | None] = nullcontext()
     if any(EXPERIMENTS[name].needs_spark for name in chosen):
         from spark_auc.spark.data.session import session
 
-        made = session("spark_auc experiments")
-    with made as spark:
-        data = Directory.of(given.data) if given.data else None
-        return _run(given, chosen, left_out, Settings(given.repeats, given.seed, data, spark))
+        context = session("spark_auc experiments")
+    with context as spark:
+        data = Directory.of(arguments.data) if arguments.data else None
+        return _run(
+            arguments, chosen, left_out, Settings(arguments.repeats, arguments.seed, data, spark)
+        )
 
 
 def _run(
-    given: argparse.Namespace, chosen: list[str], left_out: dict[str, str], settings: Settings
+    arguments: argparse.Namespace, chosen: list[str], left_out: dict[str, str], settings: Settings
 ) -> dict[str, Any]:
     results: dict[str, dict[str, Any]] = {}
-    pages = ["# The papers' experiments, run again\n"]
-    with publication(given.output, True, "reproduction") as version:
+    pages = ["# The papers' experiments, repeated\n"]
+    with publication(arguments.output, True, "reproduction") as version:
         for name in chosen:
             experiment, start = EXPERIMENTS[name], time.perf_counter()
             _log.info("%s: %s", name, experiment.title)
@@ -142,26 +147,26 @@ def _run(
             version.write(f"{name}.png", png(experiment.picture(rows)))
             pages.append(experiment.markdown(name, rows))
         pages += [f"Left out: {name}: {reason}.\n" for name, reason in left_out.items()]
-        pages.append(f"Repeats: {given.repeats}, seed: {given.seed}.\n")
+        pages.append(f"Repeats: {arguments.repeats}, seed: {arguments.seed}.\n")
         version.write("reproduce.md", "\n".join(pages).encode())
-        arguments = {"arguments": vars(given), "leftOut": left_out}
-        version.write_json("reproduce.json", arguments | {"experiments": results})
+        inputs = {"arguments": vars(arguments), "leftOut": left_out}
+        version.write_json("reproduce.json", inputs | {"experiments": results})
     summary = {
         name: {key: each[key] for key in ("finding", "seconds")} for name, each in results.items()
     }
     return {"page": f"{version.uri}/reproduce.md", "experiments": summary, "leftOut": left_out}
 
 
-def _plan(given: argparse.Namespace) -> tuple[list[str], dict[str, str]]:
-    """The experiments to run, and why the others asked for cannot run."""
-    there = set(Directory.of(given.data).names()) if given.data else set()
+def _plan(arguments: argparse.Namespace) -> tuple[list[str], dict[str, str]]:
+    """The experiments to run, and why each other requested experiment cannot run."""
+    files_present = set(Directory.of(arguments.data).names()) if arguments.data else set()
     chosen, left_out = [], {}
-    for name in dict.fromkeys(given.experiments or EXPERIMENTS):
+    for name in dict.fromkeys(arguments.experiments or EXPERIMENTS):
         files = EXPERIMENTS[name].files
-        if not files or there & set(files):
+        if not files or files_present & set(files):
             chosen.append(name)
         else:
-            where = f"in {given.data!r}" if given.data else "without --data"
+            where = f"in {arguments.data!r}" if arguments.data else "without --data"
             left_out[name] = f"none of {', '.join(files)} {where}"
     return chosen, left_out
 

@@ -1,4 +1,4 @@
-"""SOLAM, Table 3: a learner of linear time on benchmark data."""
+"""SOLAM, Table 3: a linear-time learner on benchmark data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ONCE = Algorithm(
     },
     lambda entries, _: 5 * entries,
 )
-# Every other value: ten passes over the whole grid would take longer than all others together.
+# Every other value: ten passes with the full grid take longer than all other algorithms together.
 _COARSE = {name: _ONCE.grid[name][:: 1 if name == "unit" else 2] for name in _ONCE.grid}
 _SEVERAL = f"SOLAM, {_PASSES} passes"
 _OTHERS = ("OPAUC", "OAMseq", "OAMgra")
@@ -41,11 +41,11 @@ ALGORITHMS = {
 EXPERIMENT = experiment(
     title="SOLAM, Table 3: benchmark data in linear time",
     about=(
-        "First steps of 1, 10, 19, .. 100 and radii of 10^-1 to 10^5. The paper's features are "
-        "normalised, it does not say how: rows of unit length or as they are, as the training "
-        f"rows choose. Nor does it say how many passes it makes: SOLAM is shown after one and "
-        f"after {_PASSES}, these with every other value of the grid. The paper took the others' "
-        "figures from OPAUC's."
+        "First steps 1, 10, 19, .. 100 and radii 10^-1 to 10^5. The paper normalises features "
+        "without saying how: the held-out training rows choose between rows of unit length and "
+        "columns in [-1, 1]. The paper does not print the number of passes: SOLAM is shown after "
+        f"one pass and after {_PASSES}, the latter with every other value of the grid. The paper "
+        "repeats the other algorithms' results from OPAUC's."
     ),
     paper={
         name: {"SOLAM": own, _SEVERAL: own} | OPAUC_TABLE2[name]

@@ -1,4 +1,4 @@
-"""MBA, Table III: AUC on benchmark data, the penalty chosen on the training rows."""
+"""MBA, Table III: AUC on benchmark data, with the penalty chosen on the training rows."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# Of so few training rows, which of them make a fold decides between penalties.
+# With fewer training rows, the choice of the penalty depends strongly on the folds.
 _FEW_ROWS = 5000
 
 
 def run(settings: Settings) -> list[Row]:
-    """One row per data set that is there."""
+    """One row per available data set."""
     from spark_auc.spark.evaluation.evaluate import evaluate
 
     assert settings.data is not None
     assert settings.spark is not None
     rows: list[Row] = []
-    for name, given in present(settings.data).items():
+    for name, data_set in present(settings.data).items():
         parts = load(settings.data, name)
         train, test = (frame(settings.spark, part) for part in parts)
         repeats = settings.repeats if parts[0].y.size <= _FEW_ROWS else 1
-        model, seconds = _trained(train, given, settings.seed, repeats)
+        model, seconds = _trained(train, data_set, settings.seed, repeats)
         report = evaluate(model.transform(test))
         paper, deviation = TABLE3.get(name, (None, None))
         auc = 100 * report.auc
         row = {
             "set": name,
             "rows": parts[0].y.size,
-            "features": given.dimension,
+            "features": data_set.dimension,
             "auc": auc,
             "lower": 100 * report.interval.lower,
             "upper": 100 * report.interval.upper,
@@ -54,7 +54,7 @@ def run(settings: Settings) -> list[Row]:
             "paper": paper,
             "deviation": deviation,
             "difference": None if paper is None else auc - paper,
-            "note": given.note,
+            "note": data_set.note,
         }
         rows.append(row)
         _log.info("%s: %s", name, row)
@@ -62,25 +62,25 @@ def run(settings: Settings) -> list[Row]:
 
 
 def _trained(
-    train: DataFrame, given: DataSet, seed: int, repeats: int
+    train: DataFrame, data_set: DataSet, seed: int, repeats: int
 ) -> tuple[LinearRankerModel, float]:
-    """The model of the penalty with the best mean over so many selections, and seconds of one."""
+    """The model of the penalty with the best mean AUC over repeats, and seconds per selection."""
     from spark_auc.spark.estimators.mba import MBAClassifier
     from spark_auc.spark.estimators.selector import MBASelector
 
     options: dict[str, Any] = {
         "featuresCol": ["indices", "values"],
-        "numFeatures": given.dimension,
-        "standardization": given.standardization,
+        "numFeatures": data_set.dimension,
+        "standardization": data_set.standardization,
     }
     start = time.perf_counter()
     tables = []
     for repeat in range(repeats):
         selection = MBASelector(**options, seed=seed + repeat).fit(train).summary.selection
         assert selection is not None
-        # What was left out has no AUC, and is not chosen.
-        found = [(c["auc"], c["regParam"]) for c in selection["candidates"]]
-        tables.append(np.array(found, dtype=float))
+        # Candidates that were left out have no AUC.
+        penalties_and_aucs = [(c["auc"], c["regParam"]) for c in selection["candidates"]]
+        tables.append(np.array(penalties_and_aucs, dtype=float))
     seconds = (time.perf_counter() - start) / repeats
     auc, penalties = np.mean(tables, axis=0).T
     return MBAClassifier(**options, regParam=float(penalties[np.nanargmax(auc)])).fit(
@@ -90,10 +90,10 @@ def _trained(
 
 def _finding(rows: Sequence[Row]) -> str:
     same = [row for row in rows if row["paper"] and not row["note"]]
-    near = [row for row in same if row["difference"] >= -2 * row["deviation"] - 0.005]
+    close = [row for row in same if row["difference"] >= -2 * row["deviation"] - 0.005]
     return (
-        f"Above the paper's AUC or within two of its standard deviations on {len(near)} of the "
-        f"{len(same)} sets that have the paper's training and test rows."
+        f"The AUC is at least the paper's minus two standard deviations on {len(close)} of the "
+        f"{len(same)} sets with the paper's training and test rows."
     )
 
 
@@ -123,11 +123,11 @@ def _picture(rows: Sequence[Row]) -> Figure:
 EXPERIMENT = Experiment(
     title="MBA, Table III: benchmark data",
     about=(
-        "Ridge on all pairs, its penalty by 5 folds of the training rows (MBASelector), of up to "
-        f"{_FEW_ROWS:,d} rows by the mean over as many choices of folds as there are repeats; AUC "
-        "on the test rows with its 95% interval (DeLong). Columns are brought to unit variance; "
-        "reuters_earn and 20news.binary have rows of unit length instead. Seconds: of one "
-        "selection. Deviation: the paper's, over its own repeats."
+        "Ridge on all pairs with the penalty chosen by 5-fold cross-validation on the training "
+        f"rows (MBASelector); for up to {_FEW_ROWS:,d} rows, by the mean AUC over as many choices "
+        "of folds as repeats. Test AUC with its 95% interval (DeLong). Columns are scaled to unit "
+        "variance; reuters_earn and 20news.binary have rows of unit length instead. Seconds: per "
+        "selection. Deviation: the paper's standard deviation over its repeats."
     ),
     run=run,
     columns={

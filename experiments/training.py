@@ -1,4 +1,4 @@
-"""Training on the experiments' rows, and the mean of what repeats of it find."""
+"""Training on the experiments' rows, and statistics over repeats."""
 
 from __future__ import annotations
 
@@ -30,10 +30,16 @@ _FOLDS = 5
 
 @dataclass(frozen=True, eq=False)
 class Ranker:
-    """Weights ``(d,)`` of raw columns, their penalty on columns of unit variance, and seconds.
+    """A linear ranker of raw columns.
 
-    The seconds are those of drawing, moments, solution and the moments of its scores, without the
-    choice of the penalty.
+    Parameters
+    ----------
+    w : (d,)
+        Weights of raw columns.
+    regParam
+        Penalty on columns of unit variance.
+    seconds
+        Wall time of drawing, moments, solution and score moments; not of the penalty search.
     """
 
     w: Float
@@ -41,7 +47,7 @@ class Ranker:
     seconds: float
 
     def auc(self, rows: Batch) -> float:
-        """AUC on some rows in percent."""
+        """AUC on rows in percent."""
         return percent(settled_scores(rows.X, self.w), rows.y)
 
 
@@ -51,31 +57,31 @@ def percent(scores: Float, y: NDArray[np.bool_]) -> float:
 
 
 def mean_and_error(values: Sequence[float]) -> tuple[float, float | None]:
-    """The mean of repeats and its standard error, which one repeat does not tell."""
+    """The mean over repeats and its standard error; None for one repeat."""
     error = float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else None
     return float(np.mean(values)), error
 
 
 def exact(rows: Batch, seed: int) -> Ranker:
-    """Ridge on all pairs, with the penalty of the best mean AUC on held-out folds."""
+    """Ridge on all pairs, with the penalty of the best mean AUC in cross-validation."""
     settings = TrainingSettings(folds=Folds(_FOLDS, seed))
     return _trained(rows, replace(settings, reg_params=_chosen(rows, settings)))
 
 
 def sampled(rows: Batch, pairs: int, seed: int) -> dict[str, Ranker]:
-    """Ridge on the draws of as many pairs, "complete" and "paired".
+    """Ridge on ``pairs`` draws of each class, by the estimators "complete" and "paired".
 
-    The penalty is chosen on folds of the draws, so that no other row has a say. As in the
-    estimators, "paired" takes that of "complete": a pair of rows can be of two folds.
+    The penalty is chosen on folds of the drawn rows alone. As in the Spark estimators, "paired"
+    uses the penalty of "complete", because the rows of a drawn pair can be in two folds.
     """
-    # Draws are half positive: the penalty has one unit on them and on all rows once these are
-    # scaled.
+    # Half of the draws are positive. Scaling by the deviations of all rows gives the penalty the
+    # same unit on the draws and on all rows.
     scale = column_moments(_local(rows)).standard_deviation()
     scaled = rows._replace(X=divided(rows.X, scale))
     settings = TrainingSettings(standardize=False, folds=Folds(_FOLDS, seed), batch_size=1)
-    (told,) = distinct_keys()(iter([scaled]))
-    draws = FirstArrivals.zero(pairs).update(told, seed).draws(seed, pairs)
-    settings = replace(settings, reg_params=_chosen(draws.drawn(told), settings))
+    (keyed_rows,) = distinct_keys()(iter([scaled]))
+    draws = FirstArrivals.zero(pairs).update(keyed_rows, seed).draws(seed, pairs)
+    settings = replace(settings, reg_params=_chosen(draws.drawn(keyed_rows), settings))
     rankers = {}
     for estimator in ("complete", "paired"):
         sampling = Sampling(estimator, pairs, seed)
@@ -89,7 +95,7 @@ def _local(rows: Batch) -> ArrayRows:
 
 
 def _chosen(rows: Batch, settings: TrainingSettings) -> tuple[float]:
-    """The penalty whose rankers of the other folds rank each fold's rows best."""
+    """The penalty that cross-validation chooses."""
     return (_trained(rows, settings).regParam,)
 
 
@@ -102,7 +108,7 @@ def _trained(rows: Batch, settings: TrainingSettings) -> Ranker:
 
 @contextmanager
 def _quiet(name: str) -> Iterator[None]:
-    """Hundreds of trainings would fill the log with what is worth saying of one."""
+    """Log only warnings: an experiment trains hundreds of times."""
     log = logging.getLogger(name)
     before = log.level
     log.setLevel(logging.WARNING)

@@ -1,1 +1,1 @@
-"""Learners that the papers compare with, one file each."""
+"""Online learners that the papers compare with, one file per learner."""

@@ -1,4 +1,4 @@
-"""AdaAUC: the gradient of one-pass AUC optimization with AdaGrad steps (Ding et al. 2015)."""
+"""AdaAUC: one-pass AUC optimization with AdaGrad step sizes (Ding et al. 2015)."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from spark_auc.core.validation import check_above, check_at_least
 class AdaAUC(Linear):
     """Pairwise squared loss of each row against all rows of the other class so far.
 
-    The row ``x`` of sign ``e`` first updates its class's number, mean and covariance. With mean
+    The row ``x`` of sign ``e`` first updates the count, mean and covariance of its class. With mean
     ``c`` and covariance ``S`` of the other class, ``D = x - c`` and ``h`` the sum of the squared
     gradients,
 
         g = lambda2 w - e D + D (D'w) + S w,   h <- h + g^2,   w <- w - eta g / (delta + sqrt(h)),
 
-    column by column; then ``w`` is brought onto the ball of radius ``1 / sqrt(lambda2)``, in which
-    the optimum lies. There is no step while the other class has no row.
+    elementwise; then ``w`` is projected onto the ball of radius ``1 / sqrt(lambda2)``, which
+    contains the optimum. Rows before the first row of the other class make no step.
 
-    Time a row is O(d^2), memory 16 d^2 bytes.
+    Time per row is O(d^2); memory is 16 d^2 bytes.
 
     Parameters
     ----------
     dimension
         Number of features ``d``.
     eta
-        Step.
+        Step size > 0.
     lambda2
-        Ridge penalty; 0 leaves the ball out.
+        Ridge factor; without it there is no projection.
     delta
-        Added to the root of ``h``.
+        Constant > 0 that is added to the root of ``h``.
 
     References
     ----------
@@ -121,15 +121,15 @@ def _learn(
             continue
         difference = x - mean[other]
         product, square = 0.0, 0.0
-        curved = np.zeros(d)
-        # Column by column of a symmetric matrix: the inner loop then runs on vectors.
+        curvature = np.zeros(d)
+        # By columns of the symmetric matrix, so that the inner loop is vectorised.
         for i in range(d):
             product += difference[i] * w[i]
             for j in range(d):
-                curved[j] += scatter[other, i, j] * w[i]
+                curvature[j] += scatter[other, i, j] * w[i]
         slope = product - 1.0 if y[r] else product + 1.0
         for j in range(d):
-            g = lambda2 * w[j] + slope * difference[j] + curved[j] / count[other]
+            g = lambda2 * w[j] + slope * difference[j] + curvature[j] / count[other]
             squares[j] += g * g
             w[j] -= eta * g / (delta + np.sqrt(squares[j]))
             square += w[j] * w[j]

@@ -1,8 +1,7 @@
-"""Buffers of rows that learners keep for comparison, and the pairwise hinge against them.
+"""Row buffers of online learners, and pairwise hinge steps against buffered rows.
 
-A buffer is a ragged matrix of fixed width: values and column numbers ``(slots, width)`` and the
-number of entries ``(slots,)``. Sparse rows thus cost their entries, in memory and in time, and
-dense rows are those with all entries.
+A buffer is a padded ragged matrix: values and column numbers ``(slots, width)``, and the number of
+entries ``(slots,)``. Memory and time of a row depend on its stored entries.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ def widened(buffer: NDArray[Any], starts: Index) -> NDArray[Any]:
     return np.pad(buffer, [(0, 0)] * (buffer.ndim - 1) + [(0, missing)])
 
 
-def not_kept(values: Values) -> str | None:
-    """What is wrong with a stored buffer, if anything is; see `core.state.schema.Schema`."""
-    lengths, kept = values["lengths"], values["kept_indices"]
-    if lengths.max(initial=0) > kept.shape[-1]:
-        return f"a row of {lengths.max()} entries is kept in {kept.shape[-1]}"
-    return outside(kept, values["dimension"])
+def buffer_fault(values: Values) -> str | None:
+    """The fault of a stored buffer, or None; a relation of `core.state.schema.Schema`."""
+    lengths, indices = values["lengths"], values["kept_indices"]
+    if lengths.max(initial=0) > indices.shape[-1]:
+        return f"a row of {lengths.max()} entries is in a buffer of width {indices.shape[-1]}"
+    return outside(indices, values["dimension"])
 
 
 @compiled()
@@ -61,7 +60,7 @@ def keep(
     lengths: Index,
     slot: int,
 ) -> None:
-    """Put the row of entries ``start..end-1`` into a slot of the buffer."""
+    """Store the row of entries ``start..end-1`` in a slot of the buffer."""
     lengths[slot] = end - start
     for p in range(end - start):
         kept_values[slot, p] = values[start + p]
@@ -82,18 +81,18 @@ def hinge_step(
     compared: Bool,
     w: Float,
 ) -> None:
-    """A step against the sum over kept rows ``b`` of the slopes of ``max(0, 1 - e w'(x - b))``.
+    """A gradient step on the sum over buffered rows ``b`` of ``max(0, 1 - e w'(x - b))``.
 
     Parameters
     ----------
     values, indices, start, end
         The row ``x``.
     sign
-        ``e``: 1 where the row is positive, else -1.
+        ``e``: 1 for a positive row, -1 for a negative row.
     step
-        Length of the step.
+        Step size.
     kept_values, kept_indices, lengths, compared
-        The kept rows, and which of them count.
+        The buffered rows, and which of them enter the sum.
     w
         Weights ``(d,)``, changed in place.
     """

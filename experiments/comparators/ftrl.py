@@ -17,7 +17,7 @@ from spark_auc.core.validation import check_above, check_at_least
 
 @dataclass(eq=False)
 class FTRL(Linear):
-    """Logistic loss of single rows, each column with its own step, lasso and ridge penalties.
+    """Logistic loss of single rows, with a step size per column and an elastic net.
 
     A column has ``z`` and the sum ``n`` of its squared gradients, and the weight 0 where
     ``|z| <= lambda1``, else
@@ -28,19 +28,19 @@ class FTRL(Linear):
 
         z <- z + g - (sqrt(n + g^2) - sqrt(n)) / alpha w,   n <- n + g^2
 
-    in its stored columns. The intercept ``b`` is one more column, always 1 and without penalty; it
-    is left out of the scores, whose order it cannot change.
+    in its stored columns. The intercept ``b`` is an additional column of ones without penalty. The
+    scores omit it, because it does not affect the ranking.
 
-    Time a row is O(s) for ``s`` stored entries, memory O(d).
+    Time per row is O(s) for ``s`` stored entries, memory O(d).
 
     Parameters
     ----------
     dimension
         Number of features ``d``.
     alpha, beta
-        Of the steps ``alpha / (beta + sqrt(n))``.
+        Parameters of the step size ``alpha / (beta + sqrt(n))``.
     lambda1, lambda2
-        Lasso and ridge penalties of the sum of the losses.
+        Lasso and ridge factors, relative to the sum of the losses.
 
     References
     ----------

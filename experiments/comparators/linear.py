@@ -1,4 +1,4 @@
-"""What the comparators share: scores, and the checks of rows."""
+"""The base class of the comparators: scores, and validation of rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spark_auc.learners.linear import scores
 
 @dataclass(eq=False)
 class Linear(Stored):
-    """A learner of scores ``X w``, from ``w = 0``.
+    """A learner with scores ``X w``, starting from ``w = 0``.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class Linear(Stored):
     Attributes
     ----------
     w : (d,)
-        Weights after the rows so far.
+        Weights after the learned rows.
     """
 
     FIELDS: ClassVar[Fields] = {"w": reals("d")}
@@ -37,16 +37,16 @@ class Linear(Stored):
         self.w = np.zeros(self.dimension)
 
     def learn(self, X: Rows, y: Bool, weight: Float | None = None) -> None:
-        """Take rows ``(n, d)``, dense or CSR, in their order; ``y`` ``(n,)`` are positive.
+        """Learn rows in sequence; see `spark_auc.learners.learner.Learner.learn`.
 
         Raises
         ------
         DataError
-            The rows are of another dimension.
+            The rows have another dimension.
         ConfigError
-            Row weights are given.
+            There are row weights.
         ConvergenceError
-            The steps were so long that ``w`` is no longer finite; the learner is of no more use.
+            The steps are too long and ``w`` is not finite any more; discard the learner.
         """
         name = type(self).__name__
         unweighted(weight, name)
@@ -58,7 +58,7 @@ class Linear(Stored):
             )
 
     def score(self, X: Rows) -> Float:
-        """Scores ``(n,)`` of rows ``(n, d)``; `DataError` if of another dimension."""
+        """Scores ``(n,)`` of rows ``(n, d)``; `DataError` if they have another dimension."""
         return scores(X, self.w)
 
     def _take(self, values: Float, indices: Index, starts: Index, y: Bool) -> None:

@@ -1,4 +1,4 @@
-"""OLR: online logistic regression, one gradient step a row."""
+"""OLR: online logistic regression, one gradient step per row."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ class OLR(Linear):
         w <- (1 - lambda2 eta / sqrt(t)) w + eta / sqrt(t) (y - p) x,
         b <- b + eta / sqrt(t) (y - p).
 
-    The intercept ``b`` has no penalty and is left out of the scores, whose order it cannot change.
+    The intercept ``b`` has no penalty. The scores omit it, because it does not affect the ranking.
 
-    Time a row is O(s) for ``s`` stored entries, as ``w`` is kept as a scale and a vector; memory
-    O(d).
+    Time per row is O(s) for ``s`` stored entries, because ``w`` is stored as a scaled vector;
+    memory is O(d).
 
     Parameters
     ----------
     dimension
         Number of features ``d``.
     eta
-        First step.
+        First step size > 0.
     lambda2
-        Ridge penalty; ``eta lambda2`` must be below 1.
+        Ridge factor; ``eta lambda2`` must be below 1.
 
     References
     ----------
@@ -54,7 +54,7 @@ class OLR(Linear):
     eta: float = 0.5
     lambda2: float = 0.0
     rows: int = field(init=False, default=0)
-    # Scale and intercept, in one array that the kernel can change.
+    # Scale and intercept, in an array that the kernel modifies.
     scalars: Float = field(init=False, repr=False)
     unscaled: Float = field(init=False, repr=False)
 
@@ -63,8 +63,8 @@ class OLR(Linear):
         check_at_least("lambda2", self.lambda2, 0)
         if self.eta * self.lambda2 >= 1:
             raise ConfigError(
-                f"found eta * lambda2 = {self.eta * self.lambda2!r}, expected it below 1, as a "
-                "step must not turn the weights around; set a smaller eta"
+                f"found eta * lambda2 = {self.eta * self.lambda2!r}, expected a value below 1, "
+                "so that a step does not flip the sign of the weights; set eta or lambda2 smaller"
             )
         super().__post_init__()
         self.scalars = np.array([1.0, 0.0])
@@ -98,7 +98,7 @@ def _learn(
         intercept += error
         scale *= 1.0 - step * lambda2
         add(values, indices, start, end, error / scale, unscaled)
-        # Long before the scale underflows; a power of two, so that no bit of w changes.
+        # Rescale before the scale underflows; a power of two leaves the bits of w unchanged.
         if scale < 2.0**-300:
             unscaled *= 2.0**-300
             scale *= 2.0**300

@@ -1,4 +1,4 @@
-"""MB-PHL and MB-PSL: gradient steps on the pairs inside mini-batches (Gultekin et al.)."""
+"""MB-PHL and MB-PSL: gradient steps on the pairs within mini-batches (Gultekin et al.)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from spark_auc.core.types import Bool, Float, Index
 from spark_auc.core.validation import check_above, check_at_least, check_whole
 
 
-def _waiting(values: Values) -> str | None:
+def _buffer_fault(values: Values) -> str | None:
     rows = values["waiting_positive"].size
     if rows >= values["batch"]:
-        return f"{rows} rows wait for a batch of {values['batch']}"
+        return f"it buffers {rows} rows for a batch of {values['batch']}"
     starts = values["waiting_starts"].astype(np.int64)
     return not_csr(values["waiting_indices"], starts, rows, values["dimension"])
 
@@ -27,31 +27,31 @@ def _waiting(values: Values) -> str | None:
 class MiniBatch(Linear):
     """Pairwise hinge or squared loss over all mixed pairs of each batch of consecutive rows.
 
-    Batch ``t`` of those with both classes, over whose pairs ``D = x_+ - x_-`` the mean is taken,
-    makes the step
+    The ``t``-th batch with both classes makes the step
 
         w <- w - eta / sqrt(t) (lambda2 w - mean D [w'D < 1])           MB-PHL
         w <- w - eta / sqrt(t) (lambda2 w - mean D (1 - w'D))           MB-PSL
 
-    the latter being the slope of MBA's objective. A batch of one class makes no step. Rows that do
-    not fill a batch wait for the next rows, in the state too, so that pieces of any length make
-    the same batches; those that wait at the end have had no effect.
+    with the mean over the batch's pairs ``D = x_+ - x_-``; MB-PSL steps along the gradient of
+    MBA's objective. A batch of one class makes no step. Rows that do not fill a batch are buffered
+    in the state, so that the batches do not depend on the calls of `learn`; rows that remain in the
+    buffer at the end have no effect.
 
-    No pair is formed: time is O(s) a row for ``s`` stored entries, with O(log batch) for the
-    hinge, and O(d) a batch; memory O(d + batch s).
+    No pair is formed: time is O(s) per row for ``s`` stored entries, plus O(log batch) for the
+    hinge, and O(d) per batch; memory is O(d + batch s).
 
     Parameters
     ----------
     dimension
         Number of features ``d``.
     hinge
-        MB-PHL, else MB-PSL.
+        True for MB-PHL, False for MB-PSL.
     eta
-        First step.
+        First step size > 0.
     lambda2
-        Ridge penalty.
+        Ridge factor.
     batch
-        Rows of a batch.
+        Number of rows of a batch.
 
     References
     ----------
@@ -64,7 +64,7 @@ class MiniBatch(Linear):
         "waiting_starts": array("<u4", "rows+1"),
         "waiting_positive": array("|b1", "rows"),
     }
-    RELATIONS = (_waiting,)
+    RELATIONS = (_buffer_fault,)
 
     hinge: bool = True
     eta: float = 0.5
@@ -81,21 +81,21 @@ class MiniBatch(Linear):
         check_at_least("lambda2", self.lambda2, 0)
         check_whole("batch", self.batch, 2)
         super().__post_init__()
-        self._wait(sparse.csr_matrix((0, self.dimension)), np.zeros(0, np.bool_))
+        self._buffer(sparse.csr_matrix((0, self.dimension)), np.zeros(0, np.bool_))
 
-    def _wait(self, X: sparse.csr_matrix, y: Bool) -> None:
+    def _buffer(self, X: sparse.csr_matrix, y: Bool) -> None:
         self.waiting_values = X.data
         self.waiting_indices = X.indices.astype(np.uint32)
         self.waiting_starts = X.indptr.astype(np.uint32)
         self.waiting_positive = y.copy()
 
     def _take(self, values: Float, indices: Index, starts: Index, y: Bool) -> None:
-        before = self.waiting_starts
+        starts_before = self.waiting_starts
         X = sparse.csr_matrix(
             (
                 np.concatenate([self.waiting_values, values]),
                 np.concatenate([self.waiting_indices, indices]),
-                np.concatenate([before, starts[1:] + before[-1]]),
+                np.concatenate([starts_before, starts[1:] + starts_before[-1]]),
             ),
             shape=(self.waiting_positive.size + y.size, self.dimension),
         )
@@ -104,7 +104,7 @@ class MiniBatch(Linear):
         for start in range(0, full, self.batch):
             part = slice(start, start + self.batch)
             self._step(X[part], y[part])
-        self._wait(X[full:], y[full:])
+        self._buffer(X[full:], y[full:])
 
     def _step(self, X: sparse.csr_matrix, y: Bool) -> None:
         if y.all() or not y.any():
@@ -116,17 +116,17 @@ class MiniBatch(Linear):
 
 
 def _hinge_slopes(scores: Float, y: Bool) -> Float:
-    """By score, the slope ``(n,)`` of the mean of ``max(0, 1 - s_+ + s_-)`` over pairs."""
+    """The derivative ``(n,)`` by each score of the mean of ``max(0, 1 - s_+ + s_-)`` over pairs."""
     shifted, negative = scores[y] - 1.0, scores[~y]
     slopes = np.empty(scores.size)
-    # Both sides compare the same two floating-point numbers, so that the slopes sum to 0.
+    # Both sides compare the same floating-point numbers, so that the slopes sum to 0.
     slopes[y] = np.searchsorted(np.sort(negative), shifted, "right") - negative.size
     slopes[~y] = np.searchsorted(np.sort(shifted), negative, "left")
     return slopes / (shifted.size * negative.size)
 
 
 def _squared_slopes(scores: Float, y: Bool) -> Float:
-    """By score, the slope ``(n,)`` of half the mean of ``(1 - s_+ + s_-)^2`` over pairs."""
+    """The derivative ``(n,)`` by each score of the mean of ``(1 - s_+ + s_-)^2 / 2`` over pairs."""
     positive, negative = scores[y], scores[~y]
     slopes = np.empty(scores.size)
     slopes[y] = (positive - negative.mean() - 1.0) / positive.size

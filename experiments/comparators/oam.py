@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.comparators.buffer import add, dot, hinge_step, keep, not_kept, widened
+from experiments.comparators.buffer import add, buffer_fault, dot, hinge_step, keep, widened
 from experiments.comparators.linear import Linear
 from spark_auc.core.kernels import compiled
 from spark_auc.core.state.rules import COUNTS
@@ -22,18 +22,18 @@ from spark_auc.learners.noise import uniform
 class OAM(Linear):
     """Pairwise hinge loss of each row against a uniform sample of the other class.
 
-    A row ``x`` of sign ``e`` meets the rows ``b`` of the other class's buffer with the weight
-    ``C_t = C max(1, n_o / buffer)``, ``n_o`` being the rows of that class so far. OAMseq takes
-    them one after another, oldest slot first, by passive-aggressive steps
+    A row ``x`` of sign ``e`` is compared with the buffered rows ``b`` of the other class with
+    weight ``C_t = C max(1, n_o / buffer)``, where ``n_o`` is the number of rows of that class so
+    far. OAMseq makes a passive-aggressive step for each ``b``, in order of slots,
 
         w <- w + min(C_t / 2, max(0, 1 - e w'(x - b)) / |x - b|^2) e (x - b),
 
-    and OAMgra takes one step ``w <- w + C_t / 2 sum e (x - b)`` over those with
-    ``e w'(x - b) <= 1``. The row itself enters its class's buffer by reservoir sampling, whose
-    numbers depend on ``seed`` and the count of the class alone.
+    and OAMgra makes one step ``w <- w + C_t / 2 sum e (x - b)`` over the rows ``b`` with
+    ``e w'(x - b) <= 1``. The row enters the buffer of its class by reservoir sampling, whose
+    random numbers depend on ``seed`` and the count of the class only.
 
-    Time a row is O(buffer s) for ``s`` stored entries a row. Memory is 24 bytes for each of
-    ``buffer x width``, where the width is the most stored entries of any row: ``d`` if dense.
+    Time per row is O(buffer s) for ``s`` stored entries per row. Memory is 24 bytes for each of
+    ``buffer x width`` entries; the width is the largest number of stored entries of a row.
 
     Parameters
     ----------
@@ -42,11 +42,11 @@ class OAM(Linear):
     penalty
         ``C > 0``.
     buffer
-        Rows kept of each class.
+        Number of slots of each class.
     sequential
-        OAMseq, else OAMgra.
+        True for OAMseq, False for OAMgra.
     seed
-        Of the reservoirs, from 0.
+        Seed of the reservoirs, at least 0.
 
     References
     ----------
@@ -60,7 +60,7 @@ class OAM(Linear):
         "kept_indices": array("<u4", 2, "buffer", "width"),
         "lengths": array("<u4", 2, "buffer"),
     }
-    RELATIONS = (not_kept,)
+    RELATIONS = (buffer_fault,)
 
     penalty: float = 0.1
     buffer: int = 100
@@ -117,7 +117,7 @@ def _learn(
 ) -> None:
     buffer = lengths.shape[1]
     x = np.zeros(w.size)
-    everyone = np.ones(buffer, np.bool_)
+    all_slots = np.ones(buffer, np.bool_)
     for r in range(y.size):
         start, end = starts[r], starts[r + 1]
         own = 1 if y[r] else 0
@@ -165,7 +165,7 @@ def _learn(
                 kept_values[other, :count],
                 kept_indices[other, :count],
                 lengths[other, :count],
-                everyone,
+                all_slots,
                 w,
             )
 
@@ -184,13 +184,13 @@ def _sequential(
     x: Float,
     w: Float,
 ) -> None:
-    """OAMseq's steps; ``x`` ``(d,)`` is zero before and after."""
+    """The steps of OAMseq; ``x`` ``(d,)`` is a work array, zero before and after."""
     score, square, total = 0.0, 0.0, 0.0
     for p in range(start, end):
         x[indices[p]] = values[p]
         score += values[p] * w[indices[p]]
         square += values[p] * values[p]
-    # The steps along x are applied together at the end: until then w lacks total * x.
+    # The steps along x are applied together at the end; until then w lacks total * x.
     for k in range(lengths.size):
         product, own = 0.0, 0.0
         for p in range(lengths[k]):

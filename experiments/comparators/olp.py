@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from experiments.comparators.buffer import hinge_step, keep, not_kept, widened
+from experiments.comparators.buffer import buffer_fault, hinge_step, keep, widened
 from experiments.comparators.linear import Linear
 from spark_auc.core.kernels import compiled
 from spark_auc.core.state.schema import Fields, Size, array, reals
@@ -22,33 +22,33 @@ from spark_auc.learners.noise import uniform
 class OLP(Linear):
     """Pairwise hinge loss of each row, averaged over one buffer for both classes.
 
-    Row ``t``, ``x`` of sign ``e``, takes a projected gradient step against the ``m`` rows of the
-    buffer before it, of which those of its own class have no loss:
+    Row ``t``, ``x`` of sign ``e``, makes a projected gradient step against the ``m`` buffered rows;
+    rows of its own class have no loss:
 
         v <- P(v + eta / sqrt(t) / m sum e (x - b)), over b of the other class, e v'(x - b) <= 1,
 
-    with ``P`` onto the ball of ``radius``; then it enters the buffer by subsampling with
-    replacement (RS-x): while there is room it is added; at the first row without room all slots
-    are drawn again, with replacement, from the buffer and the row; later it takes each slot with
-    probability ``1 / t``. So each slot is a uniform draw from the rows so far, independent of the
-    others. The weights are the mean of the iterates ``v`` after rows 1..t, for which the regret is
-    bounded.
+    with the projection ``P`` onto the ball of ``radius``. The row then enters the buffer by
+    subsampling with replacement (RS-x). While the buffer has empty slots, the row fills one. The
+    first row without an empty slot redraws all slots, with replacement, from the buffer and the
+    row. Later rows take each slot with probability ``1 / t``. Each slot is thus an independent
+    uniform draw from the rows so far. The weights are the mean of the iterates ``v`` after rows
+    1..t, for which the regret is bounded.
 
-    Time a row is O(d + buffer s) for ``s`` stored entries a row. Memory is O(d) and 12 bytes for
-    each of ``buffer x width``, where the width is the most stored entries of any row.
+    Time per row is O(d + buffer s) for ``s`` stored entries per row. Memory is O(d) plus 12 bytes
+    for each of ``buffer x width`` entries; the width is the largest number of stored entries.
 
     Parameters
     ----------
     dimension
         Number of features ``d``.
     eta
-        First step.
+        First step size > 0.
     radius
-        Bound of ``|v|``; infinite for none.
+        Bound on ``|v|``; infinity for no bound.
     buffer
-        Rows kept.
+        Number of slots.
     seed
-        Of the subsampling, from 0.
+        Seed of the subsampling, at least 0.
 
     References
     ----------
@@ -65,7 +65,7 @@ class OLP(Linear):
         "kept_positive": array("|b1", "buffer"),
         "lengths": array("<u4", "buffer"),
     }
-    RELATIONS = (not_kept,)
+    RELATIONS = (buffer_fault,)
 
     eta: float = 1.0
     radius: float = math.inf
@@ -85,7 +85,8 @@ class OLP(Linear):
         check_whole("seed", self.seed, 0)
         if not self.radius > 0:
             raise ConfigError(
-                f"found radius = {self.radius!r}, expected it above 0; set infinity for no bound"
+                f"found radius = {self.radius!r}, expected a number above 0; set radius to "
+                "infinity for no bound"
             )
         super().__post_init__()
         self.iterate = np.zeros(self.dimension)
@@ -158,7 +159,7 @@ def _learn(
                 v *= radius / norm
         total += v
         if t == buffer + 1:
-            _draw_again(seed, t, kept_values, kept_indices, kept_positive, lengths)
+            _redraw(seed, t, kept_values, kept_indices, kept_positive, lengths)
         for slot in range(buffer):
             if slot == t - 1 if t <= buffer else int(uniform(seed, slot, t) * t) == t - 1:
                 kept_positive[slot] = y[r]
@@ -175,7 +176,7 @@ def _learn(
 
 
 @compiled()
-def _draw_again(
+def _redraw(
     seed: int,
     t: int,
     kept_values: Float,
@@ -183,7 +184,7 @@ def _draw_again(
     kept_positive: Bool,
     lengths: Index,
 ) -> None:
-    """Draw each slot from those of the full buffer; row ``t`` enters those that draw ``t - 1``."""
+    """Redraw each slot from the full buffer and row ``t``; row ``t`` takes slots with ``t - 1``."""
     values, indices = kept_values.copy(), kept_indices.copy()
     positives, counts = kept_positive.copy(), lengths.copy()
     for slot in range(lengths.size):

@@ -19,22 +19,22 @@ from spark_auc.core.validation import check_above
 
 @dataclass(eq=False)
 class UniExp(Linear):
-    """Exponential loss of single rows, both classes weighing alike.
+    """Exponential loss of single rows, with equal total weight of both classes.
 
-    Row ``t``, ``x`` of sign ``e``, one of ``n_e`` of its class so far, has the loss
+    Row ``t``, ``x`` of sign ``e``, the ``n_e``-th row of its class, has the loss
     ``t / (2 n_e) exp(-e w'x)`` and takes the gradient step
 
         w <- w + eta t / (2 n_e) exp(-e w'x) e x.
 
-    Time a row is O(s) for ``s`` stored entries, memory O(d).
+    Time per row is O(s) for ``s`` stored entries; memory is O(d).
 
     Parameters
     ----------
     dimension
         Number of features ``d``.
     eta
-        Step. The loss has no bounded slope: too long a step ends in weights that are not finite,
-        which `learn` refuses.
+        Step size. The gradient of the loss is unbounded: with a step that is too long, the
+        weights overflow and `learn` raises.
 
     References
     ----------

@@ -186,7 +186,7 @@ def test_the_job_publishes_figures_page_and_picture(job, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["tabel2"], "'tabel2', expected some of table2, table3.*mean 'table2'"),
+        (["tabel2"], "'tabel2', expected one of table2, table3.*mean 'table2'"),
         (["figure3"], "no experiment that can run.*--data"),
         (["--data", "nowhere"], "found nothing at 'nowhere'"),
         (["--repeats", "0"], "expected repeats of at least 1"),

@@ -234,7 +234,7 @@ def test_settings_that_diverge_are_not_chosen():
         lambda entries, _: 1,
         passes=15,
     )
-    assert khalid_table4.chosen(algorithm, Batch(X, y), 0) == {"sign": 1}
+    assert khalid_table4.best_setting(algorithm, Batch(X, y), 0) == {"sign": 1}
 
 
 def test_figure5_has_a_row_per_embedding(data, monkeypatch):

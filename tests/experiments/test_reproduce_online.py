@@ -37,7 +37,7 @@ def small(algorithms):
 
 
 def test_folds_share_rows_and_classes(data):
-    rows = online_tables.whole(data, "fourclass_scale")
+    rows = online_tables.all_rows(data, "fourclass_scale")
     numbered = rows._replace(key=np.arange(200, dtype=np.uint64))
     folds = list(online_tables.folds(numbered, np.random.default_rng(1)))
     tested = np.concatenate([test.keys() for _, test in folds])
@@ -49,7 +49,7 @@ def test_folds_share_rows_and_classes(data):
 
 
 def test_columns_are_scaled_by_training_rows_alone(data):
-    rows = online_tables.whole(data, "fourclass_scale")
+    rows = online_tables.all_rows(data, "fourclass_scale")
     train, test = rows.take(np.arange(100)), rows.take(np.arange(100, 200))
     (boxed, other), (unit, _) = one_pass.scalings(train, test)
     largest = np.maximum(abs(train.X.toarray()).max(axis=0), 1)
@@ -79,7 +79,7 @@ class Recorder:
 @pytest.mark.parametrize("work", [1, 1e9])
 def test_settings_are_chosen_by_training_rows_and_lost_ones_left_out(data, work):
     Recorder.taken = []
-    rows = online_tables.whole(data, "fourclass_scale")
+    rows = online_tables.all_rows(data, "fourclass_scale")
     train, test = rows.take(np.arange(100)), rows.take(np.arange(100, 200))
     algorithm = one_pass.Algorithm(
         lambda rows, _, setting: Recorder(setting["sign"]),
@@ -97,7 +97,7 @@ def test_settings_are_chosen_by_training_rows_and_lost_ones_left_out(data, work)
 
 
 def test_all_candidates_lost_rank_by_chance(data):
-    rows = online_tables.whole(data, "fourclass_scale")
+    rows = online_tables.all_rows(data, "fourclass_scale")
     algorithm = one_pass.Algorithm(
         lambda rows, _, setting: Recorder(2), {"sign": (2, 2)}, lambda entries, _: 1
     )
@@ -124,7 +124,7 @@ def test_tables_have_the_papers_figures_beside(data, name):
         assert row["difference"] == pytest.approx(row["auc"] - 70)
     assert next(r["auc"] for r in rows if r["algorithm"] == own) > 70
     assert rows == made.run(settings)
-    assert f"are {own} on 2 of 2" in made.finding(rows)
+    assert f"for {own} on 2 of 2" in made.finding(rows)
     assert len(made.picture(rows).axes) == len(algorithms)
 
 
