@@ -1,7 +1,7 @@
-"""Exact evaluation beside Spark ML's BinaryClassificationEvaluator on the same rows, in one run.
+"""Exact evaluation against Spark ML's BinaryClassificationEvaluator on the same rows.
 
-Prints one JSON object per measurement. Seconds are wall time of warm runs over Parquet of a score
-and a label; machines are noisy, so read the ratios.
+Prints one JSON object. Seconds are wall time of warm runs over Parquet files with a score and a
+label. Machines are noisy: compare the ratios, which are of one run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from benchmarks.measuring import SETTINGS, seconds
 from spark_auc import AUCEvaluator, evaluate
 from spark_auc.spark.data.session import session
 
-# Repeats of which the fastest counts.
+# Number of repeats; the fastest counts.
 REPEATS = 3
 
 
@@ -33,37 +33,37 @@ def rows(spark: SparkSession, count: int, path: str) -> DataFrame:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=2_000_000)
-    parser.add_argument("--heap", default="1g", help="heap of the driver")
-    parser.add_argument("--alone", action="store_true", help="leave Spark ML's evaluator out")
-    given = parser.parse_args()
-    conf = SETTINGS | {"spark.driver.memory": given.heap}
+    parser.add_argument("--heap", default="1g", help="heap size of the driver")
+    parser.add_argument("--alone", action="store_true", help="skip Spark ML's evaluator")
+    arguments = parser.parse_args()
+    conf = SETTINGS | {"spark.driver.memory": arguments.heap}
     with session("benchmark", conf) as spark, tempfile.TemporaryDirectory() as work:
         spark.sparkContext.setLogLevel("ERROR")
-        df = rows(spark, given.rows, f"{work}/rows")
+        df = rows(spark, arguments.rows, f"{work}/rows")
         scan, _ = seconds(lambda: df.agg(F.sum("score"), F.sum("label")).first(), REPEATS)
-        whole, report = seconds(lambda: evaluate(df, scoreCol="score"), REPEATS)
+        exact, report = seconds(lambda: evaluate(df, scoreCol="score"), REPEATS)
         binned, bounds = seconds(
             lambda: evaluate(df, scoreCol="score", exact=False).bounds, REPEATS
         )
-        ours = AUCEvaluator(rawPredictionCol="score")
-        evaluator, _ = seconds(lambda: ours.evaluate(df), REPEATS)
+        evaluator_stage = AUCEvaluator(rawPredictionCol="score")
+        evaluator, _ = seconds(lambda: evaluator_stage.evaluate(df), REPEATS)
         result = {
-            "rows": given.rows,
+            "rows": arguments.rows,
             "scan": scan,
-            "report": whole,
+            "report": exact,
             "histogram": binned,
             "evaluator": evaluator,
             "auc": report.auc,
             "interval": [report.interval.lower, report.interval.upper],
             "bounds": bounds,
         }
-        if not given.alone:
-            theirs = BinaryClassificationEvaluator(rawPredictionCol="score", numBins=0)
-            spark_ml, area = seconds(lambda: theirs.evaluate(df), REPEATS)
+        if not arguments.alone:
+            spark_evaluator = BinaryClassificationEvaluator(rawPredictionCol="score", numBins=0)
+            spark_ml, area = seconds(lambda: spark_evaluator.evaluate(df), REPEATS)
             result |= {
                 "sparkML": spark_ml,
                 "sparkMLAUC": area,
-                "sparkML/report": spark_ml / whole,
+                "sparkML/report": spark_ml / exact,
                 "difference": area - report.auc,
             }
         print(json.dumps(result))

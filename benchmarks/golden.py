@@ -1,8 +1,8 @@
-"""Weights, scores and AUC of fits, evaluations and a stream on reference sets, bit for bit.
+"""Golden results: fits, evaluations and a stream on reference sets, compared bit for bit.
 
-``golden.py write FILE`` stores what this checkout computes; ``golden.py compare FILE`` says what
-differs from it, in units of the largest weight. Run both on the same machine: BLAS adds in
-another order on another processor. Needs SPARK_AUC_DATA.
+``golden.py write FILE`` stores the weights and AUCs of this checkout; ``golden.py compare FILE``
+lists the differences from them, relative to the largest weight. Run both on the same machine,
+because the order of summation in BLAS depends on the processor. Needs SPARK_AUC_DATA.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SETS = {
     "splice_scale": 60,
     "ijcnn1": 22,
 }
-# What an algorithm needs beyond its defaults, so that none depends on how a default is chosen.
+# Parameters of each algorithm, set explicitly so that results do not depend on automatic defaults.
 ESTIMATORS: dict[str, dict[str, Any]] = {
     "MBAClassifier": {"regParam": 0.1},
     "MBASelector": {"regParams": [1.0, 0.1, 0.01], "elasticNetParams": [0.0, 0.5], "numFolds": 3},
@@ -50,7 +50,7 @@ ESTIMATORS: dict[str, dict[str, Any]] = {
 
 
 def halves(name: str, dimension: int, work: Path) -> tuple[Path, Path]:
-    """Parquet files of a stratified half of the rows, and of the other."""
+    """Directories of Parquet files with the stratified halves of the rows."""
     X, y = load_svmlight_file(str(DATA / name), n_features=dimension)
     order = np.arange(y.size)
     paths = []
@@ -62,10 +62,10 @@ def halves(name: str, dimension: int, work: Path) -> tuple[Path, Path]:
         path = work / name / part
         path.mkdir(parents=True)
         dense = X[rows].toarray()
-        for k, some in enumerate(np.array_split(np.arange(rows.size), 3)):
-            columns = {f"x{j}": dense[some, j] for j in range(dimension)}
-            label = (y[rows][some] == y.max()).astype(float)
-            table = pa.table(columns | {"label": label, "key": rows[some]})
+        for k, part_rows in enumerate(np.array_split(np.arange(rows.size), 3)):
+            columns = {f"x{j}": dense[part_rows, j] for j in range(dimension)}
+            label = (y[rows][part_rows] == y.max()).astype(float)
+            table = pa.table(columns | {"label": label, "key": rows[part_rows]})
             pq.write_table(table, path / f"{k}.parquet")
         paths.append(path)
     return paths[0], paths[1]
@@ -76,29 +76,29 @@ def digest(values: Any) -> str:
 
 
 def fits(train: DataFrame, test: DataFrame, dimension: int) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     columns = [f"x{j}" for j in range(dimension)]
     for name, settings in ESTIMATORS.items():
         estimator = getattr(spark_auc, name)(featuresCol=columns, **settings)
         try:
             model = estimator.fit(train)
-        except Exception as failure:
-            found[name] = {"failure": type(failure).__name__}
+        except Exception as error:
+            results[name] = {"failure": type(error).__name__}
             continue
         w = model.coefficients.toArray()
         report = spark_auc.evaluate(model.transform(test))
-        found[name] = {
+        results[name] = {
             "weights": w.tolist(),
             "bits": digest(w),
             "auc": report.auc,
             "average_precision": report.average_precision,
             "interval": str(report.interval),
         }
-    return found
+    return results
 
 
 def stream(train: Path, dimension: int, work: Path) -> dict[str, Any]:
-    """The one-pass job over the files of a directory, as they arrive."""
+    """Run the one-pass job over the files of a directory as a stream."""
     for k, path in enumerate(sorted(train.glob("*.parquet"))):
         os.utime(path, (1.7e9 + 3600 * k, 1.7e9 + 3600 * k))
     schema = ", ".join([f"x{j} double" for j in range(dimension)] + ["label double", "key long"])
@@ -122,30 +122,30 @@ def stream(train: Path, dimension: int, work: Path) -> dict[str, Any]:
 
 
 def computed(spark: SparkSession, work: Path) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for name, dimension in SETS.items():
         paths = halves(name, dimension, work)
         train, test = (spark.read.parquet(str(path)) for path in paths)
-        found[name] = fits(train, test, dimension)
-        print(name, {k: v.get("auc", v) for k, v in found[name].items()}, file=sys.stderr)
-    return found
+        results[name] = fits(train, test, dimension)
+        print(name, {k: v.get("auc", v) for k, v in results[name].items()}, file=sys.stderr)
+    return results
 
 
 def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    lines = []
+    messages = []
     for name, results in before.items():
-        for what, old in results.items():
-            new = after.get(name, {}).get(what)
+        for name_of_fit, old in results.items():
+            new = after.get(name, {}).get(name_of_fit)
             if new == old:
                 continue
             if not new or "weights" not in old or "weights" not in new:
-                lines.append(f"{name} {what}: {str(old)[:80]} -> {str(new)[:80]}")
+                messages.append(f"{name} {name_of_fit}: {str(old)[:80]} -> {str(new)[:80]}")
                 continue
             w, v = np.array(old["weights"]), np.array(new["weights"])
             worst = float(np.abs(w - v).max() / np.abs(w).max())
             auc = f", AUC {old['auc']} -> {new['auc']}" if "auc" in old else ""
-            lines.append(f"{name} {what}: weights differ by {worst:.2g}{auc}")
-    return lines
+            messages.append(f"{name} {name_of_fit}: weights differ by {worst:.2g}{auc}")
+    return messages
 
 
 def main() -> None:
@@ -155,15 +155,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         work = Path(directory)
         with session("golden", SETTINGS) as spark:
-            found = computed(spark, work)
-        found["a1a"]["stream"] = stream(work / "a1a" / "train", SETS["a1a"], work)
+            results = computed(spark, work)
+        results["a1a"]["stream"] = stream(work / "a1a" / "train", SETS["a1a"], work)
     if mode == "write":
-        Path(file).write_text(json.dumps(found))
-        print(json.dumps({"written": file, "results": sum(map(len, found.values()))}))
+        Path(file).write_text(json.dumps(results))
+        print(json.dumps({"written": file, "results": sum(map(len, results.values()))}))
         return
-    lines = differences(json.loads(Path(file).read_text()), found)
-    print("\n".join(lines), file=sys.stderr)
-    print(json.dumps({"results": sum(map(len, found.values())), "differences": len(lines)}))
+    messages = differences(json.loads(Path(file).read_text()), results)
+    print("\n".join(messages), file=sys.stderr)
+    print(json.dumps({"results": sum(map(len, results.values())), "differences": len(messages)}))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""How often nominal 95% intervals of AUC contain the truth, by simulation on Gaussian scores.
+"""Coverage of nominal 95% AUC intervals, by simulation with Gaussian scores.
 
-Prints one line per size of the positive class; negatives are five times as many. The standard
-error of a figure is about 100 * sqrt(0.05 * 0.95 / repeats) percent points.
+Prints one line per number of positive rows and scale; there are five times as many negative rows.
+The standard error of a value is about 100 * sqrt(0.05 * 0.95 / repeats) percent points.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ AREAS = (0.6, 0.7, 0.8, 0.9, 0.95)
 
 
 def coverage(positives: int, area: float, repeats: int) -> dict[str, float]:
-    """Share of the intervals on each scale that contain the AUC."""
+    """Share of the intervals that contain the AUC, for each scale."""
     rng = np.random.default_rng([positives, round(100 * area)])
     shift = 2**0.5 * NormalDist().inv_cdf(area)
     y = np.repeat([True, False], [positives, 5 * positives])
     hits = {"logit": 0, "linear": 0}
     for _ in range(repeats):
         table = ScoreTable.of(rng.normal(size=y.size) + shift * y, y)
-        hits["logit"] += (found := auc_interval(table)).lower <= area <= found.upper
-        found = auc_interval(table, scale="linear")
-        hits["linear"] += found.lower <= area <= found.upper
+        for scale in ("logit", "linear"):
+            interval = auc_interval(table, scale=scale)
+            hits[scale] += interval.lower <= area <= interval.upper
     return {scale: count / repeats for scale, count in hits.items()}
 
 
@@ -37,9 +37,9 @@ def main() -> None:
     repeats = parser.parse_args().repeats
     print(f"{'positives':>10}{'scale':>8}" + "".join(f"{f'AUC {a}':>10}" for a in AREAS))
     for positives in (20, 50, 200, 1000):
-        found = [coverage(positives, area, repeats) for area in AREAS]
+        coverages = [coverage(positives, area, repeats) for area in AREAS]
         for scale in ("logit", "linear"):
-            row = "".join(f"{100 * f[scale]:10.1f}" for f in found)
+            row = "".join(f"{100 * f[scale]:10.1f}" for f in coverages)
             print(f"{positives:10}{scale:>8}{row}", flush=True)
 
 

@@ -1,7 +1,7 @@
-"""One fit of MBAClassifier against the bare scan and Spark ML logistic regression, in one run.
+"""One fit of MBAClassifier against a bare scan and Spark ML logistic regression, in one run.
 
 Prints one JSON object per measurement and a table of ratios. Seconds are wall time of warm runs
-(kernels compiled, files in the page cache); machines are noisy, so read the ratios.
+(kernels compiled, files in the page cache). Machines are noisy: compare the ratios.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from spark_auc.spark.evaluation.evaluate import evaluate
 
 
 def scan(df: DataFrame) -> float:
-    """Read the same columns into Python workers and drop them there."""
+    """Seconds to read the same columns into Python workers and drop them there."""
 
     def drop(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -44,7 +44,7 @@ def scan(df: DataFrame) -> float:
 
 
 def kernel(df: DataFrame, dimension: int, rows: int, slots: int) -> float:
-    """Seconds of the Gram product alone, of all rows, on as many threads as there are slots."""
+    """Seconds of the Gram product of all rows alone, with one thread per task slot."""
     sample = df.select("features").limit(rows // slots).toArrow()
     batches = [
         decode("vector", [b.column(0)], ["features"], dimension) for b in sample.to_batches()
@@ -65,7 +65,7 @@ def auc(df: DataFrame, column: str) -> float:
 
 
 def compare(name: str, train: DataFrame, test: DataFrame, **params: Any) -> dict[str, Any]:
-    """Time our fit and logistic regression on the same rows."""
+    """Time MBAClassifier and logistic regression on the same rows."""
     spark = train.sparkSession
     dimension = len(train.first()["features"])
     rows, slots = train.count(), task_slots(spark)
@@ -111,7 +111,7 @@ def compare(name: str, train: DataFrame, test: DataFrame, **params: Any) -> dict
 
 
 def dense_rows(spark: SparkSession, rows: int, dimension: int, seed: int) -> DataFrame:
-    """Gaussian rows with a planted direction, as dense vectors."""
+    """Gaussian rows as dense vectors, with labels from a planted direction."""
 
     def make(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         w = np.random.default_rng(0).normal(size=dimension) / np.sqrt(dimension)
@@ -139,7 +139,7 @@ def dense_rows(spark: SparkSession, rows: int, dimension: int, seed: int) -> Dat
 
 
 def stored(df: DataFrame, path: str) -> DataFrame:
-    # Files of equal size, so that no task has more to do than another.
+    # Files of equal size balance the tasks.
     df.repartition(8).write.parquet(path)
     return df.sparkSession.read.parquet(path)
 
@@ -158,23 +158,23 @@ def table(results: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scale", type=float, default=1.0, help="share of the rows")
-    parser.add_argument("--only", choices=["dense", "hard", "easy"], help="one benchmark")
-    given = parser.parse_args()
+    parser.add_argument("--scale", type=float, default=1.0, help="factor on the number of rows")
+    parser.add_argument("--only", choices=["dense", "hard", "easy"], help="run this benchmark only")
+    arguments = parser.parse_args()
     results = []
     with session("benchmark", SETTINGS) as spark, tempfile.TemporaryDirectory() as work:
         spark.sparkContext.setLogLevel("ERROR")
-        if given.only in {None, "dense"}:
-            n = int(800_000 * given.scale)
+        if arguments.only in {None, "dense"}:
+            n = int(800_000 * arguments.scale)
             train = stored(dense_rows(spark, n, 200, 1), f"{work}/dense")
             test = stored(dense_rows(spark, 100_000, 200, 2), f"{work}/dense-test")
             results.append(compare("dense", train, test, mba=1e-4, lr=1e-6, standardization=True))
         # Logistic regression stops early on these data unless its tolerance is out of reach.
         for name, rate, tol in (("hard", 0.05, 1e-15), ("easy", 0.2, 1e-6)):
-            if given.only not in {None, name}:
+            if arguments.only not in {None, name}:
                 continue
             planted = {"dimension": 10_000, "positive_rate": rate, "ceiling": 0.75, "seed": 1}
-            n = int(1_000_000 * given.scale)
+            n = int(1_000_000 * arguments.scale)
             rows = click_data(spark, n + 100_000, **planted)
             train = stored(rows.filter(f"id < {n}"), f"{work}/{name}")
             test = stored(rows.filter(f"id >= {n}"), f"{work}/{name}-test")

@@ -1,4 +1,4 @@
-"""What the benchmarks share: the session's settings, wall time, and memory of all processes."""
+"""Helpers of the benchmarks: session settings, wall time, and memory of all processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SETTINGS = {
 
 
 def seconds(run: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
-    """Least wall time of some repeats, and the last result."""
+    """Least wall time in seconds over repeats, and the last result."""
     best, result = float("inf"), None
     for _ in range(repeats):
         start = time.perf_counter()
@@ -30,7 +30,7 @@ def seconds(run: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
 
 
 class PeakMemory:
-    """Largest resident memory in MiB, while entered, of driver and of all Python workers."""
+    """Context that records the peak resident memory in MiB of driver and Python workers."""
 
     def __enter__(self) -> PeakMemory:
         self.driver, self.workers, self._ended = 0.0, 0.0, threading.Event()

@@ -1,14 +1,14 @@
-"""Nonlinear rankers beside scikit-learn's, and RankSVM's time against the number of rows.
+"""Nonlinear rankers against scikit-learn, and RankSVM's time by number of rows.
 
-Prints one JSON object per measurement, all of one run. Machines are noisy, so read the ratios.
+Prints one JSON object per measurement, all of one run. Machines are noisy: compare the ratios.
 
-magic       magic04, 80/20: seconds of fitting the embedding and the learner behind it, and test
-            AUC, of pipelines here and of scikit-learn's Nystroem with as many landmarks, and its
-            SVC with the same bandwidth. Ours run on two cores, scikit-learn's on one. Seconds of
-            a learner here include embedding the rows in each of its passes, or once where it
-            caches them; scikit-learn's are of rows embedded before. Needs SPARK_AUC_DATA or --data.
-rows        10k, 50k and 250k rows of 200 embedded features: CPU seconds of one thread of the
-            solver, and wall time of a warm fit through Spark, also over n log n
+magic       magic04, 80/20: seconds to fit the embedding and the learner, and test AUC, of Spark
+            pipelines, of scikit-learn's Nystroem with as many landmarks, and of its SVC with the
+            same bandwidth. Spark runs on two cores, scikit-learn on one. The seconds of a Spark
+            learner include embedding the rows in each pass, or once if it caches them;
+            scikit-learn's learners get embedded rows. Needs SPARK_AUC_DATA or --data.
+rows        10k, 50k and 250k rows of 200 embedded features: CPU seconds of the solver on one
+            thread, and wall time of a warm Spark fit; both also relative to n log n
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ from spark_auc.features.nystroem import NystroemMap
 from spark_auc.solvers.truncated_newton import truncated_newton
 from spark_auc.spark.data.session import session
 
-# Rows that learners are given at a time, as Arrow gives them.
+# Rows per batch, as in Arrow batches.
 BLOCK = 10_000
 COUNTS = (10_000, 50_000, 250_000)
-# Of both kinds of learners the best of a few powers of ten by test AUC, at 400 landmarks.
+# Penalties: the best powers of ten by test AUC at 400 landmarks, for each kind of learner.
 REG, SPLINE_REG, COST = 1e-6, 1e-4, 100.0
 TOL = 1e-4
 
 
 def arguments(doc: str | None, choices: Iterable[str], landmarks: int) -> argparse.Namespace:
-    """What was given: ``data``, ``landmarks``, and ``only`` of the choices, all by default."""
+    """Parse ``--data``, ``--landmarks`` and ``--only``, which defaults to all choices."""
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -77,13 +77,13 @@ def show(result: dict[str, Any]) -> None:
 def frame(spark: SparkSession, X: np.ndarray, y: np.ndarray) -> tuple[Any, list[str]]:
     names = [f"c{j}" for j in range(X.shape[1])]
     columns = dict(zip(names, X.T, strict=True)) | {"label": y.astype(float)}
-    made = spark.createDataFrame(pa.table(columns)).repartition(2).cache()
-    made.count()
-    return made, names
+    rows = spark.createDataFrame(pa.table(columns)).repartition(2).cache()
+    rows.count()
+    return rows, names
 
 
 def magic_rows(data: Path, benchmark: str) -> list[np.ndarray] | None:
-    """Rows to train on and to test, then which of them are positive."""
+    """Training rows, test rows, training labels and test labels; None without the file."""
     where = data / "magic04.csv"
     if not where.exists():
         show({"benchmark": benchmark, "leftOut": f"no {where}: set SPARK_AUC_DATA or --data"})
@@ -99,40 +99,46 @@ def magic(spark: SparkSession, data: Path, landmarks: int) -> None:
         return
     X, Z, y, z = loaded
     train, names = frame(spark, X, y)
-    given, plain = {"inputCol": names}, {"featuresCol": "embedded", "standardization": False}
-    nystroem = NystroemEmbedding(**given, numLandmarks=landmarks, seed=1)
+    columns, plain = {"inputCol": names}, {"featuresCol": "embedded", "standardization": False}
+    nystroem = NystroemEmbedding(**columns, numLandmarks=landmarks, seed=1)
     rank_svm = RankSVMClassifier(**plain, regParam=REG)
     mba = MBAClassifier(**plain, regParam=REG)
     nsauc = NSAUCClassifier(**plain, rounds=10, regParam=REG, stepSize=1.0)
     behind = {"RankSVM (NBAUC)": rank_svm, "MBA": mba, "NSAUC": nsauc}
     splines, spline_mba = (
-        SplineBasis(**given),
+        SplineBasis(**columns),
         MBAClassifier(featuresCol="embedded", regParam=SPLINE_REG),
     )
-    found = {}
+    results: dict[str, dict[str, float]] = {}
 
-    def ours(label: str, basis: Any, learners: dict[str, Any]) -> NystroemMap:
+    def time_pipeline(label: str, basis: Any, learners: dict[str, Any]) -> NystroemMap:
         taken, model = seconds(lambda: basis.fit(train))
         mapped, at_test = model.transform(train), model.embedding.transform(Z)
         for name, learner in learners.items():
             learning, fitted = seconds(partial(learner.fit, mapped))
-            found[name] = {"embed": taken, "learn": learning, "fit": taken + learning}
+            results[name] = {"embed": taken, "learn": learning, "fit": taken + learning}
             certificate = fitted.summary.certificate or {}
             auc = 100 * roc_auc_score(z, at_test @ fitted.scorer.w)
             facts = {"features": fitted.numFeatures, "auc": auc}
             steps = {"iterations": certificate.get("iterations")}
             show(
-                {"benchmark": "magic", "ours": f"{label} + {name}", **facts, **steps, **found[name]}
+                {
+                    "benchmark": "magic",
+                    "ours": f"{label} + {name}",
+                    **facts,
+                    **steps,
+                    **results[name],
+                }
             )
         return model.embedding
 
-    ours("SplineBasis", splines, {"MBA of splines": spline_mba})
-    embedding = ours("NystroemEmbedding", nystroem, behind)
+    time_pipeline("SplineBasis", splines, {"MBA of splines": spline_mba})
+    embedding = time_pipeline("NystroemEmbedding", nystroem, behind)
 
-    def theirs(name: str, basis: float, scores: Callable[[], np.ndarray]) -> None:
+    def time_peer(name: str, basis: float, scores: Callable[[], np.ndarray]) -> None:
         learning, scored = seconds(scores)
         result = {"embed": basis, "learn": learning, "fit": basis + learning}
-        ratios = {f"fit/{ours}": result["fit"] / f["fit"] for ours, f in found.items()}
+        ratios = {f"fit/{own}": result["fit"] / f["fit"] for own, f in results.items()}
         auc = 100 * roc_auc_score(z, scored)
         show({"benchmark": "magic", "peer": name, "auc": auc, **result, **ratios})
 
@@ -143,26 +149,28 @@ def magic(spark: SparkSession, data: Path, landmarks: int) -> None:
         taken, mapped = seconds(lambda: peer.fit_transform(A))
         at_test = peer.transform(B)
         svc = LinearSVC(C=COST, dual=False)
-        theirs("Nystroem + LinearSVC", taken, lambda: svc.fit(mapped, y).decision_function(at_test))
+        time_peer(
+            "Nystroem + LinearSVC", taken, lambda: svc.fit(mapped, y).decision_function(at_test)
+        )
         logistic = LogisticRegression(C=COST, max_iter=1000)
-        theirs(
+        time_peer(
             "Nystroem + LogisticRegression",
             taken,
             lambda: logistic.fit(mapped, y).decision_function(at_test),
         )
         own, own_test = embedding.transform(A * scale), embedding.transform(Z)
-        theirs(
+        time_peer(
             "our features + LogisticRegression",
-            found["RankSVM (NBAUC)"]["embed"],
+            results["RankSVM (NBAUC)"]["embed"],
             lambda: logistic.fit(own, y).decision_function(own_test),
         )
-        theirs(
+        time_peer(
             "our features + our solver, without Spark",
-            found["RankSVM (NBAUC)"]["embed"],
+            results["RankSVM (NBAUC)"]["embed"],
             lambda: own_test @ local([Batch(own, y)]).w,
         )
         kernel = SVC(C=COST, gamma=gamma, cache_size=1000)
-        theirs("SVC", 0.0, lambda: kernel.fit(A, y).decision_function(B))
+        time_peer("SVC", 0.0, lambda: kernel.fit(A, y).decision_function(B))
 
 
 def rows(spark: SparkSession, data: Path, landmarks: int) -> None:
@@ -198,7 +206,7 @@ def rows(spark: SparkSession, data: Path, landmarks: int) -> None:
 
 
 def local(batches: list[Batch]) -> Any:
-    """Moments and all, by the solver of one machine."""
+    """Moments and RankSVM on rows in memory."""
     d = batches[0].X.shape[1]
     moments = PairMoments.fold(batches, d)
     hinge = PairHinge(ArrayRows(batches, d), moments.columns(), REG)
@@ -209,11 +217,11 @@ BENCHMARKS = {"magic": magic, "rows": rows}
 
 
 def main() -> None:
-    given = arguments(__doc__, BENCHMARKS, 1600)
+    options = arguments(__doc__, BENCHMARKS, 1600)
     with session("benchmark", SETTINGS) as spark:
         spark.sparkContext.setLogLevel("ERROR")
-        for name in given.only:
-            BENCHMARKS[name](spark, given.data, given.landmarks)
+        for name in options.only:
+            BENCHMARKS[name](spark, options.data, options.landmarks)
 
 
 if __name__ == "__main__":

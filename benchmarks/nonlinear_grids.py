@@ -1,9 +1,9 @@
-"""The grids of Khalid et al. by Spark's CrossValidator, three folds, on magic04, 80/20.
+"""The parameter grids of Khalid et al. with Spark's CrossValidator, three folds, on magic04.
 
-Prints one JSON object per learner: what is chosen, of how many fits, held-out and test AUC, and
-seconds of all fits. Rows are embedded by Nystroem once, before the folds are made; RFAUC chooses
-the width of its kernel too, and embeds in every pass. All fits are Spark's, two at a time, so that
-overheads of small jobs are in it. Needs SPARK_AUC_DATA or --data.
+Prints one JSON object per learner: the chosen parameters, the number of fits, held-out and test
+AUC, and the seconds of all fits. The Nystroem embedding is computed once, before the folds; RFAUC
+chooses the bandwidth of its kernel too and embeds in every pass. Two fits run at a time, and the
+overhead of small Spark jobs is included. The split is 80/20. Needs SPARK_AUC_DATA or --data.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ Grid = dict[Param[Any], list[float]]
 Tuned = tuple[Estimator[Any], Grid]
 
 
-class Given(NamedTuple):
-    """Raw columns, pairs that a fit meets, and how many features an embedding has."""
+class Problem(NamedTuple):
+    """Names of the raw columns, number of pairs of a fit, and number of embedded features."""
 
     names: list[str]
     pairs: float
@@ -52,45 +52,45 @@ def powers(base: float, first: int, last: int) -> list[float]:
 
 
 def penalties(pairs: float) -> list[float]:
-    """The paper's C of 2^-15 to 2^10, as `RankSVMClassifier` has them."""
+    """The paper's C from 2^-15 to 2^10 as values of regParam of `RankSVMClassifier`."""
     return [1 / (2 * c * pairs) for c in powers(2, -15, 10)]
 
 
-def rank_svm(given: Given) -> Tuned:
-    learner = RankSVMClassifier(featuresCol=given.names, tol=TOL)
-    return learner, {learner.regParam: penalties(given.pairs)}
+def rank_svm(problem: Problem) -> Tuned:
+    learner = RankSVMClassifier(featuresCol=problem.names, tol=TOL)
+    return learner, {learner.regParam: penalties(problem.pairs)}
 
 
-def nbauc(given: Given) -> Tuned:
+def nbauc(problem: Problem) -> Tuned:
     learner = RankSVMClassifier(**EMBEDDED, tol=TOL)
-    return learner, {learner.regParam: penalties(given.pairs)}
+    return learner, {learner.regParam: penalties(problem.pairs)}
 
 
-def rfauc(given: Given) -> Tuned:
-    features = RandomFourierFeatures(inputCol=given.names, numOutputs=given.landmarks, seed=1)
+def rfauc(problem: Problem) -> Tuned:
+    features = RandomFourierFeatures(inputCol=problem.names, numOutputs=problem.landmarks, seed=1)
     features.setParams(outputCol="fourier")
     learner = RankSVMClassifier(featuresCol="fourier", standardization=False, tol=TOL)
-    grid = {features.bandwidth: [1.0, 10.0, 100.0], learner.regParam: penalties(given.pairs)}
+    grid = {features.bandwidth: [1.0, 10.0, 100.0], learner.regParam: penalties(problem.pairs)}
     return Pipeline(stages=[features, learner]), grid
 
 
-def nsauc(given: Given) -> Tuned:
+def nsauc(problem: Problem) -> Tuned:
     learner = NSAUCClassifier(**EMBEDDED, rounds=EPOCHS, stepSize=1.0, seed=1)
     return learner, {learner.regParam: powers(10, -10, -7)}
 
 
-def nsolam(given: Given) -> Tuned:
+def nsolam(problem: Problem) -> Tuned:
     learner = SOLAMClassifier(**EMBEDDED, rounds=EPOCHS)
     steps = [float(k) for k in range(1, 101, 9)]
     return learner, {learner.stepSize: steps, learner.radius: powers(10, -1, 5)}
 
 
-def noam(given: Given) -> Tuned:
+def noam(problem: Problem) -> Tuned:
     learner = OAMClassifier(**EMBEDDED, seed=1)
     return learner, {learner.penalty: powers(2, -10, 10)}
 
 
-LEARNERS: dict[str, Callable[[Given], Tuned]] = {
+LEARNERS: dict[str, Callable[[Problem], Tuned]] = {
     "RankSVM": rank_svm,
     "NBAUC": nbauc,
     "RFAUC": rfauc,
@@ -114,8 +114,8 @@ def tuned(name: str, estimator: Estimator[Any], grid: Grid, rows: list[DataFrame
         parallelism=2,
     )
     train, test = rows
-    taken, found = seconds(partial(tuner.fit, train))
-    best = int(np.argmax(found.avgMetrics))
+    taken, tuning = seconds(partial(tuner.fit, train))
+    best = int(np.argmax(tuning.avgMetrics))
     chosen = {param.name: value for param, value in settings[best].items()}
     show(
         {
@@ -123,33 +123,33 @@ def tuned(name: str, estimator: Estimator[Any], grid: Grid, rows: list[DataFrame
             "ours": name,
             "fits": FOLDS * len(settings) + 1,
             "chosen": chosen,
-            "heldOut": 100 * found.avgMetrics[best],
-            "auc": 100 * evaluator.evaluate(found.bestModel.transform(test)),
+            "heldOut": 100 * tuning.avgMetrics[best],
+            "auc": 100 * evaluator.evaluate(tuning.bestModel.transform(test)),
             "seconds": taken,
         }
     )
 
 
-def grids(spark: SparkSession, given: argparse.Namespace) -> None:
-    loaded = magic_rows(given.data, "grid")
+def grids(spark: SparkSession, options: argparse.Namespace) -> None:
+    loaded = magic_rows(options.data, "grid")
     if loaded is None:
         return
     X, Z, y, z = loaded
     train, names = frame(spark, X, y)
     test, _ = frame(spark, Z, z)
-    # As many pairs as two thirds of the rows make.
+    # The number of pairs among two thirds of the rows.
     pairs = float(y.sum() * (~y).sum()) * 4 / 9
-    nystroem = NystroemEmbedding(inputCol=names, numLandmarks=given.landmarks, seed=1).fit(train)
+    nystroem = NystroemEmbedding(inputCol=names, numLandmarks=options.landmarks, seed=1).fit(train)
     rows = [nystroem.transform(part).cache() for part in (train, test)]
-    for name in given.only:
-        tuned(name, *LEARNERS[name](Given(names, pairs, given.landmarks)), rows)
+    for name in options.only:
+        tuned(name, *LEARNERS[name](Problem(names, pairs, options.landmarks)), rows)
 
 
 def main() -> None:
-    given = arguments(__doc__, LEARNERS, 200)
+    options = arguments(__doc__, LEARNERS, 200)
     with session("benchmark", SETTINGS) as spark:
         spark.sparkContext.setLogLevel("ERROR")
-        grids(spark, given)
+        grids(spark, options)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Rows a second of one core: the learners beside scikit-learn and Vowpal Wabbit, on the same rows.
+"""Rows per second and core: the learners against scikit-learn and Vowpal Wabbit.
 
-Prints one JSON object per learner, all of one run, in CPU seconds of one thread (the least of some
-repeats): clicks of 39 non-zeros at d = 10,000, and dense rows of 100 features for OPAUC. Vowpal
-Wabbit (pip install 'spark-auc[bench]') reads its cache of the rows; without it, it is left out.
+Prints one JSON object per learner, from the least CPU seconds of one thread over repeats. Rows are
+clicks with 39 non-zeros at d = 10,000, and dense rows of 100 features for OPAUC. Vowpal Wabbit (pip
+install 'spark-auc[bench]') reads a cache of the rows; it is skipped if it is not installed.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from spark_auc.learners.opauc_low_rank import OPAUCr
 from spark_auc.learners.solam import SOLAM
 
 REPEATS = 4
-# Rows that learners are given at a time, as Arrow gives them.
+# Rows per call of learn, as in Arrow batches.
 BLOCK = 10_000
 
 
 def clicks(rows: int, dimension: int = 10_000, fields: int = 39) -> sparse.csr_matrix:
-    """One column a field, of Zipf-like popularity, hashed."""
+    """Click rows: one hashed column per field, with Zipf-like popularity."""
     rng = np.random.default_rng(0)
     sizes = np.geomspace(3, 1e6, fields)
     tokens = np.floor(np.exp(rng.random((rows, fields)) * np.log1p(sizes))).astype(np.int64)
@@ -57,7 +57,7 @@ def show(name: str, rows: int, run: Callable[[], object]) -> None:
 
 
 def vowpal_wabbit(X: sparse.csr_matrix, y: np.ndarray, place: Path) -> None:
-    """Logistic loss from a cache of the rows, as its own clock has it."""
+    """Rows per second of Vowpal Wabbit with logistic loss, from a cache of the rows."""
     with (place / "rows.vw").open("w") as out:
         for k in range(X.shape[0]):
             at = slice(X.indptr[k], X.indptr[k + 1])
@@ -85,29 +85,29 @@ def vowpal_wabbit(X: sparse.csr_matrix, y: np.ndarray, place: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=500_000)
-    given = parser.parse_args()
-    X = clicks(given.rows)
+    arguments = parser.parse_args()
+    X = clicks(arguments.rows)
     d = X.shape[1]
-    y = np.random.default_rng(1).random(given.rows) < 0.05
-    cuts = range(0, given.rows, BLOCK)
+    y = np.random.default_rng(1).random(arguments.rows) < 0.05
+    cuts = range(0, arguments.rows, BLOCK)
     blocks = [(X[k : k + BLOCK], y[k : k + BLOCK]) for k in cuts]
-    few = blocks[: max(len(blocks) // 20, 1)]
+    sample = blocks[: max(len(blocks) // 20, 1)]
 
     def learn(learner: SOLAM | DSGD | OPAUC | OPAUCr | OAM | FTRL, parts: list) -> None:
         for part in parts:
             learner.learn(*part)
 
     with threadpool_limits(1):
-        show("SOLAM", given.rows, lambda: learn(SOLAM(d, 1.0, 10.0, 1.001), blocks))
-        show("DSGD (steps)", given.rows, lambda: learn(DSGD(d, 0.1), blocks))
-        show("FTRL", given.rows, lambda: learn(FTRL(d), blocks))
-        count = sum(part[1].size for part in few)
-        show("OAM, buffers of 100", count, lambda: learn(OAM(d), few))
-        show("OPAUCr, tau 50", count, lambda: learn(OPAUCr(d, 0.01, 1e-3, 50), few))
+        show("SOLAM", arguments.rows, lambda: learn(SOLAM(d, 1.0, 10.0, 1.001), blocks))
+        show("DSGD (steps)", arguments.rows, lambda: learn(DSGD(d, 0.1), blocks))
+        show("FTRL", arguments.rows, lambda: learn(FTRL(d), blocks))
+        count = sum(part[1].size for part in sample)
+        show("OAM, buffers of 100", count, lambda: learn(OAM(d), sample))
+        show("OPAUCr, tau 50", count, lambda: learn(OPAUCr(d, 0.01, 1e-3, 50), sample))
         dense = np.random.default_rng(2).normal(size=(BLOCK, 100))
         show("OPAUC, dense d = 100", BLOCK, lambda: learn(OPAUC(100), [(dense, y[:BLOCK])]))
         peer = SGDClassifier(loss="log_loss", max_iter=1, tol=None, shuffle=False)
-        show("scikit-learn SGDClassifier", given.rows, lambda: peer.fit(X, y))
+        show("scikit-learn SGDClassifier", arguments.rows, lambda: peer.fit(X, y))
     try:
         import vowpalwabbit  # noqa: F401
     except ImportError:

@@ -1,7 +1,8 @@
-"""AUC on real data by prepare, train and evaluate under spark-submit, beside reference figures.
+"""AUC of the jobs prepare, train and evaluate on real data, compared with reference values.
 
-Needs SPARK_AUC_DATA, a directory of the LIBSVM sets and of the Criteo sample. The references are
-independent: exact all-pairs ridge on the same split and penalty, computed without this package.
+The jobs run under spark-submit. Needs SPARK_AUC_DATA, a directory with the LIBSVM sets and the
+Criteo sample. The reference values are exact all-pairs ridge on the same split with the same
+penalty, computed without this package.
 """
 
 from __future__ import annotations
@@ -34,14 +35,16 @@ def job(name: str, config: dict, work: Path) -> dict:
     defaults = str(ROOT / "conf" / "spark-defaults.conf")
     command = [str(submit), "--properties-file", defaults, script, "--config", str(path)]
     env = os.environ | {"PYSPARK_PYTHON": sys.executable}
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=env, check=False)
-    if done.returncode:
-        sys.exit(f"{' '.join(command)}\n{done.stdout}\n{done.stderr}")
-    return json.loads(done.stdout.splitlines()[-1])
+    process = subprocess.run(
+        command, capture_output=True, text=True, cwd=ROOT, env=env, check=False
+    )
+    if process.returncode:
+        sys.exit(f"{' '.join(command)}\n{process.stdout}\n{process.stderr}")
+    return json.loads(process.stdout.splitlines()[-1])
 
 
 def halves(name: str, dimension: int, work: Path) -> tuple[Path, Path]:
-    """The official files, or scikit-learn's stratified halves where there is no test file."""
+    """The official files, or scikit-learn's stratified halves without an official test file."""
     train, test = DATA / name, DATA / f"{name}.t"
     if test.exists():
         return train, test
@@ -108,8 +111,8 @@ def criteo(work: Path) -> list[dict]:
 
 
 def main() -> None:
-    wanted = sys.argv[1:] or [*SETS, "criteo"]
-    for name in wanted:
+    names = sys.argv[1:] or [*SETS, "criteo"]
+    for name in names:
         with tempfile.TemporaryDirectory() as work:
             rows = criteo(Path(work)) if name == "criteo" else [libsvm(name, Path(work))]
         for row in rows:

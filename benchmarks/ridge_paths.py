@@ -1,9 +1,9 @@
-"""Many ridges of ill-conditioned quadratics: one decomposition beside conjugate gradients for each.
+"""Ridge paths of ill-conditioned quadratics: one decomposition against conjugate gradients.
 
-Prints one JSON object. Seconds are processor time of this process, on as many threads as BLAS
-takes; the ratio is that of both ways in one run. The comparator is a path of conjugate gradients
-with warm starts from the strongest penalty to the weakest, preconditioned by the block of the 512
-features of largest variance and by the diagonal of the others.
+Prints one JSON object. Seconds are processor time of this process with all BLAS threads; the ratio
+compares both methods in one run. The comparator is a path of conjugate gradients with warm starts
+from the strongest penalty to the weakest. Its preconditioner is the block of the 512 features of
+largest variance, and the diagonal of the other features.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ BLOCK = 512
 
 
 def quadratic(d: int, smallest: float, seed: int) -> Quadratic:
-    """One with eigenvalues from 1 to ``smallest``, even by logarithm, in no column's direction."""
+    """A quadratic with log-spaced eigenvalues from 1 to ``smallest`` and random eigenvectors."""
     rng = np.random.default_rng(seed)
     values = np.geomspace(1.0, smallest, d)
     root = np.diag(np.sqrt(values))
     for _ in range(3):
         root = fft.dct(rng.choice([-1.0, 1.0], d)[:, None] * root, axis=0, norm="ortho")
     mu = root @ rng.normal(size=d)
-    # A mean of pairs is no longer than their second moment allows: mu' Sigma^-1 mu < 1.
+    # The mean and the second moment of pairs satisfy mu' Sigma^-1 mu < 1.
     return Quadratic(SymmetricTiles.of(root @ root.T), mu / np.sqrt(2 * d))
 
 
-def by_steps(given: Quadratic, factors: list[float], tol: float, most: int) -> Iterator[Float]:
-    """The comparator; see the top."""
-    Sigma, d = given.Sigma, given.dimension
+def by_steps(problem: Quadratic, factors: list[float], tol: float, most: int) -> Iterator[Float]:
+    """The comparator: the weights of each factor by preconditioned conjugate gradients."""
+    Sigma, d = problem.Sigma, problem.dimension
     w, diagonal = np.zeros(d), Sigma.diagonal()
     largest = np.argsort(-diagonal)[:BLOCK]
     block = Sigma.restricted(largest).toarray()
@@ -54,19 +54,19 @@ def by_steps(given: Quadratic, factors: list[float], tol: float, most: int) -> I
             z[largest] = linalg.cho_solve(factor, r[largest])
             return z
 
-        residual = given.mu - Sigma.matvec(w) - l2 * w
+        residual = problem.mu - Sigma.matvec(w) - l2 * w
         direction = z = precondition(residual)
         rho = residual @ z
         for _ in range(most):
-            if np.abs(residual).max() <= 0.9 * tol * given.lambda1_max:
+            if np.abs(residual).max() <= 0.9 * tol * problem.lambda1_max:
                 break
-            moved = Sigma.matvec(direction) + l2 * direction
-            step = rho / (direction @ moved)
+            product = Sigma.matvec(direction) + l2 * direction
+            step = rho / (direction @ product)
             w = w + step * direction
-            residual = residual - step * moved
+            residual = residual - step * product
             z = precondition(residual)
-            rho, before = residual @ z, rho
-            direction = z + rho / before * direction
+            rho, last_rho = residual @ z, rho
+            direction = z + rho / last_rho * direction
         yield w
 
 
@@ -75,55 +75,61 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=4500)
     parser.add_argument("--folds", type=int, default=5)
     parser.add_argument("--penalties", type=int, default=25)
-    parser.add_argument("--smallest", type=float, default=1e-14, help="least eigenvalue")
+    parser.add_argument("--smallest", type=float, default=1e-14, help="smallest eigenvalue")
     parser.add_argument("--tol", type=float, default=1e-6)
-    parser.add_argument("--steps", type=int, default=1000, help="most steps of the comparator")
-    parser.add_argument("--compared", type=int, default=1, help="folds that the comparator solves")
-    given = parser.parse_args()
-    ours, theirs, times = 0.0, 0.0, []
-    solved, theirs_solved, away = 0, 0, 0.0
-    for fold in range(given.folds):
-        q = quadratic(given.features, given.smallest, fold)
-        factors = sorted(default_grid(q, 0.0, given.penalties), reverse=True)
+    parser.add_argument(
+        "--steps", type=int, default=1000, help="largest number of comparator steps"
+    )
+    parser.add_argument(
+        "--compared", type=int, default=1, help="number of folds that the comparator solves"
+    )
+    arguments = parser.parse_args()
+    path_seconds, comparator_seconds, times = 0.0, 0.0, []
+    solved, comparator_solved, objective_excess = 0, 0, 0.0
+    for fold in range(arguments.folds):
+        q = quadratic(arguments.features, arguments.smallest, fold)
+        factors = sorted(default_grid(q, 0.0, arguments.penalties), reverse=True)
         penalties = [ElasticNet(0.0, l2) for l2 in factors]
         start, wall = time.process_time(), time.perf_counter()
-        solutions = list(path(q, penalties, tol=given.tol, max_iter=1000))
-        ours += time.process_time() - start
+        solutions = list(path(q, penalties, tol=arguments.tol, max_iter=1000))
+        path_seconds += time.process_time() - start
         times.append(time.perf_counter() - wall)
         solved += sum(s.converged for s in solutions)
-        if fold >= given.compared:
+        if fold >= arguments.compared:
             continue
-        # Afresh, with long double products of a few rows: what the certificate must not miss.
-        rows = np.arange(0, given.features, max(1, given.features // 50))
-        some = q.Sigma.columns(rows).T.astype(np.longdouble)
+        # Check the certificate against extended-precision residuals of a few rows.
+        rows = np.arange(0, arguments.features, max(1, arguments.features // 50))
+        extended = q.Sigma.columns(rows).T.astype(np.longdouble)
         for penalty, s in zip(penalties, solutions, strict=True):
-            residual = some @ s.w - q.mu[rows] + penalty.l2 * s.w[rows].astype(np.longdouble)
+            residual = extended @ s.w - q.mu[rows] + penalty.l2 * s.w[rows].astype(np.longdouble)
             worst = np.abs(residual / q.units(penalty)[rows]).max()
             assert worst <= s.certificate.kkt, (worst, s.certificate)
         start, wall = time.process_time(), time.perf_counter()
         for penalty, s, w in zip(
-            penalties, solutions, by_steps(q, factors, given.tol, given.steps), strict=True
+            penalties, solutions, by_steps(q, factors, arguments.tol, arguments.steps), strict=True
         ):
-            theirs_wall = time.perf_counter() - wall
-            tolerance = absolute_tolerance(q, penalty, given.tol)
+            comparator_wall = time.perf_counter() - wall
+            tolerance = absolute_tolerance(q, penalty, arguments.tol)
             other = certified(q, penalty, w, iterations=0, tolerance=tolerance, stopped="maxIter")
-            theirs_solved += other.converged
-            away = max(away, s.certificate.objective - other.certificate.objective)
-        theirs += time.process_time() - start
-    share = given.folds / given.compared
+            comparator_solved += other.converged
+            objective_excess = max(
+                objective_excess, s.certificate.objective - other.certificate.objective
+            )
+        comparator_seconds += time.process_time() - start
+    share = arguments.folds / arguments.compared
     print(
         json.dumps(
             {
-                **vars(given),
-                "seconds": ours,
+                **vars(arguments),
+                "seconds": path_seconds,
                 "wall": sum(times),
                 "solved": solved,
-                "comparator": theirs * share,
-                "comparatorWall": theirs_wall * share,
-                "comparatorSolved": theirs_solved * share,
-                "comparator/seconds": theirs * share / ours,
-                "comparatorWall/wall": theirs_wall * share / sum(times),
-                "objectiveAboveComparator": away,
+                "comparator": comparator_seconds * share,
+                "comparatorWall": comparator_wall * share,
+                "comparatorSolved": comparator_solved * share,
+                "comparator/seconds": comparator_seconds * share / path_seconds,
+                "comparatorWall/wall": comparator_wall * share / sum(times),
+                "objectiveAboveComparator": objective_excess,
             }
         )
     )

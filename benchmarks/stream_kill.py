@@ -1,8 +1,8 @@
-"""The opauc job on a stream of files, killed with SIGKILL at random moments and started again.
+"""The opauc job on a stream of files, killed with SIGKILL at random times and restarted.
 
-Compares what it has learned in the end with an uninterrupted run on the same files, of which some
-are corrupt. Prints one JSON object; exits with 1 unless the bits are the same and no file was lost
-or counted twice.
+Compares the final state with that of an uninterrupted run on the same files, some of which are
+corrupt. Prints one JSON object; exits with 1 unless the states are equal in bits and no file was
+lost or counted twice.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ SPARK = {
 
 
 def make_files(where: Path, files: int, rows: int, dimension: int, seed: int) -> int:
-    """Write the files, every 40th of them corrupt; the number of good rows."""
+    """Write the files, every 40th of them corrupt; returns the number of valid rows."""
     rng = np.random.default_rng(seed)
     weights = rng.normal(size=dimension)
     where.mkdir(parents=True)
     total = 0
     for k in range(files):
-        # Every file has a number of rows of its own, by which it would be missed.
+        # Files differ in their numbers of rows, so that the total reveals a lost file.
         n = rows + k
         X = rng.normal(size=(n, dimension)) + 10
         y = (X - 10) @ weights + 2 * rng.normal(size=n) > 2
@@ -91,8 +91,8 @@ def started(config: Path) -> subprocess.Popen[bytes]:
     )
 
 
-def below(pid: int) -> list[int]:
-    """The processes that a process started, directly or not."""
+def descendants_of(pid: int) -> list[int]:
+    """Ids of all descendants of a process."""
     parents: dict[int, int] = {}
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
@@ -101,16 +101,16 @@ def below(pid: int) -> list[int]:
             except OSError:
                 continue
             parents[int(process.name)] = int(text.rpartition(")")[2].split()[1])
-    found, wanted = [], [pid]
-    while wanted:
-        one = wanted.pop()
-        children = [child for child, parent in parents.items() if parent == one]
-        found += children
-        wanted += children
-    return found
+    descendants, pending = [], [pid]
+    while pending:
+        current = pending.pop()
+        children = [child for child, parent in parents.items() if parent == current]
+        descendants += children
+        pending += children
+    return descendants
 
 
-def told(pid: int, name: str) -> str:
+def proc_file(pid: int, name: str) -> str:
     try:
         return Path(f"/proc/{pid}/{name}").read_text()
     except OSError:
@@ -121,34 +121,36 @@ def victim(job: int, kind: str) -> int | None:
     if kind == "driver":
         return job
     if kind == "jvm":
-        return next((p for p in below(job) if "java" in told(p, "cmdline")), None)
-    # Its workers are forks of the daemon, which is the first of that name.
-    daemons = [p for p in below(job) if "pyspark.daemon" in told(p, "cmdline")]
-    running = [p for p in daemons[1:] if told(p, "stat").rpartition(")")[2].split()[:1] == ["R"]]
+        return next((p for p in descendants_of(job) if "java" in proc_file(p, "cmdline")), None)
+    # The first process of this name is the daemon; the workers are its forks.
+    daemons = [p for p in descendants_of(job) if "pyspark.daemon" in proc_file(p, "cmdline")]
+    running = [
+        p for p in daemons[1:] if proc_file(p, "stat").rpartition(")")[2].split()[:1] == ["R"]
+    ]
     return running[0] if running else None
 
 
 def lines(home: Path) -> list[dict[str, Any]]:
     path = home / "checkpoint" / "status.jsonl"
-    whole = path.read_text().splitlines(keepends=True) if path.exists() else []
-    return [json.loads(line) for line in whole if line.endswith("\n")]
+    text = path.read_text().splitlines(keepends=True) if path.exists() else []
+    return [json.loads(line) for line in text if line.endswith("\n")]
 
 
 def interrupt(
     job: subprocess.Popen[bytes], home: Path, kind: str, batches: int, delay: float
 ) -> Any:
-    """Kill once so many batches are done and some time has passed."""
+    """Kill a process ``delay`` seconds after ``batches`` batches are done."""
     while len(lines(home)) < batches and job.poll() is None:
         time.sleep(0.02)
     time.sleep(delay)
-    done, shots, deadline = len(lines(home)), 0, time.monotonic() + 60
-    # Spark replaces a worker that dies between two tasks, so one kill may hit nothing.
+    finished, shots, deadline = len(lines(home)), 0, time.monotonic() + 60
+    # Spark replaces a worker that dies between two tasks, so one kill may have no effect.
     while job.poll() is None and time.monotonic() < deadline:
         if (pid := victim(job.pid, kind)) is not None:
             os.kill(pid, signal.SIGKILL)
             shots += 1
         time.sleep(0.05)
-    return {"killed": kind, "shots": shots, "batchesDone": done, "exit": job.poll()}
+    return {"killed": kind, "shots": shots, "batchesDone": finished, "exit": job.poll()}
 
 
 def final(home: Path) -> StreamState:
@@ -159,8 +161,10 @@ def final(home: Path) -> StreamState:
 
 def same_lines(a: Path, b: Path) -> bool:
     timed = ("seconds", "rowsPerSecond")
-    found = [[{k: v for k, v in li.items() if k not in timed} for li in lines(h)] for h in (a, b)]
-    return found[0] == found[1]
+    first, second = (
+        [{k: v for k, v in li.items() if k not in timed} for li in lines(h)] for h in (a, b)
+    )
+    return first == second
 
 
 def same_names(a: Path, b: Path, where: str) -> bool:
@@ -175,21 +179,27 @@ def main() -> int:
     parser.add_argument("--per-batch", type=int, default=4)
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    rng = random.Random(given.seed)
+    arguments = parser.parse_args()
+    rng = random.Random(arguments.seed)
     with tempfile.TemporaryDirectory() as base:
-        whole, killed = Path(base) / "whole", Path(base) / "killed"
+        complete, killed = Path(base) / "complete", Path(base) / "killed"
         expected = make_files(
-            whole / "arriving", given.files, given.rows, given.dimension, given.seed
+            complete / "arriving",
+            arguments.files,
+            arguments.rows,
+            arguments.dimension,
+            arguments.seed,
         )
-        shutil.copytree(whole / "arriving", killed / "arriving")
-        configs = [configure(h, given.dimension, given.per_batch) for h in (whole, killed)]
+        shutil.copytree(complete / "arriving", killed / "arriving")
+        configs = [
+            configure(h, arguments.dimension, arguments.per_batch) for h in (complete, killed)
+        ]
         start = time.monotonic()
         code = started(configs[0]).wait(1800)
         seconds = time.monotonic() - start
-        batches = len(lines(whole))
-        # Not the last ones: a job that is done cannot be killed any more.
-        moments = sorted(rng.sample(range(batches - 2), given.kills))
+        batches = len(lines(complete))
+        # Before the last batches: a finished job cannot be killed.
+        moments = sorted(rng.sample(range(batches - 2), arguments.kills))
         kills = []
         for k, at in enumerate(moments):
             job = started(configs[1])
@@ -198,29 +208,29 @@ def main() -> int:
             job.kill()
             job.wait()
         codes = [code, started(configs[1]).wait(1800)]
-        states = [final(h) for h in (whole, killed)]
+        states = [final(h) for h in (complete, killed)]
         bits = [s.statistics.to_bytes() if s.statistics else b"" for s in states]
         rows = [s.statistics.rows if s.statistics else 0 for s in states]
         checks = {
             "exitCodes": codes == [0, 0],
             "bits": bits[0] == bits[1] != b"",
             "rows": rows == [expected, expected],
-            "status": same_lines(whole, killed),
-            "rejected": same_names(whole, killed, "checkpoint/rejected"),
-            "remaining": same_names(whole, killed, "arriving"),
+            "status": same_lines(complete, killed),
+            "rejected": same_names(complete, killed, "checkpoint/rejected"),
+            "remaining": same_names(complete, killed, "arriving"),
             "kills": all(kill["exit"] for kill in kills),
         }
         log = (killed / "log.txt").read_text()
         result = {
             "identical": all(checks.values()),
             "checks": checks,
-            "files": given.files,
+            "files": arguments.files,
             "batches": batches,
             "rows": rows[1],
             "rejected": states[1].progress.rejected,
             "prequentialAUC": states[1].progress.status["prequentialAUC"],
             "kills": kills,
-            # Batches that died between their commit and Spark's own.
+            # Batches that were killed between their own commit and Spark's.
             "batchesHandedOverTwice": log.count("was learned already"),
             "secondsUninterrupted": round(seconds, 1),
         }
