@@ -14,7 +14,7 @@ from spark_auc.core.state.schema import Fields, reals
 from spark_auc.core.types import Bool, Float, Index, Rows
 from spark_auc.core.validation import check_above, check_at_least, check_whole
 from spark_auc.learners.learner import Stored, entries, unweighted
-from spark_auc.learners.linear import same_settings, scores
+from spark_auc.learners.linear import AveragedIterate, same_settings
 from spark_auc.learners.pairs import AHEAD, draw_pairs
 
 # Separates these random numbers from other uses of the same seed.
@@ -25,7 +25,7 @@ _SMALLEST_SCALE = 1e-3
 
 
 @dataclass(eq=False)
-class DSGD(Stored):
+class DSGD(AveragedIterate, Stored):
     """Doubly stochastic gradient descent on the regularised squared loss of all pairs of a block.
 
     In a stage of ``m`` rows, step ``t`` = 0, 1, .. draws a positive and a negative row with
@@ -152,20 +152,6 @@ class DSGD(Stored):
         self.steps += n
         self.drawn += n
 
-    @property
-    def iterate(self) -> Float:
-        """The current iterate ``(d,)``, which the next step moves."""
-        return self.scale * self.z
-
-    @property
-    def w(self) -> Float:
-        """Weights ``(d,)``: the average of the stage's iterates, or the last iterate."""
-        return self._sum() / self.averaged if self.averaged else self.iterate
-
-    def score(self, X: Rows) -> Float:
-        """Scores ``(n,)`` of rows ``(n, d)``."""
-        return scores(X, self.w)
-
     def merge(self, other: Self, start: Self | None = None) -> Self:
         """Average two learners that drew pairs of different rows in parallel.
 
@@ -189,19 +175,11 @@ class DSGD(Stored):
         before = start or merged
         own_pairs, other_pairs = self.drawn - before.drawn, other.drawn - before.drawn
         share = own_pairs / ((own_pairs + other_pairs) or 1)
-        merged.z = share * self.iterate + (1.0 - share) * other.iterate
-        merged.lag = before._sum() - self._sum() - other._sum()
-        merged.averaged = self.averaged + other.averaged - before.averaged
+        merged._set_merged(self, other, before, share)
         merged.size = self.size
         merged.steps = self.steps + other.steps - before.steps
         merged.drawn = before.drawn + own_pairs + other_pairs
         return merged
-
-    def _sum(self) -> Float:
-        """The sum ``(d,)`` of the averaged iterates."""
-        # `scores` refuses weights that are not finite.
-        with np.errstate(over="ignore", invalid="ignore"):
-            return self.gain * self.z - self.lag
 
 
 @compiled(fastmath={"reassoc", "contract"})

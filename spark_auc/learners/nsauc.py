@@ -15,7 +15,7 @@ from spark_auc.core.types import Bool, Float, Index, Places, Rows
 from spark_auc.core.validation import check_above, check_at_least, check_whole
 from spark_auc.errors import ConfigError
 from spark_auc.learners.learner import Stored, entries, unweighted
-from spark_auc.learners.linear import same_settings, scores
+from spark_auc.learners.linear import AveragedIterate, same_settings
 from spark_auc.learners.pairs import AHEAD, draw_pairs
 
 _Rows = tuple[Float, Index, Places]
@@ -28,7 +28,7 @@ _SMALLEST_SCALE = 1e-3
 
 
 @dataclass(eq=False)
-class NSAUC(Stored):
+class NSAUC(AveragedIterate, Stored):
     """Averaged stochastic subgradient descent on the regularised hinge loss of all pairs.
 
     The objective is ``lambda2/2 |w|^2 + E[loss(w'D)]`` over the differences ``D`` of a positive
@@ -148,20 +148,6 @@ class NSAUC(Stored):
         self.averaged += added
         self.steps += y.size
 
-    @property
-    def iterate(self) -> Float:
-        """The current iterate ``(d,)``, which the next step moves."""
-        return self.scale * self.z
-
-    @property
-    def w(self) -> Float:
-        """Weights ``(d,)``: the average of the iterates, or the last iterate without averaging."""
-        return self._sum() / self.averaged if self.averaged else self.iterate
-
-    def score(self, X: Rows) -> Float:
-        """Scores ``(n,)`` of rows ``(n, d)``."""
-        return scores(X, self.w)
-
     def merge(self, other: Self, start: Self | None = None) -> Self:
         """Average two learners that drew pairs of different rows in parallel.
 
@@ -186,17 +172,9 @@ class NSAUC(Stored):
         before = start or merged
         own_steps, other_steps = self.steps - before.steps, other.steps - before.steps
         share = own_steps / ((own_steps + other_steps) or 1)
-        merged.z = share * self.iterate + (1.0 - share) * other.iterate
-        merged.lag = before._sum() - self._sum() - other._sum()
-        merged.averaged = self.averaged + other.averaged - before.averaged
+        merged._set_merged(self, other, before, share)
         merged.steps = before.steps + own_steps + other_steps
         return merged
-
-    def _sum(self) -> Float:
-        """The sum ``(d,)`` of the averaged iterates."""
-        # `scores` refuses weights that are not finite.
-        with np.errstate(over="ignore", invalid="ignore"):
-            return self.gain * self.z - self.lag
 
 
 def _rows(X: Rows, dimension: int) -> _Rows:
