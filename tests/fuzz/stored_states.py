@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import itertools
 import math
 import pkgutil
 
 import numpy as np
 from scipy import sparse
 
-import experiments
 import spark_auc
+from experiments import comparators
 from experiments.comparators.adaauc import AdaAUC
 from experiments.comparators.ftrl import FTRL
 from experiments.comparators.logistic import OLR
@@ -91,16 +90,17 @@ _LEARNERS = [
 
 def kinds():
     """All classes that are stored and restored, but for those that others are made from."""
-    found = set()
-    packages = [(spark_auc.__path__, "spark_auc."), (experiments.__path__, "experiments.")]
-    modules = itertools.chain.from_iterable(itertools.starmap(pkgutil.walk_packages, packages))
-    for module in modules:
-        for _, made in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
-            mine = made.__module__.startswith(("spark_auc.", "experiments."))
-            if mine and hasattr(made, "from_bytes") and not getattr(made, "_is_protocol", False):
-                found.add(made)
-    bases = {base for made in found for base in made.__mro__[1:]}
-    return sorted(found - bases, key=lambda made: made.__name__)
+    classes = set()
+    for package in (spark_auc, comparators):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            members = inspect.getmembers(importlib.import_module(module.name), inspect.isclass)
+            for _, kind in members:
+                is_ours = kind.__module__.startswith(("spark_auc.", "experiments."))
+                is_stored = hasattr(kind, "from_bytes") and not getattr(kind, "_is_protocol", False)
+                if is_ours and is_stored:
+                    classes.add(kind)
+    bases = {base for kind in classes for base in kind.__mro__[1:]}
+    return sorted(classes - bases, key=lambda kind: kind.__name__)
 
 
 def _learnt(learner):
