@@ -135,7 +135,8 @@ def test_paired_comparison(rows, frame, weight):
 
 @pytest.mark.parametrize("metric", ["areaUnderROC", "areaUnderPR", "partialAUC"])
 def test_evaluator(rows, frame, metric, tmp_path):
-    evaluator = AUCEvaluator(rawPredictionCol="s", metricName=metric, weightCol="u", maxFPR=0.3)
+    partial = {"maxFPR": 0.3} if metric == "partialAUC" else {}
+    evaluator = AUCEvaluator(rawPredictionCol="s", metricName=metric, weightCol="u", **partial)
     evaluator.write().save(str(tmp_path / "evaluator"))
     again = AUCEvaluator.load(str(tmp_path / "evaluator"))
     y, s, u = frame["label"], frame["s"], frame["u"]

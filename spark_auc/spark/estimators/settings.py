@@ -17,10 +17,15 @@ from spark_auc.spark.settings import (
 )
 
 
-class RankerSettings(LabelSettings, DimensionSettings, total=False):
-    """Settings of all estimators of a linear ranker."""
+class FeaturesSettings(TypedDict, total=False):
+    """The feature columns."""
 
     featuresCol: Annotated[str | list[str], Setting(FEATURES, "features")]
+
+
+class RankerSettings(FeaturesSettings, LabelSettings, DimensionSettings, total=False):
+    """Settings of all estimators of a linear ranker."""
+
     rawPredictionCol: Annotated[
         str, Setting("Column of scores that the model adds.", "rawPrediction")
     ]
