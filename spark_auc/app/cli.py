@@ -147,7 +147,7 @@ def _run(job: str, file: Configuration, path: str, parts: Sequence[str]) -> dict
             section = section.model_copy(update={part: None})
         elif getattr(section, part) is None:
             raise ConfigError(
-                f"found --{part} and no {job}.{part} in {path!r}, expected both; add {job}.{part}"
+                f"found --{part} without {job}.{part} in {path!r}, expected both; add {job}.{part}"
             )
     module = _module(job)
     module.check(section)

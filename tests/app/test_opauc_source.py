@@ -154,11 +154,7 @@ def test_a_table(job, spark):
         ({}, {"table": "rows", "schema": SCHEMA}, "leave out schema"),
         ({}, {"format": "rate", "value": "json"}, "value needs schema"),
         ({}, {"format": "rate", "value": "csv", "schema": "a dubble"}, "the schema 'a dubble'"),
-        (
-            {},
-            {"format": "rate", "value": "csv", "schema": "a array<int>"},
-            "the nested columns ['a']",
-        ),
+        ({}, {"format": "rate", "value": "csv", "schema": "a array<int>"}, "columns ['a']"),
         ({}, {"format": "rate"}, "no column 'a'"),
         ({}, {"format": "text", "path": "nowhere"}, "found nothing at 'nowhere'"),
         (
