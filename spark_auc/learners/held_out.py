@@ -197,21 +197,9 @@ class Thirds:
     apart: bool = False
 
     def learn(self, learner: LinearLearner, batches: Iterable[Batch], block: int) -> HeldOut | None:
-        """Learn all rows and validate on the last third.
+        """Learn all rows, at most ``block`` at once, and validate on the last third.
 
-        Parameters
-        ----------
-        learner
-            The learner, which learns all rows.
-        batches
-            The rows.
-        block
-            Largest number of rows to learn at once.
-
-        Returns
-        -------
-        HeldOut, optional
-            None if the rows do not suffice for a validation.
+        Returns None if the rows do not suffice for a validation.
         """
         validated = deepcopy(learner) if self.apart else learner
         # An average's gain after 2n/3 rows is about two thirds of its gain from n/3 to 2n/3.
