@@ -159,8 +159,8 @@ class Train(Section):
             near = difflib.get_close_matches(unknown[0], section.model_fields, 1)
             remedy = f"did you mean {near[0]!r}?" if near else "leave it out"
             raise ValueError(
-                f"of {method} some of {', '.join(section.model_fields)}; found {unknown[0]!r}, "
-                f"{remedy}"
+                f"of {method} some of {', '.join(section.model_fields)}; found "
+                f"{unknown[0][:60]!r}, {remedy}"
             )
         return section.model_validate(value)
 

@@ -71,14 +71,16 @@ def estimator_class(method: str) -> type[RankerEstimator]:
     """
     module, _, name = method.rpartition(".")
     found: Any = None
-    if module:
+    if module and all(part.isidentifier() for part in method.split(".")):
         try:
             found = getattr(importlib.import_module(module), name, None)
         except MissingPackageError:
             raise
-        except ImportError as error:
+        except Exception as error:
+            # A module of the user's own may fail in any way.
             raise ValueError(
-                f"an estimator that can be imported ({error}); check the path and PYTHONPATH"
+                f"an estimator that can be imported ({type(error).__name__}: {str(error)[:200]}); "
+                "check the path and PYTHONPATH"
             ) from None
     elif name in spark_auc.__all__:
         found = getattr(spark_auc, name)
