@@ -32,8 +32,8 @@ class Certificate:
 
     The unit of coordinate ``j`` is ``h_j = sqrt(Sigma_jj + l2)``. With ``v_j`` the violation of its
     optimality condition, ``v_j / h_j`` does not depend on the unit of the column, and a change of
-    this coordinate alone lowers the objective by at most ``(v_j / h_j)^2 / 2``. Standardised and
-    raw columns have the same certificate.
+    this coordinate alone lowers the objective by at most ``(v_j / h_j)^2 / 2``. Columns in other
+    units have the same certificate if the penalty is transformed with them.
 
     Parameters
     ----------

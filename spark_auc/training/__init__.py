@@ -2,6 +2,6 @@
 
 A source (`spark_auc.core.row_source.RowSource`) is arrays in memory or a DataFrame. The local and
 Spark rooms import `train`, `train_on_moments` and `train_hinge` with their settings. Begin with
-`spark_auc.training.train`: it surveys the rows (survey), forms their quadratic (problem), chooses
-the penalty (penalty, cross_validation, held_out) and solves.
+`spark_auc.training.train`: it surveys the rows if it draws pairs (survey), forms their quadratic
+(problem), chooses the penalty (penalty, cross_validation, held_out) and solves.
 """

@@ -1,4 +1,4 @@
-"""The quadratic of the sampled pairs, in the form that the memory budget allows."""
+"""The quadratic of the pairs trained on, in the form that the memory budget allows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FAILURE_PROBABILITY = 0.05
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """The pairwise squared loss of the sampled pairs (MBA, Eq. 8), and the survey of all rows.
+    """The pairwise squared loss of the pairs trained on (MBA, Eq. 8), and the survey of all rows.
 
     Parameters
     ----------

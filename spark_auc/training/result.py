@@ -33,7 +33,8 @@ class TrainingResult:
     seconds
         Wall time of each phase.
     certificate
-        Evidence of optimality; None for learners without an objective.
+        Evidence of optimality, for the weights of the scaled columns where columns are standardised;
+        None for learners without an objective.
     form
         Storage of the quadratic; see `spark_auc.training.problem.Problem.form`.
     penalty, selection
