@@ -33,7 +33,7 @@ class TrainingResult:
     seconds
         Wall time of each phase.
     certificate
-        Evidence of optimality, for the weights of the scaled columns where columns are standardised;
+        Evidence of optimality, for the weights of the scaled columns if columns are standardised;
         None for learners without an objective.
     form
         Storage of the quadratic; see `spark_auc.training.problem.Problem.form`.

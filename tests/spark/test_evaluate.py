@@ -13,6 +13,7 @@ from spark_auc.core.evaluation.paired_auc import PairedAUC
 from spark_auc.core.evaluation.score_table import ScoreTable
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.spark.evaluation import scores
+from spark_auc.spark.evaluation.evaluator import METRICS
 
 N = 3000
 
@@ -133,7 +134,7 @@ def test_paired_comparison(rows, frame, weight):
     assert found.intervals[0][:3] == pytest.approx(auc_interval(table)[:3])
 
 
-@pytest.mark.parametrize("metric", ["areaUnderROC", "areaUnderPR", "partialAUC"])
+@pytest.mark.parametrize("metric", METRICS)
 def test_evaluator(rows, frame, metric, tmp_path):
     partial = {"maxFPR": 0.3} if metric == "partialAUC" else {}
     evaluator = AUCEvaluator(rawPredictionCol="s", metricName=metric, weightCol="u", **partial)

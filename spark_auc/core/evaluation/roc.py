@@ -1,4 +1,8 @@
-"""AUC and curves of weighted scores, computed from a `ScoreTable`."""
+"""AUC and curves of weighted scores, computed from a `ScoreTable`.
+
+For a range of a table (`ScoreTable.within`) the areas are the shares of that range, which add up
+to the area of the table.
+"""
 
 from __future__ import annotations
 
@@ -86,6 +90,8 @@ class Sweep(NamedTuple):
 
 def sweep(table: ScoreTable) -> Sweep:
     """All thresholds of a table, ``(m + 1,)``; the first is above all of its scores.
+
+    For a range of a table, tp and fp begin at the weights above the range.
 
     Raises
     ------

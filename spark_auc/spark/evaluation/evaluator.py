@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, Unpack
+from typing import Annotated, NamedTuple, Unpack
 
 from pyspark.ml.evaluation import Evaluator
 from pyspark.ml.param.shared import HasLabelCol, HasRawPredictionCol, HasWeightCol
@@ -15,12 +15,29 @@ from spark_auc.spark.evaluation.evaluate import evaluate
 from spark_auc.spark.persistence import Stage
 from spark_auc.spark.settings import LabelSettings, Range, Setting
 
-# The measures by name, of which all are better the larger they are.
-METRICS: Mapping[str, Callable[[AUCReport], Any]] = MappingProxyType(
+
+class Metric(NamedTuple):
+    """A measure for model selection; larger values are better.
+
+    Parameters
+    ----------
+    description
+        Its line in the documentation of metricName.
+    value
+        The measure of a report.
+    """
+
+    description: str
+    value: Callable[[AUCReport], float]
+
+
+METRICS: Mapping[str, Metric] = MappingProxyType(
     {
-        "areaUnderROC": lambda report: report.auc,
-        "areaUnderPR": lambda report: report.average_precision,
-        "partialAUC": lambda report: report.partial_auc,
+        "areaUnderROC": Metric("AUC", lambda report: report.auc),
+        "areaUnderPR": Metric(
+            "average precision, without interpolation", lambda report: report.average_precision
+        ),
+        "partialAUC": Metric("standardized area up to maxFPR", lambda report: report.partial_auc),
     }
 )
 
@@ -31,8 +48,9 @@ class EvaluatorSettings(LabelSettings, total=False):
     metricName: Annotated[
         str,
         Setting(
-            "Measure: 'areaUnderROC', 'areaUnderPR' (average precision, without interpolation) or "
-            "'partialAUC' (standardized area up to maxFPR).",
+            "Measure: "
+            + "; ".join(f"'{name}' ({metric.description})" for name, metric in METRICS.items())
+            + ".",
             "areaUnderROC",
             choices=tuple(METRICS),
         ),
@@ -54,7 +72,7 @@ class AUCEvaluator(
     HasWeightCol,
     settings=EvaluatorSettings,
 ):
-    """Exact AUC, average precision or partial AUC of scored rows, with ties and weights.
+    """An exact measure of scored rows, such as the AUC, with ties and weights.
 
     Raises
     ------
@@ -94,7 +112,7 @@ class AUCEvaluator(
             weightCol=values["weightCol"],
             maxFPR=values["maxFPR"],
         )
-        return float(METRICS[values["metricName"]](report))
+        return float(METRICS[values["metricName"]].value(report))
 
     def isLargerBetter(self) -> bool:
         """True: larger values of each measure are better."""
