@@ -147,7 +147,7 @@ def _by_krylov(
         quadratic, penalties, W, iterations=m, tol=tol, stopped="maxIter"
     )
     _log.info(
-        "a Krylov space of %d steps solved %d of %d penalties",
+        "%d Lanczos steps solved %d of %d ridge penalties",
         m,
         len(solutions) - len(_unsolved(solutions)),
         len(solutions),

@@ -73,7 +73,7 @@ class Certificate:
             return (
                 "found negative curvature in the matrix of second moments, expected none beyond "
                 "rounding; compute the moments again from the rows, with standardization, as "
-                "cancellation made them inaccurate"
+                "cancellation of large numbers made them inaccurate"
             )
         return (
             f"found a KKT residual of {self.kkt:.3g} after {self.iterations} iterations "

@@ -127,7 +127,7 @@ class CrossValidation:
                 W[:, i] = solution.w
                 if not solution.converged:
                     left_out[i] = f"fold {k + 1}: {solution.certificate.problem()}"
-                    _log.warning("%s is left out: %s", candidates[i], left_out[i])
+                    _log.warning("the penalty %s is left out: %s", candidates[i], left_out[i])
             weights.append(W if scale is None else W / scale[:, None])
             _log.info("solved %d penalties in fold %d of %d", len(remaining), k + 1, self.folds)
             if None not in left_out and self.on_failure == "raise":

@@ -95,8 +95,8 @@ def choose_penalty(
     else:
         raise ResourceError(
             f"found {rows.dimension} features whose moments do not fit in memory and rows that do "
-            "not fit either, expected one of both to fit for choosing the penalty; set regParam, "
-            "or draw rows with estimator='complete' and numPairs"
+            "not fit either, expected one of the two to fit for choosing the penalty; set "
+            "regParam, or draw rows with estimator='complete' and numPairs"
         )
     _log.info(
         "choosing the penalty among %d candidates by %d-fold cross-validation",

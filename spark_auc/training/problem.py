@@ -222,7 +222,7 @@ def _gathered(rows: RowSource, entries: float) -> Folding:
         _log.info("gathering %.0f stored entries of the rows in memory", entries)
         return rows.gathered()
     _log.warning(
-        "%.0f stored entries need about %.0f MiB, but the limit for rows in memory is %.0f MiB: "
+        "the %.0f stored entries of the rows need about %.0f MiB, the limit is %.0f MiB: "
         "every step of the solver reads all rows again",
         entries,
         size / 2**20,
@@ -237,6 +237,8 @@ def fits_in_matrix(rows: RowSource) -> bool:
     try:
         rows.memory.check(PairMoments.nbytes(dimension), f"moments of {dimension} features")
     except ResourceError as error:
-        _log.warning("training without the matrix of second moments: %s", error)
+        _log.warning(
+            "training without the matrix of second moments, which does not fit in memory: %s", error
+        )
         return False
     return True

@@ -69,7 +69,7 @@ class TrainingResult:
 
     @property
     def threshold(self) -> float:
-        """Score above which the share of row weight is about that of the positive class."""
+        """Threshold above which the rows have about the total weight of the positive class."""
         return class_ratio_threshold(self.scores)
 
     def sentence(self) -> str:

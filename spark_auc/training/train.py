@@ -99,8 +99,9 @@ def _train_on_enough_draws(rows: RowSource, settings: TrainingSettings) -> Train
             return result
         if pairs >= _MOST_PAIRS:
             message = (
-                f"found that {pairs} pairs cost the objective about {cost:.3g}, expected at "
-                f"most {settings.pair_tolerance:.3g}; raise pairTol or use estimator='exact'"
+                f"found the objective about {cost:.3g} above its minimum with {pairs} pairs, "
+                f"expected at most {settings.pair_tolerance:.3g}; raise pairTol or use "
+                "estimator='exact'"
             )
             if settings.on_failure == "raise":
                 raise ConvergenceError(message)
@@ -117,13 +118,13 @@ def _train_on_draws(rows: RowSource, pairs: int, settings: TrainingSettings) -> 
     result = _train_once(rows, replace(settings.sampling, pairs=pairs), settings)
     bound = result.sufficient_pairs
     _log.info(
-        "%d draws of each class: sampling costs the objective about %.3g (pairTol %.3g); %s",
+        "%d draws of each class: the objective is about %.3g above its minimum (pairTol %.3g); %s",
         pairs,
         result.suboptimality or 0.0,
         settings.pair_tolerance,
-        "Theorem 2 gives no bound"
+        "Theorem 2 of MBA gives no number of draws without a ridge"
         if bound is None
-        else f"the bound of Theorem 2 is {bound:.3g} draws",
+        else f"Theorem 2 of MBA requires {bound:.3g} draws",
     )
     return result
 
@@ -165,7 +166,7 @@ def _solve(
         remaining = selection.without(reason, one_standard_error=settings.one_standard_error)
         if remaining is None:
             break
-        _log.warning("%s is left out: %s", candidate, reason)
+        _log.warning("the penalty %s is left out: %s", candidate, reason)
         selection, candidate = remaining, remaining.candidate
         solution = solve(quadratic, candidate.penalty, tol=tol, max_iter=max_iter)
     solution.checked(settings.on_failure)

@@ -136,7 +136,7 @@ def test_what_cannot_be_folds(repeated):
         FoldColumn.of(df, "day")
     for column, text in (
         (F.lit(1), "found 1 values"),
-        (F.monotonically_increasing_id(), "found more values.*keyCol and numFolds"),
+        (F.monotonically_increasing_id(), "found too many values.*keyCol and numFolds"),
         (F.when(F.col("label") > 0, 1), "found nulls"),
     ):
         with pytest.raises(DataError, match=text):

@@ -154,9 +154,9 @@ class StageCheckpoint:
             )
         if self.rows and not _same_rows(self.rows, stored.rows):
             raise ConfigError(
-                f"found {self.rows[0]:.0f} negative and {self.rows[1]:.0f} positive rows, expected "
-                f"the {stored.rows[0]:.0f} and {stored.rows[1]:.0f} rows of the checkpoint in "
-                f"{self.directory.uri} with equal values; restore the rows, set another "
+                f"found {self.rows[0]:.0f} positive and {self.rows[1]:.0f} negative rows, expected "
+                f"the {stored.rows[0]:.0f} and {stored.rows[1]:.0f} rows in the checkpoint "
+                f"in {self.directory.uri} with equal values; restore the rows, set another "
                 "adadsg.checkpoint, or remove it to start again"
             )
         return stored.learner, stored.log

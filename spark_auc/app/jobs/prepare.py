@@ -58,7 +58,8 @@ def run(spark: SparkSession, config: Prepare) -> dict[str, Any]:
         _log.info("wrote rows of each part and label: %s", counts)
         if "train" not in counts:
             raise DataError(
-                f"found {counts or 'no'} rows, expected rows in train; check the input and split"
+                f"found {counts or 'no rows'} by part and label, expected rows in train; check the "
+                "input and split"
             )
     result: dict[str, Any] = {"data": config.output.path, "rows": counts}
     if isinstance(config.input, SyntheticInput):

@@ -116,7 +116,12 @@ class Account:
         self._remove(f"offsets/{k}" for k in ahead if self._is_torn(f"offsets/{k}"))
         committed = self.committed()
         if repeated := [k for k in committed if k > batch]:
-            _log.warning("batches %s are repeated: the last stored batch is %d", repeated, batch)
+            _log.warning(
+                "batches %s run again: Spark committed them, but the last stored state is of "
+                "batch %d",
+                repeated,
+                batch,
+            )
         self._remove(
             f"commits/{k}" for k in committed if k > batch or self._is_torn(f"commits/{k}")
         )
@@ -134,7 +139,7 @@ class Account:
             return
         if not content.startswith(stored.rstrip(b"\0")):
             raise self._other(name)
-        _log.warning("restored the lost file %s of %s", name, self.directory.uri)
+        _log.warning("restored the missing or truncated file %s of %s", name, self.directory.uri)
         self._remove([name])
         self.directory.replace(name, content)
 
@@ -160,7 +165,9 @@ class Account:
             parent = self.directory / place if place else self.directory
             # The checksum of the old file would make Spark reject the new one.
             for file in {last, f".{last}.crc"} & set(parent.names()):
-                _log.info("removed %s/%s", parent.uri, file)
+                _log.info(
+                    "removed %s/%s, to continue after the last stored batch", parent.uri, file
+                )
                 parent.filesystem.delete_file(f"{parent.path}/{file}")
 
     def _is_torn(self, name: str) -> bool:

@@ -91,7 +91,7 @@ class StreamLearner:
         last = self.state.progress.batch
         self._checkpoint.account.check(self.state.progress.account)
         if number <= last:
-            _log.info("batch %d was learned already", number)
+            _log.info("skipped batch %d: the stored state already contains it", number)
             self._checkpoint.move_refused(self.state)
             return
         if number != last + 1:
@@ -114,7 +114,7 @@ class StreamLearner:
     def publish(self) -> None:
         """Publish the model, once the stream has rows of both classes."""
         if self.model is None:
-            _log.warning("no model yet: %s", self.lacking())
+            _log.warning("published no model, because the stream has %s", self.lacking())
         else:
             self._publish(self.model, self.state)
 

@@ -102,7 +102,9 @@ def aggregate(
         table = rows.toArrow()
     states, partitions = _merged_by_key(table, by_name)
     size, seconds = table.nbytes / 2**20, time.perf_counter() - start
-    _log.info("%s: %d tasks, %.1f MiB received, %.1f s", what, partitions, size, seconds)
+    _log.info(
+        "%s: %d tasks, %.1f MiB received by the driver, %.1f s", what, partitions, size, seconds
+    )
     return states
 
 
@@ -213,7 +215,7 @@ def _merged_by_key(table: pa.Table, kinds: Kinds) -> tuple[dict[str, State], int
     received, same_counts = sum(counts.values()), len(set(counts.values())) <= 1
     if [row.merged for row in planned] != [partitions] or received != states or not same_counts:
         raise SparkAUCError(
-            f"found {received} of {states} states, of {partitions} of "
+            f"found {received} of {states} partial results, from {partitions} of "
             f"{planned[0].merged if planned else 'an unknown number of'} partitions, "
             "expected all; raise spark.driver.memory and run again"
         )

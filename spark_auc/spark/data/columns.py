@@ -126,7 +126,7 @@ class FoldColumn:
             )
         if not 2 <= len(values) <= _MAX_FOLDS:
             raise DataError(
-                f"found {'more' if len(values) > 1 else len(values)} values in fold column "
+                f"found {'too many' if len(values) > 1 else len(values)} values in fold column "
                 f"{name!r}, expected from 2 to {_MAX_FOLDS}; set another foldCol, or keyCol and "
                 "numFolds to keep rows of one value together"
             )
@@ -290,7 +290,7 @@ class BatchReader:
         bad = weight[~usable_weights(weight)]
         if bad.size:
             raise DataError(
-                f"found {bad.size} weights that are not finite and positive, or extreme, in a "
+                f"found {bad.size} weights that are not finite and positive, or out of range, in a "
                 f"batch of {len(weight)} rows (the first is {bad[0]}); expected weights from "
                 f"{WEIGHTS[0]} to {WEIGHTS[1]}; drop, repair or rescale these rows"
             )

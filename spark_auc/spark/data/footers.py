@@ -176,7 +176,7 @@ def _check(path: str, metadata: pq.FileMetaData, columns: Columns) -> None:
 
 
 def _same_values(stored: pa.DataType, expected: pa.DataType) -> bool:
-    """Whether Arrow's values equal Spark's, up to the list and string types of pyarrow's own."""
+    """Whether Arrow and Spark read equal values; large lists and strings count as plain ones."""
     if kinds.is_dictionary(stored):
         return _same_values(stored.value_type, expected)
     if kinds.is_struct(expected):

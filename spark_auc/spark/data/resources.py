@@ -140,7 +140,12 @@ class SessionMemory:
         """See `MemoryBudget.check`."""
         self.check_gathered(state_bytes, what)
         local = str(self.spark.conf.get("spark.master", "")).startswith("local")
-        _log.info("%s: %.1f MiB for each of %d task slots", what, state_bytes / 2**20, self.slots)
+        _log.info(
+            "memory for %s: %.1f MiB in each of %d task slots",
+            what,
+            state_bytes / 2**20,
+            self.slots,
+        )
         # In local mode the tasks use the driver's machine: one state for each task slot.
         check_available(state_bytes, self.slots if local else 0, what)
 

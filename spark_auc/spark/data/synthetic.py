@@ -117,8 +117,8 @@ def best_auc(
 ) -> float:
     """Estimate the AUC of the true probability of `click_data` with the same parameters.
 
-    The estimate is the expected AUC over random labels, in closed form, of ``rows`` rows that no
-    data set contains. It needs no Spark.
+    It generates ``rows`` feature rows that are in no data set, and averages the AUC over random
+    labels in closed form. It needs no Spark.
 
     Parameters
     ----------

@@ -46,8 +46,8 @@ class AdaDSGClassifier(
     contains the one before and is twice as large. It begins with the weights of the stage before
     and makes as many steps as it has rows. Distributed, pairs are of rows of one task.
 
-    Rows that are new to the last stage measure the learner before it against ridge: if it falls
-    short, a warning says so, and the summary's ``held_out`` has the figures.
+    On the rows that only the last stage adds, the learner of the stage before is compared with
+    ridge regression. A lower AUC is logged as a warning; ``held_out`` has the figures.
 
     Raises
     ------

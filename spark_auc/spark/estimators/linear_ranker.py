@@ -182,7 +182,7 @@ class LinearRankerModel(
             and isinstance(threshold, float | int)
             and all(isinstance(label, float | int | str) for label in labels)
         ):
-            raise ValueError("its weights, threshold or labels are none")
+            raise ValueError("its weights, threshold or labels are invalid")
         names = tuple(map(str, table["name"].to_pylist())) if named else None
         self._scorer = LinearScorer(w, threshold, *labels, names)
         self._summary = TrainingSummary.from_dict(facts["summary"])

@@ -87,8 +87,8 @@ def learned(
 ) -> Pass:
     """One pass: every task takes its rows in order, beginning with ``learner``.
 
-    Rows of a single partition go through one learner, whose result this is. Of several tasks the
-    learners are averaged, in order of the tasks, as their ``merge`` says.
+    With one task the result is its learner. With several, their learners are averaged by
+    ``merge``, in the order of the tasks.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def learned(
     block
         Rows that a learner takes at a time.
     watch
-        Has each task's learner take its rows, if rows.
+        Trains each task's learner on its rows and measures it; None trains without a measure.
     """
     kind, begun = type(learner), learner.to_bytes()
 
@@ -150,7 +150,7 @@ class OnlineEstimator(RankerEstimator, HasStepSize, HasSeed):
         return bool(self.values()["rounds"] > 1)
 
     def watch(self, rows: SequentialRows) -> Watch | None:
-        """The measure of a single pass; None for several, as no row is new in a second."""
+        """The measure of the only pass; None for several, since a later pass has no new rows."""
         if self.repeated():
             return None
         return Thirds(rows.count // rows.order.tasks)
@@ -226,7 +226,7 @@ class OnlineEstimator(RankerEstimator, HasStepSize, HasSeed):
         if not self.alone and not hasattr(learner, "merge"):
             raise ConfigError(
                 f"found parallelism 'distributed' for {type(learner).__name__}, expected "
-                "'sequential': learners of it cannot be averaged; set it so"
+                "'sequential', since its learners cannot be averaged; set it so"
             )
         begun = time.perf_counter()
         done = Pass(learner, None)
@@ -244,13 +244,13 @@ class OnlineEstimator(RankerEstimator, HasStepSize, HasSeed):
 def short_of(held_out: HeldOut) -> str:
     """The warning of a learner that falls short."""
     rival = {
-        "ridge": "ridge of the rows before",
-        "diagonal": "dividing mean differences by variances",
+        "ridge": "ridge regression on the earlier rows",
+        "diagonal": "weighting each feature by mean difference / variance",
     }[held_out.rival]
     return (
-        f"found an AUC of {held_out.auc:.4f} on {held_out.rows} rows before they were learnt "
-        f"({held_out.before:.4f} when half as many had been), where {rival} reaches "
-        f"{held_out.rival_auc:.4f}: the model is estimated to lack {held_out.gap:.4f} "
+        f"found an AUC of {held_out.auc:.4f} on {held_out.rows} rows before training on them "
+        f"({held_out.before:.4f} after half as many rows), where {rival} reaches "
+        f"{held_out.rival_auc:.4f}: the model's AUC is estimated {held_out.gap:.4f} too low "
         f"(standard error {held_out.error:.4f}), expected {TOLERATED} at most; use MBAClassifier, "
-        "which needs no steps, or set rounds, stepSize or standardization"
+        "which needs no step size, or change rounds, stepSize or standardization"
     )

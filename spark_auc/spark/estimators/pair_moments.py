@@ -24,7 +24,7 @@ class PairMomentsEstimator(RankerEstimator, HasWeightCol, HasSeed, HasTol, HasMa
     """Trains on pair moments; its settings extend `PairMomentsSettings`."""
 
     def penalties(self) -> tuple[tuple[float, ...] | None, tuple[float, ...]]:
-        """Values of regParam, None for a grid of the data's own, and of elasticNetParam."""
+        """Candidates for regParam (None: a grid computed from the data) and elasticNetParam."""
         raise NotImplementedError
 
     @property
