@@ -178,8 +178,9 @@ def submitted(data, tmp_path_factory):
     place = tmp_path_factory.mktemp("cluster")
     package = Path(spark_auc.__file__).parent
     with zipfile.ZipFile(place / "shipped.zip", "w") as archive:
-        for file in sorted(package.rglob("*.py")):
-            archive.write(file, file.relative_to(package.parent))
+        for file in sorted(package.rglob("*")):
+            if "__pycache__" not in file.parts:
+                archive.write(file, file.relative_to(package.parent))
     settings = {
         "spark.ui.enabled": "false",
         "spark.driver.memory": "1g",
