@@ -11,6 +11,9 @@ import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 from scipy import sparse
 
+import spark_auc.spark.estimators.mba
+import spark_auc.spark.evaluation.evaluate
+import spark_auc.spark.features.embedding  # noqa: F401
 from spark_auc.core.batch import Batch
 from spark_auc.core.moments.pair_moments import PairMoments
 
