@@ -149,13 +149,13 @@ def unlabelled(df: DataFrame, features: Features) -> DistributedRows:
 def sampled(rows: DistributedRows, columns: ColumnMoments, count: int, seed: int) -> Batch:
     """At most ``count`` rows, by their hash, in the driver's memory; one pass.
 
-    The same rows in the same order wherever they lie. Copies of a row are told apart within their
-    partition or row group; see `spark_auc.core.sampling.repeats`.
+    The rows and their order do not depend on the partitions. Copies of a row get keys of their own
+    within a partition or row group; see `spark_auc.core.sampling.repeats`.
 
     Raises
     ------
     ResourceError
-        They do not fit there.
+        The rows do not fit in the memory of the driver.
     """
     total = float(columns.rows.sum())
     size = _ENTRY_BYTES * float(columns.entries.sum()) * min(count / total, 1.0)
