@@ -45,7 +45,7 @@ ORDER = {
         ["row_source"],
         ["sampling"],
         ["batch", "labels"],
-        ["state", "products", "validation", "memory"],
+        ["state", "products", "validation", "memory", "parallel"],
         ["kernels"],
         ["types"],
     ],

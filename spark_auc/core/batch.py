@@ -57,6 +57,13 @@ class Batch(NamedTuple):
         """Row weights ``(n,)``."""
         return np.ones(self.y.size) if self.weight is None else self.weight
 
+    @property
+    def nbytes(self) -> int:
+        """Size of the arrays in bytes."""
+        X = self.X
+        arrays = (X,) if isinstance(X, np.ndarray) else (X.data, X.indices, X.indptr)
+        return sum(array.nbytes for array in (*arrays, *self[1:]) if array is not None)
+
     def keys(self) -> Keys:
         """Row keys ``(n,)``; identical rows have the same key."""
         if self.key is not None:

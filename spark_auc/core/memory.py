@@ -12,6 +12,8 @@ from spark_auc.errors import ResourceError
 
 # Share of the available memory that the states of folds and tables of scores may take.
 _GATHERED_SHARE = 0.25
+# Number of folds that are solved at the same time; each needs a matrix of its own.
+FOLDS_AT_ONCE = 2
 
 
 class MemoryBudget(Protocol):
@@ -88,7 +90,7 @@ def check_available(state_bytes: int, slots: int, what: str, folds: int = 0) -> 
         Size of one state in bytes.
     slots
         Number of states under construction on this machine. The merged state and the solver's
-        copy of half of it are added.
+        copies of half of it, one for each fold solved at the same time, are added.
     what
         Description of the states for messages.
     folds
@@ -100,7 +102,8 @@ def check_available(state_bytes: int, slots: int, what: str, folds: int = 0) -> 
     ResourceError
         The states need more than the available memory.
     """
-    needed = state_bytes * (2 * folds + 3) // 2 + slots * state_bytes
+    copies = FOLDS_AT_ONCE if folds else 1
+    needed = state_bytes * (2 * (folds + slots + 1) + copies) // 2
     available = available_memory()
     if available is not None and needed > available:
         raise ResourceError(

@@ -128,6 +128,13 @@ class RowSource(Folding, Protocol):
         """All rows, in this process's memory."""
         ...
 
+    def gathered_within(self, limit: float) -> ArrayRows | None:
+        """All rows, in this process's memory; None if they take more than ``limit`` bytes.
+
+        The rows are read once. A source may also return None if its parts differ much in size.
+        """
+        ...
+
     def kept(self) -> AbstractContextManager[RowSource]:
         """Context manager that caches the rows for repeated passes."""
         ...
@@ -145,11 +152,15 @@ class ArrayRows:
         Number of features ``d``.
     memory
         The memory budget of computations on them.
+    labels
+        Number of rows of each label value, as read. Default: the label of a positive row is 1, that
+        of a negative row 0.
     """
 
     batches: Sequence[Batch]
     dimension: int
     memory: MemoryBudget = field(default_factory=ProcessMemory)
+    labels: LabelCounts | None = None
 
     def joined(self) -> Batch:
         """All rows as one batch; the source has at least one batch."""
@@ -158,7 +169,7 @@ class ArrayRows:
     def fold(
         self, fold: Fold, kinds: Sequence[type[State]], *, state_bytes: int, what: str
     ) -> FoldResult:
-        """See `Folding.fold`; the label of a positive row is 1, that of a negative row 0."""
+        """See `Folding.fold`."""
         counts = {0.0: 0, 1.0: 0}
 
         def count_labels() -> Iterator[Batch]:
@@ -169,19 +180,24 @@ class ArrayRows:
                 yield batch
 
         states = dict(fold(count_labels()))
-        return FoldResult(states, LabelCounts({label: n for label, n in counts.items() if n}))
+        by_class = LabelCounts({label: n for label, n in counts.items() if n})
+        return FoldResult(states, self.labels or by_class)
 
     def changed(self, change: Change, dimension: int | None = None) -> ArrayRows:
         """See `Folding.changed`; the change is applied immediately."""
         batches = tuple(change(iter(self.batches)))
-        return replace(self, batches=batches, dimension=dimension or self.dimension)
+        return replace(self, batches=batches, dimension=dimension or self.dimension, labels=None)
 
     def paired(self, draws: Draws, bounds: tuple[Float, Float]) -> ArrayRows:
         """See `RowSource.paired`; differences are computed when they are read."""
-        return replace(self, batches=PairBatches.of(self.batches, draws, bounds))
+        return replace(self, batches=PairBatches.of(self.batches, draws, bounds), labels=None)
 
     def gathered(self) -> ArrayRows:
         """See `RowSource.gathered`."""
+        return self
+
+    def gathered_within(self, limit: float) -> ArrayRows:
+        """See `RowSource.gathered_within`; these rows are in memory for any limit."""
         return self
 
     def kept(self) -> AbstractContextManager[ArrayRows]:

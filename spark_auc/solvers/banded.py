@@ -36,7 +36,9 @@ class Banded:
     def __init__(self, Sigma: SymmetricTiles) -> None:
         d = self._dimension = Sigma.dimension
         matrix = Sigma.toarray().T
-        self._band = np.zeros((_WIDTH + 1, d))
+        self._band = np.zeros((_WIDTH + 1, d), order="F")
+        # One buffer for all strips avoids page faults of new allocations.
+        buffer = np.empty(_STRIP * d)
         self._reflections: list[tuple[int, Float, Float]] = []
         for start in range(0, d, _WIDTH):
             end = min(start + _WIDTH, d)
@@ -45,7 +47,7 @@ class Banded:
             if end < d:
                 V, T, R = _reflected(matrix[end:, start:end])
                 columns[_WIDTH : _WIDTH + len(R)] = R
-                _reflect_both(matrix[end:, end:], V, T, _STRIP - end % _STRIP)
+                _reflect_both(matrix[end:, end:], V, T, _STRIP - end % _STRIP, buffer)
                 matrix[end:, start : start + V.shape[1]] = V
                 self._reflections.append((end, matrix[end:, start : start + V.shape[1]], T))
             across = np.arange(end - start)
@@ -57,7 +59,7 @@ class Banded:
         # The largest column sum of absolute values bounds the eigenvalues.
         size = float((np.abs(self._band[0]) + 2 * np.abs(self._band[1:]).sum(axis=0)).max())
         shift = ROUNDING_OF_EIGENVALUES * self._dimension * size
-        return bool(size) and lapack.dpbtrf(self._shifted(shift), lower=1)[-1] > 0
+        return bool(size) and lapack.dpbtrf(self._shifted(shift), lower=1, overwrite_ab=1)[-1] > 0
 
     def solved(self, vectors: Float, factors: Sequence[float]) -> Float:
         """Solutions ``(Sigma + l2 I)^-1 v`` ``(d, l)``; 0 where the matrix is not definite.
@@ -73,14 +75,15 @@ class Banded:
         for start, V, T in self._reflections:
             solutions[start:] -= V @ (T.T @ (V.T @ solutions[start:]))
         for i, l2 in enumerate(factors):
-            _, out, failed = lapack.dpbsv(self._shifted(l2), solutions[:, i], lower=1)
+            band = self._shifted(l2)
+            _, out, failed = lapack.dpbsv(band, solutions[:, i], lower=1, overwrite_ab=1)
             solutions[:, i] = 0.0 if failed or not np.isfinite(out).all() else out.ravel()
         for start, V, T in reversed(self._reflections):
             solutions[start:] -= V @ (T @ (V.T @ solutions[start:]))
         return solutions
 
     def _shifted(self, shift: float) -> Float:
-        band = self._band.copy()
+        band = self._band.copy(order="F")
         band[0] += shift
         return band
 
@@ -100,11 +103,11 @@ def _reflected(panel: Float) -> tuple[Float, Float, Float]:
     return V, np.linalg.inv(inverse), np.triu(reduced[:count])
 
 
-def _reflect_both(matrix: Float, V: Float, T: Float, first: int) -> None:
+def _reflect_both(matrix: Float, V: Float, T: Float, first: int, buffer: Float) -> None:
     """Multiply a symmetric matrix by ``I - V T V'`` from both sides, in place.
 
     The lower triangle is processed in strips of rows, each up to the end of its diagonal block. The
-    first strip has ``first`` rows.
+    first strip has ``first`` rows. ``buffer`` has space for one strip.
     """
     strips = list(itertools.pairwise([0, *range(first, len(matrix), _STRIP), len(matrix)]))
     right, X = V @ T, np.zeros_like(V)
@@ -113,9 +116,9 @@ def _reflect_both(matrix: Float, V: Float, T: Float, first: int) -> None:
         X[start:end] += strip[:, :end] @ right[:end]
         X[:start] += strip[:, :start].T @ right[start:end]
     W = X - V @ (T.T @ (V.T @ X)) / 2
-    left, right_factor = np.hstack([V, W]), np.hstack([W, V])
-    # One buffer for all strips avoids page faults of new allocations.
-    buffer = np.empty(_STRIP * len(matrix))
+    # V W' + W V' as the product of two overlapping views.
+    factors = np.hstack([V, W, V])
+    left, right_factor = factors[:, : -V.shape[1]], factors[:, V.shape[1] :]
     for start, end in strips:
         product = buffer[: (end - start) * end].reshape(end - start, end)
         matrix[start:end, :end] -= np.matmul(left[start:end], right_factor[:end].T, out=product)

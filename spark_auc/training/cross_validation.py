@@ -8,6 +8,7 @@ scores each row with the weights of every penalty, trained on the other folds.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
@@ -16,17 +17,19 @@ import numpy as np
 
 from spark_auc.core.batch import Batch, Change
 from spark_auc.core.labels import LabelCounts
+from spark_auc.core.memory import FOLDS_AT_ONCE
 from spark_auc.core.moments.accumulator import PairAccumulator
 from spark_auc.core.moments.moments_tile import MomentsTile, part_names
 from spark_auc.core.moments.objective import Quadratic
 from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.parallel import in_threads
 from spark_auc.core.row_source import ArrayRows, Folding, State, rows_where
 from spark_auc.core.sampling.folds import Folds, GroupCounts
 from spark_auc.core.types import Float
 from spark_auc.errors import ConvergenceError
 from spark_auc.solvers.candidates import Candidate, Selection, choice
 from spark_auc.solvers.path import path
-from spark_auc.solvers.solution import OnFailure
+from spark_auc.solvers.solution import OnFailure, Solution
 from spark_auc.training.held_out import held_out_auc, single_class
 
 _log = logging.getLogger(__name__)
@@ -50,7 +53,9 @@ class CrossValidation:
     max_bins
         Number of distinct scores per fold and penalty up to which the AUC is exact.
     at_once
-        Number of folds whose moments fit in memory together; more folds need more passes.
+        Number of folds whose moments one pass computes.
+    passes
+        Number of concurrent passes.
     """
 
     held_out: Folds
@@ -60,6 +65,7 @@ class CrossValidation:
     one_standard_error: bool
     max_bins: int
     at_once: int
+    passes: int = 1
 
     @property
     def folds(self) -> int:
@@ -83,7 +89,7 @@ class CrossValidation:
             The ``l`` penalties.
         training
             The quadratic of each fold's training rows, and the divisors ``(d,)`` of its columns.
-            Only one of them is in memory at a time.
+            Only those of `FOLDS_AT_ONCE` folds are in memory at a time.
         validation
             All rows.
 
@@ -117,19 +123,28 @@ class CrossValidation:
         )
         weights = []
         left_out: list[str | None] = [None] * len(candidates)
-        for k, (quadratic, scale) in enumerate(training):
-            W = np.zeros((quadratic.dimension, len(candidates)))
+
+        def solve(
+            fold: tuple[Quadratic, Float | None],
+        ) -> tuple[dict[int, Solution], Float | None]:
+            quadratic, scale = fold
             # "warn" solves penalties that missed the tolerance too: all are used if all miss it.
             remaining = [i for i in order if not left_out[i] or self.on_failure == "warn"]
             penalties = [candidates[i].penalty for i in remaining]
             solutions = path(quadratic, penalties, tol=self.tol, max_iter=self.max_iter)
-            for i, solution in zip(remaining, solutions, strict=True):
-                W[:, i] = solution.w
-                if not solution.converged:
+            return dict(zip(remaining, solutions, strict=True)), scale
+
+        threads = min(FOLDS_AT_ONCE, os.cpu_count() or 1)
+        for k, (solutions, scale) in enumerate(in_threads(solve, training, threads)):
+            for i, solution in solutions.items():
+                if not solution.converged and left_out[i] is None:
                     left_out[i] = f"fold {k + 1}: {solution.certificate.problem()}"
                     _log.warning("the penalty %s is left out: %s", candidates[i], left_out[i])
+            W = np.zeros((next(iter(solutions.values())).w.size, len(candidates)))
+            for i, solution in solutions.items():
+                W[:, i] = solution.w
             weights.append(W if scale is None else W / scale[:, None])
-            _log.info("solved %d penalties in fold %d of %d", len(remaining), k + 1, self.folds)
+            _log.info("solved %d penalties in fold %d of %d", len(solutions), k + 1, self.folds)
             if None not in left_out and self.on_failure == "raise":
                 raise ConvergenceError(
                     f"found none of {len(candidates)} penalties solved in every fold, expected at "
@@ -164,15 +179,17 @@ class CrossValidation:
         DataError
             A fold has rows of one class only, or all rows of a class are of one group.
         """
+        count, step = self.folds, self.at_once
+        ranges = [range(k, min(k + step, count)) for k in range(0, count, step)]
         fold_moments: list[PairMoments] = []
         labels = LabelCounts()
-        while len(fold_moments) < self.folds:
-            start = len(fold_moments)
-            numbers = range(start, min(start + self.at_once, self.folds))
-            held_out, parts, labels = self._moments_of_folds(numbers, rows)
+        for held_out, parts, counts in in_threads(
+            lambda numbers: self._moments_of_folds(numbers, rows), ranges, self.passes
+        ):
             if held_out is not self.held_out:
                 return replace(self, held_out=held_out).by_moments(rows)
             fold_moments += parts
+            labels = counts
         for k, moments in enumerate(fold_moments):
             if not (moments.positive.rows and moments.negative.rows):
                 raise single_class(k, self.held_out)

@@ -72,8 +72,11 @@ def choose_penalty(
         Neither the pair moments nor the rows fit in memory.
     """
     timer = PhaseTimer()
-    cross_validation = _cross_validation(rows, settings)
     selected = select_rows(rows, sampling)
+    if selected.has_matrix and selected.survey is None:
+        rows = _in_memory(rows, settings.folds.count)
+        selected = selected._replace(rows=rows)
+    cross_validation = _cross_validation(rows, settings)
     fold_moments: list[PairMoments] = []
     if selected.has_matrix:
         what = f"moments of {rows.dimension} features in {settings.folds.count} folds"
@@ -118,6 +121,13 @@ def choose_penalty(
     return PenaltyChoice(problem, selection, timer.seconds)
 
 
+def _in_memory(rows: RowSource, folds: int) -> RowSource:
+    """The rows in memory if they take less of it than the moments of the folds in each task."""
+    memory = rows.memory
+    moments = memory.slots * folds * PairMoments.nbytes(rows.dimension)
+    return rows.gathered_within(min(memory.rows_limit, moments)) or rows
+
+
 def _candidates(problem: Problem, settings: TrainingSettings) -> list[Candidate]:
     """All combinations of the penalty settings; a default grid needs the quadratic."""
     mixes, values = settings.elastic_net_params, settings.reg_params
@@ -153,8 +163,10 @@ def _scale(columns: ColumnMoments, settings: TrainingSettings) -> Float | None:
 
 
 def _cross_validation(rows: RowSource, settings: TrainingSettings) -> CrossValidation:
-    """The cross-validation settings, with as many folds at once as fit in memory."""
+    """The cross-validation settings, with as many folds in a pass as fit in memory."""
+    passes = rows.memory.slots if isinstance(rows, ArrayRows) else 1
     folds_in_memory = rows.memory.gather_limit // PairMoments.nbytes(rows.dimension)
+    folds_per_pass = -(-settings.folds.count // passes)
     return CrossValidation(
         settings.folds,
         settings.tol,
@@ -162,7 +174,8 @@ def _cross_validation(rows: RowSource, settings: TrainingSettings) -> CrossValid
         settings.on_failure,
         settings.one_standard_error,
         _LARGEST_HISTOGRAM,
-        max(1, min(settings.folds.count, folds_in_memory)),
+        max(1, min(folds_per_pass, folds_in_memory)),
+        passes,
     )
 
 

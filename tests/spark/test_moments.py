@@ -129,7 +129,7 @@ def test_tree_of_merges(spark, monkeypatch):
 
 
 def test_one_state_per_slot_when_it_is_large(spark, monkeypatch):
-    monkeypatch.setattr(aggregate_module, "_LARGE_STATE", 0)
+    monkeypatch.setattr(aggregate_module, "LARGE_STATE", 0)
     seen = []
     original = aggregate_module._merged_by_key
 

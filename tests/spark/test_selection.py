@@ -10,13 +10,16 @@ from pyspark.sql import functions as F
 from sklearn.metrics import roc_auc_score
 
 from spark_auc import MBAClassifier, MBASelector
+from spark_auc.core.batch import stacked
 from spark_auc.core.moments.objective import ElasticNet
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.folds import Folds, GroupCounts
-from spark_auc.errors import ConfigError, ResourceError
+from spark_auc.errors import ConfigError, DataError, ResourceError
 from spark_auc.solvers.path import solve
+from spark_auc.spark.data import rows as rows_module
 from spark_auc.spark.data.libsvm import libsvm
 from spark_auc.spark.data.resources import SessionMemory
+from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.training import penalty, problem
 from spark_auc.training.cross_validation import CrossValidation
 from tests.data import path
@@ -189,3 +192,51 @@ def test_a9a(spark, tmp_path):
             y = np.concatenate([b.y for b in own])
             scores = np.concatenate([b.X @ (w / scale) for b in own])
             assert candidates[i]["folds"][k] == pytest.approx(roc_auc_score(y, scores), abs=1e-9)
+
+
+@pytest.fixture(scope="module")
+def wide(spark):
+    """Rows that take less memory than the moments of their features."""
+    rng = np.random.default_rng(3)
+    columns = np.sort(rng.permuted(np.tile(np.arange(1500), (200, 1)), axis=1)[:, :8], axis=1)
+    made = [
+        (k, Vectors.sparse(1500, c.tolist(), rng.normal(size=8).tolist()), "yes" if k % 3 else "no")
+        for k, c in enumerate(columns)
+    ]
+    return spark.createDataFrame(made, ["id", "features", "label"]).repartition(5, "id").cache()
+
+
+def test_the_rows_are_gathered_if_they_are_smaller_than_the_moments(wide, monkeypatch, caplog):
+    selector = MBASelector(regParams=GRID, numFolds=K, keyCol="id", positiveLabel="yes")
+    with caplog.at_level("INFO", "spark_auc"):
+        model = selector.fit(wide)
+    assert "using the rows" in caplog.text
+    assert "67 of label 'no', 133 of label 'yes'" in caplog.text
+    monkeypatch.setattr(DistributedRows, "gathered_within", lambda *_: None)
+    expected = selector.fit(wide)
+    assert model.summary.form == expected.summary.form == "tiles"
+    np.testing.assert_allclose(
+        model.coefficients.toArray(), expected.coefficients.toArray(), rtol=1e-9, atol=1e-12
+    )
+    pairs = zip(
+        model.summary.selection["candidates"], expected.summary.selection["candidates"], strict=True
+    )
+    for ours, theirs in pairs:
+        np.testing.assert_allclose(ours["folds"], theirs["folds"], atol=1e-12)
+
+
+def test_rows_beyond_the_limit_are_not_gathered(wide, monkeypatch):
+    yes = (F.col("label") == "yes").cast("double")
+    labelled = wide.select("id", "features", yes.alias("label"))
+    rows = read(labelled, "id", weight=None)
+    assert rows.gathered_within(1e6) is None
+    monkeypatch.setattr(rows_module, "LARGE_STATE", 0)
+    assert rows.gathered_within(1e3) is None
+    gathered = rows.gathered_within(1e6)
+    assert gathered.labels.rows == {0.0: 67, 1.0: 133}
+    ours, theirs = gathered.joined(), stacked(rows.gathered().batches)
+    assert (ours.X != theirs.X).nnz == 0
+    for name in ("y", "key"):
+        np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name))
+    with pytest.raises(DataError, match="label"):
+        read(labelled.filter("label = 1"), "id", weight=None).gathered_within(1e6)

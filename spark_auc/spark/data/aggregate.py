@@ -2,7 +2,7 @@
 
 A state is sent as a row of key, source partition and compressed bytes. Rows of one key merge in the
 order of their source partitions, so the order in which tasks finish changes no bit of the result.
-If all states exceed the driver's limit, executors merge groups of 32 sources first.
+If all states exceed half of the driver's limit, executors merge groups of 32 sources first.
 """
 
 from __future__ import annotations
@@ -29,9 +29,12 @@ from spark_auc.spark.data.resources import SessionMemory
 _log = logging.getLogger(__name__)
 
 # A larger state costs more to send than its partition's rows cost to read.
-_LARGE_STATE = 64 * 2**20
+LARGE_STATE = 64 * 2**20
 SOURCES_PER_SLOT = 16
 _FAN_IN = 32
+# Measured: the result of a task is one value in the driver's heap. With large results of several
+# tasks, the heap must be twice as large as with their merge, which arrives in many small parts.
+_UNMERGED = 2
 # Stored states already pack their zeros. A stronger codec costs more time than it saves in bytes.
 _CODEC = "lz4"
 
@@ -89,12 +92,12 @@ def aggregate(
     memory = SessionMemory(spark)
     memory.check(state_bytes, what)
     slots = memory.slots
-    sources = slots if state_bytes > _LARGE_STATE else SOURCES_PER_SLOT * slots
+    sources = slots if state_bytes > LARGE_STATE else SOURCES_PER_SLOT * slots
     by_name = {kind.__name__: kind for kind in kinds}
     rows = df.coalesce(sources).mapInArrow(_folding(fold), _SCHEMA)
     rows = rows.union(spark.range(0, 1, 1, 1).mapInArrow(_count_partitions, _SCHEMA))
     start = time.perf_counter()
-    while sources > 1 and sources * state_bytes > memory.gather_limit:
+    while sources > 1 and _UNMERGED * sources * state_bytes > memory.gather_limit:
         rows = rows.selectExpr("*", f"source div {_FAN_IN} AS parent")
         rows = rows.groupBy("key", "parent").applyInArrow(_merging(by_name), _SCHEMA)
         sources = -(-sources // _FAN_IN)
@@ -123,7 +126,7 @@ def record(schema: pa.Schema, *values: object) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _task() -> int:
+def task_number() -> int:
     """Number of this task; in a union, the second DataFrame's tasks follow those of the first."""
     context = TaskContext.get()
     assert context is not None
@@ -132,7 +135,7 @@ def _task() -> int:
 
 def _folding(fold: Fold) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        source, states = _task(), 0
+        source, states = task_number(), 0
         for key, state in fold(batches):
             yield _state_row(key, source, 1, state.to_bytes())
             states += 1
@@ -144,7 +147,7 @@ def _folding(fold: Fold) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Rec
 
 def _count_partitions(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for _ in batches:
-        yield _row(_PLANNED, _task(), _task(), 0)
+        yield _row(_PLANNED, task_number(), task_number(), 0)
 
 
 def _settle() -> None:

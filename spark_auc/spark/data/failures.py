@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException
 
 from spark_auc import errors
@@ -38,9 +38,16 @@ def translated() -> Iterator[None]:
         An executor raised it: the same class with the same message.
     DataError
         Spark cannot read a file, or a CSV file has other columns than expected.
+    ResourceError
+        Spark's JVM ended.
     """
     try:
         yield
+    except (ConnectionError, Py4JNetworkError) as failure:
+        raise errors.ResourceError(
+            "found that the JVM of Spark's driver ended during the job, expected it to run until "
+            "the end; if its log has an OutOfMemoryError, raise spark.driver.memory"
+        ) from failure
     except SPARK_FAILURES as failure:
         text = str(failure)
         raised = _RAISED.search(text)

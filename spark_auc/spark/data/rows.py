@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Protocol, cast
+from functools import reduce
+from typing import Protocol, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +17,12 @@ from pyspark.sql import DataFrame
 
 from spark_auc.core.batch import Batch, Change
 from spark_auc.core.labels import LabelCounts
+from spark_auc.core.memory import ProcessMemory
 from spark_auc.core.row_source import ArrayRows, Fold, FoldResult, State
 from spark_auc.core.sampling.draws import Draws
 from spark_auc.core.state.codec import kind_of
 from spark_auc.core.types import Float
-from spark_auc.spark.data.aggregate import aggregate
+from spark_auc.spark.data.aggregate import LARGE_STATE, aggregate, task_number
 from spark_auc.spark.data.columns import BatchReader, TrainingColumns
 from spark_auc.spark.data.drawn_pairs import PairReader, drawn_rows
 from spark_auc.spark.data.failures import translated
@@ -28,7 +31,9 @@ from spark_auc.spark.data.resources import SessionMemory
 
 _log = logging.getLogger(__name__)
 
-_LABELS = "labels"
+K = TypeVar("K")
+
+_LABELS, _EXCEEDED = "labels", "exceeded"
 # Most stored matrix entries in one cached value.
 _PART_ENTRIES = 1 << 20
 
@@ -184,6 +189,48 @@ class DistributedRows:
         batches = tuple(_apply(self.changes, reader.read(iter(table.to_batches()))))
         return ArrayRows(batches, self.dimension)
 
+    def gathered_within(self, limit: float) -> ArrayRows | None:
+        """See `RowSource.gathered_within`; each task slot has an equal share of the limit.
+
+        A share below the size of a large state is not tried. The rows are merged in the order of
+        their partitions.
+
+        Raises
+        ------
+        DataError
+            A value is invalid, or the rows do not have two classes.
+        """
+        make, changes = self.reader, self.changes
+        share = int(limit // self.memory.slots)
+        if share <= LARGE_STATE:
+            return None
+
+        def run(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, State]]:
+            reader, task, size = make(), task_number(), 0
+            parts: list[Batch] = []
+            for batch in _apply(changes, reader.read(batches)):
+                parts += _parts(batch)
+                size += batch.nbytes
+                if size > share:
+                    yield f"{task:08}/{_EXCEEDED}", LabelCounts()
+                    return
+            for number, part in enumerate(parts):
+                # Each key has one batch: batches are not merged.
+                yield f"{task:08}/{number:08}", cast(State, part)
+            yield f"{task:08}/{_LABELS}", reader.labels()
+
+        what = f"rows in memory of at most {limit / 2**20:.0f} MiB"
+        kinds = (cast(type[State], Batch), LabelCounts)
+        states = aggregate(self.frame, run, kinds, state_bytes=share, what=what)
+        if any(key.endswith(_EXCEEDED) for key in states):
+            _log.info("the rows exceed this limit: the tasks compute the moments")
+            return None
+        _log.info("the rows take less memory than their moments: using the rows")
+        labels = reduce(LabelCounts.merge, _of_kind(states, LabelCounts), LabelCounts())
+        self.check(labels)
+        memory = ProcessMemory(os.cpu_count() or 1)
+        return ArrayRows(_of_kind(states, Batch), self.dimension, memory, labels)
+
 
 @dataclass
 class _PackedReader:
@@ -202,6 +249,11 @@ class _PackedReader:
 
     def labels(self) -> LabelCounts:
         return self.counts
+
+
+def _of_kind(states: Mapping[str, State], kind: type[K]) -> list[K]:
+    """The states of one class, in the order of their names."""
+    return [state for _, state in sorted(states.items()) if isinstance(state, kind)]
 
 
 def _parts(batch: Batch) -> Iterator[Batch]:

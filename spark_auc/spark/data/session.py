@@ -7,8 +7,9 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
+from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 
 from spark_auc.errors import ConfigError
@@ -27,6 +28,8 @@ _AT_LAUNCH = (
     "spark.jars.repositories",
     "spark.jars.ivySettings",
 )
+# Without memory, a thread of Spark ends and the job never does. With this option, the JVM ends.
+_EXIT = "-XX:+ExitOnOutOfMemoryError"
 # Spark redacts the values of settings with such names in its logs, plans and pages.
 _SECRET = (
     "(?i)secret|passw|passphrase|pwd|token|credential|jaas|(access|account|api|private|shared|auth|"
@@ -98,7 +101,12 @@ def session(
     if remote:
         builder = builder.remote(remote)
     elif not launched_by_spark_submit():
-        conf = {"spark.master": "local[*]", "spark.redaction.regex": _SECRET} | conf
+        defaults = {
+            "spark.master": "local[*]",
+            "spark.redaction.regex": _SECRET,
+            "spark.driver.extraJavaOptions": _EXIT,
+        }
+        conf = defaults | conf
         if conf["spark.master"].startswith("local"):
             # TCP delays the first rows of a worker by 40 ms (delayed acknowledgement).
             conf = {"spark.python.unix.domain.socket.enabled": "true"} | conf
@@ -111,7 +119,9 @@ def session(
     try:
         yield spark
     finally:
-        spark.stop()
+        # A JVM that ended has no session to stop.
+        with suppress(ConnectionError, Py4JNetworkError):
+            spark.stop()
 
 
 def _refuse_late(running: SparkSession, keys: list[str], conf: Mapping[str, str]) -> None:

@@ -1,0 +1,43 @@
+"""Independent computations in threads, each with its share of the BLAS library's threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def in_threads(function: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[R]:
+    """Results of a function, in the order of its arguments.
+
+    Up to ``threads`` arguments are taken at a time and computed together. The threads of the BLAS
+    library are divided among them: one matrix per core takes less time than one matrix on all
+    cores.
+
+    Parameters
+    ----------
+    function
+        A function that releases the interpreter lock for most of its time.
+    items
+        Its arguments.
+    threads
+        Number of concurrent calls; 1 calls the function in this thread.
+    """
+    if threads == 1:
+        yield from map(function, items)
+        return
+    # Only the process that solves has this library; tasks import this module without it.
+    from threadpoolctl import ThreadpoolController
+
+    blas = ThreadpoolController().select(user_api="blas")
+    available = max((library["num_threads"] for library in blas.info()), default=1)
+    remaining = iter(items)
+    with ThreadPoolExecutor(threads) as pool:
+        while chunk := list(islice(remaining, threads)):
+            with blas.limit(limits=max(1, available // len(chunk))):
+                results = list(pool.map(function, chunk))
+            yield from results
