@@ -18,6 +18,7 @@ from scipy.stats import binomtest, norm
 
 from spark_auc.app.report.page import page
 from spark_auc.app.report.pictures import _wilson, pictures, png, svg
+from spark_auc.core.evaluation.measures import MEASURES
 
 ROOT = Path(__file__).parents[2]
 VOID = {"meta"}
@@ -47,7 +48,8 @@ def evaluation():
         },
         "bounds": None,
         "averagePrecision": 0.21567,
-        "partialAUC": {"maxFPR": 0.1, "area": 0.03123, "standardized": 0.61456},
+        "maxFPR": 0.1,
+        "partialAUC": 0.61456,
         "logLoss": 0.17891,
         "calibrationError": 0.01234,
         "classes": {
@@ -174,7 +176,8 @@ def test_ids_are_unique_and_references_lead_to_them(whole):
 
 def test_numbers_are_those_of_the_evaluation():
     read = bare()
-    assert {"0.2157", "0.0312", "0.6146", "0.1789", "0.0123"} <= set(read.within("dd"))
+    assert {measure.title for measure in MEASURES.values()} <= set(read.within("dt"))
+    assert {"0.2157", "0.1", "0.6146", "0.1789", "0.0123"} <= set(read.within("dd"))
     assert {"10,000", "9,001", "-0.1712", "1.5e-09", "53", "1.6e-08"} <= set(read.within("dd"))
     rows = ["1,001", "1,002.5", "998.25", "19,001", "19,002", "18,003"]
     points = ["0.437219", "0.7141", "0.3312", "0.1023"]

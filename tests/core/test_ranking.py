@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from spark_auc.core.evaluation import calibration, delong, roc
-from spark_auc.core.evaluation.ranking import Ranking, RankingOptions
+from spark_auc.core.evaluation.measures import MEASURES, RankingOptions
+from spark_auc.core.evaluation.ranking import Ranking
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.core.evaluation.score_table import ScoreTable
 from spark_auc.core.evaluation.thresholds import best_threshold
@@ -52,9 +53,11 @@ def test_ranges_add_up(size, bins, levels, weighted):
         np.testing.assert_allclose(part.class_sums(), table.class_sums(), rtol=1e-12)
     close = pytest.approx
     assert found.auc == close(roc.auc(table), abs=1e-13)
-    assert found.areas[0] == close(roc.average_precision(table), abs=1e-13)
-    assert found.areas[1] == close(roc.partial_auc(table, 0.3, standardized=False), abs=1e-13)
-    assert found.losses[0] / u.sum() == close(calibration.log_loss(table), rel=1e-12)
+    shares = dict(zip(MEASURES, found.shares, strict=True))
+    assert shares["averagePrecision"] == close(roc.average_precision(table), abs=1e-13)
+    area = roc.partial_auc(table, 0.3, standardized=False)
+    assert shares["partialAUC"] == close(area, abs=1e-13)
+    assert shares["logLoss"] / u.sum() == close(calibration.log_loss(table), rel=1e-12)
     np.testing.assert_allclose(
         found.reliability, calibration.reliability_sums(table, 7), rtol=1e-12, atol=1e-12
     )
@@ -88,7 +91,7 @@ def test_whole_weights_give_the_same_bits_in_any_order():
 def test_only_probabilities_have_a_log_loss():
     s, y, u = rows(4, 100, None, False)
     found = Ranking.of(ScoreTable.of(s, y, u), 0.5, RankingOptions())
-    assert np.isnan(found.losses).all()
+    assert np.isnan(found.shares).tolist() == [m.probabilities for m in MEASURES.values()]
     assert np.isnan(found.reliability).all()
     with pytest.raises(DataError, match="outside"):
         Ranking.of(ScoreTable.of(s * 4 - 1, y, u), 0.5, ASKED)

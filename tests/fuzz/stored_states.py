@@ -25,8 +25,9 @@ from experiments.comparators.uniexp import UniExp
 from spark_auc.app.jobs.adadsg_stage import StoredStage
 from spark_auc.app.jobs.stream_state import Progress, StreamState
 from spark_auc.core.batch import Batch
+from spark_auc.core.evaluation.measures import RankingOptions
 from spark_auc.core.evaluation.overview import Faults, Overview
-from spark_auc.core.evaluation.ranking import Ranking, RankingOptions
+from spark_auc.core.evaluation.ranking import Ranking
 from spark_auc.core.evaluation.roc import auc
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.core.evaluation.score_table import ScoreTable

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_auc.core.evaluation import delong, roc
+from spark_auc.core.evaluation.measures import RankingOptions
 from spark_auc.core.evaluation.paired_auc import PairedAUC
-from spark_auc.core.evaluation.ranking import Ranking, RankingOptions
+from spark_auc.core.evaluation.ranking import Ranking
 from spark_auc.core.evaluation.report import AUCReport
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.core.evaluation.score_table import ScoreTable

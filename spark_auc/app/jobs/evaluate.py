@@ -16,6 +16,7 @@ from spark_auc.app.jobs.inputs import check_model, check_path, read_model, readi
 from spark_auc.app.publish import check_free, publication
 from spark_auc.app.report.page import page
 from spark_auc.app.report.pictures import check_packages, pictures, png
+from spark_auc.core.evaluation.measures import MEASURES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,14 +27,17 @@ _RESULT = (
     "auc",
     "interval",
     "bounds",
-    "averagePrecision",
-    "partialAUC",
-    "logLoss",
+    "maxFPR",
+    *MEASURES,
     "calibrationError",
     "classes",
     "thresholds",
 )
-_OF_PROBABILITIES = ("logLoss", "calibrationError", "reliability")
+_OF_PROBABILITIES = (
+    *(name for name, measure in MEASURES.items() if measure.probabilities),
+    "calibrationError",
+    "reliability",
+)
 
 
 def check(config: Evaluate) -> None:

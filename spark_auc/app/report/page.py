@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_auc.app.report.pictures import svg
 from spark_auc.core.evaluation.delong import SMALL_CLASS
+from spark_auc.core.evaluation.measures import MEASURES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,6 +45,7 @@ def page(result: Mapping[str, Any], figures: Mapping[str, Figure]) -> str:
             for name, figure in figures.items()
         ],
         small_class=SMALL_CLASS,
+        measures=MEASURES,
     )
 
 

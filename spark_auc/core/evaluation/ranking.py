@@ -6,66 +6,20 @@ holds all scores (see `ScoreTable.within`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
 from spark_auc.core.evaluation import calibration
 from spark_auc.core.evaluation.delong import placements
-from spark_auc.core.evaluation.roc import (
-    Sweep,
-    average_precision,
-    pair_weights,
-    partial_area,
-    sweep,
-)
+from spark_auc.core.evaluation.measures import MEASURES, RankingOptions
+from spark_auc.core.evaluation.roc import Sweep, pair_weights, sweep
 from spark_auc.core.evaluation.score_table import ScoreTable
-from spark_auc.core.evaluation.thresholds import Criterion, class_ratio, cost_ratio, f1, fpr_budget
 from spark_auc.core.state.rules import FROM_0_ON, NOT_EMPTY
 from spark_auc.core.state.schema import Schema, reals
 from spark_auc.core.state.schema_state import SchemaState
 from spark_auc.core.types import Float
-
-
-@dataclass(frozen=True)
-class RankingOptions:
-    """Settings of the measures of a ranking.
-
-    Parameters
-    ----------
-    max_fpr
-        Greatest false positive rate of the partial AUC, in (0, 1].
-    cost
-        Cost of a false negative divided by that of a false positive, > 0.
-    budget
-        Greatest false positive rate of the threshold "fprBudget", in [0, 1].
-    points
-        Approximate number of points of the curves, >= 8.
-    probabilities
-        Whether scores are probabilities; calibration is then measured too.
-    bins
-        Number of bins of the reliability curve, of equal weight.
-    """
-
-    max_fpr: float = 0.1
-    cost: float = 1.0
-    budget: float = 0.01
-    points: int = 1000
-    probabilities: bool = False
-    bins: int = 20
-
-    @cached_property
-    def criteria(self) -> Mapping[str, Criterion]:
-        """The criteria for the choice of thresholds, by name."""
-        return {
-            "classRatio": class_ratio,
-            "f1": f1,
-            "cost": cost_ratio(self.cost),
-            "fprBudget": fpr_budget(self.budget),
-        }
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,13 +33,12 @@ class Ranking(SchemaState):
     deviations : (2, 3)
         For the positive and the negative rows, the sums of u^2, u^2 (V - c) and u^2 (V - c)^2 over
         their placements V (`delong.placements`), with a centre c.
-    areas : (2,)
-        Average precision, and area under the ROC curve up to the greatest rate.
+    shares : (m,)
+        The share of each of the ``MEASURES``; nan for those of probabilities unless scores are
+        probabilities.
     swept : (3, k)
         Threshold, tp and fp of points of the curves: points spaced evenly along the curve, and the
         best point of the range by each criterion, so that the best of all ranges is included.
-    losses : (1,)
-        Sum of log losses; nan unless scores are probabilities.
     reliability : (3, bins)
         Sums of probability, of positive weight and of weight; nan unless scores are probabilities.
     """
@@ -96,18 +49,16 @@ class Ranking(SchemaState):
         {
             "pairs": reals(3, rule=FROM_0_ON),
             "deviations": reals(2, 3),
-            "areas": reals(2),
+            "shares": reals("m"),
             "swept": reals(3, "k", rule=NOT_EMPTY),
-            "losses": reals(1),
             "reliability": reals(3, "bins"),
         },
     )
 
     pairs: Float
     deviations: Float
-    areas: Float
+    shares: Float
     swept: Float
-    losses: Float
     reliability: Float
 
     @classmethod
@@ -135,16 +86,20 @@ class Ranking(SchemaState):
         best = [int(np.argmax(criterion(swept))) for criterion in options.criteria.values()]
         points = swept.take(np.union1d(swept.spaced(options.points), best))
         deviation = placements(table) - centre
-        losses, reliability = np.full(1, np.nan), np.full((3, options.bins), np.nan)
+        shares = [
+            measure.share(table, options)
+            if options.probabilities or not measure.probabilities
+            else np.nan
+            for measure in MEASURES.values()
+        ]
+        reliability = np.full((3, options.bins), np.nan)
         if options.probabilities:
-            losses = np.array([calibration.total_log_loss(table)])
             reliability = calibration.reliability_sums(table, options.bins)
         return cls(
             np.array(pair_weights(table)),
             np.stack([(table.squares * deviation**k).sum(axis=1) for k in range(3)], axis=1),
-            np.array((average_precision(table), partial_area(table, options.max_fpr))),
+            np.array(shares),
             np.stack(points[:3]),
-            losses,
             reliability,
         )
 
@@ -153,10 +108,9 @@ class Ranking(SchemaState):
         return Ranking(
             self.pairs + below.pairs,
             self.deviations + below.deviations,
-            self.areas + below.areas,
+            self.shares + below.shares,
             # The first point of the lower range is the last of the upper one.
             np.hstack((self.swept, below.swept[:, 1:])),
-            self.losses + below.losses,
             self.reliability + below.reliability,
         )
 

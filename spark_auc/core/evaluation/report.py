@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -17,8 +17,9 @@ from spark_auc.core.evaluation.delong import (
     has_spread,
     interval_of,
 )
-from spark_auc.core.evaluation.ranking import Ranking, RankingOptions
-from spark_auc.core.evaluation.roc import Sweep, standardized_area
+from spark_auc.core.evaluation.measures import MEASURES, RankingOptions
+from spark_auc.core.evaluation.ranking import Ranking
+from spark_auc.core.evaluation.roc import Sweep
 from spark_auc.core.evaluation.score_table import ScoreTable
 from spark_auc.core.evaluation.thresholds import OperatingPoint, best_threshold
 from spark_auc.core.labels import Label
@@ -136,21 +137,27 @@ class AUCReport:
         sums = self.histogram.class_sums()
         return interval_of(self.auc, self.variance, sums, self.level, "linear")
 
+    @cached_property
+    def measures(self) -> Mapping[str, float | None]:
+        """Each of the `measures.MEASURES`; None where scores must be probabilities and are not."""
+        sums = self.histogram.class_sums()
+        shares = zip(MEASURES.items(), self.ranking.shares, strict=True)
+        return {name: m.of(float(share), self.asked, sums) for (name, m), share in shares}
+
     @property
     def average_precision(self) -> float:
         """Average precision (scikit-learn's definition)."""
-        return float(self.ranking.areas[0])
+        return cast(float, self.measures["averagePrecision"])
 
     @property
     def partial_auc(self) -> float:
         """Standardized area up to the false positive rate ``max_fpr`` (McClish 1989)."""
-        return standardized_area(float(self.ranking.areas[1]), self.asked.max_fpr)
+        return cast(float, self.measures["partialAUC"])
 
     @property
     def log_loss(self) -> float | None:
         """Mean log loss in nats; None unless scores are probabilities."""
-        total = float(self.ranking.losses[0])
-        return None if np.isnan(total) else total / float(self.histogram.class_sums()[0].sum())
+        return self.measures["logLoss"]
 
     @property
     def calibration_error(self) -> float | None:
@@ -185,13 +192,8 @@ class AUCReport:
                 "smallSample": interval.small_sample,
             },
             "bounds": list(self.bounds) if self.bounds else None,
-            "averagePrecision": self.average_precision,
-            "partialAUC": {
-                "maxFPR": self.asked.max_fpr,
-                "area": float(self.ranking.areas[1]),
-                "standardized": self.partial_auc,
-            },
-            "logLoss": self.log_loss,
+            "maxFPR": self.asked.max_fpr,
+            **self.measures,
             "calibrationError": self.calibration_error,
             "classes": self._classes(),
             "curve": self._curve(),

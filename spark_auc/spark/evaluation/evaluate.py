@@ -21,8 +21,9 @@ from spark_auc.core.evaluation.delong import (
     AUCInterval,
     interval_of,
 )
+from spark_auc.core.evaluation.measures import RankingOptions
 from spark_auc.core.evaluation.paired_auc import AUCDifference, PairedAUC
-from spark_auc.core.evaluation.ranking import Ranking, RankingOptions
+from spark_auc.core.evaluation.ranking import Ranking
 from spark_auc.core.evaluation.report import AUCReport
 from spark_auc.core.labels import Label
 from spark_auc.errors import ConfigError, DataError

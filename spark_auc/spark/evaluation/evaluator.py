@@ -2,43 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, NamedTuple, Unpack
+from typing import Annotated, Unpack, cast
 
 from pyspark.ml.evaluation import Evaluator
 from pyspark.ml.param.shared import HasLabelCol, HasRawPredictionCol, HasWeightCol
 from pyspark.sql import DataFrame
 
+from spark_auc.core.evaluation.measures import MEASURES
 from spark_auc.core.evaluation.report import AUCReport
 from spark_auc.spark.evaluation.evaluate import evaluate
 from spark_auc.spark.persistence import Stage
 from spark_auc.spark.settings import LabelSettings, Range, Setting
 
-
-class Metric(NamedTuple):
-    """A measure for model selection; larger values are better.
-
-    Parameters
-    ----------
-    description
-        Its line in the documentation of metricName.
-    value
-        The measure of a report.
-    """
-
-    description: str
-    value: Callable[[AUCReport], float]
-
-
-METRICS: Mapping[str, Metric] = MappingProxyType(
-    {
-        "areaUnderROC": Metric("AUC", lambda report: report.auc),
-        "areaUnderPR": Metric(
-            "average precision, without interpolation", lambda report: report.average_precision
-        ),
-        "partialAUC": Metric("standardized area up to maxFPR", lambda report: report.partial_auc),
-    }
+# Measures whose larger values are better, by metricName: their titles and keys in a report.
+METRICS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {"areaUnderROC": ("AUC", "auc")}
+    | {m.metric: (m.title, name) for name, m in MEASURES.items() if m.metric is not None}
 )
 
 
@@ -49,7 +30,7 @@ class EvaluatorSettings(LabelSettings, total=False):
         str,
         Setting(
             "Measure: "
-            + "; ".join(f"'{name}' ({metric.description})" for name, metric in METRICS.items())
+            + "; ".join(f"'{name}' ({title})" for name, (title, _) in METRICS.items())
             + ".",
             "areaUnderROC",
             choices=tuple(METRICS),
@@ -112,7 +93,8 @@ class AUCEvaluator(
             weightCol=values["weightCol"],
             maxFPR=values["maxFPR"],
         )
-        return float(METRICS[values["metricName"]].value(report))
+        _, key = METRICS[values["metricName"]]
+        return cast(float, report.auc if key == "auc" else report.measures[key])
 
     def isLargerBetter(self) -> bool:
         """True: larger values of each measure are better."""

@@ -21,8 +21,9 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 
 from spark_auc.core.evaluation.delong import placements
+from spark_auc.core.evaluation.measures import RankingOptions
 from spark_auc.core.evaluation.overview import Overview
-from spark_auc.core.evaluation.ranking import Ranking, RankingOptions
+from spark_auc.core.evaluation.ranking import Ranking
 from spark_auc.core.evaluation.roc import auc
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.core.evaluation.score_table import ScoreTable
