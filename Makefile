@@ -57,7 +57,7 @@ test-cores: $(READY) ## run the tests without Spark under the BLAS kernels of ot
 	for core in $(CORES); do echo "$$core"; OPENBLAS_CORETYPE=$$core \
 	  $(PYTEST) -m "not slow and not fuzz" $(WITHOUT_SPARK) || exit; done
 
-coverage: $(READY) ## the lines that the tests without Spark run
+coverage: $(READY) ## the lines that the tests without Spark run, and their floor
 	$(PYTEST) -m "not slow and not fuzz" --cov --cov-report=term:skip-covered $(WITHOUT_SPARK)
 
 matrix: $(CELLS:%=matrix-%) ## test on Python 3.11 and 3.13, Spark 4.1.4 and latest, and the lowest versions
