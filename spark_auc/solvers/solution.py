@@ -212,8 +212,9 @@ def _certified(
 
 def negative(curvature: float, quadratic: Quadratic, vector: Float) -> bool:
     """Whether the curvature ``v' Sigma v`` of ``v`` ``(d,)`` is negative beyond rounding."""
-    scale = np.sqrt(np.maximum(quadratic.diagonal, 0.0))
-    return curvature < -ROUNDING_OF_EIGENVALUES * float(scale @ np.abs(vector)) ** 2
+    size = np.sqrt(np.maximum(quadratic.diagonal, 0.0)) @ np.abs(vector)
+    # A product of numbers may be infinite; a power of a Python number raises OverflowError.
+    return curvature < -ROUNDING_OF_EIGENVALUES * float(size * size)
 
 
 def absolute_tolerance(quadratic: Quadratic, penalty: ElasticNet, tol: float) -> float:

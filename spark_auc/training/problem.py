@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, cast
@@ -107,21 +108,23 @@ class Problem:
     def sufficient_pairs(
         self, epsilon: float, scale: Float | None, l2: float, squared_norm: float | None
     ) -> int | None:
-        """Number of draws that Theorem 2 of MBA requires; None without draws or without a ridge.
+        """Number of draws that Theorem 2 of MBA requires; None if it gives no finite number.
 
-        The trace of ``Sigma`` bounds its spectral norm, and ``1 / (4 l2)`` bounds ``|w|^2``.
+        The trace of ``Sigma`` bounds its spectral norm, and ``1 / (4 l2)`` bounds ``|w|^2``. There
+        is no number without draws, without a ridge, and for columns that are all constant.
         """
-        if not squared_norm or not l2:
-            return None
         diagonal = self.columns.variance.sum(axis=0) + self.columns.delta**2
         trace = float((diagonal if scale is None else diagonal / scale**2).sum())
+        squared_weight_norm = 0.25 / l2 if l2 else math.inf
+        if not squared_norm or not trace or math.isinf(squared_weight_norm):
+            return None
         return sufficient_pairs(
             epsilon,
             _FAILURE_PROBABILITY,
             diagonal.size,
             trace,
             squared_norm,
-            squared_weight_norm=0.25 / l2,
+            squared_weight_norm=squared_weight_norm,
         )
 
 

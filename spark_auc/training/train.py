@@ -122,7 +122,7 @@ def _train_on_draws(rows: RowSource, pairs: int, settings: TrainingSettings) -> 
         pairs,
         result.suboptimality or 0.0,
         settings.pair_tolerance,
-        "Theorem 2 of MBA gives no number of draws without a ridge"
+        "Theorem 2 of MBA gives no finite number of draws"
         if bound is None
         else f"Theorem 2 of MBA requires {bound:.3g} draws",
     )

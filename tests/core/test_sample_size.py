@@ -23,6 +23,11 @@ def test_bound_by_hand():
     assert sufficient_pairs(0.1, 0.05, 1, 1e-6, 2.0, 0.5) == math.ceil(second)
 
 
+@pytest.mark.parametrize(("epsilon", "norm"), [(1e-200, 0.5), (0.1, 1e200), (1e-170, 1e-170)])
+def test_bound_beyond_double_precision(epsilon, norm):
+    assert sufficient_pairs(epsilon, 0.05, 10, 3.0, 2.0, norm) is None
+
+
 @pytest.mark.parametrize("place", range(6))
 def test_bound_of_nonsense(place):
     given = [0.1, 0.05, 10, 3.0, 2.0, 0.5]

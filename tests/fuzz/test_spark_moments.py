@@ -37,14 +37,23 @@ def solved(S, mu, ridge):
 
 
 def usable(seed):
-    """A random frame without columns that vary by little more than their last places."""
+    """A random frame whose class means differ by more than the last places of the values.
+
+    Otherwise training may refuse the frame: the residual of its solution is unknown.
+    """
     rng = np.random.default_rng(seed)
     X, y, u = frame(rng)
     u = np.ones(y.size) if u is None else u
     sd, largest = deviation(X, u), np.abs(X).max(axis=0)
     # Weights as far apart as 1e-100 and 1 leave columns that no class of the others has.
     clear = (np.ptp(X, axis=0) == 0) | (sd > 1e-6 * largest)
-    return rng, X[:, clear], y, u
+    X, s = X[:, clear], np.where(sd > 0, sd, 1)[clear]
+    varies = np.ptp(X, axis=0) > 0
+    if varies.any():
+        size = float(np.abs(all_pairs(X, y, u)[0] / s)[varies].max())
+        if TOL * size < 64 * np.finfo(float).eps * float((largest[clear] / s)[varies].max()):
+            X = X[:, ~varies]
+    return rng, X, y, u
 
 
 def check(model, X, y, u):

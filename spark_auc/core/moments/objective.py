@@ -163,7 +163,7 @@ class Quadratic:
             limit = l1 / steepest if steepest else np.inf
             t = float(np.clip(margin / squared if squared > 0 else np.inf, -limit, limit))
             if np.isfinite(t):
-                bounds.append(t * margin - t**2 * squared / 2 - 0.5)
+                bounds.append(t * margin - t * t * squared / 2 - 0.5)
         return max(bounds)
 
 

@@ -26,12 +26,13 @@ def sufficient_pairs(
     spectral_norm: float,
     squared_row_norm: float,
     squared_weight_norm: float,
-) -> int:
+) -> int | None:
     """Number of pairs for an objective within epsilon of that of all pairs (MBA, Theorem 2).
 
     Eq. 18 with the constants of its proof: the second term's 4 becomes 32, because its epsilon is
     halved and Lemma 1(ii) needs ``sqrt(2 R_x)``, and its log(4/p) becomes log(2/p). The bound is
-    loose: thousands of times the number that `estimated_suboptimality` suggests.
+    loose: thousands of times the number that `estimated_suboptimality` suggests. None if the number
+    is not finite in double precision.
 
     Parameters
     ----------
@@ -61,15 +62,17 @@ def sufficient_pairs(
             "finite numbers > 0 and a probability in (0, 1); with a ridge, 1 / (4 lambda2) "
             "bounds the squared norm of the weights"
         )
-    squared_score = squared_row_norm * squared_weight_norm
-    sigma_factor = (
-        spectral_norm * squared_row_norm * squared_weight_norm**2 + epsilon * squared_score / 3
-    )
-    sigma_term = 32 * math.log(4 * dimension / probability) * sigma_factor / epsilon**2
-    mean_term = (
-        32 * squared_score / epsilon**2 * (math.sqrt(2 * math.log(2 / probability)) + 1) ** 2
-    )
-    return math.ceil(max(sigma_term, mean_term))
+    # Numbers of NumPy: the powers of small or large Python numbers raise errors.
+    accuracy, rows, weights = np.array((epsilon, squared_row_norm, squared_weight_norm))
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        squared_score = rows * weights
+        sigma_factor = spectral_norm * squared_score * weights + accuracy * squared_score / 3
+        sigma_term = 32 * math.log(4 * dimension / probability) * sigma_factor / accuracy**2
+        mean_term = (
+            32 * squared_score / accuracy**2 * (math.sqrt(2 * math.log(2 / probability)) + 1) ** 2
+        )
+        bound = float(np.maximum(sigma_term, mean_term))
+    return math.ceil(bound) if math.isfinite(bound) else None
 
 
 @dataclass(frozen=True)

@@ -136,8 +136,8 @@ class AdaDSGClassifier(
         scores = column_moments(self._stage(rows.rows_scaled, share).changed(scored, 1))
         n, m = scores.rows, float(scores.rows.sum())
         mixed = 2.0 * n[0] * n[1] / (m * (m - 1.0))
-        margin = float(scores.delta[0])
-        loss = float(scores.variance.sum()) + (1.0 - margin) ** 2
+        missing = 1.0 - float(scores.delta[0])
+        loss = float(scores.variance.sum()) + missing * missing
         return float(mixed * loss + learner.c / (2.0 * np.sqrt(m)) * (w @ w))
 
     def _shares(self, rows: SequentialRows) -> Float:
