@@ -180,7 +180,7 @@ FEATURES = (
 
 def declared(settings: type) -> dict[str, Declared]:
     """The settings of a ``TypedDict``, by name, those of its bases first."""
-    found = {}
+    settings_by_name = {}
     for name, hint in get_type_hints(settings, include_extras=True).items():
         kind, *metadata = get_args(hint) if get_origin(hint) is Annotated else (hint,)
         setting = next((item for item in metadata if isinstance(item, Setting)), None)
@@ -192,8 +192,8 @@ def declared(settings: type) -> dict[str, Declared]:
         parts = [part for part in parts_of(kind) if part is not NoneType]
         if setting.choices:
             parts = [Literal[setting.choices]]
-        found[name] = Declared(name, reduce(or_, parts), setting)
-    return found
+        settings_by_name[name] = Declared(name, reduce(or_, parts), setting)
+    return settings_by_name
 
 
 def documented(doc: str, settings: Iterable[Declared]) -> str:

@@ -172,14 +172,14 @@ class Train(Section):
         if self.select:
             raise ValueError(f"select with {_METHOD} alone; leave it out for {self.method}")
         params = estimator_class(self.method).SETTINGS
-        given = {
+        unused = {
             "saveMoments": self.saveMoments and "keepMoments" not in params,
             **{
                 f"columns.{key}": getattr(self.columns, key) and f"{key}Col" not in params
                 for key in ("weight", "key", "fold")
             },
         }
-        refused = [key for key, is_refused in given.items() if is_refused]
+        refused = [key for key, is_refused in unused.items() if is_refused]
         if refused:
             raise ValueError(f"no {', '.join(refused)} with {self.method}; leave it out")
         return self

@@ -70,10 +70,10 @@ def estimator_class(method: str) -> type[RankerEstimator]:
         There is no such estimator.
     """
     module, _, name = method.rpartition(".")
-    found: Any = None
+    named: Any = None
     if module and all(part.isidentifier() for part in method.split(".")):
         try:
-            found = getattr(importlib.import_module(module), name, None)
+            named = getattr(importlib.import_module(module), name, None)
         except MissingPackageError:
             raise
         except Exception as error:
@@ -83,12 +83,12 @@ def estimator_class(method: str) -> type[RankerEstimator]:
                 "check the path and PYTHONPATH"
             ) from None
     elif name in spark_auc.__all__:
-        found = getattr(spark_auc, name)
-    if not _is_estimator(found):
+        named = getattr(spark_auc, name)
+    if not _is_estimator(named):
         near = difflib.get_close_matches(name, methods(), 1)
         remedy = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"{', '.join(methods())}, or package.module.Class of your own{remedy}")
-    estimator: type[RankerEstimator] = found
+    estimator: type[RankerEstimator] = named
     return estimator
 
 
@@ -106,8 +106,8 @@ def _is_estimator(thing: Any) -> bool:
 @cache
 def training_section(method: str) -> type[Section]:
     """The section ``training`` of an estimator; errors as of `estimator_class`."""
-    found = estimator_class(method)
-    return section_of(found.__name__, found.SETTINGS.values())
+    estimator = estimator_class(method)
+    return section_of(estimator.__name__, estimator.SETTINGS.values())
 
 
 def _key(setting: Declared) -> tuple[Any, Any]:

@@ -118,8 +118,8 @@ class AdaDSGClassifier(
                     last = float(shares[number - 1])
                     watch = Doubling(early, late, last, self.getSeed(), number - first > 1)
                 part = self._stage(rows.ordered(), shares[number])
-                found = learned(part, learner, block, watch)
-                done = Pass(found.learner, found.held_out or done.held_out)
+                after = learned(part, learner, block, watch)
+                done = Pass(after.learner, after.held_out or done.held_out)
                 early, late = late, done.learner.w
             _log.info("stage %d of %d, of %d rows", number + 1, len(sizes), sizes[number])
             yield done

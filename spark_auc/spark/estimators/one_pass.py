@@ -54,18 +54,18 @@ def statistics(rows: DistributedRows, w: Float | None = None) -> StreamStatistic
         yield _SCORES, scores
 
     none = ScoreHistogram.zero()
-    found = rows.fold(
+    result = rows.fold(
         fold,
         (MomentsTile, ScoreHistogram),
         state_bytes=PairMoments.nbytes(dimension) + (64 * none.max_bins if w is not None else 0),
         what=f"moments of {dimension} features",
     )
-    parts = dict(found.states)
+    parts = dict(result.states)
     if not parts:
         return StreamStatistics.zero(dimension)
     scores = cast(ScoreHistogram, parts.pop(_SCORES))
     moments = PairMoments.of_parts(cast(dict[str, MomentsTile], parts), dimension)
-    return StreamStatistics(moments, found.labels, scores)
+    return StreamStatistics(moments, result.labels, scores)
 
 
 def rows_of_any_class(df: DataFrame, columns: TrainingColumns) -> DistributedRows:

@@ -104,25 +104,25 @@ def learned(
     kind, begun = type(learner), learner.to_bytes()
 
     def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
-        mine, found = kind.from_bytes(begun), None
+        mine, held_out = kind.from_bytes(begun), None
         if watch is None:
             for some in blocks(batches, block):
                 mine.learn(some.X, some.y, some.weight)
         else:
-            found = watch.learn(mine, batches, block)
+            held_out = watch.learn(mine, batches, block)
         yield "learner", Learned((mine.to_bytes(),))
-        yield "held out", Learned((found.to_bytes(),) if found else ())
+        yield "held out", Learned((held_out.to_bytes(),) if held_out else ())
 
-    found = rows.fold(
+    result = rows.fold(
         fold,
         (Learned,),
         state_bytes=len(begun),
         what=f"{kind.__name__} of {rows.dimension} features",
     )
-    parts, said = (cast(Learned, found[name]).parts for name in ("learner", "held out"))
+    parts, measured = (cast(Learned, result[name]).parts for name in ("learner", "held out"))
     learners = [kind.from_bytes(part) for part in parts]
     merged = reduce(lambda a, b: cast(Any, a).merge(b, learner), learners)
-    return Pass(merged, HeldOut.mean([HeldOut.from_bytes(part) for part in said]))
+    return Pass(merged, HeldOut.mean([HeldOut.from_bytes(part) for part in measured]))
 
 
 class OnlineEstimator(RankerEstimator, HasStepSize, HasSeed):

@@ -39,16 +39,16 @@ class Sigmoid:
     def fitted(cls, rows: DataFrame, rate: float) -> Sigmoid:
         """Fit by maximum likelihood and correct for the share ``rate`` of negatives kept."""
         vectors = VectorAssembler(inputCols=["score"], outputCol="features").transform(rows)
-        found = LogisticRegression(weightCol="weight", tol=1e-9, maxIter=100).fit(vectors)
-        if found.summary.totalIterations >= 100:
+        model = LogisticRegression(weightCol="weight", tol=1e-9, maxIter=100).fit(vectors)
+        if model.summary.totalIterations >= 100:
             raise ConvergenceError(
                 "found that Platt scaling did not converge in 100 iterations, expected about 10; "
                 "rescale the scores"
             )
-        slope = float(found.coefficients[0])
+        slope = float(model.coefficients[0])
         if not slope > 0:
             raise _no_order(f"the best sigmoid to have the slope {slope}")
-        return cls(slope, float(found.intercept) + float(np.log(rate)))
+        return cls(slope, float(model.intercept) + float(np.log(rate)))
 
     def column(self, score: Column) -> Column:
         """Express the probability at each score."""
@@ -69,12 +69,12 @@ class Isotone:
     @classmethod
     def fitted(cls, rows: DataFrame, rate: float) -> Isotone:
         """Fit by least squares and correct for the share ``rate`` of negatives kept."""
-        found = IsotonicRegression(featuresCol="score", weightCol="weight").fit(rows)
-        share = found.predictions.toArray()
+        model = IsotonicRegression(featuresCol="score", weightCol="weight").fit(rows)
+        share = model.predictions.toArray()
         if share[0] == share[-1]:
             raise _no_order(f"the best rising curve to be {share[0]} everywhere")
         # These are also the knots of a fit in which a negative row weighs 1 / rate.
-        return cls(found.boundaries.toArray(), share * rate / (share * rate + 1 - share))
+        return cls(model.boundaries.toArray(), share * rate / (share * rate + 1 - share))
 
     def column(self, score: Column) -> Column:
         """Express the probability at each score."""
@@ -160,10 +160,10 @@ class ScoreCalibrationModel(CalibrationColumns, Model, settings=CalibrationSetti
         return self._curve
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
-        made = self.getProbabilityCol()
-        if made in dataset.columns:
+        output = self.getProbabilityCol()
+        if output in dataset.columns:
             raise ConfigError(
-                f"found column {made!r} in the data already, expected it to be new; "
+                f"found column {output!r} in the data already, expected it to be new; "
                 "drop it or set probabilityCol"
             )
         score = score_column(dataset, self.getRawPredictionCol())
@@ -171,7 +171,7 @@ class ScoreCalibrationModel(CalibrationColumns, Model, settings=CalibrationSetti
             "found the score %s, expected finite numbers; drop these rows or set rawPredictionCol"
         )
         fault = F.when(~_usable(F.abs(score)), F.format_string(text, score.cast("string")))
-        return dataset.withColumn(made, self.curve.column(checked(score, fault)))
+        return dataset.withColumn(output, self.curve.column(checked(score, fault)))
 
     def _saved(self) -> tuple[pa.Table | None, dict[str, Any]]:
         return pa.table({name: np.atleast_1d(v) for name, v in vars(self.curve).items()}), {}

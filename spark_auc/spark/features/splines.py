@@ -82,13 +82,13 @@ class SplineBasis(  # noqa: N818  (its base is no exception)
         names = [f"c{k}" for k in range(len(columns))]
         rows = dataset.select(*(c.alias(name) for c, name in zip(columns, names, strict=True)))
         with translated():
-            found = rows.approxQuantile(names, at.tolist(), values["relativeError"])
-            if not any(found) and dataset.isEmpty():
+            quantiles = rows.approxQuantile(names, at.tolist(), values["relativeError"])
+            if not any(quantiles) and dataset.isEmpty():
                 raise DataError(
                     "found no rows, expected some to make an embedding of; check the input"
                 )
         # Which of two zeros a quantile is depends on where rows lie; the sum is always 0.0.
-        return Splines.of_quantiles([np.asarray(column, float) + 0.0 for column in found])
+        return Splines.of_quantiles([np.asarray(column, float) + 0.0 for column in quantiles])
 
 
 def _columns(features: Features) -> list[Column]:
