@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
+from threading import Lock
 from typing import TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+# The number of BLAS threads belongs to the process. Two overlapping limits would restore it in the
+# wrong order, and leave the process with the lower number.
+_limiting = Lock()
 
 
 def in_threads(function: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[R]:
@@ -21,7 +26,8 @@ def in_threads(function: Callable[[T], R], items: Iterable[T], threads: int) -> 
     Parameters
     ----------
     function
-        A function that releases the interpreter lock for most of its time.
+        A function that releases the interpreter lock for most of its time, and does not use
+        `in_threads` itself.
     items
         Its arguments.
     threads
@@ -34,10 +40,11 @@ def in_threads(function: Callable[[T], R], items: Iterable[T], threads: int) -> 
     from threadpoolctl import ThreadpoolController
 
     blas = ThreadpoolController().select(user_api="blas")
-    available = max((library["num_threads"] for library in blas.info()), default=1)
     remaining = iter(items)
     with ThreadPoolExecutor(threads) as pool:
         while chunk := list(islice(remaining, threads)):
-            with blas.limit(limits=max(1, available // len(chunk))):
-                results = list(pool.map(function, chunk))
+            with _limiting:
+                available = max((library["num_threads"] for library in blas.info()), default=1)
+                with blas.limit(limits=max(1, available // len(chunk))):
+                    results = list(pool.map(function, chunk))
             yield from results
