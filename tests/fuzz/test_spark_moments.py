@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from pyspark.ml.linalg import Vectors
 
 from spark_auc import MBAClassifier, MBASelector
+from spark_auc.errors import ConvergenceError
 from tests.core.frames import all_pairs, deviation, frame
 from tests.fuzz.inputs import inputs
 
@@ -93,7 +94,12 @@ def test_penalties_chosen_on_any_rows(spark, seed):
     selector = MBASelector(
         regParams=[1e-3, 0.1, 10.0], numFolds=2, keyCol="id", weightCol="u", tol=TOL
     )
-    model = selector.fit(rows(spark, rng, X, y, u))
+    try:
+        model = selector.fit(rows(spark, rng, X, y, u))
+    except ConvergenceError:
+        # With such weights, the class means of a fold may differ by less than their rounding.
+        assert u.max() > 1e6 * u.min()
+        return
     sd = deviation(X, u)
     if sd[0] > 1e-6 * np.abs(X[:, 0]).max():
         check(model, X, y, u)
