@@ -142,6 +142,25 @@ def test_one_state_per_slot_when_it_is_large(spark, monkeypatch):
     assert seen == [{0, 1, 2}]
 
 
+def test_large_states_reach_the_driver_in_small_results(spark, monkeypatch):
+    monkeypatch.setattr(aggregate_module, "LARGE_STATE", 0)
+    limit = 3 * PairMoments.nbytes(D)
+    monkeypatch.setattr(resources.Gathering, "of", lambda _: resources.Gathering(limit, "1g", "1g"))
+    df, seen = vectors(spark), []
+    original = type(df).repartition
+
+    def watched(df, *arguments):
+        seen.append(arguments)
+        return original(df, *arguments)
+
+    monkeypatch.setattr(type(df), "repartition", watched)
+    expected = {bits(moments(df)[0])}
+    assert seen == [(8, "key", "source")]
+    monkeypatch.setattr(resources.Gathering, "of", lambda _: resources.Gathering(10**9, "8g", "8g"))
+    assert {bits(moments(df)[0])} == expected
+    assert len(seen) == 1
+
+
 def test_order_of_arrival_changes_no_bit():
     tiles = [PairMoments.of(X[p], Y[p]).positive.tiles[0] for p in np.split(np.arange(N), 6)]
     rows = [aggregate_module._state_row("+/0/0", k, 1, t.to_bytes()) for k, t in enumerate(tiles)]

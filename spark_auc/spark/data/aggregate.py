@@ -2,7 +2,7 @@
 
 A state is sent as a row of key, source partition and compressed bytes. Rows of one key merge in the
 order of their source partitions, so the order in which tasks finish changes no bit of the result.
-If all states exceed half of the driver's limit, executors merge groups of 32 sources first.
+If all states exceed the driver's limit, executors merge groups of 32 sources first.
 """
 
 from __future__ import annotations
@@ -32,9 +32,7 @@ _log = logging.getLogger(__name__)
 LARGE_STATE = 64 * 2**20
 SOURCES_PER_SLOT = 16
 _FAN_IN = 32
-# Measured: the result of a task is one value in the driver's heap. With large results of several
-# tasks, the heap must be twice as large as with their merge, which arrives in many small parts.
-_UNMERGED = 2
+_RESULTS_PER_SOURCE = 4
 # Stored states already pack their zeros. A stronger codec costs more time than it saves in bytes.
 _CODEC = "lz4"
 
@@ -97,10 +95,14 @@ def aggregate(
     rows = df.coalesce(sources).mapInArrow(_folding(fold), _SCHEMA)
     rows = rows.union(spark.range(0, 1, 1, 1).mapInArrow(_count_partitions, _SCHEMA))
     start = time.perf_counter()
-    while sources > 1 and _UNMERGED * sources * state_bytes > memory.gather_limit:
+    while sources > 1 and sources * state_bytes > memory.gather_limit:
         rows = rows.selectExpr("*", f"source div {_FAN_IN} AS parent")
         rows = rows.groupBy("key", "parent").applyInArrow(_merging(by_name), _SCHEMA)
         sources = -(-sources // _FAN_IN)
+    if 2 * sources * state_bytes > memory.gather_limit and state_bytes > LARGE_STATE:
+        # Measured: the result of a task takes six times its size in the driver's heap while it is
+        # sent. Smaller results keep all of them within the heap that the memory check requires.
+        rows = rows.repartition(_RESULTS_PER_SOURCE * sources, "key", "source")
     with translated():
         table = rows.toArrow()
     states, partitions = _merged_by_key(table, by_name)

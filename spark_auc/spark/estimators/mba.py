@@ -6,7 +6,7 @@ from typing import Unpack
 
 from pyspark.ml.param.shared import HasElasticNetParam, HasRegParam
 
-from spark_auc.spark.estimators.pair_moments import PairMomentsEstimator
+from spark_auc.spark.estimators.pair_moments_estimator import PairMomentsEstimator
 from spark_auc.spark.estimators.settings import MBASettings
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from spark_auc.spark.estimators.pair_moments import PairMomentsEstimator
+from spark_auc.spark.estimators.pair_moments_estimator import PairMomentsEstimator
 from spark_auc.spark.estimators.settings import MBASelectorSettings
 
 
