@@ -33,8 +33,8 @@ from experiments import (
     table3,
 )
 from experiments.experiment import Experiment, Settings
+from spark_auc.app.config.sources import check_path
 from spark_auc.app.directory import Directory
-from spark_auc.app.jobs.inputs import check_path
 from spark_auc.app.publish import check_free, publication
 from spark_auc.app.report.pictures import check_packages, png
 from spark_auc.errors import ConfigError, SparkAUCError

@@ -27,10 +27,11 @@ ORDER = {
     "spark_auc.app": [
         ["cli"],
         ["jobs"],
-        ["report", "publish"],
+        ["report", "config"],
+        ["publish"],
         ["manifest"],
         ["directory"],
-        ["config"],
+        ["redaction"],
     ],
     "spark_auc.spark": [
         ["estimators", "features", "evaluation", "streaming"],

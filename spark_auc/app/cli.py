@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from spark_auc.app.config.jobs import Configuration
 from spark_auc.app.config.load import load
-from spark_auc.app.config.redaction import Redaction, redacted, redacted_text
+from spark_auc.app.redaction import Redaction, redacted, redacted_text
 from spark_auc.errors import ConfigError, SparkAUCError
 
 _log = logging.getLogger(__name__)

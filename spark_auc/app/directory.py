@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import fs
 
-from spark_auc.app.config.redaction import redacted
+from spark_auc.app.redaction import redacted
 from spark_auc.errors import ConfigError
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)

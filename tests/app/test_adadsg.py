@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from spark_auc import LinearRankerModel, evaluate
 from spark_auc.app.config.jobs import Adadsg, Stop
 from spark_auc.app.jobs import adadsg
-from spark_auc.app.jobs.inputs import read_model
+from spark_auc.app.jobs.published_model import read_model
 from spark_auc.app.publish import current
 from spark_auc.errors import ConfigError
 from spark_auc.learners.dsgd import DSGD

@@ -7,8 +7,8 @@ from pyarrow import fs
 from pyarrow._fs import _MockFileSystem
 
 from spark_auc.app import publish as publishing
+from spark_auc.app.config.sources import check_path
 from spark_auc.app.directory import Directory, is_local
-from spark_auc.app.jobs.inputs import check_path
 from spark_auc.app.manifest import MANIFEST
 from spark_auc.app.publish import current, publication, resolve
 from spark_auc.errors import ConfigError, ModelFormatError

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from spark_auc.app.config.jobs import Configuration
 from spark_auc.app.config.load import load
-from spark_auc.app.config.redaction import redacted
+from spark_auc.app.redaction import redacted
 from spark_auc.errors import ConfigError
 from tests.fuzz.inputs import inputs
 

@@ -15,58 +15,13 @@ from pydantic import (
     model_validator,
 )
 
-from spark_auc.app.config.sections import Columns, Location, Output, Section, Source, SparkSection
+from spark_auc.app.config.sections import Columns, Location, Output, Section, SparkSection
+from spark_auc.app.config.sources import Layout, Source
 from spark_auc.app.config.stream import Stream
 from spark_auc.app.config.training import estimator_class, settings_section, training_section
 from spark_auc.spark.estimators.settings import AdaDSGSettings, MBASelectorSettings, MBASettings
 
 _METHOD = "MBAClassifier"
-
-
-class CriteoInput(Section):
-    """Criteo's raw click logs."""
-
-    layout: Literal["criteo"]
-    path: Location = Field(description="file, directory or pattern")
-    dimension: int = Field(gt=0, description="hashed dimension")
-
-
-class AvazuInput(Section):
-    """Avazu's raw click logs."""
-
-    layout: Literal["avazu"]
-    path: Location = Field(description="file, directory or pattern")
-    dimension: int = Field(gt=0, description="hashed dimension")
-
-
-class LibsvmInput(Section):
-    """LIBSVM text."""
-
-    layout: Literal["libsvm"]
-    path: Location = Field(description="file, directory or pattern")
-    dimension: int | None = Field(None, gt=0, description="found by an extra pass where not given")
-
-
-class PlainInput(Section):
-    """Named columns of any source."""
-
-    layout: Literal["plain"]
-    source: Source
-    label: str = Field(description="label column; its values are kept")
-    numeric: list[str] = Field(default_factory=list, description="columns of numbers or booleans")
-    categorical: list[str] = Field(default_factory=list, description="columns to hash")
-    dimension: int = Field(2**18, gt=0, description="hashed dimension of the categoricals")
-
-
-class SyntheticInput(Section):
-    """Click data with planted weights."""
-
-    layout: Literal["synthetic"]
-    rows: int = Field(gt=0, description="number of rows")
-    dimension: int = Field(gt=0, description="hashed dimension")
-    positiveRate: float = Field(0.05, gt=0, lt=1, description="share of positive rows")
-    ceiling: float = Field(0.8, ge=0.51, le=0.99, description="best AUC that a model can reach")
-    seed: int = Field(0, description="seed of rows and weights")
 
 
 class Split(Section):
@@ -90,10 +45,7 @@ class Split(Section):
 class Prepare(Section):
     """Raw rows to Parquet of label and features, divided into train and test."""
 
-    input: Annotated[
-        CriteoInput | AvazuInput | LibsvmInput | PlainInput | SyntheticInput,
-        Field(discriminator="layout"),
-    ]
+    input: Annotated[Layout, Field(discriminator="layout")]
     split: Split | None = Field(None, description="no split: all rows are in the part train")
     output: Output
 

@@ -13,8 +13,8 @@ import yaml
 from pydantic import ValidationError
 
 from spark_auc.app.config.jobs import Configuration
-from spark_auc.app.config.redaction import PLACEHOLDER, Redaction, names_secret, redacted
 from spark_auc.app.config.sections import Section
+from spark_auc.app.redaction import PLACEHOLDER, Redaction, names_secret, redacted
 from spark_auc.errors import ConfigError
 
 # Numbers of YAML 1.2 that YAML 1.1 reads as text: 1e-4, 1.5e3.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from spark_auc.app.config.redaction import redacted_text
+from spark_auc.app.redaction import redacted_text
 
 Label = float | str
 
@@ -68,29 +68,6 @@ class SparkSection(Section):
     def settings(self) -> dict[str, str]:
         """Return the settings as text."""
         return {key: text_of(value) for key, value in self.conf.items()}
-
-
-class Source(Section):
-    """Rows to read: a table, or files of any format that Spark reads."""
-
-    table: str | None = Field(None, description="name of a table of the session's catalog")
-    format: str = Field(
-        "parquet", description="format of the files: parquet, csv, libsvm, or any other of Spark"
-    )
-    path: Location | None = Field(
-        None, description="file, directory, glob pattern, or output directory of a job"
-    )
-    options: dict[str, Setting] = Field(
-        default_factory=dict,
-        description="options of the reader of the format, such as header",
-        repr=False,
-    )
-
-    @model_validator(mode="after")
-    def _one_of(self) -> Source:
-        if (self.table is None) == (self.path is None and not self.options):
-            raise ValueError("give either table, or path (with format and options)")
-        return self
 
 
 class Output(Section):

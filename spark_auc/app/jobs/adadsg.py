@@ -20,7 +20,6 @@ import numpy as np
 
 from spark_auc.app.config.jobs import Adadsg, Stop
 from spark_auc.app.jobs.adadsg_stage import StageCheckpoint, fingerprint
-from spark_auc.app.jobs.inputs import check_path, reading
 from spark_auc.app.publish import check_free, publication
 from spark_auc.app.report.pictures import GUIDE, NEGATIVE, STYLE, check_packages, png
 from spark_auc.errors import ConfigError
@@ -51,8 +50,8 @@ def check(config: Adadsg) -> None:
         raise ConfigError(
             "found adadsg.columns.weight, expected none: pairs are drawn without weights; remove it"
         )
-    check_path(config.data.path)
-    check_path(config.validation.path)
+    config.data.check()
+    config.validation.check()
     check_packages()
     check_free(config.output.path, config.output.replace)
     _estimator(config).check()
@@ -69,8 +68,8 @@ def run(spark: SparkSession, config: Adadsg) -> dict[str, Any]:
     """
     checkpoint = StageCheckpoint.of(config)
     with (
-        reading(spark, config.data) as rows,
-        reading(spark, config.validation) as held_out,
+        config.data.read(spark) as rows,
+        config.validation.read(spark) as held_out,
         publication(config.output.path, config.output.replace, _KIND) as version,
     ):
         validation = held_out.cache()

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from spark_auc import __version__
 from spark_auc.app.config.jobs import Evaluate
-from spark_auc.app.config.redaction import redacted
-from spark_auc.app.jobs.inputs import check_model, check_path, read_model, reading
+from spark_auc.app.jobs.published_model import check_model, read_model
 from spark_auc.app.publish import check_free, publication
+from spark_auc.app.redaction import redacted
 from spark_auc.app.report.page import page
 from spark_auc.app.report.pictures import check_packages, pictures, png
 from spark_auc.core.evaluation.measures import MEASURES
@@ -50,7 +50,7 @@ def check(config: Evaluate) -> None:
     """
     check_packages()
     check_model(config.model)
-    check_path(config.data.path)
+    config.data.check()
     check_free(config.output.path, config.output.replace)
 
 
@@ -70,7 +70,7 @@ def run(spark: SparkSession, config: Evaluate) -> dict[str, Any]:
         "positiveLabel": model.scorer.positive,
         "weightCol": model.values()["weightCol"],
     }
-    with reading(spark, config.data) as rows:
+    with config.data.read(spark) as rows:
         scored = model.transform(rows)
         measures = evaluate(
             scored,

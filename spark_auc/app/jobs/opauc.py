@@ -35,10 +35,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from spark_auc.app.config.jobs import Opauc
-from spark_auc.app.config.sections import Source, text_of
+from spark_auc.app.config.sections import text_of
+from spark_auc.app.config.sources import Source, check_path
 from spark_auc.app.config.stream import Stream
 from spark_auc.app.directory import Directory
-from spark_auc.app.jobs.inputs import check_path, reading
 from spark_auc.app.jobs.stream_state import ACCOUNT, REJECTED, Checkpoint, StreamState, settings
 from spark_auc.app.publish import check_free, publication, resolve
 from spark_auc.errors import ConfigError
@@ -66,7 +66,7 @@ def check(config: Opauc) -> None:
     if config.stream is not None:
         replace |= _check_stream(config, config.stream)
     elif config.data is not None:
-        check_path(config.data.path)
+        config.data.check()
     else:
         raise ConfigError(
             "found no opauc.data, expected the rows of a batch; add it, or set --stream to learn "
@@ -112,7 +112,7 @@ def _check_files(data: Source | None) -> None:
             f"formats {', '.join(_STREAMED)}; set opauc.data.path and opauc.data.format, or "
             "opauc.stream.source for another source"
         )
-    check_path(data.path)
+    data.check()
     if resolve(data.path) != Directory.of(data.path).uri:
         raise ConfigError(
             f"found a published output at {data.path!r}, expected for a stream a directory "
@@ -143,7 +143,7 @@ def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
     assert config.data is not None
     names = config.columns
     with (
-        reading(spark, config.data) as rows,
+        config.data.read(spark) as rows,
         publication(config.output.path, config.output.replace, KIND) as version,
     ):
         start = time.perf_counter()

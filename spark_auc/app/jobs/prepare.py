@@ -7,12 +7,9 @@ synthetic), split (by key, position or time), output. Publishes ``part=train`` a
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from spark_auc.app.config.jobs import Prepare, Split, SyntheticInput
-from spark_auc.app.jobs.inputs import check_path, reading
+from spark_auc.app.config.jobs import Prepare, Split
 from spark_auc.app.publish import check_free, publication
 from spark_auc.errors import DataError
 
@@ -30,11 +27,7 @@ def check(config: Prepare) -> None:
     ConfigError
         A setting, a path or an output location is invalid.
     """
-    source = config.input
-    if source.layout == "plain":
-        check_path(source.source.path)
-    elif source.layout != "synthetic":
-        check_path(source.path)
+    config.input.check()
     check_free(config.output.path, config.output.replace)
 
 
@@ -47,7 +40,7 @@ def run(spark: SparkSession, config: Prepare) -> dict[str, Any]:
         The job failed; nothing is published.
     """
     with (
-        _rows(spark, config) as rows,
+        config.input.read(spark) as rows,
         publication(config.output.path, config.output.replace, "data") as version,
     ):
         _parted(rows, config.split).write.partitionBy("part").parquet(version.uri)
@@ -61,44 +54,7 @@ def run(spark: SparkSession, config: Prepare) -> dict[str, Any]:
                 f"found {counts or 'no rows'} by part and label, expected rows in train; check the "
                 "input and split"
             )
-    result: dict[str, Any] = {"data": config.output.path, "rows": counts}
-    if isinstance(config.input, SyntheticInput):
-        from spark_auc.spark.data.synthetic import best_auc
-
-        data = config.input
-        result["bestAUC"] = best_auc(data.dimension, data.positiveRate, data.ceiling, data.seed)
-    return result
-
-
-@contextmanager
-def _rows(spark: SparkSession, config: Prepare) -> Iterator[DataFrame]:
-    from spark_auc.spark.data import raw
-    from spark_auc.spark.data.failures import translated
-    from spark_auc.spark.data.libsvm import libsvm, libsvm_errors
-    from spark_auc.spark.data.synthetic import click_data
-    from spark_auc.spark.data.table import plain
-
-    data = config.input
-    if data.layout == "plain":
-        with reading(spark, data.source) as rows:
-            yield plain(rows, data.label, data.numeric, data.categorical, data.dimension)
-    elif data.layout == "libsvm":
-        with libsvm_errors(spark, data.path, data.dimension):
-            yield libsvm(spark, data.path, data.dimension)
-    else:
-        with translated():
-            if data.layout == "synthetic":
-                yield click_data(
-                    spark,
-                    data.rows,
-                    data.dimension,
-                    data.positiveRate,
-                    data.ceiling,
-                    data.seed,
-                )
-            else:
-                read = {"criteo": raw.criteo, "avazu": raw.avazu}[data.layout]
-                yield read(spark, data.path, data.dimension)
+    return {"data": config.output.path, "rows": counts, **config.input.facts()}
 
 
 def _parted(rows: DataFrame, split: Split | None) -> DataFrame:

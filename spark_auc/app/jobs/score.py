@@ -11,7 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from spark_auc.app.config.jobs import Score
-from spark_auc.app.jobs.inputs import check_model, check_path, read_model, reading
+from spark_auc.app.jobs.published_model import check_model, read_model
 from spark_auc.app.publish import check_free, publication
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def check(config: Score) -> None:
         A setting, a path or an output location is invalid.
     """
     check_model(config.model)
-    check_path(config.data.path)
+    config.data.check()
     check_free(config.output.path, config.output.replace)
 
 
@@ -47,7 +47,7 @@ def run(spark: SparkSession, config: Score) -> dict[str, Any]:
 
     model, calibration = read_model(config.model)
     with (
-        reading(spark, config.data) as data,
+        config.data.read(spark) as data,
         publication(config.output.path, config.output.replace, "scores") as version,
     ):
         columns = [F.col(quoted(known_column(data, name).name)) for name in config.keep]

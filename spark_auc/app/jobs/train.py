@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from spark_auc.app.config.jobs import Calibration, Train
 from spark_auc.app.config.training import estimator_class
-from spark_auc.app.jobs.inputs import CALIBRATION, check_path, reading
+from spark_auc.app.jobs.published_model import CALIBRATION
 from spark_auc.app.publish import check_free, publication
 from spark_auc.app.report.penalties import penalties
 from spark_auc.app.report.pictures import check_packages, png
@@ -41,9 +41,9 @@ def check(config: Train) -> None:
     ConfigError
         A setting, a path or an output location is invalid.
     """
-    check_path(config.data.path)
+    config.data.check()
     if config.calibration:
-        check_path(config.calibration.data.path)
+        config.calibration.data.check()
     estimator = _estimator(config)
     estimator.check()
     if estimator.selects:
@@ -61,7 +61,7 @@ def run(spark: SparkSession, config: Train) -> dict[str, Any]:
     """
     estimator = _estimator(config)
     with (
-        reading(spark, config.data) as rows,
+        config.data.read(spark) as rows,
         publication(config.output.path, config.output.replace, KIND) as version,
     ):
         model = estimator.fit(rows)
@@ -124,7 +124,7 @@ def _calibrated(
         weightCol=model.values()["weightCol"],
         **calibration.model_dump(exclude={"data"}),
     )
-    with reading(spark, calibration.data) as rows:
+    with calibration.data.read(spark) as rows:
         scored = model.transform(rows).cache()
         try:
             return calibrator.fit(scored)

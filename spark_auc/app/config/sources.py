@@ -1,0 +1,222 @@
+"""Where rows come from: the source of a job, and the layouts of raw rows of the job ``prepare``.
+
+A layout of raw rows is one class here, with a reader in `spark_auc.spark.data`, and a part of
+`Layout`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from pydantic import Field, model_validator
+
+from spark_auc.app.config.sections import Location, Section, Setting, text_of
+from spark_auc.app.directory import is_local
+from spark_auc.app.publish import resolve
+from spark_auc.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def check_path(path: str | None) -> None:
+    """`ConfigError` if a local path without a pattern does not exist."""
+    if path is None or not is_local(path) or any(c in path for c in "*?[{"):
+        return
+    local_path = resolve(path).removeprefix("file://")
+    if not os.path.exists(local_path):
+        parent = os.path.dirname(os.path.abspath(local_path))
+        hint = "its directory exists" if os.path.isdir(parent) else f"no directory {parent!r}"
+        raise ConfigError(
+            f"found nothing at {path!r} ({hint}), expected a file, a directory or a published "
+            "output; check the path"
+        )
+
+
+class Source(Section):
+    """Rows to read: a table, or files of any format that Spark reads."""
+
+    table: str | None = Field(None, description="name of a table of the session's catalog")
+    format: str = Field(
+        "parquet", description="format of the files: parquet, csv, libsvm, or any other of Spark"
+    )
+    path: Location | None = Field(
+        None, description="file, directory, glob pattern, or output directory of a job"
+    )
+    options: dict[str, Setting] = Field(
+        default_factory=dict,
+        description="options of the reader of the format, such as header",
+        repr=False,
+    )
+
+    @model_validator(mode="after")
+    def _one_of(self) -> Source:
+        if (self.table is None) == (self.path is None and not self.options):
+            raise ValueError("give either table, or path (with format and options)")
+        return self
+
+    def check(self) -> None:
+        """`ConfigError` if a local path without a pattern does not exist."""
+        check_path(self.path)
+
+    @contextmanager
+    def read(self, spark: SparkSession) -> Iterator[DataFrame]:
+        """Read the rows; of a published output, those of its current version.
+
+        Raises
+        ------
+        DataError
+            An action inside the block reads a corrupt file.
+        """
+        from spark_auc.spark.data.failures import translated
+        from spark_auc.spark.data.libsvm import libsvm, libsvm_errors
+        from spark_auc.spark.data.strict import by_name
+
+        options = {key: text_of(value) for key, value in self.options.items()}
+        path = resolve(self.path) if self.path else None
+        if self.format == "libsvm" and path:
+            dimension = int(options["numFeatures"]) if "numFeatures" in options else None
+            with libsvm_errors(spark, path, dimension):
+                yield libsvm(spark, path, dimension)
+            return
+        with translated():
+            if self.table is not None:
+                yield spark.read.table(self.table)
+            else:
+                strict = by_name(self.format, options)
+                yield spark.read.format(self.format).options(**strict).load(path)
+
+
+class RawRows(Section):
+    """Raw rows of a layout."""
+
+    def check(self) -> None:
+        """`ConfigError` if a local path without a pattern does not exist."""
+
+    def read(self, spark: SparkSession) -> AbstractContextManager[DataFrame]:
+        """Read rows of label and features; an action inside the block may raise `DataError`."""
+        raise NotImplementedError
+
+    def facts(self) -> dict[str, Any]:
+        """Known facts about the rows, for the result of the job."""
+        return {}
+
+
+class CriteoInput(RawRows):
+    """Criteo's raw click logs."""
+
+    layout: Literal["criteo"]
+    path: Location = Field(description="file, directory or pattern")
+    dimension: int = Field(gt=0, description="hashed dimension")
+
+    def check(self) -> None:
+        """See `RawRows.check`."""
+        check_path(self.path)
+
+    @contextmanager
+    def read(self, spark: SparkSession) -> Iterator[DataFrame]:
+        """See `RawRows.read`."""
+        from spark_auc.spark.data.failures import translated
+        from spark_auc.spark.data.raw import criteo
+
+        with translated():
+            yield criteo(spark, self.path, self.dimension)
+
+
+class AvazuInput(RawRows):
+    """Avazu's raw click logs."""
+
+    layout: Literal["avazu"]
+    path: Location = Field(description="file, directory or pattern")
+    dimension: int = Field(gt=0, description="hashed dimension")
+
+    def check(self) -> None:
+        """See `RawRows.check`."""
+        check_path(self.path)
+
+    @contextmanager
+    def read(self, spark: SparkSession) -> Iterator[DataFrame]:
+        """See `RawRows.read`."""
+        from spark_auc.spark.data.failures import translated
+        from spark_auc.spark.data.raw import avazu
+
+        with translated():
+            yield avazu(spark, self.path, self.dimension)
+
+
+class LibsvmInput(RawRows):
+    """LIBSVM text."""
+
+    layout: Literal["libsvm"]
+    path: Location = Field(description="file, directory or pattern")
+    dimension: int | None = Field(None, gt=0, description="found by an extra pass where not given")
+
+    def check(self) -> None:
+        """See `RawRows.check`."""
+        check_path(self.path)
+
+    @contextmanager
+    def read(self, spark: SparkSession) -> Iterator[DataFrame]:
+        """See `RawRows.read`."""
+        from spark_auc.spark.data.libsvm import libsvm, libsvm_errors
+
+        with libsvm_errors(spark, self.path, self.dimension):
+            yield libsvm(spark, self.path, self.dimension)
+
+
+class PlainInput(RawRows):
+    """Named columns of any source."""
+
+    layout: Literal["plain"]
+    source: Source
+    label: str = Field(description="label column; its values are kept")
+    numeric: list[str] = Field(default_factory=list, description="columns of numbers or booleans")
+    categorical: list[str] = Field(default_factory=list, description="columns to hash")
+    dimension: int = Field(2**18, gt=0, description="hashed dimension of the categoricals")
+
+    def check(self) -> None:
+        """See `RawRows.check`."""
+        self.source.check()
+
+    @contextmanager
+    def read(self, spark: SparkSession) -> Iterator[DataFrame]:
+        """See `RawRows.read`."""
+        from spark_auc.spark.data.table import plain
+
+        with self.source.read(spark) as rows:
+            yield plain(rows, self.label, self.numeric, self.categorical, self.dimension)
+
+
+class SyntheticInput(RawRows):
+    """Click data with planted weights."""
+
+    layout: Literal["synthetic"]
+    rows: int = Field(gt=0, description="number of rows")
+    dimension: int = Field(gt=0, description="hashed dimension")
+    positiveRate: float = Field(0.05, gt=0, lt=1, description="share of positive rows")
+    ceiling: float = Field(0.8, ge=0.51, le=0.99, description="best AUC that a model can reach")
+    seed: int = Field(0, description="seed of rows and weights")
+
+    @contextmanager
+    def read(self, spark: SparkSession) -> Iterator[DataFrame]:
+        """See `RawRows.read`."""
+        from spark_auc.spark.data.failures import translated
+        from spark_auc.spark.data.synthetic import click_data
+
+        with translated():
+            yield click_data(
+                spark, self.rows, self.dimension, self.positiveRate, self.ceiling, self.seed
+            )
+
+    def facts(self) -> dict[str, Any]:
+        """See `RawRows.facts`."""
+        from spark_auc.spark.data.synthetic import best_auc
+
+        return {"bestAUC": best_auc(self.dimension, self.positiveRate, self.ceiling, self.seed)}
+
+
+# The layouts of raw rows, by their key ``layout``.
+Layout: TypeAlias = CriteoInput | AvazuInput | LibsvmInput | PlainInput | SyntheticInput
