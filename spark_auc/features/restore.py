@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from spark_auc.core.state.codec import kind_of
-from spark_auc.features.crosses import CrossMap
-from spark_auc.features.embedding import Embedding
-from spark_auc.features.fourier import FourierMap
-from spark_auc.features.network import NetworkMap
-from spark_auc.features.nystroem import NystroemMap
-from spark_auc.features.splines import Splines
-from spark_auc.features.thresholds import ThresholdMap
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from functools import cache
+from typing import cast
 
-_CLASSES: dict[str, type[Embedding]] = {
-    kind.__name__: kind
-    for kind in (CrossMap, FourierMap, NetworkMap, NystroemMap, Splines, ThresholdMap)
-}
+from spark_auc import features
+from spark_auc.core.state.codec import kind_of
+from spark_auc.features.embedding import Embedding, Mixing
+
+
+@cache
+def classes() -> Mapping[str, type[Embedding]]:
+    """The feature maps of the modules of this room, by name.
+
+    Bytes choose among these classes; they do not name modules to import.
+    """
+    names = [module.name for module in pkgutil.iter_modules(features.__path__)]
+    modules = [importlib.import_module(f"{features.__name__}.{name}") for name in names]
+    return {
+        kind.__name__: cast(type[Embedding], kind)
+        for module in modules
+        for kind in vars(module).values()
+        if isinstance(kind, type)
+        and issubclass(kind, Mixing)
+        and kind.__module__ == module.__name__ != Mixing.__module__
+    }
 
 
 def restore(data: bytes) -> Embedding:
@@ -25,4 +39,4 @@ def restore(data: bytes) -> Embedding:
     ModelFormatError
         The bytes are not a feature map, have another version, or are truncated.
     """
-    return _CLASSES[kind_of(data, _CLASSES)].from_bytes(data)
+    return classes()[kind_of(data, classes())].from_bytes(data)

@@ -204,6 +204,7 @@ def test_no_spark_is_imported():
         "import sys\n"
         "for name in ('pyspark', 'pyarrow', 'pandas', 'pydantic', 'sklearn'):\n"
         "    sys.modules[name] = None\n"
-        "import spark_auc.features.restore\n"
+        "from spark_auc.features.restore import classes\n"
+        "assert {'CrossMap', 'NystroemMap', 'Splines'} <= set(classes())\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
