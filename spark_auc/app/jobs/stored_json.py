@@ -43,7 +43,8 @@ def json_of(kind: type[T]) -> Callable[[NDArray[np.uint8]], T]:
         except RecursionError as error:
             raise ValueError(str(error)) from None
         # The encoding is unique, which excludes repeated keys and NaN.
-        if encoded != data or (names is not None and set(content) != names):
+        exact = names is None or (isinstance(content, dict) and content.keys() == names)
+        if encoded != data or not exact:
             raise ValueError("its JSON is not in the stored form")
         return adapter.validate_json(data, strict=True)
 

@@ -211,7 +211,7 @@ def _described(content: bytes) -> str:
 def _is_json(line: str) -> bool:
     try:
         json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         # Spark writes "-" for a source without an offset.
         return line == "-"
     return True

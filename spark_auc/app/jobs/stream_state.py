@@ -235,7 +235,7 @@ def _name(number: int) -> str:
 def _is_before(line: bytes, state: StreamState) -> bool:
     try:
         return bool(json.loads(line)["batch"] < state.progress.batch) and line.endswith(b"\n")
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return False
 
 
