@@ -131,7 +131,8 @@ class RowSource(Folding, Protocol):
     def gathered_within(self, limit: float) -> ArrayRows | None:
         """All rows, in this process's memory; None if they take more than ``limit`` bytes.
 
-        The rows are read once. A source may also return None if its parts differ much in size.
+        The rows are read once. Tasks have equal shares of the limit: one that exceeds its share
+        also gives None.
         """
         ...
 

@@ -105,10 +105,10 @@ class RawRows(Section):
         return {}
 
 
-class CriteoInput(RawRows):
-    """Criteo's raw click logs."""
+class ClickLogsInput(RawRows):
+    """Raw click logs of Criteo or Avazu."""
 
-    layout: Literal["criteo"]
+    layout: Literal["criteo", "avazu"]
     path: Location = Field(description="file, directory or pattern")
     dimension: int = Field(gt=0, description="hashed dimension")
 
@@ -120,31 +120,11 @@ class CriteoInput(RawRows):
     def read(self, spark: SparkSession) -> Iterator[DataFrame]:
         """See `RawRows.read`."""
         from spark_auc.spark.data.failures import translated
-        from spark_auc.spark.data.raw import criteo
+        from spark_auc.spark.data.raw import avazu, criteo
 
+        reader = {"criteo": criteo, "avazu": avazu}[self.layout]
         with translated():
-            yield criteo(spark, self.path, self.dimension)
-
-
-class AvazuInput(RawRows):
-    """Avazu's raw click logs."""
-
-    layout: Literal["avazu"]
-    path: Location = Field(description="file, directory or pattern")
-    dimension: int = Field(gt=0, description="hashed dimension")
-
-    def check(self) -> None:
-        """See `RawRows.check`."""
-        check_path(self.path)
-
-    @contextmanager
-    def read(self, spark: SparkSession) -> Iterator[DataFrame]:
-        """See `RawRows.read`."""
-        from spark_auc.spark.data.failures import translated
-        from spark_auc.spark.data.raw import avazu
-
-        with translated():
-            yield avazu(spark, self.path, self.dimension)
+            yield reader(spark, self.path, self.dimension)
 
 
 class LibsvmInput(RawRows):
@@ -219,4 +199,4 @@ class SyntheticInput(RawRows):
 
 
 # The layouts of raw rows, by their key ``layout``.
-Layout: TypeAlias = CriteoInput | AvazuInput | LibsvmInput | PlainInput | SyntheticInput
+Layout: TypeAlias = ClickLogsInput | LibsvmInput | PlainInput | SyntheticInput

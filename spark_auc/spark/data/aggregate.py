@@ -95,20 +95,21 @@ def aggregate(
     rows = df.coalesce(sources).mapInArrow(_folding(fold), _SCHEMA)
     rows = rows.union(spark.range(0, 1, 1, 1).mapInArrow(_count_partitions, _SCHEMA))
     start = time.perf_counter()
-    while sources > 1 and sources * state_bytes > memory.gather_limit:
-        rows = rows.selectExpr("*", f"source div {_FAN_IN} AS parent")
-        rows = rows.groupBy("key", "parent").applyInArrow(_merging(by_name), _SCHEMA)
-        sources = -(-sources // _FAN_IN)
-    if 2 * sources * state_bytes > memory.gather_limit and state_bytes > LARGE_STATE:
+    size, limit = sources * state_bytes, memory.gather_limit
+    if state_bytes > LARGE_STATE and size <= limit < 2 * size:
         # Measured: the result of a task takes six times its size in the driver's heap while it is
         # sent. Smaller results keep all of them within the heap that the memory check requires.
         rows = rows.repartition(_RESULTS_PER_SOURCE * sources, "key", "source")
+    while sources > 1 and sources * state_bytes > limit:
+        rows = rows.selectExpr("*", f"source div {_FAN_IN} AS parent")
+        rows = rows.groupBy("key", "parent").applyInArrow(_merging(by_name), _SCHEMA)
+        sources = -(-sources // _FAN_IN)
     with translated():
         table = rows.toArrow()
     states, partitions = _merged_by_key(table, by_name)
-    size, seconds = table.nbytes / 2**20, time.perf_counter() - start
+    received, seconds = table.nbytes / 2**20, time.perf_counter() - start
     _log.info(
-        "%s: %d tasks, %.1f MiB received by the driver, %.1f s", what, partitions, size, seconds
+        "%s: %d tasks, %.1f MiB received by the driver, %.1f s", what, partitions, received, seconds
     )
     return states
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -44,6 +45,8 @@ def translated() -> Iterator[None]:
     try:
         yield
     except (ConnectionError, Py4JNetworkError) as failure:
+        if not _of_py4j(failure):
+            raise
         raise errors.ResourceError(
             "found that the JVM of Spark's driver ended during the job, expected it to run until "
             "the end; if its log has an OutOfMemoryError, raise spark.driver.memory"
@@ -67,6 +70,12 @@ def translated() -> Iterator[None]:
                 + "; expected a complete file of the configured format; replace or remove it"
             ) from failure
         raise
+
+
+def _of_py4j(failure: BaseException) -> bool:
+    """Whether the connection to the JVM failed, and not one to storage or another service."""
+    frames = traceback.walk_tb(failure.__traceback__)
+    return any(str(frame.f_globals.get("__name__")).startswith("py4j.") for frame, _ in frames)
 
 
 def first_line(failure: Exception) -> str:
