@@ -96,13 +96,17 @@ class CrossMap(Stored):
             )
         data, indices = np.empty(indptr[-1]), np.empty(indptr[-1], np.int32)
         starts = np.zeros_like(indptr)
-        salt = mixed(np.array([self.seed], np.uint64) ^ _CROSSES)[0]
         entries = rows.data, rows.indices, rows.indptr
-        _fill(*entries, self.input_dimension, self.bits, salt, data, indices, starts)
+        _fill(*entries, self.input_dimension, self.bits, salt_of(self.seed), data, indices, starts)
         last = starts[-1]
         return sparse.csr_matrix(
             (data[:last], indices[:last], starts), (counts.size, self.dimension)
         )
+
+
+def salt_of(seed: int) -> np.uint64:
+    """The number with which the hash of a pair begins: ``mix(mix(salt ^ a) ^ b)``."""
+    return np.uint64(mixed(np.array([seed], np.uint64) ^ _CROSSES)[0])
 
 
 @compiled()
@@ -133,7 +137,7 @@ def _fill(
                 pairs[0, count] = mix(first ^ np.uint64(indices[q])) & mask
                 products[0, count] = data[p] * data[q]
                 count += 1
-        line = _sort(pairs, products, count, bits)
+        line = sort_by_key(pairs, products, count, bits)
         column = -1
         for k in range(count):
             if pairs[line, k] == column:
@@ -146,7 +150,7 @@ def _fill(
 
 
 @compiled()
-def _sort(keys: NDArray[np.int64], values: Float, count: int, bits: int) -> int:
+def sort_by_key(keys: NDArray[np.int64], values: Float, count: int, bits: int) -> int:
     """Radix sort of the first line by keys of ``bits`` bits; returns the line of the result."""
     line = 0
     places = np.empty(257, np.int64)

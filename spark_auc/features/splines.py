@@ -163,6 +163,31 @@ def probabilities(count: int = 12) -> Float:
 
 
 @compiled()
+def hat(x: float, knots: Float, first: int, last: int) -> tuple[int, float]:
+    """The hats of a value among the knots ``first`` to ``last``, of which there is at least one.
+
+    Returns
+    -------
+    int
+        The knot ``k`` at or below the value, or the outer knot of a value beyond it.
+    float
+        The hat of knot ``k + 1``. The hat of knot ``k`` is 1 minus this.
+    """
+    if x <= knots[first]:
+        return first, 0.0
+    if x >= knots[last]:
+        return last, 0.0
+    low, high = first, last
+    while high - low > 1:
+        middle = (low + high) // 2
+        if knots[middle] <= x:
+            low = middle
+        else:
+            high = middle
+    return low, (x - knots[low]) / (knots[high] - knots[low])
+
+
+@compiled()
 def _fill(
     X: Float,
     knots: Float,
@@ -180,25 +205,12 @@ def _fill(
             if np.isnan(x):
                 indices[stored], data[stored] = last + 1 + j, 1.0
                 stored += 1
-            elif last < first:
-                continue
-            elif x <= knots[first] or x >= knots[last]:
-                indices[stored] = (first if x <= knots[first] else last) + j
-                data[stored] = 1.0
-                stored += 1
-            else:
-                low, high = first, last
-                while high - low > 1:
-                    middle = (low + high) // 2
-                    if knots[middle] <= x:
-                        low = middle
-                    else:
-                        high = middle
-                share = (x - knots[low]) / (knots[high] - knots[low])
+            elif first <= last:
+                low, share = hat(x, knots, first, last)
                 if share < 1.0:
                     indices[stored], data[stored] = low + j, 1.0 - share
                     stored += 1
                 if share > 0.0:
-                    indices[stored], data[stored] = high + j, share
+                    indices[stored], data[stored] = low + 1 + j, share
                     stored += 1
         indptr[i + 1] = stored
