@@ -1,0 +1,108 @@
+"""Columns of raw tables as arrays: text, numbers and booleans, with missing values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_auc.core.types import Bool
+from spark_auc.errors import DataError
+
+_ALL_VALID = np.empty(0, np.bool_)
+A = TypeVar("A", bound=np.generic)
+_TYPES = {"b": "boolean", "i": "integer", "u": "integer", "f": "float"}
+# The types of columns, as recipes store them.
+TYPES = ("text", "boolean", "integer", "float")
+
+
+class Text(NamedTuple):
+    """A column of text, laid out as an Arrow string array.
+
+    Parameters
+    ----------
+    offsets : (n + 1,), int32 or int64
+        The UTF-8 bytes of row ``i`` are ``data[offsets[i]:offsets[i + 1]]``. The first offset of a
+        slice need not be 0.
+    data : uint8
+        The bytes of all rows.
+    validity : (n,), optional
+        False where the value is missing. Default: no value is missing.
+    """
+
+    offsets: NDArray[Any]
+    data: NDArray[np.uint8]
+    validity: Bool | None = None
+
+
+class Numbers(NamedTuple):
+    """A column of integers, floats or booleans.
+
+    Parameters
+    ----------
+    values : (n,)
+        The values. NaN is a missing value.
+    validity : (n,), optional
+        False where the value is missing. Default: only NaN is missing.
+    """
+
+    values: NDArray[Any]
+    validity: Bool | None = None
+
+
+Column: TypeAlias = Text | Numbers
+Columns: TypeAlias = Mapping[str, Column]
+
+
+def rows_of(column: Column) -> int:
+    """Number of rows of a column."""
+    return column.offsets.size - 1 if isinstance(column, Text) else column.values.size
+
+
+def validity_of(column: Column) -> Bool:
+    """Validity ``(n,)`` of a column as kernels take it: empty if no value is missing."""
+    return read_only(_ALL_VALID if column.validity is None else column.validity)
+
+
+def read_only(array: NDArray[A]) -> NDArray[A]:
+    """The array as kernels take it: contiguous and not writable.
+
+    Kernels are compiled for each kind of arguments, and Arrow's arrays are not writable.
+    """
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+def type_of(name: str, column: Column) -> str:
+    """The type of a column, one of `TYPES`; `DataError` for arrays of other types or sizes."""
+    if isinstance(column, Text):
+        fits = column.offsets.dtype.str in {"<i4", "<i8"} and column.data.dtype == np.uint8
+        sizes = column.offsets.ndim == column.data.ndim == 1 and column.offsets.size > 0
+        kind: str | None = "text" if fits and sizes else None
+        layout = f"offsets {column.offsets.dtype}, data {column.data.dtype}"
+    else:
+        kind = _TYPES.get(column.values.dtype.kind) if column.values.ndim == 1 else None
+        layout = f"values {column.values.dtype} of shape {column.values.shape}"
+    rows = rows_of(column) if kind else 0
+    valid = column.validity
+    if kind and valid is not None and (valid.shape != (rows,) or valid.dtype != np.bool_):
+        kind, layout = None, f"validity {valid.dtype} of shape {valid.shape} for {rows} rows"
+    if not kind:
+        raise DataError(
+            f"found {layout} in column {name!r}, expected one-dimensional arrays of text, numbers "
+            "or booleans; convert the column"
+        )
+    return kind
+
+
+def integers(name: str, values: NDArray[Any]) -> NDArray[np.int64]:
+    """Integers as int64; `DataError` for integers above 2^63 - 1."""
+    if values.dtype == np.uint64 and values.size and values.max() >= 2**63:
+        raise DataError(
+            f"found {values.max()} in column {name!r}, expected integers below 2^63; convert the "
+            "column to text"
+        )
+    return values.astype(np.int64, copy=False)

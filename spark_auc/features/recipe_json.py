@@ -1,0 +1,168 @@
+"""Recipes as JSON: one object, of a version, with exactly the fields of the recipe."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, fields
+from typing import Any, NoReturn, TypeVar
+
+from spark_auc.errors import ConfigError, ModelFormatError
+from spark_auc.features.recipe import Crosses, Recipe
+from spark_auc.features.recipe_numbers import Numeric, Spline, Standard
+from spark_auc.features.recipe_tokens import Hashed, Log, Tokens
+
+T = TypeVar("T")
+_FORMAT, _VERSION = "spark_auc recipe", 1
+# The column classes by their names in stored recipes.
+NUMERIC_KINDS: dict[str, type[Numeric]] = {"spline": Spline, "standard": Standard}
+HASHED_KINDS: dict[str, type[Hashed]] = {"log": Log, "tokens": Tokens}
+
+
+def to_json(recipe: Recipe) -> str:
+    """The recipe as a JSON object."""
+    names = {kind: name for name, kind in (NUMERIC_KINDS | HASHED_KINDS).items()}
+    stored = {"format": _FORMAT, "version": _VERSION} | asdict(recipe)
+    for block in ("numeric", "hashed"):
+        columns = getattr(recipe, block)
+        stored[block] = [{"as": names[type(column)]} | asdict(column) for column in columns]
+    return json.dumps(stored, allow_nan=False, ensure_ascii=False)
+
+
+def from_json(text: str | bytes) -> Recipe:
+    """The recipe that `to_json` stored.
+
+    Raises
+    ------
+    ModelFormatError
+        The text is not JSON, has another format or version, lacks a field, or has an unknown
+        field, a value of another type or an impossible value.
+    """
+    try:
+        stored = json.loads(text, parse_constant=_refused, object_pairs_hook=_distinct)
+    except (ValueError, RecursionError) as error:
+        raise ModelFormatError(
+            f"found a recipe that is not JSON ({error}), expected the text that to_json returned; "
+            "read it again from its source"
+        ) from None
+    if not isinstance(stored, dict) or stored.get("format") != _FORMAT:
+        raise _invalid("", f"{str(stored)[:60]!r}", f"an object with format {_FORMAT!r}")
+    if stored.get("version") != _VERSION or isinstance(stored.get("version"), bool):
+        raise _invalid(" version", repr(stored.get("version"))[:60], str(_VERSION))
+    try:
+        return Recipe(
+            **_taken(stored, "the recipe", {"format": _text, "version": _whole} | _RECIPE)
+        )
+    except ConfigError as error:
+        raise ModelFormatError(f"found a damaged recipe: {error}") from None
+
+
+Reader = Callable[[Any, str], Any]
+
+
+def _refused(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise ValueError("a field is repeated")
+    return values
+
+
+def _invalid(where: str, found: str, expected: str) -> ModelFormatError:
+    return ModelFormatError(
+        f"found {found} as{where or ' a recipe'}, expected {expected}; read the recipe that this "
+        "version stored, or fit it again"
+    )
+
+
+def _taken(stored: Any, where: str, readers: Mapping[str, Reader]) -> dict[str, Any]:
+    """The values of an object with exactly the fields of ``readers``."""
+    if not isinstance(stored, dict) or stored.keys() != readers.keys():
+        found = sorted(stored)[:60] if isinstance(stored, dict) else repr(stored)[:60]
+        raise _invalid(f" fields of {where}", str(found), str(sorted(readers)))
+    return {
+        name: read(stored[name], f" {name} of {where}")
+        for name, read in readers.items()
+        if name not in {"format", "version", "as"}
+    }
+
+
+def _of(kind: type[T], words: str) -> Callable[[Any, str], T]:
+    def read(value: Any, where: str) -> T:
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise _invalid(where, repr(value)[:60], words)
+        return value
+
+    return read
+
+
+_text, _whole, _flag, _list = (
+    _of(str, "text"),
+    _of(int, "a whole number"),
+    _of(bool, "true or false"),
+    _of(list, "a list"),
+)
+
+
+def _number(value: Any, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _invalid(where, repr(value)[:60], "a number")
+    try:
+        return float(value)
+    except OverflowError:
+        raise _invalid(where, repr(value)[:60], "a number below 1.8e308") from None
+
+
+def _numbers(value: Any, where: str) -> tuple[float, ...]:
+    return tuple(_number(item, where) for item in _list(value, where))
+
+
+def _pairs(value: Any, where: str) -> tuple[tuple[str, ...], ...] | None:
+    if value is None:
+        return None
+    pairs = tuple(tuple(_text(n, where) for n in _list(p, where)) for p in _list(value, where))
+    if any(len(pair) != 2 for pair in pairs):
+        raise _invalid(where, repr(value)[:60], "pairs of columns")
+    return pairs
+
+
+def _crosses(value: Any, where: str) -> Crosses | None:
+    readers = {"pairs": _pairs, "bits": _whole}
+    return None if value is None else Crosses(**_taken(value, where, readers))
+
+
+_FIELDS: dict[str, Reader] = {
+    "name": _text,
+    "type": _text,
+    "knots": _numbers,
+    "mean": _number,
+    "deviation": _number,
+}
+
+
+def _columns(kinds: Mapping[str, type[Any]]) -> Reader:
+    def read(value: Any, where: str) -> tuple[Any, ...]:
+        return tuple(column(item, where) for item in _list(value, where))
+
+    def column(value: Any, where: str) -> Any:
+        name = value.get("as") if isinstance(value, dict) else None
+        if not isinstance(name, str) or name not in kinds:
+            raise _invalid(f" the kind of a column in{where}", repr(name)[:60], str(sorted(kinds)))
+        kind = kinds[name]
+        readers = {field.name: _FIELDS[field.name] for field in fields(kind)}
+        return kind(**_taken(value, f"a column in{where}", {"as": _text} | readers))
+
+    return read
+
+
+_RECIPE: dict[str, Reader] = {
+    "numeric": _columns(NUMERIC_KINDS),
+    "hashed": _columns(HASHED_KINDS),
+    "dimension": _whole,
+    "crosses": _crosses,
+    "missing": _text,
+    "unit": _flag,
+}

@@ -1,0 +1,141 @@
+"""Hashed columns of a recipe: tokens of text, integers, booleans and logarithms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TypeAlias
+
+import numpy as np
+
+from spark_auc.errors import DataError
+from spark_auc.features.murmur import Prefix, hash_of, prefix_of
+from spark_auc.features.raw_columns import (
+    Column,
+    Numbers,
+    Text,
+    integers,
+    read_only,
+    validity_of,
+)
+from spark_auc.features.recipe_columns import Named
+from spark_auc.features.tokens import (
+    Slots,
+    hash_booleans,
+    hash_integers,
+    hash_logarithms,
+    hash_text,
+)
+
+_LOGARITHM = "log^2 "
+# A function that fills the slots of rows from a first row on.
+FillTokens: TypeAlias = Callable[[int, Slots], None]
+TextKernel: TypeAlias = Callable[..., int]
+
+
+class _Hashed(Named):
+    """A column whose values are tokens ``name=value``."""
+
+    @cached_property
+    def _prefix(self) -> Prefix:
+        return prefix_of(f"{self.name}=")
+
+    def _of_text(self, kernel: TextKernel, expected: str, column: Text, empty: bool) -> FillTokens:
+        arrays = read_only(column.offsets), read_only(column.data), validity_of(column)
+
+        def fill(begin: int, slots: Slots) -> None:
+            row = kernel(*arrays, begin, empty, slots)
+            if row < 0:
+                return
+            start, end = column.offsets[row : row + 2].tolist()
+            text = column.data[max(start, 0) : max(end, 0)][:100].tobytes()
+            raise DataError(
+                f"found {text.decode(errors='replace')!r} at bytes {start} to {end} of column "
+                f"{self.name!r} (row {row} of a batch), expected {expected}; repair the row"
+            )
+
+        return fill
+
+    def _of_integers(
+        self, logarithm: Prefix, binned: bool, column: Numbers, empty: bool
+    ) -> FillTokens:
+        values, validity = read_only(integers(self.name, column.values)), validity_of(column)
+
+        def fill(begin: int, slots: Slots) -> None:
+            prefixes = self._prefix, logarithm, binned
+            hash_integers(*prefixes, values, validity, begin, empty, slots)
+
+        return fill
+
+
+@dataclass(frozen=True)
+class Log(_Hashed):
+    """Tokens of integers, binned by their logarithms as for Criteo's click logs.
+
+    An integer ``v > 2`` has the token ``log^2 k`` with ``k = floor(log(v)^2)``, others have their
+    digits. The integers may be given as text.
+
+    Parameters
+    ----------
+    name, type
+        Name and type of the column.
+    """
+
+    TYPES = ("integer", "text")
+
+    def filler(self, column: Column, empty: bool) -> FillTokens:
+        """A function that fills the slots; ``empty``: missing values have a token.
+
+        Raises
+        ------
+        DataError
+            The column has another type than in the rows of the fit; by the function, text is not
+            an integer.
+        """
+        self.check(column)
+        logarithm = prefix_of(f"{self.name}={_LOGARITHM}")
+        if isinstance(column, Text):
+            kernel = partial(hash_logarithms, self._prefix, logarithm)
+            return self._of_text(kernel, "an integer of at most 18 digits", column, empty)
+        return self._of_integers(logarithm, True, column, empty)
+
+
+@dataclass(frozen=True)
+class Tokens(_Hashed):
+    """Tokens of text, integers or booleans, as Spark ML's FeatureHasher hashes them.
+
+    The integer 7 and the text "7" are the same token. Floats are refused, as their digits differ
+    between languages.
+
+    Parameters
+    ----------
+    name, type
+        Name and type of the column.
+    """
+
+    TYPES = ("text", "integer", "boolean")
+    SAME = ("text", "integer")
+
+    def filler(self, column: Column, empty: bool) -> FillTokens:
+        """As `Log.filler`; the function raises `DataError` for offsets outside the text."""
+        self.check(column)
+        if isinstance(column, Text):
+            kernel = partial(hash_text, self._prefix)
+            return self._of_text(kernel, "offsets that ascend within the data", column, empty)
+        if column.values.dtype == np.bool_:
+            return self._of_booleans(column, empty)
+        return self._of_integers(self._prefix, False, column, empty)
+
+    def _of_booleans(self, column: Numbers, empty: bool) -> FillTokens:
+        hashed = [hash_of(self._prefix, value) for value in ("false", "true", "")]
+        hashes = np.array(hashed, np.int32).view(np.uint32)
+        values, validity = read_only(column.values), validity_of(column)
+
+        def fill(begin: int, slots: Slots) -> None:
+            hash_booleans(hashes, values, validity, begin, empty, slots)
+
+        return fill
+
+
+Hashed: TypeAlias = Log | Tokens

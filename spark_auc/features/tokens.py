@@ -1,0 +1,229 @@
+"""The kernels that hash columns of tokens."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_auc.core.kernels import compiled
+from spark_auc.core.types import Bool, Index
+from spark_auc.features.murmur import Prefix, after
+
+# The longest integer of 64 bits has a sign and 19 digits.
+_DIGITS = 20
+
+
+class Slots(NamedTuple):
+    """The arrays that receive the tokens of a column.
+
+    Parameters
+    ----------
+    indices : (m,)
+        Receives ``first + nonNegativeMod(hash, dimension)``, or -1 for no token.
+    hashes : (m,) or (0,)
+        Receives the hashes, unless it is empty.
+    first, dimension
+        First index and number of the hashed features.
+    """
+
+    indices: NDArray[np.int32]
+    hashes: Index
+    first: int
+    dimension: int
+
+
+@compiled()
+def _put(slots: Slots, row: int, hashed: np.uint32, inverse: float) -> None:
+    """Store a hash and its index; ``inverse`` is ``1 / dimension``."""
+    # A product and a correction take a third of the time of a division.
+    signed = np.int64(np.int32(hashed))
+    index = signed - np.int64(np.float64(signed) * inverse) * slots.dimension
+    if index < 0:
+        index += slots.dimension
+    elif index >= slots.dimension:
+        index -= slots.dimension
+    slots.indices[row] = slots.first + index
+    if slots.hashes.size:
+        slots.hashes[row] = hashed
+
+
+@compiled()
+def hash_text(
+    prefix: Prefix,
+    offsets: NDArray[Any],
+    data: NDArray[np.uint8],
+    validity: Bool,
+    begin: int,
+    empty: bool,
+    slots: Slots,
+) -> int:
+    """Hash the values of a column of text from row ``begin`` on.
+
+    Parameters
+    ----------
+    prefix
+        The state after ``name=``.
+    offsets, data, validity
+        See `spark_auc.features.raw_columns.Text`; ``validity`` is empty if no value is missing.
+    begin
+        The first of the rows, whose number is the size of the slots.
+    empty
+        Whether missing and empty values have a token, ``name=``, or none.
+    slots
+        Receives the tokens.
+
+    Returns
+    -------
+    int
+        A row whose offsets do not ascend within the data, or -1.
+    """
+    inverse, size = 1.0 / slots.dimension, data.size
+    for row in range(slots.indices.size):
+        start, end = np.int64(offsets[begin + row]), np.int64(offsets[begin + row + 1])
+        if not 0 <= start <= end <= size:
+            return begin + row
+        if validity.size and not validity[begin + row]:
+            end = start
+        if start == end and not empty:
+            slots.indices[row] = -1
+        else:
+            hashed = after(prefix, data, np.uint64(start), np.uint64(end))
+            _put(slots, row, hashed, inverse)
+    return -1
+
+
+@compiled()
+def hash_logarithms(
+    prefix: Prefix,
+    logarithm: Prefix,
+    offsets: NDArray[Any],
+    data: NDArray[np.uint8],
+    validity: Bool,
+    begin: int,
+    empty: bool,
+    slots: Slots,
+) -> int:
+    """Hash text that is integers, with bins of logarithms as in `hash_integers`.
+
+    An integer that is not binned keeps its text. The other parameters are those of `hash_text`.
+
+    Returns
+    -------
+    int
+        A row whose text is not an integer of at most 18 digits, or -1.
+    """
+    inverse, buffer = 1.0 / slots.dimension, np.empty(_DIGITS, np.uint8)
+    fault = hash_text(prefix, offsets, data, validity, begin, empty, slots)
+    for row in range(slots.indices.size):
+        if fault >= 0 or (validity.size and not validity[begin + row]):
+            continue
+        start, end = np.uint64(offsets[begin + row]), np.uint64(offsets[begin + row + 1])
+        signed = start < end and (data[start] == 45 or data[start] == 43)
+        at = start + np.uint64(signed)
+        if (start < end and at == end) or end - at > np.uint64(18):
+            return begin + row
+        value = np.int64(0)
+        for k in range(at, end):
+            digit = np.int64(data[k]) - 48
+            if not 0 <= digit <= 9:
+                return begin + row
+            value = 10 * value + digit
+        if value > 2 and not (signed and data[start] == 45):
+            _put(slots, row, _bin(logarithm, value, buffer), inverse)
+    return fault
+
+
+@compiled()
+def _bin(logarithm: Prefix, value: np.int64, buffer: NDArray[np.uint8]) -> np.uint32:
+    log = np.log(np.float64(value))
+    at = _digits(np.int64(np.floor(log * log)), buffer)
+    return np.uint32(after(logarithm, buffer, at, np.uint64(_DIGITS)))
+
+
+@compiled()
+def _digits(value: np.int64, buffer: NDArray[np.uint8]) -> np.uint64:
+    """Write the decimal digits of an integer at the end of a buffer; returns where they begin."""
+    # The negation of -2^63 wraps to the same bits, which are right as an unsigned number.
+    number = np.uint64(-value) if value < 0 else np.uint64(value)
+    at = np.uint64(_DIGITS)
+    while True:
+        at -= np.uint64(1)
+        tens = number // np.uint64(10)
+        buffer[at] = np.uint8(number - tens * np.uint64(10) + np.uint64(48))
+        number = tens
+        if number == np.uint64(0):
+            break
+    if value < 0:
+        at -= np.uint64(1)
+        buffer[at] = np.uint8(45)
+    return at
+
+
+@compiled()
+def hash_integers(
+    prefix: Prefix,
+    logarithm: Prefix,
+    binned: bool,
+    values: NDArray[np.int64],
+    validity: Bool,
+    begin: int,
+    empty: bool,
+    slots: Slots,
+) -> None:
+    """Hash the decimal digits of integers, or those of bins of their logarithms.
+
+    Parameters
+    ----------
+    prefix
+        The state after ``name=``.
+    logarithm
+        The state after the prefix of a bin.
+    binned
+        Whether ``floor(log(v)^2)`` after ``logarithm`` replaces an integer ``v > 2``.
+    values, validity
+        See `spark_auc.features.raw_columns.Numbers`.
+    begin, empty, slots
+        See `hash_text`.
+    """
+    inverse, buffer = 1.0 / slots.dimension, np.empty(_DIGITS, np.uint8)
+    last = np.uint64(_DIGITS)
+    for row in range(slots.indices.size):
+        value = values[begin + row]
+        if validity.size and not validity[begin + row]:
+            if empty:
+                _put(slots, row, after(prefix, buffer, last, last), inverse)
+            else:
+                slots.indices[row] = -1
+        elif binned and value > 2:
+            _put(slots, row, _bin(logarithm, value, buffer), inverse)
+        else:
+            at = _digits(value, buffer)
+            _put(slots, row, after(prefix, buffer, at, last), inverse)
+
+
+@compiled()
+def hash_booleans(
+    hashes: Index, values: Bool, validity: Bool, begin: int, empty: bool, slots: Slots
+) -> None:
+    """Store the tokens of booleans.
+
+    Parameters
+    ----------
+    hashes : (3,)
+        The hashes of ``name=false``, ``name=true`` and ``name=``.
+    values, validity
+        See `spark_auc.features.raw_columns.Numbers`.
+    begin, empty, slots
+        See `hash_text`.
+    """
+    inverse = 1.0 / slots.dimension
+    for row in range(slots.indices.size):
+        if validity.size and not validity[begin + row]:
+            if empty:
+                _put(slots, row, hashes[2], inverse)
+            else:
+                slots.indices[row] = -1
+        else:
+            _put(slots, row, hashes[np.int64(values[begin + row])], inverse)

@@ -1,0 +1,126 @@
+"""Raw columns made of lists, and the features of a recipe worked out row by row in Python."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+
+from spark_auc.features.raw_columns import Numbers, Text
+
+WORD = 0xFFFFFFFF
+
+
+def murmur3(data: bytes, seed: int = 42) -> int:
+    """MurmurHash3_x86_32, as a signed number."""
+
+    def turned(x: int, by: int) -> int:
+        return ((x << by) | (x >> (32 - by))) & WORD
+
+    def scrambled(k: int) -> int:
+        return turned(k * 0xCC9E2D51 & WORD, 15) * 0x1B873593 & WORD
+
+    h, whole = seed, len(data) // 4 * 4
+    for i in range(0, whole, 4):
+        k = int.from_bytes(data[i : i + 4], "little")
+        h = (turned(h ^ scrambled(k), 13) * 5 + 0xE6546B64) & WORD
+    h ^= scrambled(int.from_bytes(data[whole:], "little")) ^ len(data)
+    h = (h ^ (h >> 16)) * 0x85EBCA6B & WORD
+    h = (h ^ (h >> 13)) * 0xC2B2AE35 & WORD
+    h ^= h >> 16
+    return h - 2**32 if h >= 2**31 else h
+
+
+def text(values, offset=np.int32, skipped=b"", nulls=True):
+    """A column of text; ``skipped`` are bytes before those of the first row."""
+    parts = [b"" if v is None else v.encode() if isinstance(v, str) else v for v in values]
+    offsets = len(skipped) + np.cumsum([0, *map(len, parts)])
+    data = np.frombuffer(skipped + b"".join(parts) + b"behind", np.uint8)
+    valid = np.array([v is not None for v in values], bool) if nulls else None
+    return Text(offsets.astype(offset), data, valid)
+
+
+def numbers(values, dtype=float):
+    """A column of numbers, with None where they are missing."""
+    valid = np.array([v is not None for v in values], bool)
+    return Numbers(np.array([0 if v is None else v for v in values], dtype), valid)
+
+
+def take(column, rows):
+    """A slice of a column, over the same bytes."""
+    if isinstance(column, Text):
+        ends = slice(rows.start, None if rows.stop is None else rows.stop + 1)
+        valid = None if column.validity is None else column.validity[rows]
+        return Text(column.offsets[ends], column.data, valid)
+    valid = None if column.validity is None else column.validity[rows]
+    return Numbers(column.values[rows], valid)
+
+
+def token(column, value):
+    """The text of a value; '' where it is missing."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if type(column).__name__ == "Log" and value != "" and int(value) > 2:
+        return f"log^2 {math.floor(math.log(int(value)) ** 2)}"
+    return str(value)
+
+
+def hats(x, knots):
+    """Values of the hats by definition."""
+    x = min(max(x, knots[0]), knots[-1])
+    for k in range(len(knots) - 1):
+        if knots[k] <= x < knots[k + 1]:
+            share = (x - knots[k]) / (knots[k + 1] - knots[k])
+            return {k: 1.0 - share, k + 1: share}
+    return {len(knots) - 1: 1.0}
+
+
+def mix(x):
+    x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 & (2**64 - 1)
+    x = (x ^ (x >> 27)) * 0x94D049BB133111EB & (2**64 - 1)
+    return x ^ (x >> 31)
+
+
+def features(recipe, row):
+    """Indices and values of the features of one row, a mapping from names to values."""
+    missing, first = recipe.missing == "indicator", 0
+    found = {}  # (index, value, key of crosses) of each column
+    for column in recipe.numeric:
+        x, here = row[column.name], []
+        width = len(column.knots) if hasattr(column, "knots") else 1
+        if x is None or math.isnan(x):
+            here += [(first + width, 1.0)] if missing else []
+        elif hasattr(column, "knots"):
+            here += [(first + k, v) for k, v in hats(x, column.knots).items()] if width else []
+        else:
+            here.append((first, (x - column.mean) / column.deviation))
+        found[column.name] = [(j, v, j) for j, v in here]
+        first += width + missing
+    for column in recipe.hashed:
+        word = token(column, row[column.name])
+        if word == "" and not missing:
+            found[column.name] = []
+            continue
+        hashed = murmur3(f"{column.name}={word}".encode())
+        found[column.name] = [(first + hashed % recipe.dimension, 1.0, 2**32 | hashed & WORD)]
+    first += recipe.dimension if recipe.hashed else 0
+    entries = [(j, v) for some in found.values() for j, v, _ in some]
+    if recipe.crosses:
+        order = list(found)
+        pairs = recipe.crosses.pairs or itertools.combinations(order, 2)
+        salt = mix(0xC5 + 0x9E3779B97F4A7C15)
+        for pair in sorted(sorted(map(order.index, pair)) for pair in pairs):
+            for a, b in itertools.product(*(found[order[k]] for k in pair)):
+                key = mix(mix(salt ^ a[2]) ^ b[2]) % 2**recipe.crosses.bits
+                entries.append((first + key, a[1] * b[1]))
+    added: dict = {}
+    for j, v in entries:
+        if v:
+            added[j] = added.get(j, 0.0) + v
+    norm = math.sqrt(math.fsum(v * v for v in added.values()))
+    if recipe.unit and norm:
+        added = {j: v / norm for j, v in added.items()}
+    return dict(sorted(added.items()))
