@@ -29,9 +29,11 @@ class Named:
     type: str
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.name, str) and self.name):
+        # Lone surrogates have no bytes to hash.
+        if not self.name or self.name.encode(errors="ignore").decode() != self.name:
             raise ConfigError(
-                f"found a column with the name {self.name!r}, expected text; name the column"
+                f"found a column with the name {self.name!r}, expected text that UTF-8 can hold; "
+                "name the column"
             )
         if self.type not in self.TYPES:
             raise ConfigError(

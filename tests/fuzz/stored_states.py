@@ -47,8 +47,10 @@ from spark_auc.features.fourier import FourierMap
 from spark_auc.features.kernels import Kernel
 from spark_auc.features.network import NetworkMap
 from spark_auc.features.nystroem import NystroemMap
+from spark_auc.features.recipe_fit import ColumnSummary, Planned, RecipePlan, RecipeState
 from spark_auc.features.splines import Splines
 from spark_auc.features.thresholds import ThresholdMap
+from spark_auc.features.value_counts import ValueCounts
 from spark_auc.learners.dsgd import DSGD
 from spark_auc.learners.held_out import HeldOut
 from spark_auc.learners.nsauc import NSAUC
@@ -167,6 +169,11 @@ def samples():
         StreamState(Progress(3, 1, 1, 2.5, {"a": "b"}, {"auc": 0.5}, {"path": "c"}), statistics),
         StoredStage("{}", [1.0] * 10, [stage | {"seconds": 0.5}], learners[0]),
     ]
+    # A state of few values is valid with tallies too.
+    few = ValueCounts.of(X[:, 0])
+    tallied = ValueCounts(few.values, few.counts, few._tallied())
+    summary = ColumnSummary.of(np.append(X[:, 0], [np.nan, np.inf]))
+    states += [few, tallied, summary, RecipeState((summary,) * 2)]
     found = {}
     for state in states:
         found.setdefault(type(state), []).append(state.to_bytes())
@@ -246,10 +253,16 @@ def _use_stage(stage):
     assert all(math.isfinite(noted["auc"]) for noted in stage.log)
 
 
+def _use_recipe(state):
+    columns = (Planned(str(k), "float", "spline") for k in range(len(state.columns)))
+    RecipePlan(tuple(columns)).fitted(state)
+
+
 _USES = {
     Batch: _use_batch,
     ClassMoments: _use_class,
     PairMoments: _use_pair,
+    ColumnSummary: lambda summary: (summary.scale(), summary.knots(5)),
     ColumnMoments: lambda columns: columns.standard_deviation(),
     HeldOut: lambda found: (found.as_dict(), HeldOut.mean([found, found])),
     FirstArrivals: _use_arrivals,
@@ -259,10 +272,12 @@ _USES = {
     MomentsTile: lambda tile: tile.scatter(),
     Overview: lambda overview: (overview.faults.check("x"), _use_histogram(overview.histogram)),
     Ranking: lambda ranking: (ranking.auc, ranking.products(0.5), ranking.sweep(np.ones((3, 2)))),
+    RecipeState: _use_recipe,
     RowScores: lambda scores: scores.combined(np.ones((1, len(scores.positive) - 1))),
     ScoreHistogram: _use_histogram,
     ScoreTable: _use_table,
     StoredStage: _use_stage,
     StreamState: lambda state: exercise(state.statistics) if state.statistics else None,
+    ValueCounts: lambda counts: (counts.distinct, counts.weighted()),
     StreamStatistics: lambda s: (s.auc(), s.auc_bounds(), s.faded(0.5), _use_pair(s.moments)),
 }
