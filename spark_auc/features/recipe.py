@@ -112,13 +112,13 @@ class Recipe:
                 f"found {len(names)} columns (twice: {repeated}), expected one or more of "
                 "different names; change the columns"
             )
+        if self.dimension > _MOST or self.size > _MOST:
+            raise ConfigError(
+                f"found {max(self.dimension, self.size)} features, expected at most {_MOST}; set a "
+                "lower dimension or fewer bits"
+            )
         if self.crosses and len(self.slot_pairs) == 0:
             raise ConfigError("found crosses of one column, expected two or more columns; add one")
-        if self.size > _MOST:
-            raise ConfigError(
-                f"found {self.size} features, expected at most {_MOST}; set a lower dimension or "
-                "fewer bits"
-            )
 
     @property
     def columns(self) -> tuple[Numeric | Hashed, ...]:

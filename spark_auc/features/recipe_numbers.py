@@ -54,7 +54,14 @@ class Spline(_Numeric):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        Splines.of_knots([self.knots])
+        try:
+            Splines.of_knots([self.knots])
+        except ConfigError:
+            raise ConfigError(
+                f"found knots {list(self.knots)} of column {self.name!r}, expected finite, "
+                "increasing knots whose differences are finite; change the knots, or the unit of "
+                "the column"
+            ) from None
 
     def names(self) -> list[str]:
         """Names of the features, without the indicator of missing values."""

@@ -211,6 +211,7 @@ def test_infinite_values():
         (lambda: Recipe(hashed=HASHED[:1] * 2), "twice: \\['clicks'\\]"),
         (lambda: Recipe(hashed=HASHED, dimension=0), "found dimension = 0"),
         (lambda: Recipe(hashed=HASHED, dimension=2**31), "found 2147483648 features"),
+        (lambda: Recipe(NUMERIC, HASHED, 2**63 - 1), "found 9223372036854775807 features"),
         (lambda: Recipe(hashed=HASHED, missing="zero"), "found missing = 'zero'"),
         (lambda: Recipe(hashed=HASHED[:1], crosses=Crosses()), "found crosses of one column"),
         (

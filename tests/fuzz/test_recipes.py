@@ -1,0 +1,120 @@
+"""Random recipes of random tables against Python, and mutated JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_auc.errors import ModelFormatError
+from spark_auc.features.recipe import Crosses, Recipe
+from spark_auc.features.recipe_json import from_json, to_json
+from spark_auc.features.recipe_numbers import Spline, Standard
+from spark_auc.features.recipe_tokens import Log, Tokens
+from tests.features.raw_rows import features, numbers, take, text
+from tests.fuzz.inputs import inputs
+
+pytestmark = pytest.mark.fuzz
+
+WORDS = ["", "a", "ab", "abc", "ä", "東京", "\0", "7", "-7", "x" * 33]
+
+
+def column(draw, name):
+    """A column of a recipe."""
+    kind = draw.randrange(6)
+    if kind == 0:
+        knots = {draw.choice([0.0, 1.0, draw.gauss(0, 3), 1e6]) for _ in range(draw.randrange(6))}
+        return Spline(name, draw.choice(["float", "integer"]), tuple(sorted(knots)))
+    if kind == 1:
+        return Standard(name, "float", draw.choice([0.0, 1.0, 2.5]), draw.choice([1.0, 0.1]))
+    if kind == 2:
+        return Log(name, "integer")
+    return Tokens(name, ("text", "integer", "boolean")[kind - 3])
+
+
+def value(draw, made):
+    """A value of a column, or None."""
+    if draw.random() < 0.2:
+        return None
+    if made.type == "text":
+        return draw.choice(WORDS)
+    if made.type == "boolean":
+        return draw.random() < 0.5
+    if made.type == "integer":
+        return draw.choice([0, 1, -1, 3, draw.randrange(-(10**6), 10**6)])
+    return draw.choice([0.0, 1.0, draw.gauss(0, 5), 1e6, 2.5])
+
+
+def recipe_of(draw):
+    names = [draw.choice(["a", "ö", "xy z", "long name"]) + str(k) for k in range(9)]
+    columns = [column(draw, name) for name in names[: draw.randrange(1, 9)]]
+    numeric = tuple(c for c in columns if isinstance(c, Spline | Standard))
+    hashed = tuple(c for c in columns if not isinstance(c, Spline | Standard))
+    crosses = None
+    if len(columns) > 1 and draw.random() < 0.6:
+        pairs = [tuple(draw.sample(p, 2)) for p in combinations([c.name for c in columns], 2)]
+        some = tuple(draw.sample(pairs, draw.randrange(1, len(pairs) + 1)))
+        crosses = Crosses(draw.choice([None, some]), draw.randrange(1, 21))
+    dimension = draw.choice([1, 2, 7, 64, 10_000, 2**20])
+    missing = draw.choice(["indicator", "ignore"])
+    return Recipe(numeric, hashed, dimension, crosses, missing, draw.random() < 0.5)
+
+
+@given(st.integers(0, 2**32))
+@inputs(5_000)
+def test_random_recipes(seed):
+    draw = random.Random(seed)
+    recipe = recipe_of(draw)
+    rows = draw.choice([0, 1, 2, 30])
+    lists = {c.name: [value(draw, c) for _ in range(rows)] for c in recipe.columns}
+    types = {"float": float, "integer": np.int64, "boolean": bool}
+    columns = {
+        c.name: text(lists[c.name]) if c.type == "text" else numbers(lists[c.name], types[c.type])
+        for c in recipe.columns
+    }
+    X = from_json(to_json(recipe)).transform(columns)
+    assert X.has_canonical_format
+    for i in range(rows):
+        expected = features(recipe, {name: values[i] for name, values in lists.items()})
+        row = slice(X.indptr[i], X.indptr[i + 1])
+        assert list(X.indices[row]) == list(expected)
+        np.testing.assert_allclose(X.data[row], list(expected.values()), rtol=1e-13, atol=0)
+        alone = recipe.transform({n: take(c, slice(i, i + 1)) for n, c in columns.items()})
+        assert alone.data.tobytes() == X.data[row].tobytes()
+
+
+def places(stored):
+    """All containers and keys of a JSON value."""
+    keys = stored.keys() if isinstance(stored, dict) else range(len(stored))
+    for key in keys:
+        yield stored, key
+        if isinstance(stored[key], dict | list):
+            yield from places(stored[key])
+
+
+@given(st.integers(0, 2**32))
+@inputs(50_000)
+def test_mutated_json(seed):
+    draw = random.Random(seed)
+    stored = json.loads(to_json(recipe_of(draw)))
+    values = [None, True, 0, -1, 1, 1.5, 2**31, 10**400, "", "text", "a0", "\ud800", [], {}, [[]]]
+    for _ in range(draw.randrange(1, 4)):
+        container, key = draw.choice(list(places(stored)))
+        if draw.random() < 0.2 and isinstance(container, dict):
+            container[str(draw.choice(values))[:9]] = draw.choice(values)
+        else:
+            container[key] = draw.choice(values)
+    written = json.dumps(stored)
+    if draw.random() < 0.3:
+        cut = draw.randrange(len(written))
+        written = written[:cut] + draw.choice(["", "[", "NaN", "0", '"']) + written[cut + 1 :]
+    with contextlib.suppress(ModelFormatError):
+        made = from_json(written)
+        assert from_json(to_json(made)) == made
+        made.names()
