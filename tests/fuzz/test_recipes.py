@@ -103,8 +103,24 @@ def places(stored):
 def test_mutated_json(seed):
     draw = random.Random(seed)
     stored = json.loads(to_json(recipe_of(draw)))
-    values = [None, True, 0, -1, 1, 1.5, 2**31, 10**400, "", "text", "a0", "\ud800", [], {}, [[]]]
     for _ in range(draw.randrange(1, 4)):
+        values = [
+            None,
+            True,
+            0,
+            -1,
+            1,
+            1.5,
+            2**31,
+            10**400,
+            "",
+            "text",
+            "a0",
+            "\ud800",
+            [],
+            {},
+            [[]],
+        ]
         container, key = draw.choice(list(places(stored)))
         if draw.random() < 0.2 and isinstance(container, dict):
             container[str(draw.choice(values))[:9]] = draw.choice(values)
