@@ -33,7 +33,7 @@ def text(values: np.ndarray) -> Text:
     """A column of ASCII text of any lengths."""
     lengths = np.char.str_len(values)
     offsets = np.append(0, np.cumsum(lengths)).astype(np.int32)
-    return Text(offsets, np.frombuffer("".join(values.tolist()).encode(), np.uint8))
+    return Text.of_offsets(offsets, np.frombuffer("".join(values.tolist()).encode(), np.uint8))
 
 
 def batches(rows: int) -> list[Columns]:
@@ -66,7 +66,7 @@ def hashed(made: list[Columns], dimension: int) -> None:
     out, none = np.empty(BATCH, np.int32), np.empty(0, np.uint32)
     for columns in made:
         for name, column in columns.items():
-            arrays = read_only(column.offsets), read_only(column.data), validity_of(column)
+            arrays = (*map(read_only, column[:3]), validity_of(column))
             hash_text(prefix_of(f"{name}="), *arrays, 0, True, Slots(out, none, 0, dimension))
 
 

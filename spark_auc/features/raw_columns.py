@@ -19,22 +19,40 @@ TYPES = ("text", "boolean", "integer", "float")
 
 
 class Text(NamedTuple):
-    """A column of text, laid out as an Arrow string array.
+    """A column of text: places in an array of bytes.
+
+    Several columns may share the bytes, such as the fields of lines.
 
     Parameters
     ----------
-    offsets : (n + 1,), int32 or int64
-        The UTF-8 bytes of row ``i`` are ``data[offsets[i]:offsets[i + 1]]``. The first offset of a
-        slice need not be 0.
+    starts, ends : (n,), int32 or int64
+        The UTF-8 bytes of row ``i`` are ``data[starts[i]:ends[i]]``.
     data : uint8
         The bytes of all rows.
     validity : (n,), optional
         False where the value is missing. Default: no value is missing.
     """
 
-    offsets: NDArray[Any]
+    starts: NDArray[Any]
+    ends: NDArray[Any]
     data: NDArray[np.uint8]
     validity: Bool | None = None
+
+    @classmethod
+    def of_offsets(
+        cls, offsets: NDArray[Any], data: NDArray[np.uint8], validity: Bool | None = None
+    ) -> Text:
+        """The column of an Arrow string array, whose row ``i`` ends where row ``i + 1`` begins.
+
+        Parameters
+        ----------
+        offsets : (n + 1,), int32 or int64
+            The bytes of row ``i`` are ``data[offsets[i]:offsets[i + 1]]``. The first offset of a
+            slice need not be 0.
+        data, validity
+            See `Text`.
+        """
+        return cls(offsets[:-1], offsets[1:], data, validity)
 
 
 class Numbers(NamedTuple):
@@ -58,7 +76,7 @@ Columns: TypeAlias = Mapping[str, Column]
 
 def rows_of(column: Column) -> int:
     """Number of rows of a column."""
-    return column.offsets.size - 1 if isinstance(column, Text) else column.values.size
+    return column.starts.size if isinstance(column, Text) else column.values.size
 
 
 def validity_of(column: Column) -> Bool:
@@ -79,10 +97,12 @@ def read_only(array: NDArray[A]) -> NDArray[A]:
 def type_of(name: str, column: Column) -> str:
     """The type of a column, one of `TYPES`; `DataError` for arrays of other types or sizes."""
     if isinstance(column, Text):
-        fits = column.offsets.dtype.str in {"<i4", "<i8"} and column.data.dtype == np.uint8
-        sizes = column.offsets.ndim == column.data.ndim == 1 and column.offsets.size > 0
-        kind: str | None = "text" if fits and sizes else None
-        layout = f"offsets {column.offsets.dtype}, data {column.data.dtype}"
+        starts, ends, data, _ = column
+        fits = starts.dtype == ends.dtype and starts.dtype.str in {"<i4", "<i8"}
+        sizes = starts.ndim == data.ndim == 1 and starts.shape == ends.shape
+        kind: str | None = "text" if fits and sizes and data.dtype == np.uint8 else None
+        places = f"starts {starts.dtype} {starts.shape}, ends {ends.dtype} {ends.shape}"
+        layout = f"{places}, data {data.dtype} {data.shape}"
     else:
         kind = _TYPES.get(column.values.dtype.kind) if column.values.ndim == 1 else None
         layout = f"values {column.values.dtype} of shape {column.values.shape}"

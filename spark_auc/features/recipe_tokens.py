@@ -42,13 +42,14 @@ class _Hashed(Named):
         return prefix_of(f"{self.name}=")
 
     def _of_text(self, kernel: TextKernel, expected: str, column: Text, empty: bool) -> FillTokens:
-        arrays = read_only(column.offsets), read_only(column.data), validity_of(column)
+        places = read_only(column.starts), read_only(column.ends)
+        data, validity = read_only(column.data), validity_of(column)
 
         def fill(begin: int, slots: Slots) -> None:
-            row = kernel(*arrays, begin, empty, slots)
+            row = kernel(*places, data, validity, begin, empty, slots)
             if row < 0:
                 return
-            start, end = column.offsets[row : row + 2].tolist()
+            start, end = int(column.starts[row]), int(column.ends[row])
             text = column.data[max(start, 0) : max(end, 0)][:100].tobytes()
             raise DataError(
                 f"found {text.decode(errors='replace')!r} at bytes {start} to {end} of column "
@@ -118,11 +119,11 @@ class Tokens(_Hashed):
     SAME = ("text", "integer")
 
     def filler(self, column: Column, empty: bool) -> FillTokens:
-        """As `Log.filler`; the function raises `DataError` for offsets outside the text."""
+        """As `Log.filler`; the function raises `DataError` for rows outside the bytes."""
         self.check(column)
         if isinstance(column, Text):
             kernel = partial(hash_text, self._prefix)
-            return self._of_text(kernel, "offsets that ascend within the data", column, empty)
+            return self._of_text(kernel, "starts and ends within the bytes", column, empty)
         if column.values.dtype == np.bool_:
             return self._of_booleans(column, empty)
         return self._of_integers(self._prefix, False, column, empty)

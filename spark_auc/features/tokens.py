@@ -52,7 +52,8 @@ def _put(slots: Slots, row: int, hashed: np.uint32, inverse: float) -> None:
 @compiled()
 def hash_text(
     prefix: Prefix,
-    offsets: NDArray[Any],
+    starts: NDArray[Any],
+    ends: NDArray[Any],
     data: NDArray[np.uint8],
     validity: Bool,
     begin: int,
@@ -65,7 +66,7 @@ def hash_text(
     ----------
     prefix
         The state after ``name=``.
-    offsets, data, validity
+    starts, ends, data, validity
         See `spark_auc.features.raw_columns.Text`; ``validity`` is empty if no value is missing.
     begin
         The first of the rows, whose number is the size of the slots.
@@ -77,11 +78,11 @@ def hash_text(
     Returns
     -------
     int
-        A row whose offsets do not ascend within the data, or -1.
+        A row whose bytes do not lie within the data, or -1.
     """
     inverse, size = 1.0 / slots.dimension, data.size
     for row in range(slots.indices.size):
-        start, end = np.int64(offsets[begin + row]), np.int64(offsets[begin + row + 1])
+        start, end = np.int64(starts[begin + row]), np.int64(ends[begin + row])
         if not 0 <= start <= end <= size:
             return begin + row
         if validity.size and not validity[begin + row]:
@@ -98,7 +99,8 @@ def hash_text(
 def hash_logarithms(
     prefix: Prefix,
     logarithm: Prefix,
-    offsets: NDArray[Any],
+    starts: NDArray[Any],
+    ends: NDArray[Any],
     data: NDArray[np.uint8],
     validity: Bool,
     begin: int,
@@ -115,11 +117,11 @@ def hash_logarithms(
         A row whose text is not an integer of at most 18 digits, or -1.
     """
     inverse, buffer = 1.0 / slots.dimension, np.empty(_DIGITS, np.uint8)
-    fault = hash_text(prefix, offsets, data, validity, begin, empty, slots)
+    fault = hash_text(prefix, starts, ends, data, validity, begin, empty, slots)
     for row in range(slots.indices.size):
         if fault >= 0 or (validity.size and not validity[begin + row]):
             continue
-        start, end = np.uint64(offsets[begin + row]), np.uint64(offsets[begin + row + 1])
+        start, end = np.uint64(starts[begin + row]), np.uint64(ends[begin + row])
         signed = start < end and (data[start] == 45 or data[start] == 43)
         at = start + np.uint64(signed)
         if (start < end and at == end) or end - at > np.uint64(18):

@@ -38,7 +38,7 @@ def text(values, offset=np.int32, skipped=b"", nulls=True):
     offsets = len(skipped) + np.cumsum([0, *map(len, parts)])
     data = np.frombuffer(skipped + b"".join(parts) + b"behind", np.uint8)
     valid = np.array([v is not None for v in values], bool) if nulls else None
-    return Text(offsets.astype(offset), data, valid)
+    return Text.of_offsets(offsets.astype(offset), data, valid)
 
 
 def numbers(values, dtype=float):
@@ -49,11 +49,9 @@ def numbers(values, dtype=float):
 
 def take(column, rows):
     """A slice of a column, over the same bytes."""
-    if isinstance(column, Text):
-        ends = slice(rows.start, None if rows.stop is None else rows.stop + 1)
-        valid = None if column.validity is None else column.validity[rows]
-        return Text(column.offsets[ends], column.data, valid)
     valid = None if column.validity is None else column.validity[rows]
+    if isinstance(column, Text):
+        return Text(column.starts[rows], column.ends[rows], column.data, valid)
     return Numbers(column.values[rows], valid)
 
 

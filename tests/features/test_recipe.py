@@ -188,7 +188,9 @@ def test_columns_that_differ_from_those_of_the_fit():
         Numbers(np.array(["a"] * 5)),
         Numbers(np.zeros(5), np.ones(4, bool)),
         Numbers(np.zeros(5), np.ones(5)),
-        Text(np.zeros(6, np.int16), np.zeros(0, np.uint8)),
+        Text.of_offsets(np.zeros(6, np.int16), np.zeros(0, np.uint8)),
+        Text(np.zeros(5, np.int32), np.zeros(4, np.int32), np.zeros(0, np.uint8)),
+        Text(np.zeros(5, np.int32), np.zeros(5, np.int64), np.zeros(0, np.uint8)),
     ):
         with pytest.raises(DataError, match="in column 'age', expected one-dimensional"):
             recipe.transform(given | {"age": column})
