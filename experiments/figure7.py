@@ -64,10 +64,10 @@ def run(settings: Settings) -> list[Row]:
 
 def _rows(frame: DataFrame) -> DistributedRows:
     from spark_auc.spark.data.columns import TrainingColumns
-    from spark_auc.spark.data.features import Features
+    from spark_auc.spark.data.features import PreparedFeatures
     from spark_auc.spark.data.rows import DistributedRows
 
-    features = Features.resolve(frame, "features", DIMENSION)
+    features = PreparedFeatures.resolve(frame, "features", DIMENSION)
     return DistributedRows.of(frame, TrainingColumns.resolve(frame, features, "label"))
 
 

@@ -34,6 +34,7 @@ ORDER = {
         ["redaction"],
     ],
     "spark_auc.spark": [
+        ["pipeline"],
         ["estimators", "features", "evaluation", "streaming"],
         ["persistence"],
         ["params"],

@@ -41,10 +41,14 @@ class Named:
                 f"expected type {' or '.join(self.TYPES)}; convert the column, or use it otherwise"
             )
 
+    def accepts(self, type: str) -> bool:
+        """Whether values of a type give the same features as those of the fit."""
+        return type == self.type or {type, self.type} <= set(self.SAME)
+
     def check(self, column: Column) -> str:
         """The type of a column; `DataError` if it differs from the type in the fit."""
         found = type_of(self.name, column)
-        if found != self.type and not {found, self.type} <= set(self.SAME):
+        if not self.accepts(found):
             raise DataError(
                 f"found column {self.name!r} of type {found}, expected type {self.type} as in the "
                 "rows of the fit; convert the column"

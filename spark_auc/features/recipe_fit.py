@@ -61,6 +61,11 @@ class ColumnSummary(SchemaState):
     moments: ColumnMoments
     counts: ValueCounts
 
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return self.missing + self.infinite + self.counts.rows
+
     @classmethod
     def zero(cls) -> ColumnSummary:
         """The summary of no rows."""
@@ -222,24 +227,25 @@ class RecipePlan:
         return RecipeState.zero(len(self.numeric))
 
     def fold(self, batches: Iterable[Columns]) -> RecipeState:
-        """The state of the rows of all batches.
+        """The state of the rows of all batches, which need the columns of `numeric` only.
 
         Raises
         ------
         DataError
-            A column is missing or has another type than in the plan.
+            A column of `numeric` is missing, or a column has another type than in the plan.
         """
         total, collected, rows = self.zero(), list[list[Float]](), 0
         # Columns are checked as when the recipe is applied.
         checked = self._recipe(total).columns
         for columns in batches:
-            if absent := [c.name for c in self.columns if c.name not in columns]:
+            if absent := [c.name for c in self.numeric if c.name not in columns]:
                 raise DataError(
                     f"found no column {', '.join(map(repr, absent))} among {sorted(columns)}, "
-                    "expected all columns of the plan; add them"
+                    "expected all columns of numbers of the plan; add them"
                 )
             for column in checked:
-                column.check(columns[column.name])
+                if column.name in columns:
+                    column.check(columns[column.name])
             doubles = [_doubles(cast(Numbers, columns[c.name])) for c in self.numeric]
             collected.append(doubles)
             rows += doubles[0].size if doubles else 0

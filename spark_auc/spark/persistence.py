@@ -1,16 +1,18 @@
 """Saving and loading through Spark, on any file system that Spark reaches, classic and Connect.
 
 A saved stage is a directory ``metadata`` (Spark ML's JSON of the Params) and, for models, a
-directory ``data`` (a Parquet table). Spark ML's own writer clears the target through the JVM, which
-Connect cannot; here each directory is overwritten by itself. The metadata has a hash of the table,
-so that a half-replaced pair is refused, and a hash of itself. ``load`` always makes the class that
-it is called on: no class name in the metadata is imported, and only Params of that class are set.
+directory ``data`` (a Parquet table); a stage of several stages has a directory for each. Spark ML's
+own writer clears the target through the JVM, which Connect cannot; here each directory is
+overwritten by itself. The metadata has a hash of the table, so that a half-replaced pair is
+refused, and a hash of itself. ``load`` always makes the class that it is called on: no class name
+in the metadata is imported, and only Params of that class are set.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
@@ -22,6 +24,7 @@ from pyspark.ml.util import (
     MLWritable,
     MLWriter,
 )
+from pyspark.sql import SparkSession
 
 from spark_auc.errors import ConfigError, ModelFormatError
 from spark_auc.spark.data.failures import SPARK_FAILURES, first_line
@@ -49,6 +52,15 @@ class Stage(Configured, MLWritable, MLReadable[Any]):
         """The table to save, if any, and further values for the metadata, as JSON takes them."""
         return None, {}
 
+    def _parts(self) -> Mapping[str, Stage]:
+        """Stages that are saved with this one, by the name of their directory."""
+        return {}
+
+    @classmethod
+    def _part(cls, name: str) -> type[Stage]:
+        """The class of a part; `KeyError` for a name that no part has."""
+        raise KeyError(name)
+
 
 class StageWriter(MLWriter):
     """Writes an instance's Params, and the table and facts that ``_saved()`` gives."""
@@ -65,6 +77,12 @@ class StageWriter(MLWriter):
         spark = self.sparkSession
         mode = "overwrite" if self.shouldOverwrite else "error"
         table, facts = self.instance._saved()
+        parts = self.instance._parts()
+        if parts:
+            facts = facts | {"parts": {name: part.uid for name, part in parts.items()}}
+        for name, part in parts.items():
+            writer = part.write()
+            (writer.overwrite() if self.shouldOverwrite else writer).save(f"{path}/{name}")
         if table is not None:
             facts = facts | {"hash": _hash(table)}
             frame = spark.createDataFrame(table).coalesce(1)
@@ -132,25 +150,48 @@ class StageReader(MLReader[Any], Generic[T]):
             DefaultParamsReader.getAndSetParams(instance, metadata)
         except (*_DAMAGES, AssertionError, ConfigError) as failure:
             raise _damaged(path, expected, failure) from None
-        if "hash" in facts:
+        parts = self._parts(path, facts, expected)
+        table = _table(path, facts["hash"], spark) if "hash" in facts else None
+        if table is not None or parts:
             try:
-                table = spark.read.parquet(f"{path}/data").toArrow()
-            except SPARK_FAILURES as failure:
-                raise ModelFormatError(
-                    f"found no readable weights at {path!r}/data ({first_line(failure)}), "
-                    "expected those saved with the metadata; restore the files or save it again"
-                ) from None
-            table = table.sort_by(table.column_names[0])
-            if _hash(table) != facts["hash"]:
-                raise ModelFormatError(
-                    f"found weights at {path!r}/data that are not those saved with the metadata, "
-                    "expected an unchanged directory; restore the files or save it again"
-                )
-            try:
-                instance._loaded(table, facts)
+                instance._loaded(table, facts | {"parts": parts})
             except (*_DAMAGES, pa.ArrowException) as failure:
                 raise _damaged(path, expected, failure) from None
         return instance  # type: ignore[no-any-return]
+
+    def _parts(self, path: str, facts: dict[str, Any], expected: str) -> dict[str, Stage]:
+        """The stages that were saved with the stage; see `Stage._parts`."""
+        parts = dict[str, Stage]()
+        for name, uid in facts.get("parts", {}).items():
+            try:
+                kind = self.kind._part(name)
+            except KeyError as failure:
+                raise _damaged(path, expected, failure) from None
+            parts[name] = kind.load(f"{path}/{name}")
+            if parts[name].uid != uid:
+                raise ModelFormatError(
+                    f"found a {name} at {path!r} that was not saved with the metadata, expected an "
+                    "unchanged directory; restore the files or save it again"
+                )
+        return parts
+
+
+def _table(path: str, hashed: str, spark: SparkSession) -> pa.Table:
+    """The table that was saved with the metadata."""
+    try:
+        table = spark.read.parquet(f"{path}/data").toArrow()
+    except SPARK_FAILURES as failure:
+        raise ModelFormatError(
+            f"found no readable weights at {path!r}/data ({first_line(failure)}), "
+            "expected those saved with the metadata; restore the files or save it again"
+        ) from None
+    table = table.sort_by(table.column_names[0])
+    if _hash(table) != hashed:
+        raise ModelFormatError(
+            f"found weights at {path!r}/data that are not those saved with the metadata, "
+            "expected an unchanged directory; restore the files or save it again"
+        )
+    return table
 
 
 def _damaged(path: str, expected: str, failure: Exception) -> ModelFormatError:

@@ -116,6 +116,8 @@ class Declared:
     def _holds(self, item: Any) -> bool:
         if isinstance(item, bool | str):
             return True
+        if isinstance(item, list):
+            return bool(item) and all(map(self._holds, item))
         return math.isfinite(item) and self.setting.range.holds(item)
 
     def expected(self) -> str:
@@ -275,9 +277,12 @@ def _expected(kind: Any, bounds: str) -> str:
     if get_origin(kind) is Literal:
         return " or ".join(map(repr, get_args(kind)))
     if get_origin(kind) is list:
-        item = get_args(kind)[0]
-        return f"a list of one or more {_PLURALS[item]} {bounds}".rstrip()
+        return f"a list of one or more {_plural(get_args(kind)[0])} {bounds}".rstrip()
     return f"{_NAMES[kind]} {bounds}".rstrip() if kind in (int, float) else _NAMES[kind]
+
+
+def _plural(kind: Any) -> str:
+    return f"lists of {_plural(get_args(kind)[0])}" if get_origin(kind) is list else _PLURALS[kind]
 
 
 def _typed(kind: Any, bounds: str) -> str:

@@ -15,7 +15,7 @@ from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.solvers.path import solve
 from spark_auc.spark.data.columns import FoldColumn
-from spark_auc.spark.data.features import Features
+from spark_auc.spark.data.features import PreparedFeatures
 from spark_auc.spark.features.embedding import sampled, unlabelled
 from spark_auc.training import problem
 from spark_auc.training.survey import Sampling
@@ -97,7 +97,7 @@ def test_a_sample_of_repeated_rows_is_of_many_kinds(repeated):
     """Rows that an embedding is made of: as many as asked for, of kinds as all rows are."""
     _, _, df = repeated
     for form in (df, df.repartition(3)):
-        rows = unlabelled(form, Features.resolve(form, NAMES))
+        rows = unlabelled(form, PreparedFeatures.resolve(form, NAMES))
         sample = sampled(rows, column_moments(rows), 400, 1)
         assert sample.y.size == 400
         assert np.unique(sample.X[:, 0]).size > 100

@@ -15,7 +15,7 @@ from spark_auc.errors import ConfigError, DataError, ResourceError
 from spark_auc.spark.data import aggregate as aggregate_module
 from spark_auc.spark.data import resources
 from spark_auc.spark.data.columns import TrainingColumns
-from spark_auc.spark.data.features import Features
+from spark_auc.spark.data.features import PreparedFeatures
 from spark_auc.spark.data.rows import DistributedRows
 
 N, D = 300, 6
@@ -64,7 +64,7 @@ def arrays(spark):
 
 
 def moments(df, features="features", dimension=None, weight="u", positive=None, label="label"):
-    resolved = Features.resolve(df, features, dimension)
+    resolved = PreparedFeatures.resolve(df, features, dimension)
     rows = DistributedRows.of(df, TrainingColumns.resolve(df, resolved, label, positive, weight))
     return labelled_pair_moments(rows)
 
@@ -329,7 +329,7 @@ def test_labels_of_any_kind(spark):
 def test_unusable_feature_columns(spark, features, message):
     df = vectors(spark) if "i" not in features else arrays(spark)
     with pytest.raises(ConfigError, match=message):
-        Features.resolve(df, features)
+        PreparedFeatures.resolve(df, features)
 
 
 def test_too_large_a_dimension_is_refused_before_the_job(spark):

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from spark_auc.core.moments.operator import labelled_pair_moments
 from spark_auc.errors import DataError
 from spark_auc.spark.data.columns import TrainingColumns
-from spark_auc.spark.data.features import Features
+from spark_auc.spark.data.features import PreparedFeatures
 from spark_auc.spark.data.parquet import rows_for_tasks
 from spark_auc.spark.data.rows import DistributedRows
 
@@ -46,7 +46,7 @@ def rows(spark, n=300):
 
 
 def columns_of(df, features="vector", label="label", positive=None, weight=None, dimension=None):
-    resolved = Features.resolve(df, features, dimension)
+    resolved = PreparedFeatures.resolve(df, features, dimension)
     return TrainingColumns.resolve(df, resolved, label, positive, weight)
 
 

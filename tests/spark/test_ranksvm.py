@@ -17,7 +17,7 @@ from spark_auc.core.row_source import ArrayRows
 from spark_auc.errors import ConfigError, ConvergenceError, DataError, ResourceError
 from spark_auc.solvers.truncated_newton import truncated_newton
 from spark_auc.spark.data.columns import TrainingColumns
-from spark_auc.spark.data.features import Features
+from spark_auc.spark.data.features import PreparedFeatures
 from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.training import ranksvm
 
@@ -267,7 +267,7 @@ def test_kept_rows_are_the_rows(rows):
     """In parts of any size, with their weights, and empty partitions among them."""
     derived = rows.filter("u > 0").repartition(6, "label")
     columns = TrainingColumns.resolve(
-        derived, Features.resolve(derived, "features"), "label", None, "u"
+        derived, PreparedFeatures.resolve(derived, "features"), "label", None, "u"
     )
     with DistributedRows.of(derived, columns).kept() as kept:
         assert kept.frame.storageLevel.useMemory

@@ -12,7 +12,7 @@ from spark_auc.core.sampling.draws import FirstArrivals
 from spark_auc.core.sampling.sample_size import sufficient_pairs
 from spark_auc.errors import ConfigError, ConvergenceError
 from spark_auc.spark.data.columns import TrainingColumns
-from spark_auc.spark.data.features import Features
+from spark_auc.spark.data.features import PreparedFeatures
 from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.training import train
 from spark_auc.training.problem import build_problem
@@ -33,7 +33,7 @@ def rows(spark):
 
 
 def read(df, key=None, weight="u", features="features"):
-    features = Features.resolve(df, features)
+    features = PreparedFeatures.resolve(df, features)
     columns = TrainingColumns.resolve(df, features, "label", None, weight, key, placed=True)
     return DistributedRows.of(df, columns)
 

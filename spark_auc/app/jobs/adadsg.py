@@ -187,14 +187,16 @@ def _stage_log(
     """Evaluate the learner after a stage on the validation rows."""
     from pyspark.sql import functions as F
 
-    from spark_auc.spark.data.features import Features
+    from spark_auc.spark.data.features import PreparedFeatures, scoreable
     from spark_auc.spark.estimators.linear_ranker import score_column
     from spark_auc.spark.evaluation.evaluate import evaluate
 
     seconds = time.perf_counter() - begun
     w = learner.w / prepared.scale
-    features = Features.resolve(held_out, estimator.getOrDefault(estimator.featuresCol), w.size)
-    rows = features.without_nulls(held_out)
+    features = PreparedFeatures.resolve(
+        held_out, estimator.getOrDefault(estimator.featuresCol), w.size
+    )
+    rows = scoreable(held_out, features)
     label = F.col(estimator.getLabelCol())
     scored = rows.select(label.alias("label"), score_column(features, w).alias("score"))
     report = evaluate(scored, scoreCol="score", positiveLabel=prepared.columns.positive)

@@ -136,7 +136,7 @@ def run(spark: SparkSession, config: Opauc) -> dict[str, Any]:
 
 def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
     from spark_auc.spark.data.columns import TrainingColumns
-    from spark_auc.spark.data.features import Features
+    from spark_auc.spark.data.features import PreparedFeatures
     from spark_auc.spark.data.rows import DistributedRows
     from spark_auc.spark.estimators.one_pass import model_of, statistics
 
@@ -147,7 +147,7 @@ def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
         publication(config.output.path, config.output.replace, KIND) as version,
     ):
         start = time.perf_counter()
-        features = Features.resolve(rows, names.features, names.numFeatures)
+        features = PreparedFeatures.resolve(rows, names.features, names.numFeatures)
         columns = TrainingColumns.resolve(
             rows, features, names.label, names.positiveLabel, names.weight
         )

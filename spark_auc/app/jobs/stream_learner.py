@@ -17,7 +17,7 @@ from spark_auc.core.labels import LabelCounts
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.spark.data.columns import TrainingColumns
 from spark_auc.spark.data.failures import translated
-from spark_auc.spark.data.features import Features
+from spark_auc.spark.data.features import PreparedFeatures
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.mba import MBAClassifier
 from spark_auc.spark.estimators.one_pass import model_of, rows_of_any_class, statistics
@@ -144,7 +144,7 @@ class StreamLearner:
 
     def _resolved(self, rows: DataFrame, dimension: int | None) -> TrainingColumns:
         names = self._names
-        features = Features.resolve(rows, names.features, dimension)
+        features = PreparedFeatures.resolve(rows, names.features, dimension)
         return TrainingColumns.resolve(
             rows, features, names.label, names.positiveLabel, names.weight
         )

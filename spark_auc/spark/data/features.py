@@ -1,7 +1,7 @@
-"""Feature columns of a DataFrame, in each supported form.
+"""Feature columns of a DataFrame: what a task decodes to rows.
 
-The forms are one vector column, one array column of numbers, a pair of array columns (indices,
-values), and a list of numeric columns.
+`Features` is what training and scoring need. `PreparedFeatures` are columns of numbers in one of
+the supported forms; `spark_auc.spark.data.raw_features` maps raw columns.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import pyarrow as pa
 from pyspark.ml.linalg import VectorUDT
@@ -46,9 +47,72 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+class Features(Protocol):
+    """Columns of a DataFrame that tasks decode to rows of features."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns that are read."""
+        ...
+
+    @property
+    def dimension(self) -> int:
+        """Number of features ``d``."""
+        ...
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the features that belong to the model; None if a map of the model has them."""
+        ...
+
+    def labels(self) -> Sequence[str] | None:
+        """Names of the features for a summary; None if they have no names."""
+        ...
+
+    def expressions(self) -> list[Column]:
+        """The input columns of `decode`, in its order."""
+        ...
+
+    def field(self, name: str) -> Column:
+        """Another column of the same rows."""
+        ...
+
+    def as_rows(self, df: DataFrame, *, missing: bool = False) -> DataFrame:
+        """Add a filter that raises `DataError` at a row with null features, where it is needed.
+
+        Parameters
+        ----------
+        df
+            The rows.
+        missing
+            Whether null numbers are valid.
+        """
+        ...
+
+    def decode(self, arrays: Sequence[pa.Array], *, missing: bool = False) -> Rows:
+        """Decode Arrow columns to rows ``(n, d)``.
+
+        Parameters
+        ----------
+        arrays
+            Values of `expressions`.
+        missing
+            Whether null and NaN are valid features.
+
+        Raises
+        ------
+        DataError
+            A value is invalid.
+        """
+        ...
+
+
 @dataclass(frozen=True)
-class Features:
-    """The feature columns of a DataFrame, checked against its schema.
+class PreparedFeatures:
+    """Feature columns of numbers, checked against the schema of a DataFrame.
+
+    The forms are one vector column, one array column of numbers, a pair of array columns (indices,
+    values), and a list of numeric columns.
 
     Parameters
     ----------
@@ -70,7 +134,7 @@ class Features:
     @classmethod
     def resolve(
         cls, df: DataFrame, columns: str | Sequence[str], dimension: int | None = None
-    ) -> Features:
+    ) -> PreparedFeatures:
         """Determine the form and the dimension of feature columns.
 
         Parameters
@@ -116,33 +180,26 @@ class Features:
             "set featuresCol"
         )
 
+    def labels(self) -> Sequence[str] | None:
+        """See `Features.labels`."""
+        return self.names
+
+    def field(self, name: str) -> Column:
+        """See `Features.field`."""
+        return F.col(quoted(name))
+
     def expressions(self) -> list[Column]:
-        """The input columns of `decode`, in its order."""
+        """See `Features.expressions`."""
         if self.form == "numbers":
             return [F.col(quoted(c)).cast("double") for c in self.columns]
         return [F.col(quoted(c)) for c in self.columns]
 
-    def without_nulls(self, df: DataFrame) -> DataFrame:
-        """Raise `DataError` at a row with null features, if ``df`` has a vector column.
-
-        Without a vector column `decode` raises this error.
-        """
-        vectors = any(isinstance(field.dataType, VectorUDT) for field in df.schema)
-        return self.as_rows(df) if vectors else df
-
     def as_rows(self, df: DataFrame, *, missing: bool = False) -> DataFrame:
-        """Add a filter that raises `DataError` at a row with null features.
+        """See `Features.as_rows`.
 
         The filter is also a workaround: Spark 4.3 passes the batches of a columnar source to an
         Arrow UDF without conversion to rows, which fails for vector columns, even for unused ones.
         A filter forces the conversion.
-
-        Parameters
-        ----------
-        df
-            The rows.
-        missing
-            Whether null numbers are valid.
         """
         for name in self.columns:
             column = F.col(quoted(name))
@@ -155,8 +212,17 @@ class Features:
         return df
 
     def decode(self, arrays: Sequence[pa.Array], *, missing: bool = False) -> Rows:
-        """Decode Arrow columns to rows ``(n, d)``; see `decoders.decode`."""
+        """See `Features.decode` and `decoders.decode`."""
         return decode(self.form, arrays, self.columns, self.dimension, missing=missing)
+
+
+def scoreable(df: DataFrame, features: Features) -> DataFrame:
+    """The rows in a form whose columns an Arrow function can take; see `Features.as_rows`.
+
+    Without a vector column `decode` raises the errors of null features.
+    """
+    vectors = any(isinstance(field.dataType, VectorUDT) for field in df.schema)
+    return features.as_rows(df) if vectors else df
 
 
 def _is_array(kind: DataType, element: type[DataType] = FractionalType) -> bool:

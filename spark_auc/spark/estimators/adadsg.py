@@ -21,6 +21,7 @@ from spark_auc.learners.dsgd import DSGD
 from spark_auc.learners.held_out import Doubling
 from spark_auc.learners.learner import LinearLearner
 from spark_auc.learners.stages import subset
+from spark_auc.spark.data.features import Features
 from spark_auc.spark.data.prepared import SequentialRows
 from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.estimators.online import OnlineEstimator, Pass, learned
@@ -79,10 +80,10 @@ class AdaDSGClassifier(
         values: AdaDSGSettings = self.values()
         return values["keyCol"]
 
-    def prepared(self, dataset: DataFrame) -> SequentialRows:
+    def prepared(self, dataset: DataFrame, features: Features | None = None) -> SequentialRows:
         """See `OnlineEstimator.prepared`; a row's key says of which stages it is."""
         # Keys of the user's own keep rows of one key in one stage.
-        return replace(super().prepared(dataset), keyed=self.key() is None)
+        return replace(super().prepared(dataset, features), keyed=self.key() is None)
 
     def learner(self, rows: SequentialRows) -> DSGD:
         """See `OnlineEstimator.learner`."""

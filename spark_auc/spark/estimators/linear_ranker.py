@@ -30,8 +30,7 @@ from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.products import settled_scores
 from spark_auc.core.types import Float
 from spark_auc.errors import ConfigError
-from spark_auc.spark.data.decoders import decode
-from spark_auc.spark.data.features import Features
+from spark_auc.spark.data.features import Features, PreparedFeatures, scoreable
 from spark_auc.spark.estimators.settings import MBASettings
 from spark_auc.spark.persistence import Stage
 from spark_auc.training.summary import TrainingSummary
@@ -144,6 +143,22 @@ class LinearRankerModel(
         return self.scorer.threshold
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
+        return self.scored(dataset, self.input_features(dataset))
+
+    def input_features(self, dataset: DataFrame) -> Features:
+        """The features of a DataFrame's rows, in the columns that featuresCol names."""
+        return PreparedFeatures.resolve(dataset, self.getFeaturesCol(), self.numFeatures)
+
+    def scored(self, dataset: DataFrame, features: Features) -> DataFrame:
+        """Add the columns of scores and predictions.
+
+        Parameters
+        ----------
+        dataset
+            The rows.
+        features
+            The features of its rows.
+        """
         scorer = self.scorer
         raw, prediction = self.getRawPredictionCol(), self.getPredictionCol()
         taken = [c for c in (raw, prediction) if c and c in dataset.columns]
@@ -152,9 +167,8 @@ class LinearRankerModel(
                 f"found column {taken[0]!r} in the data already, expected it to be new; "
                 "drop it or set rawPredictionCol and predictionCol"
             )
-        features = Features.resolve(dataset, self.getFeaturesCol(), int(scorer.w.size))
         score = score_column(features, scorer.w)
-        rows = features.without_nulls(dataset)
+        rows = scoreable(dataset, features)
         scored = rows.withColumn(raw, score) if raw else rows
         if prediction:
             above = (F.col(raw) if raw else score) > F.lit(scorer.threshold)
@@ -190,10 +204,9 @@ class LinearRankerModel(
 
 def score_column(features: Features, w: Float) -> Column:
     """The scores ``w'x`` as a column; a row that cannot be used fails the job (`DataError`)."""
-    form, columns, dimension = features.form, features.columns, features.dimension
 
     def scores(*arrays: pa.Array) -> pa.Array:
-        return pa.array(settled_scores(decode(form, arrays, columns, dimension), w))
+        return pa.array(settled_scores(features.decode(arrays), w))
 
     # Spark reads the types themselves, which are but text under postponed annotations.
     scores.__annotations__ = {"arrays": pa.Array, "return": pa.Array}

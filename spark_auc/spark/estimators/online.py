@@ -23,6 +23,7 @@ from spark_auc.errors import ConfigError, ConvergenceError
 from spark_auc.learners.blocks import blocks
 from spark_auc.learners.held_out import TOLERATED, HeldOut, Thirds
 from spark_auc.learners.learner import LinearLearner
+from spark_auc.spark.data.features import Features
 from spark_auc.spark.data.prepared import RowOrder, SequentialRows
 from spark_auc.spark.data.resources import task_slots
 from spark_auc.spark.data.rows import DistributedRows
@@ -179,11 +180,11 @@ class OnlineEstimator(RankerEstimator, HasStepSize, HasSeed):
         """Whether one task takes all rows."""
         return bool(self.values().get("parallelism") != "distributed")
 
-    def prepared(self, dataset: DataFrame) -> SequentialRows:
-        """The rows, surveyed in one pass."""
+    def prepared(self, dataset: DataFrame, features: Features | None = None) -> SequentialRows:
+        """The rows, surveyed in one pass; ``features`` as for `RankerEstimator.fitted`."""
         self.check()
         values = self.values()
-        columns = self.resolved(dataset, self.key())
+        columns = self.resolved(dataset, features, self.key())
         rows = DistributedRows.of(dataset, columns)
         surveyed, labels = labelled_column_moments(rows)
         scale = np.ones(rows.dimension)
@@ -219,9 +220,10 @@ class OnlineEstimator(RankerEstimator, HasStepSize, HasSeed):
         )
         return self.made(result, rows.columns)
 
-    def _fit(self, dataset: DataFrame) -> LinearRankerModel:
+    def fitted(self, dataset: DataFrame, features: Features | None = None) -> LinearRankerModel:
+        """See `RankerEstimator.fitted`."""
         start = time.perf_counter()
-        rows = self.prepared(dataset)
+        rows = self.prepared(dataset, features)
         learner = self.learner(rows)
         if not self.alone and not hasattr(learner, "merge"):
             raise ConfigError(

@@ -8,6 +8,7 @@ from pyspark.ml.param.shared import HasRegParam
 from pyspark.sql import DataFrame
 
 from spark_auc.learners.opauc import OPAUC
+from spark_auc.spark.data.features import Features
 from spark_auc.spark.data.prepared import SequentialRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.mba import MBAClassifier
@@ -89,8 +90,9 @@ class OPAUCClassifier(
         step = self.step_or(lambda: rows.lengths.step(_STEP))
         return OPAUC(rows.rows.dimension, step, self.getRegParam())
 
-    def _fit(self, dataset: DataFrame) -> LinearRankerModel:
+    def fitted(self, dataset: DataFrame, features: Features | None = None) -> LinearRankerModel:
+        """See `RankerEstimator.fitted`."""
         if self.alone:
-            return super()._fit(dataset)
+            return super().fitted(dataset, features)
         self.check()
-        return self._copyValues(MBAClassifier()).fit(dataset)
+        return self._copyValues(MBAClassifier()).fitted(dataset, features)

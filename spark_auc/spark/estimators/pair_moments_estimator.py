@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConfigError
 from spark_auc.spark.data.columns import FoldColumn, TrainingColumns
+from spark_auc.spark.data.features import Features
 from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.ranker import RankerEstimator
@@ -71,7 +72,8 @@ class PairMomentsEstimator(RankerEstimator, HasWeightCol, HasSeed, HasTol, HasMa
             keep_moments=values["keepMoments"],
         )
 
-    def _fit(self, dataset: DataFrame) -> LinearRankerModel:
+    def fitted(self, dataset: DataFrame, features: Features | None = None) -> LinearRankerModel:
+        """See `RankerEstimator.fitted`."""
         settings = self._settings()
         values: PairMomentsSettings = self.values()
         folds, name = None, values["foldCol"]
@@ -79,7 +81,7 @@ class PairMomentsEstimator(RankerEstimator, HasWeightCol, HasSeed, HasTol, HasMa
             folds = FoldColumn.of(dataset, name)
             settings = replace(settings, folds=Folds.named(tuple(map(str, folds.values))))
         drawn = settings.sampling.estimator != "exact"
-        columns = self.resolved(dataset, values["keyCol"], folds, placed=drawn)
+        columns = self.resolved(dataset, features, values["keyCol"], folds, placed=drawn)
         return self.made(train(DistributedRows.of(dataset, columns), settings), columns)
 
     def made(self, result: TrainingResult, columns: TrainingColumns) -> LinearRankerModel:

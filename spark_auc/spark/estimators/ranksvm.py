@@ -7,6 +7,7 @@ from typing import Annotated, Unpack
 from pyspark.ml.param.shared import HasMaxIter, HasRegParam, HasTol, HasWeightCol
 from pyspark.sql import DataFrame
 
+from spark_auc.spark.data.features import Features
 from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.ranker import RankerEstimator
@@ -94,7 +95,8 @@ class RankSVMClassifier(
     def __init__(self, **params: Unpack[RankSVMSettings]) -> None:
         super().__init__(**params)
 
-    def _fit(self, dataset: DataFrame) -> LinearRankerModel:
+    def fitted(self, dataset: DataFrame, features: Features | None = None) -> LinearRankerModel:
+        """See `RankerEstimator.fitted`."""
         values: RankSVMSettings = self.values()
         settings = HingeSettings(
             values["regParam"],
@@ -103,5 +105,5 @@ class RankSVMClassifier(
             values["maxIter"],
             values["whenNotConverged"],
         )
-        columns = self.resolved(dataset)
+        columns = self.resolved(dataset, features)
         return self.made(train_hinge(DistributedRows.of(dataset, columns), settings), columns)

@@ -22,13 +22,13 @@ from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.row_source import rows_where
 from spark_auc.core.sampling.repeats import distinct_keys
-from spark_auc.core.types import Rows
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.features.embedding import Embedding
 from spark_auc.features.restore import restore
 from spark_auc.spark.data.encoders import encode_vectors
-from spark_auc.spark.data.features import Features
+from spark_auc.spark.data.features import Features, PreparedFeatures
 from spark_auc.spark.data.parquet import Read, rows_for_tasks
+from spark_auc.spark.data.raw_features import EmbeddedFeatures
 from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.persistence import Stage
 from spark_auc.spark.settings import FEATURES, DimensionSettings, Setting
@@ -39,6 +39,8 @@ _log = logging.getLogger(__name__)
 _PART = 1 << 24
 # Bytes of a stored entry of a row.
 _ENTRY_BYTES = 12
+# Most features whose names a column has as metadata.
+_NAMED = 1 << 14
 # What a sample's hash is salted with.
 _SAMPLE = 0x3E
 
@@ -92,22 +94,22 @@ class EmbeddingModel(Stage, Model, HasOutputCol, HasSeed, settings=EmbeddingMode
         return self._embedding
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
-        output = self.getOutputCol()
-        if output in dataset.columns:
-            raise ConfigError(
-                f"found column {output!r} in the data already, expected it to be new; drop it or "
-                "set outputCol"
-            )
+        features = self.features(self.input_features(dataset))
+        return embedded(dataset, features, self.getOutputCol())
+
+    def input_features(self, dataset: DataFrame) -> Features:
+        """The features of a DataFrame's rows, in the columns that inputCol names."""
+        return PreparedFeatures.resolve(dataset, self.getInputCol(), self.embedding.input_dimension)
+
+    def features(self, inner: Features) -> EmbeddedFeatures:
+        """The embedding of features; `DataError` for another number of features."""
         made = self.embedding
-        features = Features.resolve(dataset, self.getInputCol(), made.input_dimension)
-        if features.dimension != made.input_dimension:
+        if inner.dimension != made.input_dimension:
             raise DataError(
-                f"found {features.dimension} feature columns, expected {made.input_dimension}; "
+                f"found {inner.dimension} feature columns, expected {made.input_dimension}; "
                 "set inputCol to as many as the embedding was made for"
             )
-        rows = features.as_rows(dataset, missing=made.takes_missing)
-        column = _embedded(features, made).alias(output, metadata=_noted(features, made))
-        return rows.select("*", column)
+        return EmbeddedFeatures(inner, made)
 
     def _saved(self) -> tuple[pa.Table, dict[str, Any]]:
         data = self.embedding.to_bytes()
@@ -127,8 +129,15 @@ class EmbeddingEstimator(Stage, Estimator[EmbeddingModel], HasOutputCol):
 
     def _fit(self, dataset: DataFrame) -> EmbeddingModel:
         self.check()
+        return self.fitted(dataset, self.input_features(dataset))
+
+    def input_features(self, dataset: DataFrame) -> Features:
+        """The features of a DataFrame's rows, in the columns that inputCol names."""
         values = self.values()
-        features = Features.resolve(dataset, values["inputCol"], values.get("numFeatures"))
+        return PreparedFeatures.resolve(dataset, values["inputCol"], values.get("numFeatures"))
+
+    def fitted(self, dataset: DataFrame, features: Features) -> EmbeddingModel:
+        """Fit the map to features of the rows of a DataFrame."""
         made = self.embedding(dataset, features)
         _log.info(
             "%s makes %d features of %d", type(made).__name__, made.dimension, made.input_dimension
@@ -200,24 +209,34 @@ def _some_rows(labels: LabelCounts) -> None:
         raise DataError("found no rows, expected some to make an embedding of; check the input")
 
 
-def _embedded(features: Features, made: Embedding) -> Column:
-    """The embedded rows as a vector column; a row that cannot be used fails the job."""
-    missing = made.takes_missing
+def embedded(df: DataFrame, features: Features, output: str) -> DataFrame:
+    """Add the features as a vector column; a row that cannot be used fails the job.
+
+    Raises
+    ------
+    ConfigError
+        The column is there already.
+    """
+    if output in df.columns:
+        raise ConfigError(
+            f"found column {output!r} in the data already, expected it to be new; drop it or "
+            "set outputCol"
+        )
 
     def vectors(*arrays: pa.Array) -> pa.Array:
-        X: Rows = made.transform(features.decode(arrays, missing=missing))
-        return encode_vectors(X)
+        return encode_vectors(features.decode(arrays))
 
     # Spark reads the types themselves, which are but text under postponed annotations.
     vectors.__annotations__ = {"arrays": pa.Array, "return": pa.Array}
     udf = arrow_udf(vectors, VectorUDT())  # type: ignore[call-overload]
-    return cast(Column, udf(*features.expressions()))
+    column = cast(Column, udf(*features.expressions()))
+    return features.as_rows(df).select("*", column.alias(output, metadata=_noted(features)))
 
 
-def _noted(features: Features, made: Embedding) -> dict[str, Any]:
+def _noted(features: Features) -> dict[str, Any]:
     """Dimension and names of the features, as Spark ML notes them with a column."""
-    noted: dict[str, Any] = {"num_attrs": made.dimension}
-    names = made.names(features.names) if features.names else None
+    noted: dict[str, Any] = {"num_attrs": features.dimension}
+    names = features.labels() if features.dimension <= _NAMED else None
     if names:
         noted["attrs"] = {"numeric": [{"idx": k, "name": n} for k, n in enumerate(names)]}
     return {"ml_attr": noted}

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.features.splines import Splines, probabilities
 from spark_auc.spark.data.failures import translated
-from spark_auc.spark.data.features import Features, quoted
+from spark_auc.spark.data.features import Features, PreparedFeatures, quoted
 from spark_auc.spark.features.embedding import ColumnSettings, EmbeddingEstimator
 from spark_auc.spark.settings import Range, Setting
 
@@ -93,13 +93,13 @@ class SplineBasis(  # noqa: N818  (its base is no exception)
 
 def _columns(features: Features) -> list[Column]:
     """Each feature as a column."""
-    if features.form == "numbers":
-        return features.expressions()
-    if features.form == "indexed":
+    if not isinstance(features, PreparedFeatures) or features.form == "indexed":
         raise ConfigError(
-            f"found index and value columns {features.columns}, expected raw numeric columns, or "
+            f"found features {features.columns}, expected raw numeric columns, or "
             "a vector or array of them; set inputCol"
         )
+    if features.form == "numbers":
+        return features.expressions()
     column = F.col(quoted(features.columns[0]))
     array = vector_to_array(column) if features.form == "vector" else column
     return [F.get(array, F.lit(k)).cast("double") for k in range(features.dimension)]

@@ -1,0 +1,96 @@
+"""Arrow arrays of raw columns as the arrays of recipes: text, numbers and booleans."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DateType,
+    FractionalType,
+    IntegralType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from spark_auc.core.types import Bool
+from spark_auc.errors import DataError
+from spark_auc.features.raw_columns import Column, Numbers, Text
+
+# Spark's types of raw columns and their names in recipes.
+_TYPES: tuple[tuple[type[DataType] | tuple[type[DataType], ...], str], ...] = (
+    (BooleanType, "boolean"),
+    (IntegralType, "integer"),
+    (FractionalType, "float"),
+    (StringType, "text"),
+    ((DateType, TimestampType, TimestampNTZType), "time"),
+)
+
+
+def raw_type(kind: DataType) -> str | None:
+    """The type of a column in recipes; None for types that recipes do not take."""
+    return next((name for spark, name in _TYPES if isinstance(kind, spark)), None)
+
+
+def raw_column(name: str, array: pa.Array) -> Column:
+    """The values of an Arrow array of a primitive type, text or dictionary.
+
+    Text and numbers without missing values are not copied. Times are microseconds since 1970 in
+    UTC; a date is its midnight.
+
+    Raises
+    ------
+    DataError
+        The array has another type.
+    """
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        return raw_column(name, array.dictionary_decode())
+    if pa.types.is_string_view(kind):
+        return raw_column(name, array.cast(pa.large_string()))
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _text(array)
+    if pa.types.is_null(kind):
+        return raw_column(name, array.cast(pa.string()))
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        times = array.cast(pa.timestamp("us", kind.tz if pa.types.is_timestamp(kind) else None))
+        # Arrow keeps times in UTC and the zone beside them.
+        return Numbers(_values(times.cast(pa.int64())).view("datetime64[us]"), _validity(array))
+    if pa.types.is_decimal(kind):
+        array, kind = array.cast(pa.float64()), pa.float64()
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return Numbers(_values(array), _validity(array))
+    raise DataError(
+        f"found column {name!r} of type {kind}, expected text, numbers, booleans or times; convert "
+        "the column or leave it out"
+    )
+
+
+def _validity(array: pa.Array) -> Bool | None:
+    if not array.null_count:
+        return None
+    return np.asarray(array.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _values(array: pa.Array) -> np.ndarray:
+    """The values, in which missing ones are 0."""
+    if array.null_count:
+        array = pc.fill_null(array, pa.scalar(0).cast(array.type))
+    return np.asarray(array.to_numpy(zero_copy_only=False))
+
+
+def _text(array: pa.Array) -> Text:
+    wide = pa.types.is_large_string(array.type)
+    _, offsets, data = array.buffers()
+    kind = np.dtype(np.int64 if wide else np.int32)
+    if offsets is None or not offsets.size:
+        # An array without rows may have no buffers.
+        starts = np.zeros(1, kind)
+    else:
+        at = array.offset * kind.itemsize
+        starts = np.frombuffer(offsets, kind, len(array) + 1, at)
+    content = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+    return Text.of_offsets(starts, content, _validity(array))

@@ -1,0 +1,174 @@
+"""Features that tasks compute from raw columns: by a recipe, and by embeddings after it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from spark_auc.core.types import Rows
+from spark_auc.errors import DataError
+from spark_auc.features.embedding import Embedding
+from spark_auc.features.recipe import Recipe
+from spark_auc.spark.data.checks import checked
+from spark_auc.spark.data.features import Features, known_column, quoted
+from spark_auc.spark.data.raw_arrays import raw_column, raw_type
+
+
+@dataclass(frozen=True)
+class RawFeatures:
+    """Raw columns of a DataFrame that a recipe maps to rows.
+
+    Parameters
+    ----------
+    recipe
+        The map.
+    """
+
+    recipe: Recipe
+
+    @classmethod
+    def of(cls, df: DataFrame, recipe: Recipe) -> RawFeatures:
+        """The features of a DataFrame with the recipe's columns; others are ignored.
+
+        Raises
+        ------
+        ConfigError
+            A column is missing.
+        DataError
+            A column has a type that gives other features than the type in the fit.
+        """
+        for column in recipe.columns:
+            kind = known_column(df, column.name).dataType
+            found = raw_type(kind)
+            if found is None or not column.accepts(found):
+                raise DataError(
+                    f"found column {column.name!r} of type {found or kind.simpleString()}, "
+                    f"expected {column.type} as in the rows that the recipe was fitted to; cast "
+                    "the column"
+                )
+        return cls(recipe)
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """See `Features.columns`."""
+        return tuple(dict.fromkeys(column.name for column in self.recipe.columns))
+
+    @property
+    def dimension(self) -> int:
+        """See `Features.dimension`."""
+        return self.recipe.size
+
+    @property
+    def names(self) -> None:
+        """See `Features.names`; the recipe has them."""
+        return None
+
+    def labels(self) -> Sequence[str]:
+        """See `Features.labels`."""
+        return FeatureNames(self.recipe)
+
+    def expressions(self) -> list[Column]:
+        """See `Features.expressions`."""
+        return [F.col(quoted(name)) for name in self.columns]
+
+    def field(self, name: str) -> Column:
+        """See `Features.field`."""
+        return F.col(quoted(name))
+
+    def as_rows(self, df: DataFrame, *, missing: bool = False) -> DataFrame:
+        """See `Features.as_rows`; missing values are valid."""
+        column = F.col(quoted(self.columns[0]))
+        # Always false; the optimizer cannot prove it and so keeps the filter.
+        never = F.hash(column).bitwiseAND(F.lit(1)) > 1
+        return df.filter(checked(F.lit(True), F.when(never, F.lit(""))))
+
+    def decode(self, arrays: Sequence[pa.Array], *, missing: bool = False) -> Rows:
+        """See `Features.decode`; missing values are valid."""
+        named = zip(self.columns, arrays, strict=True)
+        return self.recipe.transform({name: raw_column(name, array) for name, array in named})
+
+
+@dataclass(frozen=True)
+class EmbeddedFeatures:
+    """Features that an embedding computes from others.
+
+    Parameters
+    ----------
+    inner
+        The features that the embedding takes.
+    embedding
+        The embedding.
+    """
+
+    inner: Features
+    embedding: Embedding
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """See `Features.columns`."""
+        return self.inner.columns
+
+    @property
+    def dimension(self) -> int:
+        """See `Features.dimension`."""
+        return self.embedding.dimension
+
+    @property
+    def names(self) -> None:
+        """See `Features.names`; the embedding has them."""
+        return None
+
+    def labels(self) -> Sequence[str] | None:
+        """See `Features.labels`."""
+        inner = self.inner.labels()
+        return None if inner is None else self.embedding.names(inner)
+
+    def expressions(self) -> list[Column]:
+        """See `Features.expressions`."""
+        return self.inner.expressions()
+
+    def field(self, name: str) -> Column:
+        """See `Features.field`."""
+        return self.inner.field(name)
+
+    def as_rows(self, df: DataFrame, *, missing: bool = False) -> DataFrame:
+        """See `Features.as_rows`."""
+        return self.inner.as_rows(df, missing=self.embedding.takes_missing)
+
+    def decode(self, arrays: Sequence[pa.Array], *, missing: bool = False) -> Rows:
+        """See `Features.decode`."""
+        X = self.inner.decode(arrays, missing=self.embedding.takes_missing)
+        return self.embedding.transform(X)
+
+
+class FeatureNames(Sequence[str]):
+    """Names of a recipe's features, made when they are read: there may be millions.
+
+    Parameters
+    ----------
+    recipe
+        The recipe.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._recipe = recipe
+        self._numeric = recipe.names()
+
+    def __len__(self) -> int:
+        return self._recipe.size
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        """The name of the feature with an index, or those of a slice."""
+        if isinstance(index, slice):
+            return [self[k] for k in range(*index.indices(len(self)))]
+        tokens, crosses, size = self._recipe.starts[-3:]
+        if not 0 <= index < size:
+            raise IndexError(index)
+        if index < tokens:
+            return self._numeric[index]
+        return f"token {index - tokens}" if index < crosses else f"cross {index - crosses}"

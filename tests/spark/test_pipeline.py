@@ -1,0 +1,211 @@
+"""Pipelines of raw rows: the same numbers as stage by stage, and refusals of other columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.ml import Pipeline
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from spark_auc import (
+    FeatureCrosses,
+    FeatureRecipe,
+    FeatureRecipeModel,
+    MBAClassifier,
+    NystroemEmbedding,
+    RankerPipeline,
+    RankerPipelineModel,
+    RankSVMClassifier,
+    ScoreCalibrator,
+    SOLAMClassifier,
+)
+from spark_auc.errors import ConfigError, DataError, ModelFormatError
+
+ROWS = 900
+
+
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    rng = np.random.default_rng(3)
+    age = rng.integers(18, 80, ROWS)
+    city = rng.choice(["a", "b", "", "köln"], ROWS)
+    income = rng.lognormal(8, 2, ROWS)
+    score = (age > 50) + 1.5 * (city == "b") + rng.normal(0, 1, ROWS)
+    return pa.table(
+        {
+            "age": pa.array(age),
+            "income": pa.array(income, mask=rng.random(ROWS) < 0.2),
+            "city": pa.array(city, mask=rng.random(ROWS) < 0.1),
+            "flag": pa.array(rng.random(ROWS) < 0.3),
+            "label": pa.array((score > 1.5).astype(float)),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def raw(spark: SparkSession, table: pa.Table) -> DataFrame:
+    return spark.createDataFrame(table)
+
+
+def recipe(**params: object) -> FeatureRecipe:
+    settings = {"numKnots": 6, "dimension": 64, "crosses": "all", "crossBits": 8}
+    return FeatureRecipe(**({"leaveOut": ["label"]} | settings | params))
+
+
+def scores(df: DataFrame) -> np.ndarray:
+    return df.select("rawPrediction").toArrow()["rawPrediction"].to_numpy()
+
+
+def mba(**params: object) -> MBAClassifier:
+    return MBAClassifier(standardization=False, regParam=0.01, **params)
+
+
+def test_a_pipeline_gives_the_bits_of_its_stages(raw: DataFrame) -> None:
+    fused = RankerPipeline([recipe(), mba()]).fit(raw)
+    rows = recipe().fit(raw).transform(raw)
+    alone = mba().fit(rows)
+    np.testing.assert_array_equal(fused.ranker.coefficients, alone.coefficients)
+    np.testing.assert_array_equal(scores(fused.transform(raw)), scores(alone.transform(rows)))
+    sparks_own = Pipeline(stages=[recipe(), mba()]).fit(raw)
+    np.testing.assert_array_equal(scores(fused.transform(raw)), scores(sparks_own.transform(raw)))
+
+
+def test_rows_read_from_parquet_by_tasks_give_the_same_bits(
+    raw: DataFrame, table: pa.Table, spark: SparkSession, tmp_path: Path
+) -> None:
+    raw.coalesce(1).write.parquet(str(tmp_path / "rows"))
+    read = spark.read.parquet(str(tmp_path / "rows"))
+    first = RankerPipeline([recipe(), mba()]).fit(read)
+    second = RankerPipeline([recipe(), mba()]).fit(read.where("true"))
+    np.testing.assert_array_equal(first.ranker.coefficients, second.ranker.coefficients)
+
+
+def test_the_recipe_does_not_depend_on_partitions(raw: DataFrame) -> None:
+    fitted = [recipe().fit(raw.repartition(k)).recipe for k in (1, 2, 7)]
+    assert fitted[0] == fitted[1] == fitted[2]
+
+
+@pytest.mark.parametrize("learner", [RankSVMClassifier(), SOLAMClassifier(orderCol="order")])
+def test_learners_of_several_passes(raw: DataFrame, learner: MBAClassifier) -> None:
+    raw = raw.coalesce(1).withColumn("order", F.monotonically_increasing_id())
+    stage = recipe(leaveOut=["label", "order"])
+    fused = RankerPipeline([stage, learner]).fit(raw)
+    alone = learner.fit(stage.fit(raw).transform(raw))
+    assert fused.ranker.summary.rows == alone.summary.rows
+    np.testing.assert_allclose(fused.ranker.coefficients, alone.coefficients, rtol=1e-9)
+
+
+def test_embeddings_between_recipe_and_ranker(raw: DataFrame, tmp_path: Path) -> None:
+    # Which copies of a row are sampled depends on their place.
+    raw = raw.dropDuplicates(["age", "income", "city", "flag"]).coalesce(1).cache()
+    nystroem = NystroemEmbedding(
+        inputCol="features", numLandmarks=20, landmarks="sample", bandwidth=20.0
+    )
+    fused = RankerPipeline([recipe(), nystroem, mba()]).fit(raw)
+    rows = recipe().fit(raw).transform(raw)
+    rows = nystroem.fit(rows).transform(rows)
+    alone = mba(featuresCol="embedded").fit(rows)
+    assert fused.ranker.numFeatures == 20
+    # Both samples of landmarks are of the same rows.
+    np.testing.assert_allclose(scores(fused.transform(raw)), scores(alone.transform(rows)), 1e-6)
+    fused.save(str(tmp_path / "model"))
+    loaded = RankerPipelineModel.load(str(tmp_path / "model"))
+    np.testing.assert_array_equal(scores(loaded.transform(raw)), scores(fused.transform(raw)))
+
+
+def test_a_pipeline_without_a_recipe_takes_the_columns_of_its_first_stage(raw: DataFrame) -> None:
+    numbers = raw.where("income is not null")
+    crosses = FeatureCrosses(inputCol=["age", "income"])
+    fused = RankerPipeline([crosses, mba()]).fit(numbers)
+    rows = crosses.fit(numbers).transform(numbers)
+    alone = mba(featuresCol="embedded").fit(rows)
+    np.testing.assert_array_equal(scores(fused.transform(numbers)), scores(alone.transform(rows)))
+
+
+def test_a_saved_pipeline_is_whole(raw: DataFrame, tmp_path: Path) -> None:
+    path = str(tmp_path / "model")
+    model = RankerPipeline([recipe(), mba()]).fit(raw)
+    calibrator = ScoreCalibrator(method="platt")
+    calibrated = model.calibrated(calibrator.fit(model.transform(raw)))
+    calibrated.save(path)
+    loaded = RankerPipelineModel.load(path)
+    assert [type(stage) for stage in loaded.stages] == [type(s) for s in calibrated.stages]
+    assert loaded.recipe == model.recipe
+    expected = calibrated.transform(raw).drop(*raw.columns).toArrow()
+    assert loaded.transform(raw).drop(*raw.columns).toArrow().equals(expected)
+    RankerPipeline([recipe(), mba()]).fit(raw).write().overwrite().save(path + "/recipe")
+    with pytest.raises(ModelFormatError, match="FeatureRecipeModel"):
+        RankerPipelineModel.load(path)
+    recipe().fit(raw).write().overwrite().save(path + "/recipe")
+    with pytest.raises(ModelFormatError, match="not saved with the metadata"):
+        RankerPipelineModel.load(path)
+
+
+def test_other_columns_are_ignored_and_changed_ones_refused(raw: DataFrame) -> None:
+    model = RankerPipeline([recipe(), mba()]).fit(raw)
+    more = raw.drop("label").withColumn("more", F.lit("x"))
+    np.testing.assert_array_equal(scores(model.transform(more)), scores(model.transform(raw)))
+    with pytest.raises(ConfigError, match="'city'"):
+        model.transform(raw.drop("city"))
+    with pytest.raises(DataError, match=r"'age' of type text, expected integer"):
+        model.transform(raw.withColumn("age", F.col("age").cast("string")))
+    with pytest.raises(DataError, match=r"'city' of type float, expected text"):
+        model.transform(raw.withColumn("city", F.lit(7.0)))
+    model.transform(raw.withColumn("city", F.lit(7)))
+
+
+def test_a_vector_beside_raw_columns(raw: DataFrame) -> None:
+    """Spark hands columnar batches with vectors to Arrow functions in a form they cannot take."""
+    rows = recipe().fit(raw).transform(raw).cache()
+    model = RankerPipeline([recipe(leaveOut=["label", "features"]), mba()]).fit(rows)
+    assert np.isfinite(scores(model.transform(rows))).all()
+    rows.unpersist()
+
+
+def test_auto_leaves_out_what_it_is_told(raw: DataFrame) -> None:
+    fitted = FeatureRecipe(leaveOut=["label", "age"], tokens=["flag"], standard=["income"])
+    kinds = {type(c).__name__: c.name for c in fitted.fit(raw).recipe.columns}
+    assert kinds == {"Standard": "income", "Tokens": "city"} or set(kinds) == {"Standard", "Tokens"}
+    names = [c.name for c in fitted.fit(raw).recipe.columns]
+    assert sorted(names) == ["city", "flag", "income"]
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "match"),
+    [
+        ({"spline": ["city"]}, ConfigError, "'city' of type text as spline"),
+        ({"tokens": ["income"]}, ConfigError, "'income' of type float as tokens"),
+        ({"spline": ["nothing"]}, ConfigError, "no column 'nothing'"),
+        ({"crosses": [["age", "nothing"]]}, ConfigError, "crosses of .*nothing"),
+        ({"crosses": [["age"]]}, ConfigError, "pairs of two columns"),
+        ({"auto": False}, ConfigError, "0 columns"),
+    ],
+)
+def test_recipes_that_cannot_be(
+    raw: DataFrame, params: dict[str, object], error: type[Exception], match: str
+) -> None:
+    with pytest.raises(error, match=match):
+        recipe(**({"crosses": None} | params)).fit(raw)
+
+
+def test_no_rows(raw: DataFrame) -> None:
+    with pytest.raises(DataError, match="no rows"):
+        recipe().fit(raw.limit(0))
+
+
+@pytest.mark.parametrize(
+    "stages", [[], [recipe()], [mba(), recipe()], [recipe(), recipe(), mba()], [mba(), mba()]]
+)
+def test_stages_in_another_order(stages: list[object]) -> None:
+    with pytest.raises(ConfigError, match="found stages"):
+        RankerPipeline(stages)
+
+
+def test_a_recipe_alone_is_saved(raw: DataFrame, tmp_path: Path) -> None:
+    model = recipe().fit(raw)
+    model.save(str(tmp_path / "recipe"))
+    assert FeatureRecipeModel.load(str(tmp_path / "recipe")).recipe == model.recipe
