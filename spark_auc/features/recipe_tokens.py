@@ -84,6 +84,7 @@ class Log(_Hashed):
     """
 
     TYPES = ("integer", "text")
+    SAME = TYPES
 
     def filler(self, column: Column, empty: bool) -> FillTokens:
         """A function that fills the slots; ``empty``: missing values have a token.

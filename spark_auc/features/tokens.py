@@ -109,7 +109,8 @@ def hash_logarithms(
 ) -> int:
     """Hash text that is integers, with bins of logarithms as in `hash_integers`.
 
-    An integer that is not binned keeps its text. The other parameters are those of `hash_text`.
+    An integer has the token of its decimal digits, as if it were a number: "07" is 7. The other
+    parameters are those of `hash_text`.
 
     Returns
     -------
@@ -132,8 +133,12 @@ def hash_logarithms(
             if not 0 <= digit <= 9:
                 return begin + row
             value = 10 * value + digit
-        if value > 2 and not (signed and data[start] == 45):
+        negative = signed and data[start] == 45
+        if value > 2 and not negative:
             _put(slots, row, _bin(logarithm, value, buffer), inverse)
+        elif at < end and (signed > negative or (data[at] == 48 and (negative or end - at > 1))):
+            first = _digits(-value if negative else value, buffer)
+            _put(slots, row, after(prefix, buffer, first, np.uint64(_DIGITS)), inverse)
     return fault
 
 
