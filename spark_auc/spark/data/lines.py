@@ -1,0 +1,289 @@
+"""Delimited text as rows whose lines tasks split themselves.
+
+`delimited` reads text with Spark's text reader and gives every field a named column. Spark computes
+these columns only where they are used. A task that maps raw columns takes the line instead, and
+`Lines.split` gives the same columns in a fraction of the time. The kernel is in
+`spark_auc.features.lines`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import reduce
+from operator import and_
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField
+
+from spark_auc.errors import ConfigError, DataError, LineError
+from spark_auc.features.lines import split
+from spark_auc.features.raw_columns import Text
+from spark_auc.spark.data.checks import checked
+from spark_auc.spark.data.features import quoted
+from spark_auc.spark.data.raw import AVAZU_COLUMNS, CRITEO_INTEGERS, CRITEO_TOKENS
+from spark_auc.spark.data.raw_arrays import raw_column
+from spark_auc.spark.data.resources import task_slots
+
+_log = logging.getLogger(__name__)
+
+LINE = "line"
+# Keys of column metadata.
+_LINES, _FIELD = "spark_auc_lines", "spark_auc_field"
+# Files that Spark does not read in parts. Those of bzip2 can be split.
+_WHOLE = (".gz", ".deflate", ".lz4", ".snappy", ".zst")
+_NUMBER = {
+    "integer": ("bigint", r"^-?[0-9]+$", "an integer"),
+    "float": (
+        "double",
+        r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^(?i)([+-]?inf(inity)?|nan)$",
+        "a number",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A layout of delimited text, without quotes.
+
+    Parameters
+    ----------
+    separator
+        One ASCII character.
+    names
+        Names of the fields.
+    integers, floats
+        Names of the fields that are numbers. The others are text.
+    header
+        Whether files begin with a line of the names. Lines that equal it are left out.
+
+    Raises
+    ------
+    ConfigError
+        The separator is not one ASCII character, or could be part of a line's end or a quote; names
+        are missing, repeated or unknown.
+    """
+
+    separator: str
+    names: tuple[str, ...]
+    integers: tuple[str, ...] = ()
+    floats: tuple[str, ...] = ()
+    header: bool = False
+
+    def __post_init__(self) -> None:
+        if len(self.separator) != 1 or not self.separator.isascii() or self.separator in '\r\n"':
+            raise ConfigError(
+                f"found separator {self.separator!r}, expected one ASCII character other than a "
+                "quote and the end of a line; use format csv for other text"
+            )
+        distinct, numbers = set(self.names), [*self.integers, *self.floats]
+        if not self.names or len(distinct) < len(self.names) or distinct & {"", LINE}:
+            raise ConfigError(
+                f"found the fields {list(self.names)}, expected one or more different names other "
+                f"than {LINE!r}; rename them"
+            )
+        if unknown := [name for name in numbers if name not in distinct or numbers.count(name) > 1]:
+            raise ConfigError(
+                f"found numbers {unknown}, expected different names among {list(self.names)}; "
+                "change the types"
+            )
+
+    @property
+    def mark(self) -> int:
+        """A hash of the layout, 32 bits with sign."""
+        text = json.dumps(asdict(self), sort_keys=True)
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little", signed=True)
+
+    def type_of(self, name: str) -> str:
+        """Type of a field: "text", "integer" or "float"."""
+        is_float = "float" if name in self.floats else "text"
+        return "integer" if name in self.integers else is_float
+
+    @property
+    def first_line(self) -> str:
+        """The line of the names."""
+        return self.separator.join(self.names)
+
+    def field(self, text: Column, number: int) -> Column:
+        """A field of lines: string, bigint or double, null if it is empty.
+
+        An action that reads a malformed line, or text that is no number of the type, raises
+        `LineError`.
+        """
+        separator, name = F.lit(self.separator), self.names[number]
+        # The number of bytes needs no scan of the line, and fields are found by their bytes.
+        without = F.octet_length(F.replace(text, separator, F.lit("")))
+        fields = F.octet_length(text) - without + 1
+        quotes = F.startswith(text, F.lit('"')) | F.contains(text, F.lit(f'{self.separator}"'))
+        value = F.nullif(F.split_part(text, separator, F.lit(number + 1)), F.lit(""))
+        wrong = (fields != len(self.names)) | quotes
+        expected = f"{len(self.names)} fields without quotes, separated by {self.separator!r}"
+        if (kind := self.type_of(name)) in _NUMBER:
+            java, pattern, noun = _NUMBER[kind]
+            number_of = value.try_cast(java)
+            wrong |= value.isNotNull() & (number_of.isNull() | ~value.rlike(pattern))
+            expected, value = f"{expected}, with {noun} in column {name!r}", number_of
+        parts = F.lit("found '"), F.substring(text, 1, 200), F.lit(f"', expected {expected}; ")
+        message = F.concat(*parts, F.lit("repair or remove the line"))
+        return checked(value, F.when(wrong, message), LineError)
+
+
+CRITEO = Layout(
+    "\t", ("label", *CRITEO_INTEGERS, *CRITEO_TOKENS), integers=("label", *CRITEO_INTEGERS)
+)
+AVAZU = Layout(",", tuple(AVAZU_COLUMNS), integers=("click",), header=True)
+
+
+def delimited(spark: SparkSession, path: str, layout: Layout) -> DataFrame:
+    """Read delimited text.
+
+    Files may be compressed; Spark reads those of gzip by one task each, which is logged.
+
+    Parameters
+    ----------
+    spark
+        The session.
+    path
+        A file, directory or glob.
+    layout
+        Separator, names and types of the fields.
+
+    Returns
+    -------
+    DataFrame
+        ``line``, which tasks split, and the columns of the layout: string, bigint or double, null
+        where a field is empty. An action that reads a malformed line raises `LineError`; inside
+        `spark_auc.spark.data.line_faults.line_errors` the error names file and line.
+    """
+    rows = spark.read.text(path)
+    _warn_of_whole_files(rows)
+    text = F.col("value")
+    if layout.header:
+        rows = rows.where(text != layout.first_line)
+    line = F.struct(text.alias("text"), F.lit(layout.mark).alias("layout"))
+    marks = {_LINES: {"layout": json.dumps(asdict(layout)), "path": path}}
+    fields = [
+        layout.field(text, k).alias(name, metadata={_FIELD: {"layout": layout.mark, "number": k}})
+        for k, name in enumerate(layout.names)
+    ]
+    return rows.select(line.alias(LINE, metadata=marks), *fields)
+
+
+def _warn_of_whole_files(rows: DataFrame) -> None:
+    files = rows.inputFiles()
+    whole = sum(file.endswith(_WHOLE) for file in files)
+    if whole:
+        _log.warning(
+            "found %d compressed files that Spark cannot split (of %d), such as gzip: one task "
+            "reads each, and %d tasks can run at once; write more and smaller files, or compress "
+            "them by bzip2",
+            whole,
+            len(files),
+            task_slots(rows.sparkSession),
+        )
+
+
+def source_of(df: DataFrame) -> tuple[str, Layout, str] | None:
+    """Name of the one column of lines, their layout and path; None without such a column."""
+    marked = [field for field in df.schema if _LINES in field.metadata]
+    if len(marked) != 1 or df.columns.count(marked[0].name) != 1:
+        return None
+    marks = marked[0].metadata[_LINES]
+    stored = json.loads(marks["layout"])
+    names = {key: tuple(stored[key]) for key in ("names", "integers", "floats")}
+    return marked[0].name, Layout(**stored | names), marks["path"]
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Columns of a DataFrame that tasks split from its lines.
+
+    Parameters
+    ----------
+    column
+        Name of the column of lines.
+    layout
+        Their layout.
+    numbers
+        Number of the field of each column.
+    """
+
+    column: str
+    layout: Layout
+    numbers: dict[str, int]
+
+    @classmethod
+    def of(cls, df: DataFrame, names: Sequence[str]) -> Lines | None:
+        """The columns of these names, or None if they are not all fields of the lines.
+
+        A column keeps its mark if it is renamed and if rows are filtered. A column computed from
+        others has none, and Spark then computes all columns, which is logged.
+        """
+        source = source_of(df)
+        if source is None:
+            return None
+        column, layout, _ = source
+        fields = {field.name: field for field in df.schema}
+        unmarked = [n for n in names if n not in fields or not _is_field(fields[n], layout)]
+        if unmarked or len(fields) < len(df.columns):
+            _log.warning(
+                "found columns %s that are not the fields of column %r; Spark splits the lines, "
+                "which takes several times as long as the tasks",
+                unmarked or "of equal names",
+                column,
+            )
+            return None
+        return cls(column, layout, {n: fields[n].metadata[_FIELD]["number"] for n in names})
+
+    def expressions(self) -> list[Column]:
+        """The columns that `split` takes, in its order."""
+        line = F.col(quoted(self.column))
+        # A union has the marks of its first part. For a column that was not changed, both sides of
+        # the comparison are the same expression, and Spark removes it.
+        kept = [
+            F.col(quoted(name)).eqNullSafe(self.layout.field(line["text"], number))
+            for name, number in self.numbers.items()
+        ]
+        text, layout = (line[part].alias(part) for part in ("text", "layout"))
+        return [text, layout, reduce(and_, kept, F.lit(True)).alias("kept")]
+
+    def split(self, arrays: Sequence[pa.Array]) -> dict[str, Text]:
+        """The columns of some rows, as text; see `spark_auc.spark.data.text_numbers` for numbers.
+
+        Parameters
+        ----------
+        arrays
+            The columns of `expressions`.
+
+        Raises
+        ------
+        LineError
+            A line is malformed.
+        DataError
+            Rows have another layout, or a column has other values than the lines.
+        """
+        text, layout, kept = arrays
+        foreign = len(layout) - (pc.equal(layout, self.layout.mark).true_count or 0)
+        changed = len(kept) - (kept.true_count or 0)
+        if foreign or changed:
+            what = "no line of this layout" if foreign else f"other values in {list(self.numbers)}"
+            raise DataError(
+                f"found {foreign or changed} rows with {what} in a batch of {len(text)} rows, "
+                f"expected rows of one layout with the columns of column {self.column!r}; drop "
+                f"column {self.column!r}, so that Spark computes the columns"
+            )
+        lines = cast(Text, raw_column(self.column, text))
+        fields = split(lines, self.layout.separator, len(self.layout.names))
+        return {name: fields[number] for name, number in self.numbers.items()}
+
+
+def _is_field(field: StructField, layout: Layout) -> bool:
+    mark: dict[str, Any] = field.metadata.get(_FIELD, {})
+    return mark.get("layout") == layout.mark

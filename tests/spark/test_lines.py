@@ -1,0 +1,264 @@
+"""Lines of text against Python's csv and str.split, as fields of tasks and as Spark's columns."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import logging
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import functions as F
+
+from spark_auc.errors import ConfigError, DataError, LineError
+from spark_auc.features.lines import contiguous
+from spark_auc.features.raw_columns import Text
+from spark_auc.spark.data.failures import translated
+from spark_auc.spark.data.line_faults import fault, line_errors
+from spark_auc.spark.data.lines import AVAZU, CRITEO, Layout, Lines, delimited
+from spark_auc.spark.data.text_numbers import numbers
+from tests import data
+from tests.features.raw_rows import text
+
+SMALL = Layout(",", ("y", "x", "word"), integers=("y",), floats=("x",))
+ROWS = ["1,0.5,a", "0,,köln", ",-1e3,", "1,7,c"]
+
+
+def write(path: Path, lines: list[str]) -> str:
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return str(path)
+
+
+def words(column: Text) -> list[str | None]:
+    """The values of a column; None where they are missing."""
+    own = contiguous(column)
+    parts = zip(own.starts, own.ends, strict=True)
+    return [own.data[a:b].tobytes().decode() or None for a, b in parts]
+
+
+def batches_of(lines: Lines, batches):
+    for batch in batches:
+        columns = lines.split(batch.columns)
+        yield pa.RecordBatch.from_pydict({name: words(c) for name, c in columns.items()})
+
+
+def by_tasks(df, names):
+    """Fields of the lines, split inside tasks, by name."""
+    lines = Lines.of(df, names)
+    assert lines is not None
+    schema = ", ".join(f"`{name}` string" for name in names)
+    rows = df.select(*lines.expressions()).mapInArrow(partial(batches_of, lines), schema)
+    return rows.toArrow().to_pydict()
+
+
+def by_spark(df, names):
+    return df.select(*names).toArrow().to_pydict()
+
+
+def plan_of(df, capsys):
+    df.explain("extended")
+    return capsys.readouterr().out.split("Optimized Logical Plan")[1]
+
+
+def check(df, layout, expected, capsys):
+    """Both ways give the fields, and the tasks' way computes no column in Spark."""
+    names = list(layout.names)
+    fields = by_tasks(df, names)
+    assert fields == {
+        n: [v or None for v in c] for n, c in zip(names, zip(*expected, strict=True), strict=True)
+    }
+    columns = by_spark(df, names)
+    for name in names:
+        kind = layout.type_of(name)
+        if kind == "text":
+            assert columns[name] == fields[name]
+        else:
+            column = text(fields[name])
+            values, valid = numbers(name, column, kind)
+            found = [v if ok else None for v, ok in zip(values.tolist(), valid, strict=True)]
+            assert columns[name] == found
+            assert values.dtype == (np.int64 if kind == "integer" else float)
+    lines = Lines.of(df.where("length(line.text) > 3"), names)
+    plan = plan_of(df.select(*lines.expressions()), capsys)
+    assert "split" not in plan.lower(), plan
+
+
+def test_criteo(spark, tmp_path, capsys):
+    with data.path("criteo_80k.tsv").open() as file:
+        lines = [next(file).rstrip("\n") for _ in range(2_000)]
+    df = delimited(spark, write(tmp_path / "rows.tsv", lines), CRITEO)
+    check(df, CRITEO, [line.split("\t") for line in lines], capsys)
+    packed = tmp_path / "rows.gz"
+    packed.write_bytes(gzip.compress((tmp_path / "rows.tsv").read_bytes()))
+    names = ["label", "I1", "C26"]
+    assert by_tasks(delimited(spark, str(packed), CRITEO), names) == by_tasks(df, names)
+
+
+def test_avazu(spark, capsys):
+    path = data.path("avazu_9k.csv")
+    with path.open(newline="") as file:
+        expected = list(csv.reader(file))[1:]
+    check(delimited(spark, str(path), AVAZU), AVAZU, expected, capsys)
+
+
+def test_compressed_files_that_are_read_whole(spark, tmp_path, caplog):
+    path = tmp_path / "rows"
+    path.mkdir()
+    (path / "a.bz2").write_bytes(bz2.compress("\n".join(ROWS).encode()))
+    with caplog.at_level(logging.WARNING):
+        plain = by_tasks(delimited(spark, str(path), SMALL), SMALL.names)
+        assert not caplog.records
+        (path / "b.gz").write_bytes(gzip.compress("\n".join(ROWS).encode()))
+        both = by_tasks(delimited(spark, str(path), SMALL), SMALL.names)
+    assert sorted(map(str, both["word"])) == sorted(map(str, 2 * plain["word"]))
+    assert "found 1 compressed files that Spark cannot split (of 2)" in caplog.text
+    assert "2 tasks can run at once" in caplog.text
+
+
+@pytest.mark.parametrize("end", ["\r\n", "\r"])
+def test_ends_of_lines(spark, tmp_path, end):
+    """Spark's reader leaves out the ends of lines of Windows."""
+    path = tmp_path / "rows"
+    path.write_bytes("".join(f"{row}{end}" for row in ROWS).encode())
+    df = delimited(spark, str(path), SMALL)
+    assert by_tasks(df, ["word"])["word"] == ["a", "köln", None, "c"]
+    assert by_spark(df, ["word"])["word"] == ["a", "köln", None, "c"]
+
+
+MALFORMED = [
+    ("1,2", "found '1,2'", "3 fields"),
+    ("", "found ''", "3 fields"),
+    ("1,2,a,", "found '1,2,a,'", "3 fields"),
+    ('1,2,"a', "found '1,2,\"a'", "fields without quotes"),
+    ('"1",2,a', "found '\"1\",2,a'", "fields without quotes"),
+    ("1.5,2,a", "found '1.5' in column 'y'", "an integer"),
+    ("1,2_0,a", "found '2_0' in column 'x'", "a number"),
+    ("99999999999999999999,2,a", "in column 'y'", "an integer"),
+]
+
+
+def fields_and_numbers(lines: Lines, batches):
+    for batch in batches:
+        columns = lines.split(batch.columns)
+        numbers("y", columns["y"], "integer")
+        numbers("x", columns["x"])
+        yield batch.select([0])
+
+
+@pytest.mark.parametrize(("line", "found", "expected"), MALFORMED)
+def test_malformed_line_names_file_and_number(spark, tmp_path, line, found, expected):
+    write(tmp_path / "a", ROWS)
+    path = write(tmp_path / "b", [*ROWS * 500, line, *ROWS, "x"])
+    df = delimited(spark, str(tmp_path), SMALL)
+    lines = Lines.of(df, SMALL.names)
+    maximum = "spark.sql.files.maxPartitionBytes"
+    before = spark.conf.get(maximum)
+    try:
+        spark.conf.set(maximum, "2000")
+        rows = df.select(*lines.expressions())
+        parsed = rows.mapInArrow(partial(fields_and_numbers, lines), "text string")
+        with pytest.raises(LineError) as raised, line_errors(df):
+            parsed.toArrow()
+    finally:
+        spark.conf.set(maximum, before)
+    message = str(raised.value)
+    assert found in message
+    assert expected in message
+    assert f"in line 2001 of file:{path}" in message
+    with pytest.raises(LineError) as raised, line_errors(df):
+        by_spark(df, SMALL.names)
+    assert str(raised.value) == message
+    with pytest.raises(LineError, match="repair or remove the line") as raised, translated():
+        by_spark(df, SMALL.names)
+    assert f"found '{line}', expected 3 fields" in str(raised.value)
+
+
+def test_header_lines(spark, tmp_path):
+    layout = Layout("|", ("a", "b"), integers=("a",), header=True)
+    write(tmp_path / "1", ["a|b", "1|x"])
+    path = write(tmp_path / "2", ["a|b", "2|y", "a|c"])
+    df = delimited(spark, str(tmp_path), layout)
+    assert sorted(by_tasks(df, ["b"])["b"]) == ["c", "x", "y"]
+    assert fault(df) == (
+        f"found 'a' in column 'a' in line 3 of file:{path}, expected an integer; repair the row, "
+        "or read the column as text"
+    )
+    assert fault(delimited(spark, str(tmp_path / "1"), layout)) is None
+
+
+def test_filtered_and_renamed(spark, tmp_path):
+    df = delimited(spark, write(tmp_path / "rows", ROWS), SMALL)
+    some = df.where("y = 1").withColumnRenamed("word", "a `b`.c").withColumnRenamed("line", "text")
+    some = some.withColumn("extra", F.lit(1))
+    lines = Lines.of(some, ["a `b`.c", "x"])
+    table = some.select(*lines.expressions()).toArrow().combine_chunks()
+    columns = lines.split([column.chunk(0) for column in table.columns])
+    assert {name: words(c) for name, c in columns.items()} == {
+        "a `b`.c": ["a", "c"],
+        "x": ["0.5", "7"],
+    }
+    # A copy of a column is the same field.
+    copied = df.withColumn("x", F.col("word"))
+    assert by_tasks(copied, ["x"])["x"] == by_spark(copied, ["x"])["x"]
+
+
+def test_replaced_columns(spark, tmp_path, caplog):
+    df = delimited(spark, write(tmp_path / "rows", ROWS), SMALL)
+    replaced = df.withColumn("word", F.upper("word"))
+    assert Lines.of(replaced, ["x", "y"]) is not None
+    assert not caplog.records
+    assert Lines.of(replaced, ["x", "word"]) is None
+    assert "found columns ['word'] that are not the fields of column 'line'" in caplog.text
+    assert Lines.of(df.drop("line"), ["x"]) is None
+    assert Lines.of(df.drop("x"), ["x"]) is None
+    assert Lines.of(df.fillna("", ["word"]), ["word"]) is None
+    joined = df.join(df.select("y", "word"), "y")
+    assert Lines.of(joined, ["word"]) is None
+    with pytest.raises(LineError), line_errors(df.drop("line")):
+        raise LineError("another")
+
+
+def test_unions_with_other_rows(spark, tmp_path):
+    """A union has the metadata of its first part."""
+    path = write(tmp_path / "rows", ROWS)
+    df = delimited(spark, path, SMALL)
+    other = delimited(spark, path, Layout(",", ("y", "word", "x"), ("y",)))
+    names = ["y", "word"]
+    twice = by_tasks(df.union(df), names)
+    assert twice == {name: 2 * column for name, column in by_tasks(df, names).items()}
+    cast = other.withColumn("word", F.col("word").try_cast("double"))
+    for union, found in (
+        (df.union(cast), "found 4 rows with no line of this layout"),
+        (df.union(df.withColumn("word", F.upper("word"))), "found 3 rows with other values in"),
+        (df.unionByName(df.drop("line"), True), "found 4 rows with no line of this layout"),
+    ):
+        with pytest.raises(DataError, match=found), translated():
+            by_tasks(union, names)
+
+
+def test_rows_after_a_shuffle(spark, tmp_path):
+    df = delimited(spark, write(tmp_path / "rows", ROWS), SMALL)
+    rows = by_tasks(df.repartition(3).orderBy("x"), ["x"])
+    assert rows == {"x": [None, "-1e3", "0.5", "7"]}
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"separator": "::"}, "found separator '::', expected one ASCII character"),
+        ({"separator": '"'}, "expected one ASCII character other than a quote"),
+        ({"separator": "·"}, "expected one ASCII character"),
+        ({"names": ()}, "expected one or more different names"),
+        ({"names": ("a", "a")}, "expected one or more different names"),
+        ({"names": ("a", "line")}, "names other than 'line'"),
+        ({"names": ("a",), "floats": ("b",)}, r"found numbers \['b'\]"),
+        ({"names": ("a",), "floats": ("a",), "integers": ("a",)}, r"found numbers \['a', 'a'\]"),
+    ],
+)
+def test_layouts(settings, words):
+    with pytest.raises(ConfigError, match=words):
+        Layout(**{"separator": ",", "names": ("a", "b")} | settings)
