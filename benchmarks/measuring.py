@@ -63,3 +63,25 @@ def resident(process: Path) -> float:
     except OSError:
         return 0.0
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def cpu_seconds() -> float:
+    """CPU seconds of this process and of its descendants, living and ended."""
+    parents, spent = {}, {}
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit():
+            continue
+        try:
+            fields = (process / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents[process.name] = fields[1]
+        # User and system time, and those of children that were waited for.
+        spent[process.name] = sum(map(int, fields[11:15]))
+    total, own = 0, str(os.getpid())
+    for name, ticks in spent.items():
+        ancestor = name
+        while ancestor not in (own, "0", "1") and ancestor in parents:
+            ancestor = parents[ancestor]
+        total += ticks if ancestor == own else 0
+    return total / os.sysconf("SC_CLK_TCK")

@@ -57,7 +57,9 @@ def split(lines: Text, separator: str, fields: int, place: str | None = None) ->
             f"{place or f'row {row} of a batch'}, expected {expected} separated by {separator!r}; "
             f"{remedy}"
         )
-    return tuple(Text(*places[:, k], lines.data, lines.validity) for k in range(fields))
+    return tuple(
+        Text(places[0, k], places[1, k], lines.data, lines.validity) for k in range(fields)
+    )
 
 
 def shown(text: Text, row: int, most: int | None = _SHOWN) -> str:

@@ -24,6 +24,9 @@ from spark_auc import (
     SOLAMClassifier,
 )
 from spark_auc.errors import ConfigError, DataError, ModelFormatError
+from spark_auc.spark.data.lines import CRITEO, Layout, delimited
+from spark_auc.spark.data.raw import CRITEO_INTEGERS, CRITEO_TOKENS, criteo
+from tests import data
 
 ROWS = 900
 
@@ -209,3 +212,37 @@ def test_a_recipe_alone_is_saved(raw: DataFrame, tmp_path: Path) -> None:
     model = recipe().fit(raw)
     model.save(str(tmp_path / "recipe"))
     assert FeatureRecipeModel.load(str(tmp_path / "recipe")).recipe == model.recipe
+
+
+def test_lines_of_click_logs_train_the_model_of_prepared_rows(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    path = tmp_path / "rows.tsv"
+    with data.path("criteo_80k.tsv").open() as file:
+        path.write_text("".join(line for line, _ in zip(file, range(3000), strict=False)))
+    stage = FeatureRecipe(log=CRITEO_INTEGERS, tokens=CRITEO_TOKENS, auto=False, dimension=1024)
+    rows = delimited(spark, str(path), CRITEO)
+    fused = RankerPipeline([stage, mba()]).fit(rows)
+    prepared = criteo(spark, str(path), 1024)
+    alone = mba().fit(prepared)
+    np.testing.assert_array_equal(fused.ranker.coefficients, alone.coefficients)
+    scored = scores(fused.transform(rows))
+    np.testing.assert_array_equal(scored, scores(alone.transform(prepared)))
+    # Spark computes the columns of a changed frame.
+    changed = rows.withColumn("C1", F.coalesce("C1", F.lit("")))
+    np.testing.assert_array_equal(scores(fused.transform(changed)), scored)
+    np.testing.assert_array_equal(scores(fused.transform(rows.union(rows)))[:3000], scored)
+
+
+def test_numbers_in_lines(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "rows"
+    path.write_text("1,0.5,a,7\n0,,b,07\n1,1e3,,-2\n0,-inf,a,\n" * 50)
+    layout = Layout(",", ("y", "x", "word", "whole"), integers=("y", "whole"), floats=("x",))
+    rows = delimited(spark, str(path), layout)
+    stage = FeatureRecipe(tokens=["whole"], numKnots=4, dimension=32)
+    fused = RankerPipeline([stage, mba(labelCol="y")]).fit(rows)
+    plain = rows.drop("line")
+    alone = RankerPipeline([stage, mba(labelCol="y")]).fit(plain)
+    assert fused.recipe == alone.recipe
+    np.testing.assert_array_equal(fused.ranker.coefficients, alone.ranker.coefficients)
+    np.testing.assert_array_equal(scores(fused.transform(rows)), scores(fused.transform(plain)))

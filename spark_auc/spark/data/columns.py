@@ -28,7 +28,7 @@ _MAX_FOLDS = 100
 
 
 def label_column(
-    df: DataFrame, name: str, positive: Label | bool | None
+    df: DataFrame, name: str, positive: Label | bool | None, column: Column | None = None
 ) -> tuple[Column, Label | None]:
     """The label as double or string, and the positive label as a value of that type.
 
@@ -40,6 +40,8 @@ def label_column(
         Name of the label column.
     positive
         The positive label; None for 0/1 or -1/+1.
+    column
+        An expression for the column. Default: its name.
 
     Raises
     ------
@@ -53,7 +55,7 @@ def label_column(
             f"found label column {name!r} of type {kind.simpleString()}; "
             "expected numbers, booleans or strings; set labelCol"
         )
-    column = F.col(quoted(name))
+    column = F.col(quoted(name)) if column is None else column
     if isinstance(kind, StringType):
         if positive is None:
             raise ConfigError(
@@ -211,7 +213,9 @@ class TrainingColumns:
 
     def select(self, df: DataFrame) -> DataFrame:
         """Select the input columns of `BatchReader`."""
-        selected = [*self.features.expressions(), label_column(df, self.label, self.positive)[0]]
+        label = self.features.field(df, self.label)
+        label, _ = label_column(df, self.label, self.positive, label)
+        selected = [*self.features.expressions(), label]
         if self.weight:
             selected.append(weight_column(df, self.weight))
         if self.key:
@@ -244,7 +248,7 @@ class BatchReader:
 
     def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Batch]:
         """Decode batches; `DataError` at the first batch with an invalid value."""
-        width = len(self.columns.features.columns)
+        width = self.columns.features.width
         for batch in self.source(batches):
             if batch.num_rows:
                 X = self.columns.features.decode(batch.columns[:width])

@@ -56,6 +56,11 @@ class Features(Protocol):
         ...
 
     @property
+    def width(self) -> int:
+        """Number of the columns that `decode` takes."""
+        ...
+
+    @property
     def dimension(self) -> int:
         """Number of features ``d``."""
         ...
@@ -73,8 +78,8 @@ class Features(Protocol):
         """The input columns of `decode`, in its order."""
         ...
 
-    def field(self, name: str) -> Column:
-        """Another column of the same rows."""
+    def field(self, df: DataFrame, name: str) -> Column:
+        """Another column of the same rows, for use beside `decode`."""
         ...
 
     def as_rows(self, df: DataFrame, *, missing: bool = False) -> DataFrame:
@@ -180,11 +185,16 @@ class PreparedFeatures:
             "set featuresCol"
         )
 
+    @property
+    def width(self) -> int:
+        """See `Features.width`."""
+        return len(self.columns)
+
     def labels(self) -> Sequence[str] | None:
         """See `Features.labels`."""
         return self.names
 
-    def field(self, name: str) -> Column:
+    def field(self, df: DataFrame, name: str) -> Column:
         """See `Features.field`."""
         return F.col(quoted(name))
 

@@ -12,9 +12,9 @@ import hashlib
 import json
 import logging
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass
-from functools import reduce
-from operator import and_
+from io import StringIO
 from typing import Any, cast
 
 import pyarrow as pa
@@ -117,20 +117,36 @@ class Layout:
         An action that reads a malformed line, or text that is no number of the type, raises
         `LineError`.
         """
-        separator, name = F.lit(self.separator), self.names[number]
+        separator = F.lit(self.separator)
         # The number of bytes needs no scan of the line, and fields are found by their bytes.
         without = F.octet_length(F.replace(text, separator, F.lit("")))
         fields = F.octet_length(text) - without + 1
         quotes = F.startswith(text, F.lit('"')) | F.contains(text, F.lit(f'{self.separator}"'))
-        value = F.nullif(F.split_part(text, separator, F.lit(number + 1)), F.lit(""))
-        wrong = (fields != len(self.names)) | quotes
+        part = F.split_part(text, separator, F.lit(number + 1))
+        return self.typed(part, number, text, (fields != len(self.names)) | quotes)
+
+    def typed(self, part: Column, number: int, shown: Column, wrong: Column) -> Column:
+        """The text of a field as its type.
+
+        Parameters
+        ----------
+        part
+            The text.
+        number
+            Number of the field.
+        shown
+            Text for the error.
+        wrong
+            Whether the line is malformed.
+        """
+        name, value = self.names[number], F.nullif(part, F.lit(""))
         expected = f"{len(self.names)} fields without quotes, separated by {self.separator!r}"
         if (kind := self.type_of(name)) in _NUMBER:
             java, pattern, noun = _NUMBER[kind]
             number_of = value.try_cast(java)
             wrong |= value.isNotNull() & (number_of.isNull() | ~value.rlike(pattern))
             expected, value = f"{expected}, with {noun} in column {name!r}", number_of
-        parts = F.lit("found '"), F.substring(text, 1, 200), F.lit(f"', expected {expected}; ")
+        parts = F.lit("found '"), F.substring(shown, 1, 200), F.lit(f"', expected {expected}; ")
         message = F.concat(*parts, F.lit("repair or remove the line"))
         return checked(value, F.when(wrong, message), LineError)
 
@@ -232,27 +248,45 @@ class Lines:
         column, layout, _ = source
         fields = {field.name: field for field in df.schema}
         unmarked = [n for n in names if n not in fields or not _is_field(fields[n], layout)]
-        if unmarked or len(fields) < len(df.columns):
+        # A union has the marks of its first part, and the columns of another may have been changed.
+        reason = f"columns {unmarked} are not fields of it" if unmarked else ""
+        reason = reason or ("columns have equal names" if len(fields) < len(df.columns) else "")
+        reason = reason or ("the rows are a union" if _is_union(df) else "")
+        if reason:
             _log.warning(
-                "found columns %s that are not the fields of column %r; Spark splits the lines, "
-                "which takes several times as long as the tasks",
-                unmarked or "of equal names",
+                "Spark splits the lines of column %r, because %s; tasks take a part of its time",
                 column,
+                reason,
             )
             return None
         return cls(column, layout, {n: fields[n].metadata[_FIELD]["number"] for n in names})
 
+    @property
+    def types(self) -> dict[str, str]:
+        """Type of each column; see `Layout.type_of`."""
+        names = self.layout.names
+        return {name: self.layout.type_of(names[k]) for name, k in self.numbers.items()}
+
+    def field(self, df: DataFrame, name: str) -> Column | None:
+        """A field of lines whose number of fields `split` checks; None if it is no field.
+
+        It is found from the nearer end of the line, in a part of the time of the column itself.
+        """
+        schema = df.schema[name]
+        if not _is_field(schema, self.layout):
+            return None
+        number, separator = schema.metadata[_FIELD]["number"], self.layout.separator
+        text, after = F.col(quoted(self.column))["text"], len(self.layout.names) - number
+        if number < after:
+            part = F.substring_index(F.substring_index(text, separator, number + 1), separator, -1)
+        else:
+            part = F.substring_index(F.substring_index(text, separator, -after), separator, 1)
+        return self.layout.typed(part, number, part, F.lit(False))
+
     def expressions(self) -> list[Column]:
         """The columns that `split` takes, in its order."""
         line = F.col(quoted(self.column))
-        # A union has the marks of its first part. For a column that was not changed, both sides of
-        # the comparison are the same expression, and Spark removes it.
-        kept = [
-            F.col(quoted(name)).eqNullSafe(self.layout.field(line["text"], number))
-            for name, number in self.numbers.items()
-        ]
-        text, layout = (line[part].alias(part) for part in ("text", "layout"))
-        return [text, layout, reduce(and_, kept, F.lit(True)).alias("kept")]
+        return [line[part].alias(part) for part in ("text", "layout")]
 
     def split(self, arrays: Sequence[pa.Array]) -> dict[str, Text]:
         """The columns of some rows, as text; see `spark_auc.spark.data.text_numbers` for numbers.
@@ -269,19 +303,24 @@ class Lines:
         DataError
             Rows have another layout, or a column has other values than the lines.
         """
-        text, layout, kept = arrays
+        text, layout = arrays
         foreign = len(layout) - (pc.equal(layout, self.layout.mark).true_count or 0)
-        changed = len(kept) - (kept.true_count or 0)
-        if foreign or changed:
-            what = "no line of this layout" if foreign else f"other values in {list(self.numbers)}"
+        if foreign:
             raise DataError(
-                f"found {foreign or changed} rows with {what} in a batch of {len(text)} rows, "
-                f"expected rows of one layout with the columns of column {self.column!r}; drop "
-                f"column {self.column!r}, so that Spark computes the columns"
+                f"found {foreign} rows without a line of this layout in a batch of {len(text)} "
+                f"rows, expected rows of one layout with the columns of column {self.column!r}; "
+                f"drop column {self.column!r}, so that Spark computes the columns"
             )
         lines = cast(Text, raw_column(self.column, text))
         fields = split(lines, self.layout.separator, len(self.layout.names))
         return {name: fields[number] for name, number in self.numbers.items()}
+
+
+def _is_union(df: DataFrame) -> bool:
+    """Whether Spark's plan has a union; true also if a name or value looks like one."""
+    with redirect_stdout(StringIO()) as printed:
+        df.explain()
+    return "Union" in printed.getvalue()
 
 
 def _is_field(field: StructField, layout: Layout) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -14,9 +13,11 @@ from spark_auc.core.types import Rows
 from spark_auc.errors import DataError
 from spark_auc.features.embedding import Embedding
 from spark_auc.features.recipe import Recipe
+from spark_auc.features.recipe_tokens import Log
 from spark_auc.spark.data.checks import checked
-from spark_auc.spark.data.features import Features, known_column, quoted
-from spark_auc.spark.data.raw_arrays import raw_column, raw_type
+from spark_auc.spark.data.features import Features, known_column
+from spark_auc.spark.data.raw_arrays import raw_type
+from spark_auc.spark.data.raw_columns import RawColumns
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,12 @@ class RawFeatures:
     ----------
     recipe
         The map.
+    raw
+        The columns that it maps.
     """
 
     recipe: Recipe
+    raw: RawColumns
 
     @classmethod
     def of(cls, df: DataFrame, recipe: Recipe) -> RawFeatures:
@@ -51,12 +55,19 @@ class RawFeatures:
                     f"expected {column.type} as in the rows that the recipe was fitted to; cast "
                     "the column"
                 )
-        return cls(recipe)
+        names = dict.fromkeys(column.name for column in recipe.columns)
+        others = {column.name for column in recipe.columns if not isinstance(column, Log)}
+        return cls(recipe, RawColumns.of(df, list(names), as_text=names.keys() - others))
 
-    @cached_property
+    @property
     def columns(self) -> tuple[str, ...]:
         """See `Features.columns`."""
-        return tuple(dict.fromkeys(column.name for column in self.recipe.columns))
+        return self.raw.columns
+
+    @property
+    def width(self) -> int:
+        """See `Features.width`."""
+        return self.raw.width
 
     @property
     def dimension(self) -> int:
@@ -74,23 +85,21 @@ class RawFeatures:
 
     def expressions(self) -> list[Column]:
         """See `Features.expressions`."""
-        return [F.col(quoted(name)) for name in self.columns]
+        return self.raw.expressions()
 
-    def field(self, name: str) -> Column:
+    def field(self, df: DataFrame, name: str) -> Column:
         """See `Features.field`."""
-        return F.col(quoted(name))
+        return self.raw.field(df, name)
 
     def as_rows(self, df: DataFrame, *, missing: bool = False) -> DataFrame:
         """See `Features.as_rows`; missing values are valid."""
-        column = F.col(quoted(self.columns[0]))
         # Always false; the optimizer cannot prove it and so keeps the filter.
-        never = F.hash(column).bitwiseAND(F.lit(1)) > 1
+        never = F.hash(self.raw.probe()).bitwiseAND(F.lit(1)) > 1
         return df.filter(checked(F.lit(True), F.when(never, F.lit(""))))
 
     def decode(self, arrays: Sequence[pa.Array], *, missing: bool = False) -> Rows:
         """See `Features.decode`; missing values are valid."""
-        named = zip(self.columns, arrays, strict=True)
-        return self.recipe.transform({name: raw_column(name, array) for name, array in named})
+        return self.recipe.transform(self.raw.decode(arrays))
 
 
 @dataclass(frozen=True)
@@ -114,6 +123,11 @@ class EmbeddedFeatures:
         return self.inner.columns
 
     @property
+    def width(self) -> int:
+        """See `Features.width`."""
+        return self.inner.width
+
+    @property
     def dimension(self) -> int:
         """See `Features.dimension`."""
         return self.embedding.dimension
@@ -132,9 +146,9 @@ class EmbeddedFeatures:
         """See `Features.expressions`."""
         return self.inner.expressions()
 
-    def field(self, name: str) -> Column:
+    def field(self, df: DataFrame, name: str) -> Column:
         """See `Features.field`."""
-        return self.inner.field(name)
+        return self.inner.field(df, name)
 
     def as_rows(self, df: DataFrame, *, missing: bool = False) -> DataFrame:
         """See `Features.as_rows`."""

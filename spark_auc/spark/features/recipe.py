@@ -14,14 +14,15 @@ from pyspark.sql import DataFrame
 
 from spark_auc.core.row_source import State
 from spark_auc.errors import ConfigError, DataError
-from spark_auc.features.raw_columns import Columns
 from spark_auc.features.recipe import Crosses, Recipe
 from spark_auc.features.recipe_fit import KINDS, Planned, RecipePlan, RecipeState
 from spark_auc.features.recipe_json import from_json, to_json
 from spark_auc.spark.data.aggregate import aggregate
-from spark_auc.spark.data.features import known_column, quoted
+from spark_auc.spark.data.features import known_column
+from spark_auc.spark.data.lines import source_of
 from spark_auc.spark.data.parquet import rows_for_tasks
-from spark_auc.spark.data.raw_arrays import raw_column, raw_type
+from spark_auc.spark.data.raw_arrays import raw_type
+from spark_auc.spark.data.raw_columns import RawColumns
 from spark_auc.spark.data.raw_features import RawFeatures
 from spark_auc.spark.features.embedding import embedded
 from spark_auc.spark.persistence import Stage
@@ -190,7 +191,8 @@ class FeatureRecipe(
         named = {name: kind for kind in KINDS for name in values.get(kind) or ()}  # type: ignore[attr-defined]
         types = {name: raw_type(known_column(dataset, name).dataType) for name in named}
         if values["auto"]:
-            left_out = {*others, *(values["leaveOut"] or ())}
+            source = source_of(dataset)
+            left_out = {*others, *(values["leaveOut"] or ()), *(source or ())[:1]}
             for field in dataset.schema:
                 kind = raw_type(field.dataType)
                 if field.name in named or field.name in left_out:
@@ -230,11 +232,11 @@ def _state(df: DataFrame, plan: RecipePlan) -> RecipeState:
     names = [column.name for column in plan.numeric]
     if not names:
         return plan.zero()
-    selected = df.select(*(quoted(name) for name in names))
-    frame, read = rows_for_tasks(df, names, selected)
+    raw = RawColumns.of(df, names)
+    frame, read = rows_for_tasks(df, raw.columns, df.select(*raw.expressions()))
 
     def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, State]]:
-        yield "recipe", plan.fold(_columns(names, batch) for batch in read(batches))
+        yield "recipe", plan.fold(raw.decode(batch.columns[: raw.width]) for batch in read(batches))
 
     size = _COLUMN_BYTES * len(names)
     states = aggregate(frame, fold, (RecipeState,), state_bytes=size, what="recipe")
@@ -242,10 +244,6 @@ def _state(df: DataFrame, plan: RecipePlan) -> RecipeState:
     if not state.columns[0].rows:
         raise DataError("found no rows, expected some to fit a recipe to; check the input")
     return state
-
-
-def _columns(names: Collection[str], batch: pa.RecordBatch) -> Columns:
-    return {name: raw_column(name, batch.column(k)) for k, name in enumerate(names)}
 
 
 def _described(plan: RecipePlan, recipe: Recipe) -> str:

@@ -1,0 +1,229 @@
+"""Raw click logs to a published model and its scores, beside the way by prepared vectors.
+
+The rows are those of ``criteo_80k.tsv``, repeated, with the rare tokens of each repetition renamed.
+Each step is run on both sides in turn, in one session; one JSON object per step has the least CPU
+seconds of driver, JVM and Python workers over the repeats, a row's microseconds, and their ratio.
+
+csr      text to sparse rows: recipe in the tasks; Spark's split, FeatureHasher and Normalizer
+moments  text to pair moments; moments of rows in memory alone
+model    text to a saved model; prepare to Parquet and fit
+score    text to scores; prepare to Parquet and scores
+whole    text to a published model and an evaluated holdout, once (with --rows 46000000)
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from benchmarks.measuring import SETTINGS, PeakMemory, cpu_seconds
+from spark_auc import FeatureRecipe, LinearRankerModel, MBAClassifier, RankerPipeline, evaluate
+from spark_auc.core.batch import Batch
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.spark.data.lines import CRITEO, delimited
+from spark_auc.spark.data.raw import CRITEO_INTEGERS, CRITEO_TOKENS, criteo
+from spark_auc.spark.data.raw_features import RawFeatures
+from spark_auc.spark.data.session import session
+from spark_auc.spark.pipeline import RankerPipelineModel
+
+# Tokens that occur less often in the 80,000 rows are renamed in each repetition.
+_RARE = 10
+
+
+def written(source: Path, target: Path, rows: int) -> None:
+    """Write ``rows`` rows in files of 80,000."""
+    lines = [line.split("\t") for line in source.read_text().splitlines()]
+    counts: dict[str, int] = {}
+    for fields in lines:
+        for token in fields[14:]:
+            counts[token] = counts.get(token, 0) + 1
+    rare = [[k for k in range(14, 40) if 0 < counts[fields[k]] < _RARE] for fields in lines]
+    target.mkdir(parents=True)
+    for number, start in enumerate(range(0, rows, len(lines))):
+        with (target / f"part-{number:05}.tsv").open("w") as file:
+            for fields, places in zip(lines[: rows - start], rare, strict=False):
+                renamed = fields
+                if number:
+                    renamed = fields.copy()
+                    for k in places:
+                        renamed[k] = f"{fields[k]}{number:x}"
+                file.write("\t".join(renamed) + "\n")
+
+
+def recipe(dimension: int) -> FeatureRecipe:
+    return FeatureRecipe(log=CRITEO_INTEGERS, tokens=CRITEO_TOKENS, auto=False, dimension=dimension)
+
+
+def ranker(**params: Any) -> MBAClassifier:
+    return MBAClassifier(standardization=False, **params)
+
+
+def mapped(df: DataFrame, features: RawFeatures) -> None:
+    """Map all rows in the tasks, and drop the result."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        stored = 0
+        for batch in batches:
+            stored += features.decode(batch.columns).nnz
+        yield pa.RecordBatch.from_pydict({"stored": [stored]})
+
+    df.select(*features.expressions()).mapInArrow(run, "stored long").toArrow()
+
+
+def in_memory(df: DataFrame, features: RawFeatures, rows: int) -> list[Batch]:
+    """The first rows as batches."""
+    table = df.select(*features.expressions()).limit(rows).toArrow()
+    label = df.select("label").limit(rows).toArrow()["label"].to_numpy() > 0
+    made, start = [], 0
+    for batch in table.to_batches():
+        X = features.decode(batch.columns)
+        made.append(Batch(X, label[start : start + batch.num_rows]))
+        start += batch.num_rows
+    return made
+
+
+def compared(step: str, rows: int, repeats: int, **runs: Callable[[], Any]) -> None:
+    """Run functions in turn, and print the least CPU seconds of each."""
+    best = dict.fromkeys(runs, float("inf"))
+    for _ in range(repeats):
+        for name, run in runs.items():
+            start = cpu_seconds()
+            run()
+            best[name] = min(best[name], cpu_seconds() - start)
+    first, second = best.values()
+    printed = {f"{name}_cpu_s": round(value, 2) for name, value in best.items()}
+    printed |= {f"{name}_us_a_row": round(1e6 * value / rows, 2) for name, value in best.items()}
+    print(json.dumps({"step": step, "rows": rows, **printed, "ratio": round(first / second, 3)}))
+
+
+def steps(spark: SparkSession, path: str, rows: int, dimension: int, args: Any) -> None:
+    work = Path(tempfile.mkdtemp(dir=args.directory))
+    df = delimited(spark, path, CRITEO)
+    made = recipe(dimension).fit(df)
+    features = made.input_features(df)
+    pipeline = RankerPipeline([recipe(dimension), ranker(regParam=1e-4)])
+
+    def prepared() -> DataFrame:
+        target = str(work / "prepared")
+        criteo(spark, path, dimension).write.mode("overwrite").parquet(target)
+        return spark.read.parquet(target)
+
+    if "csr" in args.only:
+        compared(
+            "csr",
+            rows,
+            args.repeats,
+            recipe=lambda: mapped(df, features),
+            hasher=lambda: (
+                criteo(spark, path, dimension).write.format("noop").mode("overwrite").save()
+            ),
+        )
+    if "moments" in args.only:
+        # The accumulator is measured on as many rows as fit in memory, and scaled.
+        some = in_memory(df, features, min(rows, 500_000))
+        PairMoments.fold(some[:1], dimension)
+        start = time.process_time()
+        PairMoments.fold(some, dimension)
+        alone = (time.process_time() - start) / sum(b.y.size for b in some)
+        best = float("inf")
+        for _ in range(args.repeats):
+            start = cpu_seconds()
+            pipeline.fit(df)
+            best = min(best, cpu_seconds() - start)
+        printed = {"step": "moments", "rows": rows, "fit_us_a_row": round(1e6 * best / rows, 2)}
+        printed |= {"accumulator_us_a_row": round(1e6 * alone, 2)}
+        print(json.dumps(printed | {"ratio": round(best / rows / alone, 3)}))
+    if "model" in args.only:
+        compared(
+            "model",
+            rows,
+            args.repeats,
+            raw=lambda: pipeline.fit(df).write().overwrite().save(str(work / "raw")),
+            prepared=lambda: (
+                ranker(regParam=1e-4).fit(prepared()).write().overwrite().save(str(work / "model"))
+            ),
+        )
+    if "score" in args.only:
+        pipeline.fit(df).write().overwrite().save(str(work / "raw"))
+        ranker(regParam=1e-4).fit(prepared()).write().overwrite().save(str(work / "model"))
+        raw_model = RankerPipelineModel.load(str(work / "raw"))
+        model = LinearRankerModel.load(str(work / "model"))
+
+        def saved(scored: DataFrame, name: str) -> None:
+            scored.select("rawPrediction").write.mode("overwrite").parquet(str(work / name))
+
+        compared(
+            "score",
+            rows,
+            args.repeats,
+            raw=lambda: saved(raw_model.transform(df), "raw_scores"),
+            prepared=lambda: saved(model.transform(prepared()), "scores"),
+        )
+    shutil.rmtree(work)
+
+
+def whole(spark: SparkSession, path: str, held_out: str, dimension: int, args: Any) -> None:
+    for name, params in {"given": {"regParam": 1e-4}, "chosen": {}}.items():
+        if name not in args.penalty:
+            continue
+        start, begun = time.perf_counter(), cpu_seconds()
+        with PeakMemory() as memory:
+            df = delimited(spark, path, CRITEO)
+            model = RankerPipeline([recipe(dimension), ranker(**params)]).fit(df)
+            model.write().overwrite().save(f"{args.directory}/whole")
+            fitted = time.perf_counter() - start
+            model = RankerPipelineModel.load(f"{args.directory}/whole")
+            report = evaluate(model.transform(delimited(spark, held_out, CRITEO)))
+        summary = model.ranker.summary
+        printed = {
+            "step": "whole",
+            "penalty": name,
+            "rows": sum(count for _, count in summary.rows),
+            "fit_s": round(fitted, 1),
+            "all_s": round(time.perf_counter() - start, 1),
+            "cpu_s": round(cpu_seconds() - begun, 1),
+            "phases": summary.seconds,
+            "auc": report.auc,
+            "certificate": summary.certificate,
+            "driver_mib": round(memory.driver),
+            "workers_mib": round(memory.workers),
+        }
+        print(json.dumps(printed, default=str), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--dimension", type=int, default=10_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--directory", default=tempfile.gettempdir())
+    parser.add_argument("--only", nargs="*", default=["csr", "moments", "model", "score"])
+    parser.add_argument("--penalty", nargs="*", default=["given", "chosen"])
+    args = parser.parse_args()
+    logging.basicConfig(level=logging.INFO)
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+    source = Path(os.environ.get("SPARK_AUC_DATA", "../shared/data")) / "criteo_80k.tsv"
+    path = Path(args.directory) / f"criteo_{args.rows}"
+    for name, rows in (("train", args.rows), ("test", min(args.rows // 4, 1_000_000))):
+        if not (path / name).exists():
+            written(source, path / name, rows)
+    with session("raw rows", SETTINGS) as spark:
+        if "whole" in args.only:
+            whole(spark, str(path / "train"), str(path / "test"), args.dimension, args)
+        else:
+            steps(spark, str(path / "train"), args.rows, args.dimension, args)
+
+
+if __name__ == "__main__":
+    main()
