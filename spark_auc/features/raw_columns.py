@@ -13,9 +13,10 @@ from spark_auc.errors import DataError
 
 _ALL_VALID = np.empty(0, np.bool_)
 A = TypeVar("A", bound=np.generic)
-_TYPES = {"b": "boolean", "i": "integer", "u": "integer", "f": "float"}
+_TYPES = {"b": "boolean", "i": "integer", "u": "integer", "f": "float", "M": "time"}
+_TIME = np.dtype("datetime64[us]")
 # The types of columns, as recipes store them.
-TYPES = ("text", "boolean", "integer", "float")
+TYPES = ("text", "boolean", "integer", "float", "time")
 
 
 class Text(NamedTuple):
@@ -56,14 +57,14 @@ class Text(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    """A column of integers, floats or booleans.
+    """A column of integers, floats, booleans or times.
 
     Parameters
     ----------
     values : (n,)
-        The values. NaN is a missing value.
+        The values. NaN and NaT are missing values. Times are datetime64[us] in UTC.
     validity : (n,), optional
-        False where the value is missing. Default: only NaN is missing.
+        False where the value is missing. Default: only NaN and NaT are missing.
     """
 
     values: NDArray[Any]
@@ -105,6 +106,8 @@ def type_of(name: str, column: Column) -> str:
         layout = f"{places}, data {data.dtype} {data.shape}"
     else:
         kind = _TYPES.get(column.values.dtype.kind) if column.values.ndim == 1 else None
+        if kind == "time" and column.values.dtype != _TIME:
+            kind = None
         layout = f"values {column.values.dtype} of shape {column.values.shape}"
     rows = rows_of(column) if kind else 0
     valid = column.validity
@@ -112,8 +115,8 @@ def type_of(name: str, column: Column) -> str:
         kind, layout = None, f"validity {valid.dtype} of shape {valid.shape} for {rows} rows"
     if not kind:
         raise DataError(
-            f"found {layout} in column {name!r}, expected one-dimensional arrays of text, numbers "
-            "or booleans; convert the column"
+            f"found {layout} in column {name!r}, expected one-dimensional arrays of text, "
+            "numbers, booleans or datetime64[us]; convert the column"
         )
     return kind
 

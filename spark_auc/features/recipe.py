@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -38,7 +39,8 @@ class Crosses:
     Parameters
     ----------
     pairs
-        Names of the columns of each pair. Default: all pairs of columns.
+        Names of the columns of each pair. Default: all pairs of columns. All features of a column
+        are crossed with all of the other.
     bits
         Logarithm of the number of features.
     """
@@ -63,8 +65,9 @@ class Crosses:
 class Recipe:
     """A map from raw columns to sparse rows, independent of other rows and of the batches.
 
-    The features are three blocks: those of numeric columns, one column after another, each with an
-    indicator of missing values as its last feature; tokens at ``nonNegativeMod(hash, dimension)``;
+    A column may have several entries of different kinds. The features are three blocks: those of
+    numeric entries, one after another, the first entry of each column with an indicator of missing
+    values as its last feature; tokens at ``nonNegativeMod(hash, dimension)``;
     crosses. Equal features of a row are added. Without numeric columns, crosses and missing values
     (or with empty text for these), indices and bits are those of Spark ML's FeatureHasher,
     followed by its Normalizer for ``unit``.
@@ -72,9 +75,9 @@ class Recipe:
     Parameters
     ----------
     numeric
-        Columns with features of their own.
+        Entries with features of their own.
     hashed
-        Columns of tokens.
+        Entries whose features are tokens.
     dimension
         Number of features of the tokens, if there are columns of tokens.
     crosses
@@ -88,8 +91,8 @@ class Recipe:
     Raises
     ------
     ConfigError
-        There are no columns, two columns have the same name, a crossed column is unknown, or a
-        setting is out of range.
+        There are no columns, two entries of a column have the same kind or different types, a
+        crossed column is unknown, or a setting is out of range.
     """
 
     numeric: tuple[Numeric, ...] = ()
@@ -105,12 +108,18 @@ class Recipe:
             raise ConfigError(
                 f"found missing = {self.missing!r}, expected {' or '.join(MISSING)}; change it"
             )
-        names = [column.name for column in self.columns]
-        repeated = sorted({name for name in names if names.count(name) > 1})
-        if not names or repeated:
+        entries = Counter((column.name, type(column).__name__.lower()) for column in self.columns)
+        repeated = sorted(entry for entry, count in entries.items() if count > 1)
+        if not entries or repeated:
             raise ConfigError(
-                f"found {len(names)} columns (twice: {repeated}), expected one or more of "
-                "different names; change the columns"
+                f"found {len(self.columns)} columns (twice: {repeated}), expected one or more of "
+                "different names or kinds; change the columns"
+            )
+        types = Counter(name for name, _ in {(c.name, c.type) for c in self.columns})
+        if retyped := sorted(name for name, count in types.items() if count > 1):
+            raise ConfigError(
+                f"found columns {retyped} of several types, expected one type for all entries of a "
+                "column; change the types"
             )
         if self.dimension > _MOST or self.size > _MOST:
             raise ConfigError(
@@ -128,11 +137,19 @@ class Recipe:
     @cached_property
     def starts(self) -> tuple[int, ...]:
         """First index of each numeric column, of the tokens and of the crosses; then the size."""
-        indicator = self.missing == "indicator"
-        widths = [len(column.names()) + indicator for column in self.numeric]
+        both = zip(self.numeric, self._indicators, strict=True)
+        widths = [len(column.names()) + indicator for column, indicator in both]
         widths.append(self.dimension if self.hashed else 0)
         widths.append(2**self.crosses.bits if self.crosses else 0)
         return tuple(np.cumsum([0, *widths]).tolist())
+
+    @cached_property
+    def _indicators(self) -> tuple[bool, ...]:
+        """Whether each numeric entry has an indicator of missing values."""
+        last = len(self.numeric) - 1
+        first = {c.name: last - k for k, c in enumerate(reversed(self.numeric))}
+        has = self.missing == "indicator"
+        return tuple(has and first[c.name] == k for k, c in enumerate(self.numeric))
 
     @property
     def size(self) -> int:
@@ -141,11 +158,10 @@ class Recipe:
 
     def names(self) -> tuple[str, ...]:
         """Names of the features of numeric columns, which are the first features."""
-        missing = [" missing"] if self.missing == "indicator" else []
         return tuple(
             name
-            for column in self.numeric
-            for name in (*column.names(), *(f"{column.name}{word}" for word in missing))
+            for column, indicator in zip(self.numeric, self._indicators, strict=True)
+            for name in (*column.names(), *([f"{column.name} missing"] if indicator else []))
         )
 
     @cached_property
@@ -155,10 +171,9 @@ class Recipe:
             return np.empty((0, 2), np.int64)
         sizes = [*(column.SLOTS for column in self.numeric), *(1 for _ in self.hashed)]
         ends = np.cumsum(sizes).tolist()
-        slots = {
-            column.name: range(end - size, end)
-            for column, size, end in zip(self.columns, sizes, ends, strict=True)
-        }
+        slots: dict[str, list[int]] = {column.name: [] for column in self.columns}
+        for column, size, end in zip(self.columns, sizes, ends, strict=True):
+            slots[column.name] += range(end - size, end)
         pairs = self.crosses.pairs or tuple(combinations(slots, 2))
         if unknown := {name for pair in pairs for name in pair} - set(slots):
             raise ConfigError(
@@ -210,10 +225,11 @@ class Recipe:
 
     def _rows(self, columns: Columns) -> int:
         """Number of rows; `DataError` unless all columns are there and have this number."""
-        absent = [column for column in self.columns if column.name not in columns]
+        absent = {c.name: c.type for c in self.columns if c.name not in columns}
         if absent:
+            words = ", ".join(f"{name!r} ({kind})" for name, kind in absent.items())
             raise DataError(
-                f"found no column {', '.join(f'{c.name!r} ({c.type})' for c in absent)} among "
+                f"found no column {words} among "
                 f"{sorted(columns)}, expected all columns of the fit; add them"
             )
         rows = {c.name: rows_of(columns[c.name]) for c in self.columns}
@@ -248,9 +264,10 @@ class Recipe:
         """Functions that fill the slots of a column, from a first row on and for some rows."""
         slot, missing = 0, self.missing == "indicator"
         fillers: list[Callable[[int, int, Entries], None]] = []
-        for column, first in zip(self.numeric, self.starts, strict=False):
+        starts = zip(self.numeric, self.starts, self._indicators, strict=False)
+        for column, first, indicator in starts:
             own = slice(slot, slot + column.SLOTS)
-            numbers = column.filler(columns[column.name], first, missing)
+            numbers = column.filler(columns[column.name], first, indicator)
             fillers.append(partial(_fill_numbers, numbers, own))
             slot += column.SLOTS
         for place, hashed in enumerate(self.hashed):

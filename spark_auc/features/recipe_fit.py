@@ -4,135 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, NamedTuple, cast
 
 import numpy as np
 
-from spark_auc.core.batch import Batch
-from spark_auc.core.moments.column_moments import ColumnMoments
-from spark_auc.core.state.schema import COUNT, Part, Parts, Schema
+from spark_auc.core.state.schema import Parts, Schema
 from spark_auc.core.state.schema_state import SchemaState
 from spark_auc.core.types import Float
 from spark_auc.core.validation import check_whole
 from spark_auc.errors import ConfigError, DataError
+from spark_auc.features.column_summary import ColumnSummary
 from spark_auc.features.raw_columns import Columns, Numbers
 from spark_auc.features.recipe import Crosses, Recipe
+from spark_auc.features.recipe_json import HASHED_KINDS, NUMERIC_KINDS
 from spark_auc.features.recipe_numbers import Numeric, Spline, Standard
-from spark_auc.features.recipe_tokens import Hashed, Log, Tokens
-from spark_auc.features.splines import probabilities
-from spark_auc.features.value_counts import ValueCounts
+from spark_auc.features.recipe_tokens import Hashed
+from spark_auc.features.times import doubles
 
-KINDS = ("spline", "standard", "log", "tokens")
+KINDS = (*NUMERIC_KINDS, *HASHED_KINDS)
 # Rows that are summarised at a time.
 _ROWS = 2**17
-# Means and deviations are rounded to so many bits of the deviation, so that the order in which
-# sums were added seldom matters.
-_PRECISION = 20
-
-
-@dataclass(frozen=True, eq=False)
-class ColumnSummary(SchemaState):
-    """What a fit knows of a numeric column.
-
-    Parameters
-    ----------
-    missing, infinite
-        Numbers of rows with a missing and with an infinite value.
-    moments
-        Moments of the finite values, as the one column of negative rows.
-    counts
-        Distribution of the finite values.
-    """
-
-    SCHEMA: ClassVar[Schema] = Schema(
-        "ColumnSummary",
-        1,
-        {
-            "missing": COUNT,
-            "infinite": COUNT,
-            "moments": Part(ColumnMoments),
-            "counts": Part(ValueCounts),
-        },
-        lambda v: None if v["moments"].mean.shape[1] == 1 else "its moments are not of one column",
-    )
-
-    missing: int
-    infinite: int
-    moments: ColumnMoments
-    counts: ValueCounts
-
-    @property
-    def rows(self) -> int:
-        """Number of rows."""
-        return self.missing + self.infinite + self.counts.rows
-
-    @classmethod
-    def zero(cls) -> ColumnSummary:
-        """The summary of no rows."""
-        return cls(0, 0, ColumnMoments.zero(1), ValueCounts.zero())
-
-    @classmethod
-    def of(cls, values: Float) -> ColumnSummary:
-        """The summary of values ``(n,)``; NaN is a missing value."""
-        finite = values[np.isfinite(values)]
-        missing = int(np.isnan(values).sum())
-        moments = ColumnMoments.of(Batch(finite[:, None], np.zeros(finite.size, np.bool_)))
-        infinite = values.size - missing - finite.size
-        return cls(missing, infinite, moments, ValueCounts.of(finite))
-
-    def merge(self, other: ColumnSummary) -> ColumnSummary:
-        """The summary of both sets of rows."""
-        return ColumnSummary(
-            self.missing + other.missing,
-            self.infinite + other.infinite,
-            self.moments.merge(other.moments),
-            self.counts.merge(other.counts),
-        )
-
-    def knots(self, count: int) -> tuple[float, ...]:
-        """At most ``count`` knots, increasing; see `knots_of`."""
-        return tuple(knots_of(*self.counts.weighted(), count).tolist())
-
-    def scale(self) -> tuple[float, float]:
-        """Mean and standard deviation of the finite values; the deviation is 1 for a constant."""
-        if self.counts.values.size <= 1:
-            return float(self.counts.values.sum()), 1.0
-        mean = float(self.moments.mean[1, 0])
-        deviation = float(self.moments.standard_deviation()[0])
-        if not (np.isfinite(mean) and 0.0 < deviation < np.inf):
-            return mean, deviation
-        places = _PRECISION - int(np.frexp(deviation)[1])
-        return _rounded(mean, places), _rounded(deviation, places)
-
-
-def _rounded(value: float, places: int) -> float:
-    """The value rounded to a multiple of ``2^-places``."""
-    scaled = float(np.ldexp(value, places))
-    return float(np.ldexp(np.rint(scaled), -places)) if abs(scaled) < 2.0**52 else value
-
-
-def knots_of(values: Float, weights: Float, count: int) -> Float:
-    """Knots of a column, increasing.
-
-    A value with more than ``1 / count`` of the weight is a knot. The other knots are quantiles of
-    the remaining values. Quantiles of all values coincide where most values are equal.
-
-    Parameters
-    ----------
-    values, weights : (v,)
-        Distinct values, ascending, and their weights.
-    count
-        The largest number of knots, at least 2.
-    """
-    check_whole("knots", count, 2)
-    has_own = weights * count > weights.sum()
-    others, reached = values[~has_own], np.cumsum(weights[~has_own])
-    if not others.size:
-        return values
-    left = count - int(has_own.sum())
-    at = probabilities(left) if left > 1 else np.array([0.5])
-    places = np.minimum(np.searchsorted(reached, at * reached[-1]), others.size - 1)
-    return np.unique(np.concatenate([values[has_own], others[places]]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +58,7 @@ class RecipeState(SchemaState):
 
 
 class Planned(NamedTuple):
-    """A column of a plan.
+    """A column of a plan; a column may have several entries of different kinds.
 
     Parameters
     ----------
@@ -217,10 +109,15 @@ class RecipePlan:
                 )
         self._recipe(self.zero())
 
+    @cached_property
+    def _checked(self) -> tuple[Numeric | Hashed, ...]:
+        """Columns that are checked as when the recipe is applied."""
+        return self._recipe(self.zero()).columns
+
     @property
     def numeric(self) -> tuple[Planned, ...]:
         """The columns that states summarise."""
-        return tuple(column for column in self.columns if column.kind in KINDS[:2])
+        return tuple(column for column in self.columns if column.kind in NUMERIC_KINDS)
 
     def zero(self) -> RecipeState:
         """The state of no rows."""
@@ -235,23 +132,25 @@ class RecipePlan:
             A column of `numeric` is missing, or a column has another type than in the plan.
         """
         total, collected, rows = self.zero(), list[list[Float]](), 0
-        # Columns are checked as when the recipe is applied.
-        checked = self._recipe(total).columns
         for columns in batches:
-            if absent := [c.name for c in self.numeric if c.name not in columns]:
-                raise DataError(
-                    f"found no column {', '.join(map(repr, absent))} among {sorted(columns)}, "
-                    "expected all columns of numbers of the plan; add them"
-                )
-            for column in checked:
-                if column.name in columns:
-                    column.check(columns[column.name])
-            doubles = [_doubles(cast(Numbers, columns[c.name])) for c in self.numeric]
-            collected.append(doubles)
-            rows += doubles[0].size if doubles else 0
+            self.check(columns, self.numeric)
+            values = [doubles_of(cast(Numbers, columns[c.name])) for c in self.numeric]
+            collected.append(values)
+            rows += values[0].size if values else 0
             if rows >= _ROWS:
                 total, collected, rows = total.merge(_summary(collected)), [], 0
         return total.merge(_summary(collected)) if collected else total
+
+    def check(self, columns: Columns, needed: Iterable[Planned]) -> None:
+        """`DataError` unless needed columns are there, and all have their types in the plan."""
+        if absent := dict.fromkeys(c.name for c in needed if c.name not in columns):
+            raise DataError(
+                f"found no column {', '.join(map(repr, absent))} among {sorted(columns)}, "
+                "expected all columns that the fit needs; add them"
+            )
+        for column in self._checked:
+            if column.name in columns:
+                column.check(columns[column.name])
 
     def fitted(self, state: RecipeState) -> Recipe:
         """The recipe of some rows.
@@ -279,7 +178,7 @@ class RecipePlan:
             elif kind == "standard":
                 numeric.append(_standard(name, kind_of_values, next(summaries)))
             else:
-                hashed.append((Log if kind == "log" else Tokens)(name, kind_of_values))
+                hashed.append(HASHED_KINDS[kind](name, kind_of_values))
         settings = self.dimension, self.crosses, self.missing, self.unit
         return Recipe(tuple(numeric), tuple(hashed), *settings)
 
@@ -295,8 +194,9 @@ def _standard(name: str, kind_of_values: str, summary: ColumnSummary) -> Standar
     return Standard(name, kind_of_values, mean, deviation)
 
 
-def _doubles(column: Numbers) -> Float:
-    values = np.asarray(column.values, float)
+def doubles_of(column: Numbers) -> Float:
+    """Values ``(n,)`` as doubles, times as days; NaN where they are missing."""
+    values = doubles(column.values)
     return values if column.validity is None else np.where(column.validity, values, np.nan)
 
 

@@ -10,13 +10,18 @@ from typing import Any, NoReturn, TypeVar
 from spark_auc.errors import ConfigError, ModelFormatError
 from spark_auc.features.recipe import Crosses, Recipe
 from spark_auc.features.recipe_numbers import Numeric, Spline, Standard
-from spark_auc.features.recipe_tokens import Hashed, Log, Tokens
+from spark_auc.features.recipe_tokens import Hashed, Hour, Log, Tokens, Weekday
 
 T = TypeVar("T")
 _FORMAT, _VERSION = "spark_auc recipe", 1
 # The column classes by their names in stored recipes.
 NUMERIC_KINDS: dict[str, type[Numeric]] = {"spline": Spline, "standard": Standard}
-HASHED_KINDS: dict[str, type[Hashed]] = {"log": Log, "tokens": Tokens}
+HASHED_KINDS: dict[str, type[Hashed]] = {
+    "log": Log,
+    "tokens": Tokens,
+    "hour": Hour,
+    "weekday": Weekday,
+}
 
 
 def to_json(recipe: Recipe) -> str:

@@ -17,6 +17,7 @@ from spark_auc.errors import ConfigError, DataError
 from spark_auc.features.raw_columns import Column, Numbers, read_only, validity_of
 from spark_auc.features.recipe_columns import Named
 from spark_auc.features.splines import Splines, hat
+from spark_auc.features.times import doubles, iso_of
 
 NUMERIC = ("integer", "float", "boolean")
 # A function that fills the slots of rows: the first row, indices (slots, m), values (slots, m).
@@ -26,19 +27,20 @@ FillNumbers: TypeAlias = Callable[[int, NDArray[np.int32], Float], None]
 class _Numeric(Named):
     """A column of numbers."""
 
-    TYPES = NUMERIC
+    TYPES: ClassVar[tuple[str, ...]] = NUMERIC
     SAME = NUMERIC
 
     def _doubles(self, column: Column) -> tuple[Float, Bool]:
         """Values and validity as kernels take them; `DataError` if the column was retyped."""
         self.check(column)
-        values = np.asarray(cast(Numbers, column).values, float)
-        return read_only(values), validity_of(column)
+        return read_only(doubles(cast(Numbers, column).values)), validity_of(column)
 
 
 @dataclass(frozen=True)
 class Spline(_Numeric):
     """Hats on knots, and an indicator of missing values; see `spark_auc.features.splines.Splines`.
+
+    Times are days since 1970-01-01.
 
     Parameters
     ----------
@@ -48,6 +50,7 @@ class Spline(_Numeric):
         Increasing knots, in the unit of the column.
     """
 
+    TYPES = (*NUMERIC, "time")
     SLOTS: ClassVar[int] = 2
 
     knots: tuple[float, ...]
@@ -65,7 +68,8 @@ class Spline(_Numeric):
 
     def names(self) -> list[str]:
         """Names of the features, without the indicator of missing values."""
-        return [f"{self.name}: knot {_short(knot)}" for knot in self.knots]
+        text = iso_of if self.type == "time" else _short
+        return [f"{self.name}: knot {text(knot)}" for knot in self.knots]
 
     @cached_property
     def _knots(self) -> Float:

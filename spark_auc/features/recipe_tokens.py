@@ -1,13 +1,14 @@
-"""Hashed columns of a recipe: tokens of text, integers, booleans and logarithms."""
+"""Hashed columns of a recipe: tokens of text, integers, booleans, logarithms and times."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spark_auc.errors import DataError
 from spark_auc.features.murmur import Prefix, hash_of, prefix_of
@@ -20,9 +21,10 @@ from spark_auc.features.raw_columns import (
     validity_of,
 )
 from spark_auc.features.recipe_columns import Named
+from spark_auc.features.times import hours, weekdays
 from spark_auc.features.tokens import (
     Slots,
-    hash_booleans,
+    hash_codes,
     hash_integers,
     hash_logarithms,
     hash_text,
@@ -35,11 +37,13 @@ TextKernel: TypeAlias = Callable[..., int]
 
 
 class _Hashed(Named):
-    """A column whose values are tokens ``name=value``."""
+    """A column whose values are tokens ``name=value``, or ``name: part=value``."""
+
+    PART: ClassVar[str] = ""
 
     @cached_property
     def _prefix(self) -> Prefix:
-        return prefix_of(f"{self.name}=")
+        return prefix_of(f"{self.name}{self.PART}=")
 
     def _of_text(self, kernel: TextKernel, expected: str, column: Text, empty: bool) -> FillTokens:
         places = read_only(column.starts), read_only(column.ends)
@@ -66,6 +70,18 @@ class _Hashed(Named):
         def fill(begin: int, slots: Slots) -> None:
             prefixes = self._prefix, logarithm, binned
             hash_integers(*prefixes, values, validity, begin, empty, slots)
+
+        return fill
+
+    def _of_codes(
+        self, words: Sequence[str], codes: NDArray[np.uint8], column: Column, empty: bool
+    ) -> FillTokens:
+        hashed = [hash_of(self._prefix, word) for word in (*words, "")]
+        hashes = np.array(hashed, np.int32).view(np.uint32)
+        codes, validity = read_only(codes), validity_of(column)
+
+        def fill(begin: int, slots: Slots) -> None:
+            hash_codes(hashes, codes, validity, begin, empty, slots)
 
         return fill
 
@@ -126,18 +142,48 @@ class Tokens(_Hashed):
             kernel = partial(hash_text, self._prefix)
             return self._of_text(kernel, "starts and ends within the bytes", column, empty)
         if column.values.dtype == np.bool_:
-            return self._of_booleans(column, empty)
+            codes = column.values.astype(np.uint8)
+            return self._of_codes(("false", "true"), codes, column, empty)
         return self._of_integers(self._prefix, False, column, empty)
 
-    def _of_booleans(self, column: Numbers, empty: bool) -> FillTokens:
-        hashed = [hash_of(self._prefix, value) for value in ("false", "true", "")]
-        hashes = np.array(hashed, np.int32).view(np.uint32)
-        values, validity = read_only(column.values), validity_of(column)
 
-        def fill(begin: int, slots: Slots) -> None:
-            hash_booleans(hashes, values, validity, begin, empty, slots)
+@dataclass(frozen=True)
+class Hour(_Hashed):
+    """Tokens ``name: hour=13`` of the hour of a time, from 0 to 23 in UTC.
 
-        return fill
+    Parameters
+    ----------
+    name, type
+        Name and type of the column.
+    """
+
+    TYPES = ("time",)
+    PART = ": hour"
+
+    def filler(self, column: Column, empty: bool) -> FillTokens:
+        """As `Log.filler`."""
+        self.check(column)
+        words = [str(hour) for hour in range(24)]
+        return self._of_codes(words, hours(cast(Numbers, column).values), column, empty)
 
 
-Hashed: TypeAlias = Log | Tokens
+@dataclass(frozen=True)
+class Weekday(_Hashed):
+    """Tokens ``name: weekday=1`` of the weekday of a time in UTC, from 1 (Monday) to 7.
+
+    Parameters
+    ----------
+    name, type
+        Name and type of the column.
+    """
+
+    TYPES = ("time",)
+    PART = ": weekday"
+
+    def filler(self, column: Column, empty: bool) -> FillTokens:
+        """As `Log.filler`."""
+        self.check(column)
+        return self._of_codes("1234567", weekdays(cast(Numbers, column).values), column, empty)
+
+
+Hashed: TypeAlias = Log | Tokens | Hour | Weekday

@@ -211,26 +211,33 @@ def hash_integers(
 
 
 @compiled()
-def hash_booleans(
-    hashes: Index, values: Bool, validity: Bool, begin: int, empty: bool, slots: Slots
+def hash_codes(
+    hashes: Index,
+    codes: NDArray[np.uint8],
+    validity: Bool,
+    begin: int,
+    empty: bool,
+    slots: Slots,
 ) -> None:
-    """Store the tokens of booleans.
+    """Store the tokens of values that are few.
 
     Parameters
     ----------
-    hashes : (3,)
-        The hashes of ``name=false``, ``name=true`` and ``name=``.
-    values, validity
+    hashes : (v + 1,)
+        The hashes of the tokens of ``v`` values, then that of ``name=``.
+    codes : (n,)
+        The value of each row as an index of ``hashes``; ``v`` for a missing value.
+    validity
         See `spark_auc.features.raw_columns.Numbers`.
     begin, empty, slots
         See `hash_text`.
     """
-    inverse = 1.0 / slots.dimension
+    inverse, missing = 1.0 / slots.dimension, np.int64(hashes.size - 1)
     for row in range(slots.indices.size):
+        code = np.int64(codes[begin + row])
         if validity.size and not validity[begin + row]:
-            if empty:
-                _put(slots, row, hashes[2], inverse)
-            else:
-                slots.indices[row] = -1
+            code = missing
+        if code == missing and not empty:
+            slots.indices[row] = -1
         else:
-            _put(slots, row, hashes[np.int64(values[begin + row])], inverse)
+            _put(slots, row, hashes[code], inverse)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import math
 
@@ -10,6 +11,7 @@ import numpy as np
 from spark_auc.features.raw_columns import Numbers, Text
 
 WORD = 0xFFFFFFFF
+EPOCH = datetime.datetime(1970, 1, 1)
 
 
 def murmur3(data: bytes, seed: int = 42) -> int:
@@ -47,6 +49,11 @@ def numbers(values, dtype=float):
     return Numbers(np.array([0 if v is None else v for v in values], dtype), valid)
 
 
+def times(values):
+    """A column of times, of which None becomes NaT."""
+    return Numbers(np.array(values, "datetime64[us]"))
+
+
 def take(column, rows):
     """A slice of a column, over the same bytes."""
     valid = None if column.validity is None else column.validity[rows]
@@ -61,6 +68,8 @@ def token(column, value):
         return ""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, datetime.datetime):
+        return str(value.hour if type(column).__name__ == "Hour" else value.isoweekday())
     if type(column).__name__ == "Log" and value != "" and int(value) > 2:
         return f"log^2 {math.floor(math.log(int(value)) ** 2)}"
     return str(value)
@@ -82,38 +91,48 @@ def mix(x):
     return x ^ (x >> 31)
 
 
+def crosses(settings, found):
+    """Keys and products of the crosses of the features of a row, by column."""
+    salt = mix(0xC5 + 0x9E3779B97F4A7C15)
+    pairs = settings.pairs or itertools.combinations({name for name, _ in found}, 2)
+    crossed = [set(pair) for pair in pairs]
+    for one, other in itertools.combinations(found, 2):
+        if {one[0], other[0]} in crossed:
+            for a, b in itertools.product(one[1], other[1]):
+                yield mix(mix(salt ^ a[2]) ^ b[2]) % 2**settings.bits, a[1] * b[1]
+
+
 def features(recipe, row):
     """Indices and values of the features of one row, a mapping from names to values."""
     missing, first = recipe.missing == "indicator", 0
-    found = {}  # (index, value, key of crosses) of each column
+    # The column and the features (index, value, key of crosses) of each entry.
+    found = []
     for column in recipe.numeric:
         x, here = row[column.name], []
+        if isinstance(x, datetime.datetime):
+            x = (x - EPOCH) / datetime.timedelta(days=1)
+        has_indicator = missing and column.name not in {name for name, _ in found}
         width = len(column.knots) if hasattr(column, "knots") else 1
         if x is None or math.isnan(x):
-            here += [(first + width, 1.0)] if missing else []
+            here += [(first + width, 1.0)] if has_indicator else []
         elif hasattr(column, "knots"):
             here += [(first + k, v) for k, v in hats(x, column.knots).items()] if width else []
         else:
             here.append((first, (x - column.mean) / column.deviation))
-        found[column.name] = [(j, v, j) for j, v in here]
-        first += width + missing
+        found.append((column.name, [(j, v, j) for j, v in here]))
+        first += width + has_indicator
     for column in recipe.hashed:
         word = token(column, row[column.name])
         if word == "" and not missing:
-            found[column.name] = []
             continue
-        hashed = murmur3(f"{column.name}={word}".encode())
-        found[column.name] = [(first + hashed % recipe.dimension, 1.0, 2**32 | hashed & WORD)]
+        part = {"Hour": ": hour", "Weekday": ": weekday"}.get(type(column).__name__, "")
+        hashed = murmur3(f"{column.name}{part}={word}".encode())
+        feature = (first + hashed % recipe.dimension, 1.0, 2**32 | hashed & WORD)
+        found.append((column.name, [feature]))
     first += recipe.dimension if recipe.hashed else 0
-    entries = [(j, v) for some in found.values() for j, v, _ in some]
+    entries = [(j, v) for _, here in found for j, v, _ in here]
     if recipe.crosses:
-        order = list(found)
-        pairs = recipe.crosses.pairs or itertools.combinations(order, 2)
-        salt = mix(0xC5 + 0x9E3779B97F4A7C15)
-        for pair in sorted(sorted(map(order.index, pair)) for pair in pairs):
-            for a, b in itertools.product(*(found[order[k]] for k in pair)):
-                key = mix(mix(salt ^ a[2]) ^ b[2]) % 2**recipe.crosses.bits
-                entries.append((first + key, a[1] * b[1]))
+        entries += [(first + key, product) for key, product in crosses(recipe.crosses, found)]
     added: dict = {}
     for j, v in entries:
         if v:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 
 import numpy as np
@@ -13,8 +14,8 @@ from spark_auc.features.raw_columns import Numbers, Text
 from spark_auc.features.recipe import Crosses, Recipe
 from spark_auc.features.recipe_json import from_json, to_json
 from spark_auc.features.recipe_numbers import Spline, Standard
-from spark_auc.features.recipe_tokens import Log, Tokens
-from tests.features.raw_rows import features, numbers, take, text
+from spark_auc.features.recipe_tokens import Hour, Log, Tokens, Weekday
+from tests.features.raw_rows import EPOCH, features, numbers, take, text, times
 
 ROWS = 300
 NUMERIC = (
@@ -22,12 +23,17 @@ NUMERIC = (
     Standard("income", "float", 1000.0, 250.0),
     Spline("one knot", "integer", (3.0,)),
     Spline("no knots", "float", ()),
+    Spline("when", "time", (-30.5, 0.0, 16363.0)),
+    Standard("one knot", "integer", 2.0, 1.5),
 )
 HASHED = (
     Log("clicks", "integer"),
     Tokens("city", "text"),
     Tokens("size", "integer"),
     Tokens("new", "boolean"),
+    Hour("when", "time"),
+    Weekday("when", "time"),
+    Tokens("one knot", "integer"),
 )
 ALL = {
     "numbers": Recipe(NUMERIC, unit=False),
@@ -36,7 +42,10 @@ ALL = {
     "ignore": Recipe(NUMERIC, HASHED, 1000, missing="ignore"),
     "crosses": Recipe(NUMERIC, HASHED, 1000, Crosses(bits=6)),
     "pairs": Recipe(
-        NUMERIC, HASHED, 64, Crosses((("size", "city"), ("age", "city"), ("age", "income")), 12)
+        NUMERIC,
+        HASHED,
+        64,
+        Crosses((("size", "city"), ("age", "city"), ("age", "income"), ("when", "age")), 12),
     ),
     "crosses, ignore": Recipe(NUMERIC, HASHED, 9, Crosses(bits=12), "ignore", False),
 }
@@ -61,6 +70,12 @@ def table(rows=ROWS, seed=0):
         "city": some(rng.choice(cities, rows).tolist()),
         "size": some(rng.integers(-3, 3, rows).tolist()),
         "new": some((rng.random(rows) < 0.5).tolist()),
+        "when": some(
+            [
+                EPOCH + datetime.timedelta(microseconds=int(u))
+                for u in rng.integers(-(10**16), 3 * 10**15, rows)
+            ]
+        ),
     }
 
 
@@ -69,6 +84,8 @@ def columns(lists):
     return {
         name: text(values, skipped=b"ab")
         if name == "city"
+        else times(values)
+        if name == "when"
         else numbers(values, types.get(name, float))
         for name, values in lists.items()
     }
@@ -128,10 +145,42 @@ def test_names():
         "one knot: knot 3",
         "one knot missing",
         "no knots missing",
+        "when: knot 1969-12-01T12:00:00",
+        "when: knot 1970-01-01",
+        "when: knot 2014-10-20",
+        "when missing",
+        "one knot",
     )
-    assert (both.starts, both.size) == ((0, 4, 6, 8, 9, 1009, 1009), 1009)
+    assert (both.starts, both.size) == ((0, 4, 6, 8, 9, 13, 14, 1014, 1014), 1014)
     assert ALL["ignore"].names()[3:5] == ("income", "one knot: knot 3")
     assert Recipe((Spline("a", "float", (0.1 + 0.2,)),)).names()[0] == "a: knot 0.30000000000000004"
+
+
+def test_names_of_times():
+    knots = (-1e300, -719162.0, 0.1 / 86_400, 1.5, 2.0 + 1e-6 / 86_400, 1e9)
+    names = Spline("t", "time", knots).names()
+    assert [name.removeprefix("t: knot ") for name in names] == [
+        "day -1e+300",
+        "0001-01-01",
+        "1970-01-01T00:00:00.100000",
+        "1970-01-02T12:00:00",
+        "1970-01-03T00:00:00.000001",
+        "day 1000000000.0",
+    ]
+
+
+def test_times():
+    values = [datetime.datetime(2024, 2, day, day % 24, 59, 59, 999_999) for day in range(1, 30)]
+    values += [datetime.datetime(1, 1, 1), datetime.datetime(9999, 12, 31, 23), None]
+    recipe = Recipe(
+        (Spline("t", "time", (0.0, 1e5)),), (Hour("t", "time"), Weekday("t", "time")), 2**18
+    )
+    X = recipe.transform({"t": times(values)})
+    for i, value in enumerate(values):
+        expected = features(recipe, {"t": value})
+        assert list(X[i].indices) == list(expected)
+    missing = times(values)._replace(validity=np.zeros(len(values), bool))
+    same(recipe.transform({"t": missing}), recipe.transform({"t": times([None] * len(values))}))
 
 
 def test_unit_rows_are_divided():
@@ -163,6 +212,7 @@ def test_columns_of_other_forms():
         "size": text([None if v is None else str(v) for v in table()["size"]]),
         "age": Numbers(np.where(given["age"].validity, given["age"].values, np.nan)),
         "clicks": given["clicks"]._replace(values=np.repeat(given["clicks"].values, 2)[::2]),
+        "when": given["when"]._replace(values=np.repeat(given["when"].values, 2)[::2]),
     }
     same(recipe.transform(others), X)
 
@@ -177,6 +227,7 @@ def test_columns_that_differ_from_those_of_the_fit():
         "clicks": numbers([1.0] * 5),
         "new": numbers([1] * 5, int),
         "size": numbers([True] * 5, bool),
+        "when": numbers([1] * 5, int),
     }
     for name, column in wrong.items():
         with pytest.raises(DataError, match=rf"found column '{name}' of type \w+, expected type"):
@@ -186,6 +237,7 @@ def test_columns_that_differ_from_those_of_the_fit():
     for column in (
         Numbers(np.zeros((5, 1))),
         Numbers(np.array(["a"] * 5)),
+        Numbers(np.zeros(5, "datetime64[ns]")),
         Numbers(np.zeros(5), np.ones(4, bool)),
         Numbers(np.zeros(5), np.ones(5)),
         Text.of_offsets(np.zeros(6, np.int16), np.zeros(0, np.uint8)),
@@ -210,7 +262,15 @@ def test_infinite_values():
     ("make", "words"),
     [
         (Recipe, "found 0 columns"),
-        (lambda: Recipe(hashed=HASHED[:1] * 2), "twice: \\['clicks'\\]"),
+        (lambda: Recipe(hashed=HASHED[:1] * 2), "twice: \\[\\('clicks', 'log'\\)\\]"),
+        (
+            lambda: Recipe((Spline("a", "float", ()), Standard("a", "integer", 0.0, 1.0))),
+            "found columns \\['a'\\] of several types",
+        ),
+        (
+            lambda: Recipe(hashed=(Hour("a", "time"), Weekday("a", "time")), crosses=Crosses()),
+            "found crosses of one column",
+        ),
         (lambda: Recipe(hashed=HASHED, dimension=0), "found dimension = 0"),
         (lambda: Recipe(hashed=HASHED, dimension=2**31), "found 2147483648 features"),
         (lambda: Recipe(NUMERIC, HASHED, 2**63 - 1), "found 9223372036854775807 features"),
@@ -228,6 +288,8 @@ def test_infinite_values():
         (lambda: Spline("a", "text", (1.0,)), "found column 'a' of type text as spline"),
         (lambda: Tokens("a", "float"), "found column 'a' of type float as tokens"),
         (lambda: Log("a", "float"), "found column 'a' of type float as log"),
+        (lambda: Hour("a", "integer"), "found column 'a' of type integer as hour"),
+        (lambda: Standard("a", "time", 0.0, 1.0), "found column 'a' of type time as standard"),
         (lambda: Tokens("", "text"), "a column with the name ''"),
         (lambda: Tokens("\ud800", "text"), "a column with the name '.ud800'"),
         (lambda: Standard("a", "float", 0.0, 0.0), "deviation of column 'a'"),

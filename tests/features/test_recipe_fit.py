@@ -10,18 +10,13 @@ import pytest
 
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.features import value_counts
+from spark_auc.features.column_summary import ColumnSummary, knots_of
 from spark_auc.features.raw_columns import Numbers
 from spark_auc.features.recipe import Crosses, Recipe
-from spark_auc.features.recipe_fit import (
-    ColumnSummary,
-    Planned,
-    RecipePlan,
-    RecipeState,
-    knots_of,
-)
+from spark_auc.features.recipe_fit import Planned, RecipePlan, RecipeState
 from spark_auc.features.recipe_json import from_json, to_json
 from spark_auc.features.recipe_numbers import Spline, Standard
-from spark_auc.features.recipe_tokens import Log, Tokens
+from spark_auc.features.recipe_tokens import Hour, Log, Tokens, Weekday
 from spark_auc.features.splines import probabilities
 from spark_auc.features.value_counts import ValueCounts
 from tests.features.raw_rows import numbers, take, text
@@ -185,6 +180,19 @@ def test_a_fit(limit, monkeypatch):
     # One state serves any number of knots.
     more = dataclasses.replace(PLAN, knots=9).fitted(merged)
     assert len(more.numeric[0].knots) == 9
+
+
+def test_times_and_several_kinds_of_a_column():
+    hours = np.arange(24 * 100).astype("datetime64[h]").astype("datetime64[us]")
+    kinds = ("spline", "hour", "weekday")
+    plan = RecipePlan(tuple(Planned("when", "time", kind) for kind in kinds), knots=3)
+    made = plan.fitted(plan.fold([{"when": Numbers(np.append(hours, np.datetime64("NaT")))}]))
+    assert made.numeric == (Spline("when", "time", (0.0, 1199 / 24, 2399 / 24)),)
+    assert made.hashed == (Hour("when", "time"), Weekday("when", "time"))
+    plan = RecipePlan(tuple(Planned("a", "integer", k) for k in ("tokens", "standard", "spline")))
+    made = plan.fitted(plan.fold([{"a": Numbers(np.arange(5))}]))
+    assert made.numeric[1] == Spline("a", "integer", (0.0, 1.0, 2.0, 3.0, 4.0))
+    assert (made.numeric[0].mean, made.hashed) == (2.0, (Tokens("a", "integer"),))
 
 
 def test_tokens_alone_need_no_rows():

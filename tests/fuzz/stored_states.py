@@ -42,12 +42,13 @@ from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.draws import FirstArrivals
 from spark_auc.core.sampling.folds import GroupCounts
 from spark_auc.core.sampling.sample_size import GroupSums, LargestNorm
+from spark_auc.features.column_summary import ColumnSummary
 from spark_auc.features.crosses import CrossMap
 from spark_auc.features.fourier import FourierMap
 from spark_auc.features.kernels import Kernel
 from spark_auc.features.network import NetworkMap
 from spark_auc.features.nystroem import NystroemMap
-from spark_auc.features.recipe_fit import ColumnSummary, Planned, RecipePlan, RecipeState
+from spark_auc.features.recipe_fit import Planned, RecipePlan, RecipeState
 from spark_auc.features.splines import Splines
 from spark_auc.features.thresholds import ThresholdMap
 from spark_auc.features.value_counts import ValueCounts

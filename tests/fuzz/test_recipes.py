@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import random
 from itertools import combinations
@@ -16,8 +17,8 @@ from spark_auc.errors import ModelFormatError
 from spark_auc.features.recipe import Crosses, Recipe
 from spark_auc.features.recipe_json import from_json, to_json
 from spark_auc.features.recipe_numbers import Spline, Standard
-from spark_auc.features.recipe_tokens import Log, Tokens
-from tests.features.raw_rows import features, numbers, take, text
+from spark_auc.features.recipe_tokens import Hour, Log, Tokens, Weekday
+from tests.features.raw_rows import EPOCH, features, numbers, take, text, times
 from tests.fuzz.inputs import inputs
 
 pytestmark = pytest.mark.fuzz
@@ -26,16 +27,22 @@ WORDS = ["", "a", "ab", "abc", "ä", "東京", "\0", "7", "-7", "x" * 33]
 
 
 def column(draw, name):
-    """A column of a recipe."""
-    kind = draw.randrange(6)
-    if kind == 0:
-        knots = {draw.choice([0.0, 1.0, draw.gauss(0, 3), 1e6]) for _ in range(draw.randrange(6))}
-        return Spline(name, draw.choice(["float", "integer"]), tuple(sorted(knots)))
-    if kind == 1:
-        return Standard(name, "float", draw.choice([0.0, 1.0, 2.5]), draw.choice([1.0, 0.1]))
-    if kind == 2:
-        return Log(name, "integer")
-    return Tokens(name, ("text", "integer", "boolean")[kind - 3])
+    """The entries of a column of a recipe, of different kinds."""
+    type_ = draw.choice(["text", "boolean", "integer", "float", "time"])
+    knots = {draw.choice([0.0, 1.0, draw.gauss(0, 3), 1e4]) for _ in range(draw.randrange(6))}
+    scale = draw.choice([0.0, 1.0, 2.5]), draw.choice([1.0, 0.1])
+    kinds = []
+    if type_ in ("integer", "float", "time"):
+        kinds.append(Spline(name, type_, tuple(sorted(knots))))
+    if type_ in ("integer", "float"):
+        kinds.append(Standard(name, type_, *scale))
+    if type_ == "integer":
+        kinds.append(Log(name, type_))
+    if type_ in ("text", "boolean", "integer"):
+        kinds.append(Tokens(name, type_))
+    if type_ == "time":
+        kinds += [Hour(name, type_), Weekday(name, type_)]
+    return draw.sample(kinds, draw.randrange(1, len(kinds) + 1))
 
 
 def value(draw, made):
@@ -46,6 +53,8 @@ def value(draw, made):
         return draw.choice(WORDS)
     if made.type == "boolean":
         return draw.random() < 0.5
+    if made.type == "time":
+        return EPOCH + datetime.timedelta(microseconds=draw.randrange(-(10**12), 10**13))
     if made.type == "integer":
         return draw.choice([0, 1, -1, 3, draw.randrange(-(10**6), 10**6)])
     return draw.choice([0.0, 1.0, draw.gauss(0, 5), 1e6, 2.5])
@@ -53,12 +62,13 @@ def value(draw, made):
 
 def recipe_of(draw):
     names = [draw.choice(["a", "ö", "xy z", "long name"]) + str(k) for k in range(9)]
-    columns = [column(draw, name) for name in names[: draw.randrange(1, 9)]]
+    columns = [entry for name in names[: draw.randrange(1, 9)] for entry in column(draw, name)]
     numeric = tuple(c for c in columns if isinstance(c, Spline | Standard))
     hashed = tuple(c for c in columns if not isinstance(c, Spline | Standard))
     crosses = None
-    if len(columns) > 1 and draw.random() < 0.6:
-        pairs = [tuple(draw.sample(p, 2)) for p in combinations([c.name for c in columns], 2)]
+    used = list(dict.fromkeys(c.name for c in columns))
+    if len(used) > 1 and draw.random() < 0.6:
+        pairs = [tuple(draw.sample(p, 2)) for p in combinations(used, 2)]
         some = tuple(draw.sample(pairs, draw.randrange(1, len(pairs) + 1)))
         crosses = Crosses(draw.choice([None, some]), draw.randrange(1, 21))
     dimension = draw.choice([1, 2, 7, 64, 10_000, 2**20])
@@ -75,7 +85,11 @@ def test_random_recipes(seed):
     lists = {c.name: [value(draw, c) for _ in range(rows)] for c in recipe.columns}
     types = {"float": float, "integer": np.int64, "boolean": bool}
     columns = {
-        c.name: text(lists[c.name]) if c.type == "text" else numbers(lists[c.name], types[c.type])
+        c.name: text(lists[c.name])
+        if c.type == "text"
+        else times(lists[c.name])
+        if c.type == "time"
+        else numbers(lists[c.name], types[c.type])
         for c in recipe.columns
     }
     X = from_json(to_json(recipe)).transform(columns)

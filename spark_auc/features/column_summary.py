@@ -1,0 +1,126 @@
+"""What a fit knows of a numeric column: its distribution, mean and deviation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from spark_auc.core.batch import Batch
+from spark_auc.core.moments.column_moments import ColumnMoments
+from spark_auc.core.state.schema import COUNT, Part, Schema
+from spark_auc.core.state.schema_state import SchemaState
+from spark_auc.core.types import Float
+from spark_auc.core.validation import check_whole
+from spark_auc.features.splines import probabilities
+from spark_auc.features.value_counts import ValueCounts
+
+# Means and deviations are rounded to so many bits of the deviation, so that the order in which
+# sums were added seldom matters.
+_PRECISION = 20
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnSummary(SchemaState):
+    """What a fit knows of a numeric column.
+
+    Parameters
+    ----------
+    missing, infinite
+        Numbers of rows with a missing and with an infinite value.
+    moments
+        Moments of the finite values, as the one column of negative rows.
+    counts
+        Distribution of the finite values.
+    """
+
+    SCHEMA: ClassVar[Schema] = Schema(
+        "ColumnSummary",
+        1,
+        {
+            "missing": COUNT,
+            "infinite": COUNT,
+            "moments": Part(ColumnMoments),
+            "counts": Part(ValueCounts),
+        },
+        lambda v: None if v["moments"].mean.shape[1] == 1 else "its moments are not of one column",
+    )
+
+    missing: int
+    infinite: int
+    moments: ColumnMoments
+    counts: ValueCounts
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return self.missing + self.infinite + self.counts.rows
+
+    @classmethod
+    def zero(cls) -> ColumnSummary:
+        """The summary of no rows."""
+        return cls(0, 0, ColumnMoments.zero(1), ValueCounts.zero())
+
+    @classmethod
+    def of(cls, values: Float) -> ColumnSummary:
+        """The summary of values ``(n,)``; NaN is a missing value."""
+        finite = values[np.isfinite(values)]
+        missing = int(np.isnan(values).sum())
+        moments = ColumnMoments.of(Batch(finite[:, None], np.zeros(finite.size, np.bool_)))
+        infinite = values.size - missing - finite.size
+        return cls(missing, infinite, moments, ValueCounts.of(finite))
+
+    def merge(self, other: ColumnSummary) -> ColumnSummary:
+        """The summary of both sets of rows."""
+        return ColumnSummary(
+            self.missing + other.missing,
+            self.infinite + other.infinite,
+            self.moments.merge(other.moments),
+            self.counts.merge(other.counts),
+        )
+
+    def knots(self, count: int) -> tuple[float, ...]:
+        """At most ``count`` knots, increasing; see `knots_of`."""
+        return tuple(knots_of(*self.counts.weighted(), count).tolist())
+
+    def scale(self) -> tuple[float, float]:
+        """Mean and standard deviation of the finite values; the deviation is 1 for a constant."""
+        if self.counts.values.size <= 1:
+            return float(self.counts.values.sum()), 1.0
+        mean = float(self.moments.mean[1, 0])
+        deviation = float(self.moments.standard_deviation()[0])
+        if not (np.isfinite(mean) and 0.0 < deviation < np.inf):
+            return mean, deviation
+        places = _PRECISION - int(np.frexp(deviation)[1])
+        return _rounded(mean, places), _rounded(deviation, places)
+
+
+def _rounded(value: float, places: int) -> float:
+    """The value rounded to a multiple of ``2^-places``."""
+    scaled = float(np.ldexp(value, places))
+    return float(np.ldexp(np.rint(scaled), -places)) if abs(scaled) < 2.0**52 else value
+
+
+def knots_of(values: Float, weights: Float, count: int) -> Float:
+    """Knots of a column, increasing.
+
+    A value with more than ``1 / count`` of the weight is a knot. The other knots are quantiles of
+    the remaining values. Quantiles of all values coincide where most values are equal.
+
+    Parameters
+    ----------
+    values, weights : (v,)
+        Distinct values, ascending, and their weights.
+    count
+        The largest number of knots, at least 2.
+    """
+    check_whole("knots", count, 2)
+    has_own = weights * count > weights.sum()
+    others, reached = values[~has_own], np.cumsum(weights[~has_own])
+    if not others.size:
+        return values
+    left = count - int(has_own.sum())
+    at = probabilities(left) if left > 1 else np.array([0.5])
+    places = np.minimum(np.searchsorted(reached, at * reached[-1]), others.size - 1)
+    return np.unique(np.concatenate([values[has_own], others[places]]))

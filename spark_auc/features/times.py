@@ -1,0 +1,54 @@
+"""Columns of times: their days, hours and weekdays, in UTC."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_auc.core.types import Float
+
+# Microseconds of an hour and a day.
+_HOUR = 3_600_000_000
+_DAY = 24 * _HOUR
+# 1970-01-01 was a Thursday, the fourth day of a week.
+_FIRST = 3
+
+
+def doubles(values: NDArray[Any]) -> Float:
+    """Numbers as doubles, and times as days since 1970-01-01; NaT becomes NaN."""
+    if values.dtype.kind != "M":
+        return np.asarray(values, float)
+    return np.where(np.isnat(values), np.nan, _microseconds(values) / _DAY)
+
+
+def hours(values: NDArray[Any]) -> NDArray[np.uint8]:
+    """Hours of times, from 0; NaT becomes 24."""
+    return _codes(values, _microseconds(values) // _HOUR % 24, 24)
+
+
+def weekdays(values: NDArray[Any]) -> NDArray[np.uint8]:
+    """Weekdays of times, 0 for Monday; NaT becomes 7."""
+    return _codes(values, (_microseconds(values) // _DAY + _FIRST) % 7, 7)
+
+
+def iso_of(day: float) -> str:
+    """The text of a time in days since 1970-01-01.
+
+    A date, or a date and time to the second or microsecond. Days that are no whole number of
+    microseconds of the years 1 to 9999 are texts such as ``day 1.5e10``.
+    """
+    microseconds = round(day * _DAY) if abs(day) < 3e6 else 0
+    time = str(np.datetime64(microseconds, "us"))
+    if len(time) != len("1970-01-01T00:00:00.000000") or microseconds / _DAY != day:
+        return f"day {day!r}"
+    return time.removesuffix(".000000").removesuffix("T00:00:00")
+
+
+def _microseconds(values: NDArray[Any]) -> NDArray[np.int64]:
+    return np.ascontiguousarray(values).view(np.int64)
+
+
+def _codes(values: NDArray[Any], codes: NDArray[Any], missing: int) -> NDArray[np.uint8]:
+    return np.where(np.isnat(values), missing, codes).astype(np.uint8)
