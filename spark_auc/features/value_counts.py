@@ -14,7 +14,7 @@ from spark_auc.core.kernels import compiled
 from spark_auc.core.state.rules import COUNTS, INCREASING
 from spark_auc.core.state.schema import Schema, array, reals
 from spark_auc.core.state.schema_state import SchemaState
-from spark_auc.core.types import Float, Int, Keys
+from spark_auc.core.types import Bool, Float, Int, Keys
 
 # Distinct values that a state keeps. A share of the rows below a value then has a standard error of
 # about 0.4%.
@@ -23,6 +23,7 @@ LIMIT = 2**14
 # rows can be read from its buckets, unless another frequent value is in all of them.
 _GROUPS, _BUCKETS, _FREQUENT = 3, 256, 128
 _BITS = 64
+_POWERS = np.uint64(1) << np.arange(_BITS, dtype=np.uint64)
 
 
 def _inconsistent(state: Mapping[str, Any]) -> str | None:
@@ -129,8 +130,7 @@ class ValueCounts(SchemaState):
         if self.tallies is None:
             return self.values, self.counts.astype(float)
         frequent, rows = self._frequent(self.tallies)
-        places = np.searchsorted(self.values, frequent)
-        known = np.append(self.values, np.nan)[places] == frequent
+        places, known = self._find(frequent)
         rows[known] = self.counts[places[known]]
         others = np.delete(self.values, places[known])
         counts = np.delete(self.counts, places[known]).astype(float)
@@ -140,6 +140,26 @@ class ValueCounts(SchemaState):
         order = np.argsort(values)
         return values[order], weights[order]
 
+    def rows_of(self, values: Float) -> Float:
+        """Number of rows of each of some values ``(m,)``.
+
+        If not all distinct values are kept, an upper bound for values of greater hashes than those
+        that are.
+        """
+        places, known = self._find(values)
+        rows = np.zeros(values.size)
+        rows[known] = self.counts[places[known]]
+        if self.tallies is not None:
+            bits = _bits(values)
+            others = ~known & (mixed(bits) > mixed(_bits(self.values)).max(initial=np.uint64(0)))
+            rows[others] = _agreeing(bits[others], self.tallies)
+        return rows
+
+    def _find(self, values: Float) -> tuple[NDArray[np.intp], Bool]:
+        """The place of each of some values ``(m,)`` among those kept, and whether it is kept."""
+        places = np.searchsorted(self.values, values)
+        return places, np.append(self.values, np.nan)[places] == values
+
     def _frequent(self, tallies: Int) -> tuple[Float, Float]:
         """Values that hold more than 1/128 of the rows, and about the number of rows of each."""
         least = self.rows / _FREQUENT
@@ -147,17 +167,9 @@ class ValueCounts(SchemaState):
         group, bucket = np.nonzero(totals > least)
         # If a value holds most rows of a bucket, its bits are those of most rows.
         is_set = 2 * ones[group, bucket] > totals[group, bucket][:, None]
-        powers = np.uint64(1) << np.arange(_BITS, dtype=np.uint64)
-        bits = np.unique((is_set * powers).sum(axis=1, dtype=np.uint64))
-        values = bits.view(float)
-        bits = bits[np.isfinite(values)]
-        is_set = (bits[:, None] & powers) != 0
-        # The rows of its bucket that agree with a value in a bit include all rows of the value.
-        rows = np.full(bits.size, np.inf)
-        for g, place in enumerate(_places(bits)):
-            total = totals[g, place][:, None]
-            agreeing = np.where(is_set, ones[g, place], total - ones[g, place])
-            rows = np.minimum(rows, agreeing.min(axis=1, initial=np.iinfo(np.int64).max))
+        bits = np.unique((is_set * _POWERS).sum(axis=1, dtype=np.uint64))
+        bits = bits[np.isfinite(bits.view(float))]
+        rows = _agreeing(bits, tallies)
         return bits.view(float)[rows > least], rows[rows > least]
 
 
@@ -181,6 +193,20 @@ def _places(bits: Keys) -> list[NDArray[np.int64]]:
         ((hashes >> np.uint64(8 * g)) & np.uint64(_BUCKETS - 1)).astype(np.int64)
         for g in range(_GROUPS)
     ]
+
+
+def _agreeing(bits: Keys, tallies: Int) -> Float:
+    """The least number of rows ``(n,)`` in a bucket of a value that agree with it in a bit.
+
+    These rows include all rows of the value.
+    """
+    is_set = (bits[:, None] & _POWERS) != 0
+    rows = np.full(bits.size, np.inf)
+    for g, place in enumerate(_places(bits)):
+        total, ones = tallies[g, place, :1], tallies[g, place, 1:]
+        agreeing = np.where(is_set, ones, total - ones)
+        rows = np.minimum(rows, agreeing.min(axis=1, initial=np.iinfo(np.int64).max))
+    return rows
 
 
 def _tallies(values: Float, counts: Int) -> Int:

@@ -42,12 +42,14 @@ from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.draws import FirstArrivals
 from spark_auc.core.sampling.folds import GroupCounts
 from spark_auc.core.sampling.sample_size import GroupSums, LargestNorm
+from spark_auc.features.auto_state import AutoState, ClassColumns
 from spark_auc.features.column_summary import ColumnSummary
 from spark_auc.features.crosses import CrossMap
 from spark_auc.features.fourier import FourierMap
 from spark_auc.features.kernels import Kernel
 from spark_auc.features.network import NetworkMap
 from spark_auc.features.nystroem import NystroemMap
+from spark_auc.features.recipe_auto import AutoPlan
 from spark_auc.features.recipe_fit import Planned, RecipePlan, RecipeState
 from spark_auc.features.splines import Splines
 from spark_auc.features.thresholds import ThresholdMap
@@ -175,6 +177,11 @@ def samples():
     tallied = ValueCounts(few.values, few.counts, few._tallied())
     summary = ColumnSummary.of(np.append(X[:, 0], [np.nan, np.inf]))
     states += [few, tallied, summary, RecipeState((summary,) * 2)]
+    classes = [
+        ClassColumns(10, (ColumnSummary.of(np.append(x, np.nan)),), (few,))
+        for x in (X[:, 0], X[:, 1])
+    ]
+    states += [classes[0], AutoState(*classes), AutoState.zero(0, 1)]
     found = {}
     for state in states:
         found.setdefault(type(state), []).append(state.to_bytes())
@@ -259,7 +266,15 @@ def _use_recipe(state):
     RecipePlan(tuple(columns)).fitted(state)
 
 
+def _use_auto(state):
+    numbers, tokens = state.positive.columns
+    types = ["float", *["integer", "time"] * numbers][:numbers] + ["text", "boolean"] * tokens
+    types = types[: numbers + tokens]
+    AutoPlan.of_schema({f"{k}": name for k, name in enumerate(types)}).resolved(state)
+
+
 _USES = {
+    AutoState: _use_auto,
     Batch: _use_batch,
     ClassMoments: _use_class,
     PairMoments: _use_pair,

@@ -1,0 +1,99 @@
+"""The rules by which kinds of columns are chosen, and columns left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from spark_auc.features.column_auc import ColumnCounts
+from spark_auc.features.recipe_fit import Planned
+
+AUTO = "auto"
+# The kinds of a column of each type.
+KINDS_OF: dict[str, tuple[str, ...]] = {
+    "integer": ("spline",),
+    "float": ("spline",),
+    "text": ("tokens",),
+    "boolean": ("tokens",),
+    "time": ("hour", "weekday", "spline"),
+}
+# Types of identifiers.
+_IDS = ("text", "integer")
+# A column whose AUC is above this, or that of its reversed order, may contain the label.
+LEAKAGE = 0.99
+
+
+class Decision(NamedTuple):
+    """What was decided or noticed about a column.
+
+    Parameters
+    ----------
+    column
+        Name of the column.
+    sentence
+        A sentence for the log.
+    warning
+        Whether the user should check it.
+    """
+
+    column: str
+    sentence: str
+    warning: bool
+
+
+def decided(
+    column: Planned, counts: ColumnCounts, is_free: bool
+) -> tuple[Sequence[str], list[Decision]]:
+    """The kinds of a column by its type, none to leave it out, and the reasons.
+
+    Parameters
+    ----------
+    column
+        Name, type and kind of the column.
+    counts
+        Values of the column in the rows.
+    is_free
+        Whether the column may be left out.
+    """
+    kinds = KINDS_OF[column.type]
+    if is_free and (reason := _useless(column, counts, kinds[0])):
+        return (), [reason]
+    if column.type == "time" and _at_midnight(counts):
+        kinds = kinds[1:]
+    return kinds, _leakage(column.name, counts)
+
+
+def _useless(column: Planned, counts: ColumnCounts, kind: str) -> Decision | None:
+    """Why to leave out a column that is constant or an identifier."""
+    name, distinct, rows = column.name, round(counts.both.distinct), counts.both.rows
+    if distinct + (rows < counts.rows) <= 1:
+        value = "the same value" if rows else "no value"
+        sentence = f"left out {name!r}: all {counts.rows:,} rows have {value}"
+        return Decision(name, sentence, warning=False)
+    if column.type in _IDS and 2 * distinct > rows:
+        about = "" if counts.both.tallies is None else "about "
+        sentence = (
+            f"left out {name!r}: {about}{distinct:,} distinct values in {rows:,} rows; name it "
+            f"under {kind} to use it"
+        )
+        return Decision(name, sentence, warning=True)
+    return None
+
+
+def _at_midnight(counts: ColumnCounts) -> bool:
+    days = counts.both.values
+    return bool((days == np.floor(days)).all())
+
+
+def _leakage(name: str, counts: ColumnCounts) -> list[Decision]:
+    auc = counts.auc()
+    # The rates of tokens are oriented: a low AUC of them is no leakage.
+    if auc <= LEAKAGE and not (counts.is_number and auc < 1.0 - LEAKAGE):
+        return []
+    sentence = (
+        f"{name!r} alone has AUC {auc:.4f}, which may be leakage of the label; leave it out unless "
+        "its values are known before the label"
+    )
+    return [Decision(name, sentence, warning=True)]

@@ -1,0 +1,228 @@
+"""The automatic choice of a recipe: which columns to use, and as what, from one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from spark_auc.core.types import Bool, Float
+from spark_auc.errors import ConfigError, DataError
+from spark_auc.features.auto_rules import AUTO, KINDS_OF, Decision, decided
+from spark_auc.features.auto_state import AutoState, ClassColumns
+from spark_auc.features.column_auc import ClassCounts, ColumnCounts
+from spark_auc.features.column_summary import ColumnSummary
+from spark_auc.features.raw_columns import Column, Columns, Text, rows_of
+from spark_auc.features.recipe import Recipe
+from spark_auc.features.recipe_fit import Planned, RecipePlan, RecipeState, doubles_of
+from spark_auc.features.text_keys import keys_of
+from spark_auc.features.value_counts import ValueCounts
+
+# Rows that are summarised at a time.
+_ROWS = 2**17
+
+
+@dataclass(frozen=True)
+class AutoPlan:
+    """A recipe before its fit, with columns whose kinds are chosen from the rows.
+
+    A column of kind "auto" becomes a spline if it is a number, tokens if it is text or a boolean,
+    and tokens of its hour and weekday and a spline if it is a time. Hours are left out if all times
+    are at midnight. Constant columns are left out, and identifiers: columns of text or integers
+    with more different values than half of the rows that have a value. Crossed columns are kept.
+
+    Parameters
+    ----------
+    columns
+        Names, types and kinds of the columns; kind "auto" for a column to choose.
+    settings
+        Other parameters of the `RecipePlan`.
+
+    Raises
+    ------
+    ConfigError
+        A type or kind is unknown, or the plan makes no recipe.
+    """
+
+    columns: tuple[Planned, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, type_, _ in self.columns:
+            if type_ not in KINDS_OF:
+                raise ConfigError(
+                    f"found column {name!r} of type {type_}, expected {', '.join(KINDS_OF)}; leave "
+                    "the column out, or convert it"
+                )
+        _ = self._widest
+
+    @classmethod
+    def of_schema(
+        cls,
+        types: Mapping[str, str],
+        kinds: Mapping[str, str | Sequence[str]] | None = None,
+        without: Collection[str] = (),
+        **settings: Any,
+    ) -> Self:
+        """The plan of a table.
+
+        Parameters
+        ----------
+        types
+            Types of the columns by name, without the label.
+        kinds
+            Kinds of the columns that the user chose, one or several each. They are kept even if
+            they are constant or identifiers.
+        without
+            Names of columns to leave out.
+        settings
+            See the class.
+
+        Raises
+        ------
+        ConfigError
+            A chosen column, or one to leave out, is not in the table, or is both; otherwise as in
+            the class.
+        """
+        kinds = kinds or {}
+        unknown = sorted({*kinds, *without} - set(types))
+        if unknown or (both := sorted(set(kinds) & set(without))):
+            found = f"no column {unknown}" if unknown else f"{both} among columns to leave out"
+            raise ConfigError(
+                f"found {found}, expected different columns among {list(types)}; correct the names"
+            )
+        columns = []
+        for name, type_ in types.items():
+            chosen = kinds.get(name, AUTO)
+            for kind in (chosen,) if isinstance(chosen, str) else chosen:
+                if name not in without:
+                    columns.append(Planned(name, type_, kind))
+        return cls(tuple(columns), settings)
+
+    @cached_property
+    def _widest(self) -> RecipePlan:
+        """The plan that uses all columns."""
+        return self._plan([e for c in self.columns for e in _entries(c, KINDS_OF[c.type])])
+
+    def _plan(self, columns: Sequence[Planned]) -> RecipePlan:
+        return RecipePlan(tuple(columns), **self.settings)
+
+    @cached_property
+    def _names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Names of the columns of numbers and of tokens in states."""
+        names = dict.fromkeys(c.name for c in self.columns)
+        numbers = {c.name for c in self._widest.numeric}
+        return tuple(n for n in names if n in numbers), tuple(n for n in names if n not in numbers)
+
+    def zero(self) -> AutoState:
+        """The state of no rows."""
+        return AutoState.zero(*map(len, self._names))
+
+    def fold(self, batches: Iterable[tuple[Columns, Bool]]) -> AutoState:
+        """The state of the rows of all batches.
+
+        Parameters
+        ----------
+        batches
+            Columns by name, and whether each row ``(n,)`` is positive.
+
+        Raises
+        ------
+        DataError
+            A column is missing, or has another type than in the plan or another number of rows.
+        """
+        total, collected, rows = self.zero(), list[tuple[Bool, list[Float]]](), 0
+        names = [name for block in self._names for name in block]
+        for columns, positive in batches:
+            self._widest.check(columns, self._widest.columns)
+            for name in names:
+                if rows_of(columns[name]) != positive.size:
+                    raise DataError(
+                        f"found {rows_of(columns[name])} rows in column {name!r}, expected "
+                        f"{positive.size} as there are labels; pass the columns of one table"
+                    )
+            collected.append((positive, [_values(name, columns[name]) for name in names]))
+            rows += positive.size
+            if rows >= _ROWS:
+                total, collected, rows = total.merge(self._state(collected)), [], 0
+        return total.merge(self._state(collected)) if collected else total
+
+    def _state(self, collected: Sequence[tuple[Bool, list[Float]]]) -> AutoState:
+        is_positive = np.concatenate([positive for positive, _ in collected])
+        parts = zip(*(values for _, values in collected), strict=True)
+        columns = [np.concatenate(part) for part in parts]
+        return AutoState(self._of(columns, is_positive), self._of(columns, ~is_positive))
+
+    def _of(self, columns: Sequence[Float], rows: Bool) -> ClassColumns:
+        numbers = len(self._names[0])
+        summaries = [ColumnSummary.of(values[rows]) for values in columns[:numbers]]
+        counts = [ValueCounts.of(values[rows]) for values in columns[numbers:]]
+        return ClassColumns(int(rows.sum()), tuple(summaries), tuple(counts))
+
+    def resolved(self, state: AutoState) -> tuple[RecipePlan, Recipe, tuple[Decision, ...]]:
+        """The plan of explicit columns of some rows, its recipe of these rows, and the reasons.
+
+        Raises
+        ------
+        DataError
+            The state is of another plan, has rows of one class only or leaves no column, or as in
+            `RecipePlan.fitted`.
+        """
+        positive, negative = state.positive.rows, state.negative.rows
+        if state.positive.columns != tuple(map(len, self._names)):
+            raise DataError(
+                f"found a state of {state.positive.columns} columns of numbers and of tokens, "
+                f"expected {tuple(map(len, self._names))}; use the state of this plan"
+            )
+        if not (positive and negative):
+            raise DataError(
+                f"found {positive} positive and {negative} negative rows, expected both classes; "
+                "check the label column"
+            )
+        pairs = self._widest.crosses.pairs if self._widest.crosses else None
+        crossed = {name for pair in pairs or () for name in pair}
+        counts = self._counts(state)
+        columns: list[Planned] = []
+        decisions: list[Decision] = []
+        for column in self.columns:
+            is_free = column.kind == AUTO and column.name not in crossed
+            kinds, reasons = decided(column, counts[column.name], is_free)
+            columns += _entries(column, kinds)
+            decisions += reasons
+        if not columns:
+            raise DataError(
+                f"found no column to use among {list(counts)}, as they are constant or "
+                "identifiers; name the columns to use and their kinds"
+            )
+        plan = self._plan(columns)
+        both = zip(self._names[0], state.positive.numbers, state.negative.numbers, strict=True)
+        summaries = {name: one.merge(other) for name, one, other in both}
+        recipe = plan.fitted(RecipeState(tuple(summaries[c.name] for c in plan.numeric)))
+        return plan, recipe, tuple(dict.fromkeys(decisions))
+
+    def _counts(self, state: AutoState) -> dict[str, ColumnCounts]:
+        """The values of each column."""
+        classes = state.positive, state.negative
+        counts: dict[str, ColumnCounts] = {}
+        for k, name in enumerate(self._names[0]):
+            positive, negative = (ClassCounts(c.numbers[k].counts, c.rows) for c in classes)
+            counts[name] = ColumnCounts(positive, negative, is_number=True)
+        for k, name in enumerate(self._names[1]):
+            positive, negative = (ClassCounts(c.tokens[k], c.rows) for c in classes)
+            counts[name] = ColumnCounts(positive, negative, is_number=False)
+        return counts
+
+
+def _entries(column: Planned, kinds: Sequence[str]) -> list[Planned]:
+    """The entries of a column in a plan: those chosen, else one of each kind."""
+    if column.kind != AUTO:
+        return [column]
+    return [column._replace(kind=kind) for kind in kinds]
+
+
+def _values(name: str, column: Column) -> Float:
+    """Doubles that stand for the values of a column; NaN where they are missing."""
+    return keys_of(name, column) if isinstance(column, Text) else doubles_of(column)

@@ -1,0 +1,290 @@
+"""The automatic choice of a recipe: its rules, and the same choice for any partition."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import itertools
+
+import numpy as np
+import pytest
+
+from spark_auc.errors import ConfigError, DataError
+from spark_auc.features import value_counts
+from spark_auc.features.auto_state import AutoState, ClassColumns
+from spark_auc.features.column_summary import ColumnSummary
+from spark_auc.features.raw_columns import Numbers
+from spark_auc.features.recipe import Crosses
+from spark_auc.features.recipe_auto import AutoPlan
+from spark_auc.features.recipe_fit import Planned, RecipePlan
+from spark_auc.features.text_keys import keys_of
+from spark_auc.features.value_counts import ValueCounts
+from tests.features.raw_rows import EPOCH, numbers, take, text, times
+from tests.features.test_recipe_fit import summary_view
+from tests.laws import Case, check_laws
+
+ROWS = 900
+TYPES = {
+    "age": "float",
+    "city": "text",
+    "clicks": "integer",
+    "new": "boolean",
+    "when": "time",
+    "day": "time",
+    "id": "text",
+    "number": "integer",
+    "same": "text",
+    "nothing": "float",
+    "leak": "float",
+    "answer": "text",
+}
+
+
+def table(n=ROWS, seed=0):
+    """Columns with traps, and labels."""
+    rng = np.random.default_rng(seed)
+    y = rng.random(n) < 0.3
+
+    def some(values):
+        gaps = rng.random(n) < 0.1
+        return [None if gap else value for gap, value in zip(gaps, values, strict=True)]
+
+    seconds = rng.integers(0, 10**8, n).tolist()
+    moments = [EPOCH + datetime.timedelta(seconds=s) for s in seconds]
+    return {
+        "age": numbers(some(rng.normal(40, 10, n) + y)),
+        "city": text(some(rng.choice(["a", "b", "", "Köln"], n).tolist())),
+        "clicks": numbers(some((rng.zipf(1.9, n) % 10**6).tolist()), np.int64),
+        "new": numbers(some((rng.random(n) < 0.5 + 0.2 * y).tolist()), bool),
+        "when": times(some(moments)),
+        "day": times([m.replace(hour=0, minute=0, second=0) for m in moments]),
+        "id": text([f"user {k}" for k in range(n)]),
+        "number": Numbers(rng.permutation(n)),
+        "same": text(["always"] * n),
+        "nothing": numbers([None] * n),
+        "leak": Numbers(-1.0 * y + 0.1 * rng.random(n)),
+        "answer": text(np.where(y, "yes", "no").tolist()),
+        "unused": text(["x"] * n),
+    }, y
+
+
+PLAN = AutoPlan.of_schema(TYPES, knots=5, dimension=100)
+CHOSEN = (
+    Planned("age", "float", "spline"),
+    Planned("city", "text", "tokens"),
+    Planned("clicks", "integer", "spline"),
+    Planned("new", "boolean", "tokens"),
+    Planned("when", "time", "hour"),
+    Planned("when", "time", "weekday"),
+    Planned("when", "time", "spline"),
+    Planned("day", "time", "weekday"),
+    Planned("day", "time", "spline"),
+    Planned("leak", "float", "spline"),
+    Planned("answer", "text", "tokens"),
+)
+
+
+def test_the_rules():
+    columns, y = table()
+    plan, recipe, decisions = PLAN.resolved(PLAN.fold([(columns, y)]))
+    assert plan == RecipePlan(CHOSEN, knots=5, dimension=100)
+    assert recipe == plan.fitted(plan.fold([columns]))
+    assert recipe.transform(columns).shape == (ROWS, recipe.size)
+    assert [tuple(decision) for decision in decisions] == [
+        (
+            "id",
+            "left out 'id': 900 distinct values in 900 rows; name it under tokens to use it",
+            True,
+        ),
+        (
+            "number",
+            "left out 'number': 900 distinct values in 900 rows; name it under spline to use it",
+            True,
+        ),
+        ("same", "left out 'same': all 900 rows have the same value", False),
+        ("nothing", "left out 'nothing': all 900 rows have no value", False),
+        (
+            "leak",
+            "'leak' alone has AUC 0.0000, which may be leakage of the label; leave it out unless "
+            "its values are known before the label",
+            True,
+        ),
+        (
+            "answer",
+            "'answer' alone has AUC 1.0000, which may be leakage of the label; leave it out unless "
+            "its values are known before the label",
+            True,
+        ),
+    ]
+
+
+def test_choices_of_the_user():
+    kinds = {
+        "id": "tokens",
+        "number": ("spline", "tokens"),
+        "same": "tokens",
+        "clicks": "log",
+        "when": "weekday",
+    }
+    made = AutoPlan.of_schema(TYPES, kinds, ("leak", "answer", "nothing"), missing="ignore")
+    columns, y = table()
+    plan, recipe, decisions = made.resolved(made.fold([(columns, y)]))
+    assert decisions == ()
+    assert (plan.missing, recipe.missing) == ("ignore", "ignore")
+    changed = [c for c in plan.columns if c not in CHOSEN]
+    assert changed == [
+        Planned("clicks", "integer", "log"),
+        Planned("id", "text", "tokens"),
+        Planned("number", "integer", "spline"),
+        Planned("number", "integer", "tokens"),
+        Planned("same", "text", "tokens"),
+    ]
+    assert [c.kind for c in plan.columns if c.name == "when"] == ["weekday"]
+    assert not {"leak", "answer", "nothing"} & {c.name for c in plan.columns}
+    assert recipe == plan.fitted(plan.fold([columns]))
+
+
+def test_crossed_columns_are_kept():
+    types = {name: TYPES[name] for name in ("id", "same", "age")}
+    made = AutoPlan.of_schema(types, crosses=Crosses((("id", "age"),), 4))
+    columns, y = table()
+    plan, _, decisions = made.resolved(made.fold([(columns, y)]))
+    assert [c.name for c in plan.columns] == ["id", "age"]
+    assert [d.column for d in decisions] == ["same"]
+
+
+def test_rows_without_a_value():
+    """Identifiers of few rows are identifiers; a value in some rows only is no constant."""
+    n = 300
+    y = np.arange(n) % 3 == 0
+    gaps = np.arange(n) % 7 > 1
+    columns = {
+        "id": text([None if gap else f"{k}" for k, gap in enumerate(gaps)]),
+        "flag": text(["x" if gap else "" for gap in gaps]),
+        "number": numbers([None if gap else 1.5 for gap in gaps]),
+        "absent": numbers([None if label else 1.0 + k % 5 for k, label in enumerate(y)]),
+    }
+    made = AutoPlan.of_schema({"id": "text", "flag": "text", "number": "float", "absent": "float"})
+    plan, _, decisions = made.resolved(made.fold([(columns, y)]))
+    assert [c.name for c in plan.columns] == ["flag", "number", "absent"]
+    assert decisions[0].sentence.startswith("left out 'id': 86 distinct values in 86 rows;")
+    assert decisions[1].sentence.startswith("'absent' alone has AUC ")
+
+
+@pytest.mark.parametrize("limit", [64, 2**14])
+def test_any_batches_and_partitions(limit, monkeypatch):
+    monkeypatch.setattr(value_counts, "LIMIT", limit)
+    columns, y = table(3_000, 1)
+    whole = PLAN.fold([(columns, y)])
+    chosen = PLAN.resolved(whole)
+    about = "about " if limit == 64 else ""
+    assert chosen[2][0].sentence.startswith(f"left out 'id': {about}")
+    cuts = [0, 1, 2, 900, 901, 2_000, 3_000]
+    parts = [
+        ({name: take(column, slice(a, b)) for name, column in columns.items()}, y[a:b])
+        for a, b in itertools.pairwise(cuts)
+    ]
+    assert PLAN.resolved(PLAN.fold(parts)) == chosen
+    merged = PLAN.zero()
+    for part in parts[::-1]:
+        merged = merged.merge(PLAN.fold([part]))
+    assert PLAN.resolved(merged) == chosen
+    for block in ("positive", "negative"):
+        one, other = getattr(whole, block), getattr(merged, block)
+        assert [c.to_bytes() for c in one.tokens] == [c.to_bytes() for c in other.tokens]
+        assert [s.counts.to_bytes() for s in one.numbers] == [
+            s.counts.to_bytes() for s in other.numbers
+        ]
+
+
+def test_keys():
+    words = ["", "a", "b", "ab", "a\0", "\0", "x" * 7, "x" * 8, "x" * 9, "x" * 16, "y" * 100_000]
+    words += [f"user {k}" for k in range(5_000)]
+    keys = keys_of("c", text([*words, None], skipped=b"abc"))
+    assert np.isnan(keys[[0, -1]]).all()
+    made = keys[1:-1]
+    assert np.unique(made).size == made.size
+    assert ((made >= 0) & (made < 2.0**53) & (made == np.floor(made))).all()
+    assert abs((made / 2.0**53).mean() - 0.5) < 0.02
+    np.testing.assert_array_equal(keys_of("c", text(words, np.int64)), keys[:-1])
+    np.testing.assert_array_equal(keys_of("c", take(text(words), slice(5, 20))), keys[5:20])
+
+
+def test_impossible_plans_and_rows():
+    with pytest.raises(ConfigError, match=r"found no column \['x'\], expected different columns"):
+        AutoPlan.of_schema(TYPES, {"x": "tokens"})
+    with pytest.raises(ConfigError, match=r"found no column \['x'\], expected different columns"):
+        AutoPlan.of_schema(TYPES, without=["x"])
+    with pytest.raises(ConfigError, match=r"found \['age'\] among columns to leave out"):
+        AutoPlan.of_schema(TYPES, {"age": "spline"}, ["age"])
+    with pytest.raises(ConfigError, match="found column 'a' of type list, expected integer"):
+        AutoPlan.of_schema({"a": "list"})
+    with pytest.raises(ConfigError, match="column 'age' of type float as tokens"):
+        AutoPlan.of_schema(TYPES, {"age": "tokens"})
+    with pytest.raises(ConfigError, match="found 'hats' as the kind of column 'age'"):
+        AutoPlan.of_schema(TYPES, {"age": "hats"})
+    with pytest.raises(ConfigError, match="found knots = 1"):
+        AutoPlan.of_schema(TYPES, knots=1)
+    with pytest.raises(ConfigError, match="found 0 columns"):
+        AutoPlan.of_schema({})
+    columns, y = table(60)
+    with pytest.raises(DataError, match="found no column 'city' among"):
+        PLAN.fold([({name: c for name, c in columns.items() if name != "city"}, y)])
+    with pytest.raises(DataError, match="column 'age' of type text, expected type float"):
+        PLAN.fold([(columns | {"age": columns["city"]}, y)])
+    with pytest.raises(DataError, match="found 60 rows in column 'age', expected 59"):
+        PLAN.fold([(columns, y[1:])])
+    with pytest.raises(DataError, match="found 60 positive and 0 negative rows, expected both"):
+        PLAN.resolved(PLAN.fold([(columns, np.ones(60, bool))]))
+    with pytest.raises(DataError, match="found 0 positive and 0 negative rows"):
+        PLAN.resolved(PLAN.zero())
+    few = AutoPlan.of_schema({"id": "text", "same": "text"})
+    with pytest.raises(DataError, match=r"found no column to use among \['id', 'same'\]"):
+        few.resolved(few.fold([(columns, y)]))
+    with pytest.raises(DataError, match=r"found a state of \(0, 2\) columns of numbers"):
+        PLAN.resolved(few.zero())
+    with pytest.raises(DataError, match=r"found states of \(0, 2\) and \(7, 5\) columns"):
+        few.zero().merge(PLAN.zero())
+    broken = columns["id"]._replace(data=columns["id"].data[:9])
+    with pytest.raises(DataError, match=r"\(row 1 of a batch\), expected starts and ends within"):
+        few.fold([(columns | {"id": broken}, y)])
+
+
+N = 120
+VALUES = np.where(np.arange(N) % 10 == 3, np.nan, np.arange(N) ** 2 % 37.0)
+IS_POSITIVE = np.arange(N) % 3 == 0
+
+
+def of_class(rows):
+    kept = VALUES[rows]
+    return ClassColumns(len(rows), (ColumnSummary.of(kept),), (ValueCounts.of(-kept),) * 2)
+
+
+def of_rows(rows):
+    y = IS_POSITIVE[rows]
+    return AutoState(of_class(rows[y]), of_class(rows[~y]))
+
+
+def class_view(state):
+    tokens = [dataclasses.replace(ColumnSummary.zero(), counts=c) for c in state.tokens]
+    views = [summary_view(summary) for summary in (*state.numbers, *tokens)]
+    return np.concatenate([[state.rows / N], *views])
+
+
+NONE = AutoState.zero(1, 2)
+CASES = {
+    "ClassColumns": Case(NONE.positive, of_class, class_view, N),
+    "AutoState": Case(
+        NONE,
+        of_rows,
+        lambda s: np.concatenate([class_view(s.positive), class_view(s.negative)]),
+        N,
+    ),
+}
+
+
+@pytest.mark.parametrize("limit", [2**14, 8])
+@pytest.mark.parametrize("name", CASES)
+def test_laws(name, limit, monkeypatch):
+    monkeypatch.setattr(value_counts, "LIMIT", limit)
+    check_laws(CASES[name])
