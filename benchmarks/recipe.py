@@ -7,6 +7,8 @@ rows        the same to CSR rows of unit length: hashed, sorted, added and divid
 numbers     13 splines of 12 knots and 26 columns of tokens, to CSR rows of unit length
 crosses     10 columns of tokens with all 45 pairs, to CSR rows
 fit         knots of 13 columns of numbers, 6 of them of more values than are kept
+auto        the state of the automatic choice of 39 columns of made-up tokens
+distinct    the same of one column of text that differs between rows
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from benchmarks.measuring import seconds
 from spark_auc.features.murmur import prefix_of
 from spark_auc.features.raw_columns import Columns, Numbers, Text, read_only, validity_of
 from spark_auc.features.recipe import Crosses, Recipe
+from spark_auc.features.recipe_auto import AutoPlan
 from spark_auc.features.recipe_fit import Planned, RecipePlan
 from spark_auc.features.recipe_tokens import Tokens
 from spark_auc.features.tokens import Slots, hash_text
@@ -75,6 +78,17 @@ def mapped(recipe: Recipe, made: list[Columns]) -> None:
         recipe.transform(columns)
 
 
+def identifiers(rows: int) -> list[Columns]:
+    """Rows of different text."""
+    words = np.char.add("user-", np.arange(rows).astype(str))
+    return [{"id": text(part)} for part in np.split(words, range(BATCH, rows, BATCH))]
+
+
+def folded(plan: AutoPlan, made: list[Columns]) -> None:
+    positive = np.random.default_rng(2).random(BATCH) < 0.25
+    plan.fold((columns, positive) for columns in made)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=200_000)
@@ -94,12 +108,16 @@ def main() -> None:
     )
     splines = plan.fitted(plan.fold(both[:2]))
     few = Recipe(hashed=tokens[-10:], dimension=dimension, crosses=Crosses(), unit=False)
+    auto = AutoPlan.of_schema(dict.fromkeys([*INTEGERS, *TOKENS], "text"), dimension=dimension)
+    unlike, one = identifiers(len(clicks) * BATCH), AutoPlan.of_schema({"id": "text"})
     steps = {
         "hash": lambda: hashed(clicks, dimension),
         "rows": lambda: mapped(Recipe(hashed=tokens, dimension=dimension), clicks),
         "numbers": lambda: mapped(splines, both),
         "crosses": lambda: mapped(few, clicks),
         "fit": lambda: plan.fold(both),
+        "auto": lambda: folded(auto, clicks),
+        "distinct": lambda: folded(one, unlike),
     }
     for name, run in steps.items():
         run()
