@@ -208,7 +208,7 @@ def test_columns_of_other_forms():
     others = given | {
         "unused": Numbers(np.arange(3.0)),
         "city": text(table()["city"], np.int64),
-        "one knot": given["one knot"]._replace(values=given["one knot"].values.astype(float)),
+        "one knot": given["one knot"]._replace(values=given["one knot"].values.astype(np.int64)),
         "size": text([None if v is None else str(v) for v in table()["size"]]),
         "age": Numbers(np.where(given["age"].validity, given["age"].values, np.nan)),
         "clicks": given["clicks"]._replace(values=np.repeat(given["clicks"].values, 2)[::2]),
