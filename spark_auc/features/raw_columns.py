@@ -97,26 +97,25 @@ def read_only(array: NDArray[A]) -> NDArray[A]:
 
 def type_of(name: str, column: Column) -> str:
     """The type of a column, one of `TYPES`; `DataError` for arrays of other types or sizes."""
+    kind: str | None = None
     if isinstance(column, Text):
         starts, ends, data, _ = column
-        fits = starts.dtype == ends.dtype and starts.dtype.str in {"<i4", "<i8"}
+        fits = starts.dtype == ends.dtype and starts.dtype.kind == "i" and starts.itemsize >= 4
         sizes = starts.ndim == data.ndim == 1 and starts.shape == ends.shape
-        kind: str | None = "text" if fits and sizes and data.dtype == np.uint8 else None
-        places = f"starts {starts.dtype} {starts.shape}, ends {ends.dtype} {ends.shape}"
-        layout = f"{places}, data {data.dtype} {data.shape}"
-    else:
-        kind = _TYPES.get(column.values.dtype.kind) if column.values.ndim == 1 else None
-        if kind == "time" and column.values.dtype != _TIME:
-            kind = None
-        layout = f"values {column.values.dtype} of shape {column.values.shape}"
-    rows = rows_of(column) if kind else 0
+        kind = "text" if fits and sizes and data.dtype == np.uint8 else None
+    elif column.values.ndim == 1:
+        kind = _TYPES.get(column.values.dtype.kind)
+        kind = None if kind == "time" and column.values.dtype != _TIME else kind
     valid = column.validity
-    if kind and valid is not None and (valid.shape != (rows,) or valid.dtype != np.bool_):
-        kind, layout = None, f"validity {valid.dtype} of shape {valid.shape} for {rows} rows"
+    if kind and valid is not None:
+        fits = valid.shape == (rows_of(column),) and valid.dtype == np.bool_
+        kind = kind if fits else None
     if not kind:
+        arrays = [array for array in column if array is not None]
         raise DataError(
-            f"found {layout} in column {name!r}, expected one-dimensional arrays of text, "
-            "numbers, booleans or datetime64[us]; convert the column"
+            f"found {', '.join(f'{a.dtype} {a.shape}' for a in arrays)} in column {name!r}, "
+            "expected one-dimensional arrays of text, numbers, booleans or datetime64[us]; convert "
+            "the column"
         )
     return kind
 

@@ -10,6 +10,7 @@ from typing import ClassVar, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from spark_auc.core.types import Index
 from spark_auc.errors import DataError
 from spark_auc.features.murmur import Prefix, hash_of, prefix_of
 from spark_auc.features.raw_columns import (
@@ -27,10 +28,13 @@ from spark_auc.features.tokens import (
     hash_codes,
     hash_integers,
     hash_logarithms,
+    hash_logarithms_of_integers,
     hash_text,
 )
 
 _LOGARITHM = "log^2 "
+# Bins of integers of 64 bits: floor(log(2^63)^2) is 1906.
+_BINS = 1908
 # A function that fills the slots of rows from a first row on.
 FillTokens: TypeAlias = Callable[[int, Slots], None]
 TextKernel: TypeAlias = Callable[..., int]
@@ -62,16 +66,9 @@ class _Hashed(Named):
 
         return fill
 
-    def _of_integers(
-        self, logarithm: Prefix, binned: bool, column: Numbers, empty: bool
-    ) -> FillTokens:
+    def _of_integers(self, kernel: Callable[..., None], column: Numbers, empty: bool) -> FillTokens:
         values, validity = read_only(integers(self.name, column.values)), validity_of(column)
-
-        def fill(begin: int, slots: Slots) -> None:
-            prefixes = self._prefix, logarithm, binned
-            hash_integers(*prefixes, values, validity, begin, empty, slots)
-
-        return fill
+        return lambda begin, slots: kernel(values, validity, begin, empty, slots)
 
     def _of_codes(
         self, words: Sequence[str], codes: NDArray[np.uint8], column: Column, empty: bool
@@ -112,11 +109,19 @@ class Log(_Hashed):
             an integer.
         """
         self.check(column)
-        logarithm = prefix_of(f"{self.name}={_LOGARITHM}")
+        state = self._prefix, self._bins
         if isinstance(column, Text):
-            kernel = partial(hash_logarithms, self._prefix, logarithm)
+            kernel = partial(hash_logarithms, *state)
             return self._of_text(kernel, "an integer of at most 18 digits", column, empty)
-        return self._of_integers(logarithm, True, column, empty)
+        return self._of_integers(partial(hash_logarithms_of_integers, *state), column, empty)
+
+    @cached_property
+    def _bins(self) -> Index:
+        """See `hash_logarithms`."""
+        binned = prefix_of(f"{self.name}={_LOGARITHM}")
+        hashes = [hash_of(self._prefix, value) for value in ("", "0", "1", "2")]
+        hashes += [hash_of(binned, str(k)) for k in range(_BINS)]
+        return read_only(np.array(hashes, np.int32).view(np.uint32))
 
 
 @dataclass(frozen=True)
@@ -144,7 +149,7 @@ class Tokens(_Hashed):
         if column.values.dtype == np.bool_:
             codes = column.values.astype(np.uint8)
             return self._of_codes(("false", "true"), codes, column, empty)
-        return self._of_integers(self._prefix, False, column, empty)
+        return self._of_integers(partial(hash_integers, self._prefix), column, empty)
 
 
 @dataclass(frozen=True)

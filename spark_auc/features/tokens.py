@@ -98,7 +98,7 @@ def hash_text(
 @compiled()
 def hash_logarithms(
     prefix: Prefix,
-    logarithm: Prefix,
+    bins: Index,
     starts: NDArray[Any],
     ends: NDArray[Any],
     data: NDArray[np.uint8],
@@ -107,25 +107,35 @@ def hash_logarithms(
     empty: bool,
     slots: Slots,
 ) -> int:
-    """Hash text that is integers, with bins of logarithms as in `hash_integers`.
+    """Hash text that is integers, with bins of logarithms.
 
-    An integer has the token of its decimal digits, as if it were a number: "07" is 7. The other
-    parameters are those of `hash_text`.
+    An integer has the token of its value: "07" is 7. The other parameters are those of `hash_text`.
+
+    Parameters
+    ----------
+    bins
+        Hashes of ``name=``, of the integers 0, 1 and 2, and of the bins ``floor(log(v)^2)`` from 0
+        on.
 
     Returns
     -------
     int
         A row whose text is not an integer of at most 18 digits, or -1.
     """
-    inverse, buffer = 1.0 / slots.dimension, np.empty(_DIGITS, np.uint8)
-    fault = hash_text(prefix, starts, ends, data, validity, begin, empty, slots)
+    inverse, buffer, size = 1.0 / slots.dimension, np.empty(_DIGITS, np.uint8), data.size
     for row in range(slots.indices.size):
-        if fault >= 0 or (validity.size and not validity[begin + row]):
+        start, end = np.int64(starts[begin + row]), np.int64(ends[begin + row])
+        if not 0 <= start <= end <= size:
+            return begin + row
+        if start == end or (validity.size and not validity[begin + row]):
+            if empty:
+                _put(slots, row, bins[0], inverse)
+            else:
+                slots.indices[row] = -1
             continue
-        start, end = np.uint64(starts[begin + row]), np.uint64(ends[begin + row])
-        signed = start < end and (data[start] == 45 or data[start] == 43)
-        at = start + np.uint64(signed)
-        if (start < end and at == end) or end - at > np.uint64(18):
+        negative = data[start] == 45
+        at = start + np.int64(negative or data[start] == 43)
+        if at == end or end - at > 18:
             return begin + row
         value = np.int64(0)
         for k in range(at, end):
@@ -133,20 +143,43 @@ def hash_logarithms(
             if not 0 <= digit <= 9:
                 return begin + row
             value = 10 * value + digit
-        negative = signed and data[start] == 45
-        if value > 2 and not negative:
-            _put(slots, row, _bin(logarithm, value, buffer), inverse)
-        elif at < end and (signed > negative or (data[at] == 48 and (negative or end - at > 1))):
-            first = _digits(-value if negative else value, buffer)
-            _put(slots, row, after(prefix, buffer, first, np.uint64(_DIGITS)), inverse)
-    return fault
+        value = -value if negative else value
+        _put(slots, row, _logarithm(prefix, bins, value, buffer), inverse)
+    return -1
 
 
 @compiled()
-def _bin(logarithm: Prefix, value: np.int64, buffer: NDArray[np.uint8]) -> np.uint32:
-    log = np.log(np.float64(value))
-    at = _digits(np.int64(np.floor(log * log)), buffer)
-    return np.uint32(after(logarithm, buffer, at, np.uint64(_DIGITS)))
+def hash_logarithms_of_integers(
+    prefix: Prefix,
+    bins: Index,
+    values: NDArray[np.int64],
+    validity: Bool,
+    begin: int,
+    empty: bool,
+    slots: Slots,
+) -> None:
+    """Hash integers with bins of logarithms; see `hash_logarithms` and `hash_integers`."""
+    inverse, buffer = 1.0 / slots.dimension, np.empty(_DIGITS, np.uint8)
+    for row in range(slots.indices.size):
+        if not validity.size or validity[begin + row]:
+            hashed = _logarithm(prefix, bins, values[begin + row], buffer)
+            _put(slots, row, hashed, inverse)
+        elif empty:
+            _put(slots, row, bins[0], inverse)
+        else:
+            slots.indices[row] = -1
+
+
+@compiled()
+def _logarithm(
+    prefix: Prefix, bins: Index, value: np.int64, buffer: NDArray[np.uint8]
+) -> np.uint32:
+    if value > 2:
+        log = np.log(np.float64(value))
+        return np.uint32(bins[4 + np.int64(np.floor(log * log))])
+    if value >= 0:
+        return np.uint32(bins[1 + value])
+    return np.uint32(after(prefix, buffer, _digits(value, buffer), np.uint64(_DIGITS)))
 
 
 @compiled()
@@ -171,24 +204,18 @@ def _digits(value: np.int64, buffer: NDArray[np.uint8]) -> np.uint64:
 @compiled()
 def hash_integers(
     prefix: Prefix,
-    logarithm: Prefix,
-    binned: bool,
     values: NDArray[np.int64],
     validity: Bool,
     begin: int,
     empty: bool,
     slots: Slots,
 ) -> None:
-    """Hash the decimal digits of integers, or those of bins of their logarithms.
+    """Hash the decimal digits of integers.
 
     Parameters
     ----------
     prefix
         The state after ``name=``.
-    logarithm
-        The state after the prefix of a bin.
-    binned
-        Whether ``floor(log(v)^2)`` after ``logarithm`` replaces an integer ``v > 2``.
     values, validity
         See `spark_auc.features.raw_columns.Numbers`.
     begin, empty, slots
@@ -203,8 +230,6 @@ def hash_integers(
                 _put(slots, row, after(prefix, buffer, last, last), inverse)
             else:
                 slots.indices[row] = -1
-        elif binned and value > 2:
-            _put(slots, row, _bin(logarithm, value, buffer), inverse)
         else:
             at = _digits(value, buffer)
             _put(slots, row, after(prefix, buffer, at, last), inverse)
