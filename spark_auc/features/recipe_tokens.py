@@ -24,6 +24,7 @@ from spark_auc.features.raw_columns import (
 from spark_auc.features.recipe_columns import Named
 from spark_auc.features.times import hours, weekdays
 from spark_auc.features.tokens import (
+    SMALL,
     Slots,
     hash_codes,
     hash_integers,
@@ -119,8 +120,10 @@ class Log(_Hashed):
     def _bins(self) -> Index:
         """See `hash_logarithms`."""
         binned = prefix_of(f"{self.name}={_LOGARITHM}")
+        bins = [hash_of(binned, str(k)) for k in range(_BINS)]
+        small = [bins[int(np.log(v) ** 2)] for v in range(3, SMALL)]
         hashes = [hash_of(self._prefix, value) for value in ("", "0", "1", "2")]
-        hashes += [hash_of(binned, str(k)) for k in range(_BINS)]
+        hashes += small + bins
         return read_only(np.array(hashes, np.int32).view(np.uint32))
 
 

@@ -13,6 +13,8 @@ from spark_auc.features.murmur import Prefix, after
 
 # The longest integer of 64 bits has a sign and 19 digits.
 _DIGITS = 20
+# Integers below have their hashes in a table. Logarithms take longer than a look into it.
+SMALL = 1024
 
 
 class Slots(NamedTuple):
@@ -114,8 +116,8 @@ def hash_logarithms(
     Parameters
     ----------
     bins
-        Hashes of ``name=``, of the integers 0, 1 and 2, and of the bins ``floor(log(v)^2)`` from 0
-        on.
+        Hashes of the tokens of a missing value, of the integers from 0 to `SMALL` - 1, and of the
+        bins ``floor(log(v)^2)`` from 0 on.
 
     Returns
     -------
@@ -174,9 +176,9 @@ def hash_logarithms_of_integers(
 def _logarithm(
     prefix: Prefix, bins: Index, value: np.int64, buffer: NDArray[np.uint8]
 ) -> np.uint32:
-    if value > 2:
+    if value >= SMALL:
         log = np.log(np.float64(value))
-        return np.uint32(bins[4 + np.int64(np.floor(log * log))])
+        return np.uint32(bins[1 + SMALL + np.int64(np.floor(log * log))])
     if value >= 0:
         return np.uint32(bins[1 + value])
     return np.uint32(after(prefix, buffer, _digits(value, buffer), np.uint64(_DIGITS)))
