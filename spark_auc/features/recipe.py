@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import combinations, product
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +17,13 @@ from spark_auc.core.validation import check_whole
 from spark_auc.errors import ConfigError, DataError, ResourceError
 from spark_auc.features.crosses import salt_of
 from spark_auc.features.raw_columns import Columns, rows_of
-from spark_auc.features.recipe_numbers import FillNumbers, Numeric
-from spark_auc.features.recipe_rows import Entries, Layout, join
-from spark_auc.features.recipe_tokens import FillTokens, Hashed
-from spark_auc.features.tokens import Slots
+from spark_auc.features.recipe_numbers import Numeric
+from spark_auc.features.recipe_rows import Entries, Layout, fill_numbers, fill_tokens, join
+from spark_auc.features.recipe_tokens import Hashed
 
 MISSING = ("indicator", "ignore")
+# Takes the number of rows and their features.
+Watch: TypeAlias = Callable[[int, Entries], None]
 _MOST = np.iinfo(np.int32).max
 # Rows that are mapped together, so that their tokens stay in the cache; and padding, so that the
 # tokens of a row do not share its sets.
@@ -165,15 +167,19 @@ class Recipe:
         )
 
     @cached_property
+    def slots(self) -> NDArray[np.int64]:
+        """Place in `columns` of the column of each slot; see `spark_auc.features.recipe_rows`."""
+        sizes = [*(column.SLOTS for column in self.numeric), *(1 for _ in self.hashed)]
+        return np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
+
+    @cached_property
     def slot_pairs(self) -> NDArray[np.int64]:
         """Pairs ``(p, 2)`` of slots that are crossed; see `spark_auc.features.recipe_rows`."""
         if not self.crosses:
             return np.empty((0, 2), np.int64)
-        sizes = [*(column.SLOTS for column in self.numeric), *(1 for _ in self.hashed)]
-        ends = np.cumsum(sizes).tolist()
         slots: dict[str, list[int]] = {column.name: [] for column in self.columns}
-        for column, size, end in zip(self.columns, sizes, ends, strict=True):
-            slots[column.name] += range(end - size, end)
+        for slot, place in enumerate(self.slots.tolist()):
+            slots[self.columns[place].name].append(slot)
         pairs = self.crosses.pairs or tuple(combinations(slots, 2))
         if unknown := {name for pair in pairs for name in pair} - set(slots):
             raise ConfigError(
@@ -183,13 +189,15 @@ class Recipe:
         crossed = [sorted(both) for a, b in pairs for both in product(slots[a], slots[b])]
         return np.array(sorted(crossed), np.int64).reshape(-1, 2)
 
-    def transform(self, columns: Columns) -> sparse.csr_matrix:
+    def transform(self, columns: Columns, watch: Watch | None = None) -> sparse.csr_matrix:
         """Map rows to CSR ``(n, F)``, indices ascending and distinct in a row.
 
         Parameters
         ----------
         columns
             Columns by name; others than those of the recipe are ignored.
+        watch
+            Receives the features of some rows at a time, before they are joined.
 
         Raises
         ------
@@ -200,8 +208,7 @@ class Recipe:
             The rows have more features than a matrix with 32-bit indices can hold.
         """
         rows, pairs = self._rows(columns), self.slot_pairs
-        slots = sum(column.SLOTS for column in self.numeric) + len(self.hashed)
-        most = rows * (slots + len(pairs))
+        most = rows * (self.slots.size + len(pairs))
         if most > _MOST:
             raise ResourceError(
                 f"found {rows} rows with up to {most} features, expected at most {_MOST}; map "
@@ -209,19 +216,30 @@ class Recipe:
             )
         data, indices = np.empty(most), np.empty(most, np.int32)
         indptr, stored = np.zeros(rows + 1, np.int32), 0
-        layout, fillers = self._layout(slots), self._fillers(columns)
-        entries = self._entries(min(rows, _CHUNK), slots)
-        for begin in range(0, rows, _CHUNK):
-            ends = indptr[begin + 1 : begin + 1 + _CHUNK]
-            for fill in fillers:
-                fill(begin, ends.size, entries)
-            stored = join(entries, layout, stored, data, indices, ends)
+        for begin, count, entries in self.entries(columns):
+            if watch:
+                watch(count, entries)
+            ends = indptr[begin + 1 : begin + 1 + count]
+            stored = join(entries, self.layout, stored, data, indices, ends)
             if stored < 0:
                 raise DataError(
                     f"found a row (row {begin - 1 - stored} of a batch) whose norm is not finite, "
                     "expected a finite norm; repair or drop the row, or use splines"
                 )
         return sparse.csr_matrix((data[:stored], indices[:stored], indptr), (rows, self.size))
+
+    def entries(self, columns: Columns) -> Iterator[tuple[int, int, Entries]]:
+        """Features of some rows at a time: first row, number of rows, and their features.
+
+        The arrays are overwritten by the next rows. Errors are those of `transform`.
+        """
+        rows, fillers = self._rows(columns), self._fillers(columns)
+        entries = self._entries(min(rows, _CHUNK))
+        for begin in range(0, rows, _CHUNK):
+            count = min(rows - begin, _CHUNK)
+            for fill in fillers:
+                fill(begin, count, entries)
+            yield begin, count, entries
 
     def _rows(self, columns: Columns) -> int:
         """Number of rows; `DataError` unless all columns are there and have this number."""
@@ -240,7 +258,8 @@ class Recipe:
             )
         return rows[self.columns[0].name]
 
-    def _entries(self, rows: int, slots: int) -> Entries:
+    def _entries(self, rows: int) -> Entries:
+        slots = self.slots.size
         numeric = slots - len(self.hashed)
         width = rows + _PADDING
         hashes = len(self.hashed) if self.crosses else 0
@@ -250,7 +269,9 @@ class Recipe:
             np.empty((hashes, width), np.uint32),
         )
 
-    def _layout(self, slots: int) -> Layout:
+    @cached_property
+    def layout(self) -> Layout:
+        """The blocks of features, as kernels take them."""
         tokens, crosses = self.starts[-3:-1]
         buckets = _BUCKETS * max(1, len(self.hashed))
         shift = max(0, (self.dimension - 1).bit_length() - (buckets - 1).bit_length())
@@ -268,27 +289,10 @@ class Recipe:
         for column, first, indicator in starts:
             own = slice(slot, slot + column.SLOTS)
             numbers = column.filler(columns[column.name], first, indicator)
-            fillers.append(partial(_fill_numbers, numbers, own))
+            fillers.append(partial(fill_numbers, numbers, own))
             slot += column.SLOTS
         for place, hashed in enumerate(self.hashed):
             tokens = hashed.filler(columns[hashed.name], missing)
             block = self.starts[-3], self.dimension
-            fillers.append(partial(_fill_tokens, tokens, slot + place, place, block))
+            fillers.append(partial(fill_tokens, tokens, slot + place, place, block))
         return fillers
-
-
-def _fill_numbers(fill: FillNumbers, own: slice, begin: int, rows: int, entries: Entries) -> None:
-    fill(begin, entries.indices[own, :rows], entries.values[own, :rows])
-
-
-def _fill_tokens(
-    fill: FillTokens,
-    slot: int,
-    place: int,
-    block: tuple[int, int],
-    begin: int,
-    rows: int,
-    entries: Entries,
-) -> None:
-    hashes = entries.hashes[place, :rows] if entries.hashes.size else np.empty(0, np.uint32)
-    fill(begin, Slots(entries.indices[slot, :rows], hashes, *block))

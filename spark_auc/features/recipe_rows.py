@@ -1,4 +1,4 @@
-"""The kernel of recipes that joins the features of columns to CSR rows."""
+"""The features of columns before they are joined, and the kernel that joins them to CSR rows."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from spark_auc.core.batch import mix
 from spark_auc.core.kernels import compiled
 from spark_auc.core.types import Float, Index, Int
 from spark_auc.features.crosses import sort_by_key
+from spark_auc.features.recipe_numbers import FillNumbers
+from spark_auc.features.recipe_tokens import FillTokens
+from spark_auc.features.tokens import Slots
 
 # Separates hashes of tokens from indices of numeric features, which are below 2^31.
 _TOKEN = np.uint64(1 << 32)
@@ -66,6 +69,25 @@ class Layout(NamedTuple):
     bits: int
     salt: np.uint64
     unit: bool
+
+
+def fill_numbers(fill: FillNumbers, own: slice, begin: int, rows: int, entries: Entries) -> None:
+    """Fill the slots ``own`` of a numeric column with the features of rows from ``begin`` on."""
+    fill(begin, entries.indices[own, :rows], entries.values[own, :rows])
+
+
+def fill_tokens(
+    fill: FillTokens,
+    slot: int,
+    place: int,
+    block: tuple[int, int],
+    begin: int,
+    rows: int,
+    entries: Entries,
+) -> None:
+    """Fill the slot of the hashed column at a place; ``block`` is as in `Slots`."""
+    hashes = entries.hashes[place, :rows] if entries.hashes.size else np.empty(0, np.uint32)
+    fill(begin, Slots(entries.indices[slot, :rows], hashes, *block))
 
 
 @compiled()
@@ -214,26 +236,33 @@ def _cross(
     entries: Entries, row: int, layout: Layout, keys: NDArray[np.int64], products: Float
 ) -> int:
     """Write hashes and products of the crossed slots of a row; returns their number."""
-    indices, values, hashes = entries
-    numeric, mask = values.shape[0], np.uint64((1 << layout.bits) - 1)
     count = 0
     for p in range(layout.pairs.shape[0]):
-        a, b = layout.pairs[p, 0], layout.pairs[p, 1]
-        if indices[a, row] < 0 or indices[b, row] < 0:
-            continue
-        product = 1.0
-        if a < numeric:
-            first = np.uint64(indices[a, row])
-            product *= values[a, row]
-        else:
-            first = _TOKEN | np.uint64(hashes[a - numeric, row])
-        if b < numeric:
-            second = np.uint64(indices[b, row])
-            product *= values[b, row]
-        else:
-            second = _TOKEN | np.uint64(hashes[b - numeric, row])
+        key, product = cross(entries, row, layout, p)
         if product != 0.0:
-            keys[0, count] = mix(mix(layout.salt ^ first) ^ second) & mask
+            keys[0, count] = key
             products[0, count] = product
             count += 1
     return count
+
+
+@compiled()
+def cross(entries: Entries, row: int, layout: Layout, pair: int) -> tuple[np.uint64, float]:
+    """Hash and product of a pair of slots of a row; the product is 0 if one of them is empty."""
+    indices, values, hashes = entries
+    numeric, mask = values.shape[0], np.uint64((1 << layout.bits) - 1)
+    a, b = layout.pairs[pair, 0], layout.pairs[pair, 1]
+    if indices[a, row] < 0 or indices[b, row] < 0:
+        return np.uint64(0), 0.0
+    product = 1.0
+    if a < numeric:
+        first = np.uint64(indices[a, row])
+        product *= values[a, row]
+    else:
+        first = _TOKEN | np.uint64(hashes[a - numeric, row])
+    if b < numeric:
+        second = np.uint64(indices[b, row])
+        product *= values[b, row]
+    else:
+        second = _TOKEN | np.uint64(hashes[b - numeric, row])
+    return mix(mix(layout.salt ^ first) ^ second) & mask, product
