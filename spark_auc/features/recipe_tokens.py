@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -36,6 +37,7 @@ from spark_auc.features.tokens import (
 _LOGARITHM = "log^2 "
 # Bins of integers of 64 bits: floor(log(2^63)^2) is 1906.
 _BINS = 1908
+_HOURS, _WEEKDAYS = tuple(map(str, range(24))), tuple("1234567")
 # A function that fills the slots of rows from a first row on.
 FillTokens: TypeAlias = Callable[[int, Slots], None]
 TextKernel: TypeAlias = Callable[..., int]
@@ -49,6 +51,27 @@ class _Hashed(Named):
     @cached_property
     def _prefix(self) -> Prefix:
         return prefix_of(f"{self.name}{self.PART}=")
+
+    @property
+    def missing_hash(self) -> int:
+        """The signed hash of the token of missing values."""
+        return hash_of(self._prefix, "")
+
+    def token(self, column: Column, row: int) -> str:
+        """The token of a row as text, such as "city=a", "city missing" or "when: hour=7"."""
+        word = (
+            ""
+            if column.validity is not None and not column.validity[row]
+            else self._word(column, row)
+        )
+        return f"{self.name}{self.PART}={word}" if word else f"{self.name}{self.PART} missing"
+
+    def _word(self, column: Column, row: int) -> str:
+        """The value of a token of a row that is not missing."""
+        if isinstance(column, Text):
+            bytes_of_row = slice(column.starts[row], column.ends[row])
+            return column.data[bytes_of_row].tobytes().decode(errors="replace")
+        return str(column.values[row].item()).lower()
 
     def _of_text(self, kernel: TextKernel, expected: str, column: Text, empty: bool) -> FillTokens:
         places = read_only(column.starts), read_only(column.ends)
@@ -99,6 +122,13 @@ class Log(_Hashed):
 
     TYPES = ("integer", "text")
     SAME = TYPES
+
+    def _word(self, column: Column, row: int) -> str:
+        word = super()._word(column, row)
+        if not word:
+            return ""
+        number = int(word)
+        return f"{_LOGARITHM}{math.floor(math.log(number) ** 2)}" if number > 2 else str(number)
 
     def filler(self, column: Column, empty: bool) -> FillTokens:
         """A function that fills the slots; ``empty``: missing values have a token.
@@ -171,8 +201,11 @@ class Hour(_Hashed):
     def filler(self, column: Column, empty: bool) -> FillTokens:
         """As `Log.filler`."""
         self.check(column)
-        words = [str(hour) for hour in range(24)]
-        return self._of_codes(words, hours(cast(Numbers, column).values), column, empty)
+        return self._of_codes(_HOURS, hours(cast(Numbers, column).values), column, empty)
+
+    def _word(self, column: Column, row: int) -> str:
+        code = int(hours(cast(Numbers, column).values[row : row + 1])[0])
+        return _HOURS[code] if code < len(_HOURS) else ""
 
 
 @dataclass(frozen=True)
@@ -191,7 +224,11 @@ class Weekday(_Hashed):
     def filler(self, column: Column, empty: bool) -> FillTokens:
         """As `Log.filler`."""
         self.check(column)
-        return self._of_codes("1234567", weekdays(cast(Numbers, column).values), column, empty)
+        return self._of_codes(_WEEKDAYS, weekdays(cast(Numbers, column).values), column, empty)
+
+    def _word(self, column: Column, row: int) -> str:
+        code = int(weekdays(cast(Numbers, column).values[row : row + 1])[0])
+        return _WEEKDAYS[code] if code < len(_WEEKDAYS) else ""
 
 
 Hashed: TypeAlias = Log | Tokens | Hour | Weekday

@@ -92,18 +92,22 @@ def mix(x):
 
 
 def crosses(settings, found):
-    """Keys and products of the crosses of the features of a row, by column."""
+    """Keys, products and parts of the crosses of the features of a row, by column."""
     salt = mix(0xC5 + 0x9E3779B97F4A7C15)
-    pairs = settings.pairs or itertools.combinations({name for name, _ in found}, 2)
+    pairs = settings.pairs or itertools.combinations({column.name for column, _ in found}, 2)
     crossed = [set(pair) for pair in pairs]
     for one, other in itertools.combinations(found, 2):
-        if {one[0], other[0]} in crossed:
+        if {one[0].name, other[0].name} in crossed:
             for a, b in itertools.product(one[1], other[1]):
-                yield mix(mix(salt ^ a[2]) ^ b[2]) % 2**settings.bits, a[1] * b[1]
+                parts = (one[0], a[0]), (other[0], b[0])
+                yield mix(mix(salt ^ a[2]) ^ b[2]) % 2**settings.bits, a[1] * b[1], parts
 
 
-def features(recipe, row):
-    """Indices and values of the features of one row, a mapping from names to values."""
+def entries(recipe, row):
+    """The features of one row, a mapping from names to values, before equal ones are added.
+
+    Each is its index, its value and its parts: the columns and the indices of their features.
+    """
     missing, first = recipe.missing == "indicator", 0
     # The column and the features (index, value, key of crosses) of each entry.
     found = []
@@ -111,7 +115,7 @@ def features(recipe, row):
         x, here = row[column.name], []
         if isinstance(x, datetime.datetime):
             x = (x - EPOCH) / datetime.timedelta(days=1)
-        has_indicator = missing and column.name not in {name for name, _ in found}
+        has_indicator = missing and column.name not in {other.name for other, _ in found}
         width = len(column.knots) if hasattr(column, "knots") else 1
         if x is None or math.isnan(x):
             here += [(first + width, 1.0)] if has_indicator else []
@@ -119,7 +123,7 @@ def features(recipe, row):
             here += [(first + k, v) for k, v in hats(x, column.knots).items()] if width else []
         else:
             here.append((first, (x - column.mean) / column.deviation))
-        found.append((column.name, [(j, v, j) for j, v in here]))
+        found.append((column, [(j, v, j) for j, v in here]))
         first += width + has_indicator
     for column in recipe.hashed:
         word = token(column, row[column.name])
@@ -128,15 +132,19 @@ def features(recipe, row):
         part = {"Hour": ": hour", "Weekday": ": weekday"}.get(type(column).__name__, "")
         hashed = murmur3(f"{column.name}{part}={word}".encode())
         feature = (first + hashed % recipe.dimension, 1.0, 2**32 | hashed & WORD)
-        found.append((column.name, [feature]))
+        found.append((column, [feature]))
     first += recipe.dimension if recipe.hashed else 0
-    entries = [(j, v) for _, here in found for j, v, _ in here]
+    made = [(j, v, ((column, j),)) for column, here in found for j, v, _ in here]
     if recipe.crosses:
-        entries += [(first + key, product) for key, product in crosses(recipe.crosses, found)]
+        made += [(first + key, v, parts) for key, v, parts in crosses(recipe.crosses, found)]
+    return [entry for entry in made if entry[1]]
+
+
+def features(recipe, row):
+    """Indices and values of the features of one row, a mapping from names to values."""
     added: dict = {}
-    for j, v in entries:
-        if v:
-            added[j] = added.get(j, 0.0) + v
+    for j, v, _ in entries(recipe, row):
+        added[j] = added.get(j, 0.0) + v
     norm = math.sqrt(math.fsum(v * v for v in added.values()))
     if recipe.unit and norm:
         added = {j: v / norm for j, v in added.items()}
