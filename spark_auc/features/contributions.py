@@ -1,0 +1,168 @@
+"""Contributions of raw columns to the scores of a linear model of a recipe's features."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_auc.core.kernels import compiled
+from spark_auc.core.types import Float, Int
+from spark_auc.errors import DataError
+from spark_auc.features.raw_columns import Columns, rows_of
+from spark_auc.features.recipe import Recipe
+from spark_auc.features.recipe_rows import Entries, Layout, cross, join
+from spark_auc.features.token_names import printable
+
+
+def parts(recipe: Recipe) -> tuple[str, ...]:
+    """Names ``(p,)`` of the columns of a recipe, then of its crossed pairs, as "age x city"."""
+    names = list(dict.fromkeys(column.name for column in recipe.columns))
+    return (*names, *(f"{names[a]} x {names[b]}" for a, b in _pairs(recipe)[0].tolist()))
+
+
+def contributions(recipe: Recipe, w: Float, columns: Columns) -> Float:
+    """Contributions ``(n, p)`` of the `parts` of a recipe to the scores ``x'w`` of rows.
+
+    A contribution is the sum of ``x_j w_j`` over the features of a part. Rows are divided by their
+    norm as in `Recipe.transform`. The sum of the contributions of a row is its score, but for
+    rounding (1e-15 of the sum of their absolute values per feature).
+
+    Parameters
+    ----------
+    recipe
+        The fitted recipe.
+    w : (F,)
+        Weights of the features.
+    columns
+        Raw columns by name, as for `Recipe.transform`.
+
+    Raises
+    ------
+    DataError
+        As in `Recipe.transform`, or there is another number of weights than of features.
+    """
+    if np.shape(w) != (recipe.size,):
+        raise DataError(
+            f"found weights of shape {np.shape(w)}, expected ({recipe.size},); use the weights of "
+            "a model of this recipe's features"
+        )
+    weights, owners = np.ascontiguousarray(w, float), _owners(recipe)
+    rows = rows_of(columns[recipe.columns[0].name])
+    out = np.zeros((rows, len(parts(recipe))))
+    for begin, count, entries in recipe.entries(columns):
+        norms = _norms(recipe, entries, begin, count)
+        _add(entries, recipe.layout, *owners, weights, norms, out[begin : begin + count])
+    return out
+
+
+def largest_contributions(
+    recipe: Recipe, columns: Columns, row: int, values: Float, count: int = 5
+) -> list[tuple[str, float]]:
+    """The largest contributions to the score of a row in absolute value, with names.
+
+    A column with one token is named by it ("C3=68fd1e64"), others by their column ("age").
+
+    Parameters
+    ----------
+    recipe, columns
+        See `contributions`.
+    row
+        Number of the row.
+    values : (p,)
+        Contributions to the score of this row.
+    count
+        Largest number of contributions; those of 0 are left out.
+    """
+    names = list(dict.fromkeys(column.name for column in recipe.columns))
+    crossed = _pairs(recipe)[0].tolist()
+    own = [[k] for k in range(len(names))]
+    order = np.argsort(-np.abs(values), kind="stable")[:count]
+    return [
+        (
+            " x ".join(_shown(recipe, columns, names[k], row) for k in (own + crossed)[part]),
+            float(values[part]),
+        )
+        for part in order.tolist()
+        if values[part]
+    ]
+
+
+def line(largest: list[tuple[str, float]]) -> str:
+    """Text such as "age: 0.31, C3=68fd1e64: 0.12"."""
+    return ", ".join(f"{name}: {value:.2g}" for name, value in largest)
+
+
+def _shown(recipe: Recipe, columns: Columns, name: str, row: int) -> str:
+    own = [column for column in recipe.columns if column.name == name]
+    tokens = [column for column in recipe.hashed if column.name == name]
+    return printable(tokens[0].token(columns[name], row)) if own == tokens[:1] else name
+
+
+def _pairs(recipe: Recipe) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Crossed pairs ``(q, 2)`` of columns, and the number of the pair of each pair of slots."""
+    numbers = np.sort(_columns(recipe)[recipe.slots][recipe.slot_pairs], axis=1)
+    pairs, owners = np.unique(numbers, axis=0, return_inverse=True)
+    return pairs, owners.ravel().astype(np.int64)
+
+
+def _columns(recipe: Recipe) -> Int:
+    """Number of the name of each of `Recipe.columns`: a name may occur with several kinds."""
+    names = list(dict.fromkeys(column.name for column in recipe.columns))
+    return np.array([names.index(column.name) for column in recipe.columns], np.int64)
+
+
+def _owners(recipe: Recipe) -> tuple[Int, Int]:
+    """The part of each slot, and of each pair of slots."""
+    columns = _columns(recipe)
+    return columns[recipe.slots], _pairs(recipe)[1] + columns.max() + 1
+
+
+def _norms(recipe: Recipe, entries: Entries, begin: int, count: int) -> Float:
+    """The numbers by which rows are divided: norms, or 1."""
+    norms = np.ones(count)
+    if recipe.unit:
+        most = count * (recipe.slots.size + len(recipe.slot_pairs))
+        data, indices, ends = np.empty(most), np.empty(most, np.int32), np.empty(count, np.int32)
+        join(entries, recipe.layout._replace(unit=False), 0, data, indices, ends)
+        _measure(data, ends, norms)
+    if not np.isfinite(norms).all():
+        raise DataError(
+            f"found a row (row {begin + int(np.argmin(np.isfinite(norms)))} of a batch) whose norm "
+            "is not finite, expected a finite norm; repair or drop the row, or use splines"
+        )
+    return norms
+
+
+@compiled()
+def _measure(data: Float, ends: NDArray[np.int32], norms: Float) -> None:
+    begin = 0
+    for i in range(ends.size):
+        squared = 0.0
+        for k in range(begin, ends[i]):
+            squared += data[k] * data[k]
+        norms[i] = np.sqrt(squared) if squared else 1.0
+        begin = ends[i]
+
+
+@compiled()
+def _add(
+    entries: Entries,
+    layout: Layout,
+    slots: Int,
+    pairs: Int,
+    w: Float,
+    norms: Float,
+    out: Float,
+) -> None:
+    """Add the contributions of rows ``(m, p)``; ``slots`` and ``pairs`` are those of `_owners`."""
+    numeric = entries.values.shape[0]
+    for i in range(norms.size):
+        for s in range(slots.size):
+            index = entries.indices[s, i]
+            if index >= 0:
+                value = entries.values[s, i] if s < numeric else 1.0
+                out[i, slots[s]] += w[index] * (value / norms[i])
+        for p in range(pairs.size):
+            key, product = cross(entries, i, layout, p)
+            if product != 0.0:
+                out[i, pairs[p]] += w[layout.crosses + np.int64(key)] * (product / norms[i])

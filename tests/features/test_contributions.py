@@ -1,0 +1,113 @@
+"""Contributions of columns against scores without the features of a column."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from spark_auc.core.products import settled_scores
+from spark_auc.errors import DataError
+from spark_auc.features import recipe as recipe_module
+from spark_auc.features.contributions import contributions, largest_contributions, line, parts
+from spark_auc.features.recipe import Crosses, Recipe
+from spark_auc.features.recipe_numbers import Spline, Standard
+from spark_auc.features.recipe_tokens import Tokens
+from tests.features.raw_rows import entries, numbers, text
+from tests.features.watched_rows import RECIPE, columns_of, rows_of, table
+
+LISTS = table()
+RNG = np.random.default_rng(4)
+
+
+def part_of(owners):
+    """Name of the part of a recipe to which a feature belongs."""
+    return " x ".join(sorted((column.name for column, _ in owners), key=parts(RECIPE).index))
+
+
+def score(w, some, norm):
+    """The score of a row of these features, divided by a norm."""
+    added = defaultdict(float)
+    for index, value, _ in some:
+        added[index] += value
+    return math.fsum(w[index] * value / norm for index, value in added.items())
+
+
+def norm_of(some):
+    added = defaultdict(float)
+    for index, value, _ in some:
+        added[index] += value
+    return math.sqrt(math.fsum(v * v for v in added.values())) or 1.0
+
+
+@pytest.mark.parametrize("missing", ["indicator", "ignore"])
+@pytest.mark.parametrize("unit", [True, False])
+@pytest.mark.parametrize("crosses", [RECIPE.crosses, Crosses(None, 9), None])
+def test_contributions(crosses, unit, missing, monkeypatch):
+    monkeypatch.setattr(recipe_module, "_CHUNK", 64)
+    recipe = replace(RECIPE, unit=unit, missing=missing, crosses=crosses)
+    w = RNG.normal(size=recipe.size)
+    columns, names = columns_of(LISTS), parts(recipe)
+    found = contributions(recipe, w, columns)
+    assert found.shape == (len(rows_of(LISTS)), len(names))
+    scale = np.abs(found).sum(axis=1)
+    scores = settled_scores(recipe.transform(columns), w)
+    assert (np.abs(found.sum(axis=1) - scores) <= 1e-12 * scale).all()
+    for i, row in enumerate(rows_of(LISTS)[:5]):
+        some = entries(recipe, row)
+        norm = norm_of(some) if unit else 1.0
+        for name, value in zip(names, found[i], strict=True):
+            others = [entry for entry in some if part_of(entry[2]) != name]
+            removed = score(w, some, norm) - score(w, others, norm)
+            assert abs(value - removed) <= 1e-12 * max(scale[i], 1e-300)
+
+
+def test_names_of_parts():
+    columns = ("age", "income", "when", "clicks", "visits", "city", "code", "flag")
+    pairs = ("age x income", "age x city", "when x flag", "clicks x code", "city x flag")
+    assert parts(RECIPE) == columns + pairs
+    assert parts(replace(RECIPE, crosses=None)) == columns
+
+
+def test_the_largest_contributions():
+    recipe = Recipe(
+        (Standard("age", "float", 40.0, 10.0),),
+        (Tokens("C3", "text"), Tokens("C4", "text")),
+        64,
+        Crosses((("C3", "C4"), ("age", "C4")), 4),
+        unit=False,
+    )
+    columns = {
+        "age": numbers([50.0, 40.0]),
+        "C3": text(["68fd1e64", "a"]),
+        "C4": text([None, "b"]),
+        "other": text(["", ""]),
+    }
+    w = np.zeros(recipe.size)
+    w[0] = 0.31
+    values = np.array([0.31, 0.12, -0.5, 0.0, 0.2])
+    assert parts(recipe) == ("age", "C3", "C4", "age x C4", "C3 x C4")
+    found = largest_contributions(recipe, columns, 0, values)
+    expected = [("C4 missing", -0.5), ("age", 0.31), ("C3=68fd1e64 x C4 missing", 0.2)]
+    assert found == [*expected, ("C3=68fd1e64", 0.12)]
+    assert line(found[1:2] + found[3:]) == "age: 0.31, C3=68fd1e64: 0.12"
+    assert len(largest_contributions(recipe, columns, 1, values, 2)) == 2
+    assert contributions(recipe, w, columns)[:, 0].tolist() == [0.31, 0.0]
+
+
+def test_rows_without_features_and_without_rows():
+    recipe = Recipe((Spline("age", "float", (0.0, 1.0)),), missing="ignore")
+    w = np.ones(recipe.size)
+    assert contributions(recipe, w, {"age": numbers([None])}).tolist() == [[0.0]]
+    assert contributions(recipe, w, {"age": numbers([])}).shape == (0, 1)
+
+
+def test_errors():
+    with pytest.raises(DataError, match=r"found weights of shape \(3,\), expected"):
+        contributions(RECIPE, np.zeros(3), columns_of(LISTS))
+    recipe = Recipe((Standard("age", "float", 0.0, 1.0),))
+    with pytest.raises(DataError, match="norm is not finite"):
+        contributions(recipe, np.zeros(2), {"age": numbers([1.0, 1e200])})
