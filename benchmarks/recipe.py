@@ -4,6 +4,7 @@ Prints one JSON object per step, with nanoseconds a row: the least of some repea
 
 hash        39 columns of made-up tokens, 13 of them short integers as text, to indices
 rows        the same to CSR rows of unit length: hashed, sorted, added and divided
+watched     the same, and counts of missing values and of tokens that are new
 numbers     13 splines of 12 knots and 26 columns of tokens, to CSR rows of unit length
 crosses     10 columns of tokens with all 45 pairs, to CSR rows
 fit         knots of 13 columns of numbers, 6 of them of more values than are kept
@@ -25,7 +26,9 @@ from spark_auc.features.recipe import Crosses, Recipe
 from spark_auc.features.recipe_auto import AutoPlan
 from spark_auc.features.recipe_fit import Planned, RecipePlan
 from spark_auc.features.recipe_tokens import Tokens
+from spark_auc.features.seen import Seen
 from spark_auc.features.tokens import Slots, hash_text
+from spark_auc.features.watched import Watched
 
 BATCH = 10_000
 INTEGERS = [f"I{k}" for k in range(1, 14)]
@@ -89,6 +92,11 @@ def folded(plan: AutoPlan, made: list[Columns]) -> None:
     plan.fold((columns, positive) for columns in made)
 
 
+def counted(watched: Watched, made: list[Columns]) -> None:
+    for columns in made:
+        watched.transform(columns)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=200_000)
@@ -110,9 +118,12 @@ def main() -> None:
     few = Recipe(hashed=tokens[-10:], dimension=dimension, crosses=Crosses(), unit=False)
     auto = AutoPlan.of_schema(dict.fromkeys([*INTEGERS, *TOKENS], "text"), dimension=dimension)
     unlike, one = identifiers(len(clicks) * BATCH), AutoPlan.of_schema({"id": "text"})
+    whole = Recipe(hashed=tokens, dimension=dimension)
+    watched = Watched(whole, Seen.of(whole, whole.transform(clicks[0])))
     steps = {
         "hash": lambda: hashed(clicks, dimension),
-        "rows": lambda: mapped(Recipe(hashed=tokens, dimension=dimension), clicks),
+        "rows": lambda: mapped(whole, clicks),
+        "watched": lambda: counted(watched, clicks),
         "numbers": lambda: mapped(splines, both),
         "crosses": lambda: mapped(few, clicks),
         "fit": lambda: plan.fold(both),

@@ -20,6 +20,8 @@ from spark_auc.features.splines import Splines, hat
 from spark_auc.features.times import doubles, iso_of
 
 NUMERIC = ("integer", "float", "boolean")
+# Numbers so many deviations from the mean are extreme.
+_FAR = 5.0
 # A function that fills the slots of rows: the first row, indices (slots, m), values (slots, m).
 FillNumbers: TypeAlias = Callable[[int, NDArray[np.int32], Float], None]
 
@@ -30,7 +32,7 @@ class _Numeric(Named):
     TYPES: ClassVar[tuple[str, ...]] = NUMERIC
     SAME = NUMERIC
 
-    def _doubles(self, column: Column) -> tuple[Float, Bool]:
+    def doubles(self, column: Column) -> tuple[Float, Bool]:
         """Values and validity as kernels take them; `DataError` if the column was retyped."""
         self.check(column)
         return read_only(doubles(cast(Numbers, column).values)), validity_of(column)
@@ -71,6 +73,11 @@ class Spline(_Numeric):
         text = iso_of if self.type == "time" else _short
         return [f"{self.name}: knot {text(knot)}" for knot in self.knots]
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The outer knots."""
+        return (self.knots[0], self.knots[-1]) if self.knots else (-np.inf, np.inf)
+
     @cached_property
     def _knots(self) -> Float:
         return np.array(self.knots, float)
@@ -83,7 +90,7 @@ class Spline(_Numeric):
         DataError
             The column has another type than in the rows of the fit.
         """
-        values, validity = self._doubles(column)
+        values, validity = self.doubles(column)
 
         def fill(begin: int, indices: NDArray[np.int32], out: Float) -> None:
             missing = first, indicator
@@ -122,9 +129,14 @@ class Standard(_Numeric):
         """Names of the features, without the indicator of missing values."""
         return [self.name]
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The numbers that are 5 deviations from the mean."""
+        return self.mean - _FAR * self.deviation, self.mean + _FAR * self.deviation
+
     def filler(self, column: Column, first: int, indicator: bool) -> FillNumbers:
         """As `Spline.filler`; the function raises `DataError` for an infinite value."""
-        values, validity = self._doubles(column)
+        values, validity = self.doubles(column)
         scale = self.mean, self.deviation, first, indicator
 
         def fill(begin: int, indices: NDArray[np.int32], out: Float) -> None:

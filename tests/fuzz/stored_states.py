@@ -45,15 +45,23 @@ from spark_auc.core.sampling.sample_size import GroupSums, LargestNorm
 from spark_auc.features.auto_state import AutoState, ClassColumns
 from spark_auc.features.column_summary import ColumnSummary
 from spark_auc.features.crosses import CrossMap
+from spark_auc.features.drift import Drift
 from spark_auc.features.fourier import FourierMap
 from spark_auc.features.kernels import Kernel
 from spark_auc.features.network import NetworkMap
 from spark_auc.features.nystroem import NystroemMap
+from spark_auc.features.raw_columns import Numbers
+from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_auto import AutoPlan
 from spark_auc.features.recipe_fit import Planned, RecipePlan, RecipeState
+from spark_auc.features.recipe_numbers import Spline
+from spark_auc.features.recipe_tokens import Tokens
+from spark_auc.features.seen import Seen
 from spark_auc.features.splines import Splines
 from spark_auc.features.thresholds import ThresholdMap
+from spark_auc.features.token_names import TokenCounts
 from spark_auc.features.value_counts import ValueCounts
+from spark_auc.features.watched import Watched
 from spark_auc.learners.dsgd import DSGD
 from spark_auc.learners.held_out import HeldOut
 from spark_auc.learners.nsauc import NSAUC
@@ -182,10 +190,20 @@ def samples():
         for x in (X[:, 0], X[:, 1])
     ]
     states += [classes[0], AutoState(*classes), AutoState.zero(0, 1)]
+    states += _recipe_states()
     found = {}
     for state in states:
         found.setdefault(type(state), []).append(state.to_bytes())
     return found
+
+
+def _recipe_states():
+    recipe = Recipe((Spline("a", "float", (0.0, 1.0)),), (Tokens("b", "integer"),), 20)
+    columns = {"a": Numbers(X[:, 0]), "b": Numbers(np.arange(9) % 4), "c": Numbers(U)}
+    seen = Seen.of(recipe, recipe.transform(columns)[:2])
+    counts = TokenCounts.of(recipe, np.arange(3, recipe.size), columns)
+    many = TokenCounts(counts.features, {key: 9 * rows for key, rows in counts.counts.items()})
+    return [Watched(recipe, seen).transform(columns)[1], seen, counts, many]
 
 
 def rows(columns):
@@ -281,6 +299,7 @@ _USES = {
     ColumnSummary: lambda summary: (summary.scale(), summary.knots(5)),
     ColumnMoments: lambda columns: columns.standard_deviation(),
     HeldOut: lambda found: (found.as_dict(), HeldOut.mean([found, found])),
+    Drift: lambda drift: (drift.as_dict(), list(map(str, drift.excesses(drift)))),
     FirstArrivals: _use_arrivals,
     GroupSums: lambda sums: sums.gradients(),
     LabelCounts: lambda counts: counts.classes(None),
@@ -292,8 +311,10 @@ _USES = {
     RowScores: lambda scores: scores.combined(np.ones((1, len(scores.positive) - 1))),
     ScoreHistogram: _use_histogram,
     ScoreTable: _use_table,
+    Seen: lambda seen: seen.occupied,
     StoredStage: _use_stage,
     StreamState: lambda state: exercise(state.statistics) if state.statistics else None,
+    TokenCounts: lambda counts: (counts.names(), counts.as_dict()),
     ValueCounts: lambda counts: (counts.distinct, counts.weighted()),
     StreamStatistics: lambda s: (s.auc(), s.auc_bounds(), s.faded(0.5), _use_pair(s.moments)),
 }

@@ -1,0 +1,211 @@
+"""Shares of missing, extreme and new values of the columns of a recipe, compared with its fit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from spark_auc.core.state.rules import COUNTS
+from spark_auc.core.state.schema import Schema, array
+from spark_auc.core.state.schema_state import SchemaState
+from spark_auc.core.types import Int
+from spark_auc.errors import DataError
+from spark_auc.features.recipe import Recipe
+
+COUNTED = ("rows", "missing", "below", "above", "judged", "unseen")
+# A share exceeds that of the fit if it does so by this margin and by so many standard errors.
+MARGIN, _ERRORS = 0.05, 5.0
+
+
+def _inconsistent(state: Mapping[str, Any]) -> str | None:
+    rows, missing, below, above, judged, unseen = state["counts"].T
+    if (missing + below + above > rows).any() or (judged > rows).any() or (unseen > judged).any():
+        return "its counts contradict each other"
+    sets = [state[name].tolist() for name in ("unknown", "absent")]
+    is_ascending = all(names == sorted(set(names)) for names in sets)
+    return None if is_ascending else "its names are not in ascending order"
+
+
+class Excess(NamedTuple):
+    """A share of rows that exceeds that of the fit.
+
+    Parameters
+    ----------
+    column, kind
+        Name and kind of the column.
+    counted
+        What is counted: "missing", "below" or "above".
+    share, expected
+        Share of the rows, and of the rows of the fit.
+    """
+
+    column: str
+    kind: str
+    counted: str
+    share: float
+    expected: float
+
+    def __str__(self) -> str:
+        missing = self.counted == "missing"
+        words = "missing" if missing else f"{self.counted} the range of the fit"
+        return (
+            f"{self.share:.1%} of the values of column {self.column!r} ({self.kind}) are {words} "
+            f"({self.expected:.1%} in the fit)"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Drift(SchemaState):
+    """Counts of values of each column of a recipe that a model may not know.
+
+    Parameters
+    ----------
+    names, kinds : (c,)
+        Names of the columns in the order of `Recipe.columns`, and their kinds. A name may occur
+        with several kinds.
+    counts : (c, 6)
+        ``rows``: number of rows. ``missing``: of these, rows whose value is missing, or empty text
+        of tokens. ``below`` and ``above``: rows whose number is beyond the outer knots of a spline,
+        or more than 5 deviations from the mean of a standardised column. ``judged``: rows of
+        tokens that were compared with the features of a fit. ``unseen``: of these, rows whose
+        token has a feature that did not occur in the fit, unless the value is missing; see
+        `spark_auc.features.seen.Seen` for the tokens that are not recognised.
+    unknown, absent
+        Names of columns of the rows that the recipe does not know, and of columns of the recipe
+        that the rows lack, ascending.
+    """
+
+    SCHEMA: ClassVar[Schema] = Schema(
+        "Drift",
+        1,
+        {
+            "names": array("U", "c"),
+            "kinds": array("U", "c"),
+            "counts": array("<i8", "c", len(COUNTED), rule=COUNTS),
+            "unknown": array("U", "u"),
+            "absent": array("U", "a"),
+        },
+        _inconsistent,
+    )
+
+    names: np.ndarray[Any, np.dtype[np.str_]]
+    kinds: np.ndarray[Any, np.dtype[np.str_]]
+    counts: Int
+    unknown: np.ndarray[Any, np.dtype[np.str_]]
+    absent: np.ndarray[Any, np.dtype[np.str_]]
+
+    @classmethod
+    def zero(cls, recipe: Recipe) -> Drift:
+        """The counts of no rows."""
+        return cls.of_names(recipe, [column.name for column in recipe.columns])
+
+    @classmethod
+    def of_names(cls, recipe: Recipe, names: Collection[str]) -> Drift:
+        """The counts of no rows of a table with columns of these names."""
+        own = [column.name for column in recipe.columns]
+        kinds = [type(column).__name__.lower() for column in recipe.columns]
+        counts = np.zeros((len(own), len(COUNTED)), np.int64)
+        unknown, absent = set(names) - set(own), set(own) - set(names)
+        return cls(_text(own), _text(kinds), counts, _text(sorted(unknown)), _text(sorted(absent)))
+
+    def merge(self, other: Drift) -> Drift:
+        """The counts of both sets of rows; `DataError` for counts of other columns."""
+        mine, theirs = ((d.names.tolist(), d.kinds.tolist()) for d in (self, other))
+        if mine != theirs:
+            raise DataError(
+                f"found counts of the columns {mine[0]} and {theirs[0]}, expected the same columns "
+                "and kinds; merge counts of one recipe"
+            )
+        unknown = {*self.unknown.tolist(), *other.unknown.tolist()}
+        absent = {*self.absent.tolist(), *other.absent.tolist()}
+        counts = self.counts + other.counts
+        return Drift(self.names, self.kinds, counts, _text(sorted(unknown)), _text(sorted(absent)))
+
+    def as_dict(self, occupied: float = 0.0) -> dict[str, Any]:
+        """Shares of rows by column as JSON types; None for a share of no rows.
+
+        Columns of numbers have ``below`` and ``above``. Those of tokens have shares of the judged
+        rows: ``unseen``, and ``newTokens``, an estimate of the share of tokens that did not occur
+        in the fit.
+
+        Parameters
+        ----------
+        occupied
+            Share of the features that occurred in the fit; see `Seen.occupied`. The estimate is
+            ``unseen / (1 - occupied)``, or None if all features occurred.
+        """
+        return {
+            "columns": [
+                {"column": name, "kind": kind, "rows": row[0], **_shares(kind, occupied, *row)}
+                for name, kind, row in zip(
+                    self.names.tolist(), self.kinds.tolist(), self.counts.tolist(), strict=True
+                )
+            ],
+            "unknown": self.unknown.tolist(),
+            "absent": self.absent.tolist(),
+        }
+
+    def excesses(self, fit: Drift) -> tuple[Excess, ...]:
+        """Shares of missing, low and high values that exceed those of the fit.
+
+        A share exceeds another if the lower confidence bound of the share (Wilson's, 5 standard
+        errors) is more than 5 percentage points above the other. Columns without rows in the fit
+        are left out.
+
+        Parameters
+        ----------
+        fit
+            Counts of the rows of the fit; `DataError` if they are of other columns.
+        """
+        self.merge(fit)
+        found = []
+        for k, name in enumerate(self.names.tolist()):
+            rows, others = int(self.counts[k, 0]), int(fit.counts[k, 0])
+            for place in (1, 2, 3) if rows and others else ():
+                expected = int(fit.counts[k, place]) / others
+                count = int(self.counts[k, place])
+                if _lower(count, rows) > expected + MARGIN:
+                    what = str(self.kinds[k]), COUNTED[place], count / rows, expected
+                    found.append(Excess(name, *what))
+        return tuple(found)
+
+
+NUMERIC = ("spline", "standard")
+
+
+def _shares(
+    kind: str,
+    occupied: float,
+    rows: int,
+    missing: int,
+    below: int,
+    above: int,
+    judged: int,
+    unseen: int,
+) -> dict[str, float | None]:
+    def share(count: float, of: float) -> float | None:
+        return count / of if of else None
+
+    shares = {"missing": share(missing, rows)}
+    if kind in NUMERIC:
+        return shares | {"below": share(below, rows), "above": share(above, rows)}
+    new = share(unseen, judged * (1.0 - occupied))
+    return shares | {
+        "unseen": share(unseen, judged),
+        "newTokens": None if new is None else min(new, 1.0),
+    }
+
+
+def _lower(count: int, rows: int) -> float:
+    """Wilson's lower bound of a share."""
+    z = _ERRORS
+    spread = z * math.sqrt(count * (rows - count) / rows + z * z / 4)
+    return (count + z * z / 2 - spread) / (rows + z * z)
+
+
+def _text(names: list[str]) -> np.ndarray[Any, np.dtype[np.str_]]:
+    return np.array(names, np.str_)

@@ -1,0 +1,167 @@
+"""A recipe that counts missing, extreme and new values in the pass that maps the rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from spark_auc.core.kernels import compiled
+from spark_auc.core.types import Bool, Float, Int
+from spark_auc.errors import DataError
+from spark_auc.features.drift import Drift
+from spark_auc.features.raw_columns import Column, Columns, Text, read_only
+from spark_auc.features.recipe import Recipe
+from spark_auc.features.recipe_fit import RecipeState
+from spark_auc.features.recipe_rows import Entries
+from spark_auc.features.seen import Seen
+
+# Bits before the first feature: that of index -1, for no token, is set.
+_BEFORE = 32
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A recipe, and what its rows are compared with.
+
+    Parameters
+    ----------
+    recipe
+        The fitted recipe.
+    seen
+        Features that occurred in the fit. Default: tokens are not judged.
+    """
+
+    recipe: Recipe
+    seen: Seen | None = None
+
+    def __post_init__(self) -> None:
+        dimension = self.recipe.starts[-2] - self.recipe.starts[-3]
+        if self.seen and self.seen.dimension != dimension:
+            raise DataError(
+                f"found {self.seen.dimension} features of a fit, expected {dimension} as in the "
+                "recipe; use the features of its own fit"
+            )
+
+    @cached_property
+    def _words(self) -> NDArray[np.int32]:
+        """The bits of `Seen` in words, after those of `_BEFORE`."""
+        bits = np.unpackbits(self.seen.bits) if self.seen else np.empty(0, np.uint8)
+        padding = np.zeros(-bits.size % 32, np.uint8)
+        together = np.concatenate([np.ones(_BEFORE, np.uint8), bits, padding])
+        return read_only(np.packbits(together, bitorder="little").view("<i4"))
+
+    def transform(self, columns: Columns) -> tuple[sparse.csr_matrix, Drift]:
+        """Rows as of `Recipe.transform`, and their counts; its errors.
+
+        All names of ``columns`` that the recipe does not know are noted.
+        """
+        recipe = self.recipe
+        unseen = np.zeros(len(recipe.hashed), np.int64)
+        first, numeric = recipe.starts[-3] - _BEFORE, recipe.slots.size - unseen.size
+
+        def watch(count: int, entries: Entries) -> None:
+            _count_unseen(entries.indices[numeric:], count, first, self._words, unseen)
+
+        X = recipe.transform(columns, watch if self.seen else None)
+        drift = self._zero if columns.keys() == self._names else Drift.of_names(recipe, columns)
+        counts = drift.counts.copy()
+        counts[:, 0] = X.shape[0]
+        for place, column in enumerate(recipe.numeric):
+            values, validity = column.doubles(columns[column.name])
+            _count_beyond(values, validity, *column.bounds, counts[place, 1:4])
+        for place, hashed in enumerate(recipe.hashed, len(recipe.numeric)):
+            counts[place, 1] = missing_of(columns[hashed.name])
+        if self.seen:
+            tokens = counts[len(recipe.numeric) :]
+            tokens[:, 4] = X.shape[0]
+            # Missing values have one token, whose feature occurred in the fit or did not.
+            tokens[:, 5] = unseen - tokens[:, 1] * self._is_missing_unseen
+        return X, replace(drift, counts=counts)
+
+    @cached_property
+    def _zero(self) -> Drift:
+        return Drift.zero(self.recipe)
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(column.name for column in self.recipe.columns)
+
+    @cached_property
+    def _is_missing_unseen(self) -> Int:
+        """1 for each hashed column whose token of missing values did not occur in the fit."""
+        recipe = self.recipe
+        if recipe.missing != "indicator":
+            return np.zeros(len(recipe.hashed), np.int64)
+        places = np.array([h.missing_hash % recipe.dimension for h in recipe.hashed], np.int64)
+        places += _BEFORE
+        return np.array(1 - ((self._words[places >> 5] >> (places & 31)) & 1), np.int64)
+
+
+def drift_of_fit(recipe: Recipe, fit: RecipeState) -> Drift:
+    """Counts of numeric columns from the state of a recipe's fit; those of tokens have no rows.
+
+    Where a state keeps a sample of the values, numbers beyond a range are estimated.
+
+    Parameters
+    ----------
+    recipe
+        The recipe that was fitted from the state, whose numeric columns are in the same order.
+    fit
+        The state.
+    """
+    drift = Drift.zero(recipe)
+    for counts, column, summary in zip(drift.counts, recipe.numeric, fit.columns, strict=False):
+        values, weights = summary.counts.weighted()
+        low, high = column.bounds
+        beyond = [float(weights[side].sum()) for side in (values < low, values > high)]
+        counts[:4] = summary.rows, summary.missing, *np.rint(beyond)
+    return drift
+
+
+def missing_of(column: Column) -> int:
+    """Number of missing values of a column, empty text included."""
+    if isinstance(column, Text):
+        here: Bool = column.starts != column.ends
+    elif column.values.dtype.kind in "fM":
+        here = ~np.isnan(column.values)
+    else:
+        here = np.ones(0 if column.validity is None else column.values.size, np.bool_)
+    if column.validity is not None:
+        here &= column.validity
+    return here.size - int(np.count_nonzero(here))
+
+
+@compiled()
+def _count_beyond(values: Float, validity: Bool, low: float, high: float, out: Int) -> None:
+    """Count missing values and those below and above a range; all comparisons of NaN are false."""
+    missing = below = above = 0
+    if validity.size:
+        for row in range(values.size):
+            x, valid = values[row], validity[row]
+            missing += int(np.isnan(x) | (not valid))
+            below += int(valid & (x < low))
+            above += int(valid & (x > high))
+    else:
+        for row in range(values.size):
+            x = values[row]
+            missing += int(np.isnan(x))
+            below += int(x < low)
+            above += int(x > high)
+    out[0], out[1], out[2] = missing, below, above
+
+
+@compiled()
+def _count_unseen(
+    indices: NDArray[np.int32], rows: int, first: int, words: NDArray[np.int32], unseen: Int
+) -> None:
+    """Add the numbers of tokens whose bit is 0; ``first`` is the index of the first bit."""
+    for s in range(unseen.size):
+        line, count = indices[s, :rows], np.int32(0)
+        for row in range(rows):
+            at = max(line[row] - np.int32(first), np.int32(_BEFORE - 1))
+            count += np.int32(1) - ((words[at >> np.int32(5)] >> (at & np.int32(31))) & np.int32(1))
+        unseen[s] += count
