@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pyspark.ml._typing import ParamMap
 
 _RECIPE, _EMBEDDING, _RANKER, _CALIBRATION = "recipe", "embedding", "ranker", "calibration"
-# Params of a ranker that name columns other than features.
-_OTHERS = ("labelCol", "weightCol", "keyCol", "foldCol", "orderCol")
+# Params of a ranker that name columns other than features and label.
+_OTHERS = ("weightCol", "keyCol", "foldCol", "orderCol")
 
 Fitted: TypeAlias = FeatureRecipeModel | EmbeddingModel | LinearRankerModel | ScoreCalibrationModel
 
@@ -192,8 +192,9 @@ class RankerPipeline(Estimator[RankerPipelineModel]):
         recipe = None
         if self.recipe:
             values = self.ranker.values()
+            label = values["labelCol"], values["positiveLabel"]
             others = [values[name] for name in _OTHERS if values.get(name)]
-            recipe = self.recipe.fitted(dataset, others)
+            recipe = self.recipe.fitted(dataset, label, others)
             features = recipe.input_features(dataset)
         embeddings = []
         for stage in self.embeddings:

@@ -196,8 +196,10 @@ def test_recipes_that_cannot_be(
 
 
 def test_no_rows(raw: DataFrame) -> None:
-    with pytest.raises(DataError, match="no rows"):
+    with pytest.raises(DataError, match="both classes"):
         recipe().fit(raw.limit(0))
+    with pytest.raises(DataError, match="no rows"):
+        FeatureRecipe(spline=["age"], auto=False).fit(raw.limit(0))
 
 
 @pytest.mark.parametrize(

@@ -229,6 +229,47 @@ class TrainingColumns:
 
 
 @dataclass
+class LabelReader:
+    """Decodes labels and counts them.
+
+    Parameters
+    ----------
+    column
+        Name of the label column.
+    positive
+        The positive label, of the type of the values; None for 0/1 or -1/+1.
+    counts
+        Number of rows of each label that was read.
+    """
+
+    column: str
+    positive: Label | None
+    counts: Counter[Label] = field(default_factory=Counter)
+
+    def labels(self) -> LabelCounts:
+        """Number of rows of each label that was read."""
+        return LabelCounts(dict(self.counts))
+
+    def read(self, array: pa.Array) -> NDArray[np.bool_]:
+        """Whether each row is positive; `DataError` for null, NaN or a third label."""
+        labels = without_nulls(array, f"label column {self.column!r}")
+        if unknown := labels.is_null(nan_is_null=True).sum().as_py():
+            raise DataError(
+                f"found {unknown} NaN in label column {self.column!r} in a batch of "
+                f"{len(labels)} rows; expected none; drop these rows"
+            )
+        for item in labels.value_counts():
+            self.counts[item["values"].as_py()] += item["counts"].as_py()
+        if len(self.counts) > 2:
+            # Raises an error that lists the labels, before the task reads its other batches.
+            self.labels().classes(self.positive)
+        values = labels.to_numpy(zero_copy_only=False)
+        positive = self.positive
+        result: NDArray[np.bool_] = values > 0 if positive is None else values == positive
+        return result
+
+
+@dataclass
 class BatchReader:
     """Decodes Arrow batches to rows and counts the labels.
 
@@ -238,13 +279,14 @@ class BatchReader:
         The columns of the batches, in the order of `TrainingColumns.select`.
     source
         Maps the input batches of the task to batches of these columns.
-    counts
-        Number of rows of each label that was read.
     """
 
     columns: TrainingColumns
     source: Read = iter
-    counts: Counter[Label] = field(default_factory=Counter)
+    label_reader: LabelReader = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.label_reader = LabelReader(self.columns.label, self.columns.positive)
 
     def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Batch]:
         """Decode batches; `DataError` at the first batch with an invalid value."""
@@ -252,7 +294,7 @@ class BatchReader:
         for batch in self.source(batches):
             if batch.num_rows:
                 X = self.columns.features.decode(batch.columns[:width])
-                y = self._positive(batch.column(width))
+                y = self.label_reader.read(batch.column(width))
                 others = iter(batch.columns[width + 1 :])
                 weight = self._weight(next(others)) if self.columns.weight else None
                 key = next(others).to_numpy().view(np.uint64) if self.columns.key else None
@@ -262,24 +304,7 @@ class BatchReader:
 
     def labels(self) -> LabelCounts:
         """Number of rows of each label that was read."""
-        return LabelCounts(dict(self.counts))
-
-    def _positive(self, array: pa.Array) -> NDArray[np.bool_]:
-        labels = without_nulls(array, f"label column {self.columns.label!r}")
-        if unknown := labels.is_null(nan_is_null=True).sum().as_py():
-            raise DataError(
-                f"found {unknown} NaN in label column {self.columns.label!r} in a batch of "
-                f"{len(labels)} rows; expected none; drop these rows"
-            )
-        for item in labels.value_counts():
-            self.counts[item["values"].as_py()] += item["counts"].as_py()
-        if len(self.counts) > 2:
-            # Raises an error that lists the labels, before the task reads its other batches.
-            self.labels().classes(self.columns.positive)
-        values = labels.to_numpy(zero_copy_only=False)
-        positive = self.columns.positive
-        result: NDArray[np.bool_] = values > 0 if positive is None else values == positive
-        return result
+        return self.label_reader.labels()
 
     def _fold(self, array: pa.Array) -> Keys:
         assert self.columns.folds is not None

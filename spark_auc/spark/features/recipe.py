@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Annotated, Any, Literal, TypedDict, Unpack, cast
 
 import pyarrow as pa
@@ -12,36 +12,31 @@ from pyspark.ml import Estimator, Model
 from pyspark.ml.param.shared import HasOutputCol
 from pyspark.sql import DataFrame
 
-from spark_auc.core.row_source import State
-from spark_auc.errors import ConfigError, DataError
+from spark_auc.core.labels import Label
+from spark_auc.errors import ConfigError
+from spark_auc.features.auto_rules import AUTO
 from spark_auc.features.recipe import Crosses, Recipe
-from spark_auc.features.recipe_fit import KINDS, Planned, RecipePlan, RecipeState
+from spark_auc.features.recipe_auto import AutoPlan
+from spark_auc.features.recipe_fit import KINDS, RecipePlan
 from spark_auc.features.recipe_json import from_json, to_json
-from spark_auc.spark.data.aggregate import aggregate
 from spark_auc.spark.data.features import known_column
 from spark_auc.spark.data.lines import source_of
-from spark_auc.spark.data.parquet import rows_for_tasks
 from spark_auc.spark.data.raw_arrays import raw_type
-from spark_auc.spark.data.raw_columns import RawColumns
 from spark_auc.spark.data.raw_features import RawFeatures
 from spark_auc.spark.features.embedding import embedded
+from spark_auc.spark.features.recipe_fit import chosen, fitted
 from spark_auc.spark.persistence import Stage
-from spark_auc.spark.settings import Range, Setting
+from spark_auc.spark.settings import LabelSettings, Range, Setting
 
 _log = logging.getLogger(__name__)
 
-# The kinds of columns that `auto` chooses by their type.
-_AUTO = {"integer": "spline", "float": "spline", "text": "tokens", "boolean": "tokens"}
-# Bytes of the state of a column of numbers: at most 2^14 values, counts and tallies.
-_COLUMN_BYTES = 700_000
-
 
 class RecipeSettings(TypedDict, total=False):
-    """Settings of `FeatureRecipe`."""
+    """The columns of a recipe and their kinds."""
 
     spline: Annotated[
         list[str] | None,
-        Setting("Columns of numbers as piecewise linear functions on knots."),
+        Setting("Columns of numbers or times as piecewise linear functions on knots."),
     ]
     standard: Annotated[
         list[str] | None,
@@ -55,16 +50,19 @@ class RecipeSettings(TypedDict, total=False):
         list[str] | None,
         Setting("Columns of text, integers or booleans as hashed tokens, as FeatureHasher hashes."),
     ]
+    hour: Annotated[list[str] | None, Setting("Columns of times as tokens of their hour, UTC.")]
+    weekday: Annotated[list[str] | None, Setting("Columns of times as tokens of their weekday.")]
     auto: Annotated[
         bool,
         Setting(
             "Whether columns that no list names are used too: integers and floats as splines, text "
-            "and booleans as tokens.",
+            "and booleans as tokens, times as hour, weekday and spline. Constant columns and "
+            "identifiers are left out.",
             True,
         ),
     ]
     leaveOut: Annotated[list[str] | None, Setting("Columns that auto does not use.")]
-    numKnots: Annotated[int, Setting("Most knots of a spline.", 24, Range(ge=2))]
+    numKnots: Annotated[int, Setting("Most knots of a spline.", 16, Range(ge=2))]
     dimension: Annotated[int, Setting("Number of features of the tokens.", 1 << 18, Range(ge=1))]
     crosses: Annotated[
         list[list[str]] | Literal["all"] | None,
@@ -84,8 +82,8 @@ class RecipeSettings(TypedDict, total=False):
     unit: Annotated[bool, Setting("Whether rows are divided by their Euclidean norm.", True)]
 
 
-class RecipeStageSettings(RecipeSettings, total=False):
-    """Settings of the stage."""
+class RecipeStageSettings(RecipeSettings, LabelSettings, total=False):
+    """Settings of `FeatureRecipe`."""
 
     outputCol: Annotated[str, Setting("Column of the rows, a sparse vector each.", "features")]
 
@@ -144,9 +142,10 @@ class FeatureRecipe(
 ):
     """Maps raw columns to sparse rows: splines of numbers, hashed tokens and crosses.
 
-    Columns are numbers, text, booleans. Knots, means and deviations come from one pass and depend
-    on the rows only. The first features are those of columns of numbers, with exact names; then the
-    tokens; then the crosses.
+    Columns are numbers, text, booleans or times. Knots, means and deviations come from one pass and
+    depend on the rows only. A value of more than 1/numKnots of the rows has a knot of its own. The
+    first features are those of columns of numbers, with exact names; then the tokens; then the
+    crosses. With ``auto``, the label tells which columns may contain it, and is no feature.
 
     Raises
     ------
@@ -168,82 +167,88 @@ class FeatureRecipe(
     def __init__(self, **params: Unpack[RecipeStageSettings]) -> None:
         super().__init__(**params)
 
-    def fitted(self, dataset: DataFrame, others: Collection[str] = ()) -> FeatureRecipeModel:
+    def fitted(
+        self,
+        dataset: DataFrame,
+        label: tuple[str, Label | bool | None] | None = None,
+        others: Collection[str] = (),
+    ) -> FeatureRecipeModel:
         """Fit the recipe to the rows of a DataFrame.
 
         Parameters
         ----------
         dataset
             The rows.
+        label
+            Label column and positive label. Default: those of the Params.
         others
-            Columns that ``auto`` leaves out, such as the label.
+            Further columns that ``auto`` leaves out, such as weights.
         """
-        plan = self._plan(dataset, others)
-        model = FeatureRecipeModel(plan.fitted(_state(dataset, plan)))
-        _log.info("recipe: %s", _described(plan, model.recipe))
-        return self._copyValues(model)
+        values: RecipeStageSettings = self.values()
+        label = label or (values["labelCol"], values["positiveLabel"])
+        kinds = self._kinds()
+        types = self._types(dataset, kinds, {label[0], *others})
+        settings: dict[str, Any] = {
+            "knots": values["numKnots"],
+            "dimension": values["dimension"],
+            "crosses": self._crosses(),
+            "missing": values["missing"],
+            "unit": values["unit"],
+        }
+        plan = AutoPlan.of_schema(types, kinds, **settings)
+        if any(column.kind == AUTO for column in plan.columns):
+            explicit, recipe = chosen(dataset, plan, *label)
+        else:
+            explicit = RecipePlan(plan.columns, **settings)
+            recipe = fitted(dataset, explicit)
+        _log.info("recipe: %s", _described(explicit, recipe))
+        return self._copyValues(FeatureRecipeModel(recipe))
 
     def _fit(self, dataset: DataFrame) -> FeatureRecipeModel:
         return self.fitted(dataset)
 
-    def _plan(self, dataset: DataFrame, others: Collection[str]) -> RecipePlan:
+    def _kinds(self) -> dict[str, list[str]]:
+        """The kinds of the columns that the Params name."""
+        kinds = dict[str, list[str]]()
+        for kind in KINDS:
+            for name in self.values()[kind] or ():
+                kinds.setdefault(name, []).append(kind)
+        return kinds
+
+    def _crosses(self) -> Crosses | None:
         values: RecipeStageSettings = self.values()
-        named = {name: kind for kind in KINDS for name in values.get(kind) or ()}  # type: ignore[attr-defined]
-        types = {name: raw_type(known_column(dataset, name).dataType) for name in named}
-        if values["auto"]:
-            source = source_of(dataset)
-            left_out = {*others, *(values["leaveOut"] or ()), *(source or ())[:1]}
-            for field in dataset.schema:
-                kind = raw_type(field.dataType)
-                if field.name in named or field.name in left_out:
-                    continue
-                if kind in _AUTO:
-                    named[field.name], types[field.name] = _AUTO[kind], kind
-                else:
-                    _log.warning(
-                        "left out column %r of type %s, which recipes do not take",
-                        field.name,
-                        field.dataType.simpleString(),
-                    )
-        for name in named:
-            if types[name] is None:
-                kind = dataset.schema[name].dataType.simpleString()
+        crosses = values["crosses"]
+        if crosses is None:
+            return None
+        pairs = None if isinstance(crosses, str) else tuple(map(tuple, crosses))
+        return Crosses(cast(Any, pairs), values["crossBits"])
+
+    def _types(
+        self, df: DataFrame, kinds: Collection[str], left_out: Collection[str]
+    ) -> dict[str, str]:
+        """Types of the columns that the Params name or, with ``auto``, of all that are left."""
+        values: RecipeStageSettings = self.values()
+        for name in (*kinds, *(values["leaveOut"] or ())):
+            known_column(df, name)
+        source = source_of(df)
+        left_out = {*left_out, *(values["leaveOut"] or ()), *(source or ())[:1]}
+        types = dict[str, str]()
+        for name in df.columns if values["auto"] else kinds:
+            kind = df.schema[name].dataType
+            if name in left_out and name not in kinds:
+                continue
+            if type_ := raw_type(kind):
+                types[name] = type_
+            elif name in kinds:
                 raise ConfigError(
-                    f"found column {name!r} of type {kind}, "
-                    "expected numbers, text or booleans; cast it or leave it out"
+                    f"found column {name!r} of type {kind.simpleString()}, expected numbers, text, "
+                    "booleans or times; cast it or leave it out"
                 )
-        columns = tuple(Planned(n, cast(str, types[n]), kind) for n, kind in named.items())
-        crosses = None
-        if values["crosses"] is not None:
-            pairs = None if values["crosses"] == "all" else tuple(map(tuple, values["crosses"]))
-            crosses = Crosses(cast(Any, pairs), values["crossBits"])
-        return RecipePlan(
-            columns,
-            values["numKnots"],
-            values["dimension"],
-            crosses,
-            values["missing"],
-            values["unit"],
-        )
-
-
-def _state(df: DataFrame, plan: RecipePlan) -> RecipeState:
-    """What the fit of a plan knows of the rows, by one pass over the columns of numbers."""
-    names = [column.name for column in plan.numeric]
-    if not names:
-        return plan.zero()
-    raw = RawColumns.of(df, names)
-    frame, read = rows_for_tasks(df, raw.columns, df.select(*raw.expressions()))
-
-    def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, State]]:
-        yield "recipe", plan.fold(raw.decode(batch.columns[: raw.width]) for batch in read(batches))
-
-    size = _COLUMN_BYTES * len(names)
-    states = aggregate(frame, fold, (RecipeState,), state_bytes=size, what="recipe")
-    state = cast(RecipeState, states.get("recipe", plan.zero()))
-    if not state.columns[0].rows:
-        raise DataError("found no rows, expected some to fit a recipe to; check the input")
-    return state
+            else:
+                _log.warning(
+                    "left out %r of type %s, which recipes do not take", name, kind.simpleString()
+                )
+        return types
 
 
 def _described(plan: RecipePlan, recipe: Recipe) -> str:
