@@ -10,9 +10,10 @@ Splits: magic04, adult_raw, ijcnn1 and german.numer_scale (both already scaled) 
 scikit-learn's stratified split with ``random_state=0``; of criteo_80k the first 64,000 rows are
 training rows, of avazu_9k the first 80%.
 
-Numbers are standardised, splined (12 quantile knots of degree 1, or 12 knots of degree 3) or binned (20 quantile bins);
-missing numbers are the median and an indicator. Categories are one-hot or hashed, with the missing
-value as a category. "unit" rows have length 1; "scaled" columns have unit variance.
+Numbers are standardised, splined (12 quantile knots of degree 1, or 12 knots of degree 3) or binned
+(20 quantile bins); missing numbers are the median and an indicator. Categories are one-hot or
+hashed, with the missing value as a category. "unit" rows have length 1; "scaled" columns have unit
+variance.
 
     python -m experiments.raw_tables --data DIR [--table NAME]
 
@@ -193,10 +194,9 @@ class QuantileSplines(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: pd.DataFrame, y: object = None) -> QuantileSplines:
         """Compute the knots."""
-        X = np.asarray(X, float)
-        at = probabilities(12)
-        columns = [np.nanquantile(X[:, j], at, method="inverted_cdf") for j in range(X.shape[1])]
-        self.splines_ = Splines.of_quantiles(columns)
+        at, columns = probabilities(12), np.asarray(X, float).T
+        knots = [np.nanquantile(column, at, method="inverted_cdf") for column in columns]
+        self.splines_ = Splines.of_quantiles(knots)
         return self
 
     def transform(self, X: pd.DataFrame) -> sparse.csr_matrix:
