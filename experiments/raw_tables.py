@@ -244,7 +244,7 @@ def raw(frame: pd.DataFrame) -> dict[str, Column]:
             texts = [b"" if m else str(v).encode() for v, m in zip(series, missing, strict=True)]
             offsets = np.cumsum([0, *map(len, texts)], dtype=np.int64)
             data = np.frombuffer(b"".join(texts), np.uint8)
-            columns[str(name)] = Text(offsets, data, ~missing)
+            columns[str(name)] = Text.of_offsets(offsets, data, ~missing)
         else:
             values = series.to_numpy()
             whole = not (values[~missing] % 1).any()
