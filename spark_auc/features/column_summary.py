@@ -12,8 +12,7 @@ from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.state.schema import COUNT, Part, Schema
 from spark_auc.core.state.schema_state import SchemaState
 from spark_auc.core.types import Float
-from spark_auc.core.validation import check_whole
-from spark_auc.features.splines import probabilities
+from spark_auc.features.knots import knots_of
 from spark_auc.features.value_counts import ValueCounts
 
 # Means and deviations are rounded to so many bits of the deviation, so that the order in which
@@ -100,27 +99,3 @@ def _rounded(value: float, places: int) -> float:
     """The value rounded to a multiple of ``2^-places``."""
     scaled = float(np.ldexp(value, places))
     return float(np.ldexp(np.rint(scaled), -places)) if abs(scaled) < 2.0**52 else value
-
-
-def knots_of(values: Float, weights: Float, count: int) -> Float:
-    """Knots of a column, increasing.
-
-    A value with more than ``1 / count`` of the weight is a knot. The other knots are quantiles of
-    the remaining values. Quantiles of all values coincide where most values are equal.
-
-    Parameters
-    ----------
-    values, weights : (v,)
-        Distinct values, ascending, and their weights.
-    count
-        The largest number of knots, at least 2.
-    """
-    check_whole("knots", count, 2)
-    has_own = weights * count > weights.sum()
-    others, reached = values[~has_own], np.cumsum(weights[~has_own])
-    if not others.size:
-        return values
-    left = count - int(has_own.sum())
-    at = probabilities(left) if left > 1 else np.array([0.5])
-    places = np.minimum(np.searchsorted(reached, at * reached[-1]), others.size - 1)
-    return np.unique(np.concatenate([values[has_own], others[places]]))

@@ -10,14 +10,14 @@ import pytest
 
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.features import value_counts
-from spark_auc.features.column_summary import ColumnSummary, knots_of
+from spark_auc.features.column_summary import ColumnSummary
+from spark_auc.features.knots import knots_of, probabilities
 from spark_auc.features.raw_columns import Numbers
 from spark_auc.features.recipe import Crosses, Recipe
 from spark_auc.features.recipe_fit import Planned, RecipePlan, RecipeState
 from spark_auc.features.recipe_json import from_json, to_json
 from spark_auc.features.recipe_numbers import Spline, Standard
 from spark_auc.features.recipe_tokens import Hour, Log, Tokens, Weekday
-from spark_auc.features.splines import probabilities
 from spark_auc.features.value_counts import ValueCounts
 from tests.features.raw_rows import numbers, take, text
 from tests.laws import Case, check_laws
@@ -56,22 +56,38 @@ def knots(values, count):
 
 def test_knots_are_quantiles():
     rng = np.random.default_rng(0)
-    for values in (rng.normal(size=501), rng.integers(0, 400, 1000), np.arange(4.0)):
+    for values in (rng.normal(size=501), rng.integers(0, 400, 1000)):
         for count in (2, 3, 5, 12, 33):
             expected = np.quantile(values, probabilities(count), method="inverted_cdf")
             np.testing.assert_array_equal(knots(values, count), np.unique(expected))
 
 
+def test_few_values_are_the_knots():
+    values = np.repeat([-3.0, 0.0, 1.0, 2.0, 50.0], [1, 5_000, 1, 300, 20])
+    for count in (5, 6, 12):
+        np.testing.assert_array_equal(knots(values, count), np.unique(values))
+
+
 def test_frequent_values_have_knots_of_their_own():
     values = np.concatenate([np.zeros(600), np.full(30, 7.0), np.linspace(1, 2, 301)])
     found = knots(values, 12)
-    assert (found.size, found[0]) == (12, 0.0)
+    assert found[0] == 0.0
     rest = values[values != 0]
     expected = np.quantile(rest, probabilities(11), method="inverted_cdf")
     np.testing.assert_array_equal(found[1:], np.unique(expected))
     # One knot is left for the other values: their median.
-    np.testing.assert_array_equal(knots([0.0] * 50 + [1.0, 2.0, 3.0], 2), [0.0, 2.0])
+    np.testing.assert_array_equal(
+        knots([0.0] * 50 + [7.0] * 9 + [1.0, 2.0, 3.0], 3), [0.0, 2.0, 7.0]
+    )
+    # Two knots make the column linear.
+    np.testing.assert_array_equal(knots([0.0] * 50 + [1.0, 2.0, 3.0], 2), [0.0, 3.0])
     np.testing.assert_array_equal(knots([0.0] * 5 + [1.0] * 5, 12), [0.0, 1.0])
+    # Of the 301 values other than 0, 7 has more than a share of 11 knots: 10 are left for the rest.
+    values = np.concatenate([np.zeros(600), np.full(30, 7.0), np.linspace(1, 2, 271)])
+    rest = np.quantile(
+        values[(values > 0) & (values < 7)], probabilities(10), method="inverted_cdf"
+    )
+    np.testing.assert_array_equal(knots(values, 12), [0.0, *np.unique(rest), 7.0])
     # Exactly 1/count is not more.
     np.testing.assert_array_equal(knots([1.0, 2.0], 2), [1.0, 2.0])
     np.testing.assert_array_equal(knots([], 4), [])
@@ -179,7 +195,7 @@ def test_a_fit(limit, monkeypatch):
     assert PLAN.fitted(merged) == made
     # One state serves any number of knots.
     more = dataclasses.replace(PLAN, knots=9).fitted(merged)
-    assert len(more.numeric[0].knots) == 9
+    assert 5 < len(more.numeric[0].knots) <= 9
 
 
 def test_times_and_several_kinds_of_a_column():
