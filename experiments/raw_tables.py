@@ -49,21 +49,30 @@ from sklearn.preprocessing import (  # type: ignore[import-untyped]
     OneHotEncoder,
     SplineTransformer,
     StandardScaler,
+    normalize,
 )
 
 from experiments.datasets import halves
 from spark_auc.core.memory import ProcessMemory
+from spark_auc.core.moments.operator import column_moments
 from spark_auc.core.row_source import ArrayRows
-from spark_auc.core.types import Bool, Int
+from spark_auc.core.types import Bool, Float, Int
 from spark_auc.errors import ResourceError
-from spark_auc.features.raw_columns import Column, Numbers, Text
+from spark_auc.features.raw_columns import Column, Columns, Numbers, Text, rows_of, type_of
 from spark_auc.features.recipe import Recipe
+from spark_auc.features.recipe_fit import Planned, RecipePlan, RecipeState
 from spark_auc.features.recipe_tokens import Hashed, Log, Tokens
 from spark_auc.features.splines import Splines, probabilities
-from spark_auc.local import MBAClassifier
+from spark_auc.local import RankSVMClassifier
+from spark_auc.local.ranker import LinearRanker
+from spark_auc.solvers.ridge import LARGEST_DIRECT
 from spark_auc.training.result import TrainingResult
+from spark_auc.training.settings import TrainingSettings
+from spark_auc.training.train import train
 
 SHARE = 0.8
+# Most values of an integer column whose values are tokens too.
+FEW = 256
 
 
 @dataclass(frozen=True)
@@ -155,16 +164,31 @@ class _Limited(ProcessMemory):
             raise ResourceError(f"found {what}, expected at most 1 GiB; use the rows")
 
 
-class Ridge(MBAClassifier):
-    """Exact all-pairs ridge; the penalty is chosen in 5 folds."""
+class Ridge(LinearRanker):
+    """Exact all-pairs ridge; the penalty is chosen in 5 folds.
+
+    Of many features, 9 penalties are tried instead of 25: the weakest ones need most of the time
+    and were never chosen.
+    """
+
+    def __init__(self, standardization: bool = False) -> None:
+        self.standardization = standardization
 
     def _train(self, rows: ArrayRows) -> TrainingResult:
-        return super()._train(replace(rows, memory=_Limited()))
+        penalties = None
+        if rows.dimension > LARGEST_DIRECT:
+            variance = column_moments(rows).standard_deviation() ** 2
+            total = rows.dimension if self.standardization else variance.sum()
+            penalties = tuple(2 * total * np.logspace(-5, -1, 9))
+        settings = TrainingSettings(
+            reg_params=penalties, standardize=self.standardization, tol=1e-5, on_failure="warn"
+        )
+        return train(replace(rows, memory=_Limited()), settings)
 
 
 def ridge(*, scaled: bool) -> Any:
     """Exact all-pairs ridge, of columns of unit variance if ``scaled``."""
-    return make_pipeline(VarianceThreshold(), Ridge(standardization=scaled, seed=0))
+    return make_pipeline(VarianceThreshold(), Ridge(standardization=scaled))
 
 
 def logistic() -> Any:
@@ -247,8 +271,7 @@ def raw(frame: pd.DataFrame) -> dict[str, Column]:
             columns[str(name)] = Text.of_offsets(offsets, data, ~missing)
         else:
             values = series.to_numpy()
-            whole = not (values[~missing] % 1).any()
-            if whole:
+            if missing.any() and not (values[~missing] % 1).any():
                 values = np.where(missing, 0, values).astype(np.int64)
             columns[str(name)] = Numbers(values, ~missing)
     return columns
@@ -312,6 +335,120 @@ def by_hand(name: str, table: Table) -> Iterator[tuple[str, Any]]:
         yield "splines + one-hot, ridge", make_pipeline(features, ridge(scaled=False))
 
 
+class Auto:
+    """A ranker on an automatic recipe.
+
+    Text is tokens, floats are splines, and integers are splines, tokens too if they have few
+    values. Text and integers of more distinct values than half the rows are identifiers and left
+    out.
+
+    Parameters
+    ----------
+    knots
+        Numbers of knots; the one with the best held-out AUC is chosen.
+    integers
+        "spline" or "log"; "tokens": splines, and tokens of columns of at most `FEW` values.
+    dimension
+        Number of features of the tokens.
+    missing, unit
+        See `Recipe`.
+    scaled
+        Whether the penalty applies to columns of unit variance.
+    hinge
+        Whether to train by the squared hinge, with the penalty chosen for the squared loss.
+    """
+
+    def __init__(
+        self,
+        *knots: int,
+        integers: str = "tokens",
+        dimension: int = 2**18,
+        missing: str = "indicator",
+        unit: bool = True,
+        scaled: bool = False,
+        hinge: bool = False,
+    ) -> None:
+        self.knots, self.integers, self.unit, self.scaled = knots, integers, unit, scaled
+        self.dimension, self.missing, self.hinge = dimension, missing, hinge
+
+    def fit(self, frame: pd.DataFrame, y: Bool) -> None:
+        """Fit the recipe and the ranker."""
+        columns, integer_kind = raw(frame), "log" if self.integers == "log" else "spline"
+        planned, few = [], []
+        for name, column in columns.items():
+            kind = type_of(name, column)
+            distinct = frame[name].nunique()
+            if kind == "float" or 2 * distinct <= y.size:
+                features = {"text": "tokens", "integer": integer_kind}.get(kind, "spline")
+                planned.append(Planned(name, kind, features))
+                if kind == "integer" and distinct <= FEW and self.integers == "tokens":
+                    few.append(Planned(name, kind, "tokens"))
+        state = self._plan(planned, 2).fold([columns])
+        best = -1.0
+        for knots in self.knots:
+            recipes = [self._plan(planned, knots).fitted(state)]
+            if few:
+                recipes.append(self._plan(few, 2).fitted(RecipeState(())))
+            X = self._rows(recipes, columns)
+            varies = VarianceThreshold().fit(X)
+            X = varies.transform(X)
+            # Rows have the same folds for each number of knots.
+            ranker = Ridge(self.scaled).fit(X, y, groups=np.arange(y.size))
+            selection = ranker.summary_.selection or {}
+            chosen = selection["candidates"][selection["chosen"]]
+            if chosen["auc"] > best:
+                best, penalty = chosen["auc"], chosen["regParam"]
+                self.chosen, self._recipes, self._fitted = knots, recipes, [varies, ranker]
+                rows = X
+        if self.hinge:
+            hinge = RankSVMClassifier(
+                regParam=penalty, standardization=self.scaled, whenNotConverged="warn"
+            )
+            self._fitted[1] = hinge.fit(rows, y)
+
+    def _plan(self, planned: list[Planned], knots: int) -> RecipePlan:
+        settings = self.dimension, None, self.missing, False
+        return RecipePlan(tuple(planned), knots, *settings)
+
+    def _rows(self, recipes: list[Recipe], columns: Columns) -> sparse.csr_matrix:
+        """The features of all recipes, whose tokens share the same indices."""
+        size = max(recipe.size for recipe in recipes)
+        rows = sparse.csr_matrix((rows_of(next(iter(columns.values()))), size))
+        for recipe in recipes:
+            part = recipe.transform(columns)
+            before = sparse.csr_matrix((part.shape[0], size - recipe.size))
+            rows = rows + sparse.hstack([before, part])
+        return normalize(rows) if self.unit else rows.tocsr()
+
+    def decision_function(self, frame: pd.DataFrame) -> Float:
+        """The scores."""
+        varies, ranker = self._fitted
+        scores: Float = ranker.decision_function(
+            varies.transform(self._rows(self._recipes, raw(frame)))
+        )
+        return scores
+
+
+def automatic(name: str) -> Iterator[tuple[str, Any]]:
+    """Names and rankers of automatic recipes: the defaults, then one change each."""
+    if name == "criteo_80k":
+        for text, dimension in (("4096", 2**12), ("2^20", 2**20)):
+            yield f"auto {text}, log", Auto(2, integers="log", dimension=dimension)
+            yield f"auto {text}, splines", Auto(16, integers="spline", dimension=dimension)
+            yield f"auto {text}", Auto(16, dimension=dimension)
+        return
+    yield "auto", Auto(16)
+    yield "auto, RankSVM", Auto(16, hinge=True)
+    yield "auto, knots by folds", Auto(2, 16, 48)
+    yield "auto, knots by folds, RankSVM", Auto(2, 16, 48, hinge=True)
+    for knots in (12, 24, 48):
+        yield f"auto, {knots} knots", Auto(knots)
+    yield "auto, no tokens of integers", Auto(16, integers="spline")
+    yield "auto, not unit", Auto(16, unit=False)
+    yield "auto, scaled", Auto(16, scaled=True)
+    yield "auto, missing ignored", Auto(16, missing="ignore")
+
+
 def measure(table: Table, pipeline: Any) -> dict[str, float]:
     """Test AUC in percent, and seconds of the fit."""
     began = time.perf_counter()
@@ -332,7 +469,7 @@ def main() -> None:
     options = parser.parse_args()
     for name in [options.table] if options.table else TABLES:
         table = TABLES[name](options.data)
-        for pipeline, steps in by_hand(name, table):
+        for pipeline, steps in (*by_hand(name, table), *automatic(name)):
             result = measure(table, steps)
             print(json.dumps({"table": name, "pipeline": pipeline, **result}), flush=True)
 
