@@ -440,7 +440,6 @@ def automatic(name: str) -> Iterator[tuple[str, Any]]:
     yield "auto", Auto(16)
     yield "auto, RankSVM", Auto(16, hinge=True)
     yield "auto, knots by folds", Auto(2, 16, 48)
-    yield "auto, knots by folds, RankSVM", Auto(2, 16, 48, hinge=True)
     for knots in (12, 24, 48):
         yield f"auto, {knots} knots", Auto(knots)
     yield "auto, no tokens of integers", Auto(16, integers="spline")
