@@ -25,9 +25,10 @@ from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped]
 
 from experiments.raw_tables import TABLES, raw
 from spark_auc.core.types import Bool, Float
+from spark_auc.features.column_summary import ColumnSummary
 from spark_auc.features.knots import knots_of
 from spark_auc.features.raw_columns import type_of
-from spark_auc.features.recipe_fit import ColumnSummary, Planned, RecipePlan
+from spark_auc.features.recipe_fit import Planned, RecipePlan
 from spark_auc.features.recipe_numbers import Spline
 
 COUNTS = (2, 4, 8, 16, 24, 32, 48)

@@ -17,7 +17,17 @@ variance.
 
     python -m experiments.raw_tables --data DIR [--table NAME]
 
-prints one JSON object per table and pipeline.
+prints one JSON object per table and pipeline. Test AUC in percent of exact pairwise ridge (RankSVM
+with the penalty chosen for ridge), rows of unit length, columns unscaled, missing indicators:
+
+    table                 best by hand    auto (16 knots)    knots 2, 16 or 48 by folds
+    magic04               90.50           90.41 (90.63)      90.41
+    adult_raw             90.99           92.23 (92.60)      92.23
+    criteo_80k, 4,096     75.70           75.82
+    criteo_80k, 2^20      77.43           77.37
+    avazu_9k              71.73           71.35 (71.34)      71.54
+    ijcnn1                95.77           95.75 (96.50)      95.75
+    german.numer_scale    78.29           76.71 (76.57)      77.84
 """
 
 from __future__ import annotations
@@ -49,7 +59,6 @@ from sklearn.preprocessing import (  # type: ignore[import-untyped]
     OneHotEncoder,
     SplineTransformer,
     StandardScaler,
-    normalize,
 )
 
 from experiments.datasets import halves
@@ -58,9 +67,9 @@ from spark_auc.core.moments.operator import column_moments
 from spark_auc.core.row_source import ArrayRows
 from spark_auc.core.types import Bool, Float, Int
 from spark_auc.errors import ResourceError
-from spark_auc.features.raw_columns import Column, Columns, Numbers, Text, rows_of, type_of
+from spark_auc.features.raw_columns import Column, Numbers, Text, type_of
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_fit import Planned, RecipePlan, RecipeState
+from spark_auc.features.recipe_fit import Planned, RecipePlan
 from spark_auc.features.recipe_tokens import Hashed, Log, Tokens
 from spark_auc.features.splines import Splines, probabilities
 from spark_auc.local import RankSVMClassifier
@@ -374,7 +383,7 @@ class Auto:
     def fit(self, frame: pd.DataFrame, y: Bool) -> None:
         """Fit the recipe and the ranker."""
         columns, integer_kind = raw(frame), "log" if self.integers == "log" else "spline"
-        planned, few = [], []
+        planned = []
         for name, column in columns.items():
             kind = type_of(name, column)
             distinct = frame[name].nunique()
@@ -382,14 +391,12 @@ class Auto:
                 features = {"text": "tokens", "integer": integer_kind}.get(kind, "spline")
                 planned.append(Planned(name, kind, features))
                 if kind == "integer" and distinct <= FEW and self.integers == "tokens":
-                    few.append(Planned(name, kind, "tokens"))
+                    planned.append(Planned(name, kind, "tokens"))
         state = self._plan(planned, 2).fold([columns])
         best = -1.0
         for knots in self.knots:
-            recipes = [self._plan(planned, knots).fitted(state)]
-            if few:
-                recipes.append(self._plan(few, 2).fitted(RecipeState(())))
-            X = self._rows(recipes, columns)
+            recipe = self._plan(planned, knots).fitted(state)
+            X = recipe.transform(columns)
             varies = VarianceThreshold().fit(X)
             X = varies.transform(X)
             # Rows have the same folds for each number of knots.
@@ -398,7 +405,7 @@ class Auto:
             chosen = selection["candidates"][selection["chosen"]]
             if chosen["auc"] > best:
                 best, penalty = chosen["auc"], chosen["regParam"]
-                self.chosen, self._recipes, self._fitted = knots, recipes, [varies, ranker]
+                self._recipe, self._fitted = recipe, [varies, ranker]
                 rows = X
         if self.hinge:
             hinge = RankSVMClassifier(
@@ -407,25 +414,14 @@ class Auto:
             self._fitted[1] = hinge.fit(rows, y)
 
     def _plan(self, planned: list[Planned], knots: int) -> RecipePlan:
-        settings = self.dimension, None, self.missing, False
+        settings = self.dimension, None, self.missing, self.unit
         return RecipePlan(tuple(planned), knots, *settings)
-
-    def _rows(self, recipes: list[Recipe], columns: Columns) -> sparse.csr_matrix:
-        """The features of all recipes, whose tokens share the same indices."""
-        size = max(recipe.size for recipe in recipes)
-        rows = sparse.csr_matrix((rows_of(next(iter(columns.values()))), size))
-        for recipe in recipes:
-            part = recipe.transform(columns)
-            before = sparse.csr_matrix((part.shape[0], size - recipe.size))
-            rows = rows + sparse.hstack([before, part])
-        return normalize(rows) if self.unit else rows.tocsr()
 
     def decision_function(self, frame: pd.DataFrame) -> Float:
         """The scores."""
         varies, ranker = self._fitted
-        scores: Float = ranker.decision_function(
-            varies.transform(self._rows(self._recipes, raw(frame)))
-        )
+        X = varies.transform(self._recipe.transform(raw(frame)))
+        scores: Float = ranker.decision_function(X)
         return scores
 
 
