@@ -16,17 +16,21 @@ scaled     ijcnn1 and german, whose columns have similar units already
 Scales:
 
 standard   divided by the standard deviation
-robust     less the median, divided by the interquartile range (if 0: by the standard deviation)
+quartiles  less the median, divided by the interquartile range (if 0: by the standard deviation)
 ranks      the mid-distribution function at 64 knots, linear between knots; a value that holds more
            than 1/64 of the rows is a knot of its own
 unit       ranks, divided by their standard deviation; also with 16 and with 256 knots, and with
            indicators of missing values
 scores     Gaussian quantiles of the ranks, divided by their standard deviation
+tails      "scores" of the columns whose kurtosis is above 10, "standard" of the others: the
+           library's `RobustScale`. This candidate was added after trials on 2,000 training rows,
+           where "unit" lost 1.2 and "scores" up to 1.0 on ijcnn1.
 
 A missing value is the median, or the middle of the ranks. The bandwidth is the default, the sum of
-the variances of the scaled columns. Nystroem has 300 training rows as landmarks, the Fourier map
-300 features. The ranker is the all-pairs ridge, whose penalty is chosen in 3 folds, of embedded
-columns as they are. Peers: ridge of standardised columns, and of splines of 12 knots.
+the variances of the scaled columns. Nystroem has 300 training rows as landmarks, the same for all
+scales, the Fourier map 300 features. The ranker is the all-pairs ridge, whose penalty is chosen in
+3 folds, of embedded columns as they are. Peers: ridge of standardised columns, and of splines of 12
+knots.
 
 The default is the scale with the best mean over raw and made-up tables and both maps, among those
 that lose at most 0.2 to "standard" on each of the scaled tables. A simpler scale is preferred
@@ -54,6 +58,7 @@ from spark_auc.features.fourier import FourierMap
 from spark_auc.features.kernels import Kernel
 from spark_auc.features.nystroem import NystroemMap
 from spark_auc.features.recipe_fit import knots_of
+from spark_auc.features.robust_scale import RobustScale
 from spark_auc.features.splines import Splines
 from spark_auc.features.value_counts import ValueCounts
 from spark_auc.local import MBAClassifier
@@ -149,7 +154,12 @@ def standard(X: Float, Z: Float) -> tuple[Float, Float]:
     return X / unit, Z / unit
 
 
-def robust(X: Float, Z: Float) -> tuple[Float, Float]:
+def tails(X: Float, Z: Float) -> tuple[Float, Float]:
+    scale = RobustScale.of([ValueCounts.of(x).weighted() for x in X.T])
+    return scale.transform(X), scale.transform(Z)
+
+
+def quartiles(X: Float, Z: Float) -> tuple[Float, Float]:
     X, Z = _imputed(X, Z)
     low, median, high = np.quantile(X, [0.25, 0.5, 0.75], axis=0)
     unit = _units(np.where(high > low, high - low, X.std(axis=0)))
@@ -184,7 +194,8 @@ def _ranked(x: Float, columns: tuple[Float, ...], count: int, scores: bool) -> l
 
 SCALES: dict[str, Scale] = {
     "standard": standard,
-    "robust": robust,
+    "quartiles": quartiles,
+    "tails": tails,
     "ranks": ranks(),
     "unit": ranks(unit=True),
     "unit, 16 knots": ranks(16, unit=True),

@@ -100,7 +100,8 @@ def magic(spark: SparkSession, data: Path, landmarks: int) -> None:
     X, Z, y, z = loaded
     train, names = frame(spark, X, y)
     columns, plain = {"inputCol": names}, {"featuresCol": "embedded", "standardization": False}
-    nystroem = NystroemEmbedding(**columns, numLandmarks=landmarks, seed=1)
+    settings = {"numLandmarks": landmarks, "scaling": "standard", "seed": 1}
+    nystroem = NystroemEmbedding(**columns, **settings)
     rank_svm = RankSVMClassifier(**plain, regParam=REG)
     mba = MBAClassifier(**plain, regParam=REG)
     nsauc = NSAUCClassifier(**plain, rounds=10, regParam=REG, stepSize=1.0)

@@ -67,8 +67,8 @@ def nbauc(problem: Problem) -> Tuned:
 
 
 def rfauc(problem: Problem) -> Tuned:
-    features = RandomFourierFeatures(inputCol=problem.names, numOutputs=problem.landmarks, seed=1)
-    features.setParams(outputCol="fourier")
+    features = RandomFourierFeatures(inputCol=problem.names, scaling="standard", seed=1)
+    features.setParams(numOutputs=problem.landmarks, outputCol="fourier")
     learner = RankSVMClassifier(featuresCol="fourier", standardization=False, tol=TOL)
     grid = {features.bandwidth: [1.0, 10.0, 100.0], learner.regParam: penalties(problem.pairs)}
     return Pipeline(stages=[features, learner]), grid
@@ -139,7 +139,8 @@ def grids(spark: SparkSession, options: argparse.Namespace) -> None:
     test, _ = frame(spark, Z, z)
     # The number of pairs among two thirds of the rows.
     pairs = float(y.sum() * (~y).sum()) * 4 / 9
-    nystroem = NystroemEmbedding(inputCol=names, numLandmarks=options.landmarks, seed=1).fit(train)
+    made = NystroemEmbedding(inputCol=names, numLandmarks=options.landmarks, seed=1)
+    nystroem = made.setParams(scaling="standard").fit(train)
     rows = [nystroem.transform(part).cache() for part in (train, test)]
     for name in options.only:
         tuned(name, *LEARNERS[name](Problem(names, pairs, options.landmarks)), rows)

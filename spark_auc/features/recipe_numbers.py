@@ -64,8 +64,7 @@ class Spline(_Numeric):
         except ConfigError:
             raise ConfigError(
                 f"found knots {list(self.knots)} of column {self.name!r}, expected finite, "
-                "increasing knots whose differences are finite; change the knots, or the unit of "
-                "the column"
+                "increasing knots; change the knots"
             ) from None
 
     def names(self) -> list[str]:

@@ -19,16 +19,15 @@ from spark_auc.errors import ConfigError
 from spark_auc.features.embedding import Stored, check_columns
 
 
-def _not_increasing(values: Values) -> str | None:
+def not_increasing(values: Values) -> str | None:
+    """The fault of ``knots`` and ``starts`` of columns; None if the knots of each increase."""
     knots, starts = values["knots"], values["starts"]
     if fault := not_csr(np.zeros(knots.size, np.int64), starts, starts.size - 1, 1):
         return fault
-    with np.errstate(over="ignore"):
-        steps = np.diff(knots)
-    # The difference between the last knot of a column and the first of the next is not a step.
-    steps[starts[(starts > 0) & (starts < knots.size)] - 1] = 1.0
-    increase = (steps > 0).all() and np.isfinite(steps).all()
-    return None if increase else "the knots of a column do not increase"
+    is_step = knots[1:] > knots[:-1]
+    # The last knot of a column and the first of the next are not a step.
+    is_step[starts[(starts > 0) & (starts < knots.size)] - 1] = True
+    return None if is_step.all() else "the knots of a column do not increase"
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +66,7 @@ class Splines(Stored):
         "knots": reals("K", rule=FINITE),
         "starts": array("<i8", "d+1"),
     }
-    RELATIONS = (_not_increasing,)
+    RELATIONS = (not_increasing,)
 
     knots: Float
     starts: Int
@@ -79,14 +78,11 @@ class Splines(Stored):
         Raises
         ------
         ConfigError
-            The knots of a column do not increase, are not finite, or have a difference that
-            overflows.
+            The knots of a column do not increase or are not finite.
         """
         arrays = [np.asarray(column, float).ravel() for column in columns]
         for j, knots in enumerate(arrays):
-            with np.errstate(over="ignore", invalid="ignore"):
-                steps = np.diff(knots)
-            if not (np.isfinite(knots).all() and (steps > 0).all() and np.isfinite(steps).all()):
+            if not (np.isfinite(knots).all() and (knots[1:] > knots[:-1]).all()):
                 raise ConfigError(
                     f"found knots {knots.tolist()} in column {j}, expected finite, increasing "
                     "knots; sort them and remove duplicates"
@@ -184,7 +180,10 @@ def hat(x: float, knots: Float, first: int, last: int) -> tuple[int, float]:
             low = middle
         else:
             high = middle
-    return low, (x - knots[low]) / (knots[high] - knots[low])
+    step = knots[high] - knots[low]
+    if np.isinf(step):
+        return low, (x / 2 - knots[low] / 2) / (knots[high] / 2 - knots[low] / 2)
+    return low, (x - knots[low]) / step
 
 
 @compiled()

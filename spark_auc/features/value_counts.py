@@ -24,6 +24,8 @@ LIMIT = 2**14
 _GROUPS, _BUCKETS, _FREQUENT = 3, 256, 128
 _BITS = 64
 _POWERS = np.uint64(1) << np.arange(_BITS, dtype=np.uint64)
+# Most bytes of a state: values, counts and tallies.
+MOST_BYTES = 16 * LIMIT + 8 * _GROUPS * _BUCKETS * (1 + _BITS)
 
 
 def _inconsistent(state: Mapping[str, Any]) -> str | None:

@@ -12,6 +12,8 @@ from tests.data import path
 
 # Of one to seven knots; the third column was never seen but missing.
 KNOTS = [[0.0, 1.0, 4.0], [2.5], [], [-7.0, -1e-3, 0.0, 1e-3, 5.0, 1e4, 1e9], [0.0, 1.0]]
+# Knots whose difference overflows.
+FAR = [[-1.5e308, 1.5e308]]
 
 
 def hats(x, knots):
@@ -84,6 +86,13 @@ def test_knots_of_quantiles():
     assert made.knots[0] == X[:, 0].min()
     assert made.knots[11] == X[:, 0].max()
     np.testing.assert_array_equal(made.knots[12:], [0, 1, 2, 7, 1, 2])
+
+
+@pytest.mark.filterwarnings("error")
+def test_knots_whose_difference_overflows():
+    mapped = Splines.of_knots(FAR).transform(np.array([[-1.7e308], [-0.75e308], [0.0], [1.5e308]]))
+    expected = [[1, 0, 0], [0.75, 0.25, 0], [0.5, 0.5, 0], [0, 1, 0]]
+    np.testing.assert_allclose(mapped.toarray(), expected, rtol=0, atol=1e-15)
 
 
 def test_no_columns():

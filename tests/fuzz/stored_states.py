@@ -44,6 +44,7 @@ from spark_auc.core.sampling.folds import GroupCounts
 from spark_auc.core.sampling.sample_size import GroupSums, LargestNorm
 from spark_auc.features.auto_state import AutoState, ClassColumns
 from spark_auc.features.column_summary import ColumnSummary
+from spark_auc.features.composition import Composition
 from spark_auc.features.crosses import CrossMap
 from spark_auc.features.drift import Drift
 from spark_auc.features.fourier import FourierMap
@@ -56,6 +57,7 @@ from spark_auc.features.recipe_auto import AutoPlan
 from spark_auc.features.recipe_fit import Planned, RecipePlan, RecipeState
 from spark_auc.features.recipe_numbers import Spline
 from spark_auc.features.recipe_tokens import Tokens
+from spark_auc.features.robust_scale import RobustScale
 from spark_auc.features.seen import Seen
 from spark_auc.features.splines import Splines
 from spark_auc.features.thresholds import ThresholdMap
@@ -191,6 +193,9 @@ def samples():
     ]
     states += [classes[0], AutoState(*classes), AutoState.zero(0, 1)]
     states += _recipe_states()
+    heavy = ValueCounts.of(np.exp2(np.arange(64)))
+    scale = RobustScale.of([few.weighted(), heavy.weighted(), ValueCounts.zero().weighted()])
+    states += [scale, Composition((scale, FourierMap.random(D, 1.0, 4)))]
     found = {}
     for state in states:
         found.setdefault(type(state), []).append(state.to_bytes())

@@ -35,7 +35,7 @@ def rows(spark):
 
 
 def nystroem(landmarks=40, bandwidth=2.0):
-    given = {"inputCol": "dense", "landmarks": "sample", "seed": SEED}
+    given = {"inputCol": "dense", "landmarks": "sample", "seed": SEED, "scaling": "standard"}
     return NystroemEmbedding(numLandmarks=landmarks, bandwidth=bandwidth, **given)
 
 

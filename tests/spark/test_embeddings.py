@@ -1,4 +1,8 @@
-"""The stages of embeddings: each against the map that numpy's own figures of the columns give."""
+"""The stages of embeddings: each against the map that numpy's own figures of the columns give.
+
+Nystroem's kernel takes columns in the default, robust scale here; the random Fourier features take
+columns divided by their standard deviation.
+"""
 
 import numpy as np
 import pytest
@@ -20,13 +24,17 @@ from spark_auc import (
     TanhNetwork,
 )
 from spark_auc.errors import ConfigError, DataError
+from spark_auc.features.composition import Composition
 from spark_auc.features.crosses import CrossMap
 from spark_auc.features.fourier import FourierMap
 from spark_auc.features.kernels import Kernel
 from spark_auc.features.network import NetworkMap
 from spark_auc.features.nystroem import NystroemMap
+from spark_auc.features.recipe_fit import knots_of
+from spark_auc.features.robust_scale import RobustScale
 from spark_auc.features.splines import Splines
 from spark_auc.features.thresholds import ThresholdMap
+from spark_auc.features.value_counts import ValueCounts
 from tests.spark.embedding_rows import COLUMNS, FORMS, SEED, D, N, X, Y, embedded, table
 
 MAKERS = {
@@ -34,11 +42,14 @@ MAKERS = {
     "nystroem": lambda **to: NystroemEmbedding(
         numLandmarks=12, landmarks="sample", seed=SEED, **to
     ),
-    "fourier": lambda **to: RandomFourierFeatures(numOutputs=9, seed=SEED, **to),
+    "fourier": lambda **to: RandomFourierFeatures(
+        numOutputs=9, seed=SEED, scaling="standard", **to
+    ),
     "thresholds": lambda **to: RandomThresholds(numOutputs=9, seed=SEED, **to),
     "network": lambda **to: TanhNetwork(numOutputs=9, seed=SEED, **to),
     "crosses": lambda **to: FeatureCrosses(numBits=6, seed=SEED, **to),
 }
+VALUES = [ValueCounts.of(x).weighted() for x in X.T]
 all_of_them = pytest.mark.parametrize("name", MAKERS)
 
 
@@ -47,10 +58,10 @@ def expected_map(name, landmarks=None):
     mean, scale = X.mean(axis=0), X.std(axis=0, ddof=1)
     bandwidth = ((X / scale).var(axis=0)).sum()
     if name == "splines":
-        at = np.linspace(0, 1, 5)
-        return Splines.of_quantiles(np.quantile(X, at, axis=0, method="inverted_cdf").T)
+        return Splines.of_knots([knots_of(*values, 5) for values in VALUES])
     if name == "nystroem":
-        return NystroemMap.of_landmarks(landmarks, Kernel("gaussian", bandwidth), scale=scale)
+        kernel = Kernel("gaussian", float(D))
+        return Composition((RobustScale.of(VALUES), NystroemMap.of_landmarks(landmarks, kernel)))
     if name == "fourier":
         return FourierMap.random(D, bandwidth, 9, SEED).of_columns(scale)
     if name == "thresholds":
@@ -88,10 +99,10 @@ def test_the_column_is_what_one_machine_makes(rows, models, name, form):
     found = embedded(model, rows)
     np.testing.assert_allclose(found, dense(model.embedding.transform(X)), rtol=0, atol=1e-10)
     if name == "nystroem":
-        own = model.embedding.landmarks
-        # They are rows of the data, in units of deviations.
-        apart = np.abs(own[:, None] * X.std(axis=0, ddof=1) - X).max(axis=2).min(axis=1)
-        assert apart.max() < 1e-12
+        scale, kernel_map = model.embedding.maps
+        own = kernel_map.landmarks
+        # They are rows of the data, in that scale.
+        assert {row.tobytes() for row in own} <= {row.tobytes() for row in scale.transform(X)}
         assert np.unique(own, axis=0).shape == (12, D)
         expected = expected_map(name, own).transform(X)
         np.testing.assert_allclose(found @ found.T, expected @ expected.T, rtol=0, atol=1e-10)
@@ -101,8 +112,8 @@ def test_the_column_is_what_one_machine_makes(rows, models, name, form):
 
 
 def test_centres_of_kmeans(rows):
-    made = NystroemEmbedding(inputCol="dense", numLandmarks=8, sampleSize=200, maxIter=5, seed=SEED)
-    model = made.fit(rows)
+    settings = {"sampleSize": 200, "maxIter": 5, "seed": SEED, "scaling": "standard"}
+    model = NystroemEmbedding(inputCol="dense", numLandmarks=8, **settings).fit(rows)
     own, unit = model.embedding.landmarks, X.std(axis=0, ddof=1)
     assert own.shape == (8, D)
     apart = ((X / unit)[:, None] - own) ** 2
@@ -119,7 +130,7 @@ def test_centres_of_kmeans(rows):
 def test_fewer_rows_than_landmarks_are_told(rows, caplog):
     few = rows.limit(20)
     made = NystroemEmbedding(inputCol="dense", numLandmarks=30, landmarks="sample", seed=SEED)
-    assert made.fit(few).embedding.landmarks.shape[0] == 20
+    assert made.fit(few).embedding.maps[-1].landmarks.shape[0] == 20
     assert "found 20 landmarks, expected numLandmarks 30" in caplog.text
 
 
@@ -196,8 +207,9 @@ def test_where_rows_lie_does_not_matter(rows, models, name):
     expected = models[name].embedding
     for other in (rows, rows.orderBy(F.hash("id")).coalesce(1)):
         found = MAKERS[name](inputCol=COLUMNS).fit(other).embedding
-        # Moments of columns are merged in another order, quantiles and hashes are not.
-        if other is rows or name in {"splines", "crosses"}:
+        # Moments of columns are merged in another order; values, their numbers of rows and hashes
+        # do not depend on it.
+        if other is rows or name in {"splines", "nystroem", "crosses"}:
             assert found.to_bytes() == expected.to_bytes()
         else:
             # An eigenvector's sign and, where values are close, direction are not determined.
@@ -212,11 +224,48 @@ def spoilt(rows, bad):
 
 @pytest.mark.parametrize(
     ("name", "bad"),
-    [("nystroem", np.nan), ("fourier", np.inf), ("thresholds", None), ("network", -np.inf)],
+    [("fourier", np.nan), ("fourier", np.inf), ("thresholds", None), ("network", -np.inf)],
 )
 def test_values_that_cannot_be_learnt_from(rows, name, bad):
     with pytest.raises(DataError, match=r"found .*expected"):
         MAKERS[name](inputCol=COLUMNS).fit(spoilt(rows, bad))
+
+
+@pytest.mark.parametrize("make", [MAKERS["nystroem"], RandomFourierFeatures])
+def test_raw_columns_that_no_division_scales(rows, make):
+    """Missing and infinite values, an outlier and a constant column."""
+    raw = rows.select(
+        "id",
+        F.when(F.col("id") % 3 > 0, F.col("`x.0`")).alias("null"),
+        F.when(F.col("id") == 3, np.inf).when(F.col("id") == 4, np.nan).otherwise(F.col("`x.1`"))
+        .alias("infinite"),
+        F.when(F.col("id") == 5, 1e300).otherwise(F.exp(F.col("`x.2`"))).alias("outlier"),
+        F.lit(7.0).alias("constant"),
+    )  # fmt: skip
+    columns = raw.columns[1:]
+    model = make(inputCol=columns).fit(raw)
+    found = embedded(model, raw)
+    local = np.array([row[1:] for row in sorted(raw.collect())], float)
+    np.testing.assert_array_equal(found, model.embedding.transform(local))
+    # Rows differ: no column's tail is all of the distances.
+    distances = ((found[:, None] - found) ** 2).sum(axis=2)
+    assert np.median(distances) > 0.5
+    with pytest.raises(DataError, match=r"found .*expected"):
+        make(inputCol=columns, scaling="standard").fit(raw)
+
+
+def test_wide_rows_are_divided(rows, caplog):
+    wide = rows.select("id", F.array_repeat(F.col("`x.0`"), 257).alias("wide"))
+    caplog.set_level("INFO", "spark_auc")
+    made = RandomFourierFeatures(inputCol="wide", numOutputs=3)
+    assert isinstance(made.fit(wide).embedding, FourierMap)
+    assert "scaling is 'standard', by default for 257 columns" in caplog.text
+    # The robust scale takes a pass for each 96 columns.
+    scale = made.copy({made.scaling: "robust"}).fit(wide).embedding.maps[0]
+    np.testing.assert_array_equal(
+        scale.transform(np.repeat(X[:, :1], 257, axis=1)),
+        np.repeat(RobustScale.of(VALUES[:1]).transform(X[:, :1]), 257, axis=1),
+    )
 
 
 @pytest.mark.parametrize(("name", "bad"), [("crosses", np.nan), ("thresholds", None)])

@@ -103,6 +103,8 @@ def test_mixins_of_spark():
         (lambda: AdaDSGClassifier(rounds=2), TypeError, "rounds .*set firstStage and stages"),
         (lambda: SplineBasis(seed=1), TypeError, "seed .*leave it out"),
         (lambda: SplineBasis(numFeatures=1), TypeError, "numFeatures .*leave it out"),
+        (lambda: SplineBasis(relativeError=0.1), TypeError, "relativeError .*leave it out"),
+        (lambda: NystroemEmbedding(standardization=True), TypeError, "standardiz.*set scaling"),
         (lambda: NSAUCClassifier(weightCol="u"), TypeError, "weightCol .*use MBAClassifier"),
     ],
 )

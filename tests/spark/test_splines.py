@@ -10,7 +10,9 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
 from spark_auc import MBAClassifier, RankSVMClassifier, SplineBasis
+from spark_auc.features.recipe_fit import knots_of
 from spark_auc.features.splines import Splines
+from spark_auc.features.value_counts import ValueCounts
 from tests.data import path
 from tests.spark.embedding_rows import COLUMNS, X, embedded, table
 
@@ -21,10 +23,8 @@ def test_splines_take_what_is_missing(spark):
     holed = table(spark, holes)
     no_nan = [F.when(~F.isnan(F.col(f"`{c}`")), F.col(f"`{c}`")) for c in COLUMNS]
     nulls = holed.withColumns(dict(zip(COLUMNS, no_nan, strict=True)))
-    at = np.linspace(0, 1, 5)
-    present = [np.sort(x[~np.isnan(x)]) for x in holes.T]
-    knots = [np.quantile(x, at, method="inverted_cdf") for x in present]
-    expected = Splines.of_quantiles(knots).transform(holes).toarray()
+    knots = [knots_of(*ValueCounts.of(x).weighted(), 5) for x in holes.T]
+    expected = Splines.of_knots(knots).transform(holes).toarray()
     made = SplineBasis(inputCol=COLUMNS, numKnots=5)
     for df in (holed, nulls):
         np.testing.assert_array_equal(embedded(made.fit(df), df), expected)

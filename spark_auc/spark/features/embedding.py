@@ -19,7 +19,6 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 from spark_auc.core.batch import Batch, hashed_shares
 from spark_auc.core.labels import LabelCounts
-from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.row_source import rows_where
 from spark_auc.core.sampling.repeats import distinct_keys
 from spark_auc.errors import ConfigError, DataError
@@ -145,18 +144,20 @@ class EmbeddingEstimator(Stage, Estimator[EmbeddingModel], HasOutputCol):
         return self._copyValues(EmbeddingModel(made))
 
 
-def unlabelled(df: DataFrame, features: Features) -> DistributedRows:
-    """The features of all rows, each as a negative row."""
+def unlabelled(df: DataFrame, features: Features, *, missing: bool = False) -> DistributedRows:
+    """The features of all rows, each as a negative row; some may be missing if ``missing``."""
     named = (c.alias(f"c{k}") for k, c in enumerate(features.expressions()))
     selected = df.select(*named, F.spark_partition_id())
     frame, read = rows_for_tasks(df, features.columns, selected)
     return DistributedRows(
-        frame, lambda: _Unlabelled(features, read), features.dimension, _some_rows
+        frame, lambda: _Unlabelled(features, read, missing), features.dimension, _some_rows
     )
 
 
-def sampled(rows: DistributedRows, columns: ColumnMoments, count: int, seed: int) -> Batch:
-    """At most ``count`` rows, by their hash, in the driver's memory; one pass.
+def sampled(rows: DistributedRows, total: float, entries: float, count: int, seed: int) -> Batch:
+    """At most ``count`` of ``total`` rows, by their hash, in the driver's memory; one pass.
+
+    All rows together store ``entries``.
 
     The rows and their order do not depend on the partitions. Copies of a row get keys of their own
     within a partition or row group; see `spark_auc.core.sampling.repeats`.
@@ -166,8 +167,7 @@ def sampled(rows: DistributedRows, columns: ColumnMoments, count: int, seed: int
     ResourceError
         The rows do not fit in the memory of the driver.
     """
-    total = float(columns.rows.sum())
-    size = _ENTRY_BYTES * float(columns.entries.sum()) * min(count / total, 1.0)
+    size = _ENTRY_BYTES * entries * min(count / total, 1.0)
     what = f"a sample of {count} rows"
     rows.memory.check_gathered(int(size), what)
     # Of as many as this, enough are below it but for bad luck beyond four standard deviations.
@@ -189,13 +189,14 @@ class _Unlabelled:
 
     features: Features
     source: Read
+    missing: bool
     rows: int = 0
 
     def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Batch]:
         for batch in self.source(batches):
             if batch.num_rows:
                 *columns, place = batch.columns
-                X = self.features.decode(columns)
+                X = self.features.decode(columns, missing=self.missing)
                 self.rows += batch.num_rows
                 place = place.to_numpy().astype(np.int64)
                 yield Batch(X, np.zeros(batch.num_rows, bool), place=place)

@@ -97,7 +97,8 @@ class TanhNetwork(EmbeddingEstimator, HasLabelCol, HasMaxIter, HasSeed, settings
         rows = DistributedRows.of(dataset, labelled)
         columns = column_moments(rows)
         mean, scale = _units(columns)
-        sample = sampled(rows, columns, values["sampleSize"], seed)
+        counts = float(columns.rows.sum()), float(columns.entries.sum())
+        sample = sampled(rows, *counts, values["sampleSize"], seed)
         X = sample.X if isinstance(sample.X, np.ndarray) else sample.X.toarray()
         made = NetworkMap.trained(
             (X - mean) / scale, sample.y, features=width, max_iter=values["maxIter"], seed=seed

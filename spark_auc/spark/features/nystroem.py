@@ -7,31 +7,31 @@ from typing import Annotated, Literal, Unpack
 
 import numpy as np
 from pyspark.ml.clustering import KMeans
-from pyspark.ml.param.shared import HasMaxIter, HasSeed, HasStandardization
+from pyspark.ml.param.shared import HasMaxIter, HasSeed
 from pyspark.sql import DataFrame
 
 from spark_auc.core.batch import divided
-from spark_auc.core.moments.operator import column_moments
 from spark_auc.core.types import Float, Rows
-from spark_auc.errors import ConfigError, DataError
+from spark_auc.errors import ConfigError
+from spark_auc.features.embedding import Embedding
 from spark_auc.features.kernels import Kernel
 from spark_auc.features.nystroem import NystroemMap
 from spark_auc.spark.data.encoders import vectors_frame
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.features import Features
+from spark_auc.spark.features.column_scales import REPLACED, Scale, ScaleSettings, resolved
 from spark_auc.spark.features.embedding import (
     EmbeddingEstimator,
     EmbeddingSettings,
     sampled,
     unlabelled,
 )
-from spark_auc.spark.features.random_features import KernelSettings
 from spark_auc.spark.settings import Range, Setting
 
 _log = logging.getLogger(__name__)
 
 
-class NystroemSettings(EmbeddingSettings, KernelSettings, total=False):
+class NystroemSettings(EmbeddingSettings, ScaleSettings, total=False):
     """Settings of `NystroemEmbedding`."""
 
     numLandmarks: Annotated[
@@ -66,11 +66,19 @@ class NystroemSettings(EmbeddingSettings, KernelSettings, total=False):
 
 
 class NystroemEmbedding(
-    EmbeddingEstimator, HasStandardization, HasMaxIter, HasSeed, settings=NystroemSettings
+    EmbeddingEstimator,
+    HasMaxIter,
+    HasSeed,
+    settings=NystroemSettings,
+    absent={"standardization": REPLACED},
 ):
     """Features whose inner products approximate a kernel, by `spark_auc.features.NystroemMap`.
 
-    The embedded rows are dense vectors. With `RankSVMClassifier` behind it this is NBAUC, with
+    The embedded rows are dense vectors. By default the kernel takes columns in the scale of
+    `spark_auc.features.robust_scale.RobustScale`: raw columns need no preparation, and values may
+    be missing.
+
+    With `RankSVMClassifier` behind it this is NBAUC, with
     `NSAUCClassifier` NSAUC (Khalid et al.); `MBAClassifier` needs one pass and no step size.
 
     Raises
@@ -110,26 +118,19 @@ class NystroemEmbedding(
         if values["kernel"] != "polynomial":
             self.refuse(f"kernel {values['kernel']!r}", "degree", "offset")
 
-    def embedding(self, dataset: DataFrame, features: Features) -> NystroemMap:
+    def embedding(self, dataset: DataFrame, features: Features) -> Embedding:
         """See `EmbeddingEstimator.embedding`."""
         values: NystroemSettings = self.values()
         count, size = values["numLandmarks"], values["sampleSize"]
         kmeans = values["landmarks"] == "kmeans"
-        rows = unlabelled(dataset, features)
-        columns = column_moments(rows)
-        standard = values["standardization"]
-        scale = columns.standard_deviation() if standard else np.ones(features.dimension)
-        bandwidth = values["bandwidth"]
-        if bandwidth is None:
-            bandwidth = float((columns.variance[1] / scale**2).sum())
-            if not 0 < bandwidth < np.inf:
-                raise DataError(
-                    f"found columns whose variances add up to {bandwidth}, expected a finite sum "
-                    "above 0; give rows that differ"
-                )
+        scaling = resolved(values["scaling"], features)
+        rows = unlabelled(dataset, features, missing=scaling == "robust")
+        scale = Scale.of(rows, scaling)
+        bandwidth = scale.bandwidth(values["bandwidth"])
         kernel = Kernel(values["kernel"], bandwidth, values["degree"], values["offset"])
-        sample = sampled(rows, columns, size if kmeans else count, values["seed"])
-        X = divided(sample.X, scale)
+        counts = scale.rows, scale.entries
+        sample = sampled(rows, *counts, size if kmeans else count, values["seed"])
+        X = divided(scale.scaled(sample.X), scale.divisors)
         landmarks = self._centres(dataset, X, count) if kmeans else X
         if landmarks.shape[0] < count:
             _log.warning(
@@ -138,7 +139,8 @@ class NystroemEmbedding(
                 landmarks.shape[0],
                 count,
             )
-        return NystroemMap.of_landmarks(landmarks, kernel, values["rank"], scale)
+        made = NystroemMap.of_landmarks(landmarks, kernel, values["rank"], scale.divisors)
+        return scale.before(made)
 
     def _centres(self, dataset: DataFrame, X: Rows, count: int) -> Float:
         """Centres ``(v, d)`` of k-means."""

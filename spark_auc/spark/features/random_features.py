@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypedDict, Unpack
+from typing import Annotated, Unpack
 
-import numpy as np
-from pyspark.ml.param.shared import HasSeed, HasStandardization
+from pyspark.ml.param.shared import HasSeed
 from pyspark.sql import DataFrame
 
 from spark_auc.core.moments.operator import column_moments
+from spark_auc.features.embedding import Embedding
 from spark_auc.features.fourier import FourierMap
 from spark_auc.features.thresholds import ThresholdMap
 from spark_auc.spark.data.features import Features
+from spark_auc.spark.features.column_scales import REPLACED, Scale, ScaleSettings, resolved
 from spark_auc.spark.features.embedding import EmbeddingEstimator, EmbeddingSettings, unlabelled
 from spark_auc.spark.settings import Range, Setting
 
@@ -22,25 +23,7 @@ class OutputSettings(EmbeddingSettings, total=False):
     numOutputs: Annotated[int, Setting("Number of embedded features.", 500, Range(ge=1))]
 
 
-class KernelSettings(TypedDict, total=False):
-    """The columns that a kernel takes, and its bandwidth."""
-
-    bandwidth: Annotated[
-        float | None,
-        Setting(
-            "The kernel's bandwidth b; by default the mean squared distance of rows to their "
-            "mean, in the columns that the kernel takes.",
-            None,
-            Range(gt=0),
-        ),
-    ]
-    standardization: Annotated[
-        bool,
-        Setting("Whether the kernel takes columns divided by their standard deviation.", True),
-    ]
-
-
-class FourierSettings(OutputSettings, KernelSettings, total=False):
+class FourierSettings(OutputSettings, ScaleSettings, total=False):
     """Settings of `RandomFourierFeatures`."""
 
     seed: Annotated[int, Setting("Seed of the frequencies and phases.", 0, Range(ge=0))]
@@ -53,11 +36,16 @@ class ThresholdSettings(OutputSettings, total=False):
 
 
 class RandomFourierFeatures(
-    EmbeddingEstimator, HasStandardization, HasSeed, settings=FourierSettings
+    EmbeddingEstimator,
+    HasSeed,
+    settings=FourierSettings,
+    absent={"standardization": REPLACED},
 ):
     """Random Fourier features of the Gaussian kernel, by `spark_auc.features.FourierMap`.
 
-    The embedded rows are dense vectors.
+    The embedded rows are dense vectors. By default the kernel takes columns in the scale of
+    `spark_auc.features.robust_scale.RobustScale`: raw columns need no preparation, and values may
+    be missing.
 
     Raises
     ------
@@ -79,19 +67,16 @@ class RandomFourierFeatures(
     def __init__(self, **params: Unpack[FourierSettings]) -> None:
         super().__init__(**params)
 
-    def embedding(self, dataset: DataFrame, features: Features) -> FourierMap:
+    def embedding(self, dataset: DataFrame, features: Features) -> Embedding:
         """See `EmbeddingEstimator.embedding`."""
         values: FourierSettings = self.values()
-        columns = column_moments(unlabelled(dataset, features))
-        standard = values["standardization"]
-        scale = columns.standard_deviation() if standard else np.ones(features.dimension)
-        bandwidth = values["bandwidth"]
-        if bandwidth is None:
-            bandwidth = float((columns.variance[1] / scale**2).sum())
+        scaling = resolved(values["scaling"], features)
+        scale = Scale.of(unlabelled(dataset, features, missing=scaling == "robust"), scaling)
+        bandwidth = scale.bandwidth(values["bandwidth"])
         made = FourierMap.random(
             features.dimension, bandwidth, values["numOutputs"], values["seed"]
         )
-        return made.of_columns(scale)
+        return scale.before(made.of_columns(scale.divisors))
 
 
 class RandomThresholds(EmbeddingEstimator, HasSeed, settings=ThresholdSettings):
