@@ -62,14 +62,16 @@ class ColumnSummary(SchemaState):
         return cls(0, 0, ColumnMoments.zero(1), ValueCounts.zero())
 
     @classmethod
+    @np.errstate(over="ignore", invalid="ignore")
     def of(cls, values: Float) -> ColumnSummary:
-        """The summary of values ``(n,)``; NaN is a missing value."""
+        """The summary of values ``(n,)``; NaN is a missing value, and moments may overflow."""
         finite = values[np.isfinite(values)]
         missing = int(np.isnan(values).sum())
         moments = ColumnMoments.of(Batch(finite[:, None], np.zeros(finite.size, np.bool_)))
         infinite = values.size - missing - finite.size
         return cls(missing, infinite, moments, ValueCounts.of(finite))
 
+    @np.errstate(over="ignore", invalid="ignore")
     def merge(self, other: ColumnSummary) -> ColumnSummary:
         """The summary of both sets of rows."""
         return ColumnSummary(
