@@ -79,8 +79,9 @@ def magic04(data: Path) -> Table:
 
 
 def adult(data: Path) -> Table:
-    lines = np.loadtxt(data / "adult_raw.csv", delimiter=", ", dtype=str, skiprows=1)
-    return Table(lines[:, [0, 2, 4, 10, 11, 12]].astype(float), lines[:, -1] == ">50K")
+    lines = (data / "adult_raw.csv").read_text().strip().splitlines()[1:]
+    table = np.array([line.split(", ") for line in lines])
+    return Table(table[:, [0, 2, 4, 10, 11, 12]].astype(float), table[:, -1] == ">50K")
 
 
 def criteo(data: Path) -> Table:
