@@ -16,7 +16,7 @@ from pydantic_core import PydanticUndefined
 import spark_auc
 from spark_auc.app.config.jobs import Configuration
 from spark_auc.app.config.sections import Section
-from spark_auc.app.config.training import methods, training_section
+from spark_auc.app.config.training import params_section, public_names
 
 _PAGES = {
     "reference/api.md": lambda text: text + _public_names(),
@@ -24,6 +24,7 @@ _PAGES = {
 }
 _LAYOUT = {"input": "rows to read, by their layout", "layout": "kind of input"}
 _NAMES = {str: "text", int: "integer", float: "number", bool: "boolean", datetime: "date and time"}
+_NAMES[Any] = "its Params"
 _BOUNDS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}
 
 
@@ -95,8 +96,10 @@ def _configuration() -> str:
         text += _table(f"`{name}`", section, shared)
     for section in shared:
         text += _table(section.__name__, section, shared)
-    for name in methods():
-        text += _table(f"Training of {name}", training_section(name), shared)
+    for name in public_names("learner"):
+        text += _table(f"Training of {name}", params_section("learner", name), shared)
+    for name in public_names("embedding"):
+        text += _table(f"Embedding {name}", params_section("embedding", name), shared)
     return text
 
 

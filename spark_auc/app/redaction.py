@@ -39,6 +39,8 @@ _USERINFO = re.compile(
 )
 _ORACLE = re.compile(r"jdbc:oracle:\w+:(?P<info>[^\s@/\"'<>]{1,256}/[^\s@]{0,256})@")
 _NAME = re.compile(r"(?<![\w.%])([A-Za-z_][\w.%-]*)\\?[\"']?\s*(?:=|:|->)\s*")
+# The key of a recipe, whose value has names of columns.
+_TOKENS = re.compile(r"([\"'])tokens\1: \[")
 _QUOTED = (
     re.escape(PLACEHOLDER) + r"|\\\"(?:[^\"\\]|\\[^\"])*(?:\\\")?"
     r"|\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?"
@@ -50,6 +52,8 @@ _IN_ADDRESS = re.compile(rf"{_QUOTED}|[^;&]+", re.DOTALL)
 _PEM = re.compile(r"-----BEGIN [A-Z ]*KEY-----.*?(?:-----END [A-Z ]*KEY-----|\Z)", re.DOTALL)
 # Shorter secrets are parts of too many other words.
 _SHORTEST = 4
+# Keys whose text has options, settings or SQL.
+_WITH_PAIRS = frozenset({"options", "conf", "where", "select"})
 _LITERALS = frozenset({"true", "false", "none", "null"})
 
 
@@ -69,7 +73,8 @@ def redacted(content: Any) -> Any:
     """Return a copy of mappings and lists with secrets replaced by the placeholder.
 
     Numbers of secret keys, and ``name=value`` pairs inside of text (the category
-    ``token=abc``), are secrets only below a key ``options`` or ``conf``. Pairs in URLs always are.
+    ``token=abc``), are secrets only below a key ``options``, ``conf``, ``where`` or ``select``.
+    Pairs in URLs always are. A list of the key ``tokens`` has names of columns.
     """
     return _redacted(content, settings=False)
 
@@ -78,8 +83,8 @@ def _redacted(content: Any, *, settings: bool) -> Any:
     if isinstance(content, Mapping):
         return {
             key: PLACEHOLDER
-            if names_secret(str(key)) and _may_be_secret(value, settings)
-            else _redacted(value, settings=settings or key in {"options", "conf"})
+            if names_secret(str(key)) and _may_be_secret(str(key), value, settings)
+            else _redacted(value, settings=settings or key in _WITH_PAIRS)
             for key, value in content.items()
         }
     if isinstance(content, list | tuple):
@@ -90,10 +95,16 @@ def _redacted(content: Any, *, settings: bool) -> Any:
     return content
 
 
-def _may_be_secret(value: Any, settings: bool) -> bool:
+def _may_be_secret(key: str, value: Any, settings: bool) -> bool:
     # Results have counts by label, and "pass" may be a label.
     is_count = isinstance(value, int | float) and not settings
-    return not (value is None or isinstance(value, bool) or is_count)
+    is_columns = _has_columns(key, value) and not settings
+    return not (value is None or isinstance(value, bool) or is_count or is_columns)
+
+
+def _has_columns(key: str, value: Any) -> bool:
+    """Whether a key of a recipe has names of columns."""
+    return key == "tokens" and isinstance(value, list | tuple)
 
 
 def redacted_text(text: str) -> str:
@@ -123,7 +134,9 @@ def _values(text: str, form: re.Pattern[str]) -> Iterator[tuple[int, int]]:
     place = 0
     while name := _NAME.search(text, place):
         place = name.end()
-        if names_secret(unquote(name[1])) and (value := form.match(text, place)):
+        if not names_secret(unquote(name[1])) or _TOKENS.match(text, name.start(1) - 1):
+            continue
+        if value := form.match(text, place):
             yield value.span()
             place = value.end()
 
@@ -165,7 +178,8 @@ def _secrets(content: Any, secret: bool, seen: set[tuple[int, bool]]) -> Iterato
         seen.add((id(content), secret))
         pairs = content.items() if isinstance(content, Mapping) else (("", v) for v in content)
         for key, value in pairs:
-            yield from _secrets(value, secret or names_secret(str(key)), seen)
+            named = names_secret(str(key)) and not _has_columns(str(key), value)
+            yield from _secrets(value, secret or named, seen)
     elif secret and content is not None and not isinstance(content, bool):
         yield str(content)
     if isinstance(content, str):

@@ -143,8 +143,9 @@ class RankerPipeline(Estimator[RankerPipelineModel]):
     Parameters
     ----------
     stages
-        A `FeatureRecipe` (optional), embeddings such as `NystroemEmbedding` (any number), and an
-        estimator of a linear ranker such as `MBAClassifier`.
+        A `FeatureRecipe`, a fitted `FeatureRecipeModel` or neither, embeddings such as
+        `NystroemEmbedding` (any number), and an estimator of a linear ranker such as
+        `MBAClassifier`.
 
     Raises
     ------
@@ -163,7 +164,8 @@ class RankerPipeline(Estimator[RankerPipelineModel]):
         super().__init__()
         names = [type(stage).__name__ for stage in stages]
         rest = list(stages)
-        recipe = rest.pop(0) if isinstance(next(iter(stages), None), FeatureRecipe) else None
+        recipes = FeatureRecipe | FeatureRecipeModel
+        recipe = rest.pop(0) if isinstance(next(iter(stages), None), recipes) else None
         ranker = rest.pop() if rest else None
         if not isinstance(ranker, RankerEstimator) or not all(
             isinstance(stage, EmbeddingEstimator) for stage in rest
@@ -172,12 +174,14 @@ class RankerPipeline(Estimator[RankerPipelineModel]):
                 f"found stages {names}, expected a FeatureRecipe or none, embeddings, and an "
                 "estimator of a linear ranker; change the stages"
             )
-        self.recipe: FeatureRecipe | None = recipe
+        self.recipe: FeatureRecipe | FeatureRecipeModel | None = recipe
         self.embeddings: list[EmbeddingEstimator] = rest
         self.ranker: RankerEstimator = ranker
 
     @property
-    def stages(self) -> list[FeatureRecipe | EmbeddingEstimator | RankerEstimator]:
+    def stages(
+        self,
+    ) -> list[FeatureRecipe | FeatureRecipeModel | EmbeddingEstimator | RankerEstimator]:
         """All stages, in order."""
         return [*([self.recipe] if self.recipe else []), *self.embeddings, self.ranker]
 
@@ -189,12 +193,8 @@ class RankerPipeline(Estimator[RankerPipelineModel]):
         for stage in self.stages:
             stage.check()
         features: Features | None = None
-        recipe = None
-        if self.recipe:
-            values = self.ranker.values()
-            label = values["labelCol"], values["positiveLabel"]
-            others = [values[name] for name in _OTHERS if values.get(name)]
-            recipe = self.recipe.fitted(dataset, label, others)
+        recipe = self.fitted_recipe(dataset)
+        if recipe:
             features = recipe.input_features(dataset)
         embeddings = []
         for stage in self.embeddings:
@@ -203,3 +203,12 @@ class RankerPipeline(Estimator[RankerPipelineModel]):
             features = made.features(features)
             embeddings.append(made)
         return RankerPipelineModel(self.ranker.fitted(dataset, features), recipe, embeddings)
+
+    def fitted_recipe(self, dataset: DataFrame) -> FeatureRecipeModel | None:
+        """The recipe, fitted to the rows of a DataFrame unless it is fitted."""
+        if not isinstance(self.recipe, FeatureRecipe):
+            return self.recipe
+        values = self.ranker.values()
+        label = values["labelCol"], values["positiveLabel"]
+        others = [values[name] for name in _OTHERS if values.get(name)]
+        return self.recipe.fitted(dataset, label, others)

@@ -46,7 +46,7 @@ def config(place, tmp_path):
 
 
 def model_of(result):
-    return read_model(result["model"])[0]
+    return read_model(result["model"]).ranker
 
 
 def test_stages_to_a_model(spark, place, config, tmp_path):

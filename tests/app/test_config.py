@@ -7,6 +7,7 @@ import yaml
 
 from spark_auc.app.cli import JOBS
 from spark_auc.app.config.load import load
+from spark_auc.app.redaction import Redaction, redacted
 from spark_auc.errors import ConfigError
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -68,6 +69,25 @@ def changed(location, value):
             },
             "leave out columns.fold",
         ),
+        (changed(("train", "method"), "SOLAMClassifier"), "the key learner.*rename method"),
+        (
+            {"train": TRAIN | {"features": {}, "columns": {"features": "x", "numFeatures": 3}}},
+            "columns.features, columns.numFeatures; leave out one",
+        ),
+        (changed(("train", "features"), {"spine": ["a"]}), "did you mean 'spline'"),
+        (changed(("train", "features"), {"recipe": "a", "unit": True}), "leave out unit"),
+        (changed(("train", "embeddings"), ["NystroemEmbeding"]), "did you mean 'NystroemEmbedding"),
+        (changed(("train", "embeddings"), ["MBAClassifier"]), "NystroemEmbedding.*of your own"),
+        (changed(("train", "embeddings"), [3]), "the name of an embedding"),
+        (
+            changed(("train", "embeddings"), [{"NystroemEmbedding": {"numLandmark": 3}}]),
+            "did you mean 'numLandmarks'",
+        ),
+        (
+            changed(("train", "embeddings"), [{"NystroemEmbedding": {"numLandmarks": 0}}]),
+            "found 0 at 'train.embeddings.0.numLandmarks'",
+        ),
+        (changed(("train", "holdout"), {"by": "time"}), "needs column and before"),
         ("train: [", "not YAML"),
         ("train: 2024-13-45", "not YAML"),
         ("train: " + "[" * 5000, "not YAML"),
@@ -118,6 +138,28 @@ def test_the_fold_column_reaches_the_estimator(write):
         assert estimator._settings().folds.count >= 2
     other = _estimator(load(write({"train": TRAIN | {"select": {"numFolds": 3}}})).train)
     assert other.getOrDefault(other.numFolds) == 3
+
+
+def test_a_name_is_an_embedding_without_params(write):
+    embeddings = [
+        "FeatureCrosses",
+        {"NystroemEmbedding": {"numLandmarks": 7}},
+        {"TanhNetwork": None},
+    ]
+    features = {"tokens": ["site"], "crosses": "all"}
+    train = load(write({"train": TRAIN | {"embeddings": embeddings, "features": features}})).train
+    stored = train.model_dump(mode="json")
+    assert [next(iter(e)) for e in stored["embeddings"]] == [
+        "FeatureCrosses",
+        "NystroemEmbedding",
+        "TanhNetwork",
+    ]
+    assert stored["embeddings"][1]["NystroemEmbedding"]["numLandmarks"] == 7
+    assert train.features.params() == features
+    assert redacted(stored)["features"]["tokens"] == ["site"]
+    assert Redaction(stored)('{"tokens": ["site"]} token=site') == (
+        '{"tokens": ["site"]} token=***redacted***'
+    )
 
 
 def test_settings_as_text_for_spark(write):

@@ -106,7 +106,7 @@ def test_from_raw_rows_to_scores(job, at):
     part = pq.read_table(str(at / "data" / version / "part=test"))
     X = np.array([v["values"] for v in part["features"].to_pylist()])
     model = json.loads((at / "model/manifest.json").read_text())["directory"]
-    weights = pq.read_table(str(at / "model" / model / "model/data"))["weight"].to_numpy()
+    weights = pq.read_table(str(at / "model" / model / "model/ranker/data"))["weight"].to_numpy()
     expected = roc_auc_score(part["label"].to_numpy(), X @ weights)
     assert evaluated["auc"] == pytest.approx(expected, abs=1e-12)
     raw, first = np.unique(table["rawPrediction"].to_numpy(), return_index=True)

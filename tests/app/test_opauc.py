@@ -7,8 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from spark_auc.app.publish import current
-from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
+from spark_auc.app.jobs.published_model import read_model
 from spark_auc.spark.estimators.mba import MBAClassifier
 from tests.app import arriving
 from tests.app.arriving import (
@@ -29,7 +28,7 @@ at, job = arriving.at, arriving.job
 
 
 def weights():
-    return LinearRankerModel.load(f"{current('model', 'model').uri}/model").scorer
+    return read_model("model").ranker.scorer
 
 
 @pytest.mark.parametrize(

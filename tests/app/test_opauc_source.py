@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from spark_auc.app.cli import main, run
+from spark_auc.app.jobs.published_model import read_model
 from spark_auc.app.publish import current
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from tests.app import arriving
 from tests.app.arriving import (
     BASE,
@@ -71,9 +71,7 @@ def test_one_configuration_serves_the_stream_and_the_batch(job, capsys):
     code, batch = without_flag(capsys, "opauc.output.path=batch")
     assert (code, batch["rows"]) == (0, result["rows"])
     assert "batches" not in batch
-    found, expected = (
-        LinearRankerModel.load(f"{current(name, 'model').uri}/model") for name in ("model", "batch")
-    )
+    found, expected = (read_model(name).ranker for name in ("model", "batch"))
     np.testing.assert_allclose(found.scorer.w, expected.scorer.w, rtol=1e-7)
     assert job(SAID | {"checkpoint": "other"}, output={"path": "again"})[0] == 0
     assert committed("other").statistics.to_bytes() == state.statistics.to_bytes()

@@ -8,13 +8,13 @@ import pytest
 import yaml
 from pyspark.ml import Pipeline, PipelineModel
 
-from spark_auc import LinearRankerModel
+from spark_auc import LinearRankerModel, RankerPipelineModel
 from spark_auc.app.cli import run
 from spark_auc.app.config.load import load
 from spark_auc.errors import ConfigError
 from tests.spark.toy_learner import MeanDifferenceClassifier
 
-METHOD = "tests.spark.toy_learner.MeanDifferenceClassifier"
+LEARNER = "tests.spark.toy_learner.MeanDifferenceClassifier"
 RNG = np.random.default_rng(5)
 X, Y = RNG.normal(size=(300, 3)), RNG.random(300) < 0.4
 X[Y] += [1.0, 0.5, 0.0]
@@ -54,7 +54,7 @@ def configured(tmp_path):
         train = {
             "data": {"path": str(tmp_path / "rows")},
             "output": {"path": str(tmp_path / "model")},
-            "method": METHOD,
+            "learner": LEARNER,
             **keys,
         }
         path = tmp_path / "train.yaml"
@@ -71,10 +71,10 @@ def test_in_a_configuration(rows, configured, tmp_path, capsys):
     *_, last = capsys.readouterr().out.splitlines()
     assert json.loads(last)["estimator"] == "MeanDifference"
     (version,) = (at for at in (tmp_path / "model/versions").iterdir() if at.is_dir())
-    model = LinearRankerModel.load(str(version / "model"))
-    np.testing.assert_allclose(model.scorer.w, W / 2, rtol=1e-12)
-    kept = json.loads((version / "config.json").read_text())["method"]
-    assert kept == METHOD
+    model = RankerPipelineModel.load(str(version / "model"))
+    np.testing.assert_allclose(model.ranker.scorer.w, W / 2, rtol=1e-12)
+    kept = json.loads((version / "config.json").read_text())["learner"]
+    assert kept == LEARNER
 
 
 @pytest.mark.parametrize(
@@ -87,10 +87,10 @@ def test_in_a_configuration(rows, configured, tmp_path, capsys):
         ({"saveMoments": True}, "no saveMoments with"),
         ({"columns": {"key": "id", "fold": "day"}}, "no columns.key, columns.fold with"),
         ({"columns": {"weight": "u"}}, "no columns.weight with"),
-        ({"method": METHOD + "s"}, "MBAClassifier.*package.module.Class"),
-        ({"method": "tests.spark.nowhere.Class"}, "No module named 'tests.spark.nowhere'"),
-        ({"method": "SOLAMClasifier"}, "did you mean 'SOLAMClassifier'"),
-        ({"method": "SplineBasis"}, "found 'SplineBasis' at 'train.method'"),
+        ({"learner": LEARNER + "s"}, "MBAClassifier.*package.module.Class"),
+        ({"learner": "tests.spark.nowhere.Class"}, "No module named 'tests.spark.nowhere'"),
+        ({"learner": "SOLAMClasifier"}, "did you mean 'SOLAMClassifier'"),
+        ({"learner": "SplineBasis"}, "found 'SplineBasis' at 'train.learner'"),
     ],
 )
 def test_mistakes_are_named(configured, keys, message):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -15,13 +14,19 @@ from pydantic import (
     model_validator,
 )
 
+from spark_auc.app.config.features import Embedding, RecipeSection, check_columns
 from spark_auc.app.config.sections import Columns, Location, Output, Section, SparkSection
 from spark_auc.app.config.sources import Layout, Source
 from spark_auc.app.config.stream import Stream
-from spark_auc.app.config.training import estimator_class, settings_section, training_section
+from spark_auc.app.config.training import (
+    estimator_class,
+    params_of,
+    params_section,
+    settings_section,
+)
 from spark_auc.spark.estimators.settings import AdaDSGSettings, MBASelectorSettings, MBASettings
 
-_METHOD = "MBAClassifier"
+_LEARNER = "MBAClassifier"
 
 
 class Split(Section):
@@ -75,55 +80,61 @@ class Train(Section):
 
     data: Source
     columns: Columns = Columns()
-    method: str = Field(
-        "MBAClassifier",
+    features: RecipeSection | None = Field(
+        None, description="raw columns to features; default: columns.features are features"
+    )
+    embeddings: list[Embedding] = Field(
+        default_factory=list,
+        description="maps of the features, in order: the public name of an embedding, or "
+        "package.module.Class of your own, or one of these with its Params",
+    )
+    learner: str = Field(
+        _LEARNER,
         description="estimator: its public name, or package.module.Class of your own",
     )
     training: SerializeAsAny[Training] = Field(
-        default_factory=Training, description="the Params of the method; here of MBAClassifier"
+        default_factory=Training, description="the Params of the learner; here of MBAClassifier"
     )
     select: Select | None = Field(None, description="a grid of penalties to choose from")
     calibration: Calibration | None = Field(None, description="not given: no probabilities")
+    holdout: Split | None = Field(
+        None, description="rows of the part test are not trained on, and are evaluated"
+    )
     saveMoments: bool = Field(False, description="publish the pair moments with the model")
     output: Output
 
-    @field_validator("method")
+    @model_validator(mode="before")
     @classmethod
-    def _known(cls, method: str) -> str:
-        if method != _METHOD:
-            training_section(method)
-        return method
+    def _renamed(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "method" in value:
+            raise ValueError("the key learner, the present name of method; rename method")
+        return value
+
+    @field_validator("learner")
+    @classmethod
+    def _known(cls, learner: str) -> str:
+        if learner != _LEARNER:
+            params_section("learner", learner)
+        return learner
 
     @field_validator("training", mode="wrap")
     @classmethod
-    def _of_the_method(
+    def _of_the_learner(
         cls, value: Any, checked: ValidatorFunctionWrapHandler, info: ValidationInfo
     ) -> Any:
-        method = info.data.get("method")
-        if method is None:
+        learner = info.data.get("learner")
+        if learner is None:
             return value
-        if method == _METHOD:
-            return checked(value)
-        section = training_section(method)
-        keys = value if isinstance(value, dict) else {}
-        unknown = [str(key) for key in keys if key not in section.model_fields]
-        if unknown:
-            near = difflib.get_close_matches(unknown[0], section.model_fields, 1)
-            remedy = f"did you mean {near[0]!r}?" if near else "leave it out"
-            raise ValueError(
-                f"of {method} some of {', '.join(section.model_fields)}; found "
-                f"{unknown[0][:60]!r}, {remedy}"
-            )
-        return section.model_validate(value)
+        return checked(value) if learner == _LEARNER else params_of("learner", learner, value)
 
     @model_validator(mode="after")
     def _served(self) -> Train:
-        """Keys that the method cannot serve are refused."""
-        if self.method == _METHOD:
+        """Keys that the learner cannot serve are refused."""
+        if self.learner == _LEARNER:
             return self
         if self.select:
-            raise ValueError(f"select with {_METHOD} alone; leave it out for {self.method}")
-        params = estimator_class(self.method).SETTINGS
+            raise ValueError(f"select with {_LEARNER} alone; leave it out for {self.learner}")
+        params = estimator_class("learner", self.learner).SETTINGS
         unused = {
             "saveMoments": self.saveMoments and "keepMoments" not in params,
             **{
@@ -133,7 +144,12 @@ class Train(Section):
         }
         refused = [key for key, is_refused in unused.items() if is_refused]
         if refused:
-            raise ValueError(f"no {', '.join(refused)} with {self.method}; leave it out")
+            raise ValueError(f"no {', '.join(refused)} with {self.learner}; leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _raw_columns(self) -> Train:
+        check_columns(self.features, self.columns)
         return self
 
     @model_validator(mode="after")

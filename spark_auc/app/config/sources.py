@@ -7,7 +7,7 @@ A layout of raw rows is one class here, with a reader in `spark_auc.spark.data`,
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 from spark_auc.app.config.sections import Location, Section, Setting, text_of
 from spark_auc.app.directory import is_local
 from spark_auc.app.publish import resolve
+from spark_auc.app.redaction import redacted_text
 from spark_auc.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -51,6 +52,14 @@ class Source(Section):
         description="options of the reader of the format, such as header",
         repr=False,
     )
+    where: str | None = Field(
+        None, description="SQL condition of the rows to keep, such as day < '2024-02-01'"
+    )
+    select: list[str] | None = Field(
+        None,
+        min_length=1,
+        description="columns to keep, by name, or SQL expressions such as log(price) as price",
+    )
 
     @model_validator(mode="after")
     def _one_of(self) -> Source:
@@ -68,6 +77,8 @@ class Source(Section):
 
         Raises
         ------
+        ConfigError
+            ``where`` or ``select`` is no expression of the rows' columns.
         DataError
             An action inside the block reads a corrupt file.
         """
@@ -80,14 +91,48 @@ class Source(Section):
         if self.format == "libsvm" and path:
             dimension = int(options["numFeatures"]) if "numFeatures" in options else None
             with libsvm_errors(spark, path, dimension):
-                yield libsvm(spark, path, dimension)
+                yield self._selected(libsvm(spark, path, dimension))
             return
         with translated():
             if self.table is not None:
-                yield spark.read.table(self.table)
+                yield self._selected(spark.read.table(self.table))
             else:
                 strict = by_name(self.format, options)
-                yield spark.read.format(self.format).options(**strict).load(path)
+                rows = spark.read.format(self.format).options(**strict).load(path)
+                yield self._selected(rows)
+
+    def _selected(self, rows: DataFrame) -> DataFrame:
+        """The rows and columns that ``where`` and ``select`` name."""
+        from spark_auc.spark.data.features import quoted
+
+        if self.where is not None:
+            rows = self._analysed(rows, "where", self.where, rows.where)
+        if self.select is not None:
+            names = [quoted(item) if item in rows.columns else item for item in self.select]
+            rows = self._analysed(
+                rows, "select", ", ".join(names), lambda _: rows.selectExpr(*names)
+            )
+        return rows
+
+    def _analysed(
+        self, rows: DataFrame, key: str, expression: str, applied: Callable[[str], DataFrame]
+    ) -> DataFrame:
+        """Rows with an expression applied; `ConfigError` if Spark cannot analyse it."""
+        from pyspark.errors import AnalysisException, ParseException
+
+        from spark_auc.spark.data.failures import first_line
+
+        try:
+            changed = applied(expression)
+            # Spark Connect analyses a plan when its schema is read.
+            _ = changed.schema
+        except (AnalysisException, ParseException) as failure:
+            message = (
+                f"found {key} {expression!r} ({first_line(failure)}), expected SQL of the columns "
+                f"{', '.join(rows.columns)}; correct {key} of the source"
+            )
+            raise ConfigError(redacted_text(message)) from None
+        return changed
 
 
 class RawRows(Section):

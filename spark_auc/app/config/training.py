@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Collection
 from functools import cache, reduce
 from operator import or_
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 
 from pydantic import Field, create_model
 
@@ -16,12 +16,12 @@ from spark_auc.app.config.sections import Section
 from spark_auc.errors import MissingPackageError
 from spark_auc.spark.settings import Declared, declared, parts_of
 
-if TYPE_CHECKING:
-    from spark_auc.spark.estimators.ranker import RankerEstimator
+Kind: TypeAlias = Literal["learner", "embedding"]
 
 # Params that other keys of the configuration set, or that a job needs at their defaults.
 ELSEWHERE = {
     "featuresCol": "columns.features",
+    "inputCol": "columns.features",
     "numFeatures": "columns.numFeatures",
     "labelCol": "columns.label",
     "positiveLabel": "columns.positiveLabel",
@@ -29,6 +29,7 @@ ELSEWHERE = {
     "keyCol": "columns.key",
     "foldCol": "columns.fold",
     "keepMoments": "saveMoments",
+    "outputCol": "",
     "rawPredictionCol": "",
     "predictionCol": "",
 }
@@ -61,19 +62,26 @@ def settings_section(name: str, settings: type, only: Collection[str] = ()) -> t
     return section_of(name, declared(settings).values(), only)
 
 
-def estimator_class(method: str) -> type[RankerEstimator]:
-    """The estimator of a linear ranker with a public name or a dotted path.
+def estimator_class(kind: Kind, name: str) -> type[Any]:
+    """The estimator with a public name or a dotted path.
+
+    Parameters
+    ----------
+    kind
+        "learner" for an estimator of a linear ranker, "embedding" for one of an embedding.
+    name
+        The public name, or package.module.Class.
 
     Raises
     ------
     ValueError
         There is no such estimator.
     """
-    module, _, name = method.rpartition(".")
+    module, _, last = name.rpartition(".")
     named: Any = None
-    if module and all(part.isidentifier() for part in method.split(".")):
+    if module and all(part.isidentifier() for part in name.split(".")):
         try:
-            named = getattr(importlib.import_module(module), name, None)
+            named = getattr(importlib.import_module(module), last, None)
         except MissingPackageError:
             raise
         except Exception as error:
@@ -82,32 +90,56 @@ def estimator_class(method: str) -> type[RankerEstimator]:
                 f"an estimator that can be imported ({type(error).__name__}: {str(error)[:200]}); "
                 "check the path and PYTHONPATH"
             ) from None
-    elif name in spark_auc.__all__:
-        named = getattr(spark_auc, name)
-    if not _is_estimator(named):
-        near = difflib.get_close_matches(name, methods(), 1)
+    elif last in spark_auc.__all__:
+        named = getattr(spark_auc, last)
+    if not _is_a(kind, named):
+        public = public_names(kind)
+        near = difflib.get_close_matches(last, public, 1)
         remedy = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"{', '.join(methods())}, or package.module.Class of your own{remedy}")
-    estimator: type[RankerEstimator] = named
+        raise ValueError(f"{', '.join(public)}, or package.module.Class of your own{remedy}")
+    estimator: type[Any] = named
     return estimator
 
 
-def methods() -> list[str]:
-    """Names of the public estimators of a linear ranker."""
-    return [name for name in spark_auc.__all__ if _is_estimator(getattr(spark_auc, name))]
+def public_names(kind: Kind) -> list[str]:
+    """Public names of the estimators of a kind."""
+    return [name for name in spark_auc.__all__ if _is_a(kind, getattr(spark_auc, name))]
 
 
-def _is_estimator(thing: Any) -> bool:
+def _is_a(kind: Kind, thing: Any) -> bool:
     from spark_auc.spark.estimators.ranker import RankerEstimator
+    from spark_auc.spark.features.embedding import EmbeddingEstimator
 
-    return isinstance(thing, type) and issubclass(thing, RankerEstimator)
+    base = RankerEstimator if kind == "learner" else EmbeddingEstimator
+    return isinstance(thing, type) and issubclass(thing, base) and thing is not base
 
 
 @cache
-def training_section(method: str) -> type[Section]:
-    """The section ``training`` of an estimator; errors as of `estimator_class`."""
-    estimator = estimator_class(method)
+def params_section(kind: Kind, name: str) -> type[Section]:
+    """The section of the Params of an estimator; errors as of `estimator_class`."""
+    estimator = estimator_class(kind, name)
     return section_of(estimator.__name__, estimator.SETTINGS.values())
+
+
+def params_of(kind: Kind, name: str, value: Any) -> Section:
+    """The Params of an estimator.
+
+    Raises
+    ------
+    ValueError
+        There is no such estimator, a Param is unknown, or a value is invalid.
+    """
+    section = params_section(kind, name)
+    keys = value if isinstance(value, dict) else {}
+    unknown = [str(key) for key in keys if key not in section.model_fields]
+    if unknown:
+        near = difflib.get_close_matches(unknown[0], section.model_fields, 1)
+        remedy = f"did you mean {near[0]!r}?" if near else "leave it out"
+        raise ValueError(
+            f"of {name} some of {', '.join(section.model_fields)}; found "
+            f"{unknown[0][:60]!r}, {remedy}"
+        )
+    return section.model_validate(value)
 
 
 def _key(setting: Declared) -> tuple[Any, Any]:

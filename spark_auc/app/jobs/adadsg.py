@@ -3,7 +3,7 @@
 Section ``adadsg`` of the configuration: data, validation (rows for the AUC of each stage),
 columns, training (the Params of AdaDSGClassifier), stop (condition for ending before the last
 stage), checkpoint, output. After a crash the job resumes from its checkpoint, with the same result.
-Publishes ``model`` (loaded by ``LinearRankerModel.load``), ``summary.json``,
+Publishes ``model`` (loaded by ``RankerPipelineModel.load``), ``summary.json``,
 ``stages.json``, ``stages.png`` and ``config.json``.
 """
 
@@ -20,6 +20,7 @@ import numpy as np
 
 from spark_auc.app.config.jobs import Adadsg, Stop
 from spark_auc.app.jobs.adadsg_stage import StageCheckpoint, fingerprint
+from spark_auc.app.jobs.published_model import KIND, write_model
 from spark_auc.app.publish import check_free, publication
 from spark_auc.app.report.pictures import GUIDE, NEGATIVE, STYLE, check_packages, png
 from spark_auc.errors import ConfigError
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 
 _log = logging.getLogger(__name__)
-
-_KIND = "model"
 
 
 def check(config: Adadsg) -> None:
@@ -66,23 +65,22 @@ def run(spark: SparkSession, config: Adadsg) -> dict[str, Any]:
     SparkAUCError
         The job failed; nothing is published.
     """
+    from spark_auc.spark.pipeline import RankerPipelineModel
+
     checkpoint = StageCheckpoint.of(config)
     with (
         config.data.read(spark) as rows,
         config.validation.read(spark) as held_out,
-        publication(config.output.path, config.output.replace, _KIND) as version,
+        publication(config.output.path, config.output.replace, KIND) as version,
     ):
         validation = held_out.cache()
         try:
             model, log, stopped = _trained(rows, validation, config, checkpoint)
         finally:
             validation.unpersist()
-        model.save(f"{version.uri}/model")
-        summary = model.summary.as_dict() | {"threshold": model.threshold}
-        version.write_json("summary.json", summary)
+        summary = write_model(version, RankerPipelineModel(model), config)
         version.write_json("stages.json", {"stages": log, "stopped": stopped})
         version.write("stages.png", png(picture(log)))
-        version.write_json("config.json", config.model_dump(mode="json"))
     checkpoint.clear()
     return {
         "model": config.output.path,

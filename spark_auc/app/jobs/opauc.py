@@ -22,7 +22,7 @@ limit the size of a batch. The job learns the source's columns or, with value: j
 of this schema in the text column ``value``, as of Kafka. An invalid row fails its batch and the
 job; nothing of the batch is learned.
 
-Publishes ``model`` (loaded by ``LinearRankerModel.load``), ``config.json`` and ``summary.json``.
+Publishes ``model`` (loaded by ``RankerPipelineModel.load``), ``config.json`` and ``summary.json``.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from spark_auc.app.config.sections import text_of
 from spark_auc.app.config.sources import Source, check_path
 from spark_auc.app.config.stream import Stream
 from spark_auc.app.directory import Directory
+from spark_auc.app.jobs.published_model import KIND, write_model
 from spark_auc.app.jobs.stream_state import ACCOUNT, REJECTED, Checkpoint, StreamState, settings
 from spark_auc.app.publish import check_free, publication, resolve
 from spark_auc.errors import ConfigError
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from spark_auc.spark.estimators.mba import MBAClassifier
     from spark_auc.spark.streaming.stream import Stream as StreamSource
 
-KIND = "model"
 _STREAMED = ("parquet", "orc", "csv", "json")
 
 
@@ -112,6 +112,11 @@ def _check_files(data: Source | None) -> None:
             f"formats {', '.join(_STREAMED)}; set opauc.data.path and opauc.data.format, or "
             "opauc.stream.source for another source"
         )
+    if data.where is not None or data.select is not None:
+        raise ConfigError(
+            "found opauc.data.where or opauc.data.select, expected neither for a stream of files; "
+            "leave them out, and write the rows and columns to learn"
+        )
     data.check()
     if resolve(data.path) != Directory.of(data.path).uri:
         raise ConfigError(
@@ -139,6 +144,7 @@ def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
     from spark_auc.spark.data.features import PreparedFeatures
     from spark_auc.spark.data.rows import DistributedRows
     from spark_auc.spark.estimators.one_pass import model_of, statistics
+    from spark_auc.spark.pipeline import RankerPipelineModel
 
     assert config.data is not None
     names = config.columns
@@ -154,12 +160,13 @@ def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
         totals = statistics(DistributedRows.of(rows, columns))
         seconds = {"moments": time.perf_counter() - start}
         model = model_of(totals, columns, _estimator(config), seconds)
-        _write(version, model, config)
+        write_model(version, RankerPipelineModel(model), config)
     return _result(config, model)
 
 
 def _stream(spark: SparkSession, config: Opauc, section: Stream) -> dict[str, Any]:
     from spark_auc.app.jobs.stream_learner import StreamLearner
+    from spark_auc.spark.pipeline import RankerPipelineModel
     from spark_auc.spark.streaming.stream import check_classic
     from spark_auc.spark.streaming.stream import run as run_stream
 
@@ -175,7 +182,8 @@ def _stream(spark: SparkSession, config: Opauc, section: Stream) -> dict[str, An
     def publish(model: LinearRankerModel, state: StreamState) -> None:
         # `check` applied output.replace to the version from before this stream.
         with publication(config.output.path, True, KIND) as version:
-            _write(version, model, config, stream=dict(state.progress.status))
+            status = dict(state.progress.status)
+            write_model(version, RankerPipelineModel(model), config, stream=status)
 
     learner = StreamLearner(stream, config, checkpoint, state, _estimator(config), publish)
     with _stop_signals() as stop:
@@ -247,13 +255,6 @@ def _estimator(config: Opauc) -> MBAClassifier:
         weightCol=names.weight,
         **config.training.model_dump(exclude_unset=True),
     )
-
-
-def _write(version: Directory, model: LinearRankerModel, config: Opauc, **others: Any) -> None:
-    model.save(f"{version.uri}/model")
-    summary = model.summary.as_dict() | {"threshold": model.threshold} | others
-    version.write_json("summary.json", summary)
-    version.write_json("config.json", config.model_dump(mode="json", by_alias=True))
 
 
 def _result(config: Opauc, model: LinearRankerModel | None) -> dict[str, Any]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from spark_auc.app.config.jobs import Prepare, Split
+from spark_auc.app.config.jobs import Prepare
+from spark_auc.app.jobs.parts import parted
 from spark_auc.app.publish import check_free, publication
 from spark_auc.errors import DataError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 _log = logging.getLogger(__name__)
 
@@ -43,7 +44,7 @@ def run(spark: SparkSession, config: Prepare) -> dict[str, Any]:
         config.input.read(spark) as rows,
         publication(config.output.path, config.output.replace, "data") as version,
     ):
-        _parted(rows, config.split).write.partitionBy("part").parquet(version.uri)
+        parted(rows, config.split, "label").write.partitionBy("part").parquet(version.uri)
         written = spark.read.parquet(version.uri).groupBy("part", "label").count()
         counts: dict[str, dict[str, int]] = {}
         for part, label, count in sorted(map(tuple, written.collect()), key=str):
@@ -55,19 +56,3 @@ def run(spark: SparkSession, config: Prepare) -> dict[str, Any]:
                 "input and split"
             )
     return {"data": config.output.path, "rows": counts, **config.input.facts()}
-
-
-def _parted(rows: DataFrame, split: Split | None) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    from spark_auc.spark.data.split import by_key, by_position, by_time
-
-    if split is None:
-        return rows.withColumn("part", F.lit("train"))
-    if split.by == "key":
-        return by_key(rows, split.train, split.seed, split.column, "label")
-    if split.by == "position":
-        return by_position(rows, split.train)
-    assert split.column is not None
-    assert split.before is not None
-    return by_time(rows, split.column, split.before)

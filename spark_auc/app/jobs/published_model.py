@@ -1,25 +1,35 @@
-"""Read published models."""
+"""Published models: what a job writes and reads of them.
+
+A published model has the directory ``model``, a `RankerPipelineModel`: the recipe of raw columns,
+embeddings, the ranker and its calibration, as many as there are. Beside it are ``recipe.json`` (the
+recipe, if there is one), ``summary.json`` and ``config.json``.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from spark_auc.app.config.sections import Section
+from spark_auc.app.directory import Directory
 from spark_auc.app.publish import current
+from spark_auc.errors import ConfigError
+from spark_auc.features.recipe import Recipe
+from spark_auc.features.recipe_json import from_json, to_json
 
 if TYPE_CHECKING:
-    from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
-    from spark_auc.spark.evaluation.calibrate import ScoreCalibrationModel
+    from spark_auc.spark.pipeline import RankerPipelineModel
 
-CALIBRATION = "calibration"
+KIND = "model"
+_RECIPE = "recipe.json"
 
 
 def check_model(location: str) -> None:
     """`ConfigError` or `ModelFormatError` if the location has no complete model."""
-    current(location, "model")
+    current(location, KIND)
 
 
-def read_model(location: str) -> tuple[LinearRankerModel, ScoreCalibrationModel | None]:
-    """Load the published model, and its calibration if it has one.
+def read_model(location: str) -> RankerPipelineModel:
+    """Load the published model.
 
     Raises
     ------
@@ -28,11 +38,57 @@ def read_model(location: str) -> tuple[LinearRankerModel, ScoreCalibrationModel 
     ModelFormatError
         A file is missing or damaged.
     """
-    from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
-    from spark_auc.spark.evaluation.calibrate import ScoreCalibrationModel
+    from spark_auc.spark.pipeline import RankerPipelineModel
 
-    version = current(location, "model")
-    calibration = None
-    if CALIBRATION in version.names():
-        calibration = ScoreCalibrationModel.load(f"{version.uri}/{CALIBRATION}")
-    return LinearRankerModel.load(f"{version.uri}/model"), calibration
+    model: RankerPipelineModel = RankerPipelineModel.load(f"{current(location, KIND).uri}/model")
+    return model
+
+
+def read_recipe(location: str) -> Recipe:
+    """The recipe of the published model; needs no Spark session.
+
+    Raises
+    ------
+    ConfigError
+        No model is published at the location, or one without a recipe.
+    ModelFormatError
+        A file is missing or damaged.
+    """
+    version = current(location, KIND)
+    if _RECIPE not in version.names():
+        raise ConfigError(
+            f"found a published model without {_RECIPE} at {location!r}, expected one that was "
+            "trained with features; set features.recipe to another"
+        )
+    return from_json(version.read(_RECIPE))
+
+
+def write_model(
+    version: Directory, model: RankerPipelineModel, config: Section, **others: Any
+) -> dict[str, Any]:
+    """Write the model, its recipe, the summary and the configuration.
+
+    Parameters
+    ----------
+    version
+        Directory of the files.
+    model
+        The model.
+    config
+        Section of the job.
+    others
+        Further values of the summary.
+
+    Returns
+    -------
+    dict
+        The summary.
+    """
+    model.save(f"{version.uri}/model")
+    if model.recipe is not None:
+        version.write(_RECIPE, to_json(model.recipe).encode())
+    ranker = model.ranker
+    summary = ranker.summary.as_dict() | {"threshold": ranker.threshold} | others
+    version.write_json("summary.json", summary)
+    version.write_json("config.json", config.model_dump(mode="json", by_alias=True))
+    return summary

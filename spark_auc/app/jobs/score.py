@@ -2,7 +2,7 @@
 
 Section ``score`` of the configuration: model, data, keep (input columns to copy), output. Publishes
 ``scores``, Parquet files with these columns, the score, the prediction and, of a calibrated model,
-the probability.
+the probability. The rows need the columns of the model's features, and no label.
 """
 
 from __future__ import annotations
@@ -45,17 +45,16 @@ def run(spark: SparkSession, config: Score) -> dict[str, Any]:
 
     from spark_auc.spark.data.features import known_column, quoted
 
-    model, calibration = read_model(config.model)
+    model = read_model(config.model)
     with (
         config.data.read(spark) as data,
         publication(config.output.path, config.output.replace, "scores") as version,
     ):
         columns = [F.col(quoted(known_column(data, name).name)) for name in config.keep]
         scored = model.transform(data)
-        outputs = [model.getRawPredictionCol(), model.getPredictionCol()]
-        if calibration:
-            scored = calibration.transform(scored)
-            outputs.append(calibration.getProbabilityCol())
+        outputs = [model.ranker.getRawPredictionCol(), model.ranker.getPredictionCol()]
+        if model.calibration:
+            outputs.append(model.calibration.getProbabilityCol())
         scored = scored.select(*columns, *outputs)
         scored.write.parquet(f"{version.uri}/scores")
         rows = spark.read.parquet(f"{version.uri}/scores").count()

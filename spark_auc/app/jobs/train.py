@@ -1,11 +1,12 @@
 """Train a linear ranker for AUC, and publish it.
 
 Section ``train`` of the configuration: data (parquet, csv, libsvm, any Spark format, or a
-table), columns, method (an estimator, MBAClassifier by default), training (its Params), select (a
-grid of penalties for cross-validation), calibration, output. Publishes ``model`` (loaded by
-``LinearRankerModel.load``), ``config.json`` and ``summary.json``; ``calibration`` if configured,
-``moments.parquet`` if saveMoments is true, and ``selection.json`` and ``selection.png`` if the
-penalty was selected.
+table), columns, features (a recipe of raw columns), embeddings, learner (an estimator,
+MBAClassifier by default), training (its Params), select (a grid of penalties for cross-validation),
+calibration, holdout (rows to evaluate on), output. Publishes ``model`` (loaded by
+``RankerPipelineModel.load``), ``config.json`` and ``summary.json``; ``recipe.json`` with features,
+``moments.parquet`` if saveMoments is true, ``selection.json`` and ``selection.png`` if the penalty
+was selected, and the files of the job ``evaluate`` if rows are held out.
 """
 
 from __future__ import annotations
@@ -15,22 +16,24 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_auc.app.config.jobs import Calibration, Train
+from spark_auc.app.config.jobs import Calibration, Measures, Train
 from spark_auc.app.config.training import estimator_class
-from spark_auc.app.jobs.published_model import CALIBRATION
+from spark_auc.app.directory import Directory
+from spark_auc.app.jobs.evaluation import evaluation, write_evaluation
+from spark_auc.app.jobs.parts import halves
+from spark_auc.app.jobs.published_model import KIND, write_model
+from spark_auc.app.jobs.raw_rows import recipe_of, standardization
 from spark_auc.app.publish import check_free, publication
 from spark_auc.app.report.penalties import penalties
 from spark_auc.app.report.pictures import check_packages, png
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from spark_auc.core.moments.pair_moments import PairMoments
-    from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
     from spark_auc.spark.estimators.ranker import RankerEstimator
-    from spark_auc.spark.evaluation.calibrate import ScoreCalibrationModel
-
-KIND = "model"
+    from spark_auc.spark.features.embedding import EmbeddingEstimator
+    from spark_auc.spark.pipeline import RankerPipeline, RankerPipelineModel
 
 
 def check(config: Train) -> None:
@@ -44,9 +47,10 @@ def check(config: Train) -> None:
     config.data.check()
     if config.calibration:
         config.calibration.data.check()
-    estimator = _estimator(config)
-    estimator.check()
-    if estimator.selects:
+    pipeline = _pipeline(config)
+    for stage in pipeline.stages:
+        stage.check()
+    if pipeline.ranker.selects or config.holdout:
         check_packages()
     check_free(config.output.path, config.output.replace)
 
@@ -59,27 +63,25 @@ def run(spark: SparkSession, config: Train) -> dict[str, Any]:
     SparkAUCError
         The job failed; nothing is published.
     """
-    estimator = _estimator(config)
+    pipeline = _pipeline(config)
     with (
         config.data.read(spark) as rows,
         publication(config.output.path, config.output.replace, KIND) as version,
     ):
-        model = estimator.fit(rows)
-        model.save(f"{version.uri}/model")
+        train, test = halves(rows, config.holdout, config.columns.label)
+        model = pipeline.fit(train)
         if config.calibration:
-            calibration = _calibrated(spark, model, config.calibration)
-            calibration.save(f"{version.uri}/{CALIBRATION}")
-        summary = model.summary.as_dict() | {"threshold": model.threshold}
-        version.write_json("summary.json", summary)
-        if selection := model.summary.selection:
+            model = _calibrated(spark, model, config.calibration)
+        summary = write_model(version, model, config)
+        if selection := model.ranker.summary.selection:
             version.write_json("selection.json", selection)
             version.write("selection.png", png(penalties(selection)))
-        version.write_json("config.json", config.model_dump(mode="json"))
-        if model.moments is not None:
-            version.write("moments.parquet", _moments_table(model.moments))
+        if model.ranker.moments is not None:
+            version.write("moments.parquet", _moments_table(model.ranker.moments))
+        evaluated = _evaluated(version, model, test, config)
     return {
         "model": config.output.path,
-        "features": model.numFeatures,
+        "features": model.ranker.numFeatures,
         "nonzeros": summary["nonzeros"],
         "regParam": summary["reg_param"],
         "elasticNetParam": summary["elastic_net_param"],
@@ -89,11 +91,39 @@ def run(spark: SparkSession, config: Train) -> dict[str, Any]:
         "rows": summary["rows"],
         "certificate": summary["certificate"],
         "phases": summary["seconds"],
+        **evaluated,
     }
 
 
+def _pipeline(config: Train) -> RankerPipeline:
+    """The stages that the configuration names, with the values that it sets."""
+    from spark_auc.spark.pipeline import RankerPipeline
+
+    holdout = config.holdout
+    keys = [holdout.column] if holdout and holdout.by == "key" and holdout.column else []
+    recipe = [recipe_of(config.features, keys)] if config.features else []
+    return RankerPipeline([*recipe, *_embeddings(config), _estimator(config)])
+
+
+def _embeddings(config: Train) -> list[EmbeddingEstimator]:
+    columns = config.columns
+    named = {
+        "inputCol": columns.features,
+        "numFeatures": columns.numFeatures,
+        "labelCol": columns.label,
+        "positiveLabel": columns.positiveLabel,
+    }
+    made = []
+    for embedding in config.embeddings:
+        for name, params in embedding.items():
+            kind = estimator_class("embedding", name)
+            used = {k: v for k, v in named.items() if v is not None and k in kind.SETTINGS}
+            made.append(kind(**used, **params.model_dump(exclude_unset=True)))
+    return made
+
+
 def _estimator(config: Train) -> RankerEstimator:
-    """The estimator of the method, or of select, with the values that the configuration sets."""
+    """The estimator of the learner, or of select, with the values that the configuration sets."""
     columns = config.columns
     named: dict[str, Any] = {
         "featuresCol": columns.features,
@@ -106,30 +136,47 @@ def _estimator(config: Train) -> RankerEstimator:
         "keepMoments": config.saveMoments or None,
     }
     named = {name: value for name, value in named.items() if value is not None}
+    kind = estimator_class("learner", "MBASelector" if config.select else config.learner)
+    if "standardization" in kind.SETTINGS and not config.embeddings:
+        named |= standardization(config.features, config.training)
     training = config.training.model_dump(exclude_unset=True)
     select = config.select.model_dump(exclude_unset=True) if config.select else {}
-    made = estimator_class("MBASelector" if config.select else config.method)
-    return made(**named, **training, **select)
+    estimator: RankerEstimator = kind(**named, **training, **select)
+    return estimator
 
 
 def _calibrated(
-    spark: SparkSession, model: LinearRankerModel, calibration: Calibration
-) -> ScoreCalibrationModel:
+    spark: SparkSession, model: RankerPipelineModel, calibration: Calibration
+) -> RankerPipelineModel:
     from spark_auc.spark.evaluation.calibrate import ScoreCalibrator
 
+    ranker = model.ranker
     calibrator = ScoreCalibrator(
-        rawPredictionCol=model.getRawPredictionCol(),
-        labelCol=model.getLabelCol(),
-        positiveLabel=model.scorer.positive,
-        weightCol=model.values()["weightCol"],
+        rawPredictionCol=ranker.getRawPredictionCol(),
+        labelCol=ranker.getLabelCol(),
+        positiveLabel=ranker.scorer.positive,
+        weightCol=ranker.values()["weightCol"],
         **calibration.model_dump(exclude={"data"}),
     )
     with calibration.data.read(spark) as rows:
         scored = model.transform(rows).cache()
         try:
-            return calibrator.fit(scored)
+            return model.calibrated(calibrator.fit(scored))
         finally:
             scored.unpersist()
+
+
+def _evaluated(
+    version: Directory, model: RankerPipelineModel, test: DataFrame | None, config: Train
+) -> dict[str, Any]:
+    """Evaluate the model on the rows that were held out, and write the evaluation."""
+    if test is None:
+        return {}
+    data = config.model_dump(mode="json", include={"data", "holdout"}, exclude_none=True)
+    source = data["data"] | {"holdout": data["holdout"]}
+    result = evaluation(model, test, Measures(), config.output.path, source)
+    report = write_evaluation(version, result)
+    return {"auc": result["auc"], "interval": result["interval"], "report": report}
 
 
 def _moments_table(moments: PairMoments) -> bytes:

@@ -1,6 +1,6 @@
 """Settings that estimators share, and those that have a section of the configuration.
 
-An estimator that the configuration names by ``train.method`` alone declares its own beside itself.
+An estimator that the configuration names by ``train.learner`` alone declares its own beside itself.
 """
 
 from __future__ import annotations

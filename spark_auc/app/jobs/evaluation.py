@@ -1,0 +1,93 @@
+"""Evaluations as the jobs publish them: measures, report and pictures of scored rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from spark_auc import __version__
+from spark_auc.app.config.jobs import Measures
+from spark_auc.app.directory import Directory
+from spark_auc.app.redaction import redacted
+from spark_auc.app.report.page import page
+from spark_auc.app.report.pictures import pictures, png
+from spark_auc.core.evaluation.measures import MEASURES
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from spark_auc.spark.pipeline import RankerPipelineModel
+
+_OF_PROBABILITIES = (
+    *(name for name, measure in MEASURES.items() if measure.probabilities),
+    "calibrationError",
+    "reliability",
+)
+
+
+def evaluation(
+    model: RankerPipelineModel,
+    rows: DataFrame,
+    measures: Measures,
+    path: str,
+    data: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Score labelled rows and measure the scores.
+
+    Parameters
+    ----------
+    model
+        The model.
+    rows
+        The rows.
+    measures
+        What to measure.
+    path
+        Where the model is published, for the report.
+    data
+        The keys of the rows' source, for the report.
+
+    Returns
+    -------
+    dict
+        The content of ``evaluation.json``.
+    """
+    from spark_auc.spark.evaluation.evaluate import evaluate
+
+    ranker = model.ranker
+    columns = {
+        "labelCol": ranker.getLabelCol(),
+        "positiveLabel": ranker.scorer.positive,
+        "weightCol": ranker.values()["weightCol"],
+    }
+    scored = model.transform(rows)
+    measured = evaluate(
+        scored, scoreCol=ranker.getRawPredictionCol(), **columns, **measures.model_dump()
+    ).as_dict()
+    if model.calibration:
+        # A calibration may tie scores, so the AUC is that of the uncalibrated scores.
+        probability = model.calibration.getProbabilityCol()
+        calibrated = evaluate(scored, scoreCol=probability, probabilities=True, **columns).as_dict()
+        measured |= {name: calibrated[name] for name in _OF_PROBABILITIES}
+    summary = ranker.summary.as_dict()
+    return measured | {
+        "model": {
+            "path": path,
+            "features": ranker.numFeatures,
+            "nonzeros": summary["nonzeros"],
+            "certificate": summary["certificate"],
+            "largestWeights": summary["largest_weights"],
+        },
+        "data": redacted(data),
+        "version": __version__,
+    }
+
+
+def write_evaluation(version: Directory, result: dict[str, Any]) -> str:
+    """Write ``evaluation.json``, ``report.html`` and the pictures; returns the report's URI."""
+    figures = pictures(result)
+    version.write_json("evaluation.json", result)
+    version.write("report.html", page(result, figures).encode())
+    for name, figure in figures.items():
+        version.write(f"{name}.png", png(figure))
+    return f"{version.uri}/report.html"

@@ -1,0 +1,190 @@
+"""Jobs on raw rows: a recipe, embeddings and a holdout, from a table of text and numbers."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from pyspark.sql import functions as F
+
+from spark_auc import FeatureRecipe, MBAClassifier, NystroemEmbedding, RankerPipeline, evaluate
+from spark_auc.app.cli import run
+from spark_auc.app.jobs.published_model import read_model, read_recipe
+from spark_auc.app.publish import current
+from spark_auc.features.recipe_json import from_json
+from spark_auc.spark.data.split import by_key
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+FEATURES = {
+    "spline": ["price"],
+    "log": ["position"],
+    "tokens": ["site", "flag"],
+    "auto": False,
+    "numKnots": 6,
+    "dimension": 64,
+}
+TRAINING = {"regParam": 0.01}
+COLUMNS = {"label": "y"}
+
+
+def table(count=300, seed=1):
+    rng = np.random.default_rng(seed)
+    site = rng.integers(0, 6, count)
+    price = rng.lognormal(size=count)
+    y = site + np.log(price) + rng.normal(size=count) > 3
+    return pa.table(
+        {
+            "site": [None if k == 0 else "" if k == 1 else f"site {k}" for k in site],
+            "price": pa.array(price, mask=rng.random(count) < 0.1),
+            "position": rng.integers(0, 50, count),
+            "flag": rng.random(count) < 0.5,
+            "row": np.arange(count),
+            "y": y.astype(float),
+        }
+    )
+
+
+@pytest.fixture
+def at(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows").mkdir()
+    whole = table()
+    for k in range(3):
+        pq.write_table(whole.slice(100 * k, 100), tmp_path / f"rows/{k}.parquet")
+    return tmp_path
+
+
+@pytest.fixture
+def job(at, capsys):
+    def started(name, parts=(), **section):
+        (at / "conf.yaml").write_text(yaml.safe_dump({name: section}))
+        code = run(name, "conf.yaml", parts=parts)
+        *_, last = capsys.readouterr().out.splitlines()
+        return code, json.loads(last)
+
+    return started
+
+
+def train(output="model", **changes):
+    return {
+        "data": {"path": "rows"},
+        "columns": COLUMNS,
+        "features": FEATURES,
+        "training": TRAINING,
+        "output": {"path": output, "replace": True},
+    } | changes
+
+
+def test_from_raw_rows_to_a_report_and_scores(job, spark, at):
+    code, trained = job(
+        "train",
+        **train(
+            embeddings=[{"NystroemEmbedding": {"numLandmarks": 30}}],
+            holdout={"by": "key", "train": 0.6, "seed": 2},
+            calibration={"data": {"path": "rows"}},
+        ),
+    )
+    assert code == 0, trained
+    rows = spark.read.parquet(str(at / "rows"))
+    parts = by_key(rows, 0.6, 2, None, "y")
+    pipeline = RankerPipeline(
+        [
+            FeatureRecipe(**FEATURES),
+            NystroemEmbedding(numLandmarks=30),
+            MBAClassifier(labelCol="y", **TRAINING),
+        ]
+    )
+    expected = pipeline.fit(parts.filter("part = 'train'").drop("part"))
+    held_out = expected.transform(parts.filter("part = 'test'"))
+    assert trained["auc"] == pytest.approx(evaluate(held_out, labelCol="y").auc, abs=1e-12)
+    version = current("model", "model")
+    assert {"evaluation.json", "report.html", "roc.png", "recipe.json"} <= set(version.names())
+    stored = json.loads(version.read("evaluation.json"))
+    assert stored["interval"] == trained["interval"]
+    assert Path(trained["report"].removeprefix("file://")).read_bytes().startswith(b"<!")
+    assert from_json(version.read("recipe.json")) == expected.recipe
+    assert [type(stage).__name__ for stage in read_model("model").stages] == [
+        "FeatureRecipeModel",
+        "EmbeddingModel",
+        "LinearRankerModel",
+        "ScoreCalibrationModel",
+    ]
+    # Neither the label nor the order of columns matters to scores, nor columns that are unknown.
+    bare = table().drop_columns(["y"]).append_column("other", pa.array(["x"] * 300))
+    pq.write_table(bare.select(bare.column_names[::-1]), at / "bare.parquet")
+    scoring = {"model": "model", "data": {"path": "bare.parquet"}, "keep": ["row"]}
+    code, scored = job("score", **scoring, output={"path": "scores"})
+    assert code == 0, scored
+    found = pq.read_table(scored["scores"].removeprefix("file://")).sort_by("row")
+    assert found.column_names == ["row", "rawPrediction", "prediction", "probability"]
+    scores = expected.transform(rows).orderBy("row").select("rawPrediction").toPandas()
+    np.testing.assert_array_equal(found["rawPrediction"].to_numpy(), scores.to_numpy()[:, 0])
+    data = {"path": "rows", "where": "row >= 150"}
+    code, evaluated = job("evaluate", model="model", data=data, output={"path": "evaluation"})
+    assert code == 0, evaluated
+    late = expected.transform(rows.filter("row >= 150"))
+    assert evaluated["auc"] == pytest.approx(evaluate(late, labelCol="y").auc, abs=1e-12)
+    assert evaluated["logLoss"] is not None
+    pq.write_table(bare.drop_columns(["price"]), at / "bare.parquet")
+    code, refused = job("score", **scoring, output={"path": "other"})
+    assert (code, "no column 'price'" in refused["message"]) == (2, True)
+
+
+@pytest.mark.parametrize("explicit", [None, True])
+def test_rows_of_unit_length_are_trained_as_they_are(job, explicit):
+    training = TRAINING | ({} if explicit is None else {"standardization": explicit})
+    assert job("train", **train(training=training))[0] == 0
+    assert read_model("model").ranker.getStandardization() is bool(explicit)
+    code, again = job("train", **train("again", features={"recipe": "model"}, training=training))
+    assert code == 0, again
+    models = [read_model(name) for name in ("model", "again")]
+    assert models[0].recipe == models[1].recipe == read_recipe("again")
+    np.testing.assert_array_equal(*(model.ranker.scorer.w for model in models))
+
+
+def test_auto_leaves_out_label_and_key(job):
+    split = {"by": "key", "train": 0.5, "column": "row"}
+    features = {"dimension": 64, "leaveOut": ["flag"]}
+    code, result = job("train", **train(features=features, holdout=split))
+    assert code == 0, result
+    used = {column.name for column in read_model("model").recipe.columns}
+    assert used == {"site", "price", "position"}
+
+
+def test_conditions_and_expressions_of_a_source(job, spark, at):
+    select = ["y", "site", "row % 7 as position", "price", "flag"]
+    data = {"path": "rows", "where": "row < 200 and price is not null", "select": select}
+    code, result = job("train", **train(data=data))
+    assert code == 0, result
+    rows = spark.read.parquet(str(at / "rows")).filter(data["where"])
+    rows = rows.withColumn("position", F.expr("row % 7"))
+    ranker = MBAClassifier(labelCol="y", standardization=False, **TRAINING)
+    expected = RankerPipeline([FeatureRecipe(**FEATURES), ranker]).fit(rows)
+    np.testing.assert_allclose(
+        read_model("model").ranker.scorer.w, expected.ranker.scorer.w, rtol=1e-9, atol=1e-12
+    )
+    for change, said in (
+        ({"where": "rwo < 3"}, "rwo"),
+        ({"where": "row <"}, "row <"),
+        ({"select": ["y", "log(prise)"]}, "prise"),
+        ({"where": "token = 'a-secret-of-mine' and rwo"}, "rwo"),
+    ):
+        code, result = job("train", **train(data=data | change))
+        assert (code, result["error"]) == (2, "ConfigError")
+        assert said in result["message"]
+        assert "a-secret" not in result["message"]
+
+
+def test_a_raw_column_of_another_type_is_refused(job, at):
+    rows = table()
+    assert job("train", **train())[0] == 0
+    scoring = {"model": "model", "data": {"path": "retyped.parquet"}}
+    as_text = rows.set_column(1, "price", rows["price"].cast(pa.string()))
+    pq.write_table(as_text, at / "retyped.parquet")
+    code, refused = job("score", **scoring, output={"path": "scores"})
+    assert (code, refused["error"]) == (3, "DataError")
+    assert "column 'price' of type text" in refused["message"]
