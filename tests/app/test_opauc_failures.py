@@ -15,6 +15,7 @@ import pytest
 
 from spark_auc.app.config.load import load
 from spark_auc.app.jobs import opauc
+from spark_auc.app.jobs.raw_rows import features_by
 from spark_auc.app.jobs.stream_learner import StreamLearner
 from spark_auc.errors import ConfigError
 from spark_auc.spark.streaming.files import FileStream
@@ -134,7 +135,10 @@ def test_a_batch_learned_already_changes_nothing(job, spark):
     checkpoint = opauc._checkpoint(config, config.stream)
     stream = FileStream.of(spark, checkpoint.arriving.uri, "parquet", {}, SCHEMA)
     publish = pytest.fail
-    learner = StreamLearner(stream, config, checkpoint, state, opauc._estimator(config), publish)
+    features = features_by(None, config.columns)
+    learner = StreamLearner(
+        stream, config, checkpoint, state, features, opauc._estimator(config), publish
+    )
     learner.learn(0, pytest.fail)
     assert learner.state is state
     assert committed().to_bytes() == state.to_bytes()

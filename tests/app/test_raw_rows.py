@@ -179,6 +179,32 @@ def test_conditions_and_expressions_of_a_source(job, spark, at):
         assert "a-secret" not in result["message"]
 
 
+def weights(path):
+    return read_model(path).ranker.scorer
+
+
+def test_one_pass_over_raw_rows_at_once_and_as_they_arrive(job, at):
+    trained = train(training=TRAINING | {"tol": 1e-12})
+    assert job("train", **trained)[0] == 0
+    code, batch = job("opauc", **trained | {"output": {"path": "batch"}})
+    assert code == 0, batch
+    np.testing.assert_allclose(weights("batch").w, weights("model").w, rtol=1e-7, atol=1e-10)
+    stream = {"checkpoint": "checkpoint", "maxFilesPerTrigger": 1}
+    streamed = trained | {"stream": stream, "output": {"path": "streamed"}}
+    code, refused = job("opauc", ["stream"], **streamed)
+    assert (code, "opauc.features.recipe" in refused["message"]) == (2, True)
+    streamed |= {"features": {"recipe": "model"}}
+    code, result = job("opauc", ["stream"], **streamed)
+    assert code == 0, result
+    assert (result["batches"], result["rejected"]) == (3, 0)
+    assert read_recipe("streamed") == read_recipe("model")
+    np.testing.assert_allclose(weights("streamed").w, weights("model").w, rtol=1e-7, atol=1e-10)
+    # Another recipe at the same path is another stream.
+    assert job("train", **train(features=FEATURES | {"numKnots": 3}))[0] == 0
+    code, refused = job("opauc", ["stream"], **streamed)
+    assert (code, "checkpoint of features" in refused["message"]) == (2, True)
+
+
 def test_a_raw_column_of_another_type_is_refused(job, at):
     rows = table()
     assert job("train", **train())[0] == 0
@@ -188,3 +214,23 @@ def test_a_raw_column_of_another_type_is_refused(job, at):
     code, refused = job("score", **scoring, output={"path": "scores"})
     assert (code, refused["error"]) == (3, "DataError")
     assert "column 'price' of type text" in refused["message"]
+
+
+def test_stages_on_raw_rows(job, spark, at):
+    code, result = job(
+        "adadsg",
+        data={"path": "rows", "where": "row < 200"},
+        validation={"path": "rows", "where": "row >= 200"},
+        columns=COLUMNS,
+        features=FEATURES,
+        training={"firstStage": 50},
+        checkpoint="checkpoint",
+        output={"path": "model"},
+    )
+    assert code == 0, result
+    model = read_model("model")
+    assert model.recipe is not None
+    assert model.ranker.getStandardization() is False
+    late = spark.read.parquet(str(at / "rows")).filter("row >= 200")
+    auc = evaluate(model.transform(late), labelCol="y").auc
+    assert result["auc"] == pytest.approx(auc, abs=1e-12)

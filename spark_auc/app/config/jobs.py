@@ -201,6 +201,9 @@ class Opauc(Section):
 
     data: Source | None = Field(None, description="needed unless stream has a source")
     columns: Columns = Columns()
+    features: RecipeSection | None = Field(
+        None, description="raw columns to features; for a stream a published recipe"
+    )
     training: Training
     stream: Stream | None = Field(None, description="how --stream learns; a batch leaves it out")
     output: Output
@@ -213,6 +216,11 @@ class Opauc(Section):
         given += ["fold"] * bool(self.columns.fold)
         if given or self.training.regParam is None:
             raise ValueError(f"all pairs and a regParam; set it, and leave out {given or 'draws'}")
+        return self
+
+    @model_validator(mode="after")
+    def _raw_columns(self) -> Opauc:
+        check_columns(self.features, self.columns)
         return self
 
     @model_validator(mode="after")
@@ -239,6 +247,9 @@ class Adadsg(Section):
     data: Source
     validation: Source = Field(description="rows by whose AUC stages are followed")
     columns: Columns = Columns()
+    features: RecipeSection | None = Field(
+        None, description="raw columns to features, of the validation rows too"
+    )
     training: StagesTraining = StagesTraining()
     stop: Stop | None = Field(Stop(), description="null: no stage is left out")
     checkpoint: Location = Field(description="directory of what the last stage left")
@@ -248,6 +259,7 @@ class Adadsg(Section):
     def _no_folds(self) -> Adadsg:
         if self.columns.fold:
             raise ValueError("no penalty is chosen on folds; leave out columns.fold")
+        check_columns(self.features, self.columns)
         return self
 
 

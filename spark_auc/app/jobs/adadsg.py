@@ -1,10 +1,11 @@
 """Train a linear ranker in doubling stages (AdaDSG), and publish it.
 
 Section ``adadsg`` of the configuration: data, validation (rows for the AUC of each stage),
-columns, training (the Params of AdaDSGClassifier), stop (condition for ending before the last
-stage), checkpoint, output. After a crash the job resumes from its checkpoint, with the same result.
-Publishes ``model`` (loaded by ``RankerPipelineModel.load``), ``summary.json``,
-``stages.json``, ``stages.png`` and ``config.json``.
+columns, features (a recipe of raw columns), training (the Params of AdaDSGClassifier), stop
+(condition for ending before the last stage), checkpoint, output. After a crash the job resumes from
+its checkpoint, with the same result. Publishes ``model`` (loaded by ``RankerPipelineModel.load``),
+``summary.json``, ``stages.json``, ``stages.png``, ``config.json`` and, with features,
+``recipe.json``.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 from spark_auc.app.config.jobs import Adadsg, Stop
 from spark_auc.app.jobs.adadsg_stage import StageCheckpoint, fingerprint
 from spark_auc.app.jobs.published_model import KIND, write_model
+from spark_auc.app.jobs.raw_rows import FeaturesOf, features_by, fitted_recipe, standardization
 from spark_auc.app.publish import check_free, publication
 from spark_auc.app.report.pictures import GUIDE, NEGATIVE, STYLE, check_packages, png
 from spark_auc.errors import ConfigError
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pyspark.sql import DataFrame, SparkSession
 
+    from spark_auc.core.types import Float
+    from spark_auc.spark.data.features import Features
     from spark_auc.spark.data.prepared import SequentialRows
     from spark_auc.spark.estimators.adadsg import AdaDSGClassifier
     from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
@@ -75,10 +79,13 @@ def run(spark: SparkSession, config: Adadsg) -> dict[str, Any]:
     ):
         validation = held_out.cache()
         try:
-            model, log, stopped = _trained(rows, validation, config, checkpoint)
+            names = config.columns
+            recipe = fitted_recipe(config.features, rows, [names.label, names.key])
+            features = features_by(recipe, names)
+            model, log, stopped = _trained(rows, validation, config, features, checkpoint)
         finally:
             validation.unpersist()
-        summary = write_model(version, RankerPipelineModel(model), config)
+        summary = write_model(version, RankerPipelineModel(model, recipe), config)
         version.write_json("stages.json", {"stages": log, "stopped": stopped})
         version.write("stages.png", png(picture(log)))
     checkpoint.clear()
@@ -137,14 +144,19 @@ def _half_width(stage: dict[str, Any]) -> float:
 
 
 def _trained(
-    rows: DataFrame, held_out: DataFrame, config: Adadsg, checkpoint: StageCheckpoint
+    rows: DataFrame,
+    held_out: DataFrame,
+    config: Adadsg,
+    features: FeaturesOf,
+    checkpoint: StageCheckpoint,
 ) -> tuple[LinearRankerModel, list[dict[str, Any]], str]:
     """The model, the log of the stages, and the reason for the last stage."""
     from spark_auc.spark.estimators.online import Pass
 
     estimator = _estimator(config)
     start = time.perf_counter()
-    prepared = estimator.prepared(rows)
+    prepared = estimator.prepared(rows, features(rows, config.columns.numFeatures))
+    validation = features(held_out, prepared.rows.dimension)
     checkpoint = replace(checkpoint, rows=fingerprint(prepared.surveyed))
     learner, log = checkpoint.load() or (estimator.learner(prepared), [])
     stage = Pass(learner, None)
@@ -159,7 +171,8 @@ def _trained(
         with estimator.kept(prepared) as cached:
             for stage in estimator.passes(cached, learner, first=len(log)):
                 learner = cast(DSGD, stage.learner)
-                log.append(_stage_log(estimator, prepared, learner, len(log), held_out, begun))
+                scored = _scored(held_out, validation, learner.w / prepared.scale, estimator)
+                log.append(_stage_log(estimator, prepared, learner, len(log), scored, begun))
                 _log.info(
                     "stage %d: %d rows, %d steps, validation AUC %.6f, %.1f s",
                     len(log),
@@ -174,29 +187,32 @@ def _trained(
     return estimator.model_of(prepared, stage, seconds), log, stopped
 
 
+def _scored(
+    held_out: DataFrame, features: Features, w: Float, estimator: AdaDSGClassifier
+) -> DataFrame:
+    """The labels and scores of the validation rows by weights ``w`` ``(d,)``."""
+    from pyspark.sql import functions as F
+
+    from spark_auc.spark.data.features import quoted, scoreable
+    from spark_auc.spark.estimators.linear_ranker import score_column
+
+    label = F.col(quoted(estimator.getLabelCol()))
+    rows = scoreable(held_out, features)
+    return rows.select(label.alias("label"), score_column(features, w).alias("score"))
+
+
 def _stage_log(
     estimator: AdaDSGClassifier,
     prepared: SequentialRows,
     learner: DSGD,
     number: int,
-    held_out: DataFrame,
+    scored: DataFrame,
     begun: float,
 ) -> dict[str, Any]:
-    """Evaluate the learner after a stage on the validation rows."""
-    from pyspark.sql import functions as F
-
-    from spark_auc.spark.data.features import PreparedFeatures, scoreable
-    from spark_auc.spark.estimators.linear_ranker import score_column
+    """Evaluate the learner after a stage on the scored validation rows."""
     from spark_auc.spark.evaluation.evaluate import evaluate
 
     seconds = time.perf_counter() - begun
-    w = learner.w / prepared.scale
-    features = PreparedFeatures.resolve(
-        held_out, estimator.getOrDefault(estimator.featuresCol), w.size
-    )
-    rows = scoreable(held_out, features)
-    label = F.col(estimator.getLabelCol())
-    scored = rows.select(label.alias("label"), score_column(features, w).alias("score"))
     report = evaluate(scored, scoreCol="score", positiveLabel=prepared.columns.positive)
     return {
         "rows": learner.size,
@@ -218,5 +234,6 @@ def _estimator(config: Adadsg) -> AdaDSGClassifier:
         labelCol=columns.label,
         positiveLabel=columns.positiveLabel,
         keyCol=columns.key,
+        **standardization(config.features, config.training),
         **config.training.model_dump(exclude_unset=True),
     )

@@ -103,7 +103,10 @@ def _identity(settings: dict[str, Any]) -> str:
     for name in ("data", "validation"):
         source = settings[name]
         options = {key: value for key, value in source["options"].items() if not names_secret(key)}
-        fixed[name] = source | {"options": options}
+        # Checkpoints from before these keys do not have them.
+        absent = {key for key in ("where", "select") if source[key] is None}
+        kept = {key: value for key, value in source.items() if key not in absent}
+        fixed[name] = kept | {"options": options}
     return json.dumps(redacted(fixed), sort_keys=True)
 
 
@@ -128,9 +131,9 @@ class StageCheckpoint:
     @classmethod
     def of(cls, config: Adadsg) -> StageCheckpoint:
         """The checkpoint of a configuration."""
-        fixed = config.model_dump(
-            mode="json", include={"data", "validation", "columns", "training"}
-        )
+        names = {"data", "validation", "columns", "training"}
+        names |= {"features"} if config.features else set()
+        fixed = config.model_dump(mode="json", include=names)
         return cls(Directory.of(config.checkpoint), _identity(fixed))
 
     def load(self) -> tuple[DSGD, list[dict[str, Any]]] | None:

@@ -2,10 +2,11 @@
 
 The job is OPAUC (Gao et al.) without gradient steps: the class statistics are exact, and the model
 is the all-pairs solution for the statistics so far. Section ``opauc`` of the configuration: data,
-columns, training (the Params of MBAClassifier for a single penalty), output and stream. Without
---stream, data is one batch, and the part stream is ignored: checkpoint, trigger ("availableNow" or
-an interval), halfLife, publishEvery, and either source, or schema, maxFilesPerTrigger and rejected
-for files that arrive in the directory data.path.
+columns, features (a recipe of raw columns; for a stream that of a published model), training (the
+Params of MBAClassifier for a single penalty), output and stream. Without --stream, data is one
+batch, and the part stream is ignored: checkpoint, trigger ("availableNow" or an interval),
+halfLife, publishEvery, and either source, or schema, maxFilesPerTrigger and rejected for files that
+arrive in the directory data.path.
 
 A stream resumes from its checkpoint, even after a crash or a power failure: files that Spark lost
 are restored from the last state, and if the last state is damaged, the one before it is used. Each
@@ -22,16 +23,13 @@ limit the size of a batch. The job learns the source's columns or, with value: j
 of this schema in the text column ``value``, as of Kafka. An invalid row fails its batch and the
 job; nothing of the batch is learned.
 
-Publishes ``model`` (loaded by ``RankerPipelineModel.load``), ``config.json`` and ``summary.json``.
+Publishes ``model`` (loaded by ``RankerPipelineModel.load``), ``config.json`` and ``summary.json``,
+and with features ``recipe.json``.
 """
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from spark_auc.app.config.jobs import Opauc
@@ -40,6 +38,8 @@ from spark_auc.app.config.sources import Source, check_path
 from spark_auc.app.config.stream import Stream
 from spark_auc.app.directory import Directory
 from spark_auc.app.jobs.published_model import KIND, write_model
+from spark_auc.app.jobs.raw_rows import features_by, fitted_recipe, standardization
+from spark_auc.app.jobs.stop_signals import stop_signals
 from spark_auc.app.jobs.stream_state import ACCOUNT, REJECTED, Checkpoint, StreamState, settings
 from spark_auc.app.publish import check_free, publication, resolve
 from spark_auc.errors import ConfigError
@@ -77,6 +77,11 @@ def check(config: Opauc) -> None:
 
 def _check_stream(config: Opauc, stream: Stream) -> bool:
     """Check the stream's configuration; True if this stream published the current model."""
+    if config.features is not None and config.features.recipe is None:
+        raise ConfigError(
+            "found opauc.features that are to be fitted, expected a fitted recipe for a stream; "
+            "train a model with these features first, and set opauc.features.recipe to its path"
+        )
     if stream.source is not None:
         check_path(stream.source.path)
     else:
@@ -141,7 +146,6 @@ def run(spark: SparkSession, config: Opauc) -> dict[str, Any]:
 
 def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
     from spark_auc.spark.data.columns import TrainingColumns
-    from spark_auc.spark.data.features import PreparedFeatures
     from spark_auc.spark.data.rows import DistributedRows
     from spark_auc.spark.estimators.one_pass import model_of, statistics
     from spark_auc.spark.pipeline import RankerPipelineModel
@@ -153,14 +157,15 @@ def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
         publication(config.output.path, config.output.replace, KIND) as version,
     ):
         start = time.perf_counter()
-        features = PreparedFeatures.resolve(rows, names.features, names.numFeatures)
+        recipe = fitted_recipe(config.features, rows, [names.label, names.weight])
+        features = features_by(recipe, names)(rows, names.numFeatures)
         columns = TrainingColumns.resolve(
             rows, features, names.label, names.positiveLabel, names.weight
         )
         totals = statistics(DistributedRows.of(rows, columns))
         seconds = {"moments": time.perf_counter() - start}
         model = model_of(totals, columns, _estimator(config), seconds)
-        write_model(version, RankerPipelineModel(model), config)
+        write_model(version, RankerPipelineModel(model, recipe), config)
     return _result(config, model)
 
 
@@ -183,10 +188,16 @@ def _stream(spark: SparkSession, config: Opauc, section: Stream) -> dict[str, An
         # `check` applied output.replace to the version from before this stream.
         with publication(config.output.path, True, KIND) as version:
             status = dict(state.progress.status)
-            write_model(version, RankerPipelineModel(model), config, stream=status)
+            write_model(version, RankerPipelineModel(model, recipe), config, stream=status)
 
-    learner = StreamLearner(stream, config, checkpoint, state, _estimator(config), publish)
-    with _stop_signals() as stop:
+    # A stream has no rows to fit a recipe to: `check` requires a fitted one.
+    no_rows = spark.createDataFrame([], stream.schema)
+    recipe = fitted_recipe(config.features, no_rows, ())
+    features = features_by(recipe, config.columns)
+    learner = StreamLearner(
+        stream, config, checkpoint, state, features, _estimator(config), publish
+    )
+    with stop_signals() as stop:
         run_stream(
             stream,
             learner.learn,
@@ -253,6 +264,7 @@ def _estimator(config: Opauc) -> MBAClassifier:
         labelCol=names.label,
         positiveLabel=names.positiveLabel,
         weightCol=names.weight,
+        **standardization(config.features, config.training),
         **config.training.model_dump(exclude_unset=True),
     )
 
@@ -270,21 +282,3 @@ def _result(config: Opauc, model: LinearRankerModel | None) -> dict[str, Any]:
         "certificate": summary.certificate,
         "phases": summary.seconds,
     }
-
-
-@contextmanager
-def _stop_signals() -> Iterator[threading.Event]:
-    """An event that SIGTERM and SIGINT set inside the block, if this is the main thread."""
-    stop = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-    before = {
-        number: signal.signal(number, lambda *_: stop.set())
-        for number in (signal.SIGTERM, signal.SIGINT)
-    }
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

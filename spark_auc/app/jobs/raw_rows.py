@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spark_auc.app.config.features import RecipeSection
-from spark_auc.app.config.sections import Section
+from spark_auc.app.config.sections import Columns, Section
 from spark_auc.app.jobs.published_model import read_recipe
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from spark_auc.spark.data.features import Features
     from spark_auc.spark.features.recipe import FeatureRecipe, FeatureRecipeModel
+
+# The features of a DataFrame's rows, with their number if it is known.
+FeaturesOf: TypeAlias = "Callable[[DataFrame, int | None], Features]"
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +51,43 @@ def recipe_of(
     return FeatureRecipe(**params)
 
 
-def standardization(section: RecipeSection | None, training: Section) -> dict[str, bool]:
+def fitted_recipe(
+    section: RecipeSection | None, rows: DataFrame, others: Sequence[str | None]
+) -> FeatureRecipeModel | None:
+    """The recipe of a section, fitted to rows unless it is fitted; None without a section.
+
+    Parameters
+    ----------
+    section
+        The recipe.
+    rows
+        The rows.
+    others
+        Columns that ``auto`` leaves out, such as the label.
+    """
+    from spark_auc.spark.features.recipe import FeatureRecipe
+
+    if section is None:
+        return None
+    stage = recipe_of(section)
+    if not isinstance(stage, FeatureRecipe):
+        return stage
+    return stage.fitted(rows, [name for name in others if name])
+
+
+def features_by(recipe: FeatureRecipeModel | None, columns: Columns) -> FeaturesOf:
+    """What makes the features of rows: a recipe, or the columns that the configuration names."""
+    from spark_auc.spark.data.features import PreparedFeatures
+
+    def resolved(rows: DataFrame, dimension: int | None) -> Features:
+        if recipe is not None:
+            return recipe.input_features(rows)
+        return PreparedFeatures.resolve(rows, columns.features, dimension)
+
+    return resolved
+
+
+def standardization(section: RecipeSection | None, training: Section) -> dict[str, Any]:
     """The ranker's standardization where the recipe decides it.
 
     Rows of unit length are trained as they are, unless ``training`` says otherwise.

@@ -12,12 +12,12 @@ from pyspark.sql import DataFrame
 
 from spark_auc.app.config.jobs import Opauc
 from spark_auc.app.config.stream import HalfLife
+from spark_auc.app.jobs.raw_rows import FeaturesOf
 from spark_auc.app.jobs.stream_state import Checkpoint, Progress, StreamState, settings
 from spark_auc.core.labels import LabelCounts
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.spark.data.columns import TrainingColumns
 from spark_auc.spark.data.failures import translated
-from spark_auc.spark.data.features import PreparedFeatures
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.mba import MBAClassifier
 from spark_auc.spark.estimators.one_pass import model_of, rows_of_any_class, statistics
@@ -47,6 +47,8 @@ class StreamLearner:
         The job's settings.
     checkpoint, state
         The checkpoint, and the last state committed to it.
+    features
+        Makes the features of rows.
     estimator
         Params of the models.
     publish
@@ -59,6 +61,7 @@ class StreamLearner:
         config: Opauc,
         checkpoint: Checkpoint,
         state: StreamState,
+        features: FeaturesOf,
         estimator: MBAClassifier,
         publish: Callable[[LinearRankerModel, StreamState], None],
     ) -> None:
@@ -67,7 +70,7 @@ class StreamLearner:
         self.model: LinearRankerModel | None = None
         self._stream, self._settings, self._names = stream, config.stream, config.columns
         self._checkpoint, self._estimator, self._publish = checkpoint, estimator, publish
-        self._stored_settings = settings(config)
+        self._features, self._stored_settings = features, settings(config)
         self._columns = self._known_columns()
         self._solve()
 
@@ -144,9 +147,8 @@ class StreamLearner:
 
     def _resolved(self, rows: DataFrame, dimension: int | None) -> TrainingColumns:
         names = self._names
-        features = PreparedFeatures.resolve(rows, names.features, dimension)
         return TrainingColumns.resolve(
-            rows, features, names.label, names.positiveLabel, names.weight
+            rows, self._features(rows, dimension), names.label, names.positiveLabel, names.weight
         )
 
     def _solve(self) -> None:

@@ -7,6 +7,7 @@ after the last two batches), ``schema.json``, ``status.jsonl`` (a line for each 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 import posixpath
@@ -20,10 +21,12 @@ from pydantic import Field, NonNegativeInt
 
 from spark_auc.app.config.jobs import Opauc
 from spark_auc.app.directory import Directory
+from spark_auc.app.jobs.published_model import read_recipe
 from spark_auc.app.jobs.stored_json import as_json, json_of
 from spark_auc.app.jobs.stream_account import Account
 from spark_auc.core.state.schema import Part, Schema, array
 from spark_auc.errors import ConfigError, ModelFormatError
+from spark_auc.features.recipe_json import to_json
 from spark_auc.training.stream_statistics import StreamStatistics
 
 _log = logging.getLogger(__name__)
@@ -224,8 +227,17 @@ def settings(config: Opauc) -> dict[str, Any]:
     return {
         **rows,
         "columns": config.columns.model_dump(mode="json"),
+        "features": _recipe_hash(config),
         "output": config.output.path,
     }
+
+
+def _recipe_hash(config: Opauc) -> str | None:
+    """Hash of the recipe of a published model: the same path may have another recipe later."""
+    if config.features is None or config.features.recipe is None:
+        return None
+    recipe = to_json(read_recipe(config.features.recipe))
+    return hashlib.sha256(recipe.encode()).hexdigest()
 
 
 def _name(number: int) -> str:
