@@ -191,12 +191,10 @@ def _scored(
     held_out: DataFrame, features: Features, w: Float, estimator: AdaDSGClassifier
 ) -> DataFrame:
     """The labels and scores of the validation rows by weights ``w`` ``(d,)``."""
-    from pyspark.sql import functions as F
-
-    from spark_auc.spark.data.features import quoted, scoreable
+    from spark_auc.spark.data.features import scoreable
     from spark_auc.spark.estimators.linear_ranker import score_column
 
-    label = F.col(quoted(estimator.getLabelCol()))
+    label = features.field(held_out, estimator.getLabelCol())
     rows = scoreable(held_out, features)
     return rows.select(label.alias("label"), score_column(features, w).alias("score"))
 
