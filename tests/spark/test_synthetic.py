@@ -10,7 +10,7 @@ from pyspark.ml.linalg import VectorUDT
 from spark_auc.core.evaluation.roc import auc
 from spark_auc.core.evaluation.score_table import ScoreTable
 from spark_auc.errors import ConfigError
-from spark_auc.spark.data.synthetic import _expected_auc, best_auc, click_data
+from spark_auc.spark.data.synthetic import best_auc, click_data, expected_auc
 
 
 def draw(spark, rows, **changed):
@@ -67,7 +67,7 @@ def test_expected_auc_is_that_of_all_pairs():
     p = np.sort(np.random.default_rng(0).random(200))
     pairs = p[:, np.newaxis] * (1 - p)
     won = np.tril(pairs, -1).sum() + np.trace(pairs) / 2
-    assert _expected_auc(p) == pytest.approx(won / pairs.sum())
+    assert expected_auc(p) == pytest.approx(won / pairs.sum())
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ def best_auc(
     clicks = _Clicks.calibrated(dimension, nonzeros, seed, positive_rate, ceiling)
     chunks = np.array_split(np.arange(SAMPLE_IDS, SAMPLE_IDS + rows), rows // 2**15 + 1)
     logits = np.concatenate([clicks.logits(clicks.features(ids)) for ids in chunks])
-    return _expected_auc(expit(np.sort(logits)))
+    return expected_auc(expit(np.sort(logits)))
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class _Clicks:
             )
 
         def auc(strength: float) -> float:
-            return _expected_auc(expit(bias(strength) + strength * z))
+            return expected_auc(expit(bias(strength) + strength * z))
 
         weakest, strongest = 0.01, 100.0
         lowest, highest = auc(weakest), auc(strongest)
@@ -254,7 +254,7 @@ class _Clicks:
         return z
 
 
-def _expected_auc(probability: Float) -> float:
+def expected_auc(probability: Float) -> float:
     """Expected AUC of ascending probabilities as scores, with labels drawn from them."""
     negative = 1 - probability
     concordant = probability @ (np.cumsum(negative) - negative / 2)
