@@ -1,0 +1,175 @@
+"""Columns of text files: how the files are read, and the types of their values.
+
+A type is inferred from all values of a column, by one pass over the file. Missing values are empty
+or one of `MISSING`; in columns of text, they stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
+
+from spark_auc.errors import DataError
+from spark_auc.spark.data.features import quoted
+
+# Texts of a missing number, boolean or time.
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
+_DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_TIME = f"{_DAY}[T ][0-9]{{2}}:[0-9]{{2}}(:[0-9]{{2}}([.][0-9]{{1,9}})?)?"
+# Spark's type of the values that match, and the noun of an error; the first that fits is taken.
+_TYPES = {
+    "bigint": (r"^[+-]?[0-9]{1,18}$", "an integer"),
+    "double": (r"^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?$", "a number"),
+    "boolean": (r"^(?i)(true|false)$", "true or false"),
+    "date": (f"^{_DAY}$", "a date or time"),
+    "timestamp_ntz": (f"^{_DAY}$|^{_TIME}$", "a time"),
+    "timestamp": (f"^{_TIME}(Z|[+-][0-9]{{2}}:?[0-9]{{2}})$", "a time with its zone"),
+}
+TIMES = ("date", "timestamp_ntz", "timestamp")
+# Codes: as numbers, 07 would be 7, and further digits would be lost.
+_CODE = r"^[+-]?(0[0-9]+|[0-9]{19,})$"
+# Types of columns in recipes.
+_OF_RECIPES = {
+    "integer": ("bigint",),
+    "float": ("double",),
+    "boolean": ("boolean",),
+    "time": TIMES,
+}
+_SEPARATORS = ",;\t|"
+
+
+def csv_options(spark: SparkSession, path: str) -> dict[str, str | bool]:
+    """Options of Spark's CSV reader that follow from the files: the separator, and ``multiLine``.
+
+    The separator is that of ``,;|`` and the tabulator which is most frequent in the first line,
+    outside of quotes. Files with newlines inside quotes are read by one task each.
+
+    Parameters
+    ----------
+    spark
+        The session.
+    path
+        File or directory.
+
+    Raises
+    ------
+    DataError
+        There are no lines.
+    """
+    lines = spark.read.text(path)
+    quotes = F.length("value") - F.length(F.replace("value", F.lit('"'), F.lit("")))
+    # A line that opens a quote and does not close it has an odd number of them.
+    facts = lines.agg(F.first("value").alias("header"), F.max(quotes % 2).alias("open")).first()
+    if facts is None or facts["header"] is None:
+        raise DataError(f"found no lines in {path!r}, expected a header and rows; check the file")
+    names = re.sub('"[^"]*"', "", facts["header"])
+    separator = max(_SEPARATORS, key=names.count)
+    return {"sep": separator, "multiLine": bool(facts["open"])}
+
+
+def inferred(rows: DataFrame) -> dict[str, str]:
+    """Spark's types of the values of text columns: those of numbers, booleans and times only.
+
+    Parameters
+    ----------
+    rows
+        The rows; columns of other types than text have no entry.
+
+    Returns
+    -------
+    dict
+        ``bigint``, ``double``, ``boolean``, ``date``, ``timestamp_ntz`` or ``timestamp`` by column.
+        Columns with codes, such as 007, stay text.
+    """
+    names = [field.name for field in rows.schema if isinstance(field.dataType, StringType)]
+    if not names:
+        return {}
+    counts = []
+    for k, name in enumerate(names):
+        value = _value(name)
+        counts.append(F.count(value).alias(f"{k}"))
+        counts.append(F.count_if(value.rlike(_CODE)).alias(f"{k} code"))
+        counts += [F.count_if(_fits(value, kind)).alias(f"{k} {kind}") for kind in _TYPES]
+    found = rows.agg(*counts).collect()[0]
+    types = {}
+    for k, name in enumerate(names):
+        if found[f"{k}"] and not found[f"{k} code"]:
+            kinds = (kind for kind in _TYPES if found[f"{k} {kind}"] == found[f"{k}"])
+            if kind := next(kinds, None):
+                types[name] = kind
+    return types
+
+
+def typed(rows: DataFrame, types: Mapping[str, str]) -> dict[str, str]:
+    """Spark's types of text columns that have the types of a recipe.
+
+    Parameters
+    ----------
+    rows
+        The rows.
+    types
+        Types of columns in a recipe, such as "integer".
+
+    Returns
+    -------
+    dict
+        As `inferred` returns them.
+
+    Raises
+    ------
+    DataError
+        A value is of another type.
+    """
+    names = {field.name for field in rows.schema if isinstance(field.dataType, StringType)}
+    wanted = {
+        name: _OF_RECIPES[kind]
+        for name, kind in types.items()
+        if name in names and kind in _OF_RECIPES
+    }
+    faults = [
+        F.count_if(_fault(_value(name), kind)).alias(f"{k} {kind}")
+        for k, (name, kinds) in enumerate(wanted.items())
+        for kind in kinds
+    ]
+    if not faults:
+        return {}
+    found = rows.agg(*faults).collect()[0]
+    fitting = {}
+    for k, (name, kinds) in enumerate(wanted.items()):
+        kind = next((kind for kind in kinds if not found[f"{k} {kind}"]), None)
+        if kind is None:
+            noun = _TYPES[kinds[0]][1]
+            row = rows.filter(_fault(_value(name), kinds[0])).select(_value(name)).first()
+            raise DataError(
+                f"found {row[0] if row else None!r} in column {name!r}, expected {noun} as in the "
+                "rows of the training; correct the value, or train with such rows"
+            )
+        fitting[name] = kind
+    return fitting
+
+
+def expression(name: str, kind: str) -> str:
+    """SQL of a column of text as values of one of Spark's types, under the same name."""
+    missing = ", ".join(f"'{text}'" for text in MISSING)
+    text = quoted(name)
+    value = f"CASE WHEN trim({text}) NOT IN ({missing}) THEN trim({text}) END"
+    return f"CAST({value} AS {kind}) AS {text}"
+
+
+def _value(name: str) -> Column:
+    """The text of a column without spaces around it; null if it is missing."""
+    text = F.trim(F.col(quoted(name)))
+    return F.when(~text.isin(*MISSING), text)
+
+
+def _fits(value: Column, kind: str) -> Column:
+    fits = value.rlike(_TYPES[kind][0])
+    return fits & value.try_cast(kind).isNotNull() if kind in TIMES else fits
+
+
+def _fault(value: Column, kind: str) -> Column:
+    return value.isNotNull() & ~_fits(value, kind)
