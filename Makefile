@@ -4,7 +4,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-CONF ?= conf/demo.yaml
 SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 SHARE ?= 1
 CORES ?= Haswell Zen Nehalem
@@ -41,11 +40,10 @@ $(READY): pyproject.toml constraints.txt
 
 setup: java $(READY) ## make .venv with everything
 
-demo: setup ## prepare, train, evaluate and score made-up click data
-	$(BIN)/spark-submit --properties-file conf/spark-defaults.conf jobs/prepare.py --config $(CONF)
-	$(BIN)/spark-submit --properties-file conf/spark-defaults.conf jobs/train.py --config $(CONF)
-	$(BIN)/spark-submit --properties-file conf/spark-defaults.conf jobs/score.py --config $(CONF)
-	$(BIN)/spark-submit --properties-file conf/spark-defaults.conf jobs/evaluate.py --config $(CONF)
+demo: setup ## train a ranker on made-up raw clicks; ends with its AUC and report
+	$(BIN)/python -m spark_auc.spark.data.raw_clicks output/demo
+	$(BIN)/spark-auc train train.output.replace=true --data output/demo/clicks.csv --label clicked \
+	  --time time --output output/demo/model
 
 test: setup ## run the tests, but for the slow ones
 	$(PYTEST) -m "not slow and not fuzz"

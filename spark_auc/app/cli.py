@@ -9,11 +9,12 @@ import logging
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
+from spark_auc.app.config.arguments import add_arguments, content, listed, options_of
 from spark_auc.app.config.jobs import Configuration
-from spark_auc.app.config.load import load
+from spark_auc.app.config.load import configured, load
 from spark_auc.app.redaction import Redaction, redacted, redacted_text
 from spark_auc.errors import ConfigError, SparkAUCError
 
@@ -27,6 +28,8 @@ _PARTS = {"opauc": {"stream": "learn a stream as configured in opauc.stream, ins
 _EPILOG = """\
 Arguments after the options override keys of the file, as dotted.key=value with values in YAML:
   train.training.regParam=0.01 spark.conf.spark.driver.memory=4g
+
+Put them before --leave-out, which takes all names after it.
 
 The last line of standard output is one JSON object.
 Exit codes: 0 success, 2 configuration error, 3 data error, 4 not converged, 75 another job
@@ -51,7 +54,7 @@ class _Formatter(logging.Formatter):
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Run ``spark-auc JOB --config FILE [dotted.key=value ...]``."""
+    """Run ``spark-auc JOB --config FILE [dotted.key=value ...]``, or JOB with a raw table."""
     parser = _Parser(
         "spark-auc",
         description="AUC maximization on Apache Spark.",
@@ -72,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
             ),
         )
     arguments = parser.parse_args(argv)
-    sys.exit(run(arguments.job, arguments.config, arguments.overrides, arguments.parts))
+    sys.exit(_run_with(arguments.job, arguments))
 
 
 def script(job: str) -> NoReturn:
@@ -84,11 +87,21 @@ def script(job: str) -> NoReturn:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _add_arguments(job, parser)
-    arguments = parser.parse_args()
-    sys.exit(run(job, arguments.config, arguments.overrides, arguments.parts))
+    sys.exit(_run_with(job, parser.parse_args()))
 
 
-def run(job: str, config: str, overrides: Sequence[str] = (), parts: Sequence[str] = ()) -> int:
+def _run_with(job: str, arguments: argparse.Namespace) -> int:
+    options = options_of(arguments)
+    return run(job, arguments.config, arguments.overrides, arguments.parts, options)
+
+
+def run(
+    job: str,
+    config: str | None = None,
+    overrides: Sequence[str] = (),
+    parts: Sequence[str] = (),
+    options: Mapping[str, Any] | None = None,
+) -> int:
     """Run one job, and print its result as the last line of standard output.
 
     Parameters
@@ -96,12 +109,15 @@ def run(job: str, config: str, overrides: Sequence[str] = (), parts: Sequence[st
     job
         Name of the job.
     config
-        Path of the configuration file.
+        Path of the configuration file; None with options.
     overrides
         Overrides of the form "dotted.key=value".
     parts
         Flags that are set, such as "stream". Parts of the job's section whose flag is not set are
         ignored.
+    options
+        Options that name a raw table, instead of the file: "data", "label", "output", "positive",
+        "time" and "leave_out" for train; "model", "data" and "output" for score.
 
     Returns
     -------
@@ -113,12 +129,15 @@ def run(job: str, config: str, overrides: Sequence[str] = (), parts: Sequence[st
     start = time.perf_counter()
     result: dict[str, Any] = {"job": job}
     code = 0
+    options = options or {}
     try:
-        file = load(config, overrides)
+        file = _configuration(job, config, overrides, options)
         hide = Redaction(file.model_dump())
         _log_to_stderr(hide)
-        _log.info("job %s: configuration %s", job, config)
-        result |= {"status": "ok", **redacted(_run(job, file, config, parts))}
+        _log.info("job %s: configuration %s", job, config or "of the arguments")
+        result |= {"status": "ok", **redacted(_run(job, file, config, parts, options))}
+        if not config:
+            print(hide(_module("raw_table").summary(job, result, options)))
     except SparkAUCError as error:
         code = error.exit_code
         message = hide(str(error))
@@ -138,7 +157,26 @@ def run(job: str, config: str, overrides: Sequence[str] = (), parts: Sequence[st
     return code
 
 
-def _run(job: str, file: Configuration, path: str, parts: Sequence[str]) -> dict[str, Any]:
+def _configuration(
+    job: str, config: str | None, overrides: Sequence[str], options: Mapping[str, Any]
+) -> Configuration:
+    if config is None:
+        return configured(content(job, options), "the arguments", overrides)
+    if options:
+        raise ConfigError(
+            f"found --config and {listed(options)}, expected one or the other; leave out "
+            "--config, or put the values into its file"
+        )
+    return load(config, overrides)
+
+
+def _run(
+    job: str,
+    file: Configuration,
+    path: str | None,
+    parts: Sequence[str],
+    options: Mapping[str, Any],
+) -> dict[str, Any]:
     section = getattr(file, job)
     if section is None:
         raise ConfigError(f"found no section {job!r} in {path!r}, expected one; add it")
@@ -159,6 +197,8 @@ def _run(job: str, file: Configuration, path: str, parts: Sequence[str]) -> dict
         session(f"spark_auc {job}", file.spark.settings(), remote=file.spark.remote) as spark,
         translated(),
     ):
+        if path is None:
+            section = _module("raw_table").resolved(spark, section, options)
         result: dict[str, Any] = module.run(spark, section)
     return result
 
@@ -171,7 +211,8 @@ def _add_arguments(job: str, parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(parts=[])
     for part, text in _PARTS.get(job, {}).items():
         parser.add_argument(f"--{part}", dest="parts", action="append_const", const=part, help=text)
-    parser.add_argument("--config", required=True, metavar="FILE", help="YAML configuration")
+    parser.add_argument("--config", metavar="FILE", help="YAML configuration")
+    add_arguments(job, parser)
     parser.add_argument("overrides", nargs="*", metavar="dotted.key=value")
 
 

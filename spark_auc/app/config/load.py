@@ -74,6 +74,28 @@ def load(path: str, overrides: Sequence[str] = ()) -> Configuration:
             f"found a {type(content).__name__} in {path!r}, expected sections of keys; "
             "see the files in conf/"
         )
+    return configured(content, repr(path), overrides)
+
+
+def configured(
+    content: dict[Any, Any], source: str, overrides: Sequence[str] = ()
+) -> Configuration:
+    """Validate the content of a configuration file.
+
+    Parameters
+    ----------
+    content
+        Sections and their keys; overrides change it.
+    source
+        Where it is from, for messages.
+    overrides
+        See `load`.
+
+    Raises
+    ------
+    ConfigError
+        As by `load`.
+    """
     for number, override in enumerate(overrides, 1):
         _override(content, override, number)
     try:
@@ -84,7 +106,7 @@ def load(path: str, overrides: Sequence[str] = ()) -> Configuration:
         raise ConfigError(Redaction(content)("; ".join(messages))) from None
     except RecursionError:
         raise ConfigError(
-            f"found sections in {path!r} that are nested too deeply, expected keys as in conf/; "
+            f"found sections in {source} that are nested too deeply, expected keys as in conf/; "
             "correct the file"
         ) from None
 

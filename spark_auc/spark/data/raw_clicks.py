@@ -148,7 +148,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Write the files of the demo."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("directory", type=Path, help="directory of clicks.csv and new.csv")
-    parser.add_argument("--rows", type=int, default=100_000, help="number of rows of clicks.csv")
+    parser.add_argument("--rows", type=int, default=50_000, help="number of rows of clicks.csv")
     parser.add_argument("--seed", type=int, default=0, help="seed of effects and rows")
     given = parser.parse_args(argv)
     table, auc = raw_clicks(given.rows, given.seed)

@@ -1,0 +1,262 @@
+"""What only the rows tell about a raw table that arguments of ``train`` or ``score`` name.
+
+`resolved` completes the section: how text is read and the types of its columns, the rows to hold
+out by time, the columns to keep with scores. It refuses labels that cannot be learned.
+"""
+
+from __future__ import annotations
+
+import logging
+import shlex
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from spark_auc.app.config.jobs import Score, Split, Train
+from spark_auc.app.config.sources import Source
+from spark_auc.app.jobs.published_model import check_model, read_recipe
+from spark_auc.app.publish import resolve
+from spark_auc.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_log = logging.getLogger(__name__)
+
+_TRAIN_SHARE = 0.8
+# Columns that scoring adds.
+_SCORES = ("rawPrediction", "prediction", "probability")
+_LIKELY = ("1", "1.0", "true", "yes", "y", "t", "positive", "pos", ">50k")
+_MOST_LABELS = 5
+# Bounds of the number of features of tokens.
+_FEWEST, _MOST = 2**8, 2**18
+
+
+def resolved(
+    spark: SparkSession, section: Train | Score, options: Mapping[str, Any]
+) -> Train | Score:
+    """The section, completed from the rows.
+
+    Parameters
+    ----------
+    spark
+        The session.
+    section
+        The section, as the arguments alone make it.
+    options
+        Options of the command line by name.
+
+    Raises
+    ------
+    ConfigError
+        A column or table is unknown, the label needs ``--positive``, or the time is no time.
+    DataError
+        There are no rows, the label has not two values, or a value has another type than in the
+        rows of the training.
+    """
+    data = _opened(spark, section.data)
+    if isinstance(section, Score):
+        return _resolved_score(spark, section.model_copy(update={"data": data}))
+    return _resolved_train(spark, section.model_copy(update={"data": data}), options)
+
+
+def summary(job: str, result: Mapping[str, Any], options: Mapping[str, Any]) -> str:
+    """What the user of a raw table does next, as text of a few lines.
+
+    Parameters
+    ----------
+    job
+        Name of the job.
+    result
+        The job's result.
+    options
+        Options of the command line by name.
+    """
+    if job == "score":
+        return f"scores of {result['rows']:,} rows: {result['scores']}"
+    lower, upper = result["interval"]["lower"], result["interval"]["upper"]
+    command = f"spark-auc score --model {shlex.quote(options['output'])}"
+    return "\n".join(
+        [
+            f"AUC {result['auc']:.4f} of held-out rows, 95% interval {lower:.4f} to {upper:.4f}",
+            f"report: {result['report']}",
+            f"to score new rows: {command} --data NEW_FILE --output NEW_DIRECTORY",
+        ]
+    )
+
+
+def _opened(spark: SparkSession, data: Source) -> Source:
+    """The source with the options that follow from its files."""
+    from spark_auc.spark.data.failures import translated
+    from spark_auc.spark.data.text_columns import csv_options
+
+    if data.table is not None and not spark.catalog.tableExists(data.table):
+        raise ConfigError(
+            f"found neither a file nor a table {data.table!r}, expected the path of a file, a "
+            "directory or the name of a table; check --data"
+        )
+    if data.format != "csv" or not data.path:
+        return data
+    with translated():
+        options = csv_options(spark, resolve(data.path)) | data.options
+    if options["multiLine"]:
+        _log.info("a value has a newline: one task reads each file of %r", data.path)
+    return data.model_copy(update={"options": options})
+
+
+def _selecting(data: Source, columns: list[str], types: Mapping[str, str]) -> Source:
+    """The source with columns of text as values of these types."""
+    from spark_auc.spark.data.text_columns import expression
+
+    if not types:
+        return data
+    _log.info("types of columns of text: %s", dict(types))
+    select = [expression(name, types[name]) if name in types else name for name in columns]
+    return data.model_copy(update={"select": select})
+
+
+def _resolved_train(spark: SparkSession, train: Train, options: Mapping[str, Any]) -> Train:
+    from pyspark.sql.types import BooleanType
+
+    from spark_auc.spark.data.features import known_column
+    from spark_auc.spark.data.text_columns import TIMES, inferred
+
+    label, time = train.columns.label, options.get("time")
+    with train.data.read(spark) as rows:
+        for name in [label, *([time] if time else []), *options.get("leave_out", [])]:
+            known_column(rows, name)
+        columns = rows.columns
+        types = inferred(rows) if train.data.format in ("csv", "json") else {}
+        if train.data.format == "json":
+            types = {name: kind for name, kind in types.items() if kind in TIMES}
+    if types.get(label) in ("boolean", *TIMES):
+        del types[label]
+    data = _selecting(train.data, columns, types) if train.data.select is None else train.data
+    train = train.model_copy(update={"data": data})
+    with data.read(spark) as rows:
+        if not isinstance(known_column(rows, label).dataType, BooleanType):
+            _check_label(rows, label, train.columns.positiveLabel, str(data.path or data.table))
+        if time:
+            before = _start_of_last(rows, time)
+            holdout = Split.model_validate({"by": "time", "column": time, "before": before})
+            train = train.model_copy(update={"holdout": holdout})
+        if train.features and "dimension" not in train.features.model_fields_set:
+            others = {label, *(train.features.leaveOut or ())}
+            size = {"dimension": _dimension(rows, others)}
+            train = train.model_copy(update={"features": train.features.model_copy(update=size)})
+    return train
+
+
+def _dimension(rows: DataFrame, others: Collection[str]) -> int:
+    """Number of features for the tokens: a power of 2 above 1.5 times their distinct values.
+
+    A larger one costs time and memory without use, and a smaller one gives tokens one weight.
+    """
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StringType
+
+    from spark_auc.spark.data.features import quoted
+
+    names = [f.name for f in rows.schema if isinstance(f.dataType, StringType)]
+    counts = [
+        F.approx_count_distinct(quoted(n)).alias(str(k))
+        for k, n in enumerate(names)
+        if n not in others
+    ]
+    total, *distinct = rows.agg(F.count("*"), *counts).collect()[0]
+    # The recipe leaves out columns of ids.
+    tokens = sum(count for count in distinct if count <= total / 2)
+    return int(np.clip(2 ** np.ceil(np.log2(1.5 * tokens + 1)), _FEWEST, _MOST))
+
+
+def _resolved_score(spark: SparkSession, score: Score) -> Score:
+    from spark_auc.spark.data.text_columns import typed
+
+    check_model(score.model)
+    recipe = None
+    with suppress(ConfigError):
+        # A model of prepared features has no recipe.
+        recipe = read_recipe(score.model)
+    with score.data.read(spark) as rows:
+        columns = rows.columns
+        types: dict[str, str] = {}
+        if recipe and score.data.format in ("csv", "json") and score.data.select is None:
+            types = typed(rows, {column.name: column.type for column in recipe.columns})
+    keep = score.keep or [name for name in columns if name not in _SCORES]
+    data = _selecting(score.data, columns, types)
+    return score.model_copy(update={"data": data, "keep": keep})
+
+
+def _check_label(rows: DataFrame, label: str, positive: Any, path: str) -> None:
+    """Refuse a label that has not two values, or two without a positive one."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StringType
+
+    from spark_auc.spark.data.features import quoted
+
+    counts = rows.groupBy(F.col(quoted(label)).alias("label")).agg(F.count("*").alias("rows"))
+    ordered = counts.orderBy(F.desc("rows"), "label").limit(_MOST_LABELS + 1)
+    found = {row["label"]: row["rows"] for row in ordered.collect()}
+    shown = ", ".join(f"{v!r} ({n} rows)" for v, n in list(found.items())[:_MOST_LABELS])
+    if not found:
+        raise DataError(f"found no rows in {path!r}, expected rows of two classes; check the file")
+    if None in found and len(found) <= 3:
+        raise DataError(
+            f"found {found[None]} rows without a label in column {label!r} ({shown}), expected a "
+            "label in each row; leave these rows out of the file, or name another column"
+        )
+    if len(found) != 2:
+        more = " and others" if len(found) > _MOST_LABELS else ""
+        number = "one label" if len(found) == 1 else "more than two labels"
+        raise DataError(
+            f"found {number} in column {label!r}: {shown}{more}; expected two; name a column "
+            "of two classes, or keep the rows of two"
+        )
+    is_text = isinstance(rows.schema[label].dataType, StringType)
+    if positive is None:
+        if not is_text and set(found) in ({0, 1}, {-1, 1}):
+            return
+        likely, other = sorted(found, key=lambda v: (str(v).strip().lower() not in _LIKELY, str(v)))
+        raise ConfigError(
+            f"found the labels {shown} in column {label!r} and no --positive, expected 0 and 1 or "
+            f"the label of the positive class; add --positive {shlex.quote(str(likely))} or "
+            f"--positive {shlex.quote(str(other))}"
+        )
+    if not any(_same(value, positive) for value in found):
+        raise ConfigError(
+            f"found --positive {positive}, expected one of the labels {shown} in column {label!r}; "
+            "set it to one of them"
+        )
+
+
+def _same(value: Any, positive: Any) -> bool:
+    if isinstance(value, str):
+        return value == str(positive)
+    try:
+        return float(value) == float(positive)
+    except ValueError:
+        return False
+
+
+def _start_of_last(rows: DataFrame, time: str) -> str:
+    """The time from which on the last fifth of the rows is."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import DateType, TimestampNTZType, TimestampType
+
+    from spark_auc.spark.data.features import known_column, quoted
+
+    kind = known_column(rows, time).dataType
+    if not isinstance(kind, DateType | TimestampType | TimestampNTZType):
+        raise ConfigError(
+            f"found {kind.simpleString()} in column {time!r}, expected times such as "
+            "2026-03-01 12:30:00; name another column with --time, or leave --time out"
+        )
+    # Of a timestamp, the text is a time of the session's zone, as `by_time` reads it.
+    moment = F.col(quoted(time)).cast("timestamp_ntz").cast("timestamp")
+    micros = F.percentile_approx(F.unix_micros(moment), _TRAIN_SHARE, 10_000)
+    text = rows.agg(F.timestamp_micros(micros).cast("string").alias("t")).collect()[0]["t"]
+    if text is None:
+        raise DataError(f"found no time in column {time!r}, expected times; leave --time out")
+    return str(text)

@@ -1,0 +1,217 @@
+"""Raw files of every kind, as arguments name them: a ranker and its report, or one sentence."""
+
+import csv
+import json
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from spark_auc.app.cli import main, run
+from spark_auc.app.config.arguments import content, source
+from spark_auc.errors import ConfigError
+
+pytestmark = pytest.mark.usefixtures("spark")
+ROWS = 500
+
+
+@pytest.fixture
+def at(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def job(at, capsys):
+    def started(name, *overrides, **options):
+        code = run(name, None, overrides, (), options)
+        *lines, last = capsys.readouterr().out.splitlines()
+        return code, json.loads(last), lines
+
+    return started
+
+
+def table(labels=("0", "1")):
+    """Rows of a file with every trap; two columns have an effect."""
+    drawn = np.random.default_rng(0)
+    age, pays = drawn.integers(18, 80, ROWS), drawn.lognormal(3, 1, ROWS).round(2)
+    plans = ['The "best", 20% off', "two\nlines", "Été; №1", "plain"]
+    plan = drawn.integers(0, len(plans), ROWS)
+    good = 0.1 * (age - 50) + 1.5 * (plan == 1) + drawn.logistic(size=ROWS) > 0
+    unknown = ["", "NA", "?"]
+    return {
+        "id": [f"user-{k}" for k in range(ROWS)],
+        "age": [unknown[k % 3] if k % 10 == 0 else str(v) for k, v in enumerate(age)],
+        "pays": [unknown[k % 2] if k % 7 == 0 else str(v) for k, v in enumerate(pays)],
+        "plan": [plans[k] for k in plan],
+        "zip": [f"{v:05d}" for v in drawn.integers(0, 40, ROWS)],
+        "constant": ["x"] * ROWS,
+        "joined": [f"2025-{k % 12 + 1:02d}-{k % 28 + 1:02d}" for k in range(ROWS)],
+        "gone": [labels[int(v)] for v in good],
+    }
+
+
+def write_csv(path, columns, separator=","):
+    with Path(path).open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, delimiter=separator)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+
+
+def read_scores(result):
+    return pq.read_table(result["scores"].removeprefix("file://")).to_pandas()
+
+
+def test_csv_with_every_trap_to_a_ranker_a_report_and_scores(job, at):
+    write_csv("rows.csv", table())
+    code, result, lines = job("train", data="rows.csv", label="gone", output="model")
+    assert code == 0, result
+    assert result["auc"] > 0.7
+    assert Path(result["report"].removeprefix("file://")).is_file()
+    assert lines[0].startswith(f"AUC {result['auc']:.4f} of held-out rows, 95% interval 0.")
+    assert lines[1] == f"report: {result['report']}"
+    command = lines[2].removeprefix("to score new rows: ")
+    assert command == "spark-auc score --model model --data NEW_FILE --output NEW_DIRECTORY"
+
+    # New rows have no label, numbers in one column only, and other columns.
+    new = {name: values[:9] for name, values in table().items() if name != "gone"}
+    new["age"], new["note"] = ["?"] * 9, ["a, b"] * 9
+    write_csv("new.csv", new)
+    line = command.replace("NEW_FILE", "new.csv").replace("NEW_DIRECTORY", "scores")
+    with pytest.raises(SystemExit) as stopped:
+        main(shlex.split(line)[1:])
+    assert stopped.value.code == 0
+    (path,) = at.glob("scores/versions/*/scores")
+    scores = pq.read_table(path).to_pandas()
+    assert scores["rawPrediction"].nunique() > 5
+    assert scores["plan"].tolist() == new["plan"]
+    assert scores["zip"].tolist() == new["zip"]
+    assert scores.columns.tolist() == [*new, "rawPrediction", "prediction"]
+
+    write_csv("bad.csv", new | {"pays": ["1.5"] * 8 + ["much"]})
+    code, result, _ = job("score", model="model", data="bad.csv", output="others")
+    assert code == 3
+    assert "found 'much' in column 'pays', expected a number" in result["message"]
+    write_csv("less.csv", {k: v for k, v in new.items() if k != "plan"})
+    code, result, _ = job("score", model="model", data="less.csv", output="others")
+    assert code == 2
+    assert "found no column 'plan'" in result["message"]
+
+
+def test_a_label_of_words_and_the_latest_rows_held_out(job):
+    columns = table(("stays", "yes"))
+    write_csv("rows.tsv", columns, "\t")
+    known = {"data": "rows.tsv", "label": "gone", "output": "model"}
+    code, result, _ = job("train", **known)
+    assert code == 2
+    assert re.search(
+        r"'(stays|yes)' \(\d+ rows\).* and no --positive.* add --positive yes or --positive stays",
+        result["message"],
+    )
+    code, result, _ = job("train", **known, positive="no")
+    assert code == 2
+    assert "found --positive no, expected one of the labels" in result["message"]
+    code, result, _ = job(
+        "train", **known, positive="yes", time="joined", leave_out=["id", "constant"]
+    )
+    assert code == 0, result
+    assert result["auc"] > 0.7
+
+
+def test_json_and_parquet(job):
+    columns = {k: v for k, v in table().items() if k not in ("age", "pays")}
+    columns["age"] = [None if v in ("", "NA", "?") else int(v) for v in table()["age"]]
+    columns["gone"] = [int(v) for v in columns["gone"]]
+    rows = pa.table(columns)
+    pq.write_table(rows, "rows.parquet")
+    Path("rows.json").write_text(json.dumps(rows.to_pylist()), encoding="utf-8")
+    for name in ("rows.parquet", "rows.json"):
+        code, result, _ = job(
+            "train", "train.output.replace=true", data=name, label="gone", output="m"
+        )
+        assert code == 0, result
+        assert result["auc"] > 0.7
+
+
+LABELS = {"two": ["0", "1"] * 3, "one": ["0"] * 6, "three": list("abcabc"), "x": list("123456")}
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        ({"label": "tow"}, 2, "found no column 'tow', expected one of .*; did you mean 'two'"),
+        ({"label": "two", "time": "tim"}, 2, "found no column 'tim'"),
+        ({"label": "two", "time": "x"}, 2, "found bigint in column 'x', expected times"),
+        ({"label": "two", "leave_out": ["xx"]}, 2, "found no column 'xx'"),
+        ({"label": "one"}, 3, r"found one label in column 'one': 0 \(6 rows\); expected two"),
+        ({"label": "three"}, 3, r"more than two labels in column 'three': 'a' \(2 rows\), 'b'"),
+        ({"label": "x"}, 3, r"more than two labels in column 'x': 1 \(1 rows\), .* and others"),
+        ({"label": "two", "data": "header.csv"}, 3, "found no rows in '.*header.csv'"),
+        ({"label": "two", "data": "empty.csv"}, 2, "found no text in 'empty.csv'"),
+        (
+            {"label": "two", "data": "binary.csv"},
+            2,
+            "found bytes of value 0 in 'binary.csv'",
+        ),
+        (
+            {"label": "two", "data": "latin.csv"},
+            2,
+            "found byte 0xe9 at 5 in .*; convert it",
+        ),
+        (
+            {"label": "two", "data": "parquet.csv"},
+            2,
+            "found Parquet in .*; rename it",
+        ),
+        ({"label": "two", "data": "ragged.csv"}, 3, "ragged.csv"),
+        ({"label": "two", "data": "gone.csv"}, 2, "found nothing at 'gone.csv'"),
+        ({"label": "two", "data": "nowhere"}, 2, "found neither a file nor a table 'nowhere'"),
+        ({"label": "two", "data": "rows.xlsx"}, 2, "expected a path that ends with .csv, .tsv"),
+        ({}, 2, "found no --config and no --label, expected --config FILE or --data, --label, "),
+    ],
+)
+def test_mistakes_are_one_sentence(job, options, code, message):
+    write_csv("rows.csv", LABELS)
+    pq.write_table(pa.table(LABELS), "parquet.csv")
+    Path("rows.xlsx").write_bytes(b"PK\x03\x04")
+    Path("header.csv").write_text("two,one\n")
+    Path("ragged.csv").write_text("two,one\n" + "0,1\n1,2\n" * 5 + "0,1,2,3\n")
+    Path("empty.csv").write_text("\n\n")
+    Path("binary.csv").write_bytes(bytes(range(40)))
+    Path("latin.csv").write_bytes("two,név\n0,é\n".encode("latin-1") * 10)
+    exit_code, result, _ = job("train", **({"data": "rows.csv", "output": "model"} | options))
+    assert re.search(message, result["message"]), result["message"]
+    assert exit_code == code
+    assert "\n" not in result["message"]
+    assert not Path("model/manifest.json").exists()
+
+
+def test_either_a_file_of_the_configuration_or_a_raw_table(at, capsys):
+    Path("conf.yaml").write_text("{}")
+    for job_, arguments in (("train", "--data x --label y"), ("score", "--model m")):
+        with pytest.raises(SystemExit) as stopped:
+            main([job_, "--config", "conf.yaml", *arguments.split()])
+        assert stopped.value.code == 2
+        assert "found --config and --" in capsys.readouterr().out
+    with pytest.raises(ConfigError, match=r"found no --config, expected --config FILE; add it"):
+        content("evaluate", {})
+
+
+def test_sources_by_suffix(at):
+    assert source("day.TSV.gz")["options"]["sep"] == "\t"
+    assert source("s3://bucket/rows.jsonl")["format"] == "json"
+    assert source("hdfs:/rows.parquet") == {
+        "format": "parquet",
+        "path": "hdfs:/rows.parquet",
+        "options": {},
+    }
+    assert source("db.clicks") == {"table": "db.clicks"}
+    (at / "days").mkdir()
+    assert source("days")["format"] == "parquet"
+    (at / "days" / "_done").touch()
+    (at / "days" / "monday.csv").touch()
+    assert source("days")["format"] == "csv"
