@@ -80,7 +80,7 @@ def run(spark: SparkSession, config: Adadsg) -> dict[str, Any]:
         validation = held_out.cache()
         try:
             names = config.columns
-            recipe = fitted_recipe(config.features, rows, [names.label, names.key])
+            recipe = fitted_recipe(config.features, rows, names)
             features = features_by(recipe, names)
             model, log, stopped = _trained(rows, validation, config, features, checkpoint)
         finally:

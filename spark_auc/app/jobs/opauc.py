@@ -157,7 +157,7 @@ def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
         publication(config.output.path, config.output.replace, KIND) as version,
     ):
         start = time.perf_counter()
-        recipe = fitted_recipe(config.features, rows, [names.label, names.weight])
+        recipe = fitted_recipe(config.features, rows, names)
         features = features_by(recipe, names)(rows, names.numFeatures)
         columns = TrainingColumns.resolve(
             rows, features, names.label, names.positiveLabel, names.weight
@@ -192,7 +192,7 @@ def _stream(spark: SparkSession, config: Opauc, section: Stream) -> dict[str, An
 
     # A stream has no rows to fit a recipe to: `check` requires a fitted one.
     no_rows = spark.createDataFrame([], stream.schema)
-    recipe = fitted_recipe(config.features, no_rows, ())
+    recipe = fitted_recipe(config.features, no_rows, config.columns)
     features = features_by(recipe, config.columns)
     learner = StreamLearner(
         stream, config, checkpoint, state, features, _estimator(config), publish

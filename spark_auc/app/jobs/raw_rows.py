@@ -52,7 +52,7 @@ def recipe_of(
 
 
 def fitted_recipe(
-    section: RecipeSection | None, rows: DataFrame, others: Sequence[str | None]
+    section: RecipeSection | None, rows: DataFrame, columns: Columns
 ) -> FeatureRecipeModel | None:
     """The recipe of a section, fitted to rows unless it is fitted; None without a section.
 
@@ -62,8 +62,8 @@ def fitted_recipe(
         The recipe.
     rows
         The rows.
-    others
-        Columns that ``auto`` leaves out, such as the label.
+    columns
+        The label, and columns that ``auto`` leaves out, such as weights.
     """
     from spark_auc.spark.features.recipe import FeatureRecipe
 
@@ -72,7 +72,9 @@ def fitted_recipe(
     stage = recipe_of(section)
     if not isinstance(stage, FeatureRecipe):
         return stage
-    return stage.fitted(rows, [name for name in others if name])
+    label = columns.label, columns.positiveLabel
+    others = [name for name in (columns.weight, columns.key, columns.fold) if name]
+    return stage.fitted(rows, label, others)
 
 
 def features_by(recipe: FeatureRecipeModel | None, columns: Columns) -> FeaturesOf:
