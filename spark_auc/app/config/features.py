@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from spark_auc.app.config.sections import Columns, Location
 from spark_auc.app.config.training import params_of, settings_section
-from spark_auc.spark.features.recipe import RecipeSettings
+from spark_auc.spark.features.recipe_settings import RecipeSettings
 
 
 class RecipeSection(settings_section("FeatureRecipe", RecipeSettings)):  # type: ignore[misc]

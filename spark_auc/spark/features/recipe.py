@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Collection
-from typing import Annotated, Any, Literal, TypedDict, Unpack, cast
+from typing import Annotated, Any, TypedDict, Unpack, cast
 
 import pyarrow as pa
 from pyspark.ml import Estimator, Model
@@ -25,61 +25,11 @@ from spark_auc.spark.data.raw_arrays import raw_type
 from spark_auc.spark.data.raw_features import RawFeatures
 from spark_auc.spark.features.embedding import embedded
 from spark_auc.spark.features.recipe_fit import chosen, fitted
+from spark_auc.spark.features.recipe_settings import RecipeSettings
 from spark_auc.spark.persistence import Stage
-from spark_auc.spark.settings import LabelSettings, Range, Setting
+from spark_auc.spark.settings import LabelSettings, Setting
 
 _log = logging.getLogger(__name__)
-
-
-class RecipeSettings(TypedDict, total=False):
-    """The columns of a recipe and their kinds."""
-
-    spline: Annotated[
-        list[str] | None,
-        Setting("Columns of numbers or times as piecewise linear functions on knots."),
-    ]
-    standard: Annotated[
-        list[str] | None,
-        Setting("Columns of numbers in units of their standard deviation from their mean."),
-    ]
-    log: Annotated[
-        list[str] | None,
-        Setting("Columns of integers as hashed tokens, binned by floor(log(v)^2) above 2."),
-    ]
-    tokens: Annotated[
-        list[str] | None,
-        Setting("Columns of text, integers or booleans as hashed tokens, as FeatureHasher hashes."),
-    ]
-    hour: Annotated[list[str] | None, Setting("Columns of times as tokens of their hour, UTC.")]
-    weekday: Annotated[list[str] | None, Setting("Columns of times as tokens of their weekday.")]
-    auto: Annotated[
-        bool,
-        Setting(
-            "Whether columns that no list names are used too: integers and floats as splines, text "
-            "and booleans as tokens, times as hour, weekday and spline. Constant columns and "
-            "identifiers are left out.",
-            True,
-        ),
-    ]
-    leaveOut: Annotated[list[str] | None, Setting("Columns that auto does not use.")]
-    numKnots: Annotated[int, Setting("Most knots of a spline.", 16, Range(ge=2))]
-    dimension: Annotated[int, Setting("Number of features of the tokens.", 1 << 18, Range(ge=1))]
-    crosses: Annotated[
-        list[list[str]] | Literal["all"] | None,
-        Setting("Pairs of columns whose products are features too, hashed; 'all': each pair."),
-    ]
-    crossBits: Annotated[
-        int, Setting("Logarithm of the number of features of crosses.", 18, Range(ge=1, le=30))
-    ]
-    missing: Annotated[
-        Literal["indicator", "ignore"],
-        Setting(
-            "'indicator': missing numbers have a feature of their column, missing and empty values "
-            "of tokens the token 'name='; 'ignore': they have no feature.",
-            "indicator",
-        ),
-    ]
-    unit: Annotated[bool, Setting("Whether rows are divided by their Euclidean norm.", True)]
 
 
 class RecipeStageSettings(RecipeSettings, LabelSettings, total=False):

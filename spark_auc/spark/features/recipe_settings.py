@@ -1,0 +1,61 @@
+"""Settings of a recipe: Params of `FeatureRecipe`, and keys of the configuration.
+
+This module does not import pyspark: a configuration is checked before Spark is loaded.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypedDict
+
+from spark_auc.spark.settings import Range, Setting
+
+
+class RecipeSettings(TypedDict, total=False):
+    """The columns of a recipe and their kinds."""
+
+    spline: Annotated[
+        list[str] | None,
+        Setting("Columns of numbers or times as piecewise linear functions on knots."),
+    ]
+    standard: Annotated[
+        list[str] | None,
+        Setting("Columns of numbers in units of their standard deviation from their mean."),
+    ]
+    log: Annotated[
+        list[str] | None,
+        Setting("Columns of integers as hashed tokens, binned by floor(log(v)^2) above 2."),
+    ]
+    tokens: Annotated[
+        list[str] | None,
+        Setting("Columns of text, integers or booleans as hashed tokens, as FeatureHasher hashes."),
+    ]
+    hour: Annotated[list[str] | None, Setting("Columns of times as tokens of their hour, UTC.")]
+    weekday: Annotated[list[str] | None, Setting("Columns of times as tokens of their weekday.")]
+    auto: Annotated[
+        bool,
+        Setting(
+            "Whether columns that no list names are used too: integers and floats as splines, text "
+            "and booleans as tokens, times as hour, weekday and spline. Constant columns and "
+            "identifiers are left out.",
+            True,
+        ),
+    ]
+    leaveOut: Annotated[list[str] | None, Setting("Columns that auto does not use.")]
+    numKnots: Annotated[int, Setting("Most knots of a spline.", 16, Range(ge=2))]
+    dimension: Annotated[int, Setting("Number of features of the tokens.", 1 << 18, Range(ge=1))]
+    crosses: Annotated[
+        list[list[str]] | Literal["all"] | None,
+        Setting("Pairs of columns whose products are features too, hashed; 'all': each pair."),
+    ]
+    crossBits: Annotated[
+        int, Setting("Logarithm of the number of features of crosses.", 18, Range(ge=1, le=30))
+    ]
+    missing: Annotated[
+        Literal["indicator", "ignore"],
+        Setting(
+            "'indicator': missing numbers have a feature of their column, missing and empty values "
+            "of tokens the token 'name='; 'ignore': they have no feature.",
+            "indicator",
+        ),
+    ]
+    unit: Annotated[bool, Setting("Whether rows are divided by their Euclidean norm.", True)]
