@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 
 from spark_auc import MBAClassifier, RankSVMClassifier, SplineBasis
-from spark_auc.features.recipe_fit import knots_of
+from spark_auc.features.knots import knots_of
 from spark_auc.features.splines import Splines
 from spark_auc.features.value_counts import ValueCounts
 from tests.data import path
