@@ -56,8 +56,8 @@ from spark_auc.core.types import Bool, Float
 from spark_auc.features.embedding import Embedding
 from spark_auc.features.fourier import FourierMap
 from spark_auc.features.kernels import Kernel
+from spark_auc.features.knots import knots_of
 from spark_auc.features.nystroem import NystroemMap
-from spark_auc.features.recipe_fit import knots_of
 from spark_auc.features.robust_scale import RobustScale
 from spark_auc.features.splines import Splines
 from spark_auc.features.value_counts import ValueCounts

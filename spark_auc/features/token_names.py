@@ -202,6 +202,13 @@ class FeatureNames(Sequence[str]):
             return [self._name(place) for place in places]
         return self._name(places)
 
+    def place(self, name: str) -> int | None:
+        """Index of a hashed feature that is called by its number; None for other names."""
+        word, _, number = name.partition(" ")
+        first = dict(zip(("token", "cross"), self.recipe.starts[-3:-1], strict=True)).get(word)
+        place = None if first is None or not number.isdecimal() else first + int(number)
+        return place if place is not None and self._name(place) == name else None
+
     @cached_property
     def _numeric(self) -> tuple[str, ...]:
         return self.recipe.names()

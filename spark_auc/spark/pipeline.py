@@ -12,11 +12,13 @@ from pyspark.sql import DataFrame
 from spark_auc.errors import ConfigError
 from spark_auc.features.recipe import Recipe
 from spark_auc.spark.data.features import Features
+from spark_auc.spark.data.raw_features import RawFeatures
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.ranker import RankerEstimator
 from spark_auc.spark.evaluation.calibrate import ScoreCalibrationModel
 from spark_auc.spark.features.embedding import EmbeddingEstimator, EmbeddingModel
 from spark_auc.spark.features.recipe import FeatureRecipe, FeatureRecipeModel
+from spark_auc.spark.features.token_sample import token_names
 from spark_auc.spark.persistence import Stage
 
 if TYPE_CHECKING:
@@ -202,7 +204,21 @@ class RankerPipeline(Estimator[RankerPipelineModel]):
             made = stage.fitted(dataset, features)
             features = made.features(features)
             embeddings.append(made)
-        return RankerPipelineModel(self.ranker.fitted(dataset, features), recipe, embeddings)
+        ranker = self.ranker.fitted(dataset, features)
+        if isinstance(self.recipe, FeatureRecipe) and isinstance(features, RawFeatures):
+            ranker = self._named(dataset, features, ranker)
+        return RankerPipelineModel(ranker, recipe, embeddings)
+
+    def _named(
+        self, dataset: DataFrame, features: RawFeatures, ranker: LinearRankerModel
+    ) -> LinearRankerModel:
+        """The ranker with tokens as names of hashed features, if the recipe asks for them."""
+        assert self.recipe is not None
+        if not self.recipe.values()["tokenNames"]:
+            return ranker
+        names = [weight.feature for weight in ranker.summary.largest_weights]
+        rows = sum(ranker.summary.rows.values())
+        return ranker.renamed(token_names(dataset, features, names, rows))
 
     def fitted_recipe(self, dataset: DataFrame) -> FeatureRecipeModel | None:
         """The recipe, fitted to the rows of a DataFrame unless it is fitted."""

@@ -28,9 +28,9 @@ from spark_auc.features.composition import Composition
 from spark_auc.features.crosses import CrossMap
 from spark_auc.features.fourier import FourierMap
 from spark_auc.features.kernels import Kernel
+from spark_auc.features.knots import knots_of
 from spark_auc.features.network import NetworkMap
 from spark_auc.features.nystroem import NystroemMap
-from spark_auc.features.knots import knots_of
 from spark_auc.features.robust_scale import RobustScale
 from spark_auc.features.splines import Splines
 from spark_auc.features.thresholds import ThresholdMap

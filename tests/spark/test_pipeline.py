@@ -102,6 +102,19 @@ def test_learners_of_several_passes(raw: DataFrame, learner: MBAClassifier) -> N
     np.testing.assert_allclose(fused.ranker.coefficients, alone.coefficients, rtol=1e-9)
 
 
+def test_hashed_features_are_named_by_frequent_tokens(raw: DataFrame) -> None:
+    def names(**params: object) -> list[str]:
+        model = RankerPipeline([recipe(crosses=None, **params), mba()]).fit(raw)
+        return [weight.feature for weight in model.ranker.summary.largest_weights]
+
+    found = names()
+    counts = {row.city or "": row["count"] for row in raw.groupBy("city").count().collect()}
+    (of_b,) = (name for name in found if "city=b" in name)
+    assert of_b.endswith(f": mostly city=b ({counts['b']})")
+    assert found == names()
+    assert not any("city" in name for name in names(tokenNames=False))
+
+
 def test_embeddings_between_recipe_and_ranker(raw: DataFrame, tmp_path: Path) -> None:
     # Which copies of a row are sampled depends on their place.
     raw = raw.dropDuplicates(["age", "income", "city", "flag"]).coalesce(1).cache()

@@ -14,6 +14,7 @@ from spark_auc.errors import DataError
 from spark_auc.features.embedding import Embedding
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_tokens import Log
+from spark_auc.features.token_names import FeatureNames
 from spark_auc.spark.data.checks import checked
 from spark_auc.spark.data.features import Features, known_column
 from spark_auc.spark.data.raw_arrays import raw_type
@@ -158,31 +159,3 @@ class EmbeddedFeatures:
         """See `Features.decode`."""
         X = self.inner.decode(arrays, missing=self.embedding.takes_missing)
         return self.embedding.transform(X)
-
-
-class FeatureNames(Sequence[str]):
-    """Names of a recipe's features, made when they are read: there may be millions.
-
-    Parameters
-    ----------
-    recipe
-        The recipe.
-    """
-
-    def __init__(self, recipe: Recipe) -> None:
-        self._recipe = recipe
-        self._numeric = recipe.names()
-
-    def __len__(self) -> int:
-        return self._recipe.size
-
-    def __getitem__(self, index):  # type: ignore[no-untyped-def]
-        """The name of the feature with an index, or those of a slice."""
-        if isinstance(index, slice):
-            return [self[k] for k in range(*index.indices(len(self)))]
-        tokens, crosses, size = self._recipe.starts[-3:]
-        if not 0 <= index < size:
-            raise IndexError(index)
-        if index < tokens:
-            return self._numeric[index]
-        return f"token {index - tokens}" if index < crosses else f"cross {index - crosses}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -126,6 +127,21 @@ class LinearRankerModel(
         """How the model was made."""
         assert self._summary is not None, "a LinearRankerModel is made by fit() or load()"
         return self._summary
+
+    def renamed(self, names: Mapping[str, str]) -> LinearRankerModel:
+        """The same ranker with other names of features among its largest weights.
+
+        Parameters
+        ----------
+        names
+            New names by those in the summary.
+        """
+        weights = tuple(
+            replace(weight, feature=names.get(weight.feature, weight.feature))
+            for weight in self.summary.largest_weights
+        )
+        summary = replace(self.summary, largest_weights=weights)
+        return self._copyValues(LinearRankerModel(self.scorer, summary, self.moments))
 
     @property
     def coefficients(self) -> DenseVector:

@@ -59,3 +59,11 @@ class RecipeSettings(TypedDict, total=False):
         ),
     ]
     unit: Annotated[bool, Setting("Whether rows are divided by their Euclidean norm.", True)]
+    tokenNames: Annotated[
+        bool,
+        Setting(
+            "Whether hashed features among the largest weights of a pipeline are named by their "
+            "most frequent tokens. Tokens of less than 10 rows of a sample are never shown.",
+            True,
+        ),
+    ]
