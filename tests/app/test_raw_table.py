@@ -104,7 +104,8 @@ def test_csv_with_every_trap_to_a_ranker_a_report_and_scores(job, at):
 
 def test_a_label_of_words_and_the_latest_rows_held_out(job):
     columns = table(("stays", "yes"))
-    write_csv("rows.tsv", columns, "\t")
+    # The first column has no name, as in files of pandas.
+    write_csv("rows.tsv", {"": range(ROWS), **columns}, "\t")
     known = {"data": "rows.tsv", "label": "gone", "output": "model"}
     code, result, _ = job("train", **known)
     assert code == 2
@@ -122,14 +123,15 @@ def test_a_label_of_words_and_the_latest_rows_held_out(job):
     assert result["auc"] > 0.7
 
 
-def test_json_and_parquet(job):
+def test_json_parquet_and_a_table(job, spark):
     columns = {k: v for k, v in table().items() if k not in ("age", "pays")}
     columns["age"] = [None if v in ("", "NA", "?") else int(v) for v in table()["age"]]
     columns["gone"] = [int(v) for v in columns["gone"]]
     rows = pa.table(columns)
     pq.write_table(rows, "rows.parquet")
     Path("rows.json").write_text(json.dumps(rows.to_pylist()), encoding="utf-8")
-    for name in ("rows.parquet", "rows.json"):
+    spark.read.parquet(str(Path("rows.parquet").absolute())).createOrReplaceTempView("customers")
+    for name in ("rows.parquet", "rows.json", "customers"):
         code, result, _ = job(
             "train", "train.output.replace=true", data=name, label="gone", output="m"
         )
@@ -167,7 +169,11 @@ LABELS = {"two": ["0", "1"] * 3, "one": ["0"] * 6, "three": list("abcabc"), "x":
             2,
             "found Parquet in .*; rename it",
         ),
-        ({"label": "two", "data": "ragged.csv"}, 3, "ragged.csv"),
+        (
+            {"label": "two", "data": "ragged.csv"},
+            3,
+            "found the row '0,1,2,3' in .*ragged.csv",
+        ),
         ({"label": "two", "data": "gone.csv"}, 2, "found nothing at 'gone.csv'"),
         ({"label": "two", "data": "nowhere"}, 2, "found neither a file nor a table 'nowhere'"),
         ({"label": "two", "data": "rows.xlsx"}, 2, "expected a path that ends with .csv, .tsv"),

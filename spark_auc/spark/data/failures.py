@@ -25,6 +25,7 @@ _OTHER_NAMES = re.compile(
     re.DOTALL,
 )
 _OTHER_WIDTH = re.compile(r"Header length: (\d+), schema size: (\d+)\s+CSV file: (\S+)")
+_OTHER_FIELDS = re.compile(r"Malformed CSV record: (.*?) SQLSTATE", re.DOTALL)
 _PYTHON_ERROR = re.compile(r"[\w.]*(Error|Exception|Interrupt): (?!.*Exception:)")
 _CAUSE = re.compile(r"Caused by: (.*)")
 
@@ -64,6 +65,11 @@ def translated() -> Iterator[None]:
             ) from None
         if unreadable := _UNREADABLE.search(text):
             causes = _CAUSE.findall(text)
+            if fields := _OTHER_FIELDS.search(text):
+                raise errors.DataError(
+                    f"found the row {fields[1][:200]!r} in {unreadable[1]}, expected as many "
+                    "fields as the header has; correct or remove the row"
+                ) from None
             raise errors.DataError(
                 f"found the unreadable file {unreadable[1]}"
                 + (f" ({causes[-1].strip()})" if causes else "")
