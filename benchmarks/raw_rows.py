@@ -31,7 +31,8 @@ from benchmarks.measuring import SETTINGS, PeakMemory, cpu_seconds
 from spark_auc import FeatureRecipe, LinearRankerModel, MBAClassifier, RankerPipeline, evaluate
 from spark_auc.core.batch import Batch
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.spark.data.lines import CRITEO, delimited
+from spark_auc.spark.data.layouts import CRITEO
+from spark_auc.spark.data.lines import delimited
 from spark_auc.spark.data.raw import CRITEO_INTEGERS, CRITEO_TOKENS, criteo
 from spark_auc.spark.data.raw_features import RawFeatures
 from spark_auc.spark.data.session import session

@@ -237,3 +237,45 @@ def test_stages_on_raw_rows(job, spark, at):
     late = spark.read.parquet(str(at / "rows")).filter("row >= 200")
     auc = evaluate(model.transform(late), labelCol="y").auc
     assert result["auc"] == pytest.approx(auc, abs=1e-12)
+
+
+LINES = {
+    "path": "lines",
+    "format": "delimited",
+    "options": {"separator": "tab", "columns": "y integer, price float, site, position integer"},
+}
+
+
+def test_lines_of_text(job, at, caplog):
+    rows = table().select(["y", "price", "site", "position"]).to_pylist()
+    texts = ["\t".join("" if v is None else str(v) for v in row.values()) for row in rows]
+    texts = [text.replace(".0\t", "\t", 1) for text in texts]
+    (at / "lines").write_text("\n".join(texts) + "\n")
+    features = {"log": ["position"], "numKnots": 6, "dimension": 64}
+    section = train(data=LINES, features=features, holdout={"by": "key", "train": 0.7})
+    code, result = job("train", **section)
+    assert code == 0, result
+    assert 0.6 < result["auc"] < 1.0
+    # Spark splits no line to hash its content.
+    assert "Spark splits the lines" not in caplog.text
+    code, scored = job("score", model="model", data=LINES, output={"path": "scores"})
+    assert (code, scored["rows"]) == (0, 300)
+    (at / "lines").write_text("\n".join([*texts, "1\t2"]) + "\n")
+    code, result = job("score", model="model", data=LINES, output={"path": "more"})
+    assert (code, result["error"]) == (3, "LineError")
+    assert f"line 301 of file:{at}/lines" in result["message"]
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({}, "without ['columns', 'separator']"),
+        ({"separator": ",", "columns": "y whole"}, "found column 'y whole'"),
+        ({"separator": ",", "columns": "y", "sep": "x"}, "found options ['sep']"),
+        ({"separator": ",", "columns": "y", "header": "yes"}, "found options.header 'yes'"),
+    ],
+)
+def test_options_of_lines(job, options, match):
+    code, result = job("train", **train(data={**LINES, "path": "rows", "options": options}))
+    assert code == 2
+    assert match in result["message"]

@@ -19,8 +19,9 @@ from spark_auc.errors import ConfigError, DataError, LineError
 from spark_auc.features.lines import contiguous
 from spark_auc.features.raw_columns import Text
 from spark_auc.spark.data.failures import translated
+from spark_auc.spark.data.layouts import AVAZU, CRITEO, Layout
 from spark_auc.spark.data.line_faults import fault, line_errors
-from spark_auc.spark.data.lines import AVAZU, CRITEO, Layout, Lines, delimited
+from spark_auc.spark.data.lines import Lines, delimited
 from spark_auc.spark.data.text_numbers import numbers
 from tests import data
 from tests.features.raw_rows import text

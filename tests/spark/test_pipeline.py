@@ -24,7 +24,8 @@ from spark_auc import (
     SOLAMClassifier,
 )
 from spark_auc.errors import ConfigError, DataError, ModelFormatError
-from spark_auc.spark.data.lines import CRITEO, Layout, delimited
+from spark_auc.spark.data.layouts import CRITEO, Layout
+from spark_auc.spark.data.lines import delimited
 from spark_auc.spark.data.raw import CRITEO_INTEGERS, CRITEO_TOKENS, criteo
 from tests import data
 

@@ -42,14 +42,17 @@ class Source(Section):
 
     table: str | None = Field(None, description="name of a table of the session's catalog")
     format: str = Field(
-        "parquet", description="format of the files: parquet, csv, libsvm, or any other of Spark"
+        "parquet",
+        description="format of the files: parquet, csv, libsvm, or any other of Spark; criteo, "
+        "avazu or delimited for lines of text that tasks split",
     )
     path: Location | None = Field(
         None, description="file, directory, glob pattern, or output directory of a job"
     )
     options: dict[str, Setting] = Field(
         default_factory=dict,
-        description="options of the reader of the format, such as header",
+        description="options of the reader of the format, such as header; of delimited: separator, "
+        "columns (label integer, price float, city text) and header",
         repr=False,
     )
     where: str | None = Field(
@@ -83,7 +86,10 @@ class Source(Section):
             An action inside the block reads a corrupt file.
         """
         from spark_auc.spark.data.failures import translated
+        from spark_auc.spark.data.layouts import layout_of
         from spark_auc.spark.data.libsvm import libsvm, libsvm_errors
+        from spark_auc.spark.data.line_faults import line_errors
+        from spark_auc.spark.data.lines import delimited
         from spark_auc.spark.data.strict import by_name
 
         options = {key: text_of(value) for key, value in self.options.items()}
@@ -92,6 +98,11 @@ class Source(Section):
             dimension = int(options["numFeatures"]) if "numFeatures" in options else None
             with libsvm_errors(spark, path, dimension):
                 yield self._selected(libsvm(spark, path, dimension))
+            return
+        if path and (layout := layout_of(self.format, options)):
+            lines = delimited(spark, path, layout)
+            with line_errors(lines):
+                yield self._selected(lines)
             return
         with translated():
             if self.table is not None:

@@ -19,7 +19,8 @@ from spark_auc.errors import LineError
 from spark_auc.features.lines import split
 from spark_auc.features.raw_columns import Text
 from spark_auc.spark.data.failures import translated
-from spark_auc.spark.data.lines import LINE, Layout, source_of
+from spark_auc.spark.data.layouts import LINE, Layout
+from spark_auc.spark.data.lines import source_of
 from spark_auc.spark.data.raw_arrays import raw_column
 from spark_auc.spark.data.text_numbers import numbers
 

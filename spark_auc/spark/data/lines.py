@@ -8,7 +8,6 @@ these columns only where they are used. A task that maps raw columns takes the l
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 from collections.abc import Sequence
@@ -23,138 +22,20 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
-from spark_auc.errors import ConfigError, DataError, LineError
+from spark_auc.errors import DataError
 from spark_auc.features.lines import split
 from spark_auc.features.raw_columns import Text
-from spark_auc.spark.data.checks import checked
 from spark_auc.spark.data.features import quoted
-from spark_auc.spark.data.raw import AVAZU_COLUMNS, CRITEO_INTEGERS, CRITEO_TOKENS
+from spark_auc.spark.data.layouts import LINE, Layout
 from spark_auc.spark.data.raw_arrays import raw_column
 from spark_auc.spark.data.resources import task_slots
 
 _log = logging.getLogger(__name__)
 
-LINE = "line"
 # Keys of column metadata.
 _LINES, _FIELD = "spark_auc_lines", "spark_auc_field"
 # Files that Spark does not read in parts. Those of bzip2 can be split.
 _WHOLE = (".gz", ".deflate", ".lz4", ".snappy", ".zst")
-_NUMBER = {
-    "integer": ("bigint", r"^-?[0-9]+$", "an integer"),
-    "float": (
-        "double",
-        r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^(?i)([+-]?inf(inity)?|nan)$",
-        "a number",
-    ),
-}
-
-
-@dataclass(frozen=True)
-class Layout:
-    """A layout of delimited text, without quotes.
-
-    Parameters
-    ----------
-    separator
-        One ASCII character.
-    names
-        Names of the fields.
-    integers, floats
-        Names of the fields that are numbers. The others are text.
-    header
-        Whether files begin with a line of the names. Lines that equal it are left out.
-
-    Raises
-    ------
-    ConfigError
-        The separator is not one ASCII character, or could be part of a line's end or a quote; names
-        are missing, repeated or unknown.
-    """
-
-    separator: str
-    names: tuple[str, ...]
-    integers: tuple[str, ...] = ()
-    floats: tuple[str, ...] = ()
-    header: bool = False
-
-    def __post_init__(self) -> None:
-        if len(self.separator) != 1 or not self.separator.isascii() or self.separator in '\r\n"':
-            raise ConfigError(
-                f"found separator {self.separator!r}, expected one ASCII character other than a "
-                "quote and the end of a line; use format csv for other text"
-            )
-        distinct, numbers = set(self.names), [*self.integers, *self.floats]
-        if not self.names or len(distinct) < len(self.names) or distinct & {"", LINE}:
-            raise ConfigError(
-                f"found the fields {list(self.names)}, expected one or more different names other "
-                f"than {LINE!r}; rename them"
-            )
-        if unknown := [name for name in numbers if name not in distinct or numbers.count(name) > 1]:
-            raise ConfigError(
-                f"found numbers {unknown}, expected different names among {list(self.names)}; "
-                "change the types"
-            )
-
-    @property
-    def mark(self) -> int:
-        """A hash of the layout, 32 bits with sign."""
-        text = json.dumps(asdict(self), sort_keys=True)
-        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little", signed=True)
-
-    def type_of(self, name: str) -> str:
-        """Type of a field: "text", "integer" or "float"."""
-        is_float = "float" if name in self.floats else "text"
-        return "integer" if name in self.integers else is_float
-
-    @property
-    def first_line(self) -> str:
-        """The line of the names."""
-        return self.separator.join(self.names)
-
-    def field(self, text: Column, number: int) -> Column:
-        """A field of lines: string, bigint or double, null if it is empty.
-
-        An action that reads a malformed line, or text that is no number of the type, raises
-        `LineError`.
-        """
-        separator = F.lit(self.separator)
-        # The number of bytes needs no scan of the line, and fields are found by their bytes.
-        without = F.octet_length(F.replace(text, separator, F.lit("")))
-        fields = F.octet_length(text) - without + 1
-        quotes = F.startswith(text, F.lit('"')) | F.contains(text, F.lit(f'{self.separator}"'))
-        part = F.split_part(text, separator, F.lit(number + 1))
-        return self.typed(part, number, text, (fields != len(self.names)) | quotes)
-
-    def typed(self, part: Column, number: int, shown: Column, wrong: Column) -> Column:
-        """The text of a field as its type.
-
-        Parameters
-        ----------
-        part
-            The text.
-        number
-            Number of the field.
-        shown
-            Text for the error.
-        wrong
-            Whether the line is malformed.
-        """
-        name, value = self.names[number], F.nullif(part, F.lit(""))
-        expected = f"{len(self.names)} fields without quotes, separated by {self.separator!r}"
-        if (kind := self.type_of(name)) in _NUMBER:
-            java, pattern, noun = _NUMBER[kind]
-            number_of = value.try_cast(java)
-            wrong |= value.isNotNull() & (number_of.isNull() | ~value.rlike(pattern))
-            expected, value = f"{expected}, with {noun} in column {name!r}", number_of
-        parts = F.lit("found '"), F.substring(shown, 1, 200), F.lit(f"', expected {expected}; ")
-        message = F.concat(*parts, F.lit("repair or remove the line"))
-        return checked(value, F.when(wrong, message), LineError)
-
-
-CRITEO = Layout(
-    "\t", ("label", *CRITEO_INTEGERS, *CRITEO_TOKENS), integers=("label", *CRITEO_INTEGERS)
-)
-AVAZU = Layout(",", tuple(AVAZU_COLUMNS), integers=("click",), header=True)
 
 
 def delimited(spark: SparkSession, path: str, layout: Layout) -> DataFrame:
@@ -215,6 +96,26 @@ def source_of(df: DataFrame) -> tuple[str, Layout, str] | None:
     stored = json.loads(marks["layout"])
     names = {key: tuple(stored[key]) for key in ("names", "integers", "floats")}
     return marked[0].name, Layout(**stored | names), marks["path"]
+
+
+def unlabelled(df: DataFrame, label: str | None) -> list[Column] | None:
+    """The lines without their label, in two parts; None if columns are not all fields of lines.
+
+    Spark need not split lines to hash their content.
+    """
+    source = source_of(df)
+    if source is None:
+        return None
+    column, layout, _ = source
+    fields = [field for field in df.schema if field.name != column]
+    if not all(_is_field(field, layout) for field in fields):
+        return None
+    text, separator, names = F.col(quoted(column))["text"], layout.separator, layout.names
+    numbers = [f.metadata[_FIELD]["number"] for f in fields if f.name == label]
+    if not numbers:
+        return [text]
+    before, after = numbers[0], len(names) - 1 - numbers[0]
+    return [F.substring_index(text, separator, n) for n in (before, -after)]
 
 
 @dataclass(frozen=True)
