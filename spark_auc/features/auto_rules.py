@@ -13,7 +13,7 @@ from spark_auc.features.recipe_fit import Planned
 AUTO = "auto"
 # The kinds of a column of each type.
 KINDS_OF: dict[str, tuple[str, ...]] = {
-    "integer": ("spline",),
+    "integer": ("spline", "tokens"),
     "float": ("spline",),
     "text": ("tokens",),
     "boolean": ("tokens",),
@@ -21,6 +21,8 @@ KINDS_OF: dict[str, tuple[str, ...]] = {
 }
 # Types of identifiers.
 _IDS = ("text", "integer")
+# Integers of at most so many distinct values have tokens too: they may be codes.
+FEW = 256
 # A column whose AUC is above this, or that of its reversed order, may contain the label.
 LEAKAGE = 0.99
 
@@ -62,6 +64,8 @@ def decided(
         return (), [reason]
     if column.type == "time" and _at_midnight(counts):
         kinds = kinds[1:]
+    if column.type == "integer" and counts.both.distinct > FEW:
+        kinds = kinds[:1]
     return kinds, _leakage(column.name, counts)
 
 

@@ -29,8 +29,9 @@ _ROWS = 2**17
 class AutoPlan:
     """A recipe before its fit, with columns whose kinds are chosen from the rows.
 
-    A column of kind "auto" becomes a spline if it is a number, tokens if it is text or a boolean,
-    and tokens of its hour and weekday and a spline if it is a time. Hours are left out if all times
+    A column of kind "auto" becomes a spline if it is a number, tokens if it is text, a boolean or
+    an integer of at most 256 distinct values (a spline too), and tokens of its hour and weekday and
+    a spline if it is a time. Hours are left out if all times
     are at midnight. Constant columns are left out, and identifiers: columns of text or integers
     with more different values than half of the rows that have a value. Crossed columns are kept.
 

@@ -73,6 +73,7 @@ CHOSEN = (
     Planned("age", "float", "spline"),
     Planned("city", "text", "tokens"),
     Planned("clicks", "integer", "spline"),
+    Planned("clicks", "integer", "tokens"),
     Planned("new", "boolean", "tokens"),
     Planned("when", "time", "hour"),
     Planned("when", "time", "weekday"),

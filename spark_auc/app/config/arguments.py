@@ -131,6 +131,7 @@ def source(data: str) -> dict[str, Any]:
     beginning = _beginning(data) if local and form != "parquet" else b""
     if form == "csv":
         options = {"header": True, "escape": '"', "mode": "FAILFAST"}
+        options |= {"ignoreLeadingWhiteSpace": True, "ignoreTrailingWhiteSpace": True}
         if local and not os.path.isdir(data):
             # One file has one header. Spark gives columns without a name, or of one name, others.
             options["enforceSchema"] = True

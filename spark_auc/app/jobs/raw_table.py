@@ -155,19 +155,21 @@ def _dimension(rows: DataFrame, others: Collection[str]) -> int:
     A larger one costs time and memory without use, and a smaller one gives tokens one weight.
     """
     from pyspark.sql import functions as F
-    from pyspark.sql.types import StringType
+    from pyspark.sql.types import IntegralType, StringType
 
+    from spark_auc.features.auto_rules import FEW
     from spark_auc.spark.data.features import quoted
 
-    names = [f.name for f in rows.schema if isinstance(f.dataType, StringType)]
-    counts = [
-        F.approx_count_distinct(quoted(n)).alias(str(k))
-        for k, n in enumerate(names)
-        if n not in others
-    ]
+    fields = [field for field in rows.schema if field.name not in others]
+    fields = [f for f in fields if isinstance(f.dataType, StringType | IntegralType)]
+    counts = [F.approx_count_distinct(quoted(f.name)).alias(str(k)) for k, f in enumerate(fields)]
     total, *distinct = rows.agg(F.count("*"), *counts).collect()[0]
-    # The recipe leaves out columns of ids.
-    tokens = sum(count for count in distinct if count <= total / 2)
+    # The recipe leaves out columns of ids, and gives tokens to integers of few values.
+    tokens = sum(
+        count
+        for field, count in zip(fields, distinct, strict=True)
+        if count <= (total / 2 if isinstance(field.dataType, StringType) else FEW)
+    )
     return int(np.clip(2 ** np.ceil(np.log2(1.5 * tokens + 1)), _FEWEST, _MOST))
 
 

@@ -34,7 +34,7 @@ class RecipeSettings(TypedDict, total=False):
     auto: Annotated[
         bool,
         Setting(
-            "Whether columns that no list names are used too: integers and floats as splines, text "
+            "Whether columns that no list names are used too: numbers as splines, text "
             "and booleans as tokens, times as hour, weekday and spline. Constant columns and "
             "identifiers are left out.",
             True,
