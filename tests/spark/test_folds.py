@@ -98,7 +98,9 @@ def test_a_sample_of_repeated_rows_is_of_many_kinds(repeated):
     _, _, df = repeated
     for form in (df, df.repartition(3)):
         rows = unlabelled(form, PreparedFeatures.resolve(form, NAMES))
-        sample = sampled(rows, column_moments(rows), 400, 1)
+        columns = column_moments(rows)
+        counts = float(columns.rows.sum()), float(columns.entries.sum())
+        sample = sampled(rows, *counts, 400, 1)
         assert sample.y.size == 400
         assert np.unique(sample.X[:, 0]).size > 100
 

@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 
 from spark_auc import SOLAMClassifier
 from spark_auc.spark.data.columns import TrainingColumns
-from spark_auc.spark.data.features import Features
+from spark_auc.spark.data.features import PreparedFeatures
 from spark_auc.spark.data.prepared import RowOrder
 
 N, D = 2000, 10
@@ -33,7 +33,7 @@ def by_label(rows):
 
 
 def order(df, seed=0, tasks=1, names=("id",)):
-    columns = TrainingColumns(Features("columns", tuple(names), len(names)), "label")
+    columns = TrainingColumns(PreparedFeatures("columns", tuple(names), len(names)), "label")
     return RowOrder.of(df, columns, None, seed, tasks)
 
 
@@ -51,7 +51,7 @@ def test_the_order_is_of_seed_and_rows_alone(rows, by_label):
 
 
 def test_rows_of_one_value_are_in_an_order_of_their_own(rows, by_label):
-    columns = TrainingColumns(Features("columns", ("id",), 1), "label")
+    columns = TrainingColumns(PreparedFeatures("columns", ("id",), 1), "label")
 
     def ids(df, seed=0):
         with_day = df.withColumn("a day", F.col("id") % 3)

@@ -152,7 +152,8 @@ def _folding(fold: Fold) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Rec
 
 def _count_partitions(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for _ in batches:
-        yield _row(_PLANNED, task_number(), task_number() - 1, 0)
+        partitions = task_number() - 1
+        yield _row(_PLANNED, partitions, partitions, 0)
 
 
 def _settle() -> None:
