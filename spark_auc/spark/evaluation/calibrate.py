@@ -21,8 +21,9 @@ from spark_auc.core.batch import WEIGHTS
 from spark_auc.core.labels import LabelCounts
 from spark_auc.errors import ConfigError, ConvergenceError, DataError
 from spark_auc.spark.data.checks import checked
-from spark_auc.spark.data.columns import label_column, weight_column
+from spark_auc.spark.data.columns import weight_column
 from spark_auc.spark.data.failures import translated
+from spark_auc.spark.data.labels import label_column
 from spark_auc.spark.evaluation.score_columns import score_column
 from spark_auc.spark.persistence import Stage
 from spark_auc.spark.settings import LabelSettings, Range, Setting, WeightSettings

@@ -10,9 +10,9 @@ from spark_auc.core.evaluation.delong import auc_interval
 from spark_auc.core.evaluation.report import GroupAUC, Groups
 from spark_auc.core.evaluation.roc import auc
 from spark_auc.spark.data.aggregate import record
-from spark_auc.spark.data.columns import label_column
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.features import quoted
+from spark_auc.spark.data.labels import label_column
 from spark_auc.spark.evaluation.score_columns import ScoreColumns, read
 
 _GROUP = pa.schema(

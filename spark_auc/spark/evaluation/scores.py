@@ -31,8 +31,8 @@ from spark_auc.core.labels import Label
 from spark_auc.core.row_source import State
 from spark_auc.errors import SparkAUCError
 from spark_auc.spark.data.aggregate import aggregate, record
-from spark_auc.spark.data.columns import label_column
 from spark_auc.spark.data.failures import translated
+from spark_auc.spark.data.labels import label_column
 from spark_auc.spark.evaluation.score_columns import ScoreColumns, read
 
 _log = logging.getLogger(__name__)

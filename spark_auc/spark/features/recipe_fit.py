@@ -17,7 +17,7 @@ from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_auto import AutoPlan
 from spark_auc.features.recipe_fit import RecipePlan, RecipeState
 from spark_auc.spark.data.aggregate import aggregate
-from spark_auc.spark.data.columns import LabelReader, label_column
+from spark_auc.spark.data.labels import LabelReader, label_column
 from spark_auc.spark.data.parquet import rows_for_tasks
 from spark_auc.spark.data.raw_columns import RawColumns
 
