@@ -229,8 +229,29 @@ def test_unions_are_left_to_spark(spark, tmp_path, caplog):
     df = delimited(spark, write(tmp_path / "rows", ROWS), SMALL)
     other = df.withColumn("word", F.upper("word"))
     assert Lines.of(df.union(other), ["y", "word"]) is None
-    assert "because the rows are a union" in caplog.text
+    assert "because of the steps ['Union'] to the rows" in caplog.text
     assert Lines.of(df.union(other).where("y = 1"), ["y"]) is None
+
+
+def test_joins_are_left_to_spark(spark, tmp_path, caplog):
+    """The lines of one side and a column of the other, both with the marks of one layout."""
+    df = delimited(spark, write(tmp_path / "rows", ROWS), SMALL)
+    other = df.select("y", F.col("word")).orderBy("x")
+    joined = df.select("line", "y", "x").join(other, "y")
+    assert Lines.of(joined, ["word", "x"]) is None
+    assert "Join" in caplog.text
+
+
+def test_steps_that_keep_rows(spark, tmp_path, caplog):
+    df = delimited(spark, write(tmp_path / "rows", ROWS), SMALL)
+    kept = df.where("y is not null").repartition(3).orderBy("x").limit(3).sample(0.9).coalesce(1)
+    assert Lines.of(kept, ["y", "word"]) is not None
+    cached = df.cache()
+    assert Lines.of(cached.where("y = 1"), ["y", "word"]) is not None
+    cached.unpersist()
+    union = df.union(df.withColumn("word", F.upper("word"))).cache()
+    assert Lines.of(union, ["y", "word"]) is None
+    union.unpersist()
 
 
 def test_rows_of_another_layout(spark, tmp_path):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass
@@ -34,6 +35,13 @@ _log = logging.getLogger(__name__)
 
 # Keys of column metadata.
 _LINES, _FIELD = "spark_auc_lines", "spark_auc_field"
+# A line of a plan, and the steps that keep, drop, order or cache whole rows.
+_STEP = re.compile(r"[\s:+*()\d-]*([A-Za-z]+)")
+_KEEPING = {
+    *("AdaptiveSparkPlan", "Coalesce", "CollectLimit", "ColumnarToRow", "Exchange", "FileScan"),
+    *("Filter", "GlobalLimit", "InMemoryRelation", "InMemoryTableScan", "LocalLimit", "Project"),
+    *("Sample", "Scan", "Sort", "TakeOrderedAndProject"),
+}
 # Files that Spark does not read in parts. Those of bzip2 can be split.
 _WHOLE = (".gz", ".deflate", ".lz4", ".snappy", ".zst")
 
@@ -149,10 +157,11 @@ class Lines:
         column, layout, _ = source
         fields = {field.name: field for field in df.schema}
         unmarked = [n for n in names if n not in fields or not _is_field(fields[n], layout)]
-        # A union has the marks of its first part, and the columns of another may have been changed.
+        # A union has the marks of its first part, a join those of both sides: their columns may be
+        # those of other rows.
         reason = f"columns {unmarked} are not fields of it" if unmarked else ""
         reason = reason or ("columns have equal names" if len(fields) < len(df.columns) else "")
-        reason = reason or ("the rows are a union" if _is_union(df) else "")
+        reason = reason or (f"of the steps {steps} to the rows" if (steps := _steps(df)) else "")
         if reason:
             _log.warning(
                 "Spark splits the lines of column %r, because %s; tasks take a part of its time",
@@ -217,11 +226,13 @@ class Lines:
         return {name: fields[number] for name, number in self.numbers.items()}
 
 
-def _is_union(df: DataFrame) -> bool:
-    """Whether Spark's plan has a union; true also if a name or value looks like one."""
+def _steps(df: DataFrame) -> list[str]:
+    """Steps of Spark's plan other than those after which each row still has its own line."""
     with redirect_stdout(StringIO()) as printed:
         df.explain()
-    return "Union" in printed.getvalue()
+    _, _, plan = printed.getvalue().partition("== Physical Plan ==\n")
+    steps = (_STEP.match(line) for line in plan.splitlines() if line.strip())
+    return sorted({step[1] if step else "" for step in steps} - _KEEPING)
 
 
 def _is_field(field: StructField, layout: Layout) -> bool:
