@@ -74,10 +74,11 @@ def test_no_key_of_the_configuration_names_a_secret():
     schema = Configuration.model_json_schema()
     keys = {key for part in schema["$defs"].values() for key in part.get("properties", {})}
     assert {"regParam", "key", "checkpoint"} <= keys
-    assert [key for key in keys if names_secret(key)] == ["tokens"]
-    recipe = {"features": {"tokens": ["site", "device"]}}
+    assert {key for key in keys if names_secret(key)} == {"tokens", "tokenNames"}
+    recipe = {"features": {"tokens": ["site", "device"], "tokenNames": False}}
     assert redacted(recipe) == recipe
-    assert redacted({"options": recipe["features"]}) == {"options": {"tokens": PLACEHOLDER}}
+    named = {"tokens": recipe["features"]["tokens"]}
+    assert redacted({"options": named}) == {"options": {"tokens": PLACEHOLDER}}
 
 
 @pytest.mark.parametrize(
