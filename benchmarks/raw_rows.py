@@ -194,7 +194,7 @@ def whole(spark: SparkSession, path: str, held_out: str, dimension: int, args: A
         printed = {
             "step": "whole",
             "penalty": name,
-            "rows": sum(count for _, count in summary.rows),
+            "rows": sum(summary.rows.values()),
             "fit_s": round(fitted, 1),
             "all_s": round(time.perf_counter() - start, 1),
             "cpu_s": round(cpu_seconds() - begun, 1),
