@@ -107,7 +107,7 @@ class Train(Section):
     @classmethod
     def _renamed(cls, value: Any) -> Any:
         if isinstance(value, dict) and "method" in value:
-            raise ValueError("the key learner, the present name of method; rename method")
+            raise ValueError("the key learner in place of method; rename it")
         return value
 
     @field_validator("learner")

@@ -106,8 +106,8 @@ def source_of(df: DataFrame) -> tuple[str, Layout, str] | None:
     return marked[0].name, Layout(**stored | names), marks["path"]
 
 
-def unlabelled(df: DataFrame, label: str | None) -> list[Column] | None:
-    """The lines without their label, in two parts; None if columns are not all fields of lines.
+def content_of_lines(df: DataFrame, label: str | None) -> list[Column] | None:
+    """The text of lines without their label, in two parts; None if a column is no field of them.
 
     Spark need not split lines to hash their content.
     """

@@ -18,7 +18,7 @@ from pyspark.sql.types import DateType, TimestampNTZType, TimestampType
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.spark.data.checks import checked
 from spark_auc.spark.data.features import known_column, quoted
-from spark_auc.spark.data.lines import unlabelled as unlabelled_lines
+from spark_auc.spark.data.lines import content_of_lines
 
 
 def by_key(
@@ -57,7 +57,7 @@ def by_key(
     label_name = known_column(df, label).name if label else None
     unlabelled = [name for name in df.columns if name != label_name]
     names = unlabelled if key is None else [known_column(df, key).name]
-    content = unlabelled_lines(df, label_name) if key is None else None
+    content = content_of_lines(df, label_name) if key is None else None
     hashed = F.xxhash64(F.lit(seed), *(content or map(quoted, names)))
     uniform = F.shiftrightunsigned(hashed, 11) * 2.0**-53
     return _parted(df, uniform < fraction)
