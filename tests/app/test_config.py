@@ -69,7 +69,10 @@ def changed(location, value):
             },
             "leave out columns.fold",
         ),
-        (changed(("train", "method"), "SOLAMClassifier"), "the key learner in place of method; rename it"),
+        (
+            changed(("train", "method"), "SOLAMClassifier"),
+            "the key learner in place of method; rename it",
+        ),
         (
             {"train": TRAIN | {"features": {}, "columns": {"features": "x", "numFeatures": 3}}},
             "columns.features, columns.numFeatures; leave out one",
