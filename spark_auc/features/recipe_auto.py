@@ -15,10 +15,10 @@ from spark_auc.features.auto_rules import AUTO, KINDS_OF, Decision, decided
 from spark_auc.features.auto_state import AutoState, ClassColumns
 from spark_auc.features.column_auc import ClassCounts, ColumnCounts
 from spark_auc.features.column_summary import ColumnSummary
-from spark_auc.features.raw_columns import Column, Columns, Text, rows_of
+from spark_auc.features.raw_columns import Columns, rows_of
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_fit import Planned, RecipePlan, RecipeState, doubles_of
-from spark_auc.features.text_keys import keys_of
+from spark_auc.features.recipe_fit import Planned, RecipePlan, RecipeState
+from spark_auc.features.row_groups import values_of
 from spark_auc.features.value_counts import ValueCounts
 
 # Rows that are summarised at a time.
@@ -145,7 +145,7 @@ class AutoPlan:
                         f"found {rows_of(columns[name])} rows in column {name!r}, expected "
                         f"{positive.size} as there are labels; pass the columns of one table"
                     )
-            collected.append((positive, [_values(name, columns[name]) for name in names]))
+            collected.append((positive, [values_of(name, columns[name]) for name in names]))
             rows += positive.size
             if rows >= _ROWS:
                 total, collected, rows = total.merge(self._state(collected)), [], 0
@@ -169,8 +169,18 @@ class AutoPlan:
         Raises
         ------
         DataError
-            The state is of another plan, has rows of one class only or leaves no column, or as in
-            `RecipePlan.fitted`.
+            As in `explicit` and `RecipePlan.fitted`.
+        """
+        plan, columns, decisions = self.explicit(state)
+        return plan, plan.fitted(columns), decisions
+
+    def explicit(self, state: AutoState) -> tuple[RecipePlan, RecipeState, tuple[Decision, ...]]:
+        """The plan of explicit columns of some rows, its state of these rows, and the reasons.
+
+        Raises
+        ------
+        DataError
+            The state is of another plan, has rows of one class only or leaves no column.
         """
         positive, negative = state.positive.rows, state.negative.rows
         if state.positive.columns != tuple(map(len, self._names)):
@@ -201,8 +211,8 @@ class AutoPlan:
         plan = self._plan(columns)
         both = zip(self._names[0], state.positive.numbers, state.negative.numbers, strict=True)
         summaries = {name: one.merge(other) for name, one, other in both}
-        recipe = plan.fitted(RecipeState(tuple(summaries[c.name] for c in plan.numeric)))
-        return plan, recipe, tuple(dict.fromkeys(decisions))
+        chosen = RecipeState(tuple(summaries[c.name] for c in plan.numeric))
+        return plan, chosen, tuple(dict.fromkeys(decisions))
 
     def _counts(self, state: AutoState) -> dict[str, ColumnCounts]:
         """The values of each column."""
@@ -222,8 +232,3 @@ def _entries(column: Planned, kinds: Sequence[str]) -> list[Planned]:
     if column.kind != AUTO:
         return [column]
     return [column._replace(kind=kind) for kind in kinds]
-
-
-def _values(name: str, column: Column) -> Float:
-    """Doubles that stand for the values of a column; NaN where they are missing."""
-    return keys_of(name, column) if isinstance(column, Text) else doubles_of(column)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.ml import Estimator, Model
 from pyspark.sql import DataFrame
 
-from spark_auc.errors import ConfigError
+from spark_auc.errors import ConfigError, ConvergenceError, ResourceError
 from spark_auc.features.recipe import Recipe
 from spark_auc.spark.data.features import Features
 from spark_auc.spark.data.raw_features import RawFeatures
@@ -20,9 +22,12 @@ from spark_auc.spark.features.embedding import EmbeddingEstimator, EmbeddingMode
 from spark_auc.spark.features.recipe import FeatureRecipe, FeatureRecipeModel
 from spark_auc.spark.features.token_sample import token_names
 from spark_auc.spark.persistence import Stage
+from spark_auc.training.knots import KnotSelection
 
 if TYPE_CHECKING:
     from pyspark.ml._typing import ParamMap
+
+_log = logging.getLogger(__name__)
 
 _RECIPE, _EMBEDDING, _RANKER, _CALIBRATION = "recipe", "embedding", "ranker", "calibration"
 # Params of a ranker that name columns other than features and label.
@@ -91,6 +96,10 @@ class RankerPipelineModel(Stage, Model):
         """The pipeline with a calibration."""
         return RankerPipelineModel(self.ranker, self._recipe, self.embeddings, calibration)
 
+    def with_ranker(self, ranker: LinearRankerModel) -> RankerPipelineModel:
+        """The pipeline with another ranker of the same features."""
+        return RankerPipelineModel(ranker, self._recipe, self.embeddings, self.calibration)
+
     def features(self, dataset: DataFrame) -> Features:
         """The features of a DataFrame's rows.
 
@@ -142,6 +151,10 @@ class RankerPipeline(Estimator[RankerPipelineModel]):
     features is written and no column of features is made. Columns of features that the stages'
     Params name have no effect, except those of the first stage without a recipe.
 
+    With several numKnots the other stages are fitted for each number, on the same folds; rows of
+    equal values of the raw columns are in one fold. The number whose chosen penalty has the best
+    mean AUC on held-out folds is kept; ``ranker.summary.selection["numKnots"]`` has all.
+
     Parameters
     ----------
     stages
@@ -152,7 +165,8 @@ class RankerPipeline(Estimator[RankerPipelineModel]):
     Raises
     ------
     ConfigError
-        The stages are others, or in another order.
+        The stages are others, or in another order; by ``fit``, there are several numKnots and no
+        penalty to choose.
 
     Examples
     --------
@@ -191,13 +205,63 @@ class RankerPipeline(Estimator[RankerPipelineModel]):
         """A pipeline of copies of the stages, with other values of their Params."""
         return RankerPipeline([stage.copy(extra) for stage in self.stages])
 
-    def _fit(self, dataset: DataFrame) -> RankerPipelineModel:
+    def check(self) -> None:
+        """`ConfigError` where Params of a stage contradict each other, or those of the ranker."""
         for stage in self.stages:
             stage.check()
+        if isinstance(self.recipe, FeatureRecipe) and not self.ranker.selects:
+            knots = list(self.recipe.knots())
+            if len(knots) > 1:
+                raise ConfigError(
+                    f"found numKnots {knots} and a {type(self.ranker).__name__} that chooses no "
+                    "penalty, expected one number, or held-out folds to choose from; set one "
+                    "number, or use MBAClassifier without regParam"
+                )
+
+    def _fit(self, dataset: DataFrame) -> RankerPipelineModel:
+        self.check()
+        recipes = self._recipes(dataset)
+        if len(recipes) > 1:
+            model = self._chosen(dataset, recipes)
+        else:
+            model = self._fitted(dataset, next(iter(recipes.values()), None))
+        return self._named(dataset, model)
+
+    def _chosen(
+        self, dataset: DataFrame, recipes: Mapping[int, FeatureRecipeModel]
+    ) -> RankerPipelineModel:
+        """The pipeline of the recipe whose penalty ranks held-out rows best."""
+        selection, best, failure = KnotSelection(), None, None
+        for count, recipe in recipes.items():
+            try:
+                model = self._fitted(dataset, recipe, by_values=True)
+            except (ConvergenceError, ResourceError) as error:
+                _log.warning("%d knots are left out: %s", count, error)
+                selection.leave_out(count, str(error))
+                failure = error
+                continue
+            if selection.add(count, model.ranker.summary.selection or {}):
+                best = model
+            _log.info("%s", selection.sentence(-1))
+        if best is None:
+            assert failure is not None
+            raise failure
+        chosen = selection.as_dict()
+        _log.info("chose %s", selection.sentence(chosen["chosen"]))
+        summary = best.ranker.summary
+        both = (summary.selection or {}) | {"numKnots": chosen}
+        return best.with_ranker(best.ranker.with_summary(replace(summary, selection=both)))
+
+    def _fitted(
+        self,
+        dataset: DataFrame,
+        recipe: FeatureRecipeModel | None = None,
+        by_values: bool = False,
+    ) -> RankerPipelineModel:
+        """The pipeline of a recipe; see `RawFeatures` for ``by_values``."""
         features: Features | None = None
-        recipe = self.fitted_recipe(dataset)
         if recipe:
-            features = recipe.input_features(dataset)
+            features = replace(recipe.input_features(dataset), by_values=by_values)
         embeddings = []
         for stage in self.embeddings:
             features = features or stage.input_features(dataset)
@@ -205,26 +269,27 @@ class RankerPipeline(Estimator[RankerPipelineModel]):
             features = made.features(features)
             embeddings.append(made)
         ranker = self.ranker.fitted(dataset, features)
-        if isinstance(self.recipe, FeatureRecipe) and isinstance(features, RawFeatures):
-            ranker = self._named(dataset, features, ranker)
         return RankerPipelineModel(ranker, recipe, embeddings)
 
-    def _named(
-        self, dataset: DataFrame, features: RawFeatures, ranker: LinearRankerModel
-    ) -> LinearRankerModel:
-        """The ranker with tokens as names of hashed features, if the recipe asks for them."""
-        assert self.recipe is not None
-        if not self.recipe.values()["tokenNames"]:
-            return ranker
-        names = [weight.feature for weight in ranker.summary.largest_weights]
-        rows = sum(ranker.summary.rows.values())
-        return ranker.renamed(token_names(dataset, features, names, rows))
+    def _named(self, dataset: DataFrame, model: RankerPipelineModel) -> RankerPipelineModel:
+        """The pipeline with tokens as names of hashed features, if the recipe asks for them."""
+        if not isinstance(self.recipe, FeatureRecipe) or not self.recipe.values()["tokenNames"]:
+            return model
+        features = model.features(dataset)
+        if not isinstance(features, RawFeatures):
+            return model
+        summary = model.ranker.summary
+        names = [weight.feature for weight in summary.largest_weights]
+        named = token_names(dataset, features, names, sum(summary.rows.values()))
+        return model.with_ranker(model.ranker.renamed(named))
 
-    def fitted_recipe(self, dataset: DataFrame) -> FeatureRecipeModel | None:
-        """The recipe, fitted to the rows of a DataFrame unless it is fitted."""
+    def _recipes(self, dataset: DataFrame) -> dict[int, FeatureRecipeModel]:
+        """The recipes by number of knots, fitted to the rows unless the recipe is fitted."""
+        if self.recipe is None:
+            return {}
         if not isinstance(self.recipe, FeatureRecipe):
-            return self.recipe
+            return {0: self.recipe}
         values = self.ranker.values()
         label = values["labelCol"], values["positiveLabel"]
         others = [values[name] for name in _OTHERS if values.get(name)]
-        return self.recipe.fitted(dataset, label, others)
+        return self.recipe.candidates(dataset, label, others)

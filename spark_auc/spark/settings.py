@@ -267,7 +267,7 @@ def _to_str(value: Any) -> str:
 
 _SCALARS = {bool: _to_bool, int: _to_int, float: _to_float, str: _to_str}
 _NAMES = {bool: "True or False", int: "a whole number", float: "a finite number", str: "a string"}
-_PLURALS = {float: "finite numbers", str: "strings"}
+_PLURALS = {int: "whole numbers", float: "finite numbers", str: "strings"}
 
 
 def _expected(kind: Any, bounds: str) -> str:

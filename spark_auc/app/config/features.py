@@ -40,6 +40,15 @@ def check_columns(features: RecipeSection | None, columns: Columns) -> None:
         )
 
 
+def check_one_number(features: RecipeSection | None) -> None:
+    """`ValueError` if several numKnots are set for a job that has no folds to choose from."""
+    if features is not None and isinstance(features.numKnots, list) and len(features.numKnots) > 1:
+        raise ValueError(
+            f"one number in features.numKnots, as this job holds out no folds to choose from "
+            f"{features.numKnots}; set one number, or use the recipe of a model of the job train"
+        )
+
+
 def _named(value: Any) -> Any:
     """The section of an embedding's Params by the embedding's name."""
     if isinstance(value, str):

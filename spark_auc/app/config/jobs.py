@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from spark_auc.app.config.features import Embedding, RecipeSection, check_columns
+from spark_auc.app.config.features import Embedding, RecipeSection, check_columns, check_one_number
 from spark_auc.app.config.sections import Columns, Location, Output, Section, SparkSection
 from spark_auc.app.config.sources import Layout, Source
 from spark_auc.app.config.stream import Stream
@@ -221,6 +221,7 @@ class Opauc(Section):
     @model_validator(mode="after")
     def _raw_columns(self) -> Opauc:
         check_columns(self.features, self.columns)
+        check_one_number(self.features)
         return self
 
     @model_validator(mode="after")
@@ -260,6 +261,7 @@ class Adadsg(Section):
         if self.columns.fold:
             raise ValueError("no penalty is chosen on folds; leave out columns.fold")
         check_columns(self.features, self.columns)
+        check_one_number(self.features)
         return self
 
 

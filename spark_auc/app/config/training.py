@@ -151,8 +151,6 @@ def _key(setting: Declared) -> tuple[Any, Any]:
         described |= bounds
     else:
         parts = tuple(_bounded(part, bounds) for part in parts)
-    if any(get_origin(part) is list for part in parts):
-        described["min_length"] = 1
     kind: Any = reduce(or_, parts)
     if isinstance(default, list):
         described["default_factory"] = lambda: list(default)
@@ -167,5 +165,5 @@ def _bounded(kind: Any, bounds: dict[str, float]) -> Any:
     if bounds and kind in (int, float):
         return Annotated[kind, Field(**limits)]
     if get_origin(kind) is list:
-        return list[_bounded(get_args(kind)[0], bounds)]  # type: ignore[misc]
+        return Annotated[list[_bounded(get_args(kind)[0], bounds)], Field(min_length=1)]  # type: ignore[misc]
     return kind

@@ -48,8 +48,7 @@ def check(config: Train) -> None:
     if config.calibration:
         config.calibration.data.check()
     pipeline = _pipeline(config)
-    for stage in pipeline.stages:
-        stage.check()
+    pipeline.check()
     if pipeline.ranker.selects or config.holdout:
         check_packages()
     check_free(config.output.path, config.output.replace)
@@ -79,8 +78,10 @@ def run(spark: SparkSession, config: Train) -> dict[str, Any]:
         if model.ranker.moments is not None:
             version.write("moments.parquet", _moments_table(model.ranker.moments))
         evaluated = _evaluated(version, model, test, config)
+    chosen = (selection or {}).get("numKnots")
     return {
         "model": config.output.path,
+        **({"numKnots": chosen["candidates"][chosen["chosen"]]["numKnots"]} if chosen else {}),
         "features": model.ranker.numFeatures,
         "nonzeros": summary["nonzeros"],
         "regParam": summary["reg_param"],

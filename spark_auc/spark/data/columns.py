@@ -209,6 +209,8 @@ class BatchReader:
                 weight = self._weight(next(others)) if self.columns.weight else None
                 key = next(others).to_numpy().view(np.uint64) if self.columns.key else None
                 group = self._fold(next(others)) if self.columns.folds else key
+                if group is None:
+                    group = self.columns.features.groups(batch.columns[:width])
                 place = next(others).to_numpy().astype(np.int64) if self.columns.placed else None
                 yield Batch(X, y, weight, key, group, place)
 

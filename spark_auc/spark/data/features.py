@@ -25,7 +25,7 @@ from pyspark.sql.types import (
     StructField,
 )
 
-from spark_auc.core.types import Rows
+from spark_auc.core.types import Keys, Rows
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.spark.data.checks import checked
 from spark_auc.spark.data.decoders import decode
@@ -108,6 +108,16 @@ class Features(Protocol):
         ------
         DataError
             A value is invalid.
+        """
+        ...
+
+    def groups(self, arrays: Sequence[pa.Array]) -> Keys | None:
+        """Groups ``(n,)`` of the rows of Arrow columns; None for groups of equal features.
+
+        Parameters
+        ----------
+        arrays
+            Values of `expressions`.
         """
         ...
 
@@ -224,6 +234,9 @@ class PreparedFeatures:
     def decode(self, arrays: Sequence[pa.Array], *, missing: bool = False) -> Rows:
         """See `Features.decode` and `decoders.decode`."""
         return decode(self.form, arrays, self.columns, self.dimension, missing=missing)
+
+    def groups(self, arrays: Sequence[pa.Array]) -> None:
+        """See `Features.groups`."""
 
 
 def scoreable(df: DataFrame, features: Features) -> DataFrame:

@@ -9,11 +9,12 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from spark_auc.core.types import Rows
+from spark_auc.core.types import Keys, Rows
 from spark_auc.errors import DataError
 from spark_auc.features.embedding import Embedding
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_tokens import Log
+from spark_auc.features.row_groups import row_groups
 from spark_auc.features.token_names import FeatureNames
 from spark_auc.spark.data.checks import checked
 from spark_auc.spark.data.features import Features, known_column
@@ -31,10 +32,13 @@ class RawFeatures:
         The map.
     raw
         The columns that it maps.
+    by_values
+        Whether rows of equal values, and not of equal features, are in one fold.
     """
 
     recipe: Recipe
     raw: RawColumns
+    by_values: bool = False
 
     @classmethod
     def of(cls, df: DataFrame, recipe: Recipe) -> RawFeatures:
@@ -102,6 +106,10 @@ class RawFeatures:
         """See `Features.decode`; missing values are valid."""
         return self.recipe.transform(self.raw.decode(arrays))
 
+    def groups(self, arrays: Sequence[pa.Array]) -> Keys | None:
+        """See `Features.groups`."""
+        return row_groups(self.raw.decode(arrays)) if self.by_values else None
+
 
 @dataclass(frozen=True)
 class EmbeddedFeatures:
@@ -159,3 +167,7 @@ class EmbeddedFeatures:
         """See `Features.decode`."""
         X = self.inner.decode(arrays, missing=self.embedding.takes_missing)
         return self.embedding.transform(X)
+
+    def groups(self, arrays: Sequence[pa.Array]) -> Keys | None:
+        """See `Features.groups`."""
+        return self.inner.groups(arrays)

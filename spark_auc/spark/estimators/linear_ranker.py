@@ -140,7 +140,10 @@ class LinearRankerModel(
             replace(weight, feature=names.get(weight.feature, weight.feature))
             for weight in self.summary.largest_weights
         )
-        summary = replace(self.summary, largest_weights=weights)
+        return self.with_summary(replace(self.summary, largest_weights=weights))
+
+    def with_summary(self, summary: TrainingSummary) -> LinearRankerModel:
+        """The same ranker with another summary."""
         return self._copyValues(LinearRankerModel(self.scorer, summary, self.moments))
 
     @property

@@ -133,13 +133,39 @@ class FeatureRecipe(
             Label column and positive label. Default: those of the Params.
         others
             Further columns that ``auto`` leaves out, such as weights.
+
+        Raises
+        ------
+        ConfigError
+            numKnots has several numbers, or as by ``fit``.
         """
+        knots = self.knots()
+        if len(knots) > 1:
+            raise ConfigError(
+                f"found numKnots {list(knots)} of a recipe without a ranker, expected one number; "
+                "set one, or fit a RankerPipeline whose ranker chooses its penalty"
+            )
+        (made,) = self.candidates(dataset, label, others).values()
+        return made
+
+    def candidates(
+        self,
+        dataset: DataFrame,
+        label: tuple[str, Label | bool | None] | None = None,
+        others: Collection[str] = (),
+    ) -> dict[int, FeatureRecipeModel]:
+        """Recipes of the rows of a DataFrame by their number of knots, without equal recipes.
+
+        Of equal recipes, the one of the fewest knots is kept. Parameters are those of `fitted`.
+        """
+        self.check()
         values: RecipeStageSettings = self.values()
+        knots = self.knots()
         label = label or (values["labelCol"], values["positiveLabel"])
         kinds = self._kinds()
         types = self._types(dataset, kinds, {label[0], *others})
         settings: dict[str, Any] = {
-            "knots": values["numKnots"],
+            "knots": knots[0],
             "dimension": values["dimension"],
             "crosses": self._crosses(),
             "missing": values["missing"],
@@ -147,15 +173,36 @@ class FeatureRecipe(
         }
         plan = AutoPlan.of_schema(types, kinds, **settings)
         if any(column.kind == AUTO for column in plan.columns):
-            explicit, recipe = chosen(dataset, plan, *label)
+            explicit, recipes = chosen(dataset, plan, *label, knots)
         else:
             explicit = RecipePlan(plan.columns, **settings)
-            recipe = fitted(dataset, explicit)
-        _log.info("recipe: %s", _described(explicit, recipe))
-        return self._copyValues(FeatureRecipeModel(recipe))
+            recipes = fitted(dataset, explicit, knots)
+        made = dict[int, FeatureRecipeModel]()
+        for k, (count, recipe) in enumerate(zip(knots, recipes, strict=True)):
+            if recipe in recipes[:k]:
+                _log.info("%d knots give the recipe of fewer knots", count)
+                continue
+            _log.info("recipe: %s", _described(explicit, recipe))
+            made[count] = self._copyValues(FeatureRecipeModel(recipe))
+        return made
 
     def _fit(self, dataset: DataFrame) -> FeatureRecipeModel:
         return self.fitted(dataset)
+
+    def knots(self) -> tuple[int, ...]:
+        """The numbers of knots to choose from."""
+        values: RecipeStageSettings = self.values()
+        knots = values["numKnots"]
+        return tuple(knots) if isinstance(knots, list) else (knots,)
+
+    def check(self) -> None:
+        """See `Configured.check`."""
+        knots = list(self.knots())
+        if knots != sorted(set(knots)):
+            raise ConfigError(
+                f"found numKnots {knots}, expected different numbers in ascending order; set "
+                f"numKnots to {sorted(set(knots))}"
+            )
 
     def _kinds(self) -> dict[str, list[str]]:
         """The kinds of the columns that the Params name."""

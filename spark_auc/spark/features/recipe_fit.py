@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TypeVar, cast
 
 import pyarrow as pa
@@ -28,8 +29,17 @@ S = TypeVar("S", bound=State)
 _COLUMN_BYTES = 700_000
 
 
-def fitted(df: DataFrame, plan: RecipePlan) -> Recipe:
-    """The recipe of a plan of explicit columns, by one pass over those of numbers.
+def fitted(df: DataFrame, plan: RecipePlan, knots: Sequence[int]) -> list[Recipe]:
+    """Recipes of a plan of explicit columns, by one pass over those of numbers.
+
+    Parameters
+    ----------
+    df
+        The rows.
+    plan
+        The plan.
+    knots
+        Numbers of knots, of one recipe each.
 
     Raises
     ------
@@ -38,7 +48,7 @@ def fitted(df: DataFrame, plan: RecipePlan) -> Recipe:
     """
     names = [column.name for column in plan.numeric]
     if not names:
-        return plan.fitted(plan.zero())
+        return [plan.fitted(plan.zero())] * len(knots)
     raw = RawColumns.of(df, list(dict.fromkeys(names)))
 
     def fold(batches: Iterable[pa.RecordBatch]) -> RecipeState:
@@ -47,13 +57,17 @@ def fitted(df: DataFrame, plan: RecipePlan) -> Recipe:
     state = _folded(df, raw, [], fold, RecipeState, plan.zero(), _COLUMN_BYTES * len(names))
     if not state.columns[0].rows:
         raise DataError("found no rows, expected some to fit a recipe to; check the input")
-    return plan.fitted(state)
+    return [replace(plan, knots=count).fitted(state) for count in knots]
 
 
 def chosen(
-    df: DataFrame, plan: AutoPlan, label: str, positive: Label | bool | None
-) -> tuple[RecipePlan, Recipe]:
-    """The columns that suit the rows, and their recipe, by one pass over all columns.
+    df: DataFrame,
+    plan: AutoPlan,
+    label: str,
+    positive: Label | bool | None,
+    knots: Sequence[int],
+) -> tuple[RecipePlan, list[Recipe]]:
+    """The columns that suit the rows, and their recipes, by one pass over all columns.
 
     Parameters
     ----------
@@ -63,6 +77,8 @@ def chosen(
         Columns, some of them of kind "auto".
     label, positive
         Label column and positive label; see `label_column`.
+    knots
+        Numbers of knots, of one recipe each.
 
     Raises
     ------
@@ -81,10 +97,10 @@ def chosen(
 
     size = 2 * _COLUMN_BYTES * len(raw.names)
     state = _folded(df, raw, [label], labelled, AutoState, plan.zero(), size, column)
-    explicit, recipe, decisions = plan.resolved(state)
+    explicit, columns, decisions = plan.explicit(state)
     for decision in decisions:
         _log.log(logging.WARNING if decision.warning else logging.INFO, "%s", decision.sentence)
-    return explicit, recipe
+    return explicit, [replace(explicit, knots=count).fitted(columns) for count in knots]
 
 
 def _folded(

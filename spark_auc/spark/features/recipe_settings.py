@@ -41,7 +41,15 @@ class RecipeSettings(TypedDict, total=False):
         ),
     ]
     leaveOut: Annotated[list[str] | None, Setting("Columns that auto does not use.")]
-    numKnots: Annotated[int, Setting("Most knots of a spline.", 16, Range(ge=2))]
+    numKnots: Annotated[
+        int | list[int],
+        Setting(
+            "Most knots of a spline. Of several numbers, ascending, a RankerPipeline takes the one "
+            "with the best AUC on held-out folds, which the ranker must use to choose its penalty.",
+            16,
+            Range(ge=2),
+        ),
+    ]
     dimension: Annotated[int, Setting("Number of features of the tokens.", 1 << 18, Range(ge=1))]
     crosses: Annotated[
         list[list[str]] | Literal["all"] | None,
