@@ -79,6 +79,20 @@ def changed(location, value):
         ),
         (changed(("train", "features"), {"spine": ["a"]}), "did you mean 'spline'"),
         (changed(("train", "features"), {"recipe": "a", "unit": True}), "leave out unit"),
+        (changed(("train", "features"), {"numKnots": [1, 16]}), "found 1 at .*numKnots"),
+        (changed(("train", "features"), {"numKnots": []}), "numKnots"),
+        (changed(("train", "features"), {"numKnots": "many"}), "numKnots"),
+        (
+            {
+                "adadsg": TRAIN
+                | {"validation": {"path": "x"}, "checkpoint": "c", "features": {"numKnots": [2, 9]}}
+            },
+            r"one number in features.numKnots.* from \[2, 9\]; set one number",
+        ),
+        (
+            {"opauc": TRAIN | {"training": {"regParam": 1}, "features": {"numKnots": [2, 9]}}},
+            r"one number in features.numKnots.* from \[2, 9\]; set one number",
+        ),
         (changed(("train", "embeddings"), ["NystroemEmbeding"]), "did you mean 'NystroemEmbedding"),
         (changed(("train", "embeddings"), ["MBAClassifier"]), "NystroemEmbedding.*of your own"),
         (changed(("train", "embeddings"), [3]), "the name of an embedding"),
@@ -131,15 +145,15 @@ def test_overrides(write):
 
 
 def test_the_fold_column_reaches_the_estimator(write):
-    from spark_auc.app.jobs.train import _estimator
+    from spark_auc.app.jobs.train import estimator_of
 
     content = {"train": TRAIN | {"columns": {"fold": "day"}}}
     for more in ({}, {"select": {"regParams": [0.1, 1.0]}}):
         config = load(write({"train": content["train"] | more})).train
-        estimator = _estimator(config)
+        estimator = estimator_of(config)
         assert estimator.getOrDefault(estimator.foldCol) == "day"
         assert estimator._settings().folds.count >= 2
-    other = _estimator(load(write({"train": TRAIN | {"select": {"numFolds": 3}}})).train)
+    other = estimator_of(load(write({"train": TRAIN | {"select": {"numFolds": 3}}})).train)
     assert other.getOrDefault(other.numFolds) == 3
 
 

@@ -97,6 +97,7 @@ def evaluation():
                 "reason": "converged",
             },
             "largestWeights": [{"feature": "c3=x", "weight": -0.4123, "standardized": 0.0212}],
+            "numKnots": None,
         },
         "data": {"path": "output/test", "format": "parquet"},
         "version": "0.1.0",
@@ -206,6 +207,23 @@ def test_bounds_and_small_samples():
     assert "0.767912 and 0.768123" in read.within("strong")
     assert "Small sample." in read.within("strong")
     assert any("Found 14.5 effective" in text for text in read.within("p"))
+
+
+def test_numbers_of_knots():
+    shared = {"standardError": 0.0123, "regParam": 0.00123, "leftOut": None}
+    failed = dict.fromkeys(["auc", "standardError", "regParam"]) | {"leftOut": "no memory"}
+    candidates = [
+        {"numKnots": 2, "auc": 0.71234} | shared,
+        {"numKnots": 16, "auc": 0.7234} | shared,
+        {"numKnots": 48} | failed,
+    ]
+    model = evaluation()["model"] | {"numKnots": {"chosen": 1, "candidates": candidates}}
+    cells = bare(model=model).within("td")
+    at = cells.index("0.7234")
+    assert cells[at : at + 4] == ["0.7234", "0.0123", "0.00123", "chosen"]
+    assert cells[at + 4 : at + 8] == ["—", "—", "—", "left out"]
+    assert cells[at - 3] == "0.7123"
+    assert "Number of knots" not in bare().within("h3")
 
 
 def test_names_are_escaped():

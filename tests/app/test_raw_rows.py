@@ -239,6 +239,49 @@ def test_stages_on_raw_rows(job, spark, at):
     assert result["auc"] == pytest.approx(auc, abs=1e-12)
 
 
+def test_numbers_of_knots_to_choose_from(job, spark, at):
+    knots, folds = [2, 7], {"label": "y", "fold": "position"}
+    data = {"path": "rows", "select": ["* except (position)", "row % 3 as position"]}
+    features = {k: v for k, v in FEATURES.items() if k != "log"}
+    several = train(
+        data=data,
+        columns=folds,
+        features=features | {"numKnots": knots},
+        training={},
+        holdout={"by": "key", "train": 0.7},
+    )
+    code, result = job("train", **several)
+    assert code == 0, result
+    version = current("model", "model")
+    aucs = {}
+    for count in knots:
+        one = several | {"features": features | {"numKnots": count}, "output": {"path": f"{count}"}}
+        code, alone = job("train", **one)
+        assert code == 0, alone
+        assert "numKnots" not in alone
+        table = json.loads(current(f"{count}", "model").read("selection.json"))
+        aucs[count] = table["candidates"][table["chosen"]]["auc"]
+    best = max(aucs, key=aucs.get)
+    assert result["numKnots"] == best
+    table = json.loads(version.read("selection.json"))["numKnots"]
+    assert {c["numKnots"]: c["auc"] for c in table["candidates"]} == aucs
+    assert knots[table["chosen"]] == best
+    assert read_recipe("model") == read_recipe(f"{best}")
+    np.testing.assert_array_equal(weights("model").w, weights(f"{best}").w)
+    assert json.loads(version.read("summary.json"))["selection"]["numKnots"] == table
+    page = version.read("report.html").decode()
+    assert "Number of knots" in page
+    assert f"{aucs[best]:.4f}" in page
+    assert json.loads(version.read("config.json"))["features"]["numKnots"] == knots
+    # A ranker of one penalty has no folds to choose from, which is known before Spark reads rows.
+    unread = {"path": "rows", "where": "no_such_column > 1"}
+    fixed = several | {"training": TRAINING, "columns": COLUMNS, "data": unread}
+    code, result = job("train", **fixed)
+    assert (code, "found numKnots [2, 7] and a MBAClassifier" in result["message"]) == (2, True)
+    code, result = job("train", **(several | {"features": features | {"numKnots": [7, 2]}}))
+    assert (code, "set numKnots to [2, 7]" in result["message"]) == (2, True)
+
+
 LINES = {
     "path": "lines",
     "format": "delimited",

@@ -74,6 +74,10 @@ def test_csv_with_every_trap_to_a_ranker_a_report_and_scores(job, at):
     assert Path(result["report"].removeprefix("file://")).is_file()
     assert lines[0].startswith(f"AUC {result['auc']:.4f} of held-out rows, 95% interval 0.")
     assert lines[1] == f"report: {result['report']}"
+    assert result["numKnots"] in (2, 16, 48)
+    (config,) = at.glob("model/versions/*/config.json")
+    features = json.loads(config.read_text())["features"]
+    assert features["numKnots"] == [2, 16, 48]
     command = lines[2].removeprefix("to score new rows: ")
     assert command == "spark-auc score --model model --data NEW_FILE --output NEW_DIRECTORY"
 
@@ -132,11 +136,13 @@ def test_json_parquet_and_a_table(job, spark):
     Path("rows.json").write_text(json.dumps(rows.to_pylist()), encoding="utf-8")
     spark.read.parquet(str(Path("rows.parquet").absolute())).createOrReplaceTempView("customers")
     for name in ("rows.parquet", "rows.json", "customers"):
-        code, result, _ = job(
-            "train", "train.output.replace=true", data=name, label="gone", output="m"
-        )
+        # A number that is set is not chosen, nor is one without folds.
+        other = {"customers": "training.regParam=0.01"}.get(name, "features.numKnots=4")
+        overrides = "train.output.replace=true", f"train.{other}"
+        code, result, _ = job("train", *overrides, data=name, label="gone", output="m")
         assert code == 0, result
         assert result["auc"] > 0.7
+        assert "numKnots" not in result
 
 
 LABELS = {"two": ["0", "1"] * 3, "one": ["0"] * 6, "three": list("abcabc"), "x": list("123456")}

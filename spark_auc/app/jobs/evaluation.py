@@ -77,6 +77,7 @@ def evaluation(
             "nonzeros": summary["nonzeros"],
             "certificate": summary["certificate"],
             "largestWeights": summary["largest_weights"],
+            "numKnots": (summary["selection"] or {}).get("numKnots"),
         },
         "data": redacted(data),
         "version": __version__,

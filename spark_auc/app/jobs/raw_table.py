@@ -17,6 +17,7 @@ import numpy as np
 from spark_auc.app.config.jobs import Score, Split, Train
 from spark_auc.app.config.sources import Source
 from spark_auc.app.jobs.published_model import check_model, read_recipe
+from spark_auc.app.jobs.train import estimator_of
 from spark_auc.app.publish import resolve
 from spark_auc.errors import ConfigError, DataError
 
@@ -32,6 +33,8 @@ _LIKELY = ("1", "1.0", "true", "yes", "y", "t", "positive", "pos", ">50k")
 _MOST_LABELS = 5
 # Bounds of the number of features of tokens.
 _FEWEST, _MOST = 2**8, 2**18
+# Linear effects, the default, and effects that take many rows to see.
+_KNOTS = [2, 16, 48]
 
 
 def resolved(
@@ -146,7 +149,17 @@ def _resolved_train(spark: SparkSession, train: Train, options: Mapping[str, Any
             others = {label, *(train.features.leaveOut or ())}
             size = {"dimension": _dimension(rows, others)}
             train = train.model_copy(update={"features": train.features.model_copy(update=size)})
+        if train.features and _free_of_knots(train):
+            knots = {"numKnots": list(_KNOTS)}
+            train = train.model_copy(update={"features": train.features.model_copy(update=knots)})
     return train
+
+
+def _free_of_knots(train: Train) -> bool:
+    """Whether the number of knots is not set, and folds are there to choose it."""
+    section = train.features
+    is_set = section is None or section.model_fields_set & {"numKnots", "recipe"}
+    return not is_set and estimator_of(train).selects
 
 
 def _dimension(rows: DataFrame, others: Collection[str]) -> int:

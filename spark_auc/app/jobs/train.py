@@ -103,7 +103,7 @@ def _pipeline(config: Train) -> RankerPipeline:
     holdout = config.holdout
     keys = [holdout.column] if holdout and holdout.by == "key" and holdout.column else []
     recipe = [recipe_of(config.features, keys)] if config.features else []
-    return RankerPipeline([*recipe, *_embeddings(config), _estimator(config)])
+    return RankerPipeline([*recipe, *_embeddings(config), estimator_of(config)])
 
 
 def _embeddings(config: Train) -> list[EmbeddingEstimator]:
@@ -123,7 +123,7 @@ def _embeddings(config: Train) -> list[EmbeddingEstimator]:
     return made
 
 
-def _estimator(config: Train) -> RankerEstimator:
+def estimator_of(config: Train) -> RankerEstimator:
     """The estimator of the learner, or of select, with the values that the configuration sets."""
     columns = config.columns
     named: dict[str, Any] = {
@@ -142,8 +142,8 @@ def _estimator(config: Train) -> RankerEstimator:
         named |= standardization(config.features, config.training)
     training = config.training.model_dump(exclude_unset=True)
     select = config.select.model_dump(exclude_unset=True) if config.select else {}
-    estimator: RankerEstimator = kind(**named, **training, **select)
-    return estimator
+    made: RankerEstimator = kind(**named, **training, **select)
+    return made
 
 
 def _calibrated(
