@@ -125,12 +125,17 @@ class Drift(SchemaState):
         counts = self.counts + other.counts
         return Drift(self.names, self.kinds, counts, _text(sorted(unknown)), _text(sorted(absent)))
 
+    def missing(self) -> dict[str, tuple[int, int]]:
+        """Numbers of rows, and of missing values, of the columns by name."""
+        counts = self.counts[:, :2].tolist()
+        return {name: (n, m) for name, (n, m) in zip(self.names.tolist(), counts, strict=True)}
+
     def as_dict(self, occupied: float = 0.0) -> dict[str, Any]:
         """Shares of rows by column as JSON types; None for a share of no rows.
 
-        Columns of numbers have ``below`` and ``above``. Those of tokens have shares of the judged
-        rows: ``unseen``, and ``newTokens``, an estimate of the share of tokens that did not occur
-        in the fit.
+        Columns of numbers have ``below`` and ``above``. Those of tokens that were judged have
+        shares of the judged rows: ``unseen``, and ``newTokens``, an estimate of the share of
+        tokens that did not occur in the fit.
 
         Parameters
         ----------
@@ -193,6 +198,8 @@ def _shares(
     shares = {"missing": share(missing, rows)}
     if kind in NUMERIC:
         return shares | {"below": share(below, rows), "above": share(above, rows)}
+    if not judged:
+        return shares
     new = share(unseen, judged * (1.0 - occupied))
     return shares | {
         "unseen": share(unseen, judged),

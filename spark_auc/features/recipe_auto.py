@@ -20,6 +20,7 @@ from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_fit import Planned, RecipePlan, RecipeState
 from spark_auc.features.row_groups import values_of
 from spark_auc.features.value_counts import ValueCounts
+from spark_auc.features.watched import Missing
 
 # Rows that are summarised at a time.
 _ROWS = 2**17
@@ -213,6 +214,12 @@ class AutoPlan:
         summaries = {name: one.merge(other) for name, one, other in both}
         chosen = RecipeState(tuple(summaries[c.name] for c in plan.numeric))
         return plan, chosen, tuple(dict.fromkeys(decisions))
+
+    def missing(self, state: AutoState) -> Missing:
+        """Numbers of rows, and of missing values, of the columns of tokens by name."""
+        rows = state.positive.rows + state.negative.rows
+        both = zip(self._names[1], state.positive.tokens, state.negative.tokens, strict=True)
+        return {name: (rows, rows - one.rows - other.rows) for name, one, other in both}
 
     def _counts(self, state: AutoState) -> dict[str, ColumnCounts]:
         """The values of each column."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +15,14 @@ from spark_auc.core.kernels import compiled
 from spark_auc.core.types import Bool, Float, Int
 from spark_auc.errors import DataError
 from spark_auc.features.drift import Drift
-from spark_auc.features.raw_columns import Column, Columns, Text, read_only
+from spark_auc.features.raw_columns import Column, Columns, Text, read_only, rows_of
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_fit import RecipeState
 from spark_auc.features.recipe_rows import Entries
 from spark_auc.features.seen import Seen
 
+# Numbers of rows and of missing values of columns, by name.
+Missing: TypeAlias = Mapping[str, tuple[int, int]]
 # Bits before the first feature: that of index -1, for no token, is set.
 _BEFORE = 32
 
@@ -67,28 +71,15 @@ class Watched:
             _count_unseen(entries.indices[numeric:], count, first, self._words, unseen)
 
         X = recipe.transform(columns, watch if self.seen else None)
-        drift = self._zero if columns.keys() == self._names else Drift.of_names(recipe, columns)
+        drift = counted(recipe, columns)
+        if not self.seen:
+            return X, drift
         counts = drift.counts.copy()
-        counts[:, 0] = X.shape[0]
-        for place, column in enumerate(recipe.numeric):
-            values, validity = column.doubles(columns[column.name])
-            _count_beyond(values, validity, *column.bounds, counts[place, 1:4])
-        for place, hashed in enumerate(recipe.hashed, len(recipe.numeric)):
-            counts[place, 1] = missing_of(columns[hashed.name])
-        if self.seen:
-            tokens = counts[len(recipe.numeric) :]
-            tokens[:, 4] = X.shape[0]
-            # Missing values have one token, whose feature occurred in the fit or did not.
-            tokens[:, 5] = unseen - tokens[:, 1] * self._is_missing_unseen
+        tokens = counts[len(recipe.numeric) :]
+        tokens[:, 4] = X.shape[0]
+        # Missing values have one token, whose feature occurred in the fit or did not.
+        tokens[:, 5] = unseen - tokens[:, 1] * self._is_missing_unseen
         return X, replace(drift, counts=counts)
-
-    @cached_property
-    def _zero(self) -> Drift:
-        return Drift.zero(self.recipe)
-
-    @cached_property
-    def _names(self) -> frozenset[str]:
-        return frozenset(column.name for column in self.recipe.columns)
 
     @cached_property
     def _is_missing_unseen(self) -> Int:
@@ -101,10 +92,42 @@ class Watched:
         return np.array(1 - ((self._words[places >> 5] >> (places & 31)) & 1), np.int64)
 
 
-def drift_of_fit(recipe: Recipe, fit: RecipeState) -> Drift:
-    """Counts of numeric columns from the state of a recipe's fit; those of tokens have no rows.
+def counted(recipe: Recipe, columns: Columns) -> Drift:
+    """Counts of raw rows, which are not mapped; tokens are not judged.
 
-    Where a state keeps a sample of the values, numbers beyond a range are estimated.
+    Parameters
+    ----------
+    recipe
+        The fitted recipe.
+    columns
+        Columns by name. All names that the recipe does not know are noted.
+
+    Raises
+    ------
+    DataError
+        A column of the recipe is missing, or one of numbers has another type than in the fit.
+    """
+    drift = Drift.of_names(recipe, columns)
+    if drift.absent.size:
+        raise DataError(
+            f"found no column {', '.join(map(repr, drift.absent.tolist()))} among "
+            f"{sorted(columns)}, expected all columns of the fit; add them"
+        )
+    counts = drift.counts
+    counts[:, 0] = rows_of(columns[recipe.columns[0].name])
+    for place, column in enumerate(recipe.numeric):
+        values, validity = column.doubles(columns[column.name])
+        _count_beyond(values, validity, *column.bounds, counts[place, 1:4])
+    for place, hashed in enumerate(recipe.hashed, len(recipe.numeric)):
+        counts[place, 1] = missing_of(columns[hashed.name])
+    return drift
+
+
+def drift_of_fit(recipe: Recipe, fit: RecipeState, tokens: Missing | None = None) -> Drift:
+    """Counts of the rows of a fit, from its state.
+
+    Where a state keeps a sample of the values, numbers beyond a range are estimated. Columns of
+    tokens have no rows if neither the state nor ``tokens`` has their missing values.
 
     Parameters
     ----------
@@ -112,13 +135,19 @@ def drift_of_fit(recipe: Recipe, fit: RecipeState) -> Drift:
         The recipe that was fitted from the state, whose numeric columns are in the same order.
     fit
         The state.
+    tokens
+        Number of rows, and of missing values, of columns of tokens by name.
     """
     drift = Drift.zero(recipe)
+    known = dict(tokens or {})
     for counts, column, summary in zip(drift.counts, recipe.numeric, fit.columns, strict=False):
         values, weights = summary.counts.weighted()
         low, high = column.bounds
         beyond = [float(weights[side].sum()) for side in (values < low, values > high)]
         counts[:4] = summary.rows, summary.missing, *np.rint(beyond)
+        known[column.name] = summary.rows, summary.missing
+    for counts, hashed in zip(drift.counts[len(recipe.numeric) :], recipe.hashed, strict=True):
+        counts[:2] = known.get(hashed.name, (0, 0))
     return drift
 
 

@@ -27,6 +27,7 @@ from spark_auc.app.config.training import (
 from spark_auc.spark.estimators.settings import AdaDSGSettings, MBASelectorSettings, MBASettings
 
 _LEARNER = "MBAClassifier"
+_DRIFT = "count missing and extreme values of raw columns, in a pass of its own"
 
 
 class Split(Section):
@@ -100,6 +101,7 @@ class Train(Section):
     holdout: Split | None = Field(
         None, description="rows of the part test are not trained on, and are evaluated"
     )
+    drift: bool = Field(True, description=f"{_DRIFT} over the rows of holdout")
     saveMoments: bool = Field(False, description="publish the pair moments with the model")
     output: Output
 
@@ -184,6 +186,7 @@ class Evaluate(Section):
     model: Location = Field(description="directory that the train job published")
     data: Source
     measures: Measures = Measures()
+    drift: bool = Field(True, description=_DRIFT)
     output: Output
 
 
@@ -193,6 +196,7 @@ class Score(Section):
     model: Location = Field(description="directory that the train job published")
     data: Source
     keep: list[str] = Field(default_factory=list, description="columns to keep with the scores")
+    drift: bool = Field(True, description=_DRIFT)
     output: Output
 
 
@@ -205,6 +209,7 @@ class Opauc(Section):
         None, description="raw columns to features; for a stream a published recipe"
     )
     training: Training
+    drift: bool = Field(True, description=f"{_DRIFT}; with features.recipe alone")
     stream: Stream | None = Field(None, description="how --stream learns; a batch leaves it out")
     output: Output
 

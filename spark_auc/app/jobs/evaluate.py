@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spark_auc.app.config.jobs import Evaluate
-from spark_auc.app.jobs.evaluation import evaluation, write_evaluation
+from spark_auc.app.jobs.evaluation import drift_of_evaluated, evaluation, write_evaluation
 from spark_auc.app.jobs.published_model import check_model, read_model
 from spark_auc.app.publish import check_free, publication
 from spark_auc.app.report.pictures import check_packages
@@ -62,5 +62,6 @@ def run(spark: SparkSession, config: Evaluate) -> dict[str, Any]:
     ):
         data = config.data.model_dump(mode="json", exclude_none=True)
         result = evaluation(model, rows, config.measures, config.model, data)
-        report = write_evaluation(version, result)
-    return {name: result[name] for name in _RESULT} | {"report": report}
+        drift = drift_of_evaluated(model, rows) if config.drift else {}
+        report = write_evaluation(version, result | drift)
+    return {name: result[name] for name in _RESULT} | {"report": report} | drift

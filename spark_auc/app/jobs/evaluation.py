@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from spark_auc import __version__
 from spark_auc.app.config.jobs import Measures
 from spark_auc.app.directory import Directory
+from spark_auc.app.jobs.drift import drift_of, log_unknown
+from spark_auc.app.jobs.published_model import recipe_stage
 from spark_auc.app.redaction import redacted
 from spark_auc.app.report.page import page
 from spark_auc.app.report.pictures import pictures, png
@@ -82,6 +84,16 @@ def evaluation(
         "data": redacted(data),
         "version": __version__,
     }
+
+
+def drift_of_evaluated(model: RankerPipelineModel, rows: DataFrame) -> dict[str, Any]:
+    """The key ``drift`` of evaluated rows; see `spark_auc.app.jobs.drift`."""
+    ranker = model.ranker
+    drift = drift_of(
+        recipe_stage(model), rows, (ranker.getLabelCol(), ranker.values()["weightCol"])
+    )
+    log_unknown(drift)
+    return drift
 
 
 def write_evaluation(version: Directory, result: dict[str, Any]) -> str:

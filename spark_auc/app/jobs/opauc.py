@@ -30,6 +30,7 @@ and with features ``recipe.json``.
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from spark_auc.app.config.jobs import Opauc
@@ -37,6 +38,7 @@ from spark_auc.app.config.sections import text_of
 from spark_auc.app.config.sources import Source, check_path
 from spark_auc.app.config.stream import Stream
 from spark_auc.app.directory import Directory
+from spark_auc.app.jobs.drift import drift_of, log_unknown
 from spark_auc.app.jobs.published_model import KIND, write_model
 from spark_auc.app.jobs.raw_rows import features_by, fitted_recipe, standardization
 from spark_auc.app.jobs.stop_signals import stop_signals
@@ -166,7 +168,11 @@ def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
         seconds = {"moments": time.perf_counter() - start}
         model = model_of(totals, columns, _estimator(config), seconds)
         write_model(version, RankerPipelineModel(model, recipe), config)
-    return _result(config, model)
+        drift: dict[str, Any] = {}
+        if config.drift and config.features and config.features.recipe:
+            drift = drift_of(recipe, rows, (names.label, names.weight))
+            log_unknown(drift)
+    return _result(config, model) | drift
 
 
 def _stream(spark: SparkSession, config: Opauc, section: Stream) -> dict[str, Any]:
@@ -194,8 +200,12 @@ def _stream(spark: SparkSession, config: Opauc, section: Stream) -> dict[str, An
     no_rows = spark.createDataFrame([], stream.schema)
     recipe = fitted_recipe(config.features, no_rows, config.columns)
     features = features_by(recipe, config.columns)
+    others = config.columns.label, config.columns.weight
+    drift = (
+        partial(drift_of, recipe, others=others, files=False) if recipe and config.drift else None
+    )
     learner = StreamLearner(
-        stream, config, checkpoint, state, features, _estimator(config), publish
+        stream, config, checkpoint, state, features, _estimator(config), publish, drift
     )
     with stop_signals() as stop:
         run_stream(

@@ -2,7 +2,8 @@
 
 A published model has the directory ``model``, a `RankerPipelineModel`: the recipe of raw columns,
 embeddings, the ranker and its calibration, as many as there are. Beside it are ``recipe.json`` (the
-recipe, if there is one), ``summary.json`` and ``config.json``.
+recipe, if there is one) with ``drift.bin`` (counts of the rows of its fit, if they are known),
+``summary.json`` and ``config.json``.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ from spark_auc.app.config.sections import Section
 from spark_auc.app.directory import Directory
 from spark_auc.app.publish import current
 from spark_auc.errors import ConfigError
+from spark_auc.features.drift import Drift
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_json import from_json, to_json
 
 if TYPE_CHECKING:
+    from spark_auc.spark.features.recipe import FeatureRecipeModel
     from spark_auc.spark.pipeline import RankerPipelineModel
 
 KIND = "model"
-_RECIPE = "recipe.json"
+_RECIPE, _DRIFT = "recipe.json", "drift.bin"
 
 
 def check_model(location: str) -> None:
@@ -63,6 +66,23 @@ def read_recipe(location: str) -> Recipe:
     return from_json(version.read(_RECIPE))
 
 
+def read_drift(location: str) -> Drift | None:
+    """Counts of the rows to which the recipe of the published model was fitted, if it has them.
+
+    Errors are those of `read_recipe`.
+    """
+    version = current(location, KIND)
+    return Drift.from_bytes(version.read(_DRIFT)) if _DRIFT in version.names() else None
+
+
+def recipe_stage(model: RankerPipelineModel) -> FeatureRecipeModel | None:
+    """The recipe of a model, with the counts of the rows of its fit."""
+    from spark_auc.spark.features.recipe import FeatureRecipeModel
+
+    first = model.stages[0]
+    return first if isinstance(first, FeatureRecipeModel) else None
+
+
 def write_model(
     version: Directory, model: RankerPipelineModel, config: Section, **others: Any
 ) -> dict[str, Any]:
@@ -85,8 +105,10 @@ def write_model(
         The summary.
     """
     model.save(f"{version.uri}/model")
-    if model.recipe is not None:
-        version.write(_RECIPE, to_json(model.recipe).encode())
+    if recipe := recipe_stage(model):
+        version.write(_RECIPE, to_json(recipe.recipe).encode())
+        if recipe.drift:
+            version.write(_DRIFT, recipe.drift.to_bytes())
     ranker = model.ranker
     summary = ranker.summary.as_dict() | {"threshold": ranker.threshold} | others
     version.write_json("summary.json", summary)

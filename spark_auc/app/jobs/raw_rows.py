@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from spark_auc.app.config.features import RecipeSection
 from spark_auc.app.config.sections import Columns, Section
-from spark_auc.app.jobs.published_model import read_recipe
+from spark_auc.app.jobs.published_model import read_drift, read_recipe
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,7 +44,7 @@ def recipe_of(
     from spark_auc.spark.features.recipe import FeatureRecipe, FeatureRecipeModel
 
     if section.recipe is not None:
-        return FeatureRecipeModel(read_recipe(section.recipe))
+        return FeatureRecipeModel(read_recipe(section.recipe), read_drift(section.recipe))
     params = section.params()
     if keys:
         params["leaveOut"] = [*(params.get("leaveOut") or ()), *keys]

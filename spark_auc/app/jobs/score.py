@@ -11,7 +11,8 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from spark_auc.app.config.jobs import Score
-from spark_auc.app.jobs.published_model import check_model, read_model
+from spark_auc.app.jobs.drift import drift_of, log_unknown
+from spark_auc.app.jobs.published_model import check_model, read_model, recipe_stage
 from spark_auc.app.publish import check_free, publication
 
 if TYPE_CHECKING:
@@ -59,4 +60,6 @@ def run(spark: SparkSession, config: Score) -> dict[str, Any]:
         scored.write.parquet(f"{version.uri}/scores")
         rows = spark.read.parquet(f"{version.uri}/scores").count()
         _log.info("wrote the scores of %d rows", rows)
-    return {"scores": f"{version.uri}/scores", "rows": rows, "columns": scored.columns}
+        drift = drift_of(recipe_stage(model), data) if config.drift else {}
+        log_unknown(drift)
+    return {"scores": f"{version.uri}/scores", "rows": rows, "columns": scored.columns, **drift}

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 
 from spark_auc.app.config.jobs import Opauc
 from spark_auc.app.config.stream import HalfLife
+from spark_auc.app.jobs.drift import log_unknown
 from spark_auc.app.jobs.raw_rows import FeaturesOf
 from spark_auc.app.jobs.stream_state import Checkpoint, Progress, StreamState, settings
 from spark_auc.core.labels import LabelCounts
@@ -53,6 +54,9 @@ class StreamLearner:
         Params of the models.
     publish
         Publishes the model of a state.
+    drift
+        Counts the drift of rows for the status; see `spark_auc.app.jobs.drift`. None: it is not
+        counted.
     """
 
     def __init__(
@@ -64,12 +68,14 @@ class StreamLearner:
         features: FeaturesOf,
         estimator: MBAClassifier,
         publish: Callable[[LinearRankerModel, StreamState], None],
+        drift: Callable[[DataFrame], dict[str, Any]] | None = None,
     ) -> None:
         assert config.stream is not None
         self.state = state
         self.model: LinearRankerModel | None = None
         self._stream, self._settings, self._names = stream, config.stream, config.columns
         self._checkpoint, self._estimator, self._publish = checkpoint, estimator, publish
+        self._drift, self._said = drift, False
         self._features, self._stored_settings = features, settings(config)
         self._columns = self._known_columns()
         self._solve()
@@ -103,7 +109,9 @@ class StreamLearner:
                 "complete directory opauc.stream.checkpoint, or set another to start again"
             )
         start = time.perf_counter()
-        state = self._next(number, self._learned(opened()), start)
+        batch = opened()
+        learned = self._learned(batch)
+        state = self._next(number, learned, start, self._drifted(batch, learned))
         self._checkpoint.commit(state)
         self.state = state
         # If the process dies here, the next start repeats these two steps.
@@ -202,7 +210,20 @@ class StreamLearner:
         self._columns = columns
         return part
 
-    def _next(self, number: int, learned: _LearnedBatch, start: float) -> StreamState:
+    def _drifted(self, batch: MicroBatch, learned: _LearnedBatch) -> dict[str, Any]:
+        """The drift of the rows that were learned."""
+        if self._drift is None or (batch.files and not learned.files):
+            return {}
+        with translated():
+            drift = self._drift(batch.rows(learned.files))
+        if not self._said:
+            log_unknown(drift)
+        self._said = True
+        return drift
+
+    def _next(
+        self, number: int, learned: _LearnedBatch, start: float, drift: Mapping[str, Any]
+    ) -> StreamState:
         """The state after adding a batch."""
         before, total, batch = self.state.progress, self.state.statistics, learned.statistics
         newest = max((f.modified for f in learned.files), default=before.newest)
@@ -232,6 +253,7 @@ class StreamLearner:
                 "prequentialAUC": total.auc() if total else None,
                 "prequentialBounds": list(bounds) if bounds else None,
                 "model": "of all rows so far" if both else "none yet: no rows of both classes",
+                **drift,
             },
             settings=self._stored_settings,
             account=self._checkpoint.account.kept(number),

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from spark_auc.app.config.jobs import Calibration, Measures, Train
 from spark_auc.app.config.training import estimator_class
 from spark_auc.app.directory import Directory
-from spark_auc.app.jobs.evaluation import evaluation, write_evaluation
+from spark_auc.app.jobs.evaluation import drift_of_evaluated, evaluation, write_evaluation
 from spark_auc.app.jobs.parts import halves
 from spark_auc.app.jobs.published_model import KIND, write_model
 from spark_auc.app.jobs.raw_rows import recipe_of, standardization
@@ -176,8 +176,9 @@ def _evaluated(
     data = config.model_dump(mode="json", include={"data", "holdout"}, exclude_none=True)
     source = data["data"] | {"holdout": data["holdout"]}
     result = evaluation(model, test, Measures(), config.output.path, source)
-    report = write_evaluation(version, result)
-    return {"auc": result["auc"], "interval": result["interval"], "report": report}
+    drift = drift_of_evaluated(model, test) if config.drift else {}
+    report = write_evaluation(version, result | drift)
+    return {"auc": result["auc"], "interval": result["interval"], "report": report, **drift}
 
 
 def _moments_table(moments: PairMoments) -> bytes:

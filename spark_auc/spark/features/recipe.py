@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from spark_auc.core.labels import Label
 from spark_auc.errors import ConfigError
 from spark_auc.features.auto_rules import AUTO
+from spark_auc.features.drift import Drift
 from spark_auc.features.recipe import Crosses, Recipe
 from spark_auc.features.recipe_auto import AutoPlan
 from spark_auc.features.recipe_fit import KINDS, RecipePlan
@@ -23,6 +24,7 @@ from spark_auc.spark.data.features import known_column
 from spark_auc.spark.data.lines import source_of
 from spark_auc.spark.data.raw_arrays import raw_type
 from spark_auc.spark.data.raw_features import RawFeatures
+from spark_auc.spark.features.drift import drift_of
 from spark_auc.spark.features.embedding import embedded
 from spark_auc.spark.features.recipe_fit import chosen, fitted
 from spark_auc.spark.features.recipe_settings import RecipeSettings
@@ -54,6 +56,14 @@ class FeatureRecipeModel(Stage, Model, HasOutputCol, settings=RecipeModelSetting
     ----------
     recipe
         The map.
+    drift
+        Counts of missing and extreme values in the rows of the fit. Default: unknown.
+
+    Attributes
+    ----------
+    drift
+        See above; None if the recipe has only columns of tokens that the Params name, or was
+        stored as JSON alone.
 
     Examples
     --------
@@ -63,9 +73,10 @@ class FeatureRecipeModel(Stage, Model, HasOutputCol, settings=RecipeModelSetting
     'position: knot 1'
     """
 
-    def __init__(self, recipe: Recipe | None = None) -> None:
+    def __init__(self, recipe: Recipe | None = None, drift: Drift | None = None) -> None:
         super().__init__()
         self._recipe = recipe
+        self.drift = drift
 
     @property
     def recipe(self) -> Recipe:
@@ -77,14 +88,33 @@ class FeatureRecipeModel(Stage, Model, HasOutputCol, settings=RecipeModelSetting
         """The features of a DataFrame's rows; errors as of `RawFeatures.of`."""
         return RawFeatures.of(dataset, self.recipe)
 
+    def drift_of(self, dataset: DataFrame) -> Drift:
+        """Counts of missing and extreme values of a DataFrame's rows, by one pass.
+
+        ``model.drift_of(rows).excesses(model.drift)`` are the shares that exceed those of the fit.
+
+        Raises
+        ------
+        ConfigError
+            A column is missing.
+        DataError
+            A column has another type than in the fit, or a line is malformed.
+        """
+        return drift_of(dataset, self.recipe)
+
     def _transform(self, dataset: DataFrame) -> DataFrame:
         return embedded(dataset, self.input_features(dataset), self.getOutputCol())
 
     def _saved(self) -> tuple[pa.Table, dict[str, Any]]:
-        return pa.table({"recipe": [to_json(self.recipe)]}), {}
+        columns: dict[str, Any] = {"recipe": [to_json(self.recipe)]}
+        if self.drift:
+            columns["drift"] = [self.drift.to_bytes()]
+        return pa.table(columns), {}
 
     def _loaded(self, table: pa.Table, facts: dict[str, Any]) -> None:
         self._recipe = from_json(table["recipe"][0].as_py())
+        if "drift" in table.column_names:
+            self.drift = Drift.from_bytes(table["drift"][0].as_py())
 
 
 class FeatureRecipe(
@@ -173,17 +203,18 @@ class FeatureRecipe(
         }
         plan = AutoPlan.of_schema(types, kinds, **settings)
         if any(column.kind == AUTO for column in plan.columns):
-            explicit, recipes = chosen(dataset, plan, *label, knots)
+            explicit, fits = chosen(dataset, plan, *label, knots)
         else:
             explicit = RecipePlan(plan.columns, **settings)
-            recipes = fitted(dataset, explicit, knots)
+            fits = fitted(dataset, explicit, knots)
         made = dict[int, FeatureRecipeModel]()
-        for k, (count, recipe) in enumerate(zip(knots, recipes, strict=True)):
+        recipes = [recipe for recipe, _ in fits]
+        for k, (count, (recipe, drift)) in enumerate(zip(knots, fits, strict=True)):
             if recipe in recipes[:k]:
                 _log.info("%d knots give the recipe of fewer knots", count)
                 continue
             _log.info("recipe: %s", _described(explicit, recipe))
-            made[count] = self._copyValues(FeatureRecipeModel(recipe))
+            made[count] = self._copyValues(FeatureRecipeModel(recipe, drift))
         return made
 
     def _fit(self, dataset: DataFrame) -> FeatureRecipeModel:

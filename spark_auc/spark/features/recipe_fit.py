@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TypeVar, cast
+from typing import TypeAlias, cast
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -14,9 +14,12 @@ from spark_auc.core.labels import Label
 from spark_auc.core.row_source import State
 from spark_auc.errors import DataError
 from spark_auc.features.auto_state import AutoState
+from spark_auc.features.drift import Drift
+from spark_auc.features.raw_columns import Columns
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_auto import AutoPlan
 from spark_auc.features.recipe_fit import RecipePlan, RecipeState
+from spark_auc.features.watched import Missing, counted, drift_of_fit
 from spark_auc.spark.data.aggregate import aggregate
 from spark_auc.spark.data.labels import LabelReader, label_column
 from spark_auc.spark.data.parquet import rows_for_tasks
@@ -24,13 +27,17 @@ from spark_auc.spark.data.raw_columns import RawColumns
 
 _log = logging.getLogger(__name__)
 
-S = TypeVar("S", bound=State)
+# A recipe, and counts of the rows of its fit.
+Fit: TypeAlias = tuple[Recipe, Drift | None]
+_COLUMNS, _MISSING = "columns", "missing"
 # Bytes of the state of a column: at most 2^14 values, counts and tallies.
 _COLUMN_BYTES = 700_000
 
 
-def fitted(df: DataFrame, plan: RecipePlan, knots: Sequence[int]) -> list[Recipe]:
-    """Recipes of a plan of explicit columns, by one pass over those of numbers.
+def fitted(df: DataFrame, plan: RecipePlan, knots: Sequence[int]) -> list[Fit]:
+    """Recipes of a plan of explicit columns, and counts of the rows, by one pass.
+
+    Without columns of numbers there is no pass, and there are no counts.
 
     Parameters
     ----------
@@ -46,18 +53,35 @@ def fitted(df: DataFrame, plan: RecipePlan, knots: Sequence[int]) -> list[Recipe
     DataError
         There are no rows, or a value cannot be used.
     """
-    names = [column.name for column in plan.numeric]
-    if not names:
-        return [plan.fitted(plan.zero())] * len(knots)
-    raw = RawColumns.of(df, list(dict.fromkeys(names)))
+    if not plan.numeric:
+        return [(plan.fitted(plan.zero()), None)] * len(knots)
+    hashed = plan.fitted(plan.zero()).hashed
+    tokens = Recipe(hashed=hashed) if hashed else None
+    raw = RawColumns.of(df, list(dict.fromkeys(column.name for column in plan.columns)))
 
-    def fold(batches: Iterable[pa.RecordBatch]) -> RecipeState:
-        return plan.fold(raw.decode(batch.columns[: raw.width]) for batch in batches)
+    def fold(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, State]]:
+        missing = Drift.zero(tokens) if tokens else None
 
-    state = _folded(df, raw, [], fold, RecipeState, plan.zero(), _COLUMN_BYTES * len(names))
+        def read() -> Iterator[Columns]:
+            nonlocal missing
+            for batch in batches:
+                columns = raw.decode(batch.columns[: raw.width])
+                if tokens and missing:
+                    names = {c.name: columns[c.name] for c in tokens.columns}
+                    missing = missing.merge(counted(tokens, names))
+                yield columns
+
+        yield _COLUMNS, plan.fold(read())
+        if missing:
+            yield _MISSING, missing
+
+    kinds, size = (RecipeState, Drift), _COLUMN_BYTES * len(plan.numeric)
+    states = _folded(df, raw, [], fold, kinds, size)
+    state = cast(RecipeState, states.get(_COLUMNS, plan.zero()))
     if not state.columns[0].rows:
         raise DataError("found no rows, expected some to fit a recipe to; check the input")
-    return [replace(plan, knots=count).fitted(state) for count in knots]
+    drift = cast(Drift | None, states.get(_MISSING))
+    return _fits(plan, state, drift.missing() if drift else {}, knots)
 
 
 def chosen(
@@ -66,8 +90,8 @@ def chosen(
     label: str,
     positive: Label | bool | None,
     knots: Sequence[int],
-) -> tuple[RecipePlan, list[Recipe]]:
-    """The columns that suit the rows, and their recipes, by one pass over all columns.
+) -> tuple[RecipePlan, list[Fit]]:
+    """The columns that suit the rows, their recipes, and counts of the rows, by one pass.
 
     Parameters
     ----------
@@ -88,39 +112,49 @@ def chosen(
     raw = RawColumns.of(df, list(dict.fromkeys(column.name for column in plan.columns)))
     column, positive = label_column(df, label, positive, raw.field(df, label))
 
-    def labelled(batches: Iterable[pa.RecordBatch]) -> AutoState:
+    def labelled(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, State]]:
         labels = LabelReader(label, positive)
-        return plan.fold(
-            (raw.decode(batch.columns[: raw.width]), labels.read(batch.column(raw.width)))
-            for batch in batches
+        yield (
+            _COLUMNS,
+            plan.fold(
+                (raw.decode(batch.columns[: raw.width]), labels.read(batch.column(raw.width)))
+                for batch in batches
+            ),
         )
 
     size = 2 * _COLUMN_BYTES * len(raw.names)
-    state = _folded(df, raw, [label], labelled, AutoState, plan.zero(), size, column)
+    states = _folded(df, raw, [label], labelled, (AutoState,), size, column)
+    state = cast(AutoState, states.get(_COLUMNS, plan.zero()))
     explicit, columns, decisions = plan.explicit(state)
     for decision in decisions:
         _log.log(logging.WARNING if decision.warning else logging.INFO, "%s", decision.sentence)
-    return explicit, [replace(explicit, knots=count).fitted(columns) for count in knots]
+    return explicit, _fits(explicit, columns, plan.missing(state), knots)
+
+
+def _fits(
+    plan: RecipePlan, state: RecipeState, missing: Missing, knots: Sequence[int]
+) -> list[Fit]:
+    """The recipe of each number of knots, and counts of its rows."""
+    recipes = [replace(plan, knots=count).fitted(state) for count in knots]
+    return [(recipe, drift_of_fit(recipe, state, missing)) for recipe in recipes]
 
 
 def _folded(
     df: DataFrame,
     raw: RawColumns,
     names: Sequence[str],
-    fold: Callable[[Iterable[pa.RecordBatch]], S],
-    kind: type[S],
-    zero: S,
+    fold: Callable[[Iterable[pa.RecordBatch]], Iterator[tuple[str, State]]],
+    kinds: Sequence[type[State]],
     size: int,
     *others: Column,
-) -> S:
-    """The merged state of all rows; the columns ``others`` have these names in the DataFrame."""
+) -> dict[str, State]:
+    """The merged states of all rows; the columns ``others`` have these names in the DataFrame."""
     expressions = [*raw.expressions(), *others]
     selected = df.select(*(column.alias(f"c{k}") for k, column in enumerate(expressions)))
     frame, read = rows_for_tasks(df, [*raw.columns, *names], selected)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, State]]:
-        yield "columns", fold(batch for batch in read(batches) if batch.num_rows)
+        yield from fold(batch for batch in read(batches) if batch.num_rows)
 
     what = f"values of {len(raw.names)} raw columns"
-    states = aggregate(frame, run, (kind,), state_bytes=size, what=what)
-    return cast(S, states.get("columns", zero))
+    return aggregate(frame, run, kinds, state_bytes=size, what=what)

@@ -1,0 +1,67 @@
+"""Drift of raw rows in the jobs: counts for the result, and warnings in the log."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from spark_auc.spark.features.recipe import FeatureRecipeModel
+
+_log = logging.getLogger(__name__)
+
+
+def drift_of(
+    recipe: FeatureRecipeModel | None,
+    rows: DataFrame,
+    others: Collection[str | None] = (),
+    *,
+    files: bool = True,
+) -> dict[str, Any]:
+    """The key ``drift`` of a job's result, by one pass over the raw columns.
+
+    Shares that exceed those of the recipe's fit are warnings in the log, a sentence each.
+
+    Parameters
+    ----------
+    recipe
+        The recipe. None: the result is empty.
+    rows
+        The rows.
+    others
+        Columns that the job knows, such as the label.
+    files
+        See `spark_auc.spark.features.drift.drift_of`.
+
+    Returns
+    -------
+    dict
+        ``drift``: the values of `Drift.as_dict`, and ``excesses``, the shares that exceed those of
+        the fit.
+    """
+    from spark_auc.spark.features.drift import drift_of as counted
+
+    if recipe is None:
+        return {}
+    drift = counted(rows, recipe.recipe, files=files)
+    excesses = drift.excesses(recipe.drift) if recipe.drift else ()
+    for excess in excesses:
+        _log.warning("%s", excess)
+    shares = drift.as_dict()
+    shares["unknown"] = [name for name in shares["unknown"] if name not in others]
+    return {"drift": shares | {"excesses": [excess._asdict() for excess in excesses]}}
+
+
+def log_unknown(drift: dict[str, Any]) -> None:
+    """Say which columns the recipe does not know.
+
+    Parameters
+    ----------
+    drift
+        The result of `drift_of`.
+    """
+    if unknown := drift.get("drift", {}).get("unknown"):
+        _log.info("ignored columns that the recipe does not know: %s", ", ".join(unknown))

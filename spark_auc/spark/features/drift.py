@@ -1,0 +1,62 @@
+"""Missing, extreme and unknown columns of the rows that a recipe maps, counted in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from spark_auc.core.row_source import State
+from spark_auc.features.drift import Drift
+from spark_auc.features.recipe import Recipe
+from spark_auc.features.watched import counted
+from spark_auc.spark.data.aggregate import aggregate
+from spark_auc.spark.data.parquet import Read, rows_for_tasks
+from spark_auc.spark.data.raw_features import RawFeatures
+
+_unchanged = cast(Read, iter)
+# Bytes of the state of a column: its name, kind and counts.
+_COLUMN_BYTES = 1_000
+
+
+def drift_of(df: DataFrame, recipe: Recipe, *, files: bool = True) -> Drift:
+    """Counts of the rows of a DataFrame.
+
+    The states of the tasks are merged as results, so that a repeated task counts once.
+
+    Parameters
+    ----------
+    df
+        Rows with the recipe's columns. All names of other columns are noted as unknown.
+    recipe
+        The fitted recipe.
+    files
+        Whether tasks may read Parquet files themselves, for which the whole directory of the files
+        is listed.
+
+    Raises
+    ------
+    ConfigError
+        A column is missing.
+    DataError
+        A column has another type than in the fit, or a line is malformed.
+    """
+    raw = RawFeatures.of(df, recipe).raw
+    expressions = raw.expressions()
+    selected = df.select(*(column.alias(f"c{k}") for k, column in enumerate(expressions)))
+    frame, read = rows_for_tasks(df, raw.columns, selected) if files else (selected, _unchanged)
+
+    def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, State]]:
+        drift = Drift.zero(recipe)
+        for batch in read(batches):
+            if batch.num_rows:
+                drift = drift.merge(counted(recipe, raw.decode(batch.columns[: raw.width])))
+        yield "drift", drift
+
+    size = _COLUMN_BYTES * len(recipe.columns)
+    what = f"missing and extreme values of {len(raw.names)} raw columns"
+    states = aggregate(frame, fold, (Drift,), state_bytes=size, what=what)
+    named = Drift.of_names(recipe, df.columns)
+    return named.merge(cast(Drift, states["drift"])) if states else named
