@@ -8,6 +8,7 @@ csr      text to sparse rows: recipe in the tasks; Spark's split, FeatureHasher 
 moments  text to pair moments; moments of rows in memory
 model    text to a saved model; prepare to Parquet and fit
 score    text to scores; prepare to Parquet and scores
+drift    text to counts of missing and extreme values; text to scores
 whole    text to a published model and an evaluated holdout, once (with --rows 46000000)
 """
 
@@ -174,6 +175,21 @@ def steps(spark: SparkSession, path: str, rows: int, dimension: int, args: Any) 
             args.repeats,
             raw=lambda: saved(raw_model.transform(df), "raw_scores"),
             prepared=lambda: saved(model.transform(prepared()), "scores"),
+        )
+    if "drift" in args.only:
+        scoring = pipeline.fit(df)
+        target = str(work / "scored")
+        compared(
+            "drift",
+            rows,
+            args.repeats,
+            drift=lambda: made.drift_of(df),
+            score=lambda: (
+                scoring.transform(df)
+                .select("rawPrediction", "prediction")
+                .write.mode("overwrite")
+                .parquet(target)
+            ),
         )
     shutil.rmtree(work)
 

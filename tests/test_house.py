@@ -34,6 +34,7 @@ ORDER = {
         ["redaction"],
     ],
     "spark_auc.spark": [
+        ["contributions"],
         ["pipeline"],
         ["estimators", "features", "evaluation", "streaming"],
         ["persistence"],

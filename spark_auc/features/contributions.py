@@ -11,13 +11,18 @@ from spark_auc.errors import DataError
 from spark_auc.features.raw_columns import Columns, rows_of
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_rows import Entries, Layout, cross, join
-from spark_auc.features.token_names import printable
 
 
 def parts(recipe: Recipe) -> tuple[str, ...]:
     """Names ``(p,)`` of the columns of a recipe, then of its crossed pairs, as "age x city"."""
+    return tuple(" x ".join(names) for names in part_columns(recipe))
+
+
+def part_columns(recipe: Recipe) -> tuple[tuple[str, ...], ...]:
+    """Names of the one or two columns of each of the `parts`."""
     names = list(dict.fromkeys(column.name for column in recipe.columns))
-    return (*names, *(f"{names[a]} x {names[b]}" for a, b in _pairs(recipe)[0].tolist()))
+    pairs = ((names[a], names[b]) for a, b in _pairs(recipe)[0].tolist())
+    return (*((name,) for name in names), *pairs)
 
 
 def contributions(recipe: Recipe, w: Float, columns: Columns) -> Float:
@@ -55,47 +60,22 @@ def contributions(recipe: Recipe, w: Float, columns: Columns) -> Float:
     return out
 
 
-def largest_contributions(
-    recipe: Recipe, columns: Columns, row: int, values: Float, count: int = 5
-) -> list[tuple[str, float]]:
-    """The largest contributions to the score of a row in absolute value, with names.
+def largest(values: Float, count: int) -> Int:
+    """Places ``(n, count)`` of the largest values of each row in absolute value, descending.
 
-    A column with one token is named by it ("C3=68fd1e64"), others by their column ("age").
+    Values of 0 are left out: the last places of a row may be -1. Of equal values the first is
+    before the others.
 
     Parameters
     ----------
-    recipe, columns
-        See `contributions`.
-    row
-        Number of the row.
-    values : (p,)
-        Contributions to the score of this row.
+    values : (n, p)
+        Contributions.
     count
-        Largest number of contributions; those of 0 are left out.
+        Largest number of places of a row.
     """
-    names = list(dict.fromkeys(column.name for column in recipe.columns))
-    crossed = _pairs(recipe)[0].tolist()
-    own = [[k] for k in range(len(names))]
-    order = np.argsort(-np.abs(values), kind="stable")[:count]
-    return [
-        (
-            " x ".join(_shown(recipe, columns, names[k], row) for k in (own + crossed)[part]),
-            float(values[part]),
-        )
-        for part in order.tolist()
-        if values[part]
-    ]
-
-
-def line(largest: list[tuple[str, float]]) -> str:
-    """Text such as "age: 0.31, C3=68fd1e64: 0.12"."""
-    return ", ".join(f"{name}: {value:.2g}" for name, value in largest)
-
-
-def _shown(recipe: Recipe, columns: Columns, name: str, row: int) -> str:
-    own = [column for column in recipe.columns if column.name == name]
-    tokens = [column for column in recipe.hashed if column.name == name]
-    return printable(tokens[0].token(columns[name], row)) if own == tokens[:1] else name
+    places = np.full((len(values), count), -1)
+    _select(np.ascontiguousarray(values), places)
+    return places
 
 
 def _pairs(recipe: Recipe) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -131,6 +111,24 @@ def _norms(recipe: Recipe, entries: Entries, begin: int, count: int) -> Float:
             "is not finite, expected a finite norm; repair or drop the row, or use splines"
         )
     return norms
+
+
+@compiled()
+def _select(values: Float, places: Int) -> None:
+    """Insert the places of each row among those of larger values."""
+    count = places.shape[1]
+    for i in range(values.shape[0]):
+        for part in range(values.shape[1]):
+            size = abs(values[i, part])
+            if size == 0.0:
+                continue
+            k = count
+            while k > 0 and (places[i, k - 1] < 0 or size > abs(values[i, places[i, k - 1]])):
+                if k < count:
+                    places[i, k] = places[i, k - 1]
+                k -= 1
+            if k < count:
+                places[i, k] = part
 
 
 @compiled()

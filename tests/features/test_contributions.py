@@ -12,10 +12,11 @@ import pytest
 from spark_auc.core.products import settled_scores
 from spark_auc.errors import DataError
 from spark_auc.features import recipe as recipe_module
-from spark_auc.features.contributions import contributions, largest_contributions, line, parts
+from spark_auc.features.contributions import contributions, largest, parts
 from spark_auc.features.recipe import Crosses, Recipe
 from spark_auc.features.recipe_numbers import Spline, Standard
 from spark_auc.features.recipe_tokens import Tokens
+from spark_auc.features.token_names import printable
 from tests.features.raw_rows import entries, numbers, text
 from tests.features.watched_rows import RECIPE, columns_of, rows_of, table
 
@@ -41,6 +42,28 @@ def norm_of(some):
     for index, value, _ in some:
         added[index] += value
     return math.sqrt(math.fsum(v * v for v in added.values())) or 1.0
+
+
+def named(recipe, columns, row, values, count=5):
+    """Names and values of the largest contributions ``(p,)`` to the score of a row."""
+
+    def shown(name):
+        own = [column for column in recipe.columns if column.name == name]
+        tokens = [column for column in recipe.hashed if column.name == name]
+        return printable(tokens[0].token(columns[name], row)) if own == tokens[:1] else name
+
+    words = [" x ".join(map(shown, part.split(" x "))) for part in parts(recipe)]
+    order = sorted(range(len(words)), key=lambda k: -abs(values[k]))[:count]
+    return [(words[k], float(values[k])) for k in order if values[k]]
+
+
+@pytest.mark.parametrize("count", [1, 3, 50])
+def test_places_of_the_largest(count):
+    values = np.round(RNG.normal(size=(200, 9)), 1) * (RNG.random((200, 9)) < 0.7)
+    for row, places in zip(values.tolist(), largest(values, count).tolist(), strict=True):
+        nonzero = [k for k in range(9) if row[k]]
+        order = sorted(nonzero, key=lambda k: -abs(row[k]))[:count]
+        assert places == order + [-1] * (count - len(order))
 
 
 @pytest.mark.parametrize("missing", ["indicator", "ignore"])
@@ -90,11 +113,10 @@ def test_the_largest_contributions():
     w[0] = 0.31
     values = np.array([0.31, 0.12, -0.5, 0.0, 0.2])
     assert parts(recipe) == ("age", "C3", "C4", "age x C4", "C3 x C4")
-    found = largest_contributions(recipe, columns, 0, values)
+    found = named(recipe, columns, 0, values)
     expected = [("C4 missing", -0.5), ("age", 0.31), ("C3=68fd1e64 x C4 missing", 0.2)]
     assert found == [*expected, ("C3=68fd1e64", 0.12)]
-    assert line(found[1:2] + found[3:]) == "age: 0.31, C3=68fd1e64: 0.12"
-    assert len(largest_contributions(recipe, columns, 1, values, 2)) == 2
+    assert len(named(recipe, columns, 1, values, 2)) == 2
     assert contributions(recipe, w, columns)[:, 0].tolist() == [0.31, 0.0]
 
 

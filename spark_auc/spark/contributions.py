@@ -1,0 +1,51 @@
+"""Scores of raw rows with the contributions of raw columns to each."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+
+from spark_auc.core.validation import check_whole
+from spark_auc.errors import ConfigError
+from spark_auc.spark.features.contributions import contribution_column
+from spark_auc.spark.features.recipe import FeatureRecipeModel
+from spark_auc.spark.pipeline import RankerPipelineModel
+
+CONTRIBUTIONS = "contributions"
+
+
+def with_contributions(model: RankerPipelineModel, dataset: DataFrame, count: int = 5) -> DataFrame:
+    """The scored rows with a column ``contributions`` of names and values.
+
+    It has the largest contributions of raw columns to the score in absolute value, descending: of
+    ``C3=68fd1e64``, a token, of ``age``, all features of a column, or of a cross of two. All
+    contributions of a row add up to its score, and those of 0 are left out.
+
+    Parameters
+    ----------
+    model
+        A recipe and a ranker.
+    dataset
+        The rows.
+    count
+        Largest number of contributions of a row.
+
+    Raises
+    ------
+    ConfigError
+        There is no recipe, or an embedding after it, or the column exists already.
+    """
+    check_whole("count", count, 1)
+    recipe = model.stages[0]
+    if not isinstance(recipe, FeatureRecipeModel) or model.embeddings:
+        kinds = ", ".join(type(stage).__name__ for stage in model.stages)
+        raise ConfigError(
+            f"found a model of {kinds}, expected a recipe and a linear ranker without embeddings, "
+            "whose scores are sums over raw columns; leave out contributions"
+        )
+    if CONTRIBUTIONS in dataset.columns:
+        raise ConfigError(
+            f"found column {CONTRIBUTIONS!r} in the data already, expected it to be new; drop it"
+        )
+    features = recipe.input_features(dataset)
+    column = contribution_column(features, model.ranker.scorer.w, count)
+    return model.transform(dataset).withColumn(CONTRIBUTIONS, column)
