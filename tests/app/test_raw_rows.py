@@ -14,8 +14,11 @@ from spark_auc import FeatureRecipe, MBAClassifier, NystroemEmbedding, RankerPip
 from spark_auc.app.cli import run
 from spark_auc.app.jobs.published_model import read_model, read_recipe
 from spark_auc.app.publish import current
+from spark_auc.features.contributions import contributions
 from spark_auc.features.recipe_json import from_json
+from spark_auc.spark.data.raw_arrays import raw_column
 from spark_auc.spark.data.split import by_key
+from tests.features.test_contributions import named
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -27,6 +30,7 @@ FEATURES = {
     "numKnots": 6,
     "dimension": 64,
 }
+FEATURE_COLUMNS = ("price", "position", "site", "flag")
 TRAINING = {"regParam": 0.01}
 COLUMNS = {"label": "y"}
 
@@ -153,6 +157,34 @@ def test_auto_leaves_out_label_and_key(job):
     assert code == 0, result
     used = {column.name for column in read_model("model").recipe.columns}
     assert used == {"site", "price", "position"}
+
+
+def test_contributions_of_scored_rows(job, spark, at, monkeypatch):
+    assert job("train", **train())[0] == 0
+    scoring = {"model": "model", "data": {"path": "rows"}, "keep": ["row"]}
+    code, scored = job("score", **scoring, contributions=3, output={"path": "scores"})
+    assert code == 0, scored
+    assert scored["columns"] == ["row", "rawPrediction", "prediction", "contributions"]
+    found = pq.read_table(scored["scores"].removeprefix("file://")).sort_by("row")
+    model = read_model("model")
+    columns = {name: raw_column(name, table()[name].combine_chunks()) for name in FEATURE_COLUMNS}
+    values = contributions(model.recipe, model.ranker.scorer.w, columns)
+    np.testing.assert_allclose(values.sum(axis=1), found["rawPrediction"].to_numpy(), atol=1e-14)
+    for i, row in enumerate(found["contributions"].to_pylist()):
+        pairs = [(pair["feature"], pair["value"]) for pair in row]
+        assert pairs == named(model.recipe, columns, i, values[i], 3)
+    # Refusals do not wait for Spark.
+    embeddings = [{"NystroemEmbedding": {"numLandmarks": 5}}]
+    assert job("train", **train("embedded", embeddings=embeddings))[0] == 0
+    prepared = {k: v for k, v in train("prepared").items() if k != "features"}
+    prepared["columns"] = COLUMNS | {"features": ["position", "row"]}
+    assert job("train", **prepared)[0] == 0
+    monkeypatch.setattr("spark_auc.spark.data.session.session", None)
+    for name, words in (("embedded", "with 1 embeddings"), ("prepared", "without a recipe")):
+        section = scoring | {"model": name, "contributions": 3}
+        code, refused = job("score", **section, output={"path": "more"})
+        assert (code, refused["error"]) == (2, "ConfigError")
+        assert f"published model {words} at {name!r}" in refused["message"]
 
 
 def test_conditions_and_expressions_of_a_source(job, spark, at):

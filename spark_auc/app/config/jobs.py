@@ -196,6 +196,12 @@ class Score(Section):
     model: Location = Field(description="directory that the train job published")
     data: Source
     keep: list[str] = Field(default_factory=list, description="columns to keep with the scores")
+    contributions: int = Field(
+        0,
+        ge=0,
+        description="number of a row's largest contributions of raw columns, in the column "
+        "contributions; a model with a recipe and without embeddings alone",
+    )
     drift: bool = Field(True, description=_DRIFT)
     output: Output
 

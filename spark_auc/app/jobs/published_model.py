@@ -31,6 +31,26 @@ def check_model(location: str) -> None:
     current(location, KIND)
 
 
+def check_contributions(location: str) -> None:
+    """Check that scores of the published model are sums over raw columns; needs no Spark session.
+
+    Raises
+    ------
+    ConfigError
+        No model is published at the location, or one without a recipe or with embeddings.
+    ModelFormatError
+        A file of the published model is missing or damaged.
+    """
+    version = current(location, KIND)
+    embeddings = [name for name in (version / "model").names() if name.startswith("embedding")]
+    if _RECIPE not in version.names() or embeddings:
+        found = f"with {len(embeddings)} embeddings" if embeddings else "without a recipe"
+        raise ConfigError(
+            f"found a published model {found} at {location!r}, expected one with a recipe and "
+            "without embeddings for contributions of raw columns; leave out score.contributions"
+        )
+
+
 def read_model(location: str) -> RankerPipelineModel:
     """Load the published model.
 

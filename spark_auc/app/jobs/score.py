@@ -1,8 +1,9 @@
 """Score rows with a published model.
 
-Section ``score`` of the configuration: model, data, keep (input columns to copy), output. Publishes
-``scores``, Parquet files with these columns, the score, the prediction and, of a calibrated model,
-the probability. The rows need the columns of the model's features, and no label.
+Section ``score`` of the configuration: model, data, keep (input columns to copy), contributions
+(how many of a row), drift, output. Publishes ``scores``, Parquet files with these columns, the
+score, the prediction and, of a calibrated model, the probability. The rows need the columns of the
+model's features, and no label.
 """
 
 from __future__ import annotations
@@ -12,7 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from spark_auc.app.config.jobs import Score
 from spark_auc.app.jobs.drift import drift_of, log_unknown
-from spark_auc.app.jobs.published_model import check_model, read_model, recipe_stage
+from spark_auc.app.jobs.published_model import (
+    check_contributions,
+    check_model,
+    read_model,
+    recipe_stage,
+)
 from spark_auc.app.publish import check_free, publication
 
 if TYPE_CHECKING:
@@ -29,7 +35,10 @@ def check(config: Score) -> None:
     ConfigError
         A setting, a path or an output location is invalid.
     """
-    check_model(config.model)
+    if config.contributions:
+        check_contributions(config.model)
+    else:
+        check_model(config.model)
     config.data.check()
     check_free(config.output.path, config.output.replace)
 
@@ -45,6 +54,7 @@ def run(spark: SparkSession, config: Score) -> dict[str, Any]:
     from pyspark.sql import functions as F
 
     from spark_auc.spark.data.features import known_column, quoted
+    from spark_auc.spark.pipeline import CONTRIBUTIONS
 
     model = read_model(config.model)
     with (
@@ -52,10 +62,15 @@ def run(spark: SparkSession, config: Score) -> dict[str, Any]:
         publication(config.output.path, config.output.replace, "scores") as version,
     ):
         columns = [F.col(quoted(known_column(data, name).name)) for name in config.keep]
-        scored = model.transform(data)
+        if config.contributions:
+            scored = model.contributions(data, config.contributions)
+        else:
+            scored = model.transform(data)
         outputs = [model.ranker.getRawPredictionCol(), model.ranker.getPredictionCol()]
         if model.calibration:
             outputs.append(model.calibration.getProbabilityCol())
+        if config.contributions:
+            outputs.append(CONTRIBUTIONS)
         scored = scored.select(*columns, *outputs)
         scored.write.parquet(f"{version.uri}/scores")
         rows = spark.read.parquet(f"{version.uri}/scores").count()
