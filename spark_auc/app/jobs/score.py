@@ -53,8 +53,8 @@ def run(spark: SparkSession, config: Score) -> dict[str, Any]:
     """
     from pyspark.sql import functions as F
 
+    from spark_auc.spark.contributions import CONTRIBUTIONS, with_contributions
     from spark_auc.spark.data.features import known_column, quoted
-    from spark_auc.spark.pipeline import CONTRIBUTIONS
 
     model = read_model(config.model)
     with (
@@ -63,7 +63,7 @@ def run(spark: SparkSession, config: Score) -> dict[str, Any]:
     ):
         columns = [F.col(quoted(known_column(data, name).name)) for name in config.keep]
         if config.contributions:
-            scored = model.contributions(data, config.contributions)
+            scored = with_contributions(model, data, config.contributions)
         else:
             scored = model.transform(data)
         outputs = [model.ranker.getRawPredictionCol(), model.ranker.getPredictionCol()]
