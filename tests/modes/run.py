@@ -3,10 +3,12 @@
 python run.py MODE DATA RESULT, or by spark-submit. MODE: connect or cluster.
 """
 
+import hashlib
 import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 from pyspark.ml import Pipeline
 from pyspark.ml.evaluation import BinaryClassificationEvaluator
@@ -16,20 +18,35 @@ from pyspark.sql import functions as F
 
 import spark_auc
 from spark_auc import (
+    FeatureRecipe,
+    FeatureRecipeModel,
     LinearRankerModel,
     MBAClassifier,
     MBASelector,
+    RankerPipelineModel,
     ScoreCalibrator,
     SOLAMClassifier,
     compare,
     evaluate,
 )
+from spark_auc.features.recipe_json import from_json, to_json
+from spark_auc.spark.data.features import quoted
+from spark_auc.spark.data.layouts import layout_of
+from spark_auc.spark.data.lines import Lines, delimited
+from spark_auc.spark.data.parquet import rows_for_tasks
 from spark_auc.spark.data.session import session
 
 DATASETS = {
     "sparse": {"elasticNetParam": 0.5, "regParam": 0.1},
     "dense": {"weightCol": "weight", "regParam": 0.01},
 }
+PARTS = ("indices", "values")
+# Settings under which rows stay the same. The default number of rows in a batch is 10,000.
+SESSION = [
+    ("spark.sql.execution.arrow.maxRecordsPerBatch", "1"),
+    ("spark.sql.execution.arrow.maxRecordsPerBatch", "7"),
+    ("spark.sql.session.timeZone", "Asia/Kathmandu"),
+]
 CONNECT = {
     "spark.driver.memory": "1g",
     "spark.ui.enabled": "false",
@@ -159,6 +176,110 @@ def origins(spark):
     return sorted({str(spark_auc.__file__)} | {row.file for row in found})
 
 
+def hashed(*arrays):
+    """Hashes of the bytes of arrays."""
+    return [hashlib.sha256(array.tobytes()).hexdigest() for array in arrays]
+
+
+def vectors(df):
+    """Hashes of indptr, indices and values of the rows, and of their scores."""
+    rows = df.select(*(name for name in ("id", "features", "rawPrediction") if name in df.columns))
+    rows = rows.collect()
+    if "id" in df.columns:
+        rows.sort(key=lambda row: row.id)
+    indptr = np.cumsum([0, *(row.features.indices.size for row in rows)])
+    indices, values = (np.concatenate([getattr(row.features, n) for row in rows]) for n in PARTS)
+    made = hashed(indptr, indices, values)
+    if "rawPrediction" in df.columns:
+        made += hashed(np.array([row.rawPrediction for row in rows]))
+    return made
+
+
+def by_tasks(df, recipe, direct):
+    """The same of rows that tasks map while they read them, by Arrow or from Spark."""
+    features = FeatureRecipeModel(recipe).input_features(df)
+    columns = [*features.expressions(), F.col("id")]
+    selected = df.select(*(column.alias(f"c{k}") for k, column in enumerate(columns)))
+    frame, read = rows_for_tasks(df, [*features.columns, "id"], selected)
+    assert (read is not iter) == direct
+
+    def rows(batches):
+        for batch in read(batches):
+            X = features.decode(batch.columns[: features.width])
+            ends = pa.array(X.indptr)
+            parts = [pa.ListArray.from_arrays(ends, part) for part in (X.indices, X.data)]
+            yield pa.record_batch([batch.column(features.width), *parts], ["id", *PARTS])
+
+    made = frame.mapInArrow(rows, "id long, indices array<int>, values array<double>").toArrow()
+    made = made.sort_by("id").combine_chunks()
+    lists = [made[name].chunk(0) for name in PARTS]
+    indptr = np.append(0, np.cumsum(lists[0].value_lengths().to_numpy()))
+    return hashed(indptr, *(part.flatten().to_numpy() for part in lists))
+
+
+def streamed(model, pipeline, spark, data, place):
+    """What a stream of the table's files writes."""
+    schema = spark.read.parquet(f"{data}/raw/table").schema
+    arriving = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+    rows = model.transform(pipeline.transform(arriving.parquet(f"{data}/raw/table")))
+    writer = rows.select("id", "features", "rawPrediction").writeStream.format("parquet")
+    writer = writer.option("checkpointLocation", f"{place}/log").trigger(availableNow=True)
+    writer.start(f"{place}/rows").awaitTermination()
+    return vectors(spark.read.parquet(f"{place}/rows"))
+
+
+def of_table(spark, name, recipe, data, place):
+    """The table, and its rows and their scores by each way to them."""
+    df, other = spark.read.parquet(f"{data}/raw/table"), F.lit("other")
+    pipeline = RankerPipelineModel.load(f"{data}/raw/{name}")
+    model = FeatureRecipeModel(from_json(to_json(recipe)))
+
+    def rows(df, model=model):
+        return vectors(model.transform(pipeline.transform(df)))
+
+    made = {"plain": rows(df)}
+    if name == "stored":
+        made["tasks of Arrow"] = by_tasks(df, recipe, direct=True)
+        made["tasks of Spark"] = by_tasks(df.where("id >= 0"), recipe, direct=False)
+    if name == "mixed":
+        for key, value in SESSION:
+            before = spark.conf.get(key)
+            spark.conf.set(key, value)
+            made[value] = rows(spark.read.parquet(f"{data}/raw/table"))
+            spark.conf.set(key, before)
+        made["saved"] = rows(df, saved(FeatureRecipeModel(pipeline.recipe), f"{place}/model"))
+        permuted = [F.col(quoted(column)) for column in reversed(df.columns)]
+        more = df.select(other.alias("more"), *permuted, other.alias("a.b"))
+        made["other columns"] = rows(more.drop("label").repartition(4))
+        made["stream"] = streamed(model, pipeline, spark, data, f"{place}/stream")
+    return df, made
+
+
+def of_lines(spark, name, recipe, options, data):
+    """The lines, and their rows: split by tasks, by Spark, and of the columns as a table."""
+    layout = layout_of(name, options)
+    lines = delimited(spark, f"{data}/raw/{name}.txt", layout)
+    assert Lines.of(lines, layout.names)
+    table = spark.read.parquet(f"{data}/raw/{name}").select(*reversed(layout.names))
+    frames = {"lines": lines, "lines of Spark": lines.drop("line"), "table": table}
+    model = FeatureRecipeModel(recipe)
+    return lines, {way: vectors(model.transform(df).drop("id")) for way, df in frames.items()}
+
+
+def recipes(spark, data, place):
+    """Recipes that are fitted, and what they make of rows."""
+    made = {}
+    for name, stored in json.loads(Path(data, "raw", "recipes.json").read_text()).items():
+        recipe, estimator = from_json(stored["recipe"]), FeatureRecipe(**stored["settings"])
+        if "options" in stored:
+            rows, ways = of_lines(spark, name, recipe, stored["options"], data)
+        else:
+            rows, ways = of_table(spark, name, recipe, data, f"{place}/{name}")
+        fitted = estimator.fit(rows if name == "stored" else rows.repartition(5)).recipe
+        made[name] = {"ways": ways, "fitted": to_json(fitted)}
+    return made
+
+
 def found(spark, mode, data, place):
     """All that the mode is asked for."""
     made = {"origins": origins(spark), "session": type(spark).__module__}
@@ -167,6 +288,7 @@ def found(spark, mode, data, place):
         model, made[name] = trained(rows, params)
         _, made[f"{name} again"] = trained(rows, params)
     made["measures"] = measures(model, rows)
+    made["recipes"] = recipes(spark, data, place)
     made["sampled"] = sampled(spark.read.parquet(f"{data}/sparse"))
     if mode != "cluster":
         # One file, one task a stage: what is asked here does not depend on the number of rows.

@@ -20,7 +20,8 @@ from pyspark.ml.linalg import VectorUDT
 from pyspark.sql.types import ArrayType, DoubleType, LongType, StructType
 
 import spark_auc
-from tests.modes import run
+from spark_auc.features.recipe_json import from_json
+from tests.modes import recipes, run
 
 SCRIPT = Path(run.__file__)
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -38,8 +39,8 @@ VECTOR = pa.struct(
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    """Sparse rows, and dense weighted ones, in three files each."""
+def data(spark, tmp_path_factory):
+    """Sparse rows, dense weighted ones and raw ones, in three files each."""
     place = tmp_path_factory.mktemp("data")
     rng = np.random.default_rng(7)
     n, d = 600, 40
@@ -63,6 +64,7 @@ def data(tmp_path_factory):
         "vector": pa.array(vectors, VECTOR),
     }
     write(place / "dense", columns)
+    recipes.write(spark, place / "raw")
     return place
 
 
@@ -242,6 +244,20 @@ def test_same_measures_in_every_mode(any_mode, classic):
         assert found[name] == expected[name]
     np.testing.assert_allclose(found["difference"], expected["difference"], rtol=1e-9)
     assert found["curve"] == pytest.approx(expected["curve"], rel=1e-6)
+
+
+@pytest.mark.parametrize("name", recipes.SETTINGS)
+class TestRecipes:
+    def test_same_bits_of_rows_by_every_way(self, any_mode, data, name):
+        recipe, columns = recipes.fitted(name)
+        expected = recipes.hashes(recipe, columns, data / "raw" / name)
+        ways = any_mode["recipes"][name]["ways"]
+        assert len(ways) == {"mixed": 7, "ignoring": 1}.get(name, 3)
+        assert ways == {way: expected[: len(hashes)] for way, hashes in ways.items()}
+
+    def test_the_recipe_of_numpy_is_fitted(self, any_mode, name):
+        expected, _ = recipes.fitted(name)
+        assert from_json(any_mode["recipes"][name]["fitted"]) == expected
 
 
 def test_same_draws_and_choice_in_every_mode(any_mode, classic):

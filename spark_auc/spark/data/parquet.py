@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import TimestampType
 
 from spark_auc.errors import DataError
 from spark_auc.spark.data.failures import SPARK_FAILURES
@@ -164,6 +165,9 @@ def _row_groups(df: DataFrame, names: Sequence[str]) -> tuple[RowGroup, ...]:
     if len({os.path.dirname(path) for path in paths}) > 1:
         raise UnsupportedParquetError("the files are in several directories")
     fields = {field.name: field.dataType for field in df.schema}
+    # Spark has no Arrow type of timestamps without a time zone.
+    if times := [name for name in names if isinstance(fields[name], TimestampType)]:
+        raise UnsupportedParquetError(f"columns {times} are timestamps")
     columns = [(name, to_arrow_type(fields[name])) for name in dict.fromkeys(names)]
     # The plan is cheaper to check than all footers. The first footer comes before the plan, because
     # Spark logs the stack trace of an unreadable file.

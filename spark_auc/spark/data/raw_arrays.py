@@ -48,6 +48,10 @@ def raw_column(name: str, array: pa.Array) -> Column:
     """
     kind = array.type
     if pa.types.is_dictionary(kind):
+        if pa.types.is_string_view(kind.value_type):
+            # Arrow does not decode views.
+            words = array.dictionary.cast(pa.large_string())
+            array = pa.DictionaryArray.from_arrays(array.indices, words)
         return raw_column(name, array.dictionary_decode())
     if pa.types.is_string_view(kind):
         return raw_column(name, array.cast(pa.large_string()))
@@ -56,17 +60,33 @@ def raw_column(name: str, array: pa.Array) -> Column:
     if pa.types.is_null(kind):
         return raw_column(name, array.cast(pa.string()))
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        times = array.cast(pa.timestamp("us", kind.tz if pa.types.is_timestamp(kind) else None))
-        # Arrow keeps times in UTC and the zone beside them.
-        return Numbers(_values(times.cast(pa.int64())).view("datetime64[us]"), _validity(array))
+        return Numbers(_times(name, array), _validity(array))
     if pa.types.is_decimal(kind):
-        array, kind = array.cast(pa.float64()), pa.float64()
+        # By way of text the doubles are the nearest; the direct cast misses them by a bit.
+        array, kind = array.cast(pa.string()).cast(pa.float64()), pa.float64()
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return Numbers(_values(array), _validity(array))
     raise DataError(
         f"found column {name!r} of type {kind}, expected text, numbers, booleans or times; convert "
         "the column or leave it out"
     )
+
+
+def _times(name: str, array: pa.Array) -> np.ndarray:
+    """Microseconds, in which missing values are 0; nanoseconds are rounded down."""
+    # Arrow keeps times in UTC and the zone beside them.
+    zone = array.type.tz if pa.types.is_timestamp(array.type) else None
+    if pa.types.is_timestamp(array.type) and array.type.unit == "ns":
+        values = _values(array.cast(pa.int64())).view("datetime64[ns]")
+        return np.asarray(values.astype("datetime64[us]"))
+    try:
+        times = array.cast(pa.timestamp("us", zone))
+    except pa.ArrowInvalid as error:
+        raise DataError(
+            f"found a time in column {name!r} that 64 bits of microseconds cannot hold ({error}), "
+            "expected years up to 294,246; repair or drop the row"
+        ) from None
+    return _values(times.cast(pa.int64())).view("datetime64[us]")
 
 
 def _validity(array: pa.Array) -> Bool | None:
