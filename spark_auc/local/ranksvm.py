@@ -19,7 +19,8 @@ class RankSVMClassifier(LinearRanker):
     Parameters
     ----------
     regParam
-        Ridge factor > 0.
+        Ridge factor > 0. By default 1e-3 with standardization; without it, as `MBAClassifier`
+        chooses it by 5 folds.
     standardization
         Whether the penalty applies to columns of unit variance.
     tol
@@ -42,7 +43,7 @@ class RankSVMClassifier(LinearRanker):
     def __init__(
         self,
         *,
-        regParam: float = 1e-3,
+        regParam: float | None = None,
         standardization: bool = True,
         tol: float = 1e-4,
         maxIter: int = 500,

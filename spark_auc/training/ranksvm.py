@@ -15,9 +15,11 @@ from spark_auc.core.row_source import RowSource, batchwise
 from spark_auc.solvers.candidates import Candidate
 from spark_auc.solvers.ridge import LARGEST_FACTORISED
 from spark_auc.solvers.truncated_newton import truncated_newton
+from spark_auc.training.penalty import choose_penalty
 from spark_auc.training.problem import fits_in_matrix
 from spark_auc.training.result import TrainingResult
-from spark_auc.training.settings import HingeSettings
+from spark_auc.training.settings import HingeSettings, TrainingSettings
+from spark_auc.training.survey import Sampling
 from spark_auc.training.timer import PhaseTimer
 
 _log = logging.getLogger(__name__)
@@ -33,7 +35,8 @@ def train_hinge(rows: RowSource, settings: HingeSettings) -> TrainingResult:
 
     Minimises ``reg_param/2 |w|^2 + 1/2 E[max(0, 1 - w'(x+ - x-))^2]`` (PRSVM+, Khalid et al.,
     2018). The rows are cached during training, since every step reads them; see
-    `truncated_newton`.
+    `truncated_newton`. Where folds choose ``reg_param``, they do so by the squared loss, whose
+    penalty has the same unit; see `choose_penalty`.
 
     Parameters
     ----------
@@ -45,14 +48,21 @@ def train_hinge(rows: RowSource, settings: HingeSettings) -> TrainingResult:
     Raises
     ------
     DataError
-        A value is unusable, or one class has no rows.
+        A value is unusable, or one class has no rows, in a fold too where folds choose.
     ResourceError
-        The scores of all rows do not fit in memory.
+        The scores of all rows do not fit in memory, or neither the pair moments nor the rows fit
+        where folds choose.
     ConvergenceError
         The solver did not reach its tolerance.
     """
     with rows.kept() as cached:
         timer = PhaseTimer()
+        reg_param, selection = settings.fixed, None
+        if reg_param is None:
+            chosen = choose_penalty(cached, Sampling(), TrainingSettings(standardize=False))
+            selection = chosen.selection
+            reg_param = selection.candidate.regParam
+            timer.end("select")
         moments = None
         if cached.dimension <= _MATRIX and fits_in_matrix(cached):
             moments, labels = labelled_pair_moments(cached)
@@ -64,7 +74,7 @@ def train_hinge(rows: RowSource, settings: HingeSettings) -> TrainingResult:
         scale = columns.standard_deviation() if settings.standardize else None
         timer.end("survey")
         solution = truncated_newton(
-            PairHinge(cached, columns, settings.reg_param, scale),
+            PairHinge(cached, columns, reg_param, scale),
             moments.quadratic(scale) if moments else None,
             tol=settings.tol,
             max_iter=settings.max_iter,
@@ -86,7 +96,8 @@ def train_hinge(rows: RowSource, settings: HingeSettings) -> TrainingResult:
         "RankSVM",
         timer.seconds,
         solution.certificate,
-        penalty=Candidate(settings.reg_param, 0.0),
+        penalty=Candidate(reg_param, 0.0),
+        selection=selection,
     )
     _log.info(result.sentence())
     return result

@@ -94,7 +94,8 @@ class HingeSettings:
     Parameters
     ----------
     reg_param
-        Ridge factor > 0.
+        Ridge factor > 0. Without one it is 1e-3 for columns of unit variance; for other columns,
+        whose unit is not known, folds choose it by the squared loss.
     standardize
         Whether the penalty applies to columns of unit variance.
     tol, max_iter
@@ -108,18 +109,23 @@ class HingeSettings:
         A number is out of range.
     """
 
-    reg_param: float = 1e-3
+    reg_param: float | None = None
     standardize: bool = True
     tol: float = 1e-4
     max_iter: int = 500
     on_failure: OnFailure = "raise"
 
     def __post_init__(self) -> None:
-        if not 0 < self.reg_param < np.inf:
+        if self.reg_param is not None and not 0 < self.reg_param < np.inf:
             raise ConfigError(
                 f"found regParam {self.reg_param}, expected regParam > 0; raise regParam"
             )
         check_solver(self.tol, self.max_iter)
+
+    @property
+    def fixed(self) -> float | None:
+        """The ridge factor; None if folds choose it."""
+        return 1e-3 if self.reg_param is None and self.standardize else self.reg_param
 
 
 def check_solver(tol: float, max_iter: int) -> None:

@@ -8,7 +8,7 @@ from pyspark.ml.linalg import Vectors, VectorUDT
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DoubleType, IntegerType, StructField, StructType
 
-from spark_auc import LinearRankerModel, RankSVMClassifier
+from spark_auc import LinearRankerModel, MBAClassifier, RankSVMClassifier
 from spark_auc.core.batch import Batch
 from spark_auc.core.hinge.pair_hinge import PairHinge
 from spark_auc.core.moments.column_moments import ColumnMoments
@@ -105,6 +105,24 @@ def test_weights_are_those_of_one_machine(rows, kind, weighted, standardized):
     expected = local(u, scale)
     assert objective(found, u, scale) == pytest.approx(objective(expected, u, scale), rel=1e-8)
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+
+
+def test_folds_choose_the_penalty_of_columns_as_they_are(rows, tmp_path):
+    estimator = RankSVMClassifier(standardization=False, weightCol="u")
+    chosen = MBAClassifier(standardization=False, weightCol="u").fit(rows)
+    model = estimator.fit(rows)
+    assert estimator.selects
+    assert estimator.copy().selects
+    assert not estimator.copy({estimator.regParam: 1e-3}).selects
+    estimator.save(str(tmp_path / "estimator"))
+    assert RankSVMClassifier.load(str(tmp_path / "estimator")).selects
+    assert model.getRegParam() == model.summary.reg_param == chosen.getRegParam()
+    assert model.summary.selection == chosen.summary.selection
+    model.save(str(tmp_path / "model"))
+    assert LinearRankerModel.load(str(tmp_path / "model")).getRegParam() == model.getRegParam()
+    scaled = RankSVMClassifier(weightCol="u")
+    assert not scaled.selects
+    assert scaled.fit(rows).getRegParam() == 1e-3
 
 
 def test_where_rows_lie_does_not_matter(rows, model):

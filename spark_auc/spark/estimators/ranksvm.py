@@ -23,7 +23,9 @@ class RankSVMSettings(RankerSettings, WeightSettings, ConvergenceSettings, total
     regParam: Annotated[
         float,
         Setting(
-            "Ridge factor in MBAClassifier's unit: the papers' C is 1 / (2 regParam n_+ n_-).",
+            "Ridge factor in MBAClassifier's unit: the papers' C is 1 / (2 regParam n_+ n_-). "
+            "Unless it is set, it is the default with standardization; without it, the one that "
+            "MBAClassifier chooses by 5 folds.",
             1e-3,
             Range(gt=0),
         ),
@@ -95,15 +97,25 @@ class RankSVMClassifier(
     def __init__(self, **params: Unpack[RankSVMSettings]) -> None:
         super().__init__(**params)
 
+    @property
+    def selects(self) -> bool:
+        """See `RankerEstimator.selects`."""
+        values: RankSVMSettings = self.values()
+        return not self.isSet("regParam") and not values["standardization"]
+
     def fitted(self, dataset: DataFrame, features: Features | None = None) -> LinearRankerModel:
         """See `RankerEstimator.fitted`."""
         values: RankSVMSettings = self.values()
         settings = HingeSettings(
-            values["regParam"],
+            None if self.selects else values["regParam"],
             values["standardization"],
             values["tol"],
             values["maxIter"],
             values["whenNotConverged"],
         )
         columns = self.resolved(dataset, features)
-        return self.made(train_hinge(DistributedRows.of(dataset, columns), settings), columns)
+        result = train_hinge(DistributedRows.of(dataset, columns), settings)
+        model = self.made(result, columns)
+        assert result.penalty is not None
+        model._set(regParam=result.penalty.regParam)
+        return model
