@@ -131,6 +131,15 @@ def test_cached_rows_are_left_to_spark(spark, stored):
         df.unpersist()
 
 
+def test_timestamps_are_left_to_spark(spark, tmp_path):
+    """Spark has no Arrow type of a timestamp unless a time zone is given."""
+    times = pa.array([0, None, 10**15], pa.timestamp("us", "UTC"))
+    pq.write_table(pa.table({"time": times, "x": [1.0, 2.0, 3.0]}), tmp_path / "x.parquet")
+    df = spark.read.parquet(str(tmp_path / "x.parquet"))
+    assert rows_for_tasks(df, ["x", "time"], df.select("x", "time"))[1] is iter
+    assert rows_for_tasks(df, ["x"], df.select("x"))[1] is not iter
+
+
 def test_partitioned_directories_are_left_to_spark(spark, stored, tmp_path):
     spark.read.parquet(stored).write.partitionBy("label").parquet(str(tmp_path / "parted"))
     assert not is_direct(spark.read.parquet(str(tmp_path / "parted")))

@@ -38,12 +38,11 @@ FILES["criteo_80k"] = "criteo_80k.tsv"
 DIMENSIONS = {"adult_raw": 1 << 10, "avazu_9k": 1 << 14}
 UNIT = {"standardization": False}
 # Penalties for many features, in steps of a factor 3.
-BEST = 3e-4
 FEW = [3e-6, 1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3]
 
 
 class Parts(NamedTuple):
-    """Training and test rows, and the labels of the latter in their order."""
+    """Training and test rows."""
 
     train: DataFrame
     test: DataFrame
@@ -81,14 +80,14 @@ def auc(model: Any, rows: DataFrame) -> float:
     return 100 * roc_auc_score(scored["label"].to_numpy(), scored["rawPrediction"].to_numpy())
 
 
-def without_spark(model: Any, name: str, **params: Any) -> float:
+def without_spark(model: Any, name: str) -> float:
     """AUC by the recipe and the penalty of a model, trained and scored on arrays in memory."""
     table = TABLES[name](data.DIRECTORY)
     train, test = (
         model.recipe.transform(raw(table.frame.iloc[at])) for at in (table.train, table.test)
     )
     penalty = model.ranker.summary.reg_param
-    ranker = local.MBAClassifier(regParam=penalty, **UNIT, **params)
+    ranker = local.MBAClassifier(regParam=penalty, **UNIT)
     scores = ranker.fit(train, table.y[table.train]).decision_function(test)
     return 100 * roc_auc_score(table.y[table.test], scores)
 
@@ -135,7 +134,7 @@ def test_click_logs_at_4096(spark: SparkSession, tmp_path: Path) -> None:
     lines = data.path("criteo_80k.tsv").read_text().splitlines(keepends=True)
     for half, part in (("train", lines[:64_000]), ("test", lines[64_000:])):
         (tmp_path / f"{half}.tsv").write_text("".join(part))
-    learner = MBAClassifier(regParam=BEST, **UNIT)
+    learner = MBAClassifier(regParam=3e-4, **UNIT)
     stage = FeatureRecipe(log=CRITEO_INTEGERS, tokens=CRITEO_TOKENS, auto=False, dimension=4096)
     train, test = (delimited(spark, str(tmp_path / f"{p}.tsv"), CRITEO) for p in Parts._fields)
     fused = auc(RankerPipeline([stage, learner]).fit(train), test)
