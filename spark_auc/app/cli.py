@@ -198,8 +198,10 @@ def _run(
         translated(),
     ):
         if path is None:
-            section = _module("raw_table").resolved(spark, section, options)
-        result: dict[str, Any] = module.run(spark, section)
+            with _module("raw_table").resolved(spark, section, options) as completed:
+                result: dict[str, Any] = module.run(spark, completed)
+        else:
+            result = module.run(spark, section)
     return result
 
 

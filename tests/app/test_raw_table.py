@@ -180,6 +180,11 @@ LABELS = {"two": ["0", "1"] * 3, "one": ["0"] * 6, "three": list("abcabc"), "x":
             3,
             "found the row '0,1,2,3' in .*ragged.csv",
         ),
+        (
+            {"label": "two", "data": "quote.csv"},
+            3,
+            "found a quote that is not closed in line 3 of file:.*quote.csv",
+        ),
         ({"label": "two", "data": "gone.csv"}, 2, "found nothing at 'gone.csv'"),
         ({"label": "two", "data": "nowhere"}, 2, "found neither a file nor a table 'nowhere'"),
         ({"label": "two", "data": "rows.xlsx"}, 2, "expected a path that ends with .csv, .tsv"),
@@ -192,6 +197,7 @@ def test_mistakes_are_one_sentence(job, options, code, message):
     Path("rows.xlsx").write_bytes(b"PK\x03\x04")
     Path("header.csv").write_text("two,one\n")
     Path("ragged.csv").write_text("two,one\n" + "0,1\n1,2\n" * 5 + "0,1,2,3\n")
+    Path("quote.csv").write_text('two,text\n0,a\n1,"b\n' + "0,a\n1,b\n" * 9)
     Path("empty.csv").write_text("\n\n")
     Path("binary.csv").write_bytes(bytes(range(40)))
     Path("latin.csv").write_bytes("two,név\n0,é\n".encode("latin-1") * 10)

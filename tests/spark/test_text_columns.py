@@ -4,7 +4,7 @@ import pytest
 
 from spark_auc.errors import DataError
 from spark_auc.spark.data.failures import translated
-from spark_auc.spark.data.text_columns import csv_options, expression, inferred, typed
+from spark_auc.spark.data.text_columns import expression, inferred, separator_of, typed
 
 COLUMNS = {
     "whole": ["1", " -20", "NA", "?"],
@@ -74,23 +74,23 @@ def test_types_of_a_recipe(rows):
 
 
 @pytest.mark.parametrize(
-    ("text", "separator", "open_quotes"),
+    ("text", "separator"),
     [
-        ("a,b\n1,2\n", ",", False),
-        ('"a;b",c\n"1, ""2""",3\n', ",", False),
-        ('a;b\n"one\ntwo";3\n', ";", True),
-        ("a\tb\n1\t2\n", "\t", False),
-        ("a|b|c,d\n1|2|3\n", "|", False),
-        ("a\n1\n", ",", False),
+        ("a,b\n1,2\n", ","),
+        ('"a;b",c\n"1, ""2""",3\n', ","),
+        ('a;b\n"one\ntwo";3\n', ";"),
+        ("a\tb\n1\t2\n", "\t"),
+        ("a|b|c,d\n1|2|3\n", "|"),
+        ("a\n1\n", ","),
     ],
 )
-def test_separators_and_newlines(spark, tmp_path, text, separator, open_quotes):
+def test_separators(spark, tmp_path, text, separator):
     path = tmp_path / "rows.csv"
     path.write_text(text)
-    assert csv_options(spark, str(path)) == {"sep": separator, "multiLine": open_quotes}
+    assert separator_of(spark, str(path)) == separator
 
 
 def test_no_lines(spark, tmp_path):
     (tmp_path / "rows.csv").touch()
     with pytest.raises(DataError, match=r"found no lines in .*rows\.csv"), translated():
-        csv_options(spark, str(tmp_path / "rows.csv"))
+        separator_of(spark, str(tmp_path / "rows.csv"))

@@ -90,6 +90,7 @@ class Source(Section):
         from spark_auc.spark.data.libsvm import libsvm, libsvm_errors
         from spark_auc.spark.data.line_faults import line_errors
         from spark_auc.spark.data.lines import delimited
+        from spark_auc.spark.data.quotes import multi_line, parsed_once
         from spark_auc.spark.data.strict import by_name
 
         options = {key: text_of(value) for key, value in self.options.items()}
@@ -107,9 +108,12 @@ class Source(Section):
         with translated():
             if self.table is not None:
                 yield self._selected(spark.read.table(self.table))
-            else:
-                strict = by_name(self.format, options)
-                rows = spark.read.format(self.format).options(**strict).load(path)
+                return
+            strict = by_name(self.format, options)
+            if path and self.format == "csv":
+                strict |= multi_line(spark, path, options)
+            rows = spark.read.format(self.format).options(**strict).load(path)
+            with parsed_once(rows, strict):
                 yield self._selected(rows)
 
     def _selected(self, rows: DataFrame) -> DataFrame:

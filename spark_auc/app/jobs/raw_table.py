@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Collection, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from spark_auc.app.config.jobs import Score, Split, Train
+from spark_auc.app.config.sections import text_of
 from spark_auc.app.config.sources import Source
 from spark_auc.app.jobs.published_model import check_model, read_recipe
 from spark_auc.app.jobs.train import estimator_of
@@ -37,10 +38,13 @@ _FEWEST, _MOST = 2**8, 2**18
 _KNOTS = [2, 16, 48]
 
 
+@contextmanager
 def resolved(
     spark: SparkSession, section: Train | Score, options: Mapping[str, Any]
-) -> Train | Score:
+) -> Iterator[Train | Score]:
     """The section, completed from the rows.
+
+    Inside the block, files that Spark must not divide are parsed once only.
 
     Parameters
     ----------
@@ -60,9 +64,11 @@ def resolved(
         rows of the training.
     """
     data = _opened(spark, section.data)
-    if isinstance(section, Score):
-        return _resolved_score(spark, section.model_copy(update={"data": data}))
-    return _resolved_train(spark, section.model_copy(update={"data": data}), options)
+    with data.read(spark):
+        if isinstance(section, Score):
+            yield _resolved_score(spark, section.model_copy(update={"data": data}))
+        else:
+            yield _resolved_train(spark, section.model_copy(update={"data": data}), options)
 
 
 def summary(job: str, result: Mapping[str, Any], options: Mapping[str, Any]) -> str:
@@ -93,7 +99,8 @@ def summary(job: str, result: Mapping[str, Any], options: Mapping[str, Any]) -> 
 def _opened(spark: SparkSession, data: Source) -> Source:
     """The source with the options that follow from its files."""
     from spark_auc.spark.data.failures import translated
-    from spark_auc.spark.data.text_columns import csv_options
+    from spark_auc.spark.data.quotes import multi_line
+    from spark_auc.spark.data.text_columns import separator_of
 
     if data.table is not None and not spark.catalog.tableExists(data.table):
         raise ConfigError(
@@ -102,10 +109,11 @@ def _opened(spark: SparkSession, data: Source) -> Source:
         )
     if data.format != "csv" or not data.path:
         return data
+    path = resolve(data.path)
     with translated():
-        options = csv_options(spark, resolve(data.path)) | data.options
-    if options["multiLine"]:
-        _log.info("a value has a newline: one task reads each file of %r", data.path)
+        options = {"sep": separator_of(spark, path)} | data.options
+        texts = {key: text_of(value) for key, value in options.items()}
+        options |= multi_line(spark, path, texts)
     return data.model_copy(update={"options": options})
 
 

@@ -85,6 +85,24 @@ def fault(df: DataFrame) -> str | None:
     return None
 
 
+def parts_of_files(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, int], pa.Array]]:
+    """Path and start of each part of a file, and its lines in a batch.
+
+    Parameters
+    ----------
+    batch
+        Lines, paths of their files, and starts of the parts.
+    """
+    if not batch.num_rows:
+        return
+    lines, files, starts = batch.columns
+    codes = files.dictionary_encode().indices.to_numpy(), starts.to_numpy()
+    changes = sum((np.diff(code) != 0 for code in codes), np.zeros(len(lines) - 1, bool))
+    ends = [*(np.flatnonzero(changes) + 1).tolist(), len(lines)]
+    for first, end in pairwise([0, *ends]):
+        yield (files[first].as_py(), starts[first].as_py()), lines[first:end]
+
+
 @dataclass
 class _Block:
     """A part of a file: its number of lines, and number and text of the first malformed one."""
@@ -103,15 +121,8 @@ class _Search:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         blocks = defaultdict[tuple[str, int], _Block](_Block)
         for batch in batches:
-            if not batch.num_rows:
-                continue
-            lines, files, starts = batch.columns
-            codes = files.dictionary_encode().indices.to_numpy(), starts.to_numpy()
-            changes = sum((np.diff(code) != 0 for code in codes), np.zeros(len(lines) - 1, bool))
-            ends = [*(np.flatnonzero(changes) + 1).tolist(), len(lines)]
-            for first, end in pairwise([0, *ends]):
-                block = blocks[files[first].as_py(), starts[first].as_py()]
-                self._add(block, lines[first:end])
+            for place, lines in parts_of_files(batch):
+                self._add(blocks[place], lines)
         found = [
             {"file": file, "start": start} | asdict(block)
             for (file, start), block in blocks.items()

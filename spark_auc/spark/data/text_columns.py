@@ -42,11 +42,11 @@ _OF_RECIPES = {
 _SEPARATORS = ",;\t|"
 
 
-def csv_options(spark: SparkSession, path: str) -> dict[str, str | bool]:
-    """Options of Spark's CSV reader that follow from the files: the separator, and ``multiLine``.
+def separator_of(spark: SparkSession, path: str) -> str:
+    """The separator of CSV files.
 
-    The separator is that of ``,;|`` and the tabulator which is most frequent in the first line,
-    outside of quotes. Files with newlines inside quotes are read by one task each.
+    It is that of ``,;|`` and the tabulator which is most frequent in the first line, outside of
+    quotes.
 
     Parameters
     ----------
@@ -60,15 +60,10 @@ def csv_options(spark: SparkSession, path: str) -> dict[str, str | bool]:
     DataError
         There are no lines.
     """
-    lines = spark.read.text(path)
-    quotes = F.length("value") - F.length(F.replace("value", F.lit('"'), F.lit("")))
-    # A line that opens a quote and does not close it has an odd number of them.
-    facts = lines.agg(F.first("value").alias("header"), F.max(quotes % 2).alias("open")).first()
-    if facts is None or facts["header"] is None:
+    header = spark.read.text(path).first()
+    if header is None:
         raise DataError(f"found no lines in {path!r}, expected a header and rows; check the file")
-    names = re.sub('"[^"]*"', "", facts["header"])
-    separator = max(_SEPARATORS, key=names.count)
-    return {"sep": separator, "multiLine": bool(facts["open"])}
+    return max(_SEPARATORS, key=re.sub('"[^"]*"', "", header["value"]).count)
 
 
 def inferred(rows: DataFrame) -> dict[str, str]:

@@ -1,0 +1,92 @@
+"""CSV files with newlines in quotes: read as they were written, by one parse, or refused."""
+
+import csv
+
+import pytest
+from pyspark import StorageLevel
+
+from spark_auc.app.config.sources import Source
+from spark_auc.errors import DataError
+
+HEADER = ["id", "text", "label"]
+TEXTS = ["plain", "two\nlines", 'a "word", b', "x,y", "", "\n", "é\n\nz", '",\n"', '5" pipe']
+
+
+def source(path, **options):
+    return Source(format="csv", path=str(path), options={"header": True, "escape": '"'} | options)
+
+
+def write(path, rows, **format):
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n", **format)
+        writer.writerow(HEADER)
+        writer.writerows(rows)
+
+
+def read(spark, data):
+    with data.read(spark) as rows:
+        return rows, [(*row[:1], row[1] or "", *row[2:]) for row in rows.orderBy("id").collect()]
+
+
+def test_values_are_read_as_they_were_written(spark, tmp_path):
+    rows = [(f"{k:04}", TEXTS[k % len(TEXTS)], str(k % 2)) for k in range(300)]
+    (tmp_path / "many").mkdir()
+    for k in range(3):
+        write(tmp_path / "many" / f"{k}.csv", rows[100 * k : 100 * (k + 1)])
+    # Tasks read parts of files, which may begin inside of quotes.
+    size = spark.conf.get("spark.sql.files.maxPartitionBytes")
+    spark.conf.set("spark.sql.files.maxPartitionBytes", "97")
+    try:
+        assert read(spark, source(tmp_path / "many"))[1] == rows
+    finally:
+        spark.conf.set("spark.sql.files.maxPartitionBytes", size)
+    write(tmp_path / "half.csv", rows, delimiter="\t")
+    assert read(spark, source(tmp_path / "half.csv", sep="\t"))[1] == rows
+
+
+def test_files_are_parsed_once(spark, tmp_path):
+    write(tmp_path / "rows.csv", [("1", "two\nlines", "1")])
+    data = source(tmp_path / "rows.csv")
+    with data.read(spark) as rows:
+        assert rows.storageLevel != StorageLevel.NONE
+        with data.model_copy(update={"select": ["id"]}).read(spark) as again:
+            with_plan = again._jdf.queryExecution().optimizedPlan().toString()
+            assert "InMemoryRelation" in with_plan
+        assert rows.storageLevel != StorageLevel.NONE
+    assert rows.storageLevel == StorageLevel.NONE
+    # Spark divides files of quoted values without newlines.
+    write(tmp_path / "rows.csv", [("1", 'a 5" pipe', "1")], quotechar="'")
+    with data.read(spark) as rows:
+        assert rows.storageLevel == StorageLevel.NONE
+        assert rows.collect()[0]["text"] == 'a 5" pipe'
+
+
+@pytest.mark.parametrize(
+    ("lines", "number"),
+    [
+        (['1,"a,0', "2,b,1"], 2),
+        (["1,a,0", '2,b,"1'], 3),
+        (['1,"a,0', '2,"b",1'], 2),
+        (['1,"two', 'lines",0', '2,"b,0', "", '3,"c",1'], 4),
+        (["1,a,0", '2,"b"",0', "3,c,1"], 3),
+    ],
+)
+@pytest.mark.parametrize("size", ["7", "1000"])
+def test_an_unclosed_quote_is_refused(spark, tmp_path, lines, number, size):
+    (tmp_path / "good.csv").write_text('id,text,label\n1,"a\nb",0\n')
+    (tmp_path / "wrong.csv").write_text("\n".join(["id,text,label", *lines, ""]))
+    default = spark.conf.get("spark.sql.files.maxPartitionBytes")
+    spark.conf.set("spark.sql.files.maxPartitionBytes", size)
+    message = f"found a quote that is not closed in line {number} of file:.*/wrong.csv, expected"
+    try:
+        with pytest.raises(DataError, match=message), source(tmp_path).read(spark):
+            pass
+    finally:
+        spark.conf.set("spark.sql.files.maxPartitionBytes", default)
+
+
+@pytest.mark.parametrize("options", [{"multiLine": False}, {"quote": "'"}, {"comment": "#"}])
+def test_options_of_the_user_take_precedence(spark, tmp_path, options):
+    (tmp_path / "rows.csv").write_text('id,text,label\n1,"a,0\n')
+    with source(tmp_path / "rows.csv", **options).read(spark) as rows:
+        assert rows.count() == 1
