@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from spark_auc.features.column_auc import ColumnCounts
 from spark_auc.features.recipe_fit import Planned
+from spark_auc.features.recipe_json import HASHED_KINDS
 
 AUTO = "auto"
 # The kinds of a column of each type.
@@ -23,6 +24,10 @@ KINDS_OF: dict[str, tuple[str, ...]] = {
 _IDS = ("text", "integer")
 # Integers of at most so many distinct values have tokens too: they may be codes.
 FEW = 256
+# Bounds of the number of features of tokens.
+FEWEST, MOST = 2**8, 2**18
+# Most tokens of a column of each kind: bins of logarithms are floor(log(v)^2).
+_MOST_TOKENS = {"hour": 24, "weekday": 7, "log": 1908}
 # A column whose AUC is above this, or that of its reversed order, may contain the label.
 LEAKAGE = 0.99
 
@@ -67,6 +72,26 @@ def decided(
     if column.type == "integer" and counts.both.distinct > FEW:
         kinds = kinds[:1]
     return kinds, _leakage(column.name, counts)
+
+
+def dimension_of(columns: Sequence[Planned], counts: Mapping[str, ColumnCounts]) -> int:
+    """Number of features for tokens: a power of 2 above 1.5 times the number of distinct tokens.
+
+    A larger one costs time and memory without use, and a smaller one gives tokens one weight.
+
+    Parameters
+    ----------
+    columns
+        The columns of a plan.
+    counts
+        Values of each column in the rows.
+    """
+    tokens = sum(
+        min(counts[c.name].both.distinct, _MOST_TOKENS.get(c.kind, np.inf))
+        for c in columns
+        if c.kind in HASHED_KINDS
+    )
+    return int(np.clip(2 ** np.ceil(np.log2(1.5 * tokens + 1)), FEWEST, MOST))
 
 
 def _useless(column: Planned, counts: ColumnCounts, kind: str) -> Decision | None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from spark_auc.core.types import Bool, Float
 from spark_auc.errors import ConfigError, DataError
-from spark_auc.features.auto_rules import AUTO, KINDS_OF, Decision, decided
+from spark_auc.features.auto_rules import AUTO, KINDS_OF, MOST, Decision, decided, dimension_of
 from spark_auc.features.auto_state import AutoState, ClassColumns
 from spark_auc.features.column_auc import ClassCounts, ColumnCounts
 from spark_auc.features.column_summary import ColumnSummary
@@ -41,7 +41,8 @@ class AutoPlan:
     columns
         Names, types and kinds of the columns; kind "auto" for a column to choose.
     settings
-        Other parameters of the `RecipePlan`.
+        Other parameters of the `RecipePlan`. A ``dimension`` of None is a power of 2 above 1.5
+        times the number of distinct tokens, from 2^8 to 2^18.
 
     Raises
     ------
@@ -59,7 +60,7 @@ class AutoPlan:
                     f"found column {name!r} of type {type_}, expected {', '.join(KINDS_OF)}; leave "
                     "the column out, or convert it"
                 )
-        _ = self._widest
+        _ = self.widest
 
     @classmethod
     def of_schema(
@@ -105,18 +106,22 @@ class AutoPlan:
         return cls(tuple(columns), settings)
 
     @cached_property
-    def _widest(self) -> RecipePlan:
-        """The plan that uses all columns."""
-        return self._plan([e for c in self.columns for e in _entries(c, KINDS_OF[c.type])])
+    def widest(self) -> RecipePlan:
+        """The plan that uses all columns, with the largest dimension."""
+        return self._plan([e for c in self.columns for e in _entries(c, KINDS_OF[c.type])], MOST)
 
-    def _plan(self, columns: Sequence[Planned]) -> RecipePlan:
-        return RecipePlan(tuple(columns), **self.settings)
+    def _plan(self, columns: Sequence[Planned], dimension: int) -> RecipePlan:
+        """The plan of these columns; ``dimension`` is used if none is set."""
+        settings = dict(self.settings)
+        if settings.get("dimension") is None:
+            settings["dimension"] = dimension
+        return RecipePlan(tuple(columns), **settings)
 
     @cached_property
     def _names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Names of the columns of numbers and of tokens in states."""
         names = dict.fromkeys(c.name for c in self.columns)
-        numbers = {c.name for c in self._widest.numeric}
+        numbers = {c.name for c in self.widest.numeric}
         return tuple(n for n in names if n in numbers), tuple(n for n in names if n not in numbers)
 
     def zero(self) -> AutoState:
@@ -139,7 +144,7 @@ class AutoPlan:
         total, collected, rows = self.zero(), list[tuple[Bool, list[Float]]](), 0
         names = [name for block in self._names for name in block]
         for columns, positive in batches:
-            self._widest.check(columns, self._widest.columns)
+            self.widest.check(columns, self.widest.columns)
             for name in names:
                 if rows_of(columns[name]) != positive.size:
                     raise DataError(
@@ -194,7 +199,7 @@ class AutoPlan:
                 f"found {positive} positive and {negative} negative rows, expected both classes; "
                 "check the label column"
             )
-        pairs = self._widest.crosses.pairs if self._widest.crosses else None
+        pairs = self.widest.crosses.pairs if self.widest.crosses else None
         crossed = {name for pair in pairs or () for name in pair}
         counts = self._counts(state)
         columns: list[Planned] = []
@@ -209,7 +214,7 @@ class AutoPlan:
                 f"found no column to use among {list(counts)}, as they are constant or "
                 "identifiers; name the columns to use and their kinds"
             )
-        plan = self._plan(columns)
+        plan = self._plan(columns, dimension_of(columns, counts))
         both = zip(self._names[0], state.positive.numbers, state.negative.numbers, strict=True)
         summaries = {name: one.merge(other) for name, one, other in both}
         chosen = RecipeState(tuple(summaries[c.name] for c in plan.numeric))

@@ -289,3 +289,51 @@ CASES = {
 def test_laws(name, limit, monkeypatch):
     monkeypatch.setattr(value_counts, "LIMIT", limit)
     check_laws(CASES[name])
+
+
+def words(count, rows=40_000):
+    return text([f"w{k % count}" for k in range(rows)])
+
+
+@pytest.mark.parametrize(
+    ("distinct", "dimension"),
+    # 1.5 times 169 is 253.5, and 255 features are not above 1.5 times 170.
+    [(2, 256), (169, 256), (170, 256), (171, 512), (5460, 8192), (5462, 16384), (12_000, 32768)],
+)
+def test_the_dimension_follows_from_the_distinct_tokens(distinct, dimension):
+    y = np.arange(40_000) % 3 == 0
+    plan = AutoPlan.of_schema({"word": "text"}, dimension=None)
+    batches = [({"word": words(distinct)}, y)]
+    assert plan.resolved(plan.fold(batches))[1].dimension == dimension
+    fixed = AutoPlan.of_schema({"word": "text"}, dimension=77)
+    assert fixed.resolved(fixed.fold(batches))[1].dimension == 77
+
+
+def test_the_dimension_counts_the_tokens_of_the_recipe():
+    columns, y = table()
+    plan = AutoPlan.of_schema(TYPES, {"number": "log", "when": "hour"}, dimension=None)
+    made, recipe, _ = plan.resolved(plan.fold([(columns, y)]))
+    tokens = {
+        column.token(columns[column.name], row) for column in recipe.hashed for row in range(ROWS)
+    }
+    assert len(tokens) > 170 / 2
+    assert 1.5 * len(tokens) < recipe.dimension <= 2**18
+    assert recipe == made.fitted(made.fold([columns]))
+    # No pass tells the number of tokens without columns to choose.
+    assert AutoPlan.of_schema({"a": "text"}, {"a": "tokens"}).widest.dimension == 2**18
+
+
+def test_the_dimension_does_not_depend_on_the_partitions():
+    y = np.arange(70_000) % 3 == 0
+    values = np.random.default_rng(4).permutation(np.arange(70_000) % 30_000)
+    plan = AutoPlan.of_schema({"word": "text"}, dimension=None)
+    names = [f"w{v}" for v in values]
+    whole = plan.fold([({"word": text(names)}, y)])
+    parts = plan.zero()
+    for part in np.array_split(np.random.default_rng(5).permutation(70_000), 7):
+        batch = {"word": text([names[k] for k in part])}
+        parts = parts.merge(plan.fold([(batch, y[part])]))
+    first, second = (plan.resolved(state)[1] for state in (whole, parts))
+    assert first == second
+    # 45,000 of 65,536: the estimate of 30,000 has an error of about 1%.
+    assert first.dimension == 2**16

@@ -205,7 +205,7 @@ class FeatureRecipe(
         if any(column.kind == AUTO for column in plan.columns):
             explicit, fits = chosen(dataset, plan, *label, knots)
         else:
-            explicit = RecipePlan(plan.columns, **settings)
+            explicit = plan.widest
             fits = fitted(dataset, explicit, knots)
         made = dict[int, FeatureRecipeModel]()
         recipes = [recipe for recipe, _ in fits]

@@ -50,7 +50,15 @@ class RecipeSettings(TypedDict, total=False):
             Range(ge=2),
         ),
     ]
-    dimension: Annotated[int, Setting("Number of features of the tokens.", 1 << 18, Range(ge=1))]
+    dimension: Annotated[
+        int | None,
+        Setting(
+            "Number of features of the tokens. Default: 262144; with columns that auto chooses, a "
+            "power of 2 above 1.5 times the number of distinct tokens, from 256 to 262144.",
+            None,
+            Range(ge=1),
+        ),
+    ]
     crosses: Annotated[
         list[list[str]] | Literal["all"] | None,
         Setting("Pairs of columns whose products are features too, hashed; 'all': each pair."),
