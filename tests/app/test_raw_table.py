@@ -233,3 +233,48 @@ def test_sources_by_suffix(at):
     (at / "days" / "_done").touch()
     (at / "days" / "monday.csv").touch()
     assert source("days")["format"] == "csv"
+
+
+MISSING = {
+    "number": (["0", "1.0"], ["NA", "", " ? "], "60 rows without a label in column 'a label'"),
+    "float": (["0.0", "1.0"], ["nan"], "60 rows without a label"),
+    "word": (["no", "yes"], ["NA", ""], "60 rows without a label"),
+    "parquet": ([0, 1], [None], "60 rows without a label"),
+    "nan": ([0.0, 1.0], [None, float("nan")], "60 rows without a label"),
+    "time": (["2025-01-05", "2025-02-07 12:00:00"], ["NA", ""], "60 rows without a time"),
+}
+
+
+@pytest.mark.parametrize("kind", MISSING)
+def test_rows_without_a_label_or_a_time_and_how_to_leave_them_out(job, kind):
+    values, missing, message = MISSING[kind]
+    drawn = np.random.default_rng(2)
+    x, good = drawn.normal(size=300).round(2), drawn.random(300) < 0.4
+    column = [values[int(v)] for v in good]
+    for k in range(60):
+        column[5 * k] = missing[k % len(missing)]
+    columns = {"x": x + good, "a label": column}
+    options = {"data": "rows.csv", "label": "a label", "output": "model"}
+    if kind == "time":
+        columns["y"] = (good ^ (drawn.random(300) < 0.3)).astype(int)
+        options |= {"label": "y", "time": "a label"}
+    if kind in ("parquet", "nan"):
+        options["data"] = "rows.parquet"
+        pq.write_table(pa.table(columns), "rows.parquet")
+    else:
+        write_csv("rows.csv", columns)
+    if kind == "word":
+        options["positive"] = "yes"
+    code, result, _ = job("train", **options)
+    assert code == 3, result
+    assert message in result["message"]
+    (override,) = shlex.split(
+        re.search("leave them out by (.*) before the options", result["message"])[1]
+    )
+    code, result, _ = job("train", override, **options)
+    assert code == 0, result
+    (summary,) = Path("model/versions").glob("*/summary.json")
+    (evaluation,) = Path("model/versions").glob("*/evaluation.json")
+    rows = json.loads(summary.read_text())["rows"]
+    tested = json.loads(evaluation.read_text())["classes"]
+    assert sum(rows.values()) + sum(c["rows"] for c in tested.values()) == 240, tested

@@ -6,13 +6,12 @@ out by time, the columns to keep with scores. It refuses labels that cannot be l
 
 from __future__ import annotations
 
+import json
 import logging
 import shlex
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from spark_auc.app.config.jobs import Score, Split, Train
 from spark_auc.app.config.sections import text_of
@@ -32,8 +31,6 @@ _TRAIN_SHARE = 0.8
 _SCORES = ("rawPrediction", "prediction", "probability")
 _LIKELY = ("1", "1.0", "true", "yes", "y", "t", "positive", "pos", ">50k")
 _MOST_LABELS = 5
-# Bounds of the number of features of tokens.
-_FEWEST, _MOST = 2**8, 2**18
 # Linear effects, the default, and effects that take many rows to see.
 _KNOTS = [2, 16, 48]
 
@@ -148,15 +145,12 @@ def _resolved_train(spark: SparkSession, train: Train, options: Mapping[str, Any
     train = train.model_copy(update={"data": data})
     with data.read(spark) as rows:
         if not isinstance(known_column(rows, label).dataType, BooleanType):
-            _check_label(rows, label, train.columns.positiveLabel, str(data.path or data.table))
+            place = str(data.path or data.table)
+            _check_label(rows, label, train.columns.positiveLabel, place, types.get(label))
         if time:
-            before = _start_of_last(rows, time)
+            before = _start_of_last(rows, time, types.get(time))
             holdout = Split.model_validate({"by": "time", "column": time, "before": before})
             train = train.model_copy(update={"holdout": holdout})
-        if train.features and "dimension" not in train.features.model_fields_set:
-            others = {label, *(train.features.leaveOut or ())}
-            size = {"dimension": _dimension(rows, others)}
-            train = train.model_copy(update={"features": train.features.model_copy(update=size)})
         if train.features and _free_of_knots(train):
             knots = {"numKnots": list(_KNOTS)}
             train = train.model_copy(update={"features": train.features.model_copy(update=knots)})
@@ -168,30 +162,6 @@ def _free_of_knots(train: Train) -> bool:
     section = train.features
     is_set = section is None or section.model_fields_set & {"numKnots", "recipe"}
     return not is_set and estimator_of(train).selects
-
-
-def _dimension(rows: DataFrame, others: Collection[str]) -> int:
-    """Number of features for the tokens: a power of 2 above 1.5 times their distinct values.
-
-    A larger one costs time and memory without use, and a smaller one gives tokens one weight.
-    """
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import IntegralType, StringType
-
-    from spark_auc.features.auto_rules import FEW
-    from spark_auc.spark.data.features import quoted
-
-    fields = [field for field in rows.schema if field.name not in others]
-    fields = [f for f in fields if isinstance(f.dataType, StringType | IntegralType)]
-    counts = [F.approx_count_distinct(quoted(f.name)).alias(str(k)) for k, f in enumerate(fields)]
-    total, *distinct = rows.agg(F.count("*"), *counts).collect()[0]
-    # The recipe leaves out columns of ids, and gives tokens to integers of few values.
-    tokens = sum(
-        count
-        for field, count in zip(fields, distinct, strict=True)
-        if count <= (total / 2 if isinstance(field.dataType, StringType) else FEW)
-    )
-    return int(np.clip(2 ** np.ceil(np.log2(1.5 * tokens + 1)), _FEWEST, _MOST))
 
 
 def _resolved_score(spark: SparkSession, score: Score) -> Score:
@@ -212,12 +182,13 @@ def _resolved_score(spark: SparkSession, score: Score) -> Score:
     return score.model_copy(update={"data": data, "keep": keep})
 
 
-def _check_label(rows: DataFrame, label: str, positive: Any, path: str) -> None:
+def _check_label(rows: DataFrame, label: str, positive: Any, path: str, parsed: str | None) -> None:
     """Refuse a label that has not two values, or two without a positive one."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType
 
     from spark_auc.spark.data.features import quoted
+    from spark_auc.spark.data.text_columns import MISSING
 
     counts = rows.groupBy(F.col(quoted(label)).alias("label")).agg(F.count("*").alias("rows"))
     ordered = counts.orderBy(F.desc("rows"), "label").limit(_MOST_LABELS + 1)
@@ -225,10 +196,11 @@ def _check_label(rows: DataFrame, label: str, positive: Any, path: str) -> None:
     shown = ", ".join(f"{v!r} ({n} rows)" for v, n in list(found.items())[:_MOST_LABELS])
     if not found:
         raise DataError(f"found no rows in {path!r}, expected rows of two classes; check the file")
-    if None in found and len(found) <= 3:
+    missing = [v for v in found if v is None or str(v).strip() in MISSING]
+    if missing and len(found) - len(missing) == 2:
         raise DataError(
-            f"found {found[None]} rows without a label in column {label!r} ({shown}), expected a "
-            "label in each row; leave these rows out of the file, or name another column"
+            f"found {sum(found[v] for v in missing)} rows without a label in column {label!r} "
+            f"({shown}), expected a label in each row; {_leaving_out(label, parsed, missing)}"
         )
     if len(found) != 2:
         more = " and others" if len(found) > _MOST_LABELS else ""
@@ -254,6 +226,27 @@ def _check_label(rows: DataFrame, label: str, positive: Any, path: str) -> None:
         )
 
 
+def _leaving_out(name: str, parsed: str | None, missing: Collection[Any]) -> str:
+    """The override that leaves out rows whose column has one of these missing values.
+
+    ``parsed`` is the type to which the column was converted, if it was text.
+    """
+    from spark_auc.spark.data.features import quoted
+    from spark_auc.spark.data.text_columns import TIMES
+
+    column, texts = quoted(name), sorted(v for v in missing if isinstance(v, str))
+    # The condition is applied to the text.
+    value = f"try_cast({column} AS {parsed})" if parsed else column
+    if parsed == "double" or any(isinstance(v, float) for v in missing):
+        value = f"nanvl({value}, NULL)"
+    # Spark checks IS NOT NULL of an expression last, after the part of a null time has failed.
+    condition = f"year({value}) > 0" if parsed in TIMES else f"{value} IS NOT NULL"
+    if texts and not parsed:
+        condition = f"{column} NOT IN ({', '.join(map(repr, texts))})"
+    override = f"train.data.where={json.dumps(condition)}"
+    return f"leave them out by {shlex.quote(override)} before the options"
+
+
 def _same(value: Any, positive: Any) -> bool:
     if isinstance(value, str):
         return value == str(positive)
@@ -263,7 +256,7 @@ def _same(value: Any, positive: Any) -> bool:
         return False
 
 
-def _start_of_last(rows: DataFrame, time: str) -> str:
+def _start_of_last(rows: DataFrame, time: str, parsed: str | None) -> str:
     """The time from which on the last fifth of the rows is."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import DateType, TimestampNTZType, TimestampType
@@ -279,7 +272,13 @@ def _start_of_last(rows: DataFrame, time: str) -> str:
     # Of a timestamp, the text is a time of the session's zone, as `by_time` reads it.
     moment = F.col(quoted(time)).cast("timestamp_ntz").cast("timestamp")
     micros = F.percentile_approx(F.unix_micros(moment), _TRAIN_SHARE, 10_000)
-    text = rows.agg(F.timestamp_micros(micros).cast("string").alias("t")).collect()[0]["t"]
-    if text is None:
+    start = F.timestamp_micros(micros).cast("string").alias("start")
+    facts = rows.agg(start, F.count_if(moment.isNull()).alias("missing")).collect()[0]
+    if facts["start"] is None:
         raise DataError(f"found no time in column {time!r}, expected times; leave --time out")
-    return str(text)
+    if facts["missing"]:
+        raise DataError(
+            f"found {facts['missing']} rows without a time in column {time!r}, expected a time in "
+            f"each row; {_leaving_out(time, parsed, [None])}, or leave --time out"
+        )
+    return str(facts["start"])
