@@ -278,10 +278,7 @@ class RankerPipeline(Estimator[RankerPipelineModel]):
         features = model.features(dataset)
         if not isinstance(features, RawFeatures):
             return model
-        summary = model.ranker.summary
-        names = [weight.feature for weight in summary.largest_weights]
-        named = token_names(dataset, features, names, sum(summary.rows.values()))
-        return model.with_ranker(model.ranker.renamed(named))
+        return model.with_ranker(named_by_tokens(dataset, features, model.ranker))
 
     def _recipes(self, dataset: DataFrame) -> dict[int, FeatureRecipeModel]:
         """The recipes by number of knots, fitted to the rows unless the recipe is fitted."""
@@ -293,3 +290,11 @@ class RankerPipeline(Estimator[RankerPipelineModel]):
         label = values["labelCol"], values["positiveLabel"]
         others = [values[name] for name in _OTHERS if values.get(name)]
         return self.recipe.candidates(dataset, label, others)
+
+
+def named_by_tokens(
+    dataset: DataFrame, features: RawFeatures, ranker: LinearRankerModel
+) -> LinearRankerModel:
+    """The ranker of these rows, with tokens as names of its largest hashed features."""
+    names = [weight.feature for weight in ranker.summary.largest_weights]
+    return ranker.renamed(token_names(dataset, features, names, sum(ranker.summary.rows.values())))

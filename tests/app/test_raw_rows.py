@@ -240,6 +240,30 @@ def test_one_pass_over_raw_rows_at_once_and_as_they_arrive(job, at):
     assert (code, "checkpoint of features" in refused["message"]) == (2, True)
 
 
+@pytest.mark.parametrize("name", ["opauc", "adadsg"])
+def test_every_job_names_tokens_of_the_largest_weights(job, spark, at, name):
+    """As train does, by the same sample of the rows."""
+    section = {"data": {"path": "rows"}, "columns": COLUMNS, "features": FEATURES}
+    section |= {"training": TRAINING}
+    if name == "adadsg":
+        section |= {"validation": {"path": "rows"}, "training": {"firstStage": 50}}
+        section |= {"checkpoint": "checkpoint"}
+    code, result = job(name, **section, output={"path": "model"})
+    assert code == 0, result
+    summary = json.loads(current("model", "model").read("summary.json"))
+    names = [weight["feature"] for weight in summary["largest_weights"]]
+    of_sites = [n for n in names if ": mostly site=site" in n]
+    rows = spark.read.parquet(str(at / "rows"))
+    counts = {r.site: r["count"] for r in rows.groupBy("site").count().collect()}
+    assert len(of_sites) == 4, names
+    for n in of_sites:
+        token, count = n.partition(": mostly site=")[2].rstrip(")").split(" (")
+        assert counts[token] == int(count), n
+    hidden = section | {"features": FEATURES | {"tokenNames": False}}
+    assert job(name, **hidden, output={"path": "hidden"})[0] == 0
+    assert "mostly" not in current("hidden", "model").read("summary.json").decode()
+
+
 def test_a_raw_column_of_another_type_is_refused(job, at):
     rows = table()
     assert job("train", **train())[0] == 0

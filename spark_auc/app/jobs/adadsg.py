@@ -22,7 +22,13 @@ import numpy as np
 from spark_auc.app.config.jobs import Adadsg, Stop
 from spark_auc.app.jobs.adadsg_stage import StageCheckpoint, fingerprint
 from spark_auc.app.jobs.published_model import KIND, write_model
-from spark_auc.app.jobs.raw_rows import FeaturesOf, features_by, fitted_recipe, standardization
+from spark_auc.app.jobs.raw_rows import (
+    FeaturesOf,
+    features_by,
+    fitted_recipe,
+    named,
+    standardization,
+)
 from spark_auc.app.publish import check_free, publication
 from spark_auc.app.report.pictures import GUIDE, NEGATIVE, STYLE, check_packages, png
 from spark_auc.errors import ConfigError
@@ -85,6 +91,7 @@ def run(spark: SparkSession, config: Adadsg) -> dict[str, Any]:
             model, log, stopped = _trained(rows, validation, config, features, checkpoint)
         finally:
             validation.unpersist()
+        model = named(config.features, rows, recipe, model)
         summary = write_model(version, RankerPipelineModel(model, recipe), config)
         version.write_json("stages.json", {"stages": log, "stopped": stopped})
         version.write("stages.png", png(picture(log)))

@@ -40,7 +40,7 @@ from spark_auc.app.config.stream import Stream
 from spark_auc.app.directory import Directory
 from spark_auc.app.jobs.drift import drift_of, log_unknown
 from spark_auc.app.jobs.published_model import KIND, write_model
-from spark_auc.app.jobs.raw_rows import features_by, fitted_recipe, standardization
+from spark_auc.app.jobs.raw_rows import features_by, fitted_recipe, named, standardization
 from spark_auc.app.jobs.stop_signals import stop_signals
 from spark_auc.app.jobs.stream_state import ACCOUNT, REJECTED, Checkpoint, StreamState, settings
 from spark_auc.app.publish import check_free, publication, resolve
@@ -167,6 +167,7 @@ def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
         totals = statistics(DistributedRows.of(rows, columns))
         seconds = {"moments": time.perf_counter() - start}
         model = model_of(totals, columns, _estimator(config), seconds)
+        model = named(config.features, rows, recipe, model)
         write_model(version, RankerPipelineModel(model, recipe), config)
         drift: dict[str, Any] = {}
         if config.drift and config.features and config.features.recipe:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_auc.spark.data.features import Features
+    from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
     from spark_auc.spark.features.recipe import FeatureRecipe, FeatureRecipeModel
 
 # The features of a DataFrame's rows, with their number if it is known.
@@ -75,6 +76,30 @@ def fitted_recipe(
     label = columns.label, columns.positiveLabel
     others = [name for name in (columns.weight, columns.key, columns.fold) if name]
     return stage.fitted(rows, label, others)
+
+
+def named(
+    section: RecipeSection | None,
+    rows: DataFrame,
+    recipe: FeatureRecipeModel | None,
+    ranker: LinearRankerModel,
+) -> LinearRankerModel:
+    """The ranker with tokens as names of its largest weights, if a recipe of the rows asks for it.
+
+    Parameters
+    ----------
+    section, recipe
+        The recipe, and what `fitted_recipe` made of it.
+    rows
+        The rows of the training.
+    ranker
+        The ranker.
+    """
+    from spark_auc.spark.pipeline import named_by_tokens
+
+    if section is None or recipe is None or section.recipe is not None or not section.tokenNames:
+        return ranker
+    return named_by_tokens(rows, recipe.input_features(rows), ranker)
 
 
 def features_by(recipe: FeatureRecipeModel | None, columns: Columns) -> FeaturesOf:
