@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from spark_auc.app.cli import JOBS
-from spark_auc.app.config.load import load
+from spark_auc.app.config.load import configured, load
 from spark_auc.app.redaction import Redaction, redacted
 from spark_auc.errors import ConfigError
 
@@ -253,3 +253,27 @@ def test_a_file_that_is_not_text(tmp_path):
         load(str(tmp_path / "x.yaml"))
     with pytest.raises(ConfigError, match="no readable file"):
         load("a\0b")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"features": {}, "columns": {"label": "y", "features": "x"}},
+            "found an invalid section 'train'; expected: either features (a recipe of raw columns) "
+            "or columns.features; leave out one of them",
+        ),
+        (
+            {"holdout": {"by": "time"}},
+            "found an invalid section 'train.holdout'; expected: a split by time needs column and "
+            "before",
+        ),
+        ({"data": {"path": {"a": 1}}}, "found a section at 'train.data.path'; expected: "),
+        ({"data": {"path": [1]}}, "found a list at 'train.data.path'; expected: "),
+    ],
+)
+def test_errors_of_sections_name_the_section(changes, message):
+    train = {"data": {"path": "x"}, "columns": {"label": "y"}, "output": {"path": "o"}}
+    with pytest.raises(ConfigError) as refused:
+        configured({"train": train | changes}, "a file")
+    assert str(refused.value).startswith(message)

@@ -162,14 +162,17 @@ def _explained(error: Mapping[str, Any]) -> str:
         return f"found no {location}, expected it; add it"
     expected = error["msg"].removeprefix("Value error, ")
     secret = any(names_secret(str(part)) for part in error["loc"])
+    if error["type"] == "value_error" and isinstance(error["input"], dict):
+        section = f"section {location}" if error["loc"] else "configuration"
+        return f"found an invalid {section}; expected: {expected}"
     value = PLACEHOLDER if secret else _shown(error["input"])
     return f"found {value} at {location}; expected: {expected}"
 
 
 def _shown(value: Any) -> str:
-    """A value as a message shows it; of a collection its type, since it may contain secrets."""
+    """A value as a message shows it; of a collection its kind, since it may contain secrets."""
     if isinstance(value, dict | list | tuple | set):
-        return f"a {type(value).__name__}"
+        return "a section" if isinstance(value, dict) else "a list"
     return _SHORT.repr(redacted({"options": value})["options"])
 
 
