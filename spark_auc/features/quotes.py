@@ -35,7 +35,9 @@ class Quotes(NamedTuple):
     spans: bool = False
     is_broken: bool = False
 
-    def after(self, lines: Text, first: int, separator: str, escape: str) -> Quotes:
+    def after(
+        self, lines: Text, first: int, separator: str, escape: str, *, spaced: bool = False
+    ) -> Quotes:
         """The quotes of these lines and of further ones.
 
         Parameters
@@ -46,12 +48,14 @@ class Quotes(NamedTuple):
             Number of the first of them.
         separator, escape
             ASCII characters. A quote inside a quoted value follows an escape, which may be a quote.
+        spaced
+            Whether spaces before a quote are ignored. By default the quote after them is text.
         """
         if self.is_broken:
             return self
         arrays = read_only(lines.starts), read_only(lines.ends), read_only(lines.data)
-        state = _scanned(*arrays, validity_of(lines), ord(separator), ord(escape), first, *self[:3])
-        return Quotes(*state)
+        marks = ord(separator), ord(escape), spaced
+        return Quotes(*_scanned(*arrays, validity_of(lines), *marks, first, *self[:3]))
 
 
 @compiled()
@@ -62,6 +66,7 @@ def _scanned(
     validity: Bool,
     separator: int,
     escape: int,
+    spaced: bool,
     line: int,
     is_open: bool,
     opened: int,
@@ -80,7 +85,7 @@ def _scanned(
                     begins = True
                 elif begins and byte == _QUOTE:
                     is_open, opened = True, line + row
-                elif byte > _SPACE:
+                elif byte > _SPACE or not spaced:
                     begins = False
                 at += 1
             elif at + 1 < end and byte == escape and (escape != _QUOTE or data[at + 1] == _QUOTE):

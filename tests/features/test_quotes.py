@@ -18,12 +18,12 @@ def text(lines):
     return Text.of_offsets(offsets, np.frombuffer(b"".join(data), np.uint8))
 
 
-def scanned(content, cuts=(), escape='"'):
+def scanned(content, cuts=(), escape='"', spaced=False):
     """The quotes after all lines of a file, which are given in several parts."""
     lines = content.split("\n")
     quotes, bounds = Quotes(is_open=False), [0, *cuts, len(lines)]
     for first, end in itertools.pairwise(bounds):
-        quotes = quotes.after(text(lines[first:end]), first, ",", escape)
+        quotes = quotes.after(text(lines[first:end]), first, ",", escape, spaced=spaced)
     return quotes
 
 
@@ -70,8 +70,10 @@ def test_of_written_values_without_a_closing_quote():
         ('5" pipe,1\n6" pipe,2', '"', Quotes(False, -1)),
         ('5" pipe,"a\nb"', '"', Quotes(False, 0, True)),
         ("", '"', Quotes(False, -1)),
-        # Spaces around quotes.
-        ('a, "b\nc" ,d', '"', Quotes(False, 0, True)),
+        # Spaces after a quote; a quote after spaces is text.
+        ('a,"b\nc" ,d', '"', Quotes(False, 0, True)),
+        ('a, "b\nc" ,d', '"', Quotes(False, -1)),
+        ('1, "a,0', '"', Quotes(False, -1)),
         # In one line, text after a closing quote concerns this line only.
         ('"a" b,c\n"d\ne"', '"', Quotes(False, 1, True)),
         ('"a\nb" c', '"', Quotes(False, 0, True, True)),
@@ -85,6 +87,12 @@ def test_of_files(content, escape, expected):
     assert scanned(content, escape=escape) == expected
     for cut in range(content.count("\n") + 2):
         assert scanned(content, [cut], escape) == expected
+
+
+def test_spaces_before_quotes_that_are_ignored():
+    for content in ('a, "b\nc" ,d', ' \t"a\nb",c'):
+        assert scanned(content, spaced=True) == Quotes(False, 0, True)
+    assert scanned('1, "a,0', spaced=True) == Quotes(True, 0, True)
 
 
 def test_lines_that_are_missing():

@@ -90,3 +90,13 @@ def test_options_of_the_user_take_precedence(spark, tmp_path, options):
     (tmp_path / "rows.csv").write_text('id,text,label\n1,"a,0\n')
     with source(tmp_path / "rows.csv", **options).read(spark) as rows:
         assert rows.count() == 1
+
+
+def test_a_quote_after_spaces_is_text(spark, tmp_path):
+    """Spark reads it as text unless it ignores the spaces."""
+    (tmp_path / "rows.csv").write_text('id,text,label\n1, "a,0\n2,b,1\n')
+    data = source(tmp_path / "rows.csv")
+    assert read(spark, data)[1] == [("1", ' "a', "0"), ("2", "b", "1")]
+    (tmp_path / "rows.csv").write_text('id,text,label\n1, "a\nb",0\n')
+    data = source(tmp_path / "rows.csv", ignoreLeadingWhiteSpace=True)
+    assert read(spark, data)[1] == [("1", "a\nb", "0")]

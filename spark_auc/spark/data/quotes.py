@@ -38,6 +38,8 @@ _BLOCK = pa.schema(
 )
 # Options of Spark's reader that change what a quote or a line is.
 _OTHERS = {"quote", "linesep", "encoding", "charset", "comment", "unescapedquotehandling"}
+# Whether a quote after spaces begins a quoted value; by default it is text.
+_SPACED = "ignoreleadingwhitespace"
 
 
 def multi_line(spark: SparkSession, path: str, options: Mapping[str, str]) -> dict[str, str]:
@@ -108,7 +110,8 @@ def has_newlines_in_quotes(spark: SparkSession, path: str, options: Mapping[str,
     lines = spark.read.text(path)
     if lines.where(F.contains("value", F.lit('"'))).isEmpty():
         return False
-    blocks = lines.select("value", *_PLACE).mapInArrow(_Search(separator, escape), _SCHEMA)
+    search = _Search(separator, escape, known.get(_SPACED, "").lower() == "true")
+    blocks = lines.select("value", *_PLACE).mapInArrow(search, _SCHEMA)
     before, file, last, spans = 0, "", Quotes(is_open=False), False
     for block in sorted(blocks.toArrow().to_pylist(), key=lambda b: (b["file"], b["start"])):
         if block["file"] != file:
@@ -148,6 +151,7 @@ class _Search:
 
     separator: str
     escape: str
+    spaced: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         blocks = defaultdict[tuple[str, int], _Block](_Block)
@@ -155,8 +159,8 @@ class _Search:
             for place, lines in parts_of_files(batch):
                 block, text = blocks[place], cast(Text, raw_column(LINE, lines))
                 known = block.lines, self.separator, self.escape
-                block.outside = block.outside.after(text, *known)
-                block.inside = block.inside.after(text, *known)
+                block.outside = block.outside.after(text, *known, spaced=self.spaced)
+                block.inside = block.inside.after(text, *known, spaced=self.spaced)
                 block.lines += len(lines)
         found = [
             {"file": file, "start": start, "lines": block.lines}
