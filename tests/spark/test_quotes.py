@@ -7,6 +7,7 @@ from pyspark import StorageLevel
 
 from spark_auc.app.config.sources import Source
 from spark_auc.errors import DataError
+from spark_auc.spark.data.split import by_position
 
 HEADER = ["id", "text", "label"]
 TEXTS = ["plain", "two\nlines", 'a "word", b', "x,y", "", "\n", "é\n\nz", '",\n"', '5" pipe']
@@ -100,3 +101,21 @@ def test_a_quote_after_spaces_is_text(spark, tmp_path):
     (tmp_path / "rows.csv").write_text('id,text,label\n1, "a\nb",0\n')
     data = source(tmp_path / "rows.csv", ignoreLeadingWhiteSpace=True)
     assert read(spark, data)[1] == [("1", "a\nb", "0")]
+
+
+def test_files_and_separators_are_those_of_the_options(spark, tmp_path):
+    rows = [("1", "two\nlines", "0"), ("2", "plain", "1")]
+    (tmp_path / "parts" / "deep").mkdir(parents=True)
+    write(tmp_path / "parts" / "deep" / "rows.csv", rows, delimiter="\t")
+    (tmp_path / "parts" / "notes.txt").write_text('an "unclosed\t"quote')
+    data = source(tmp_path / "parts", sep=r"\t", pathGlobFilter="*.csv", recursiveFileLookup=True)
+    assert read(spark, data)[1] == rows
+
+
+def test_rows_that_are_parsed_once_keep_their_positions(spark, tmp_path):
+    rows = [(str(k), "two\nlines", str(k % 2)) for k in range(10)]
+    write(tmp_path / "rows.csv", rows)
+    with source(tmp_path / "rows.csv").read(spark) as df:
+        assert df.count() == 10
+        parts = by_position(df, 0.6).where("part = 'train'").collect()
+    assert sorted(row["id"] for row in parts) == [row[0] for row in rows[:6]]

@@ -40,6 +40,17 @@ _BLOCK = pa.schema(
 _OTHERS = {"quote", "linesep", "encoding", "charset", "comment", "unescapedquotehandling"}
 # Whether a quote after spaces begins a quoted value; by default it is text.
 _SPACED = "ignoreleadingwhitespace"
+# Separators as Spark's options write them.
+_WRITTEN = {"\\t": "\t", "\\\\": "\\"}
+# Options of all of Spark's readers that say which files are read.
+_FILES = {
+    "pathglobfilter",
+    "recursivefilelookup",
+    "modifiedbefore",
+    "modifiedafter",
+    "ignorecorruptfiles",
+    "ignoremissingfiles",
+}
 
 
 def multi_line(spark: SparkSession, path: str, options: Mapping[str, str]) -> dict[str, str]:
@@ -104,10 +115,11 @@ def has_newlines_in_quotes(spark: SparkSession, path: str, options: Mapping[str,
     """
     known = {key.lower(): value for key, value in options.items()}
     separator = known.get("sep", known.get("delimiter", ","))
-    escape = known.get("escape", "\\")
+    separator, escape = _WRITTEN.get(separator, separator), known.get("escape", "\\")
     if _OTHERS & set(known) or not all(len(c) == 1 and c.isascii() for c in (separator, escape)):
         return False
-    lines = spark.read.text(path)
+    files = {key: value for key, value in known.items() if key in _FILES}
+    lines = spark.read.options(**files).text(path)
     if lines.where(F.contains("value", F.lit('"'))).isEmpty():
         return False
     search = _Search(separator, escape, known.get(_SPACED, "").lower() == "true")
