@@ -241,6 +241,7 @@ MISSING = {
     "word": (["no", "yes"], ["NA", ""], "60 rows without a label"),
     "parquet": ([0, 1], [None], "60 rows without a label"),
     "nan": ([0.0, 1.0], [None, float("nan")], "60 rows without a label"),
+    "where": (["0", "1"], [""], "30 rows without a label"),
     "time": (["2025-01-05", "2025-02-07 12:00:00"], ["NA", ""], "60 rows without a time"),
 }
 
@@ -253,7 +254,8 @@ def test_rows_without_a_label_or_a_time_and_how_to_leave_them_out(job, kind):
     column = [values[int(v)] for v in good]
     for k in range(60):
         column[5 * k] = missing[k % len(missing)]
-    columns = {"x": x + good, "a label": column}
+    columns = {"x": x + good, "a label": column, "half": [k // 150 for k in range(300)]}
+    before = ["train.data.where=half = '0'"] if kind == "where" else []
     options = {"data": "rows.csv", "label": "a label", "output": "model"}
     if kind == "time":
         columns["y"] = (good ^ (drawn.random(300) < 0.3)).astype(int)
@@ -265,7 +267,7 @@ def test_rows_without_a_label_or_a_time_and_how_to_leave_them_out(job, kind):
         write_csv("rows.csv", columns)
     if kind == "word":
         options["positive"] = "yes"
-    code, result, _ = job("train", **options)
+    code, result, _ = job("train", *before, **options)
     assert code == 3, result
     assert message in result["message"]
     (override,) = shlex.split(
@@ -277,4 +279,4 @@ def test_rows_without_a_label_or_a_time_and_how_to_leave_them_out(job, kind):
     (evaluation,) = Path("model/versions").glob("*/evaluation.json")
     rows = json.loads(summary.read_text())["rows"]
     tested = json.loads(evaluation.read_text())["classes"]
-    assert sum(rows.values()) + sum(c["rows"] for c in tested.values()) == 240, tested
+    assert sum(rows.values()) + sum(c["rows"] for c in tested.values()) == (120 if before else 240)

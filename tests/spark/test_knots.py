@@ -177,6 +177,17 @@ def test_embeddings_and_a_grid_of_ones_own(waves: DataFrame) -> None:
     assert len(model.embeddings) == 1
 
 
+def test_rank_svm_takes_the_choice_of_the_squared_loss(waves: DataFrame) -> None:
+    model = RankerPipeline([recipe([2, 9]), RankSVMClassifier(standardization=False)]).fit(waves)
+    squared = RankerPipeline([recipe([2, 9]), mba()]).fit(waves)
+    assert model.ranker.summary.selection == squared.ranker.summary.selection
+    assert model.recipe == squared.recipe
+    penalty = best_of(model)["regParam"]
+    fixed = RankSVMClassifier(standardization=False, regParam=penalty)
+    expected = RankerPipeline([recipe(9), fixed]).fit(waves)
+    np.testing.assert_array_equal(model.ranker.coefficients, expected.ranker.coefficients)
+
+
 def test_equal_recipes_are_one(waves: DataFrame) -> None:
     tokens = {"tokens": ["city"], "auto": False}
     for params, knots, alone in (

@@ -145,10 +145,9 @@ def _resolved_train(spark: SparkSession, train: Train, options: Mapping[str, Any
     train = train.model_copy(update={"data": data})
     with data.read(spark) as rows:
         if not isinstance(known_column(rows, label).dataType, BooleanType):
-            place = str(data.path or data.table)
-            _check_label(rows, label, train.columns.positiveLabel, place, types.get(label))
+            _check_label(rows, train, types.get(label))
         if time:
-            before = _start_of_last(rows, time, types.get(time))
+            before = _start_of_last(rows, time, types.get(time), data.where)
             holdout = Split.model_validate({"by": "time", "column": time, "before": before})
             train = train.model_copy(update={"holdout": holdout})
         if train.features and _free_of_knots(train):
@@ -182,7 +181,7 @@ def _resolved_score(spark: SparkSession, score: Score) -> Score:
     return score.model_copy(update={"data": data, "keep": keep})
 
 
-def _check_label(rows: DataFrame, label: str, positive: Any, path: str, parsed: str | None) -> None:
+def _check_label(rows: DataFrame, train: Train, parsed: str | None) -> None:
     """Refuse a label that has not two values, or two without a positive one."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType
@@ -190,6 +189,8 @@ def _check_label(rows: DataFrame, label: str, positive: Any, path: str, parsed: 
     from spark_auc.spark.data.features import quoted
     from spark_auc.spark.data.text_columns import MISSING
 
+    label, positive, data = train.columns.label, train.columns.positiveLabel, train.data
+    path = data.path or data.table
     counts = rows.groupBy(F.col(quoted(label)).alias("label")).agg(F.count("*").alias("rows"))
     ordered = counts.orderBy(F.desc("rows"), "label").limit(_MOST_LABELS + 1)
     found = {row["label"]: row["rows"] for row in ordered.collect()}
@@ -198,9 +199,10 @@ def _check_label(rows: DataFrame, label: str, positive: Any, path: str, parsed: 
         raise DataError(f"found no rows in {path!r}, expected rows of two classes; check the file")
     missing = [v for v in found if v is None or str(v).strip() in MISSING]
     if missing and len(found) - len(missing) == 2:
+        remedy = _leaving_out(label, parsed, missing, data.where)
         raise DataError(
             f"found {sum(found[v] for v in missing)} rows without a label in column {label!r} "
-            f"({shown}), expected a label in each row; {_leaving_out(label, parsed, missing)}"
+            f"({shown}), expected a label in each row; {remedy}"
         )
     if len(found) != 2:
         more = " and others" if len(found) > _MOST_LABELS else ""
@@ -226,10 +228,11 @@ def _check_label(rows: DataFrame, label: str, positive: Any, path: str, parsed: 
         )
 
 
-def _leaving_out(name: str, parsed: str | None, missing: Collection[Any]) -> str:
+def _leaving_out(name: str, parsed: str | None, missing: Collection[Any], where: str | None) -> str:
     """The override that leaves out rows whose column has one of these missing values.
 
-    ``parsed`` is the type to which the column was converted, if it was text.
+    ``parsed`` is the type to which the column was converted, if it was text; ``where`` is the
+    condition of the rows so far.
     """
     from spark_auc.spark.data.features import quoted
     from spark_auc.spark.data.text_columns import TIMES
@@ -243,6 +246,7 @@ def _leaving_out(name: str, parsed: str | None, missing: Collection[Any]) -> str
     condition = f"year({value}) > 0" if parsed in TIMES else f"{value} IS NOT NULL"
     if texts and not parsed:
         condition = f"{column} NOT IN ({', '.join(map(repr, texts))})"
+    condition = f"({where}) AND {condition}" if where else condition
     override = f"train.data.where={json.dumps(condition)}"
     return f"leave them out by {shlex.quote(override)} before the options"
 
@@ -256,8 +260,8 @@ def _same(value: Any, positive: Any) -> bool:
         return False
 
 
-def _start_of_last(rows: DataFrame, time: str, parsed: str | None) -> str:
-    """The time from which on the last fifth of the rows is."""
+def _start_of_last(rows: DataFrame, time: str, parsed: str | None, where: str | None) -> str:
+    """The time from which on the last fifth of the rows is; see `_leaving_out`."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import DateType, TimestampNTZType, TimestampType
 
@@ -279,6 +283,6 @@ def _start_of_last(rows: DataFrame, time: str, parsed: str | None) -> str:
     if facts["missing"]:
         raise DataError(
             f"found {facts['missing']} rows without a time in column {time!r}, expected a time in "
-            f"each row; {_leaving_out(time, parsed, [None])}, or leave --time out"
+            f"each row; {_leaving_out(time, parsed, [None], where)}, or leave --time out"
         )
     return str(facts["start"])
