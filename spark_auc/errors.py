@@ -47,6 +47,10 @@ class ConflictError(SparkAUCError):
     exit_code = 75
 
 
+class StoreConflict(ConflictError):  # noqa: N818
+    """Another job changed the period of a moment store; running this job again is safe."""
+
+
 class ResourceError(SparkAUCError):
     """A job needs more memory than is available or than the settings allow."""
 

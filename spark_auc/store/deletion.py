@@ -1,0 +1,73 @@
+"""Subtract rows from stored moments, and refuse rows that contradict them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from spark_auc.core.moments.class_moments import ClassMoments
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.moments.tiles import Tiling
+from spark_auc.errors import DataError
+
+# For the rounding of the bound itself.
+_SLACK = 1.0 + 1e-12
+
+
+def without(stored: Sequence[PairMoments], removed: Sequence[PairMoments]) -> list[PairMoments]:
+    """The moments of each fold without the removed rows.
+
+    Necessary conditions are checked: moments that satisfy all of them may still be of rows that
+    were never added.
+
+    Raises
+    ------
+    DataError
+        The moments contradict each other: rows were removed that were never added.
+    """
+    remaining = []
+    for k, (whole, part) in enumerate(zip(stored, removed, strict=True)):
+        try:
+            remaining.append(
+                PairMoments(
+                    _class_without(whole.positive, part.positive),
+                    _class_without(whole.negative, part.negative),
+                )
+            )
+        except DataError as error:
+            raise DataError(f"fold {k + 1} of {len(stored)}: {error}") from None
+    return remaining
+
+
+def _class_without(whole: ClassMoments, part: ClassMoments) -> ClassMoments:
+    difference = whole.subtract(part)
+    if not part.rows:
+        return difference
+    if whole.weight == whole.rows and part.weight != part.rows:
+        raise _never_added(part, f"weight {part.weight:g}, where each stored row has weight 1")
+    if difference.rows and (count := _impossible_products(whole, part, difference)):
+        raise _never_added(part, f"products of columns that are impossible in {count} places")
+    return difference
+
+
+def _impossible_products(whole: ClassMoments, part: ClassMoments, left: ClassMoments) -> int:
+    """Number of entries of the scatter with ``S_ij^2 > S_ii S_jj``, beyond rounding errors."""
+    scatter, rounding = left.spread()
+    tiling = Tiling(left.dimension)
+    padded = np.zeros((2, tiling.blocks * tiling.tile))
+    padded[0, : left.dimension] = np.sqrt(scatter + rounding)
+    padded[1, : left.dimension] = np.sqrt(rounding)
+    roots, errors = padded.reshape(2, tiling.blocks, tiling.tile)
+    count = 0
+    for tile, (i, j) in zip(left.tiles, tiling.places(), strict=True):
+        bound = np.outer(roots[i], roots[j]) + np.outer(errors[i], errors[j])
+        count += int((np.abs(tile.scatter()) > _SLACK * bound).sum())
+    return count
+
+
+def _never_added(part: ClassMoments, found: str) -> DataError:
+    return DataError(
+        f"found {part.rows} rows to subtract with {found}, expected a part of the stored rows; "
+        "subtract only rows that were stored before, with their fold and weight"
+    )

@@ -1,0 +1,310 @@
+"""The store of moments by period; the room's docstring describes its table."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.errors import ConfigError, DataError, StoreConflict
+from spark_auc.store.deletion import without
+from spark_auc.store.facts import Facts, mismatch
+from spark_auc.store.files import Content, SourceFile
+from spark_auc.store.rows import (
+    PARTITIONS,
+    TABLE,
+    Segments,
+    Source,
+    check,
+    group_size,
+    table_rows,
+)
+from spark_auc.store.stored_facts import FACTS, store_facts, stored_facts
+from spark_auc.store.table import Table
+from spark_auc.store.windows import MergedFolds, Window, is_date, merged_windows
+
+_log = logging.getLogger(__name__)
+
+
+class MomentStore:
+    """Pair moments of the folds of each period, under one schema id.
+
+    Opening writes nothing. The first `put` creates the table.
+
+    Parameters
+    ----------
+    location
+        A path, or a URI of S3, GCS or ABFS.
+    facts
+        How the moments are made; they decide the schema id.
+    full_refresh
+        Whether facts that differ from the stored ones begin a new schema id.
+    storage_options
+        Options of the object store, by the names of the deltalake package.
+
+    Raises
+    ------
+    ConfigError
+        The store has other facts only, and ``full_refresh`` is false; the message names the fields.
+    ModelFormatError
+        The location has another table, or its facts are damaged.
+    """
+
+    def __init__(
+        self,
+        location: str,
+        facts: Facts,
+        *,
+        full_refresh: bool = False,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        self.location, self.facts = location, facts
+        self._table = Table(location, TABLE, PARTITIONS, storage_options)
+        stored = stored_facts(self._table)
+        if stored and facts.schema_id not in stored and not full_refresh:
+            raise mismatch(facts, stored)
+        self._has_facts = facts.schema_id in stored
+        self._seen = self._paths()
+
+    @staticmethod
+    def stored_facts(
+        location: str, storage_options: Mapping[str, str] | None = None
+    ) -> dict[str, Facts]:
+        """The facts of each schema id of a store; empty if there is no store."""
+        return stored_facts(Table(location, TABLE, PARTITIONS, storage_options))
+
+    @property
+    def schema_id(self) -> str:
+        """The schema id of the facts."""
+        return self.facts.schema_id
+
+    @property
+    def version(self) -> int:
+        """Version of the table; -1 without a table."""
+        return self._table.version
+
+    def refresh(self) -> None:
+        """Read the latest version: `put` may then replace what other processes stored."""
+        self._table.refresh()
+        self._seen = self._paths()
+
+    def _paths(self) -> dict[Source, str]:
+        files = self._table.files()
+        keys = sorted(key for key in files if key[0] == self.schema_id and key[1] != FACTS)
+        return {Source(*key): files[key].path for key in keys}
+
+    def periods(self) -> tuple[str, ...]:
+        """The stored periods, ascending."""
+        return tuple(sorted({source.period for source in self._seen}))
+
+    def sources(self, period: str) -> tuple[str, ...]:
+        """The sources of a period, ascending; raises `DataError` for an unknown period."""
+        self._known(period)
+        return tuple(source.source for source in self._seen if source.period == period)
+
+    def _known(self, period: str) -> None:
+        if period not in (periods := self.periods()):
+            stored = f"{len(periods)} from {periods[0]} to {periods[-1]}" if periods else "none"
+            raise DataError(
+                f"found no period {period!r} in the store {self.location!r}, expected a stored one "
+                f"({stored}); run the job of the period"
+            )
+
+    def lacking(self, schema_id: str) -> tuple[str, ...]:
+        """The periods, ascending, that another schema id has and this one lacks."""
+        others = {period for key, period, _ in self._table.files() if key == schema_id}
+        return tuple(sorted(others - {FACTS, *self.periods()}))
+
+    def contents(self) -> list[Content]:
+        """Counts of rows by period, source and segment. Moments are not read."""
+        return [content for file in self._files() for content in file.contents()]
+
+    def sizes(self) -> dict[Source, int]:
+        """Bytes of the file of each source, of all schema ids."""
+        return {
+            Source(*key): file.size
+            for key, file in sorted(self._table.files().items())
+            if key[1] != FACTS
+        }
+
+    def disk_size(self) -> int | None:
+        """Bytes of the store on a local disk, with its log and superseded files; else None."""
+        return self._table.disk_size()
+
+    def put(self, period: str, source: str, folds: Sequence[PairMoments] | Segments) -> bool:
+        """Replace a source of a period, with all its segments.
+
+        Parameters
+        ----------
+        period
+            An ISO date or another sortable name.
+        source
+            Name of the source: letters, digits, ".", "_" and "-".
+        folds
+            The moments of each fold's rows, or those of each segment.
+
+        Returns
+        -------
+        bool
+            Whether a commit was made; false if equal moments are stored.
+
+        Raises
+        ------
+        ConfigError
+            A name is invalid, or the period is of another kind than the stored ones.
+        DataError
+            The number of folds or of features differs from the facts.
+        StoreConflict
+            Another process changed this source of the period since this store was opened.
+        """
+        segments = folds if isinstance(folds, Mapping) else {"": folds}
+        place = Source(self.schema_id, period, source)
+        self._check(place, segments)
+        self._table.refresh()
+        path = self._paths().get(place)
+        if path != self._seen.get(place):
+            raise StoreConflict(
+                f"found the source {source!r} of the period {period!r} changed by another job "
+                "during this job, expected it unchanged; its rows remain: run this job again"
+            )
+        if path is not None and self._file(place, path).equals(segments):
+            _log.info("the source %s of the period %s is stored already", source, period)
+            return False
+        if not self._has_facts:
+            store_facts(self._table, self.facts)
+            self._has_facts = True
+        rows = table_rows(place, segments, self.facts)
+        self._table.replace(place.predicate(), rows, group_size(self.facts, len(segments)))
+        # Other places keep what was seen of them: their changes by other jobs remain conflicts.
+        self._seen[place] = self._paths()[place]
+        self._seen = dict(sorted(self._seen.items()))
+        return True
+
+    def _check(self, place: Source, segments: Segments) -> None:
+        check(place, segments, self.facts)
+        periods = self.periods()
+        if periods and is_date(periods[-1]) != is_date(place.period):
+            raise ConfigError(
+                f"found the period {place.period!r} beside {periods[-1]!r}, expected either ISO "
+                "dates or other names; name all periods alike"
+            )
+
+    def _files(self, periods: Sequence[str] | None = None) -> list[SourceFile]:
+        return [
+            self._file(source, path)
+            for source, path in self._seen.items()
+            if periods is None or source.period in periods
+        ]
+
+    def _file(self, source: Source, path: str) -> SourceFile:
+        table = self._table
+        return SourceFile(table.file_system(), path, source, self.facts, table.is_latest)
+
+    def folds(self, period: str, source: str, segment: str = "") -> list[PairMoments]:
+        """The stored moments of each fold.
+
+        Raises
+        ------
+        DataError
+            The period, source or segment is unknown.
+        ModelFormatError
+            Stored rows are damaged.
+        """
+        self._known(period)
+        place = Source(self.schema_id, period, source)
+        if place not in self._seen:
+            raise DataError(
+                f"found no source {source!r} of the period {period!r}, expected one of "
+                f"{self.sources(period)}; run its job"
+            )
+        file = self._file(place, self._seen[place])
+        if segment not in file.segments:
+            raise DataError(
+                f"found no segment {segment!r} in the period {period!r}, expected one of "
+                f"{file.segments[:10]}; choose one of them"
+            )
+        return file.folds(segment)
+
+    def windows(
+        self,
+        windows: Sequence[Window],
+        *,
+        newest: str | None = None,
+        excluded: Sequence[str] = (),
+        segment: str | None = None,
+    ) -> list[MergedFolds]:
+        """Merge the periods of all windows in one read, from the newest to the oldest.
+
+        Parameters
+        ----------
+        windows
+            The windows.
+        newest
+            The period of age 0; None for the last stored one.
+        excluded
+            Periods to leave out.
+        segment
+            The segment to merge; None for all rows.
+
+        Raises
+        ------
+        ConfigError
+            A window spans too many half-lives.
+        DataError
+            The store is empty, or a period or segment is unknown.
+        ModelFormatError
+            Stored rows are damaged.
+        StoreConflict
+            Another job replaced a period, and its superseded file was deleted.
+        """
+        for period in (*([] if newest is None else [newest]), *excluded):
+            self._known(period)
+        periods = [p for p in self.periods() if newest is None or p <= newest]
+        included = [p for p in periods if p not in set(excluded)]
+        if not included:
+            raise DataError(
+                f"found no periods in the store {self.location!r} for a window, expected at least "
+                "one; store a period first"
+            )
+        by_period = {period: self._files([period]) for period in included}
+        return merged_windows(by_period, windows, self.facts, segment)
+
+    def delete_rows(
+        self, period: str, source: str, removed: Sequence[PairMoments], segment: str = ""
+    ) -> None:
+        """Subtract a person's rows from a source of a period, and delete the superseded files.
+
+        The moments of all folds of the source are in memory during this call. Models that were
+        trained on the rows, and the recipe's token names, are not changed.
+
+        Parameters
+        ----------
+        period, source, segment
+            Where the rows are stored.
+        removed
+            The moments of the rows, by fold.
+
+        Raises
+        ------
+        DataError
+            The rows contradict the stored moments, or nothing is stored there.
+        StoreConflict
+            Another process changed the source since this store was opened.
+        """
+        folds = self.folds(period, source, segment)
+        self._check(Source(self.schema_id, period, source), {segment: removed})
+        remaining = without(folds, removed)
+        file = self._files([period])[self.sources(period).index(source)]
+        others = {name: file.folds(name) for name in file.segments if name != segment}
+        self.put(period, source, others | {segment: remaining})
+        self.vacuum()
+
+    def vacuum(self) -> list[str]:
+        """Delete the files of replaced periods at once; jobs that read them raise `StoreConflict`.
+
+        Returns
+        -------
+        list of str
+            The deleted paths.
+        """
+        return self._table.vacuum()

@@ -1,0 +1,267 @@
+"""The Delta table of a store: its files by partition, commits of whole partitions, and vacuum."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+from deltalake import (
+    ColumnProperties,
+    CommitProperties,
+    DeltaTable,
+    PostCommitHookProperties,
+    WriterProperties,
+    write_deltalake,
+)
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from pyarrow import fs
+
+from spark_auc.errors import ModelFormatError, StoreConflict
+from spark_auc.store.durability import flush_checkpoint, flush_commits, local_path
+
+_log = logging.getLogger(__name__)
+
+# Commits of other periods are merged by as many retries as there may be writers at once.
+_RETRIES = 1000
+_COMMITS_PER_CHECKPOINT = 10
+# Larger than any period: the rows of a source are one file.
+_ONE_FILE = 2**40
+_CONFIGURATION = {
+    # The bytes have no minimum; the log would hold two of them for each file.
+    "delta.dataSkippingStatsColumns": "segment,fold,class,tile",
+    "delta.logRetentionDuration": "interval 30 days",
+    # A deletion finds all superseded files by the log, however old.
+    "delta.deletedFileRetentionDuration": "interval 36500 days",
+}
+
+
+class File(NamedTuple):
+    """A data file: its path below the table's root, and its size in bytes."""
+
+    path: str
+    size: int
+
+
+class Table:
+    """A Delta table with string partition columns, one file per partition.
+
+    Parameters
+    ----------
+    location
+        A path, or a URI of S3, GCS or ABFS.
+    schema
+        Arrow schema of the rows.
+    partitions
+        Names of the partition columns.
+    storage_options
+        Options of the object store; see deltalake.
+
+    Raises
+    ------
+    ModelFormatError
+        The table has other columns.
+    """
+
+    def __init__(
+        self,
+        location: str,
+        schema: pa.Schema,
+        partitions: Sequence[str],
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        self.location, self.schema, self.partitions = location, schema, list(partitions)
+        self._options = dict(storage_options) if storage_options else None
+        self._delta: DeltaTable | None = None
+        self.refresh()
+
+    @property
+    def version(self) -> int:
+        """Version of the snapshot; -1 if there is no table yet."""
+        return -1 if self._delta is None else int(self._delta.version())
+
+    def refresh(self) -> None:
+        """Read the latest version."""
+        if self._delta is not None:
+            self._delta.update_incremental()
+            return
+        try:
+            self._delta = self._opened()
+        except TableNotFoundError:
+            return
+        found = [(f.name, f.type.type) for f in self._delta.schema().fields]
+        found_partitions = self._delta.metadata().partition_columns
+        if [n for n, _ in found] != self.schema.names or found_partitions != self.partitions:
+            raise ModelFormatError(
+                f"found a table of the columns {[n for n, _ in found]} by {found_partitions} at "
+                f"{self.location!r}, expected {self.schema.names} by {self.partitions}; set "
+                "another location for the store"
+            )
+
+    def _opened(self) -> DeltaTable:
+        return DeltaTable(self.location, storage_options=self._options)
+
+    def files(self) -> dict[tuple[str, ...], File]:
+        """The file of each partition in the snapshot.
+
+        Raises
+        ------
+        ModelFormatError
+            A partition has several files.
+        """
+        if self._delta is None:
+            return {}
+        actions = pa.table(self._delta.get_add_actions(flatten=True))
+        names = ["path", "size_bytes", *(f"partition.{name}" for name in self.partitions)]
+        columns = (actions[name].to_pylist() for name in names)
+        files: dict[tuple[str, ...], File] = {}
+        for path, size, *partition in zip(*columns, strict=True):
+            key = tuple(partition)
+            if key in files:
+                raise ModelFormatError(
+                    f"found several files of {dict(zip(self.partitions, key, strict=True))}, "
+                    "expected one; replace the period by another run of its job"
+                )
+            files[key] = File(path, size)
+        return files
+
+    def file_system(self) -> fs.FileSystem:
+        """The file system with the table's root as its root."""
+        path = local_path(self.location)
+        if path is not None:
+            return fs.SubTreeFileSystem(str(path.resolve()), fs.LocalFileSystem())
+        from deltalake.fs import DeltaStorageHandler
+
+        return fs.PyFileSystem(DeltaStorageHandler(self.location, self._options))
+
+    def replace(self, predicate: str, rows: Iterator[pa.RecordBatch], group_size: int) -> None:
+        """Replace the rows of a partition, in one commit, and flush it to the disk.
+
+        Parameters
+        ----------
+        predicate
+            SQL condition on the partition columns.
+        rows
+            The new rows.
+        group_size
+            Number of rows of a row group.
+
+        Raises
+        ------
+        StoreConflict
+            Another process changed the partition since the snapshot was read.
+        """
+        delta = self._created()
+        try:
+            write_deltalake(
+                delta,
+                pa.RecordBatchReader.from_batches(self.schema, rows),
+                mode="overwrite",
+                predicate=predicate,
+                target_file_size=_ONE_FILE,
+                writer_properties=WriterProperties(
+                    compression="ZSTD",
+                    compression_level=1,
+                    max_row_group_size=group_size,
+                    column_properties={
+                        "bytes": ColumnProperties(
+                            dictionary_enabled=False, statistics_enabled="NONE"
+                        )
+                    },
+                ),
+                commit_properties=CommitProperties(max_commit_retries=_RETRIES),
+                post_commithook_properties=_hooks(),
+            )
+        except CommitFailedError as error:
+            raise StoreConflict(
+                f"found another process that changed the same period ({str(error)[:120]!r}), "
+                "expected one job per period at a time; its rows remain: run this job again"
+            ) from None
+        self._settle()
+
+    def _created(self) -> DeltaTable:
+        if self._delta is None:
+            try:
+                self._delta = DeltaTable.create(
+                    self.location,
+                    schema=self.schema,
+                    mode="error",
+                    partition_by=self.partitions,
+                    configuration=_CONFIGURATION,
+                    storage_options=self._options,
+                )
+            except DeltaError:
+                # Another process created it.
+                self.refresh()
+                if self._delta is None:
+                    raise
+        return self._delta
+
+    def _settle(self) -> None:
+        """Flush the commits; every ten commits, write a checkpoint and delete expired entries."""
+        assert self._delta is not None
+        path, version = local_path(self.location), self.version
+        if path is not None:
+            covered = flush_commits(path, version)
+            due = version - covered >= _COMMITS_PER_CHECKPOINT
+        else:
+            due = version % _COMMITS_PER_CHECKPOINT == 0
+        if not due:
+            return
+        try:
+            self._delta.create_checkpoint()
+            if path is not None:
+                flush_checkpoint(path)
+            self._delta.cleanup_metadata()
+        except (DeltaError, OSError) as error:
+            # The commit stands; the next one writes the checkpoint.
+            _log.warning("no checkpoint at version %d: %s", version, error)
+
+    def vacuum(self) -> list[str]:
+        """Delete the superseded files, and return their paths. Readers of old versions fail.
+
+        Files that no log entry names may belong to a running writer: they remain, and the log lists
+        them.
+        """
+        if self._delta is None:
+            return []
+        delta = self._delta
+
+        def run(*, dry: bool, full: bool) -> list[str]:
+            return list(
+                delta.vacuum(
+                    retention_hours=0,
+                    dry_run=dry,
+                    enforce_retention_duration=False,
+                    full=full,
+                    post_commithook_properties=_hooks(),
+                )
+            )
+
+        deleted = run(dry=False, full=False)
+        self._delta.update_incremental()
+        self._settle()
+        if unnamed := run(dry=True, full=True):
+            _log.warning(
+                "found files that no log entry names, of a running or killed job: %s; if no job "
+                "runs, delete them",
+                ", ".join(sorted(unnamed)[:5]),
+            )
+        return deleted
+
+    def disk_size(self) -> int | None:
+        """Bytes of all files on a local disk, the log and superseded files included; else None."""
+        path = local_path(self.location)
+        if path is None:
+            return None
+        return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+
+    def is_latest(self) -> bool:
+        """Whether no process committed since the snapshot was read."""
+        return self.version == (-1 if self._delta is None else int(self._opened().version()))
+
+
+def _hooks() -> PostCommitHookProperties:
+    # A checkpoint may cover only entries that are flushed.
+    return PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)

@@ -1,0 +1,248 @@
+"""Windows of periods, merged tile by tile from the newest period to the oldest."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import date
+from functools import reduce
+from tempfile import SpooledTemporaryFile
+from threading import Lock
+
+from spark_auc.core.moments.moments_tile import MomentsTile, part_names
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.moments.tiles import Tiling
+from spark_auc.errors import ConfigError, DataError, ModelFormatError
+from spark_auc.store.facts import Facts
+from spark_auc.store.files import SourceFile
+from spark_auc.store.rows import SIDES
+
+# Beyond this age in half-lives, products of weights could underflow.
+_MOST_HALF_LIVES = 256
+# Merged folds up to this size remain in memory.
+_IN_MEMORY = 64 * 2**20
+# Each thread has the merged tiles of all folds and half-lives of one tile number in memory.
+_MOST_THREADS = 4
+
+_Tiles = dict[tuple[int, str], MomentsTile]
+
+
+@dataclass(frozen=True)
+class Window:
+    """The periods whose moments are merged, and their weights.
+
+    Parameters
+    ----------
+    periods
+        Ages of the periods, from 0 to ``periods - 1``; None for all.
+    half_life
+        Age at which rows have half their weight; None for equal weights.
+
+    Raises
+    ------
+    ConfigError
+        A value is out of range.
+    """
+
+    periods: int | None = None
+    half_life: float | None = None
+
+    def __post_init__(self) -> None:
+        whole = self.periods is None or self.periods >= 1
+        if not whole or (self.half_life is not None and not 0 < self.half_life < math.inf):
+            raise ConfigError(
+                f"found a window of {self.periods} periods with half-life {self.half_life}, "
+                "expected at least 1 period and a half-life above 0; correct them"
+            )
+
+    def includes(self, age: int) -> bool:
+        """Whether the window includes periods of an age."""
+        return self.periods is None or age < self.periods
+
+    def factor(self, age: int) -> float:
+        """The weight ``2^(-age / halfLife)`` of rows of an age."""
+        return 1.0 if self.half_life is None else 2.0 ** (-age / self.half_life)
+
+
+def is_date(period: str) -> bool:
+    """Whether a period is an ISO date, such as 2026-03-01."""
+    try:
+        return date.fromisoformat(period).isoformat() == period
+    except ValueError:
+        return False
+
+
+def ages(periods: Sequence[str]) -> dict[str, int]:
+    """The age of each period, of ascending periods: days before the last for dates, else ranks."""
+    if all(map(is_date, periods)):
+        days = [date.fromisoformat(period).toordinal() for period in periods]
+    else:
+        days = list(range(len(periods)))
+    return {period: days[-1] - day for period, day in zip(periods, days, strict=True)}
+
+
+class MergedFolds:
+    """The merged moments of each fold of a window, in a temporary file.
+
+    Parameters
+    ----------
+    window
+        The window.
+    periods
+        The merged periods, ascending.
+    facts
+        The facts of their schema id.
+    """
+
+    def __init__(self, window: Window, periods: tuple[str, ...], facts: Facts) -> None:
+        self.window, self.periods, self.facts = window, periods, facts
+        # The file is deleted when it is closed, at the latest with this object.
+        self._file = SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115
+        self._lock = Lock()
+        self._places: dict[tuple[int, str], tuple[int, int]] = {}
+        self._counts: dict[tuple[int, str], tuple[int, float]] = {}
+
+    def store(self, name: str, tiles: _Tiles) -> None:
+        """Store the merged tiles of one tile number; ``name`` is its row and column."""
+        for (fold, side), tile in tiles.items():
+            count, data = (tile.rows, tile.weight), tile.to_bytes()
+            with self._lock:
+                if self._counts.setdefault((fold, side), count) != count:
+                    raise ModelFormatError(
+                        f"found {count} rows and weight in tile {name} of fold {fold}, expected "
+                        f"{self._counts[fold, side]}; replace the periods by a run of their job"
+                    )
+                self._places[fold, f"{side}/{name}"] = (self._file.seek(0, os.SEEK_END), len(data))
+                self._file.write(data)
+
+    @property
+    def folds(self) -> int:
+        """Number ``k`` of folds."""
+        return self.facts.folds
+
+    def rows(self, fold: int) -> tuple[int, int]:
+        """Number of positive and of negative rows of a fold."""
+        positive, negative = (self._counts[fold, side][0] for side in SIDES)
+        return positive, negative
+
+    def fold(self, number: int) -> PairMoments:
+        """The moments of a fold's rows."""
+        return self._merged([number])
+
+    def complement(self, number: int) -> PairMoments:
+        """The moments of the rows of all other folds, by merges alone."""
+        return self._merged([k for k in range(self.folds) if k != number])
+
+    def complements(self) -> Iterator[PairMoments]:
+        """The complement of each fold; one is in memory at a time."""
+        return map(self.complement, range(self.folds))
+
+    def total(self) -> PairMoments:
+        """The moments of all rows."""
+        return self._merged(list(range(self.folds)))
+
+    def close(self) -> None:
+        """Delete the temporary file."""
+        self._file.close()
+
+    def _merged(self, numbers: Sequence[int]) -> PairMoments:
+        def merged(name: str) -> MomentsTile:
+            return reduce(MomentsTile.merge, (self._tile(k, name) for k in numbers))
+
+        names = part_names(self.facts.dimension)
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            parts = dict(zip(names, pool.map(merged, names), strict=True))
+        return PairMoments.of_parts(parts, self.facts.dimension)
+
+    def _tile(self, fold: int, name: str) -> MomentsTile:
+        start, size = self._places[fold, name]
+        with self._lock:
+            self._file.seek(start)
+            data = self._file.read(size)
+        return MomentsTile.from_bytes(data)
+
+
+def merged_windows(
+    files: Mapping[str, Sequence[SourceFile]],
+    windows: Sequence[Window],
+    facts: Facts,
+    segment: str | None,
+) -> list[MergedFolds]:
+    """Merge the periods of all windows in one read.
+
+    Parameters
+    ----------
+    files
+        The files of each period by source, with ascending periods and sources.
+    windows
+        The windows; ages are counted from the last period.
+    facts
+        The facts of the files' schema id.
+    segment
+        The segment to merge; None for all segments.
+
+    Raises
+    ------
+    ConfigError
+        A window spans too many half-lives.
+    DataError
+        No period of a window has rows of the segment.
+    ModelFormatError
+        Stored rows are damaged.
+    """
+    age = ages(list(files))
+    merged = []
+    for window in windows:
+        periods = tuple(period for period in files if window.includes(age[period]))
+        if window.half_life and age[periods[0]] > _MOST_HALF_LIVES * window.half_life:
+            raise ConfigError(
+                f"found periods up to age {age[periods[0]]} in a window of half-life "
+                f"{window.half_life}, expected at most {_MOST_HALF_LIVES} half-lives; set fewer "
+                "periods or a longer half-life"
+            )
+        if segment is not None and not any(
+            segment in file.segments for period in periods for file in files[period]
+        ):
+            raise DataError(
+                f"found no rows of the segment {segment!r} from {periods[0]} to {periods[-1]}, "
+                "expected some; choose a segment of these periods"
+            )
+        merged.append(MergedFolds(window, periods, facts))
+    # Windows of one half-life share their merges.
+    sharing = {
+        w.half_life: [m for m in merged if m.window.half_life == w.half_life] for w in windows
+    }
+
+    def merge(number: int, name: str) -> None:
+        running: dict[float | None, _Tiles] = {half_life: {} for half_life in sharing}
+        remaining = {half_life: list(sharers) for half_life, sharers in sharing.items()}
+        for period in reversed(list(files)):
+            for half_life, sharers in remaining.items():
+                for ended in [m for m in sharers if not m.window.includes(age[period])]:
+                    ended.store(name, running[half_life])
+                    sharers.remove(ended)
+            active = [sharers[0].window for sharers in remaining.values() if sharers]
+            if not active:
+                return
+            for file in files[period]:
+                for count, tile in file.tiles(number, segment):
+                    for window in active:
+                        _add(
+                            running[window.half_life], count[1:3], tile, window.factor(age[period])
+                        )
+        for half_life, sharers in remaining.items():
+            for left in sharers:
+                left.store(name, running[half_life])
+
+    names = [f"{i}/{j}" for i, j in Tiling(facts.dimension).places()]
+    with ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_THREADS)) as pool:
+        list(pool.map(merge, range(len(names)), names))
+    return merged
+
+
+def _add(tiles: _Tiles, key: tuple[int, str], tile: MomentsTile, factor: float) -> None:
+    scaled = tile if factor == 1.0 else tile.scale(factor)
+    tiles[key] = tiles[key].merge(scaled) if key in tiles else scaled
