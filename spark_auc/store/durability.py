@@ -55,14 +55,17 @@ def flush_checkpoint(root: Path) -> None:
 
 
 def _flush_files(root: Path, files: Iterable[Path]) -> None:
-    """Flush the files that exist, and the directories from each of them to the parent of root."""
-    above = root.resolve().parent
-    directories = {above, root.resolve()}
+    """Flush the files that exist, and the directories from each of them to the parent of root.
+
+    The directory of the log comes last: no entry is on disk before the data that it names.
+    """
+    top, log = root.resolve(), (root / _LOG).resolve()
+    directories = {top.parent, top}
     for file in files:
         # A file may have been superseded and deleted since its commit.
         if _flush(file):
-            directories |= {p for p in file.resolve().parents if p.is_relative_to(above)}
-    for directory in sorted(directories, reverse=True):
+            directories |= {p for p in file.resolve().parents if p.is_relative_to(top)}
+    for directory in (*sorted(directories - {log}, reverse=True), log):
         _flush(directory)
 
 

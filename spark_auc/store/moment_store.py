@@ -160,6 +160,10 @@ class MomentStore:
         segments = folds if isinstance(folds, Mapping) else {"": folds}
         place = Source(self.schema_id, period, source)
         self._check(place, segments)
+        if not self._has_facts:
+            store_facts(self._table, self.facts)
+            self._has_facts = True
+        # From here on the snapshot is the one that is compared with what was seen.
         self._table.refresh()
         path = self._paths().get(place)
         if path != self._seen.get(place):
@@ -170,9 +174,6 @@ class MomentStore:
         if path is not None and self._file(place, path).equals(segments):
             _log.info("the source %s of the period %s is stored already", source, period)
             return False
-        if not self._has_facts:
-            store_facts(self._table, self.facts)
-            self._has_facts = True
         rows = table_rows(place, segments, self.facts)
         self._table.replace(place.predicate(), rows, group_size(self.facts, len(segments)))
         # Other places keep what was seen of them: their changes by other jobs remain conflicts.

@@ -1,0 +1,3 @@
+import pytest
+
+pytest.importorskip("deltalake", reason="the extra store is not installed")

@@ -1,0 +1,173 @@
+"""Flushing to the disk, power failures at every flush, and a year of daily commits."""
+
+import json
+import os
+import time
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.errors import ModelFormatError
+from spark_auc.store.facts import Facts
+from spark_auc.store.moment_store import MomentStore
+from spark_auc.store.windows import Window
+from tests.store.periods import DAYS, FACTS, assert_pairs, bits_of, filled, fold_rows, folds_of
+
+
+class Disk:
+    """What a disk holds after a power failure: flushed files in flushed directories.
+
+    A file that is listed and was not flushed is empty. Content from before is on the disk.
+    """
+
+    def __init__(self, root, monkeypatch):
+        self.root, self.flushed, self.images = root, [], []
+        self.content, self.names = {}, {}
+        for path in [root, *root.rglob("*")]:
+            self._keep(path)
+        original = os.fsync
+
+        def fsync(number):
+            original(number)
+            path = Path(os.readlink(f"/proc/self/fd/{number}"))
+            self.flushed.append(path)
+            self._keep(path)
+            self.images.append((dict(self.content), dict(self.names)))
+
+        monkeypatch.setattr(os, "fsync", fsync)
+
+    def _keep(self, path):
+        if path.is_dir():
+            self.names[path] = set(os.listdir(path))
+        else:
+            self.content[path] = path.read_bytes()
+
+    def restore(self, image, target):
+        content, names = image
+
+        def copy(source, to):
+            if source in names:
+                to.mkdir()
+                for name in names[source]:
+                    copy(source / name, to / name)
+            elif source.is_dir():
+                to.mkdir()
+            else:
+                to.write_bytes(content.get(source, b""))
+
+        copy(self.root, target)
+
+
+def log_entries(path):
+    return sorted(path.glob("_delta_log/*.json"))
+
+
+def added(entry):
+    actions = map(json.loads, entry.read_text().splitlines())
+    return [action["add"]["path"] for action in actions if "add" in action]
+
+
+def test_a_commit_is_flushed_before_put_returns(tmp_path, monkeypatch):
+    disk = Disk(tmp_path, monkeypatch)
+    path = tmp_path / "store"
+    store = MomentStore(str(path), FACTS)
+    for day in DAYS[:2]:
+        disk.flushed.clear()
+        store.put(day, "clicks", folds_of(day))
+        entry = log_entries(path)[-1]
+        [data] = added(entry)
+        data = path / data
+        assert data.exists()
+        flushed = disk.flushed
+        for file in (data, entry, *data.parents[:3], path, path / "_delta_log", tmp_path):
+            assert file in flushed, file
+        assert flushed.index(data) < flushed.index(entry)
+        assert flushed.index(data.parent) < len(flushed) - 1 - flushed[::-1].index(entry.parent)
+    disk.flushed.clear()
+    assert not store.put(DAYS[0], "clicks", folds_of(DAYS[0]))
+    assert not disk.flushed
+
+
+def test_commits_of_killed_writers_are_flushed_too(tmp_path, monkeypatch):
+    from spark_auc.store import table
+
+    with monkeypatch.context() as patch:
+        patch.setattr(table, "flush_commits", lambda root, version: version)
+        filled(tmp_path, DAYS[:2])
+    disk = Disk(tmp_path, monkeypatch)
+    filled(tmp_path, DAYS[2:3])
+    for entry in log_entries(tmp_path):
+        assert entry in disk.flushed
+        assert all(tmp_path / path in disk.flushed for path in added(entry))
+
+
+@pytest.mark.parametrize("commits", [0, 1, 8])
+def test_a_power_failure_leaves_the_state_before_or_after(tmp_path, monkeypatch, commits):
+    """At every flush of a put: of the first one, a later one, and one with a checkpoint."""
+    path = tmp_path / "disk" / "store"
+    path.parent.mkdir()
+    days = [f"2026-03-{day:02}" for day in range(1, 11)]
+    if commits:
+        filled(path, days[:commits])
+    states = [tuple(days[:commits]), tuple(days[: commits + 1])]
+    disk = Disk(path.parent, monkeypatch)
+    filled_before = bits_of(opened(path).windows([Window()])[0]) if commits else None
+    opened(path).put(days[commits], "clicks", folds_of(days[commits] + "clicks"))
+    filled_after = bits_of(opened(path).windows([Window()])[0])
+    checkpoint = list(path.glob("_delta_log/*.checkpoint*.parquet"))
+    assert bool(checkpoint) == (commits == 8)
+    reached = set()
+    for number, image in enumerate(disk.images):
+        target = tmp_path / f"after{number}"
+        disk.restore(image, target)
+        store = opened(target / "store")
+        assert store.periods() in states
+        reached.add(store.periods())
+        if store.periods():
+            after = store.periods() == states[1]
+            found = bits_of(store.windows([Window()])[0])
+            assert found == (filled_after if after else filled_before)
+        store.put(days[commits], "clicks", folds_of(days[commits] + "clicks"))
+        assert bits_of(store.windows([Window()])[0]) == filled_after
+    assert store.periods() == states[1]
+    assert reached == set(states)
+
+
+def opened(path):
+    return MomentStore(str(path), FACTS)
+
+
+@pytest.mark.parametrize("damage", ["missing", "empty"])
+def test_an_unreported_commit_without_its_data_is_replaced(tmp_path, damage):
+    """The system may write a log entry to the disk before the data, without a flush."""
+    filled(tmp_path, DAYS[:3])
+    [file] = tmp_path.glob(f"*/period={DAYS[1]}/*/*.parquet")
+    file.unlink() if damage == "missing" else file.write_bytes(b"")
+    store = opened(tmp_path)
+    assert store.periods() == tuple(DAYS[:3])
+    assert_pairs(store.windows([Window(1)])[0].total(), fold_rows(DAYS[2] + "clicks"))
+    with pytest.raises(ModelFormatError, match="replace the period by another run"):
+        store.windows([Window()])
+    assert store.put(DAYS[1], "clicks", folds_of(DAYS[1] + "clicks"))
+    parts = [part for day in DAYS[:3] for part in fold_rows(day + "clicks")]
+    assert_pairs(store.windows([Window()])[0].total(), parts)
+
+
+def test_a_year_of_daily_commits_opens_in_under_a_second(tmp_path):
+    facts = Facts(2, 2)
+    store = MomentStore(str(tmp_path), facts)
+    X, y, _ = fold_rows("x")[0]
+    folds = [PairMoments.of(X[:, :2], y)] * 2
+    days = [(date(2026, 1, 1) + timedelta(day)).isoformat() for day in range(365)]
+    for day in days:
+        store.put(day, "clicks", folds)
+    start = time.perf_counter()
+    store = MomentStore(str(tmp_path), facts)
+    assert store.periods() == tuple(days)
+    assert time.perf_counter() - start < 1.0
+    [merged] = store.windows([Window(30)])
+    assert merged.periods == tuple(days[-30:])
+    checkpoints = list(tmp_path.glob("_delta_log/*.checkpoint*.parquet"))
+    assert len(checkpoints) >= 35
