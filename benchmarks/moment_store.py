@@ -41,9 +41,11 @@ def peak() -> float:
 def write(location: str, d: int, days: int, n: int) -> dict[str, object]:
     """Put the days; the folds of a few days are put again under other dates."""
     rng, store = np.random.default_rng(0), MomentStore(location, Facts(d, FOLDS))
-    seconds = []
+    seconds: list[float] = []
+    folds: list[PairMoments] = []
     for first in range(min(days, DISTINCT_DAYS)):
-        folds = [moments(rng, d, n // FOLDS) for _ in range(FOLDS)]
+        folds.clear()
+        folds += [moments(rng, d, n // FOLDS) for _ in range(FOLDS)]
         for day in range(first, days, DISTINCT_DAYS):
             start = time.perf_counter()
             store.put((date(2026, 1, 1) + timedelta(day)).isoformat(), "clicks", folds)

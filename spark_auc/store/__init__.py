@@ -49,6 +49,8 @@ Deletion
     The moments of a person's rows are subtracted from the stored folds. Counts, weights, the
     diagonal and the bound ``S_ij^2 <= S_ii S_jj`` of the remaining scatter are checked; moments
     that contradict them were never added and are refused. Then the superseded files are deleted.
+    The commit is marked, so that a second run after a failure deletes the files and subtracts
+    nothing.
 """
 
 from spark_auc.errors import require

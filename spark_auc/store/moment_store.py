@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.errors import ConfigError, DataError, StoreConflict
+from spark_auc.errors import DataError, StoreConflict
 from spark_auc.store.deletion import without
 from spark_auc.store.facts import Facts, mismatch
 from spark_auc.store.files import Content, SourceFile
@@ -16,14 +15,13 @@ from spark_auc.store.rows import (
     Segments,
     Source,
     check,
+    digest,
     group_size,
     table_rows,
 )
 from spark_auc.store.stored_facts import FACTS, store_facts, stored_facts
 from spark_auc.store.table import Table
-from spark_auc.store.windows import MergedFolds, Window, is_date, merged_windows
-
-_log = logging.getLogger(__name__)
+from spark_auc.store.windows import MergedFolds, Window, merged_windows
 
 
 class MomentStore:
@@ -157,45 +155,33 @@ class MomentStore:
         StoreConflict
             Another process changed this source of the period since this store was opened.
         """
-        segments = folds if isinstance(folds, Mapping) else {"": folds}
         place = Source(self.schema_id, period, source)
-        self._check(place, segments)
+        return self._replace(place, folds if isinstance(folds, Mapping) else {"": folds})
+
+    def _replace(self, place: Source, segments: Segments, mark: str | None = None) -> bool:
+        check(place, segments, self.facts, self.periods())
         if not self._has_facts:
             store_facts(self._table, self.facts)
             self._has_facts = True
         # From here on the snapshot is the one that is compared with what was seen.
         self._table.refresh()
-        path = self._paths().get(place)
-        if path != self._seen.get(place):
+        if (path := self._paths().get(place)) != self._seen.get(place):
             raise StoreConflict(
-                f"found the source {source!r} of the period {period!r} changed by another job "
-                "during this job, expected it unchanged; its rows remain: run this job again"
+                f"found the source {place.source!r} of the period {place.period!r} changed by "
+                "another job during this job, expected it unchanged; its rows remain: run this "
+                "job again"
             )
         if path is not None and self._file(place, path).equals(segments):
-            _log.info("the source %s of the period %s is stored already", source, period)
             return False
-        rows = table_rows(place, segments, self.facts)
-        self._table.replace(place.predicate(), rows, group_size(self.facts, len(segments)))
+        rows, size = table_rows(place, segments, self.facts), group_size(self.facts, len(segments))
+        self._table.replace(place.predicate(), rows, size, mark)
         # Other places keep what was seen of them: their changes by other jobs remain conflicts.
         self._seen[place] = self._paths()[place]
         self._seen = dict(sorted(self._seen.items()))
         return True
 
-    def _check(self, place: Source, segments: Segments) -> None:
-        check(place, segments, self.facts)
-        periods = self.periods()
-        if periods and is_date(periods[-1]) != is_date(place.period):
-            raise ConfigError(
-                f"found the period {place.period!r} beside {periods[-1]!r}, expected either ISO "
-                "dates or other names; name all periods alike"
-            )
-
-    def _files(self, periods: Sequence[str] | None = None) -> list[SourceFile]:
-        return [
-            self._file(source, path)
-            for source, path in self._seen.items()
-            if periods is None or source.period in periods
-        ]
+    def _files(self) -> list[SourceFile]:
+        return [self._file(source, path) for source, path in self._seen.items()]
 
     def _file(self, source: Source, path: str) -> SourceFile:
         table = self._table
@@ -211,12 +197,14 @@ class MomentStore:
         ModelFormatError
             Stored rows are damaged.
         """
-        self._known(period)
+        return self._known_file(period, source, segment).folds(segment)
+
+    def _known_file(self, period: str, source: str, segment: str) -> SourceFile:
         place = Source(self.schema_id, period, source)
-        if place not in self._seen:
+        if source not in (sources := self.sources(period)):
             raise DataError(
-                f"found no source {source!r} of the period {period!r}, expected one of "
-                f"{self.sources(period)}; run its job"
+                f"found no source {source!r} of the period {period!r}, expected one of {sources}; "
+                "choose one of them"
             )
         file = self._file(place, self._seen[place])
         if segment not in file.segments:
@@ -224,7 +212,7 @@ class MomentStore:
                 f"found no segment {segment!r} in the period {period!r}, expected one of "
                 f"{file.segments[:10]}; choose one of them"
             )
-        return file.folds(segment)
+        return file
 
     def windows(
         self,
@@ -241,9 +229,9 @@ class MomentStore:
         windows
             The windows.
         newest
-            The period of age 0; None for the last stored one.
+            The last period; None for the last stored one.
         excluded
-            Periods to leave out.
+            Periods to leave out. The last of the others has age 0.
         segment
             The segment to merge; None for all rows.
 
@@ -260,14 +248,17 @@ class MomentStore:
         """
         for period in (*([] if newest is None else [newest]), *excluded):
             self._known(period)
-        periods = [p for p in self.periods() if newest is None or p <= newest]
-        included = [p for p in periods if p not in set(excluded)]
+        last = newest or max(self.periods(), default="")
+        included = [p for p in self.periods() if p <= last and p not in excluded]
         if not included:
             raise DataError(
                 f"found no periods in the store {self.location!r} for a window, expected at least "
                 "one; store a period first"
             )
-        by_period = {period: self._files([period]) for period in included}
+        by_period: dict[str, list[SourceFile]] = {period: [] for period in included}
+        for file in self._files():
+            if file.source.period in by_period:
+                by_period[file.source.period].append(file)
         return merged_windows(by_period, windows, self.facts, segment)
 
     def delete_rows(
@@ -292,20 +283,19 @@ class MomentStore:
         StoreConflict
             Another process changed the source since this store was opened.
         """
-        folds = self.folds(period, source, segment)
-        self._check(Source(self.schema_id, period, source), {segment: removed})
-        remaining = without(folds, removed)
-        file = self._files([period])[self.sources(period).index(source)]
-        others = {name: file.folds(name) for name in file.segments if name != segment}
-        self.put(period, source, others | {segment: remaining})
+        file, part = self._known_file(period, source, segment), {segment: removed}
+        place = file.source
+        check(place, part, self.facts, [])
+        stored = {name: file.folds(name) for name in file.segments}
+        # A deletion that was killed before the superseded files were deleted is not repeated.
+        if not self._table.has_mark(digest(place, stored, self.facts, part)):
+            stored[segment] = without(stored[segment], removed)
+            self._replace(place, stored, digest(place, stored, self.facts, part))
         self.vacuum()
 
-    def vacuum(self) -> list[str]:
+    def vacuum(self) -> None:
         """Delete the files of replaced periods at once; jobs that read them raise `StoreConflict`.
 
-        Returns
-        -------
-        list of str
-            The deleted paths.
+        Files of killed jobs remain, and the log lists them: they may belong to a running job.
         """
-        return self._table.vacuum()
+        self._table.vacuum()

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from hashlib import sha256
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -71,13 +73,21 @@ class Place(NamedTuple):
     side: str
 
 
-def check(place: Source, segments: Segments, facts: Facts) -> None:
-    """Check names, and that the moments are those of the facts.
+def is_date(period: str) -> bool:
+    """Whether a period is an ISO date, such as 2026-03-01."""
+    try:
+        return date.fromisoformat(period).isoformat() == period
+    except ValueError:
+        return False
+
+
+def check(place: Source, segments: Segments, facts: Facts, periods: Sequence[str]) -> None:
+    """Check names, and that the moments are those of the facts; ``periods`` are stored.
 
     Raises
     ------
     ConfigError
-        A name is invalid.
+        A name is invalid, or the period is of another kind than the stored ones.
     DataError
         The number of folds or of features differs from the facts.
     """
@@ -87,6 +97,11 @@ def check(place: Source, segments: Segments, facts: Facts) -> None:
                 f"found the name {name[:120]!a} of a period or source, expected up to 100 "
                 "letters, digits, '.', '_' and '-', beginning with a letter or digit; rename it"
             )
+    if periods and is_date(periods[-1]) != is_date(place.period):
+        raise ConfigError(
+            f"found the period {place.period!r} beside {periods[-1]!r}, expected either ISO "
+            "dates or other names; name all periods alike"
+        )
     if not segments or not all(map(_SEGMENT.fullmatch, segments)):
         raise ConfigError(
             f"found segments {sorted(segments)[:5]!a}, expected at least one, of up to 200 "
@@ -133,6 +148,16 @@ def table_rows(source: Source, segments: Segments, facts: Facts) -> Iterator[pa.
             yield pa.RecordBatch.from_arrays(
                 [pa.array(c, t) for c, t in zip(columns, TABLE.types, strict=True)], schema=TABLE
             )
+
+
+def digest(source: Source, segments: Segments, facts: Facts, *others: Segments) -> str:
+    """A hash of the rows of segments, and of further segments."""
+    total = sha256()
+    for part in (segments, *others):
+        for batch in table_rows(source, part, facts):
+            for data in batch.column("bytes"):
+                total.update(memoryview(data.as_buffer()))
+    return total.hexdigest()
 
 
 def facts_row(facts: Facts, source: Source) -> pa.RecordBatch:

@@ -12,6 +12,7 @@ from deltalake import (
     CommitProperties,
     DeltaTable,
     PostCommitHookProperties,
+    Transaction,
     WriterProperties,
     write_deltalake,
 )
@@ -135,7 +136,17 @@ class Table:
 
         return fs.PyFileSystem(DeltaStorageHandler(self.location, self._options))
 
-    def replace(self, predicate: str, rows: Iterator[pa.RecordBatch], group_size: int) -> None:
+    def has_mark(self, mark: str) -> bool:
+        """Whether a commit of the snapshot, or before it, has a mark."""
+        return self._delta is not None and self._delta.transaction_version(mark) is not None
+
+    def replace(
+        self,
+        predicate: str,
+        rows: Iterator[pa.RecordBatch],
+        group_size: int,
+        mark: str | None = None,
+    ) -> None:
         """Replace the rows of a partition, in one commit, and flush it to the disk.
 
         Parameters
@@ -146,6 +157,8 @@ class Table:
             The new rows.
         group_size
             Number of rows of a row group.
+        mark
+            Mark of the commit; see `has_mark`.
 
         Raises
         ------
@@ -170,7 +183,10 @@ class Table:
                         )
                     },
                 ),
-                commit_properties=CommitProperties(max_commit_retries=_RETRIES),
+                commit_properties=CommitProperties(
+                    max_commit_retries=_RETRIES,
+                    app_transactions=[Transaction(mark, 1)] if mark else None,
+                ),
                 post_commithook_properties=_hooks(),
             )
         except CommitFailedError as error:
@@ -218,37 +234,37 @@ class Table:
             # The commit stands; the next one writes the checkpoint.
             _log.warning("no checkpoint at version %d: %s", version, error)
 
-    def vacuum(self) -> list[str]:
-        """Delete the superseded files, and return their paths. Readers of old versions fail.
+    def vacuum(self) -> None:
+        """Delete the superseded files; readers of old versions fail.
 
         Files that no log entry names may belong to a running writer: they remain, and the log lists
         them.
         """
         if self._delta is None:
-            return []
+            return
         delta = self._delta
 
-        def run(*, dry: bool, full: bool) -> list[str]:
-            return list(
-                delta.vacuum(
+        def names(*, dry: bool, full: bool) -> set[str]:
+            return {
+                path.rpartition("/")[-1]
+                for path in delta.vacuum(
                     retention_hours=0,
                     dry_run=dry,
                     enforce_retention_duration=False,
                     full=full,
                     post_commithook_properties=_hooks(),
                 )
-            )
+            }
 
-        deleted = run(dry=False, full=False)
+        superseded = names(dry=False, full=False)
         self._delta.update_incremental()
         self._settle()
-        if unnamed := run(dry=True, full=True):
+        if unnamed := names(dry=True, full=True) - superseded:
             _log.warning(
                 "found files that no log entry names, of a running or killed job: %s; if no job "
                 "runs, delete them",
                 ", ".join(sorted(unnamed)[:5]),
             )
-        return deleted
 
     def disk_size(self) -> int | None:
         """Bytes of all files on a local disk, the log and superseded files included; else None."""

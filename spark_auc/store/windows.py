@@ -18,7 +18,7 @@ from spark_auc.core.moments.tiles import Tiling
 from spark_auc.errors import ConfigError, DataError, ModelFormatError
 from spark_auc.store.facts import Facts
 from spark_auc.store.files import SourceFile
-from spark_auc.store.rows import SIDES
+from spark_auc.store.rows import SIDES, is_date
 
 # Beyond this age in half-lives, products of weights could underflow.
 _MOST_HALF_LIVES = 256
@@ -65,14 +65,6 @@ class Window:
     def factor(self, age: int) -> float:
         """The weight ``2^(-age / halfLife)`` of rows of an age."""
         return 1.0 if self.half_life is None else 2.0 ** (-age / self.half_life)
-
-
-def is_date(period: str) -> bool:
-    """Whether a period is an ISO date, such as 2026-03-01."""
-    try:
-        return date.fromisoformat(period).isoformat() == period
-    except ValueError:
-        return False
 
 
 def ages(periods: Sequence[str]) -> dict[str, int]:

@@ -323,7 +323,7 @@ def test_a_reader_of_a_replaced_and_deleted_file_is_told_to_run_again(tmp_path):
     reader, writer = opened(tmp_path), opened(tmp_path)
     writer.put(DAYS[0], "clicks", folds_of("restated"))
     assert_pairs(total(reader), [p for d in DAYS[:2] for p in fold_rows(d + "clicks")])
-    assert len(writer.vacuum()) == 1
+    writer.vacuum()
     with pytest.raises(StoreConflict, match="run this job again") as raised:
         reader.windows([Window()])
     assert raised.value.exit_code == 75

@@ -1,0 +1,187 @@
+"""Deletion of a person's rows: fresh builds as the oracle, and rows that were never added."""
+
+import numpy as np
+import pytest
+
+from spark_auc.core.moments import tiles
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.errors import DataError, StoreConflict
+from spark_auc.store.moment_store import MomentStore
+from spark_auc.store.windows import Window
+from tests.store.periods import DAYS, FACTS, D, K, assert_pairs, bits, filled, fold_rows, folds_of
+
+DAY = DAYS[0]
+
+
+@pytest.fixture(params=[512, 2], ids=["one tile", "many tiles"])
+def tile_side(request, monkeypatch):
+    monkeypatch.setattr(tiles, "LARGEST_TILE", request.param)
+
+
+def person(parts, fold=1, chosen=slice(1, 4)):
+    """The moments of a person's rows by fold, and the rows of others."""
+    X, y, u = parts[fold]
+    mine = np.zeros(len(y), bool)
+    mine[chosen] = True
+    removed = [PairMoments.zero(D)] * K
+    removed[fold] = PairMoments.of(X[mine], y[mine], u[mine])
+    rest = list(parts)
+    rest[fold] = (X[~mine], y[~mine], u[~mine])
+    return removed, rest
+
+
+@pytest.mark.usefixtures("tile_side")
+def test_deletion_is_a_fresh_build_without_the_rows(tmp_path):
+    store = filled(tmp_path, DAYS[:2])
+    removed, rest = person(fold_rows(DAY + "clicks"))
+    old = set(tmp_path.glob(f"*/period={DAY}/*/*.parquet"))
+    store.delete_rows(DAY, "clicks", removed)
+    for opened in (store, MomentStore(str(tmp_path), FACTS)):
+        [merged] = opened.windows([Window(1)], newest=DAY)
+        assert_pairs(merged.total(), rest)
+        assert_pairs(opened.windows([Window()])[0].total(), rest + fold_rows(DAYS[1] + "clicks"))
+    # Neither time travel nor the directory has the rows.
+    files = set(tmp_path.glob(f"*/period={DAY}/*/*.parquet"))
+    assert len(files) == 1
+    assert not files & old
+    from deltalake import DeltaTable
+
+    for version in range(store.version):
+        named = {str(path) for path in DeltaTable(tmp_path, version=version).file_uris()}
+        assert not named & {str(path) for path in old if path.exists()}
+
+
+def test_files_of_earlier_replacements_are_deleted_too(tmp_path):
+    store = filled(tmp_path, DAYS[:1])
+    for name in "abcdefghijkl":
+        store.put(DAY, "clicks", folds_of(name))
+    assert len(list(tmp_path.glob(f"*/period={DAY}/*/*.parquet"))) == 13
+    store = MomentStore(str(tmp_path), FACTS)
+    removed, rest = person(fold_rows("l"))
+    store.delete_rows(DAY, "clicks", removed)
+    assert len(list(tmp_path.glob(f"*/period={DAY}/*/*.parquet"))) == 1
+    assert_pairs(store.windows([Window()])[0].total(), rest)
+
+
+def test_a_deletion_that_was_killed_before_the_vacuum_is_not_repeated(tmp_path, monkeypatch):
+    from spark_auc.store.table import Table
+
+    store = filled(tmp_path, DAYS[:1])
+    removed, rest = person(fold_rows(DAY + "clicks"))
+
+    def killed(table):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Table, "vacuum", killed)
+        with pytest.raises(KeyboardInterrupt):
+            store.delete_rows(DAY, "clicks", removed)
+    assert len(list(tmp_path.glob(f"*/period={DAY}/*/*.parquet"))) == 2
+    again = MomentStore(str(tmp_path), FACTS)
+    again.delete_rows(DAY, "clicks", removed)
+    assert_pairs(again.windows([Window()])[0].total(), rest)
+    assert len(list(tmp_path.glob(f"*/period={DAY}/*/*.parquet"))) == 1
+    # The rows may be stored again, and deleted again.
+    again.put(DAY, "clicks", folds_of(DAY + "clicks"))
+    again.delete_rows(DAY, "clicks", removed)
+    assert_pairs(again.windows([Window()])[0].total(), rest)
+
+
+def test_a_segment_alone_changes(tmp_path):
+    store = MomentStore(str(tmp_path), FACTS)
+    store.put(DAY, "clicks", {name: folds_of(name) for name in "ab"})
+    removed, rest = person(fold_rows("b"))
+    store.delete_rows(DAY, "clicks", removed, "b")
+    assert list(map(bits, store.folds(DAY, "clicks", "a"))) == list(map(bits, folds_of("a")))
+    assert_pairs(store.windows([Window()], segment="b")[0].total(), rest)
+
+
+def test_all_rows_of_a_fold(tmp_path):
+    store = filled(tmp_path, DAYS[:1])
+    removed, rest = person(fold_rows(DAY + "clicks"), chosen=slice(None))
+    store.delete_rows(DAY, "clicks", removed)
+    fold = store.folds(DAY, "clicks")[1]
+    assert (fold.positive.rows, fold.negative.rows, fold.positive.weight) == (0, 0, 0.0)
+    assert_pairs(store.windows([Window()])[0].total(), [rest[0], rest[2]])
+
+
+def never_added(case, parts):
+    X, y, u = (a.copy() for a in parts[1])
+    chosen = np.flatnonzero(~y)[:2]
+    if case == "a larger value":
+        X[chosen[0], 0] = 50.0
+    elif case == "another value of a constant column":
+        X[chosen[0], 2] += 1e-6
+    elif case == "another product of two columns":
+        X[chosen, 0], X[chosen, 3] = (3.0, -3.0), (-3.0, 3.0)
+    elif case == "more rows than stored":
+        chosen = np.resize(chosen, 50)
+    elif case == "a larger weight":
+        u[chosen[0]] = 500.0
+    elif case == "the other class":
+        y[chosen[0]] = True
+        X[chosen[0]] *= -3
+    moments = PairMoments.of(X[chosen], y[chosen], u[chosen])
+    removed = [PairMoments.zero(D)] * K
+    removed[2 if case == "another fold" else 1] = moments
+    return removed
+
+
+CASES = ["a larger value", "another value of a constant column", "another product of two columns"]
+CASES += ["more rows than stored", "a larger weight", "the other class"]
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.usefixtures("tile_side")
+def test_rows_that_were_never_added_are_refused(tmp_path, case):
+    parts = fold_rows(DAY + "clicks")
+    X = parts[1][0]
+    X[:, 3] = X[:, 0] + 0.01 * X[:, 3]
+    store = MomentStore(str(tmp_path), FACTS)
+    store.put(DAY, "clicks", [PairMoments.of(*part) for part in parts])
+    version, files = store.version, set(tmp_path.rglob("*.parquet"))
+    with pytest.raises(DataError, match=r"fold 2 of 3: found .*(merged|stored) before"):
+        store.delete_rows(DAY, "clicks", never_added(case, parts))
+    assert MomentStore(str(tmp_path), FACTS).version == version
+    assert set(tmp_path.rglob("*.parquet")) == files
+
+
+def test_weights_other_than_one_are_refused_for_rows_without_weights(tmp_path):
+    store = MomentStore(str(tmp_path), FACTS)
+    parts = [(X, y, np.ones(len(y))) for X, y, _ in fold_rows("x")]
+    store.put(DAY, "clicks", [PairMoments.of(*part) for part in parts])
+    removed, _ = person([(X, y, 0.5 * u) for X, y, u in parts])
+    with pytest.raises(DataError, match="where each stored row has weight 1"):
+        store.delete_rows(DAY, "clicks", removed)
+
+
+def test_places_without_rows_and_conflicts(tmp_path):
+    store = filled(tmp_path, DAYS[:1])
+    removed, _ = person(fold_rows(DAY + "clicks"))
+    for place in ((DAYS[1], "clicks"), (DAY, "late"), (DAY, "clicks", removed, "de")):
+        with pytest.raises(DataError, match=r"found no (period|source|segment)"):
+            store.delete_rows(*(place if len(place) > 2 else (*place, removed)))
+    with pytest.raises(DataError, match="found 1 folds"):
+        store.delete_rows(DAY, "clicks", removed[:1])
+    MomentStore(str(tmp_path), FACTS).put(DAY, "clicks", folds_of("other"))
+    with pytest.raises(StoreConflict):
+        store.delete_rows(DAY, "clicks", removed)
+
+
+def test_vacuum_keeps_the_uncommitted_files_of_a_running_writer(tmp_path, caplog):
+    store = filled(tmp_path, DAYS[:1])
+    [file] = tmp_path.glob(f"*/period={DAY}/*/*.parquet")
+    uncommitted = file.with_name("part-00000-of-another-writer.parquet")
+    uncommitted.write_bytes(b"x")
+    store.put(DAY, "clicks", folds_of("other"))
+    for _ in range(2):
+        caplog.clear()
+        store.vacuum()
+        assert uncommitted.exists()
+        assert not file.exists()
+        assert f"a running or killed job: {uncommitted.name};" in caplog.text
+    uncommitted.unlink()
+    caplog.clear()
+    store.vacuum()
+    assert not caplog.text
+    assert_pairs(store.windows([Window()])[0].total(), fold_rows("other"))
