@@ -144,7 +144,7 @@ class MomentStore:
         Returns
         -------
         bool
-            Whether a commit was made; false if equal moments are stored.
+            Whether a commit was made: equal moments need none.
 
         Raises
         ------
@@ -167,9 +167,8 @@ class MomentStore:
         self._table.refresh()
         if (path := self._paths().get(place)) != self._seen.get(place):
             raise StoreConflict(
-                f"found the source {place.source!r} of the period {place.period!r} changed by "
-                "another job during this job, expected it unchanged; its rows remain: run this "
-                "job again"
+                f"found the period {place.period!r} of {place.source!r} changed by another job "
+                "during this job, expected it unchanged; its rows remain: run this job again"
             )
         if path is not None and self._file(place, path).equals(segments):
             return False

@@ -68,8 +68,21 @@ class Window:
 
 
 def ages(periods: Sequence[str]) -> dict[str, int]:
-    """The age of each period, of ascending periods: days before the last for dates, else ranks."""
-    if all(map(is_date, periods)):
+    """The age of each period, of ascending periods: days before the last for dates, else ranks.
+
+    Raises
+    ------
+    DataError
+        Some periods are dates and others are not.
+    """
+    dates = list(filter(is_date, periods))
+    if dates and len(dates) < len(periods):
+        other = next(period for period in periods if not is_date(period))
+        raise DataError(
+            f"found the periods {dates[0]!r} and {other!r}, expected either ISO dates or other "
+            "names; exclude periods of one kind"
+        )
+    if dates:
         days = [date.fromisoformat(period).toordinal() for period in periods]
     else:
         days = list(range(len(periods)))

@@ -329,3 +329,31 @@ def test_a_reader_of_a_replaced_and_deleted_file_is_told_to_run_again(tmp_path):
     assert raised.value.exit_code == 75
     reader.refresh()
     assert_pairs(total(reader), [*fold_rows("restated"), *fold_rows(DAYS[1] + "clicks")])
+
+
+def test_a_location_that_is_not_local(tmp_path, monkeypatch):
+    """The code for object stores, at a path: its file system, and commits without flushes."""
+    from spark_auc.store import table
+
+    monkeypatch.setattr(table, "local_path", lambda location: None)
+    store = filled(tmp_path / "store")
+    for name in "abcd":
+        store.put(DAYS[0], "clicks", folds_of(name))
+    store.vacuum()
+    again = opened(tmp_path / "store")
+    assert again.disk_size() is None
+    assert list((tmp_path / "store" / "_delta_log").glob("*.checkpoint*"))
+    parts = [part for day in DAYS[1:] for part in fold_rows(day + "clicks")]
+    assert_pairs(total(again), [*fold_rows("d"), *parts])
+    reader = opened(tmp_path / "store")
+    again.put(DAYS[0], "clicks", folds_of("e"))
+    again.vacuum()
+    with pytest.raises(StoreConflict):
+        total(reader)
+
+
+def test_a_file_uri(tmp_path):
+    uri = (tmp_path / "a store").as_uri()
+    MomentStore(uri, FACTS).put(DAYS[0], "clicks", folds_of("x"))
+    assert_pairs(total(opened(tmp_path / "a store")), fold_rows("x"))
+    assert_pairs(total(MomentStore(uri, FACTS)), fold_rows("x"))

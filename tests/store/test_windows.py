@@ -135,6 +135,8 @@ def test_ages():
     assert ages(DAYS) == dict(zip(DAYS, [6, 5, 4, 3, 1, 0], strict=True))
     assert ages(["r1", "r2", "r9"]) == {"r1": 2, "r2": 1, "r9": 0}
     assert ages(["2026-03-01T00", "2026-03-01T09"]) == {"2026-03-01T00": 1, "2026-03-01T09": 0}
+    with pytest.raises(DataError, match="'2026-03-01' and 'r1', expected either"):
+        ages(["2026-03-01", "r1"])
 
 
 def test_only_the_files_of_the_window_are_read(tmp_path):

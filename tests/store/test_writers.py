@@ -1,6 +1,8 @@
 """Writers at the same time: of one period, one commits; of different periods, all commit."""
 
 import multiprocessing
+import random
+import time
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
@@ -9,7 +11,16 @@ import pytest
 from spark_auc.errors import ConflictError, StoreConflict
 from spark_auc.store.moment_store import MomentStore
 from spark_auc.store.windows import Window
-from tests.store.periods import DAYS, FACTS, assert_pairs, filled, fold_rows, folds_of
+from tests.store.periods import (
+    DAYS,
+    FACTS,
+    assert_pairs,
+    bits,
+    bits_of,
+    filled,
+    fold_rows,
+    folds_of,
+)
 
 
 def outcome(store, period, name):
@@ -122,3 +133,49 @@ def test_processes(tmp_path):
 @pytest.mark.slow
 def test_fifty_races_of_processes(tmp_path):
     races(tmp_path, 50)
+
+
+def job_to_kill(path, name, progress):
+    store = MomentStore(str(path), FACTS)
+    for day in DAYS:
+        progress.release()
+        store.put(day, "clicks", folds_of(day + name))
+
+
+def kills(path, count, seed):
+    """Kill jobs at random moments: each period has its old or its new moments, whole."""
+    context, delays = multiprocessing.get_context("spawn"), random.Random(seed)
+    stored = dict.fromkeys(DAYS)
+    ended = set()
+    for number in range(count):
+        name, progress = f"job{number}", context.Semaphore(0)
+        job = context.Process(target=job_to_kill, args=(path, name, progress))
+        job.start()
+        for _ in range(delays.randint(1, len(DAYS))):
+            assert progress.acquire(timeout=120)
+        time.sleep(delays.uniform(0, 0.03))
+        job.kill()
+        job.join()
+        store = MomentStore(str(path), FACTS)
+        for day in store.periods():
+            found = list(map(bits, store.folds(day, "clicks")))
+            choices = [c for c in (stored[day], day + name) if c]
+            [stored[day]] = [c for c in choices if found == list(map(bits, folds_of(c)))]
+        ended.add(sum(stored[day] == day + name for day in DAYS))
+    for day in DAYS:
+        store.put(day, "clicks", folds_of(day + "last"))
+    fresh = MomentStore(str(path) + "fresh", FACTS)
+    for day in DAYS:
+        fresh.put(day, "clicks", folds_of(day + "last"))
+    found, expected = (bits_of(s.windows([Window()])[0]) for s in (store, fresh))
+    assert found == expected
+    return ended
+
+
+def test_killed_jobs(tmp_path):
+    kills(tmp_path / "store", 2, 0)
+
+
+@pytest.mark.slow
+def test_forty_killed_jobs(tmp_path):
+    assert len(kills(tmp_path / "store", 40, 1)) > 3
