@@ -1,6 +1,8 @@
 """Replacement, facts, segments, inspection and damaged rows of a store."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 
 import pyarrow as pa
@@ -357,3 +359,28 @@ def test_a_file_uri(tmp_path):
     MomentStore(uri, FACTS).put(DAYS[0], "clicks", folds_of("x"))
     assert_pairs(total(opened(tmp_path / "a store")), fold_rows("x"))
     assert_pairs(total(MomentStore(uri, FACTS)), fold_rows("x"))
+
+
+@pytest.mark.parametrize("missing", ["deltalake", "pyarrow"])
+def test_a_missing_package_is_one_sentence(missing):
+    code = (
+        "import sys\n"
+        f"sys.modules[{missing!r}] = None\n"
+        "from spark_auc.store.moment_store import MomentStore\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    *_, said = ended.stderr.splitlines()
+    assert said.startswith(f"spark_auc.errors.MissingPackageError: found no package {missing}, ")
+    assert "run pip install 'spark-auc[store]'" in said
+
+
+def test_the_store_needs_no_spark():
+    code = (
+        "import sys\n"
+        "for name in ('pyspark', 'pandas', 'pydantic', 'yaml'):\n"
+        "    sys.modules[name] = None\n"
+        "import spark_auc.store.moment_store\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
