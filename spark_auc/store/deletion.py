@@ -46,24 +46,24 @@ def _class_without(whole: ClassMoments, part: ClassMoments) -> ClassMoments:
         return difference
     if whole.weight == whole.rows and part.weight != part.rows:
         raise _never_added(part, f"weight {part.weight:g}, where each stored row has weight 1")
-    if difference.rows and (count := _impossible_products(whole, part, difference)):
-        raise _never_added(part, f"products of columns that are impossible in {count} places")
+    if difference.rows and _impossible_products(difference):
+        raise _never_added(part, "products of columns that are impossible")
     return difference
 
 
-def _impossible_products(whole: ClassMoments, part: ClassMoments, left: ClassMoments) -> int:
-    """Number of entries of the scatter with ``S_ij^2 > S_ii S_jj``, beyond rounding errors."""
+def _impossible_products(left: ClassMoments) -> bool:
+    """Whether an entry of the scatter has ``S_ij^2 > S_ii S_jj``, beyond rounding errors."""
     scatter, rounding = left.spread()
     tiling = Tiling(left.dimension)
     padded = np.zeros((2, tiling.blocks * tiling.tile))
     padded[0, : left.dimension] = np.sqrt(scatter + rounding)
     padded[1, : left.dimension] = np.sqrt(rounding)
     roots, errors = padded.reshape(2, tiling.blocks, tiling.tile)
-    count = 0
     for tile, (i, j) in zip(left.tiles, tiling.places(), strict=True):
         bound = np.outer(roots[i], roots[j]) + np.outer(errors[i], errors[j])
-        count += int((np.abs(tile.scatter()) > _SLACK * bound).sum())
-    return count
+        if (np.abs(tile.scatter()) > _SLACK * bound).any():
+            return True
+    return False
 
 
 def _never_added(part: ClassMoments, found: str) -> DataError:
