@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from spark_auc.core.moments import tiles
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import DataError, StoreConflict
+from spark_auc.store.deletion import without
 from spark_auc.store.moment_store import MomentStore
 from spark_auc.store.windows import Window
 from tests.store.periods import DAYS, FACTS, D, K, assert_pairs, bits, filled, fold_rows, folds_of
@@ -201,3 +203,34 @@ def test_vacuum_keeps_the_uncommitted_files_of_a_running_writer(tmp_path, caplog
     store.vacuum()
     assert not caplog.text
     assert_pairs(store.windows([Window()])[0].total(), fold_rows("other"))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("sparse_rows", [False, True])
+def test_stored_rows_are_never_refused(weighted, sparse_rows):
+    """Person after person, to the last: offsets, duplicates, tokens and collinear columns."""
+    refused, trials = [], 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        n, d = int(rng.integers(2, 60)), 6
+        X = rng.normal(size=(n, d)) * 10.0 ** rng.integers(-4, 5, d)
+        X[:, 0] += rng.choice([0.0, 1e6])
+        X[:, 1] = rng.random(n) < 0.3
+        X[:, 2] = 2 * X[:, 3]
+        X[:, 4] = 1 / 3
+        X *= rng.random((n, d)) < (0.6 if sparse_rows else 1.1)
+        X[n // 2 :] = X[: n - n // 2]
+        y, u = rng.random(n) < 0.5, rng.uniform(0.1, 9.0, n) if weighted else np.ones(n)
+        form = sparse.csr_matrix if sparse_rows else np.asarray
+        stored, order = [PairMoments.of(form(X), y, u)], rng.permutation(n)
+        while order.size:
+            mine, order = np.split(order, [min(order.size, int(rng.integers(1, 6)))])
+            trials += 1
+            try:
+                stored = without(stored, [PairMoments.of(form(X[mine]), y[mine], u[mine])])
+            except DataError as error:
+                refused.append((seed, n, order.size, str(error)))
+                break
+        else:
+            assert (stored[0].positive.rows, stored[0].negative.rows) == (0, 0)
+    assert not refused, (len(refused), trials, refused[:3])
