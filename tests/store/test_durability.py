@@ -171,3 +171,21 @@ def test_a_year_of_daily_commits_opens_in_under_a_second(tmp_path, count):
     assert merged.periods == tuple(days[-30:])
     checkpoints = list(tmp_path.glob("_delta_log/*.checkpoint*.parquet"))
     assert len(checkpoints) >= count // 10
+
+
+def test_expired_log_entries_are_deleted_after_a_checkpoint(tmp_path, monkeypatch):
+    from spark_auc.store import table
+
+    retention = {"delta.logRetentionDuration": "interval 0 days"}
+    monkeypatch.setattr(table, "_CONFIGURATION", table._CONFIGURATION | retention)
+    days = [f"2026-03-{day:02}" for day in range(1, 26)]
+    stale = filled(tmp_path, days[:1])
+    filled(tmp_path, days[1:])
+    assert len(log_entries(tmp_path)) < 20
+    store = opened(tmp_path)
+    assert store.periods() == tuple(days)
+    parts = [part for day in days for part in fold_rows(day + "clicks")]
+    assert_pairs(store.windows([Window()])[0].total(), parts)
+    # A writer whose snapshot is older than the log reads the checkpoint.
+    stale.put("2026-03-26", "clicks", folds_of("x"))
+    assert opened(tmp_path).periods() == (*days, "2026-03-26")
