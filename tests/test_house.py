@@ -19,6 +19,7 @@ ORDER = {
     "spark_auc": [
         ["app"],
         ["spark", "local", "store"],
+        ["retraining"],
         ["training"],
         ["learners", "solvers", "features"],
         ["core"],

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from spark_auc.core.moments.accumulator import Accumulator
 from spark_auc.core.moments.moments_tile import (
@@ -169,6 +170,23 @@ class ClassMoments(SchemaState):
         constant = self.spread()[0] == 0.0
         matrix[constant], matrix[:, constant] = 0.0, 0.0
         return matrix
+
+    def covariance(self, columns: NDArray[np.int64]) -> Float:
+        """The covariance ``(k, k)`` of ``k`` distinct columns in ascending order; needs rows."""
+        tiling = Tiling(self.dimension)
+        block, inside = np.divmod(columns, tiling.tile)
+        lower = np.zeros((columns.size, columns.size))
+        for t, (i, j) in zip(self.tiles, tiling.places(), strict=True):
+            rows, others = np.flatnonzero(block == i), np.flatnonzero(block == j)
+            if rows.size and others.size:
+                gram = t.gram[np.ix_(inside[rows], inside[others])]
+                lower[np.ix_(rows, others)] = gram
+        unit = about_inverse(self.weight)
+        total = unit * self._of_columns(lambda t: t.total[0])[columns]
+        full = np.tril(lower) + np.tril(lower, -1).T
+        full -= np.outer(total, total) / (self.weight * unit * unit)
+        covariance: Float = full / self.weight
+        return covariance
 
     def variance_along(self, w: Float) -> float:
         """Variance ``w' C w`` of the scores of the rows."""
