@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import TypeAlias, cast
 
 import numpy as np
 
@@ -30,11 +30,14 @@ from spark_auc.errors import ConvergenceError
 from spark_auc.solvers.candidates import Candidate, Selection, choice
 from spark_auc.solvers.path import path
 from spark_auc.solvers.solution import OnFailure, Solution
-from spark_auc.training.held_out import held_out_auc, single_class
+from spark_auc.training.held_out import single_class
 
 _log = logging.getLogger(__name__)
 
 _GROUPS = "groups"
+
+# From the weights (d, l) of each of k folds to AUCs (l, k) and their greatest uncertainty.
+HeldOutAUC: TypeAlias = Callable[[Sequence[Float]], tuple[Float, float]]
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,6 @@ class CrossValidation:
     one_standard_error
         Choose the strongest penalty whose AUC is within one standard error of the best, among the
         penalties with the best one's elasticNetParam.
-    max_bins
-        Number of distinct scores per fold and penalty up to which the AUC is exact.
     at_once
         Number of folds whose moments one pass computes.
     passes
@@ -63,7 +64,6 @@ class CrossValidation:
     max_iter: int
     on_failure: OnFailure
     one_standard_error: bool
-    max_bins: int
     at_once: int
     passes: int = 1
 
@@ -76,9 +76,9 @@ class CrossValidation:
         self,
         candidates: Sequence[Candidate],
         training: Iterable[tuple[Quadratic, Float | None]],
-        validation: Folding,
+        held_out: HeldOutAUC,
     ) -> Selection:
-        """Solve each penalty on each fold's training rows, and choose by AUC on the fold's rows.
+        """Solve each penalty on each fold's training rows, and choose by AUC on the fold.
 
         A penalty that misses the tolerance in a fold is left out, with its reason. If all miss it
         and ``on_failure`` is "warn", all are used.
@@ -90,22 +90,20 @@ class CrossValidation:
         training
             The quadratic of each fold's training rows, and the divisors ``(d,)`` of its columns.
             Only those of `FOLDS_AT_ONCE` folds are in memory at a time.
-        validation
-            All rows.
+        held_out
+            Measures the weights of each fold on its held-out rows.
 
         Raises
         ------
         ConvergenceError
             No penalty was solved in all folds and ``on_failure`` is "raise".
-        DataError
-            A fold has rows of one class only.
         """
         weights, left_out = self._train(candidates, training)
         solved = [i for i, reason in enumerate(left_out) if reason is None]
         auc = np.full((len(candidates), self.folds), np.nan)
         nonzeros = np.full(len(candidates), np.nan)
         weights = [W[:, solved] for W in weights]
-        auc[solved], uncertainty = held_out_auc(weights, validation, self.held_out, self.max_bins)
+        auc[solved], uncertainty = held_out(weights)
         nonzeros[solved] = np.mean([np.count_nonzero(W, axis=0) for W in weights], axis=0)
         chosen = choice(candidates, auc, one_standard_error=self.one_standard_error)
         return Selection(tuple(candidates), auc, uncertainty, nonzeros, tuple(left_out), chosen)

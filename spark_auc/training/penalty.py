@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from typing import NamedTuple
 
 from spark_auc.core.moments.column_moments import ColumnMoments
@@ -17,6 +16,7 @@ from spark_auc.core.types import Float
 from spark_auc.errors import ResourceError
 from spark_auc.solvers.candidates import Candidate, Selection, default_grid
 from spark_auc.training.cross_validation import CrossValidation
+from spark_auc.training.held_out import held_out_auc
 from spark_auc.training.problem import Problem, select_rows
 from spark_auc.training.settings import TrainingSettings
 from spark_auc.training.survey import Sampling
@@ -107,7 +107,10 @@ def choose_penalty(
         cross_validation.folds,
     )
     bins = _histogram_bins(rows, settings.folds.count, len(candidates))
-    selection = replace(cross_validation, max_bins=bins).select(candidates, training, validation)
+    held_out = partial(
+        held_out_auc, rows=validation, held_out=cross_validation.held_out, max_bins=bins
+    )
+    selection = cross_validation.select(candidates, training, held_out)
     timer.end("select")
     _log.info(
         "chose regParam %.4g and elasticNetParam %.4g by the %s: mean AUC %.4f, standard error "
@@ -173,7 +176,6 @@ def _cross_validation(rows: RowSource, settings: TrainingSettings) -> CrossValid
         settings.max_iter,
         settings.on_failure,
         settings.one_standard_error,
-        _LARGEST_HISTOGRAM,
         max(1, min(folds_per_pass, folds_in_memory)),
         passes,
     )

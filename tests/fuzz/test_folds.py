@@ -88,7 +88,6 @@ def test_folds(frame, count, seed):
         max_iter=9,
         on_failure="warn",
         one_standard_error=False,
-        max_bins=64,
         at_once=3,
     )
     rows = ArrayRows(tuple(p for p in split(batch, rng, ordered=False) if p.y.size), 1)

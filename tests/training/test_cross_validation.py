@@ -1,7 +1,7 @@
 """Cross-validation on few groups of rows, in memory."""
 
 import logging
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from spark_auc.errors import DataError
 from spark_auc.solvers.candidates import Candidate
 from spark_auc.solvers.path import solve
 from spark_auc.training.cross_validation import CrossValidation
+from spark_auc.training.held_out import held_out_auc
 
 CANDIDATES = [Candidate(r, 0.0) for r in (1e-3, 1e-1)]
 
@@ -27,10 +28,13 @@ def validation(folds, **others):
         "max_iter": 100,
         "on_failure": "raise",
         "one_standard_error": False,
-        "max_bins": 1 << 16,
         "at_once": 3,
     }
     return CrossValidation(folds, **(settings | others))
+
+
+def measured(rows, folds):
+    return partial(held_out_auc, rows=rows, held_out=folds, max_bins=1 << 16)
 
 
 def selected(batch, folds):
@@ -39,10 +43,11 @@ def selected(batch, folds):
     settings, own, _ = validation(folds).by_moments(rows)
     others = [own[:k] + own[k + 1 :] for k in range(settings.folds)]
     training = [(reduce(PairMoments.merge, part).quadratic(), None) for part in others]
-    found = settings.select(CANDIDATES, training, rows)
+    found = settings.select(CANDIDATES, training, measured(rows, settings.held_out))
     by_rows, parts = validation(folds).by_rows(rows)
     np.testing.assert_array_equal(by_rows.held_out.of(batch), settings.held_out.of(batch))
-    again = by_rows.select(CANDIDATES, [(operator_quadratic(p, None), None) for p in parts], rows)
+    training = [(operator_quadratic(part, None), None) for part in parts]
+    again = by_rows.select(CANDIDATES, training, measured(rows, by_rows.held_out))
     np.testing.assert_allclose(found.auc, again.auc, atol=1e-6)
     return settings, found
 

@@ -3,6 +3,7 @@
 import json
 import logging
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from spark_auc.errors import ConvergenceError
 from spark_auc.solvers.candidates import Candidate, Selection
 from spark_auc.solvers.path import path
 from spark_auc.training import cross_validation as selection_module
+from spark_auc.training.held_out import held_out_auc
 
 N, D, K = 600, 6, 3
 
@@ -33,7 +35,6 @@ def validation(on_failure="raise", one_standard_error=False):
         max_iter=100,
         on_failure=on_failure,
         one_standard_error=one_standard_error,
-        max_bins=1024,
         at_once=K,
     )
 
@@ -59,7 +60,8 @@ def select(unsolved, monkeypatch, **how):
     given = rows()
     way, parts = validation(**how).by_rows(given)
     training = ((PairMoments.fold(part.batches, D).quadratic(), None) for part in parts)
-    return way.select(GRID, training, given), calls
+    held_out = partial(held_out_auc, rows=given, held_out=way.held_out, max_bins=1024)
+    return way.select(GRID, training, held_out), calls
 
 
 def test_a_penalty_that_is_not_solved_is_left_out(monkeypatch, caplog):
