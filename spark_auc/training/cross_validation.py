@@ -9,32 +9,29 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 import numpy as np
 
-from spark_auc.core.batch import Batch, Change
+from spark_auc.core.batch import Change
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.memory import FOLDS_AT_ONCE
-from spark_auc.core.moments.accumulator import PairAccumulator
-from spark_auc.core.moments.moments_tile import MomentsTile, part_names
 from spark_auc.core.moments.objective import Quadratic
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.parallel import in_threads
-from spark_auc.core.row_source import ArrayRows, Folding, State, rows_where
+from spark_auc.core.row_source import ArrayRows, Folding, rows_where
 from spark_auc.core.sampling.folds import Folds, GroupCounts
 from spark_auc.core.types import Float
 from spark_auc.errors import ConvergenceError
 from spark_auc.solvers.candidates import Candidate, Selection, choice
 from spark_auc.solvers.path import path
 from spark_auc.solvers.solution import OnFailure, Solution
+from spark_auc.training.fold_moments import moments_of_folds
 from spark_auc.training.held_out import single_class
 
 _log = logging.getLogger(__name__)
-
-_GROUPS = "groups"
 
 # From the weights (d, l) of each of k folds to AUCs (l, k) and their greatest uncertainty.
 HeldOutAUC: TypeAlias = Callable[[Sequence[Float]], tuple[Float, float]]
@@ -197,42 +194,9 @@ class CrossValidation:
         self, numbers: range, rows: Folding
     ) -> tuple[Folds, list[PairMoments], LabelCounts]:
         """The balanced folds, moments of the numbered unbalanced folds, and label counts."""
-        dimension, held_out = rows.dimension, self.held_out
-        counting = not numbers.start and held_out.by_hash
-
-        def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
-            accumulators = {k: PairAccumulator(dimension) for k in numbers}
-            counts = GroupCounts.zero(held_out.enough)
-            for ungrouped in batches:
-                batch = ungrouped._replace(group=ungrouped.groups())
-                if counting:
-                    counts = counts.update(batch)
-                fold_of_row = held_out.of(batch)
-                for k, accumulator in accumulators.items():
-                    part = batch.take(np.flatnonzero(fold_of_row == k))
-                    accumulator.add(part.X, part.y, part.weight)
-            for k in numbers:
-                for name, tile in accumulators.pop(k).parts():
-                    yield f"{k}:{name}", tile
-            if counting:
-                yield _GROUPS, counts
-
-        states = rows.fold(
-            fold,
-            (MomentsTile, GroupCounts),
-            state_bytes=len(numbers) * PairMoments.nbytes(dimension) + 32 * held_out.enough,
-            what=f"moments of {dimension} features in {len(numbers)} folds",
-        )
-        names = part_names(dimension)
-        fold_moments = [
-            PairMoments.of_parts(
-                {name: cast(MomentsTile, states[f"{k}:{name}"]) for name in names}, dimension
-            )
-            for k in numbers
-        ]
-        if counting:
-            held_out = self._balanced(cast(GroupCounts, states[_GROUPS]))
-        return held_out, fold_moments, states.labels
+        counting = not numbers.start and self.held_out.by_hash
+        parts, labels, groups = moments_of_folds(rows, self.held_out, numbers, counting=counting)
+        return self._balanced(groups) if counting else self.held_out, parts, labels
 
     def by_rows(self, rows: ArrayRows) -> tuple[CrossValidation, list[ArrayRows]]:
         """Balance the folds over rows in memory and select each fold's training rows.

@@ -1,0 +1,77 @@
+"""Pair moments of the rows of each fold, in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+import numpy as np
+
+from spark_auc.core.batch import Batch
+from spark_auc.core.labels import LabelCounts
+from spark_auc.core.moments.accumulator import PairAccumulator
+from spark_auc.core.moments.moments_tile import MomentsTile, part_names
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.row_source import Folding, State
+from spark_auc.core.sampling.folds import Folds, GroupCounts
+
+_GROUPS = "groups"
+
+
+def moments_of_folds(
+    rows: Folding, held_out: Folds, numbers: range, *, counting: bool = False
+) -> tuple[list[PairMoments], LabelCounts, GroupCounts]:
+    """The pair moments of each fold's rows, in one pass.
+
+    Parameters
+    ----------
+    rows
+        All rows.
+    held_out
+        The fold of each row.
+    numbers
+        The folds whose moments to compute.
+    counting
+        Whether to count the groups of rows in the same pass.
+
+    Returns
+    -------
+    moments
+        The pair moments of each of these folds.
+    labels
+        Number of rows of each label, of all folds.
+    groups
+        Counts of the groups; those of no rows unless ``counting``.
+    """
+    dimension = rows.dimension
+
+    def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
+        accumulators = {k: PairAccumulator(dimension) for k in numbers}
+        counts = GroupCounts.zero(held_out.enough)
+        for ungrouped in batches:
+            batch = ungrouped._replace(group=ungrouped.groups())
+            if counting:
+                counts = counts.update(batch)
+            fold_of_row = held_out.of(batch)
+            for k, accumulator in accumulators.items():
+                part = batch.take(np.flatnonzero(fold_of_row == k))
+                accumulator.add(part.X, part.y, part.weight)
+        for k in numbers:
+            for name, tile in accumulators.pop(k).parts():
+                yield f"{k}:{name}", tile
+        yield _GROUPS, counts
+
+    states = rows.fold(
+        fold,
+        (MomentsTile, GroupCounts),
+        state_bytes=len(numbers) * PairMoments.nbytes(dimension) + 32 * held_out.enough,
+        what=f"moments of {dimension} features in {len(numbers)} folds",
+    )
+    names = part_names(dimension)
+    parts = [
+        PairMoments.of_parts(
+            {name: cast(MomentsTile, states[f"{k}:{name}"]) for name in names}, dimension
+        )
+        for k in numbers
+    ]
+    return parts, states.labels, cast(GroupCounts, states[_GROUPS])
