@@ -41,6 +41,12 @@ class ConvergenceError(SparkAUCError):
     exit_code = 4
 
 
+class DriftError(SparkAUCError):
+    """The rows of a period differ so much from those before that nothing is trained on them."""
+
+    exit_code = 5
+
+
 class ConflictError(SparkAUCError):
     """Another job changed the output while this job ran; running this job again is safe."""
 

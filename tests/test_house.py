@@ -35,7 +35,7 @@ ORDER = {
         ["redaction"],
     ],
     "spark_auc.spark": [
-        ["contributions"],
+        ["contributions", "retraining"],
         ["pipeline"],
         ["estimators", "features", "evaluation", "streaming"],
         ["persistence"],
@@ -145,7 +145,8 @@ def test_core_needs_no_spark():
         "for name in ('pyspark', 'pyarrow', 'pandas', 'pydantic', 'yaml'):\n"
         "    sys.modules[name] = None\n"
         "import pkgutil, importlib, spark_auc\n"
-        "for room in ('core', 'solvers', 'learners', 'features', 'training', 'local'):\n"
+        "rooms = 'core solvers learners features training retraining local'.split()\n"
+        "for room in rooms:\n"
         "    package = importlib.import_module('spark_auc.' + room)\n"
         "    for m in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):\n"
         "        importlib.import_module(m.name)\n"

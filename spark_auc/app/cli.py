@@ -20,7 +20,7 @@ from spark_auc.errors import ConfigError, SparkAUCError
 
 _log = logging.getLogger(__name__)
 
-JOBS = ("prepare", "train", "evaluate", "score", "opauc", "adadsg")
+JOBS = ("prepare", "train", "evaluate", "score", "opauc", "adadsg", "retrain")
 
 # Parts of a job's section that need a command line flag, and the help text of the flag.
 _PARTS = {"opauc": {"stream": "learn a stream as configured in opauc.stream, instead of one batch"}}
@@ -32,8 +32,8 @@ Arguments after the options override keys of the file, as dotted.key=value with 
 Put them before --leave-out, which takes all names after it.
 
 The last line of standard output is one JSON object.
-Exit codes: 0 success, 2 configuration error, 3 data error, 4 not converged, 75 another job
-published at the same location first, 1 other errors.
+Exit codes: 0 success, 2 configuration error, 3 data error, 4 not converged, 5 stopped by drift,
+75 another job changed the same output or period first, 1 other errors.
 """
 
 

@@ -196,12 +196,20 @@ class Manifest(_Part):
             )
         return version
 
-    def expired(self, grace: float) -> list[str]:
-        """Directories of the versions that were superseded at least ``grace`` seconds ago."""
+    def expired(self, grace: float, keep: int = 0) -> list[str]:
+        """Directories of versions superseded at least ``grace`` seconds ago, but the last ones.
+
+        Parameters
+        ----------
+        grace
+            Seconds for which readers may use a superseded version.
+        keep
+            Number of superseded versions to keep, whatever their age.
+        """
         now = datetime.now(UTC)
         return [
             version.directory
-            for version in self.superseded
+            for version in self.superseded[keep:]
             if (now - version.until).total_seconds() >= grace
             and version.directory != self.directory
         ]

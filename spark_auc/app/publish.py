@@ -69,7 +69,7 @@ def check_free(location: str, replace: bool) -> Directory:
 
 
 @contextmanager
-def publication(location: str, replace: bool, kind: str) -> Iterator[Directory]:
+def publication(location: str, replace: bool, kind: str, *, keep: int = 0) -> Iterator[Directory]:
     """A new directory for output files, which becomes current when the block ends without error.
 
     Parameters
@@ -78,6 +78,8 @@ def publication(location: str, replace: bool, kind: str) -> Iterator[Directory]:
         See `check_free`.
     kind
         Kind of the output: "model", "data", "scores" or "evaluation".
+    keep
+        Number of superseded versions that are never deleted.
 
     Raises
     ------
@@ -106,7 +108,7 @@ def publication(location: str, replace: bool, kind: str) -> Iterator[Directory]:
             _delete(version)
         raise
     _log.info("published %s at %s", kind, version.uri)
-    for expired in manifest.expired(_GRACE_SECONDS):
+    for expired in manifest.expired(_GRACE_SECONDS, keep):
         _delete(directory / expired)
     _log_unnamed(directory, manifest)
 

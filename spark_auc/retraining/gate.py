@@ -96,7 +96,7 @@ class Gate:
             Number of positive and of negative rows.
         """
         if not self.enough(rows):
-            return Decision("stored", self._few(rows))
+            return Decision("stored", self.few(rows))
         if interval.lower <= 0.5:
             return Decision(
                 "stored",
@@ -120,11 +120,11 @@ class Gate:
         age
             Number of periods since the champion was published.
         warned
-            Whether the challenger was trained on a period of which drift warned: then it has to be
-            better.
+            Whether drift warned of a period that the challenger was trained or is judged on: then
+            it has to be better.
         """
         if not self.enough(rows):
-            return Decision("kept", self._few(rows))
+            return Decision("kept", self.few(rows))
         bound = NormalDist().inv_cdf(1.0 - self.level)
         difference = float(paired.auc[0] - paired.auc[1])
         z = _statistic(paired, 1)
@@ -147,13 +147,19 @@ class Gate:
                 f"{undecided}, and the champion's age is {age} of {self.oldest} periods",
                 False,
             ),
-            (warned, "kept", f"{undecided}, and drift warned of a period of its window", False),
+            (
+                warned,
+                "kept",
+                f"{undecided}, and drift warned of a period of its window or its gate",
+                False,
+            ),
             (True, "promoted", f"{undecided}, and the champion is {age} periods old", False),
         ]
         _, outcome, reason, won = next(case for case in cases if case[0])
         return Decision(outcome, reason, won, difference, z, anchor_z)
 
-    def _few(self, rows: tuple[int, int]) -> str:
+    def few(self, rows: tuple[int, int]) -> str:
+        """The reason for which too few rows decide nothing."""
         return f"{rows[0]} positive and {rows[1]} negative rows, fewer than {self.least} of a class"
 
 

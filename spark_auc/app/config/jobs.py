@@ -15,6 +15,7 @@ from pydantic import (
 )
 
 from spark_auc.app.config.features import Embedding, RecipeSection, check_columns, check_one_number
+from spark_auc.app.config.retraining import Retrain
 from spark_auc.app.config.sections import Columns, Location, Output, Section, SparkSection
 from spark_auc.app.config.sources import Layout, Source
 from spark_auc.app.config.stream import Stream
@@ -286,3 +287,4 @@ class Configuration(Section):
     score: Score | None = None
     opauc: Opauc | None = None
     adadsg: Adadsg | None = None
+    retrain: Retrain | None = None

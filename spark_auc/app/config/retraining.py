@@ -1,0 +1,127 @@
+"""The section of scheduled retraining."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from pydantic import Field, field_validator, model_validator
+
+from spark_auc.app.config.features import RecipeSection, check_columns, check_one_number
+from spark_auc.app.config.sections import Columns, Location, Output, Section
+from spark_auc.app.config.sources import Source
+from spark_auc.app.config.training import settings_section
+from spark_auc.app.directory import Directory
+from spark_auc.spark.estimators.settings import MBASelectorSettings
+
+PERIOD = "{period}"
+_PARAMS = (
+    "regParams",
+    "elasticNetParams",
+    "selectionRule",
+    "standardization",
+    "tol",
+    "maxIter",
+    "whenNotConverged",
+)
+
+
+class Challenger(settings_section("MBASelector", MBASelectorSettings, _PARAMS)):  # type: ignore[misc]
+    """Penalties to choose from, and the solver: Params of MBASelector."""
+
+
+class GateSection(Section):
+    """When a challenger replaces the champion."""
+
+    strict: bool = Field(False, description="whether it has to be significantly better")
+    level: float = Field(0.05, gt=0, lt=0.5, description="one-sided level of the tests")
+    oldest: int = Field(
+        7, ge=1, description="age of the champion from which on it need not be better"
+    )
+    least: int = Field(200, ge=2, description="least number of rows of each class")
+    most: int = Field(28, ge=1, description="most periods whose rows are pooled to reach it")
+
+
+class DriftSection(Section):
+    """Limits of drift; see spark_auc.retraining.drift.Limits."""
+
+    z: float = Field(6.0, gt=0, description="standard errors of a shift or of the prevalence")
+    shift: float = Field(0.25, gt=0, description="standard deviations of a column's shift: warns")
+    distance: float = Field(0.1, gt=0, description="squared distance of class means: warns")
+    prevalence: float = Field(0.2, gt=0, description="relative change of the prevalence: warns")
+    psi: float = Field(0.1, gt=0, description="stability index of the scores: warns")
+    stopPSI: float = Field(0.25, gt=0, description="stability index of the scores: stops")
+
+
+class Retrain(Section):
+    """Periods to a store of moments, and to a champion."""
+
+    data: Source = Field(
+        description="rows of one period; {period} in path, table or where is its date"
+    )
+    columns: Columns = Columns()
+    features: RecipeSection | None = Field(
+        None, description="raw columns to features, fitted to the first period's rows"
+    )
+    store: Location = Field(description="directory of the moments of all periods")
+    history: Location = Field(description="directory of the decisions of all periods")
+    folds: int = Field(5, ge=2, description="folds by which window and penalty are chosen")
+    seed: int = Field(0, description="seed of the folds")
+    first: date | None = Field(None, description="first period; default: the newest")
+    period: date | None = Field(None, description="newest period; default: the newest mature one")
+    labelDelay: int = Field(0, ge=0, description="days until the labels of a day are complete")
+    lookback: int = Field(0, ge=0, description="periods before the new one to read and store again")
+    windows: list[int | None] = Field(
+        [7, 30, 90], min_length=1, description="numbers of periods to choose from; null: all"
+    )
+    halfLives: list[float | None] = Field(
+        [None],
+        min_length=1,
+        description="half-lives in periods to choose from; null: none",
+    )
+    training: Challenger = Challenger()
+    gate: GateSection = GateSection()
+    drift: DriftSection = DriftSection()
+    accept: list[date] = Field(
+        default_factory=list, description="quarantined periods to store after all"
+    )
+    exclude: list[date] = Field(
+        default_factory=list, description="periods that no window takes, and that are not read"
+    )
+    keep: int = Field(7, ge=0, description="superseded champions to keep for a rollback")
+    dryRun: bool = Field(False, description="decide, and neither publish nor store")
+    fullRefresh: bool = Field(False, description="fit the recipe anew, and begin a new store")
+    output: Output
+
+    @field_validator("windows", "halfLives")
+    @classmethod
+    def _distinct(cls, values: list[float | None]) -> list[float | None]:
+        if len(set(values)) < len(values) or any(v is not None and v <= 0 for v in values):
+            raise ValueError("distinct numbers above 0, or null")
+        return values
+
+    @model_validator(mode="after")
+    def _of_periods(self) -> Retrain:
+        check_columns(self.features, self.columns)
+        check_one_number(self.features)
+        parts = (self.data.path, self.data.table, self.data.where)
+        if not any(PERIOD in part for part in parts if part):
+            raise ValueError(f"{PERIOD} in data.path, data.table or data.where; add it")
+        if both := sorted({*self.accept} & {*self.exclude}):
+            raise ValueError(f"{both[0]} in accept or in exclude; leave it out of one of them")
+        if self.columns.fold:
+            raise ValueError("folds by the key of a row; leave out columns.fold")
+        return self
+
+    def store_location(self) -> str:
+        """The path of a local store, and the URI of another."""
+        place = Directory.of(self.store)
+        return place.path if place.local else self.store
+
+    def rows_of(self, period: str) -> Source:
+        """The source of a period's rows."""
+        changed = {
+            name: value.replace(PERIOD, period)
+            for name in ("path", "table", "where")
+            if (value := getattr(self.data, name))
+        }
+        return self.data.model_copy(update=changed)

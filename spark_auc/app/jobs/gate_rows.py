@@ -1,0 +1,171 @@
+"""The rows of a gate, scored once by the challenger, the champion and the anchor."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any
+
+from spark_auc.app.config.retraining import GateSection, Retrain
+from spark_auc.app.config.sections import Columns
+from spark_auc.core.evaluation.delong import AUCInterval
+from spark_auc.core.evaluation.paired_auc import PairedAUC
+from spark_auc.core.evaluation.score_histogram import ScoreHistogram
+from spark_auc.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from spark_auc.spark.evaluation.evaluate import Comparison
+    from spark_auc.spark.pipeline import RankerPipelineModel
+
+CHALLENGER, CHAMPION, ANCHOR = "challenger", "champion", "anchor"
+
+_log = logging.getLogger(__name__)
+
+
+def readable_rows(spark: SparkSession, config: Retrain, period: str) -> tuple[int, int]:
+    """Number of positive and of negative rows that the source has of a period; 0 if unreadable.
+
+    The rows of stored periods may be deleted: their files, or their part of a table.
+    """
+    from spark_auc.spark.data.failures import SPARK_FAILURES
+    from spark_auc.spark.retraining import rows_by_class
+
+    source, names = config.rows_of(period), config.columns
+    try:
+        source.check()
+        with source.read(spark) as rows:
+            return rows_by_class(rows, names.label, names.positiveLabel)
+    except (ConfigError, DataError, *SPARK_FAILURES) as error:
+        _log.info("the rows of period %s cannot be read: %s", period, error)
+        return 0, 0
+
+
+def pooled_periods(
+    period: str,
+    counts: tuple[int, int],
+    earlier: Sequence[str],
+    rule: GateSection,
+    readable: Callable[[str], tuple[int, int]],
+) -> tuple[list[str], tuple[int, int]]:
+    """The gate's periods, ascending, and their rows: the newest, until each class has enough.
+
+    Parameters
+    ----------
+    period, counts
+        The new period, and its rows of each class.
+    earlier
+        Earlier periods that the champion was not trained on, ascending.
+    rule
+        The least number of rows, and the most periods.
+    readable
+        The rows of a period that can be read. The first period without rows ends the pool.
+    """
+    pooled, rows = [period], counts
+    for before in reversed(earlier):
+        if min(rows) >= rule.least or len(pooled) >= rule.most:
+            break
+        found = readable(before)
+        if not any(found):
+            break
+        pooled.insert(0, before)
+        rows = rows[0] + found[0], rows[1] + found[1]
+    return pooled, rows
+
+
+class GateRows:
+    """Scored rows of the gate's periods, on the executors' disks.
+
+    Parameters
+    ----------
+    scored
+        Label, weight and a column of scores for each model.
+    names
+        Names of the columns of scores.
+    columns
+        The section of the columns, for the positive label.
+    rows
+        Number of positive and of negative rows.
+    """
+
+    def __init__(
+        self, scored: DataFrame, names: Sequence[str], columns: Columns, rows: tuple[int, int]
+    ) -> None:
+        self._scored, self._names, self._columns, self.rows = scored, names, columns, rows
+
+    @classmethod
+    @contextmanager
+    def of(
+        cls,
+        periods: Sequence[DataFrame],
+        models: Mapping[str, RankerPipelineModel],
+        columns: Columns,
+        rows: tuple[int, int],
+    ) -> Iterator[GateRows]:
+        """Score the rows of all periods by each model, for use inside the block.
+
+        Without models there are no scores.
+        """
+        from pyspark import StorageLevel
+        from pyspark.sql import DataFrame
+
+        from spark_auc.spark.retraining import scored
+
+        if not models:
+            yield cls(periods[-1], (), columns, rows)
+            return
+        label = columns.label, columns.positiveLabel, columns.weight
+        parts = [scored(period, models, *label) for period in periods]
+        together = reduce(DataFrame.unionByName, parts).persist(StorageLevel.DISK_ONLY)
+        try:
+            yield cls(together, list(models), columns, rows)
+        finally:
+            together.unpersist()
+
+    @cached_property
+    def _comparison(self) -> Comparison:
+        from spark_auc.spark.evaluation.evaluate import compare
+
+        return compare(
+            self._scored,
+            self._names,
+            positiveLabel=self._columns.positiveLabel,
+            weightCol="weight",
+        )
+
+    def paired(self) -> PairedAUC:
+        """AUCs of the models and their covariance, in the order of the models."""
+        return self._comparison.paired
+
+    def interval(self, name: str) -> AUCInterval:
+        """AUC of a model with its confidence interval."""
+        from spark_auc.spark.evaluation.evaluate import evaluate
+
+        if len(self._names) > 1:
+            return self._comparison.intervals[list(self._names).index(name)]
+        return evaluate(
+            self._scored,
+            scoreCol=name,
+            positiveLabel=self._columns.positiveLabel,
+            weightCol="weight",
+        ).interval
+
+    def histogram(self, name: str) -> ScoreHistogram:
+        """Histogram of a model's scores."""
+        from spark_auc.spark.retraining import score_histogram
+
+        return score_histogram(self._scored, name, self._columns.positiveLabel)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Rows and the AUC of each model with its interval, as JSON types; needs enough rows."""
+        intervals = {name: self.interval(name) for name in self._names}
+        return {
+            "rows": list(self.rows),
+            "auc": {
+                name: {"auc": i.auc, "lower": i.lower, "upper": i.upper}
+                for name, i in intervals.items()
+            },
+        }

@@ -1,0 +1,140 @@
+"""The decisions of a retraining: a JSON file for each period, a log and a page of all."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from typing import Any
+
+from spark_auc.app.directory import Directory
+from spark_auc.app.report.history import history_page
+from spark_auc.errors import ConflictError, ModelFormatError
+
+_LOG, _PAGE = "history.jsonl", "history.html"
+
+
+class History:
+    """What was decided about each period.
+
+    A record is replaced as a whole, so that a rerun leaves one record of a period.
+
+    Parameters
+    ----------
+    location
+        A path or a URI.
+
+    Raises
+    ------
+    ModelFormatError
+        A record is damaged.
+    """
+
+    def __init__(self, location: str) -> None:
+        self._directory = Directory.of(location)
+        self.records: dict[str, dict[str, Any]] = {}
+        for name in sorted(self._directory.names()):
+            period, _, ending = name.rpartition(".")
+            if ending == "json" and _is_date(period):
+                self.records[period] = self._read(name)
+
+    def _read(self, name: str) -> dict[str, Any]:
+        try:
+            record = json.loads(self._directory.read(name))
+            if not isinstance(record, dict) or record.get("period") != name.removesuffix(".json"):
+                raise ValueError("it is no record of this period")
+        except ValueError as error:
+            raise ModelFormatError(
+                f"found a damaged record {name} in {self._directory.uri} ({error}), expected the "
+                "JSON that a retraining wrote; restore it, or delete it: the newest period is then "
+                "decided again"
+            ) from None
+        return record
+
+    def write(self, record: dict[str, Any]) -> None:
+        """Write the record of a period, and the log and the page of all periods."""
+        text = json.dumps(record, indent=2, allow_nan=False) + "\n"
+        self.records[record["period"]] = json.loads(text)
+        self.records = dict(sorted(self.records.items()))
+        self._directory.replace(f"{record['period']}.json", text.encode())
+        self._write_all()
+
+    def complete(self) -> None:
+        """Write the log and the page if a run ended after it wrote a record."""
+        names = self._directory.names()
+        if self.records and (_LOG not in names or self._directory.read(_LOG) != self._log()):
+            self._write_all()
+
+    def _log(self) -> bytes:
+        lines = (json.dumps(r, allow_nan=False) + "\n" for r in self.records.values())
+        return "".join(lines).encode()
+
+    def _write_all(self) -> None:
+        # The log comes last: `complete` compares it.
+        self._directory.replace(_PAGE, history_page(list(self.records.values())).encode())
+        self._directory.replace(_LOG, self._log())
+
+    def check_unchanged(self, period: str) -> None:
+        """`ConflictError` if another job wrote the record of a period since this one read it."""
+        name = f"{period}.json"
+        stored = self._read(name) if name in self._directory.names() else None
+        if stored != self.records.get(period):
+            raise ConflictError(
+                f"found a record of {period} in {self._directory.uri} that another job wrote "
+                "during this job, expected one job at a time; the other record remains: run this "
+                "job again"
+            )
+
+    def exclude(self, period: str, is_dry: bool = False) -> None:
+        """Leave a period out of all windows from now on, whether it is stored or not."""
+        reason = "excluded by retrain.exclude"
+        record = self.records.get(period) or {
+            "period": period,
+            "outcome": "excluded",
+            "reason": reason,
+            "completed": True,
+        }
+        self.records[period] = record | {"excluded": True}
+        if not is_dry:
+            self.write(self.records[period])
+
+    def include(self, period: str, is_dry: bool = False) -> None:
+        """Let windows take a period again."""
+        if self.records.get(period, {}).get("excluded"):
+            self.records[period] = self.records[period] | {"excluded": False}
+            if not is_dry:
+                self.write(self.records[period])
+
+    def excluded(self) -> set[str]:
+        """Periods that no window and no gate takes: excluded and quarantined ones.
+
+        A run that ended while it stored an accepted period leaves a stored, quarantined one.
+        """
+        return {
+            p
+            for p, record in self.records.items()
+            if record.get("excluded") or record["outcome"] == "quarantined"
+        }
+
+    def decided(self) -> list[str]:
+        """Periods with a record, without those that were excluded before a run reached them."""
+        return [p for p in self.records if self.outcome(p) != "excluded"]
+
+    def outcome(self, period: str) -> str | None:
+        """The outcome of a period; None without a record."""
+        outcome = self.records.get(period, {}).get("outcome")
+        return None if outcome is None else str(outcome)
+
+    def warned(self) -> set[str]:
+        """Periods of which drift warned."""
+        return {
+            p
+            for p, record in self.records.items()
+            if (found := record.get("drift")) and (found["warnings"] or found["stops"])
+        }
+
+
+def _is_date(text: str) -> bool:
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False

@@ -1,0 +1,108 @@
+"""What a retraining does with the rows of a period: their moments by fold, and rankers' scores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from spark_auc.core.evaluation.score_histogram import ScoreHistogram
+from spark_auc.core.labels import Label, LabelCounts
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.sampling.folds import Folds
+from spark_auc.spark.data.columns import TrainingColumns, weight_column
+from spark_auc.spark.data.features import scoreable
+from spark_auc.spark.data.labels import label_column
+from spark_auc.spark.data.rows import DistributedRows
+from spark_auc.spark.estimators.linear_ranker import LinearRankerModel, score_column
+from spark_auc.spark.estimators.mba import MBAClassifier
+from spark_auc.spark.estimators.one_pass import model_of
+from spark_auc.spark.evaluation.score_columns import ScoreColumns
+from spark_auc.spark.evaluation.scores import tabulated
+from spark_auc.spark.pipeline import RankerPipelineModel
+from spark_auc.training.fold_moments import moments_of_folds
+from spark_auc.training.stream_statistics import StreamStatistics
+
+
+def fold_moments(
+    rows: DataFrame, columns: TrainingColumns, folds: Folds
+) -> tuple[list[PairMoments], LabelCounts]:
+    """The moments of each fold's rows, which may lack a class, and the number of rows by label.
+
+    Raises
+    ------
+    DataError
+        A value cannot be used.
+    ResourceError
+        The moments do not fit in memory.
+    """
+    distributed = replace(DistributedRows.of(rows, columns), check=lambda _: None)
+    moments, labels, _ = moments_of_folds(distributed, folds, range(folds.count))
+    return moments, labels
+
+
+def trained(
+    moments: PairMoments,
+    labels: tuple[Label, Label],
+    columns: TrainingColumns,
+    params: Mapping[str, Any],
+) -> LinearRankerModel:
+    """The ranker of moments, with Params of `MBAClassifier` for one penalty.
+
+    Parameters
+    ----------
+    moments
+        Pair moments of the training rows.
+    labels
+        The positive and the negative label.
+    columns
+        Columns of rows like those that the moments were made of.
+    params
+        Penalty, standardization, tolerance and names of columns.
+
+    Raises
+    ------
+    ConvergenceError
+        The solver did not reach its tolerance.
+    """
+    rows = moments.positive.rows, moments.negative.rows
+    counts = LabelCounts(dict(zip(labels, rows, strict=True)))
+    statistics = StreamStatistics(moments, counts, ScoreHistogram.zero())
+    return model_of(statistics, columns, MBAClassifier(**params))
+
+
+def scored(
+    rows: DataFrame,
+    models: Mapping[str, RankerPipelineModel],
+    label: str,
+    positive: Label | None,
+    weight: str | None,
+) -> DataFrame:
+    """Label, weight and the scores of several models, a column each by its name."""
+    chosen, columns = rows, []
+    for name, model in models.items():
+        features = model.features(rows)
+        chosen = scoreable(chosen, features)
+        columns.append(score_column(features, model.ranker.scorer.w).alias(name))
+    of_label, _ = label_column(rows, label, positive, features.field(rows, label))
+    of_weight = F.lit(1.0) if weight is None else weight_column(rows, weight)
+    return chosen.select(of_label.alias("label"), of_weight.alias("weight"), *columns)
+
+
+def rows_by_class(rows: DataFrame, label: str, positive: Label | None) -> tuple[int, int]:
+    """Number of positive and of negative rows; rows without a label are in neither."""
+    column, value = label_column(rows, label, positive)
+    is_positive = column == F.lit(1.0 if value is None else value)
+    found = rows.agg(F.count_if(is_positive), F.count_if(~is_positive)).first()
+    assert found is not None
+    return int(found[0]), int(found[1])
+
+
+def score_histogram(rows: DataFrame, name: str, positive: Label | None) -> ScoreHistogram:
+    """Histogram of one of the scores of `scored`."""
+    columns = ScoreColumns(name, "label", positive, "weight")
+    with tabulated(rows, columns, keep=False) as table:
+        return table.overview.histogram
