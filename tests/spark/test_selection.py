@@ -1,5 +1,6 @@
 """Selection from one pass against refitting each fold by itself."""
 
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
@@ -142,7 +143,7 @@ def test_folds_in_turn_and_histograms_that_bound(rows, monkeypatch):
     exactly = penalty._cross_validation
 
     def little(*given):
-        return penalty.replace(exactly(*given), at_once=1)
+        return replace(exactly(*given), at_once=1)
 
     monkeypatch.setattr(penalty, "_cross_validation", little)
     monkeypatch.setattr(penalty, "_histogram_bins", lambda *given: 64)
