@@ -39,6 +39,10 @@ Durability
     after the checkpoint is flushed. A commit that was not reported may be on disk without its data
     file: other periods remain readable, and a rerun of the job replaces the period.
 
+Damage
+    Checksums refuse rows with damaged bytes. Damage in the footer of a file is refused where Arrow
+    reports it; some of it ends the process inside Arrow. No damage gives other moments.
+
 Windows
     Windows are merged and never subtracted. One read from the newest period to the oldest makes all
     windows and all half-lives: the moments of a period of age ``a`` are scaled by

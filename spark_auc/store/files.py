@@ -18,7 +18,16 @@ from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.moments.tiles import Tiling
 from spark_auc.errors import ModelFormatError, StoreConflict
 from spark_auc.store.facts import Facts
-from spark_auc.store.rows import SIDES, STORED, Place, Segments, Source, from_bytes, table_rows
+from spark_auc.store.rows import (
+    SIDES,
+    STORED,
+    TABLE,
+    Place,
+    Segments,
+    Source,
+    from_bytes,
+    table_rows,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -187,11 +196,8 @@ class SourceFile:
         """The values of the columns in the rows of a tile number, in stored order."""
         with self._errors(), self._opened() as file:
             for group in self._groups(number):
-                table = file.read_row_group(group, columns=list(columns))
-                lists = [
-                    _buffers(table[name]) if name == "bytes" else table[name].to_pylist()
-                    for name in columns
-                ]
+                table = file.read_row_group(group, columns=list(columns), use_threads=False)
+                lists = [_values_of(table[name], name) for name in columns]
                 for row in zip(*lists, strict=True):
                     if row[0] == number:
                         yield row
@@ -216,7 +222,8 @@ class SourceFile:
         spans = []
         for group in range(self._metadata.num_row_groups):
             numbers = self._metadata.row_group(group).column(column).statistics
-            least, most = (numbers.min, numbers.max) if numbers else (0, 2**31)
+            known = numbers is not None and numbers.has_min_max
+            least, most = (numbers.min, numbers.max) if known else (0, 2**31)
             spans.append((least, most))
         return spans
 
@@ -234,12 +241,18 @@ class SourceFile:
                     "replaced during this job; run this job again"
                 ) from None
             raise self._damaged("no file") from None
-        except (OSError, ValueError, pa.ArrowException) as error:
+        except (OSError, ValueError, KeyError, pa.ArrowException) as error:
             raise self._damaged(f"a damaged file ({str(error)[:80]!a})") from None
 
 
-def _buffers(column: pa.ChunkedArray) -> list[memoryview]:
-    return [memoryview(value.as_buffer()) for value in column]
+def _values_of(column: pa.ChunkedArray, name: str) -> list[Any]:
+    """The values of a column, which a damaged schema may give another type, or nulls."""
+    if column.null_count:
+        raise ValueError(f"nulls in column {name!r}")
+    column = column.cast(TABLE.field(name).type)
+    if name == "bytes":
+        return [memoryview(value.as_buffer()) for value in column]
+    return list(column.to_pylist())
 
 
 def _values(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
