@@ -41,7 +41,7 @@ Durability
 
 Damage
     Checksums refuse rows with damaged bytes. Damage in the footer of a file is refused where Arrow
-    reports it; some of it ends the process inside Arrow. No damage gives other moments.
+    reports it; some of it ends the process inside Arrow.
 
 Windows
     Windows are merged and never subtracted. One read from the newest period to the oldest makes all
