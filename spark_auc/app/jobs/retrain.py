@@ -175,7 +175,7 @@ def _opened(spark: SparkSession, config: Retrain, history: History, period: str)
 def _settings(config: Retrain) -> dict[str, Any]:
     """What decides the recipe and the rows' columns, as JSON types."""
     features = config.features
-    dumped = None if features is None else features.model_dump(mode="json", exclude_unset=True)
+    dumped = None if features is None else features.model_dump(mode="json", exclude_defaults=True)
     return {"features": dumped, "columns": config.columns.model_dump(mode="json")}
 
 
