@@ -58,7 +58,8 @@ def _continued(state: np.uint32, word: np.uint32) -> np.uint32:
 
 
 @compiled()
-def _word(data: NDArray[np.uint8], at: np.uint64) -> np.uint64:
+def little_endian(data: NDArray[np.uint8], at: np.uint64) -> np.uint64:
+    """The number of four bytes."""
     # LLVM makes one load of the four.
     return (
         np.uint64(data[at])
@@ -73,7 +74,7 @@ def after(prefix: Prefix, data: NDArray[np.uint8], start: np.uint64, end: np.uin
     """The hash of a prefix followed by ``data[start:end]``."""
     state, rest, shift, at = prefix.state, prefix.rest, prefix.shift, start
     while at + np.uint64(4) <= end:
-        rest |= _word(data, at) << shift
+        rest |= little_endian(data, at) << shift
         state = _continued(state, np.uint32(rest & _WORD))
         rest >>= np.uint64(32)
         at += np.uint64(4)
@@ -97,7 +98,7 @@ def after(prefix: Prefix, data: NDArray[np.uint8], start: np.uint64, end: np.uin
 def _prefix(data: NDArray[np.uint8]) -> Prefix:
     state, words = _SEED, data.size // 4
     for k in range(words):
-        state = _continued(state, np.uint32(_word(data, np.uint64(4 * k))))
+        state = _continued(state, np.uint32(little_endian(data, np.uint64(4 * k))))
     rest = np.uint64(0)
     for k in range(4 * words, data.size):
         rest |= np.uint64(data[k]) << np.uint64(8 * (k - 4 * words))

@@ -149,12 +149,12 @@ class Log(_Hashed):
     @cached_property
     def _bins(self) -> Index:
         """See `hash_logarithms`."""
-        binned = prefix_of(f"{self.name}={_LOGARITHM}")
-        bins = [hash_of(binned, str(k)) for k in range(_BINS)]
-        small = [bins[int(np.log(v) ** 2)] for v in range(3, SMALL)]
-        hashes = [hash_of(self._prefix, value) for value in ("", "0", "1", "2")]
-        hashes += small + bins
-        return read_only(np.array(hashes, np.int32).view(np.uint32))
+        # Each task makes the table, so that one call of a kernel takes the place of thousands.
+        bins = _hashes(prefix_of(f"{self.name}={_LOGARITHM}"), np.arange(_BINS))
+        small = bins[np.floor(np.log(np.arange(3, SMALL)) ** 2).astype(np.int64)]
+        missing = np.array([self.missing_hash], np.int32).view(np.uint32)
+        parts = missing, _hashes(self._prefix, np.arange(3)), small, bins
+        return read_only(np.concatenate(parts))
 
 
 @dataclass(frozen=True)
@@ -229,6 +229,13 @@ class Weekday(_Hashed):
     def _word(self, column: Column, row: int) -> str:
         code = int(weekdays(cast(Numbers, column).values[row : row + 1])[0])
         return _WEEKDAYS[code] if code < len(_WEEKDAYS) else ""
+
+
+def _hashes(prefix: Prefix, values: NDArray[np.int64]) -> Index:
+    """Hashes of a prefix followed by the digits of integers."""
+    slots = Slots(np.empty(values.size, np.int32), np.empty(values.size, np.uint32), 0, 1)
+    hash_integers(prefix, read_only(values), read_only(np.empty(0, np.bool_)), 0, True, slots)
+    return slots.hashes
 
 
 Hashed: TypeAlias = Log | Tokens | Hour | Weekday

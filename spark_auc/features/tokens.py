@@ -9,12 +9,15 @@ from numpy.typing import NDArray
 
 from spark_auc.core.kernels import compiled
 from spark_auc.core.types import Bool, Index
-from spark_auc.features.murmur import Prefix, after
+from spark_auc.features.murmur import Prefix, after, little_endian
 
 # The longest integer of 64 bits has a sign and 19 digits.
 _DIGITS = 20
 # Integers below have their hashes in a table. Logarithms take longer than a look into it.
 SMALL = 1024
+_NOT_A_NUMBER = np.int64(np.iinfo(np.int64).min)
+# Four bytes: "0" in each, what makes more than 9 exceed 127, and the bit of 128.
+_ZEROS, _NINES, _TOPS = np.uint64(0x30303030), np.uint64(0x76767676), np.uint64(0x80808080)
 
 
 class Slots(NamedTuple):
@@ -83,8 +86,10 @@ def hash_text(
         A row whose bytes do not lie within the data, or -1.
     """
     inverse, size = 1.0 / slots.dimension, data.size
+    # A sum of signed numbers would be checked for indices that count from the end.
+    starts, ends = starts[begin:], ends[begin:]
     for row in range(slots.indices.size):
-        start, end = np.int64(starts[begin + row]), np.int64(ends[begin + row])
+        start, end = np.int64(starts[row]), np.int64(ends[row])
         if not 0 <= start <= end <= size:
             return begin + row
         if validity.size and not validity[begin + row]:
@@ -125,8 +130,9 @@ def hash_logarithms(
         A row whose text is not an integer of at most 18 digits, or -1.
     """
     inverse, buffer, size = 1.0 / slots.dimension, np.empty(_DIGITS, np.uint8), data.size
+    starts, ends = starts[begin:], ends[begin:]
     for row in range(slots.indices.size):
-        start, end = np.int64(starts[begin + row]), np.int64(ends[begin + row])
+        start, end = np.int64(starts[row]), np.int64(ends[row])
         if not 0 <= start <= end <= size:
             return begin + row
         if start == end or (validity.size and not validity[begin + row]):
@@ -135,19 +141,51 @@ def hash_logarithms(
             else:
                 slots.indices[row] = -1
             continue
-        negative = data[start] == 45
-        at = start + np.int64(negative or data[start] == 43)
-        if at == end or end - at > 18:
-            return begin + row
-        value = np.int64(0)
-        for k in range(at, end):
-            digit = np.int64(data[k]) - 48
-            if not 0 <= digit <= 9:
+        value = _short(data, start, end)
+        if value < 0:
+            value = _long(data, start, end)
+            if value == _NOT_A_NUMBER:
                 return begin + row
-            value = 10 * value + digit
-        value = -value if negative else value
-        _put(slots, row, _logarithm(prefix, bins, value, buffer), inverse)
+        # Most values are small; a call for them would take as long as all the rest.
+        small = 0 <= value < SMALL
+        hashed = bins[1 + value] if small else _logarithm(prefix, bins, value, buffer)
+        _put(slots, row, hashed, inverse)
     return -1
+
+
+@compiled()
+def _short(data: NDArray[np.uint8], start: np.int64, end: np.int64) -> np.int64:
+    """The integer of one to four digits, or -1 for other text."""
+    size = np.uint64(end - start)
+    if size > np.uint64(4) or end < 4:
+        return np.int64(-1)
+    # Digits are compared and added all at once: a loop over them would be mispredicted.
+    left = np.uint64(8) * (np.uint64(4) - size)
+    word = little_endian(data, np.uint64(end) - np.uint64(4)) >> left << left
+    digits = word - (_ZEROS >> left << left)
+    if (digits | (digits + _NINES)) & _TOPS:
+        return np.int64(-1)
+    tens, byte = np.uint64(10), np.uint64(0xFF)
+    value = digits & byte
+    for k in range(np.uint64(1), np.uint64(4)):
+        value = tens * value + ((digits >> (np.uint64(8) * k)) & byte)
+    return np.int64(value)
+
+
+@compiled()
+def _long(data: NDArray[np.uint8], start: np.int64, end: np.int64) -> np.int64:
+    """The integer of at most 18 digits with or without a sign, or `_NOT_A_NUMBER`."""
+    negative = data[start] == 45
+    at = start + np.int64(negative or data[start] == 43)
+    if at == end or end - at > 18:
+        return _NOT_A_NUMBER
+    value = np.int64(0)
+    for k in range(at, end):
+        digit = np.int64(data[k]) - 48
+        if not 0 <= digit <= 9:
+            return _NOT_A_NUMBER
+        value = 10 * value + digit
+    return -value if negative else value
 
 
 @compiled()
