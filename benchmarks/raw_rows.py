@@ -31,12 +31,15 @@ from pyspark.sql import DataFrame, SparkSession
 from benchmarks.measuring import SETTINGS, PeakMemory, cpu_seconds
 from spark_auc import FeatureRecipe, LinearRankerModel, MBAClassifier, RankerPipeline, evaluate
 from spark_auc.core.batch import Batch
+from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.spark.data.aggregate import aggregate
 from spark_auc.spark.data.columns import TrainingColumns
 from spark_auc.spark.data.layouts import CRITEO
 from spark_auc.spark.data.lines import delimited
 from spark_auc.spark.data.raw import CRITEO_INTEGERS, CRITEO_TOKENS, criteo
 from spark_auc.spark.data.raw_features import RawFeatures
+from spark_auc.spark.data.readers import rows_for_tasks
 from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.data.session import session
 from spark_auc.spark.estimators.one_pass import statistics
@@ -75,15 +78,14 @@ def ranker(**params: Any) -> MBAClassifier:
 
 
 def mapped(df: DataFrame, features: RawFeatures) -> None:
-    """Map all rows in the tasks, and drop the result."""
+    """Map all rows in the tasks, as training reads them, and drop the result."""
+    frame, read, _ = rows_for_tasks(df, features.columns, df.select(*features.expressions()))
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        stored = 0
-        for batch in batches:
-            stored += features.decode(batch.columns).nnz
-        yield pa.RecordBatch.from_pydict({"stored": [stored]})
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, LabelCounts]]:
+        stored = sum(features.decode(b.columns[: features.width]).nnz for b in read(batches))
+        yield "stored", LabelCounts({1.0: stored})
 
-    df.select(*features.expressions()).mapInArrow(run, "stored long").toArrow()
+    aggregate(frame, run, (LabelCounts,), state_bytes=0, what="numbers of entries")
 
 
 def in_memory(df: DataFrame, features: RawFeatures, rows: int) -> list[Batch]:

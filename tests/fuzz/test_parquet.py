@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_auc.spark.data.parquet import rows_for_tasks
+from spark_auc.spark.data.readers import rows_for_tasks
 from tests.fuzz.inputs import inputs
 
 pytestmark = pytest.mark.fuzz
@@ -123,7 +123,7 @@ def test_tasks_read_what_spark_reads(
     casts = [any(test(kind) for test in NUMBERS) and rng.random() < 0.5 for kind in kinds]
     chosen = [df[n].cast("double") if c else df[n] for n, c in zip(names[1:], casts, strict=True)]
     selected = df.select("id", *(c.alias(n) for c, n in zip(chosen, names[1:], strict=True)))
-    frame, read = rows_for_tasks(df, names, selected)
+    frame, read, _ = rows_for_tasks(df, names, selected)
     plain = change in (None, "order", "empty")
     others = [pa.types.is_decimal, pa.types.is_unsigned_integer]
     if plain and not any(test(kind) for kind in kinds for test in others):

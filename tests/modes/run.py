@@ -33,7 +33,7 @@ from spark_auc.features.recipe_json import from_json, to_json
 from spark_auc.spark.data.features import quoted
 from spark_auc.spark.data.layouts import layout_of
 from spark_auc.spark.data.lines import Lines, delimited
-from spark_auc.spark.data.parquet import rows_for_tasks
+from spark_auc.spark.data.readers import rows_for_tasks
 from spark_auc.spark.data.session import session
 
 DATASETS = {
@@ -200,7 +200,7 @@ def by_tasks(df, recipe, direct):
     features = FeatureRecipeModel(recipe).input_features(df)
     columns = [*features.expressions(), F.col("id")]
     selected = df.select(*(column.alias(f"c{k}") for k, column in enumerate(columns)))
-    frame, read = rows_for_tasks(df, [*features.columns, "id"], selected)
+    frame, read, _ = rows_for_tasks(df, [*features.columns, "id"], selected)
     assert (read is not iter) == direct
 
     def rows(batches):

@@ -17,7 +17,7 @@ from spark_auc.core.moments.operator import labelled_pair_moments
 from spark_auc.errors import DataError
 from spark_auc.spark.data.columns import TrainingColumns
 from spark_auc.spark.data.features import PreparedFeatures
-from spark_auc.spark.data.parquet import rows_for_tasks
+from spark_auc.spark.data.readers import rows_for_tasks
 from spark_auc.spark.data.rows import DistributedRows
 
 
@@ -176,7 +176,7 @@ def test_a_file_that_changes_or_breaks_meanwhile(spark, stored, tmp_path):
     shutil.copytree(stored, tmp_path / "copy")
     df = spark.read.parquet(str(tmp_path / "copy"))
     columns = columns_of(df)
-    _, read = rows_for_tasks(df, columns.names, columns.select(df))
+    _, read, _ = rows_for_tasks(df, columns.names, columns.select(df))
     scan = read.__self__
     numbers = [pa.RecordBatch.from_pydict({"id": [0]})]
     assert sum(batch.num_rows for batch in scan.read(iter(numbers))) == scan.groups[0].rows

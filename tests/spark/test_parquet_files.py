@@ -15,7 +15,7 @@ import pytest
 from pyarrow.parquet import encryption
 
 from spark_auc.errors import DataError
-from spark_auc.spark.data.parquet import rows_for_tasks
+from spark_auc.spark.data.readers import rows_for_tasks
 
 N = 50
 
@@ -29,7 +29,7 @@ def table(start=0, n=N, **others):
 def read_directly(df, names, selected=None):
     """What tasks read, sorted by id and without the row group's number; None where Spark does."""
     selected = df.select(*names) if selected is None else selected
-    frame, read = rows_for_tasks(df, names, selected)
+    frame, read, _ = rows_for_tasks(df, names, selected)
     if frame is selected:
         return None
     numbers = pa.RecordBatch.from_pydict({"id": range(len(read.__self__.groups))})
@@ -306,7 +306,7 @@ def test_files_changed_between_plan_and_task(spark, tmp_path):
     first = table()
     pq.write_table(first, path, compression="none", use_dictionary=False)
     df = spark.read.parquet(str(path))
-    _, read = rows_for_tasks(df, ["id", "a"], df)
+    _, read, _ = rows_for_tasks(df, ["id", "a"], df)
     numbers = [pa.RecordBatch.from_pydict({"id": [0]})]
     assert next(read(iter(numbers))).num_rows == N
     whole = path.read_bytes()
@@ -320,7 +320,7 @@ def test_files_changed_between_plan_and_task(spark, tmp_path):
         list(read(iter(numbers)))
     # The same time of change, but another footer.
     pq.write_table(first, path, compression="none", use_dictionary=False)
-    _, read = rows_for_tasks(df, ["id", "a"], df)
+    _, read, _ = rows_for_tasks(df, ["id", "a"], df)
     a[0] = 99.0
     pq.write_table(first.set_column(1, "a", [a]), tmp_path / "y", compression="none")
     overwritten(path, (tmp_path / "y").read_bytes())
@@ -328,7 +328,7 @@ def test_files_changed_between_plan_and_task(spark, tmp_path):
         list(read(iter(numbers)))
     # While it is read.
     pq.write_table(first, path, compression="none", use_dictionary=False)
-    _, read = rows_for_tasks(df, ["id", "a"], df)
+    _, read, _ = rows_for_tasks(df, ["id", "a"], df)
     reading = read(iter(numbers))
     next(reading)
     path.write_bytes(whole)
@@ -345,7 +345,7 @@ def test_a_damaged_page_is_no_row(spark, tmp_path):
     values.write.option("compression", "none").parquet(str(tmp_path / "x"))
     (path,) = (tmp_path / "x").glob("*.parquet")
     df = spark.read.parquet(str(tmp_path / "x"))
-    _, read = rows_for_tasks(df, ["id", "a"], df)
+    _, read, _ = rows_for_tasks(df, ["id", "a"], df)
     content = bytearray(path.read_bytes())
     at = content.find(table()["a"].to_numpy()[N // 2].tobytes())
     content[at + 6] ^= 1
@@ -356,7 +356,7 @@ def test_a_damaged_page_is_no_row(spark, tmp_path):
 
 QUIET = """
 import sys
-from spark_auc.spark.data.parquet import rows_for_tasks
+from spark_auc.spark.data.readers import rows_for_tasks
 from spark_auc.spark.data.session import session
 conf = {"spark.master": "local[1]", "spark.ui.enabled": "false", "spark.driver.memory": "512m"}
 with session("quiet", conf) as spark:

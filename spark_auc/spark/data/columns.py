@@ -20,7 +20,7 @@ from spark_auc.spark.data.decoders import without_nulls
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.features import Features, known_column, quoted
 from spark_auc.spark.data.labels import LabelReader, label_column
-from spark_auc.spark.data.parquet import Read
+from spark_auc.spark.data.readers import Read
 
 # Every fold needs moments of all features.
 _MAX_FOLDS = 100

@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types as kinds
 
+from spark_auc.spark.data.local_files import ListedFile, UnsupportedFilesError
+
 # Names of the columns to read, and their Arrow types according to Spark's schema.
 Columns: TypeAlias = Sequence[tuple[str, pa.DataType]]
 
@@ -25,37 +27,6 @@ _THREADS = 16
 _NUMBERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64())
 _SAME = frozenset([pa.bool_(), pa.string(), *_NUMBERS])
 _LISTS = (".list.element", ".list.item")
-
-
-class UnsupportedParquetError(Exception):
-    """The files may have other rows in Arrow than in Spark; the message gives the reason."""
-
-
-@dataclass(frozen=True)
-class ListedFile:
-    """A file, and its state when it was listed.
-
-    Parameters
-    ----------
-    path
-        Path on the local file system.
-    size
-        Size in bytes.
-    modified
-        Time of the last change, in nanoseconds since 1970.
-    footer
-        BLAKE2b hash of the footer, 16 bytes.
-    """
-
-    path: str
-    size: int
-    modified: int
-    footer: bytes
-
-    def is_unchanged(self) -> bool:
-        """Whether size and time of the last change are still the same."""
-        status = os.stat(self.path)
-        return (status.st_size, status.st_mtime_ns) == (self.size, self.modified)
 
 
 @dataclass(frozen=True)
@@ -94,7 +65,7 @@ def opened(path: str) -> tuple[ListedFile, pq.FileMetaData]:
     ------
     OSError, pyarrow.ArrowException
         The file is no complete Parquet file.
-    UnsupportedParquetError
+    UnsupportedFilesError
         The file is encrypted.
     """
     with open(path, "rb") as file:
@@ -103,7 +74,7 @@ def opened(path: str) -> tuple[ListedFile, pq.FileMetaData]:
         tail = file.read()
         length = int.from_bytes(tail[:4], "little")
         if tail[4:] == b"PARE":
-            raise UnsupportedParquetError(f"{path} is encrypted")
+            raise UnsupportedFilesError(f"{path} is encrypted")
         if tail[4:] != _MAGIC or length + 2 * len(_MAGIC) + 4 > status.st_size:
             raise OSError("no footer at the end")
         file.seek(-_TAIL - length, os.SEEK_END)
@@ -111,7 +82,7 @@ def opened(path: str) -> tuple[ListedFile, pq.FileMetaData]:
     metadata = pq.read_metadata(pa.BufferReader(_MAGIC + footer + tail))
     if metadata.serialized_size != length:
         # Encrypted columns add a signature to the footer; Arrow has no property for it.
-        raise UnsupportedParquetError(f"{path} has encrypted columns")
+        raise UnsupportedFilesError(f"{path} has encrypted columns")
     digest = hashlib.blake2b(footer, digest_size=16).digest()
     return ListedFile(path, status.st_size, status.st_mtime_ns, digest), metadata
 
@@ -128,7 +99,7 @@ def row_groups(paths: Sequence[str], columns: Columns) -> tuple[RowGroup, ...]:
 
     Raises
     ------
-    UnsupportedParquetError
+    UnsupportedFilesError
         A file is unreadable or encrypted, or a column is missing or of another type.
     """
 
@@ -146,14 +117,14 @@ def _metadata(path: str) -> tuple[ListedFile, pq.FileMetaData]:
     try:
         return opened(path)
     except (OSError, pa.ArrowException) as error:
-        raise UnsupportedParquetError(f"{path} is unreadable ({error})") from None
+        raise UnsupportedFilesError(f"{path} is unreadable ({error})") from None
 
 
 def _check(path: str, metadata: pq.FileMetaData, columns: Columns) -> None:
     try:
         schema = metadata.schema.to_arrow_schema()
     except pa.ArrowException as error:
-        raise UnsupportedParquetError(
+        raise UnsupportedFilesError(
             f"{path} has a schema that Arrow cannot read ({error})"
         ) from None
     names, lower_names = set(schema.names), Counter(name.lower() for name in schema.names)
@@ -162,17 +133,15 @@ def _check(path: str, metadata: pq.FileMetaData, columns: Columns) -> None:
     older = {path for path in lists if not path.endswith(_LISTS)}
     for name, expected in columns:
         if name not in names or lower_names[name.lower()] != 1:
-            raise UnsupportedParquetError(
-                f"{path} has no column {name!r}, or several with this name"
-            )
+            raise UnsupportedFilesError(f"{path} has no column {name!r}, or several with this name")
         kind = schema.field(name).type
         if not _same_values(kind, expected):
-            raise UnsupportedParquetError(
+            raise UnsupportedFilesError(
                 f"{path} has column {name!r} of type {kind}, whose values may differ from those "
                 f"that Spark reads as {expected}"
             )
         if any(leaf == name or leaf.startswith(f"{name}.") for leaf in older):
-            raise UnsupportedParquetError(f"{path} has lists in an old format in column {name!r}")
+            raise UnsupportedFilesError(f"{path} has lists in an old format in column {name!r}")
 
 
 def _same_values(stored: pa.DataType, expected: pa.DataType) -> bool:

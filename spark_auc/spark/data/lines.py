@@ -67,11 +67,9 @@ def delimited(spark: SparkSession, path: str, layout: Layout) -> DataFrame:
         where a field is empty. An action that reads a malformed line raises `LineError`; inside
         `spark_auc.spark.data.line_faults.line_errors` the error names file and line.
     """
-    rows = spark.read.text(path)
+    rows = _lines_of(spark, path, layout)
     _warn_of_whole_files(rows)
     text = F.col("value")
-    if layout.header:
-        rows = rows.where(text != layout.first_line)
     line = F.struct(text.alias("text"), F.lit(layout.mark).alias("layout"))
     marks = {_LINES: {"layout": json.dumps(asdict(layout)), "path": path}}
     fields = [
@@ -79,6 +77,11 @@ def delimited(spark: SparkSession, path: str, layout: Layout) -> DataFrame:
         for k, name in enumerate(layout.names)
     ]
     return rows.select(line.alias(LINE, metadata=marks), *fields)
+
+
+def _lines_of(spark: SparkSession, path: str, layout: Layout) -> DataFrame:
+    rows = spark.read.text(path)
+    return rows.where(F.col("value") != layout.first_line) if layout.header else rows
 
 
 def _warn_of_whole_files(rows: DataFrame) -> None:
@@ -116,13 +119,13 @@ def content_of_lines(df: DataFrame, label: str | None) -> list[Column] | None:
         return None
     column, layout, _ = source
     fields = [field for field in df.schema if field.name != column]
-    if not all(_is_field(field, layout) for field in fields):
+    if any(field_number(field, layout) is None for field in fields):
         return None
     text, separator, names = F.col(quoted(column))["text"], layout.separator, layout.names
-    numbers = [f.metadata[_FIELD]["number"] for f in fields if f.name == label]
-    if not numbers:
+    number = next((field_number(f, layout) for f in fields if f.name == label), None)
+    if number is None:
         return [text]
-    before, after = numbers[0], len(names) - 1 - numbers[0]
+    before, after = number, len(names) - 1 - number
     return [F.substring_index(text, separator, n) for n in (before, -after)]
 
 
@@ -156,7 +159,8 @@ class Lines:
             return None
         column, layout, _ = source
         fields = {field.name: field for field in df.schema}
-        unmarked = [n for n in names if n not in fields or not _is_field(fields[n], layout)]
+        numbers = {n: field_number(fields[n], layout) for n in names if n in fields}
+        unmarked = [n for n in names if numbers.get(n) is None]
         # A union has the marks of its first part, a join those of both sides: their columns may be
         # those of other rows.
         reason = f"columns {unmarked} are not fields of it" if unmarked else ""
@@ -169,7 +173,7 @@ class Lines:
                 reason,
             )
             return None
-        return cls(column, layout, {n: fields[n].metadata[_FIELD]["number"] for n in names})
+        return cls(column, layout, cast(dict[str, int], numbers))
 
     @property
     def types(self) -> dict[str, str]:
@@ -182,10 +186,9 @@ class Lines:
 
         It is found from the nearer end of the line, in a part of the time of the column itself.
         """
-        schema = df.schema[name]
-        if not _is_field(schema, self.layout):
+        number, separator = field_number(df.schema[name], self.layout), self.layout.separator
+        if number is None:
             return None
-        number, separator = schema.metadata[_FIELD]["number"], self.layout.separator
         text, after = F.col(quoted(self.column))["text"], len(self.layout.names) - number
         if number < after:
             part = F.substring_index(F.substring_index(text, separator, number + 1), separator, -1)
@@ -226,15 +229,33 @@ class Lines:
         return {name: fields[number] for name, number in self.numbers.items()}
 
 
-def _steps(df: DataFrame) -> list[str]:
-    """Steps of Spark's plan other than those after which each row still has its own line."""
+def is_whole_source(df: DataFrame) -> bool:
+    """Whether the rows are all lines of the files: Spark's plans of both are the same."""
+    source = source_of(df)
+    if source is None:
+        return False
+    column, layout, path = source
+    lines = df.select(F.col(quoted(column))["text"].alias("text"))
+    whole = _lines_of(df.sparkSession, path, layout).select(F.col("value").alias("text"))
+    # A plan numbers its columns.
+    texts = (re.sub(r"#\d+", "", _plan(rows)) for rows in (lines, whole))
+    return len(set(texts)) == 1
+
+
+def field_number(field: StructField, layout: Layout) -> int | None:
+    """Number of the field of lines that a column is; None if it is none of this layout."""
+    mark: dict[str, Any] = field.metadata.get(_FIELD, {})
+    return mark["number"] if mark.get("layout") == layout.mark else None
+
+
+def _plan(df: DataFrame) -> str:
+    """Spark's physical plan, as text."""
     with redirect_stdout(StringIO()) as printed:
         df.explain()
-    _, _, plan = printed.getvalue().partition("== Physical Plan ==\n")
-    steps = (_STEP.match(line) for line in plan.splitlines() if line.strip())
+    return printed.getvalue().partition("== Physical Plan ==\n")[2]
+
+
+def _steps(df: DataFrame) -> list[str]:
+    """Steps of Spark's plan other than those after which each row still has its own line."""
+    steps = (_STEP.match(line) for line in _plan(df).splitlines() if line.strip())
     return sorted({step[1] if step else "" for step in steps} - _KEEPING)
-
-
-def _is_field(field: StructField, layout: Layout) -> bool:
-    mark: dict[str, Any] = field.metadata.get(_FIELD, {})
-    return mark.get("layout") == layout.mark

@@ -1,44 +1,33 @@
 """Read Parquet files with Arrow inside the tasks, instead of with Spark's reader.
 
-Spark sends rows to Python element by element; Arrow reads the same file in a fraction of the time.
 Tasks use Arrow if a DataFrame consists of Parquet files on the local file system, unchanged, and
-Arrow reads the same values as Spark. Otherwise Spark reads the rows, and the log gives the reason.
+Arrow reads the same values as Spark.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
-from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import TimestampType
+from pyspark.sql.types import DataType, TimestampType
 
 from spark_auc.errors import DataError
 from spark_auc.spark.data.failures import SPARK_FAILURES
 from spark_auc.spark.data.features import quoted
-from spark_auc.spark.data.footers import RowGroup, UnsupportedParquetError, opened, row_groups
-
-_log = logging.getLogger(__name__)
-
-Read: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+from spark_auc.spark.data.footers import RowGroup, opened, row_groups
+from spark_auc.spark.data.local_files import UnsupportedFilesError, check_same, local_paths
 
 # Spark's default number of rows in a batch.
 _BATCH_ROWS = 10_000
-# These settings change the columns or files that Spark reads; footers do not show it.
-_SETTINGS = (
-    "spark.sql.parquet.fieldId.read.enabled",
-    "spark.sql.files.ignoreCorruptFiles",
-    "spark.sql.files.ignoreMissingFiles",
-)
+# With it columns have other names than in the files.
+_BY_FIELD_ID = "spark.sql.parquet.fieldId.read.enabled"
 
 
 @dataclass(frozen=True)
@@ -55,6 +44,36 @@ class ParquetScan:
 
     groups: tuple[RowGroup, ...]
     columns: tuple[tuple[str, pa.DataType], ...]
+
+    @classmethod
+    def of(cls, df: DataFrame, names: Sequence[str], types: Sequence[DataType]) -> ParquetScan:
+        """The scan of columns of a DataFrame.
+
+        Parameters
+        ----------
+        df
+            The rows.
+        names
+            Their columns.
+        types
+            Spark's types of these columns; further ones are ignored.
+
+        Raises
+        ------
+        UnsupportedFilesError
+            Spark does not plan ``df`` like a scan of one Parquet file or directory on the local
+            file system, or a file has a column of another type.
+        """
+        groups, kinds = _row_groups(df, names), map(to_arrow_type, types[: len(names)])
+        return cls(groups, tuple(zip(names, kinds, strict=True)))
+
+    def __len__(self) -> int:
+        """Number of row groups."""
+        return len(self.groups)
+
+    def __str__(self) -> str:
+        """The row groups, for the log."""
+        return f"{len(self)} row groups of {len({group.file for group in self.groups})} files"
 
     def read(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Read row groups.
@@ -85,7 +104,7 @@ class ParquetScan:
         path, rows = group.file.path, 0
         try:
             file_now, metadata = opened(path)
-            _check_same(path, file_now == group.file)
+            check_same(path, file_now == group.file)
             with pq.ParquetFile(
                 path, metadata=metadata, pre_buffer=True, page_checksum_verification=True
             ) as file:
@@ -98,85 +117,34 @@ class ParquetScan:
                     rows += batch.num_rows
                     yield pa.RecordBatch.from_arrays(arrays, names)
             # Another process may have overwritten the file during the read.
-            _check_same(path, group.file.is_unchanged())
+            check_same(path, group.file.is_unchanged())
             if rows != group.rows:
                 raise OSError(f"{rows} rows instead of {group.rows}")
-        except (OSError, KeyError, pa.ArrowException, UnsupportedParquetError) as error:
+        except (OSError, KeyError, pa.ArrowException, UnsupportedFilesError) as error:
             raise DataError(
                 f"found the unreadable file {path} ({error}); expected a complete Parquet file "
                 f"with columns {', '.join(names)}; replace or remove it"
             ) from error
 
 
-def _check_same(path: str, same: bool) -> None:
-    if not same:
-        raise DataError(
-            f"found {path} changed since it was listed; expected the same file with the same time "
-            "of change on every machine until the job ends; run again"
-        )
-
-
-def rows_for_tasks(
-    df: DataFrame, names: Sequence[str], selected: DataFrame
-) -> tuple[DataFrame, Read]:
-    """Input of `mapInArrow`, and the reader that maps its batches to those of ``selected``.
-
-    Parameters
-    ----------
-    df
-        The rows.
-    names
-        Columns of ``df``.
-    selected
-        These columns, unchanged or cast, and optionally the place of each row.
-
-    Returns
-    -------
-    DataFrame, callable
-        The numbers of the row groups and `ParquetScan.read`, if Spark plans ``df`` like a scan of
-        one Parquet file or directory on the local file system, has no cached copy of it, and every
-        file has these columns in the types of ``df``. Otherwise ``selected`` and the identity.
-    """
-    try:
-        groups = _row_groups(df, names)
-    except UnsupportedParquetError as reason:
-        _log.info("reader: Spark, because %s", reason)
-        return selected, iter
-    types = [to_arrow_type(field.dataType) for field in selected.schema]
-    scan = ParquetScan(groups, tuple(zip(names, types[: len(names)], strict=True)))
-    files = len({group.file for group in groups})
-    count = len(groups)
-    _log.info("reader: Arrow, %d tasks, one for each row group of %d Parquet files", count, files)
-    return df.sparkSession.range(0, count, 1, count), scan.read
-
-
 def _row_groups(df: DataFrame, names: Sequence[str]) -> tuple[RowGroup, ...]:
-    """The row groups of ``df``; `UnsupportedParquetError` if it is no plain scan of local files."""
-    level = df.storageLevel
-    if level.useMemory or level.useDisk:
-        raise UnsupportedParquetError("the rows are cached")
-    conf = df.sparkSession.conf
-    if on := [key for key in _SETTINGS if str(conf.get(key, "false")).lower() != "false"]:
-        raise UnsupportedParquetError(f"{', '.join(on)} is set")
-    files = [urlsplit(file) for file in df.inputFiles()]
-    if {file.scheme for file in files} != {"file"}:
-        raise UnsupportedParquetError("the rows do not come from files of the local file system")
-    paths = sorted(unquote(file.path) for file in files)
+    """The row groups of ``df``; `UnsupportedFilesError` if it is no plain scan of local files."""
+    paths = local_paths(df, _BY_FIELD_ID)
     if len({os.path.dirname(path) for path in paths}) > 1:
-        raise UnsupportedParquetError("the files are in several directories")
+        raise UnsupportedFilesError("the files are in several directories")
     fields = {field.name: field.dataType for field in df.schema}
     # Spark has no Arrow type of timestamps without a time zone.
     if times := [name for name in names if isinstance(fields[name], TimestampType)]:
-        raise UnsupportedParquetError(f"columns {times} are timestamps")
+        raise UnsupportedFilesError(f"columns {times} are timestamps")
     columns = [(name, to_arrow_type(fields[name])) for name in dict.fromkeys(names)]
     # The plan is cheaper to check than all footers. The first footer comes before the plan, because
     # Spark logs the stack trace of an unreadable file.
     row_groups(paths[:1], columns)
     if not _is_plain_scan(df, paths):
-        raise UnsupportedParquetError("the rows are not an unchanged scan of Parquet files")
+        raise UnsupportedFilesError("the rows are not an unchanged scan of Parquet files")
     groups = row_groups(paths, columns)
     if not groups:
-        raise UnsupportedParquetError("the files have no rows")
+        raise UnsupportedFilesError("the files have no rows")
     return groups
 
 

@@ -26,7 +26,7 @@ from spark_auc.spark.data.aggregate import LARGE_STATE, aggregate, task_number
 from spark_auc.spark.data.columns import BatchReader, TrainingColumns
 from spark_auc.spark.data.drawn_pairs import PairReader, drawn_rows
 from spark_auc.spark.data.failures import translated
-from spark_auc.spark.data.parquet import Read, rows_for_tasks
+from spark_auc.spark.data.readers import TaskRows, rows_for_tasks
 from spark_auc.spark.data.resources import SessionMemory
 
 _log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class DistributedRows:
     Parameters
     ----------
     frame
-        Input of the tasks: columns of the rows, numbers of Parquet row groups, or packed batches.
+        Input of the tasks: columns of the rows, numbers of parts of files, or packed batches.
     reader
         Makes the reader of a task, which decodes that input.
     dimension
@@ -84,7 +84,7 @@ class DistributedRows:
 
     @classmethod
     def of(cls, df: DataFrame, columns: TrainingColumns) -> DistributedRows:
-        """Rows of a DataFrame, read by the tasks from Parquet files where possible.
+        """Rows of a DataFrame, read by the tasks from its files where possible.
 
         Parameters
         ----------
@@ -94,17 +94,17 @@ class DistributedRows:
             Columns of the rows.
         """
         selected = columns.select(df)
-        frame, read = selected, cast(Read, iter)
+        frame, read, cheap = TaskRows(selected, iter, df.storageLevel.useMemory)
         if columns.derived:
             _log.info("reader: Spark, because it computes the key or fold column")
         else:
-            frame, read = rows_for_tasks(df, columns.names, selected)
+            frame, read, cheap = rows_for_tasks(df, columns.names, selected)
         return cls(
             frame,
             lambda: BatchReader(columns, read),
             columns.features.dimension,
             lambda labels: labels.classes(columns.positive),
-            cached=frame is not selected or df.storageLevel.useMemory,
+            cached=cheap,
         )
 
     @contextmanager

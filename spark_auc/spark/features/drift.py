@@ -13,10 +13,9 @@ from spark_auc.features.drift import Drift
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.watched import counted
 from spark_auc.spark.data.aggregate import aggregate
-from spark_auc.spark.data.parquet import Read, rows_for_tasks
 from spark_auc.spark.data.raw_features import RawFeatures
+from spark_auc.spark.data.readers import TaskRows, rows_for_tasks
 
-_unchanged = cast(Read, iter)
 # Bytes of the state of a column: its name, kind and counts.
 _COLUMN_BYTES = 1_000
 
@@ -33,7 +32,7 @@ def drift_of(df: DataFrame, recipe: Recipe, *, files: bool = True) -> Drift:
     recipe
         The fitted recipe.
     files
-        Whether tasks may read Parquet files themselves, for which the whole directory of the files
+        Whether tasks may read files themselves, for which the whole directory of the files
         is listed.
 
     Raises
@@ -46,7 +45,8 @@ def drift_of(df: DataFrame, recipe: Recipe, *, files: bool = True) -> Drift:
     raw = RawFeatures.of(df, recipe).raw
     expressions = raw.expressions()
     selected = df.select(*(column.alias(f"c{k}") for k, column in enumerate(expressions)))
-    frame, read = rows_for_tasks(df, raw.columns, selected) if files else (selected, _unchanged)
+    rows = rows_for_tasks(df, raw.columns, selected) if files else TaskRows(selected, iter, False)
+    frame, read, _ = rows
 
     def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, State]]:
         drift = Drift.zero(recipe)

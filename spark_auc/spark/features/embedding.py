@@ -26,8 +26,8 @@ from spark_auc.features.embedding import Embedding
 from spark_auc.features.restore import restore
 from spark_auc.spark.data.encoders import encode_vectors
 from spark_auc.spark.data.features import Features, PreparedFeatures
-from spark_auc.spark.data.parquet import Read, rows_for_tasks
 from spark_auc.spark.data.raw_features import EmbeddedFeatures
+from spark_auc.spark.data.readers import Read, rows_for_tasks
 from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.persistence import Stage
 from spark_auc.spark.settings import FEATURES, DimensionSettings, Setting
@@ -148,7 +148,7 @@ def unlabelled(df: DataFrame, features: Features, *, missing: bool = False) -> D
     """The features of all rows, each as a negative row; some may be missing if ``missing``."""
     named = (c.alias(f"c{k}") for k, c in enumerate(features.expressions()))
     selected = df.select(*named, F.spark_partition_id())
-    frame, read = rows_for_tasks(df, features.columns, selected)
+    frame, read, _ = rows_for_tasks(df, features.columns, selected)
     return DistributedRows(
         frame, lambda: _Unlabelled(features, read, missing), features.dimension, _some_rows
     )

@@ -22,8 +22,8 @@ from spark_auc.features.recipe_fit import RecipePlan, RecipeState
 from spark_auc.features.watched import Missing, counted, drift_of_fit
 from spark_auc.spark.data.aggregate import aggregate
 from spark_auc.spark.data.labels import LabelReader, label_column
-from spark_auc.spark.data.parquet import rows_for_tasks
 from spark_auc.spark.data.raw_columns import RawColumns
+from spark_auc.spark.data.readers import rows_for_tasks
 
 _log = logging.getLogger(__name__)
 
@@ -151,7 +151,7 @@ def _folded(
     """The merged states of all rows; the columns ``others`` have these names in the DataFrame."""
     expressions = [*raw.expressions(), *others]
     selected = df.select(*(column.alias(f"c{k}") for k, column in enumerate(expressions)))
-    frame, read = rows_for_tasks(df, [*raw.columns, *names], selected)
+    frame, read, _ = rows_for_tasks(df, [*raw.columns, *names], selected)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, State]]:
         yield from fold(batch for batch in read(batches) if batch.num_rows)

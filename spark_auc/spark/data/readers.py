@@ -1,0 +1,85 @@
+"""Rows as tasks read them: from files by the tasks themselves where possible, else from Spark.
+
+Spark sends rows to Python element by element, or as lines that it has copied several times. A task
+that reads the same file itself takes a fraction of the time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol, TypeAlias
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from spark_auc.spark.data.lines import source_of
+from spark_auc.spark.data.local_files import UnsupportedFilesError
+from spark_auc.spark.data.parquet import ParquetScan
+from spark_auc.spark.data.text_files import TextScan
+
+_log = logging.getLogger(__name__)
+
+Read: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+class Scan(Protocol):
+    """Reads the parts of files."""
+
+    def read(self, numbers: Iterator[pa.RecordBatch], /) -> Iterator[pa.RecordBatch]:
+        """The rows of the parts whose numbers are in the first column."""
+        ...
+
+    def __len__(self) -> int:
+        """Number of parts; each is the rows of one task, or of several."""
+        ...
+
+    def __str__(self) -> str:
+        """What the parts are, for the log."""
+        ...
+
+
+class TaskRows(NamedTuple):
+    """Rows of a DataFrame, as tasks read them.
+
+    Parameters
+    ----------
+    frame
+        Input of `mapInArrow`.
+    read
+        Maps its batches to batches of the columns.
+    cheap
+        Whether reading takes as little time as from a cache.
+    """
+
+    frame: DataFrame
+    read: Read
+    cheap: bool
+
+
+def rows_for_tasks(df: DataFrame, names: Sequence[str], selected: DataFrame) -> TaskRows:
+    """The rows of a DataFrame for tasks.
+
+    Tasks read the files themselves if the rows are those of Parquet files or of delimited text on
+    the local file system, unchanged, and the tasks read the same values as Spark. Otherwise Spark
+    reads them. The log says which, and why.
+
+    Parameters
+    ----------
+    df
+        The rows.
+    names
+        Columns of ``df``; the column of lines is first.
+    selected
+        These columns, unchanged or cast, and optionally the place of each row.
+    """
+    types = [field.dataType for field in selected.schema]
+    try:
+        scan: Scan = (TextScan if source_of(df) else ParquetScan).of(df, names, types)
+    except UnsupportedFilesError as reason:
+        _log.info("reader: Spark, because %s", reason)
+        return TaskRows(selected, iter, df.storageLevel.useMemory)
+    count = len(scan)
+    _log.info("reader: tasks, which read %s", scan)
+    frame = df.sparkSession.range(0, count, 1, count)
+    return TaskRows(frame, scan.read, isinstance(scan, ParquetScan))
