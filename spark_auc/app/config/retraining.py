@@ -88,6 +88,11 @@ class Retrain(Section):
         default_factory=list, description="periods that no window takes, and that are not read"
     )
     keep: int = Field(7, ge=0, description="superseded champions to keep for a rollback")
+    pinned: date | None = Field(
+        None,
+        description="period of the champion that is published while this is set; an earlier one "
+        "that is kept is published again",
+    )
     dryRun: bool = Field(False, description="decide, and neither publish nor store")
     fullRefresh: bool = Field(False, description="fit the recipe anew, and begin a new store")
     output: Output

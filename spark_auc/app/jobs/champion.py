@@ -8,14 +8,15 @@ Beside the files of a published model, a champion has ``champion.json`` (its gat
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_auc.app.directory import Directory
 from spark_auc.app.jobs.published_model import KIND, write_model
 from spark_auc.app.manifest import MANIFEST
-from spark_auc.app.publish import current
+from spark_auc.app.publish import current, kept, publication
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
-from spark_auc.errors import ModelFormatError
+from spark_auc.errors import ConfigError, ConflictError, ModelFormatError
 
 if TYPE_CHECKING:
     from spark_auc.app.config.retraining import Retrain
@@ -49,6 +50,11 @@ class Champion(NamedTuple):
         """The period at whose gate it was promoted."""
         return str(self.record["period"])
 
+    @property
+    def since(self) -> str:
+        """The period after which it was published: that of its gate, or that of a rollback."""
+        return str(self.record.get("rollback", {}).get("after", self.period))
+
 
 def read_champion(location: str) -> Champion | None:
     """The champion; None if nothing is published at the location.
@@ -60,10 +66,13 @@ def read_champion(location: str) -> Champion | None:
     ModelFormatError
         A file is missing or damaged, or the model is no champion.
     """
+    version = _published(location)
+    return None if version is None else _champion(version)
+
+
+def _champion(version: Directory) -> Champion:
     from spark_auc.spark.pipeline import RankerPipelineModel
 
-    if (version := _published(location)) is None:
-        return None
     model: RankerPipelineModel = RankerPipelineModel.load(f"{version.uri}/model")
     anchor: RankerPipelineModel | None = None
     if _ANCHOR in version.names():
@@ -75,7 +84,11 @@ def read_champion(location: str) -> Champion | None:
 def published_record(location: str) -> dict[str, Any] | None:
     """The record of the champion; None if nothing is published at the location."""
     version = _published(location)
-    return None if version is None else dict(json.loads(version.read(_FACTS)))
+    return None if version is None else _record(version)
+
+
+def _record(version: Directory) -> dict[str, Any]:
+    return dict(json.loads(version.read(_FACTS)))
 
 
 def _published(location: str) -> Directory | None:
@@ -90,6 +103,30 @@ def _published(location: str) -> Directory | None:
     return version
 
 
+def check_champion(location: str, champion: Champion | None) -> None:
+    """`ConflictError` if another job published a champion since this one read it."""
+    if published_record(location) != (None if champion is None else champion.record):
+        raise ConflictError(
+            f"found another champion at {location!r} than at the start of this job, expected one "
+            "job at a time; the other champion remains: run this job again"
+        )
+
+
+def publish_champion(config: Retrain, made: Champion, before: Champion | None) -> None:
+    """Publish a champion in place of another.
+
+    Raises
+    ------
+    ConflictError
+        Another job published a champion since this one read ``before``.
+    """
+    output = config.output
+    with publication(output.path, True, KIND, keep=config.keep) as version:
+        # The publication replaces the version from its start: that may be of another job.
+        check_champion(output.path, before)
+        write_champion(version, made, config)
+
+
 def write_champion(version: Directory, champion: Champion, config: Retrain) -> None:
     """Write the files of a champion."""
     write_model(version, champion.model, config)
@@ -97,3 +134,85 @@ def write_champion(version: Directory, champion: Champion, config: Retrain) -> N
     version.write(_SCORES, champion.scores.to_bytes())
     if champion.anchor is not None:
         champion.anchor.save(f"{version.uri}/{_ANCHOR}")
+
+
+def kept_champions(location: str) -> list[str]:
+    """The periods of earlier champions that are kept for a rollback, the latest first."""
+    if _published(location) is None:
+        return []
+    periods = [_record(v)["period"] for v in _kept(location, hashes=False)]
+    return list(dict.fromkeys(periods))
+
+
+def check_pin(config: Retrain) -> None:
+    """`ConfigError` if the champion of the pinned period is neither published nor kept."""
+    pin, path = str(config.pinned), config.output.path
+    record, others = published_record(path), kept_champions(path)
+    if config.pinned is None or pin in others or (record is not None and record["period"] == pin):
+        return
+    published = "none" if record is None else f"that of {record['period']}"
+    raise ConfigError(
+        f"found no champion of {pin} at {path!r}, expected the published one ({published}) or one "
+        f"of {len(others)} kept earlier ones ({', '.join(others) or 'none'}); set "
+        "retrain.pinned to one of them, or leave it out"
+    )
+
+
+def pinned_champion(config: Retrain, champion: Champion | None, after: str) -> Champion:
+    """The champion of the pinned period, published again if another one is published.
+
+    Parameters
+    ----------
+    config
+        The section, with a pin.
+    champion
+        The published champion.
+    after
+        The newest period that was decided.
+
+    Returns
+    -------
+    Champion
+        After a rollback its record has ``rollback``: the time, the period ``after`` which it
+        happened, and the periods of both champions.
+
+    Raises
+    ------
+    ConfigError
+        The champion of the period is neither published nor kept.
+    ConflictError
+        Another job published a champion since this one read ``champion``.
+    """
+    check_pin(config)
+    pin = str(config.pinned)
+    assert champion is not None
+    if champion.period == pin:
+        return champion
+    path = config.output.path
+    sources = [v for v in _kept(path, hashes=True) if _record(v)["period"] == pin]
+    if not sources:
+        raise ModelFormatError(
+            f"found changed files in the kept champion of {pin} at {path!r}, expected those that "
+            "were published; restore them, or set retrain.pinned to another champion"
+        )
+    source = sources[0]
+    restored = _champion(source)
+    rollback = {
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "after": after,
+        "from": champion.period,
+        "to": pin,
+    }
+    restored = restored._replace(record=restored.record | {"rollback": rollback})
+    if config.dryRun:
+        return restored
+    with publication(path, True, KIND, keep=config.keep) as version:
+        check_champion(path, champion)
+        for name in source.files():
+            version.write(name, source.read(name))
+        version.write_json(_FACTS, restored.record)
+    return restored
+
+
+def _kept(location: str, *, hashes: bool) -> list[Directory]:
+    return [version for version in kept(location, KIND, hashes=hashes) if _FACTS in version.names()]

@@ -23,7 +23,13 @@ from typing import TYPE_CHECKING, Any
 
 from spark_auc.app.config.retraining import Retrain
 from spark_auc.app.directory import Directory
-from spark_auc.app.jobs.champion import Champion, read_champion
+from spark_auc.app.jobs.champion import (
+    Champion,
+    check_pin,
+    kept_champions,
+    pinned_champion,
+    read_champion,
+)
 from spark_auc.app.jobs.raw_rows import fitted_recipe
 from spark_auc.app.jobs.retrain_history import History
 from spark_auc.app.publish import check_free
@@ -59,6 +65,7 @@ def check(config: Retrain) -> None:
                 f"found retrain.{name} inside retrain.{inside[0]}, expected directories of their "
                 "own; set another path"
             )
+    check_pin(config)
     history = History(config.history)
     for period in _due(config, history):
         if not history.records.get(period, {}).get("completed", True):
@@ -94,12 +101,16 @@ def run(spark: SparkSession, config: Retrain) -> dict[str, Any]:
         history.exclude(period, config.dryRun)
     for period in _text(config.accept):
         history.include(period, config.dryRun)
+    if config.pinned is not None:
+        newest = max(history.decided(), default=str(config.pinned))
+        champion = pinned_champion(config, champion, newest)
+        _restore(history, champion, config.dryRun)
     made: PeriodRun | None = None
     done: list[dict[str, Any]] = []
     for period in _due(config, history):
         made = made or _opened(spark, config, history, period)
         done.append(made.complete(period, champion))
-        champion = read_champion(config.output.path)
+        champion = champion if config.dryRun else read_champion(config.output.path)
     if stopped := [record for record in done if record["outcome"] == "quarantined"]:
         found = ", ".join(f"{record['period']} ({record['reason']})" for record in stopped)
         raise DriftError(
@@ -110,7 +121,10 @@ def run(spark: SparkSession, config: Retrain) -> dict[str, Any]:
 
 
 def _restore(history: History, champion: Champion, is_dry: bool) -> None:
-    """Write the record of a run that ended after it published a champion and before its record."""
+    """Write what a run published and did not record: the champion's gate, or a rollback to it."""
+    if rollback := champion.record.get("rollback"):
+        history.roll_back(rollback, is_dry)
+        return
     outcome = history.outcome(champion.period)
     is_newest = all(period < champion.period for period in history.decided())
     is_missing = outcome is None and is_newest
@@ -217,6 +231,7 @@ def _result(
         "reason": last.get("reason"),
         "periods": [{k: r[k] for k in ("period", "outcome", "reason")} for r in done],
         "champion": None if champion is None else champion.period,
+        "kept": kept_champions(config.output.path),
         "model": config.output.path if champion else None,
         "history": config.history,
         **({} if made is None else made.state()),

@@ -51,11 +51,22 @@ class History:
         return record
 
     def write(self, record: dict[str, Any]) -> None:
-        """Write the record of a period, and the log and the page of all periods."""
+        """Write the record of a period, and the log and the page of all periods.
+
+        Rollbacks after the period remain, also those that another job wrote.
+        """
+        name = f"{record['period']}.json"
+        stored = self._read(name) if name in self._directory.names() else {}
+        rollbacks = list[dict[str, Any]]()
+        for rollback in (*stored.get("rollbacks", ()), *record.get("rollbacks", ())):
+            if rollback not in rollbacks:
+                rollbacks.append(rollback)
+        if rollbacks:
+            record = record | {"rollbacks": rollbacks}
         text = json.dumps(record, indent=2, allow_nan=False) + "\n"
         self.records[record["period"]] = json.loads(text)
         self.records = dict(sorted(self.records.items()))
-        self._directory.replace(f"{record['period']}.json", text.encode())
+        self._directory.replace(name, text.encode())
         self._write_all()
 
     def complete(self) -> None:
@@ -83,6 +94,17 @@ class History:
                 "during this job, expected one job at a time; the other record remains: run this "
                 "job again"
             )
+
+    def roll_back(self, rollback: dict[str, Any], is_dry: bool = False) -> None:
+        """Write a rollback to the record of the period after which it happened, once."""
+        record = self.records.get(rollback["after"])
+        if record is None or rollback in record.get("rollbacks", ()):
+            return
+        self.check_unchanged(record["period"])
+        changed = record | {"rollbacks": [*record.get("rollbacks", ()), rollback]}
+        self.records[record["period"]] = changed
+        if not is_dry:
+            self.write(changed)
 
     def exclude(self, period: str, is_dry: bool = False) -> None:
         """Leave a period out of all windows from now on, whether it is stored or not."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_auc.app.config.retraining import Retrain
 from spark_auc.app.jobs.challenger import Challenger, challenger
-from spark_auc.app.jobs.champion import Champion, published_record, write_champion
+from spark_auc.app.jobs.champion import Champion, check_champion, publish_champion
 from spark_auc.app.jobs.gate_rows import (
     ANCHOR,
     CHALLENGER,
@@ -20,14 +20,12 @@ from spark_auc.app.jobs.gate_rows import (
     pooled_periods,
     readable_rows,
 )
-from spark_auc.app.jobs.published_model import KIND
 from spark_auc.app.jobs.raw_rows import features_by
 from spark_auc.app.jobs.retrain_history import History
-from spark_auc.app.publish import publication
 from spark_auc.core.labels import Label
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.folds import Folds
-from spark_auc.errors import ConflictError, DataError
+from spark_auc.errors import DataError
 from spark_auc.retraining.drift import Drift, Limits, drift
 from spark_auc.retraining.gate import Decision, Gate, Outcome
 from spark_auc.store.moment_store import MomentStore
@@ -200,6 +198,8 @@ class PeriodRun:
                 self.history.check_unchanged(period)
                 if record["outcome"] == "promoted" and trained is not None:
                     self._publish(gate, champion, trained, record)
+                else:
+                    check_champion(config.output.path, champion)
                 self.history.write(record)
         return record, moments
 
@@ -249,9 +249,10 @@ class PeriodRun:
             return Decision(outcome, judge.few(gate.rows))
         if champion is None:
             return judge.first(gate.interval(CHALLENGER), gate.rows)
-        age = (date.fromisoformat(period) - date.fromisoformat(champion.period)).days
+        age = (date.fromisoformat(period) - date.fromisoformat(champion.since)).days
         warned = bool(found.warnings or found.stops or self.history.warned() & {*trained.periods})
-        return judge.decide(gate.paired(), gate.rows, age, warned)
+        decision = judge.decide(gate.paired(), gate.rows, age, warned)
+        return decision if self.config.pinned is None else decision.pinned()
 
     def _publish(
         self,
@@ -264,15 +265,7 @@ class PeriodRun:
         if champion is not None and not record["won"]:
             anchor = champion.anchor or champion.model
         made = Champion(trained.model, record, gate.histogram(CHALLENGER), anchor)
-        output = self.config.output
-        with publication(output.path, True, KIND, keep=self.config.keep) as version:
-            # The publication replaces the version from its start: that may be of another job.
-            if published_record(output.path) != (None if champion is None else champion.record):
-                raise ConflictError(
-                    f"found another champion at {output.path!r} than at the start of this job, "
-                    "expected one job at a time; the other champion remains: run this job again"
-                )
-            write_champion(version, made, self.config)
+        publish_champion(self.config, made, champion)
 
     def state(self) -> dict[str, Any]:
         """Facts about the store, for the result of the job."""
