@@ -9,6 +9,7 @@ from functools import cached_property
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
@@ -16,6 +17,7 @@ from pyarrow import fs
 from spark_auc.core.moments.moments_tile import MomentsTile
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.moments.tiles import Tiling
+from spark_auc.core.types import Int
 from spark_auc.errors import ModelFormatError, StoreConflict
 from spark_auc.store.facts import Facts
 from spark_auc.store.rows import (
@@ -118,6 +120,13 @@ class SourceFile:
             by_segment[positive.segment] = [a + b for a, b in zip(sums, numbers, strict=True)]
         place = (self.source.period, self.source.source)
         return [Content(*place, segment, *sums) for segment, sums in by_segment.items()]
+
+    def rows(self) -> Int:
+        """Number of rows ``(k, 2)`` of each fold and class over all segments."""
+        rows = np.zeros((self.facts.folds, len(SIDES)), np.int64)
+        for count in self.counts:
+            rows[count.fold, SIDES.index(count.side)] += count.rows
+        return rows
 
     def tiles(self, number: int, segment: str | None) -> Iterator[tuple[Count, MomentsTile]]:
         """The tiles of a number, by segment, fold and class.

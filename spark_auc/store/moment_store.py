@@ -115,7 +115,7 @@ class MomentStore:
 
     def contents(self) -> list[Content]:
         """Counts of rows by period, source and segment. Moments are not read."""
-        return [content for file in self._files() for content in file.contents()]
+        return [content for file in self.files() for content in file.contents()]
 
     def sizes(self) -> dict[Source, int]:
         """Bytes of the file of each source, of all schema ids."""
@@ -179,7 +179,8 @@ class MomentStore:
         self._seen = dict(sorted(self._seen.items()))
         return True
 
-    def _files(self) -> list[SourceFile]:
+    def files(self) -> list[SourceFile]:
+        """The file of each source, by period and source; its counts are read without moments."""
         return [self._file(source, path) for source, path in self._seen.items()]
 
     def _file(self, source: Source, path: str) -> SourceFile:
@@ -254,10 +255,8 @@ class MomentStore:
                 f"found no periods in the store {self.location!r} for a window, expected at least "
                 "one; store a period first"
             )
-        by_period: dict[str, list[SourceFile]] = {period: [] for period in included}
-        for file in self._files():
-            if file.source.period in by_period:
-                by_period[file.source.period].append(file)
+        files = self.files()
+        by_period = {p: [file for file in files if file.source.period == p] for p in included}
         return merged_windows(by_period, windows, self.facts, segment)
 
     def delete_rows(
