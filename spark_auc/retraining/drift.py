@@ -114,6 +114,7 @@ def drift(
     scores: tuple[ScoreHistogram, ScoreHistogram] | None = None,
     limits: Limits | None = None,
     parts: Sequence[tuple[float, int, int]] = (),
+    names: Sequence[str] | None = None,
 ) -> Drift:
     """Compare a period with the rows before it.
 
@@ -128,6 +129,8 @@ def drift(
     parts
         If the weights of the rows before decay: the factor of each period's weights, and its
         numbers of positive and of negative rows.
+    names
+        Names of the columns, for the sentences.
     """
     limits = limits or Limits()
     before, now = reference.columns(), period.columns()
@@ -152,9 +155,10 @@ def drift(
         warnings.append(f"{shares[1]:.3%} of the rows are positive, before {shares[0]:.3%}")
     moved = [s for s in shifts if abs(s.z) > limits.z and abs(s.deviations) > limits.shift]
     if moved:
+        most = f"column {moved[0].column}" if names is None else repr(names[moved[0].column])
         warnings.append(
             f"the means of {len(moved)} columns moved by more than {limits.shift:g} standard "
-            f"deviations, most that of column {moved[0].column} (by {moved[0].deviations:.2f})"
+            f"deviations, most that of {most} (by {moved[0].deviations:.2f})"
         )
     if distance is not None and distance > limits.distance:
         warnings.append(f"the means of a class moved by a squared distance of {distance:.3f}")

@@ -49,6 +49,9 @@ class DriftSection(Section):
     distance: float = Field(0.1, gt=0, description="squared distance of class means: warns")
     prevalence: float = Field(0.2, gt=0, description="relative change of the prevalence: warns")
     psi: float = Field(0.1, gt=0, description="stability index of the scores: warns")
+    share: float = Field(
+        0.05, gt=0, description="rise of a raw column's missing, extreme or new values: warns"
+    )
     stopPSI: float = Field(0.25, gt=0, description="stability index of the scores: stops")
 
 

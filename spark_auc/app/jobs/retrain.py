@@ -115,7 +115,8 @@ def run(spark: SparkSession, config: Retrain) -> dict[str, Any]:
         found = ", ".join(f"{record['period']} ({record['reason']})" for record in stopped)
         raise DriftError(
             f"found rows too different from those before in {found}, expected similar rows; "
-            "check them, then set retrain.accept or retrain.exclude to the period"
+            "check them: set retrain.accept to the period if the change is real and lasts, as "
+            "later periods are then compared with it, too; else set retrain.exclude to it"
         )
     return _result(config, history, made, champion, done)
 

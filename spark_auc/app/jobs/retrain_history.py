@@ -8,9 +8,12 @@ from typing import Any
 
 from spark_auc.app.directory import Directory
 from spark_auc.app.report.history import history_page
+from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.errors import ConflictError, ModelFormatError
 
-_LOG, _PAGE = "history.jsonl", "history.html"
+_LOG, _PAGE, _SCORES = "history.jsonl", "history.html", ".scores"
+# Bins of the scores of a period; a bin takes 56 bytes.
+_BINS = 1024
 
 
 class History:
@@ -68,6 +71,20 @@ class History:
         self.records = dict(sorted(self.records.items()))
         self._directory.replace(name, text.encode())
         self._write_all()
+
+    def write_scores(self, period: str, scores: ScoreHistogram) -> None:
+        """Store the champion's scores on a period, before its record."""
+        content = scores.coarsened(max_bins=_BINS).to_bytes()
+        self._directory.replace(f"{period}{_SCORES}", content)
+
+    def scores(self, period: str, champion: str) -> ScoreHistogram | None:
+        """Scores on a period by the champion of another; None if that was not the champion then."""
+        if self.records[period].get("scoredBy") != champion:
+            return None
+        try:
+            return ScoreHistogram.from_bytes(self._directory.read(f"{period}{_SCORES}"))
+        except FileNotFoundError:
+            return None
 
     def complete(self) -> None:
         """Write the log and the page if a run ended after it wrote a record."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from contextlib import ExitStack
 from datetime import date
 from functools import reduce
@@ -13,29 +12,29 @@ from spark_auc.app.config.retraining import Retrain
 from spark_auc.app.jobs.challenger import Challenger, challenger
 from spark_auc.app.jobs.champion import Champion, check_champion, publish_champion
 from spark_auc.app.jobs.gate_rows import (
-    ANCHOR,
     CHALLENGER,
-    CHAMPION,
     GateRows,
+    gate_models,
     pooled_periods,
     readable_rows,
 )
+from spark_auc.app.jobs.period_drift import measured
 from spark_auc.app.jobs.raw_rows import features_by
 from spark_auc.app.jobs.retrain_history import History
 from spark_auc.core.labels import Label
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import DataError
-from spark_auc.retraining.drift import Drift, Limits, drift
+from spark_auc.retraining.drift import Drift
 from spark_auc.retraining.gate import Decision, Gate, Outcome
 from spark_auc.store.moment_store import MomentStore
+from spark_auc.training.timer import PhaseTimer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from spark_auc.spark.data.columns import TrainingColumns
     from spark_auc.spark.features.recipe import FeatureRecipeModel
-    from spark_auc.spark.pipeline import RankerPipelineModel
 
 _log = logging.getLogger(__name__)
 
@@ -126,8 +125,15 @@ class PeriodRun:
             record, moments = self._decided(period, champion)
             if self.config.dryRun or record["completed"]:
                 return record
+            timer = PhaseTimer(record["phases"])
             self.store.put(period, SOURCE, moments)
-        record = record | {"completed": True}
+            timer.end("store")
+            record = record | _seconds(timer)
+        sizes = self.store.sizes()
+        record = record | {
+            "completed": True,
+            "store": {"periods": len(self.store.periods()), "bytes": sum(sizes.values())},
+        }
         if not self.config.dryRun:
             self.history.write(record)
         return record
@@ -152,11 +158,11 @@ class PeriodRun:
         self, period: str, champion: Champion | None
     ) -> tuple[dict[str, Any], list[PairMoments]]:
         """The record of a period, after its challenger is published or not, and its moments."""
-        start = time.perf_counter()
-        config = self.config
+        timer, config = PhaseTimer(), self.config
         with ExitStack() as stack:
             rows = stack.enter_context(config.rows_of(period).read(self.spark))
             moments, labels, columns = self._moments(rows)
+            timer.end("moments")
             total = reduce(PairMoments.merge, moments)
             counts = total.positive.rows, total.negative.rows
             pooled, pooled_counts = self._pooled(period, counts, champion)
@@ -167,12 +173,25 @@ class PeriodRun:
                 trained = challenger(
                     self.store, before, excluded, config, self.recipe, labels, columns
                 )
+            timer.end("training")
             sources = [stack.enter_context(config.rows_of(p).read(self.spark)) for p in pooled[:-1]]
-            models = _models(None if trained is None else trained.model, champion)
+            models = gate_models(None if trained is None else trained.model, champion)
             gate = stack.enter_context(
                 GateRows.of([*sources, rows], models, config.columns, pooled_counts)
             )
-            found = self._drift(total, trained, champion, gate if labels else None)
+            drift = measured(
+                config,
+                self.history,
+                self.recipe,
+                rows,
+                total,
+                trained,
+                champion,
+                gate if labels else None,
+                columns.features.labels(),
+            )
+            found = drift.found
+            timer.end("drift")
             record: dict[str, Any] = {
                 "period": period,
                 "schemaId": self.store.schema_id,
@@ -180,8 +199,10 @@ class PeriodRun:
                 "rows": list(counts),
                 "champion": None if champion is None else champion.period,
                 "challenger": None if trained is None else trained.as_dict(),
-                "drift": found.as_dict(),
+                **drift.as_dict(),
             }
+            if drift.scores is not None and champion is not None:
+                record["scoredBy"] = champion.period
             accepted = date.fromisoformat(period) in config.accept
             quarantined = bool(found.stops) and not accepted
             if quarantined:
@@ -191,33 +212,21 @@ class PeriodRun:
                 if labels and models and min(gate.rows) >= config.gate.least:
                     record["gate"] = gate.as_dict()
                 record |= decision.as_dict()
-            seconds = round(time.perf_counter() - start, 3)
-            record |= {"completed": quarantined, "seconds": seconds}
+            timer.end("decision")
+            record |= {"completed": quarantined} | _seconds(timer)
             _log.info("period %s: %s, %s", period, record["outcome"], record["reason"])
             if not config.dryRun:
                 self.history.check_unchanged(period)
+                if drift.scores is not None:
+                    self.history.write_scores(period, drift.scores)
                 if record["outcome"] == "promoted" and trained is not None:
                     self._publish(gate, champion, trained, record)
                 else:
                     check_champion(config.output.path, champion)
+                timer.end("publication")
+                record |= _seconds(timer)
                 self.history.write(record)
         return record, moments
-
-    def _drift(
-        self,
-        total: PairMoments,
-        trained: Challenger | None,
-        champion: Champion | None,
-        gate: GateRows | None,
-    ) -> Drift:
-        scores = None
-        if champion is not None and gate is not None:
-            scores = champion.scores, gate.histogram(CHAMPION)
-        before = total if trained is None else trained.moments
-        found = drift(before, total, scores, Limits(**self.config.drift.model_dump()))
-        for sentence in (*found.warnings, *found.stops):
-            _log.warning("drift: %s", sentence)
-        return found
 
     def _pooled(
         self, period: str, counts: tuple[int, int], champion: Champion | None
@@ -279,13 +288,7 @@ class PeriodRun:
         }
 
 
-def _models(
-    challenger: RankerPipelineModel | None, champion: Champion | None
-) -> dict[str, RankerPipelineModel]:
-    """The models that the gate's rows are scored by, in the order of their comparison."""
-    models = {} if challenger is None else {CHALLENGER: challenger}
-    if champion is not None:
-        models[CHAMPION] = champion.model
-        if champion.anchor is not None:
-            models[ANCHOR] = champion.anchor
-    return models
+def _seconds(timer: PhaseTimer) -> dict[str, Any]:
+    """Wall time of the phases and of all, for a record."""
+    phases = {name: round(seconds, 3) for name, seconds in timer.seconds.items()}
+    return {"seconds": round(sum(timer.seconds.values()), 3), "phases": phases}
