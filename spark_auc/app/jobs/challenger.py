@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # Params that the choice of window and penalty sets.
 _CHOSEN = {"regParams", "elasticNetParams", "selectionRule"}
+# Facts of a penalty in a record; see `Selection.as_dict`.
+_LISTED = ("regParam", "elasticNetParam", "auc", "leftOut")
 
 
 class Challenger(NamedTuple):
@@ -39,7 +41,7 @@ class Challenger(NamedTuple):
     parts: Sequence[tuple[float, int, int]] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Window, penalty, rows and certificate as JSON types."""
+        """Window, penalty, rows, certificate and what they were chosen from, as JSON types."""
         candidate = self.choice.candidate
         return {
             "window": self.choice.window,
@@ -50,6 +52,13 @@ class Challenger(NamedTuple):
             "elasticNetParam": candidate.elasticNetParam,
             "rows": [self.moments.positive.rows, self.moments.negative.rows],
             "certificate": self.model.ranker.summary.as_dict()["certificate"],
+            "selections": {
+                window: [
+                    {name: candidate[name] for name in _LISTED}
+                    for candidate in selection.as_dict()["candidates"]
+                ]
+                for window, selection in self.choice.selections.items()
+            },
         }
 
 

@@ -56,9 +56,12 @@ class PeriodDrift(NamedTuple):
         Shares that exceed those of the window.
     names
         Names of the features.
+    limits
+        The section ``drift``.
     """
 
     found: Drift
+    limits: Mapping[str, float]
     reference: str | None = None
     scores: ScoreHistogram | None = None
     counts: Counts | None = None
@@ -73,6 +76,7 @@ class PeriodDrift(NamedTuple):
         result |= {
             "reference": self.reference,
             "excesses": [excess._asdict() for excess in self.excesses],
+            "limits": dict(self.limits),
         }
         return {"drift": result, "columns": _listed(self.counts)}
 
@@ -104,7 +108,6 @@ def measured(
         Names of the features.
     """
     section = config.drift.model_dump()
-    margin = section.pop("share")
     scores = reference = pair = None
     if champion is not None and gate is not None:
         scores = gate.histogram(CHAMPION, newest=True)
@@ -112,19 +115,20 @@ def measured(
         reference = nearest(references, scores)
         pair = references[reference], scores
     before, parts = (total, ()) if trained is None else (trained.moments, trained.parts)
-    found = drift(before, total, pair, Limits(**section), parts, names)
+    limits = Limits(**{name: value for name, value in section.items() if name != "share"})
+    found = drift(before, total, pair, limits, parts, names)
     counts, excesses = None, tuple[Excess, ...]()
     if recipe is not None:
         counts = _counted(recipe, rows, trained)
         if expected := _window(history, counts, () if trained is None else trained.periods):
-            excesses = counts.excesses(expected, margin, config.drift.z)
+            excesses = counts.excesses(expected, config.drift.share, config.drift.z)
     sentences = [excess.beside("in the window") for excess in excesses[:_NAMED]]
     if more := len(excesses) - len(sentences):
         sentences.append(f"and {more} more shares of raw columns")
     found = replace(found, warnings=(*found.warnings, *sentences))
     for sentence in (*found.warnings, *found.stops):
         _log.warning("drift: %s", sentence)
-    return PeriodDrift(found, reference, scores, counts, excesses, names)
+    return PeriodDrift(found, section, reference, scores, counts, excesses, names)
 
 
 def _earlier(history: History, champion: Champion) -> dict[str, ScoreHistogram]:

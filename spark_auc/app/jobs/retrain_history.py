@@ -1,4 +1,4 @@
-"""The decisions of a retraining: a JSON file for each period, a log and a page of all."""
+"""The decisions of a retraining: a JSON file and a page of each period, a log and a page of all."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import date
 from typing import Any
 
 from spark_auc.app.directory import Directory
-from spark_auc.app.report.history import history_page
+from spark_auc.app.report.history import history_page, period_page
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.errors import ConflictError, ModelFormatError
 
@@ -54,7 +54,7 @@ class History:
         return record
 
     def write(self, record: dict[str, Any]) -> None:
-        """Write the record of a period, and the log and the page of all periods.
+        """Write the record of a period and its page, and the log and the page of all periods.
 
         Rollbacks after the period remain, also those that another job wrote.
         """
@@ -69,6 +69,9 @@ class History:
         text = json.dumps(record, indent=2, allow_nan=False) + "\n"
         self.records[record["period"]] = json.loads(text)
         self.records = dict(sorted(self.records.items()))
+        # A run that ends here writes the record and this page again.
+        page = period_page(self.records[record["period"]])
+        self._directory.replace(f"{record['period']}.html", page.encode())
         self._directory.replace(name, text.encode())
         self._write_all()
 
@@ -93,7 +96,7 @@ class History:
             self._write_all()
 
     def _log(self) -> bytes:
-        lines = (json.dumps(r, allow_nan=False) + "\n" for r in self.records.values())
+        lines = (json.dumps(_line(r), allow_nan=False) + "\n" for r in self.records.values())
         return "".join(lines).encode()
 
     def _write_all(self) -> None:
@@ -170,6 +173,14 @@ class History:
             for p, record in self.records.items()
             if (found := record.get("drift")) and (found["warnings"] or found["stops"])
         }
+
+
+def _line(record: dict[str, Any]) -> dict[str, Any]:
+    """A record for the log: without counts of raw columns and penalties to choose from."""
+    line = {name: value for name, value in record.items() if name != "columns"}
+    if challenger := line.get("challenger"):
+        line["challenger"] = {k: v for k, v in challenger.items() if k != "selections"}
+    return line
 
 
 def _is_date(text: str) -> bool:
