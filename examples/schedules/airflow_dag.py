@@ -5,7 +5,8 @@ date. Exit codes 2 to 5 (settings, data, solver, drift of a period) fail the tas
 1 and 75 (another job at the same time) are retried. A BashOperator would retry all of them. Its
 ``skip_on_exit_code`` would hide a failure: the task would count as skipped.
 
-With Airflow 2, import ``dag`` and ``task`` from ``airflow.decorators``.
+With Airflow 2, import ``dag`` and ``task`` from ``airflow.decorators``, and the exceptions from
+``airflow.exceptions``.
 """
 
 import json
@@ -13,8 +14,8 @@ import subprocess
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.exceptions import AirflowException, AirflowFailException
 from airflow.sdk import dag, task
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 COMMAND = ["spark-auc", "retrain", "--config", "/srv/ranker/retrain.yaml"]
 

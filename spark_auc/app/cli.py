@@ -39,7 +39,10 @@ Exit codes: 0 success, 2 configuration error, 3 data error, 4 not converged, 5 s
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        super().error(redacted_text(message))
+        text = redacted_text(message)
+        result = {"status": "error", "error": ConfigError.__name__, "message": text}
+        print(json.dumps(result), flush=True)
+        super().error(text)
 
 
 class _Formatter(logging.Formatter):
@@ -141,6 +144,7 @@ def run(
     except SparkAUCError as error:
         code = error.exit_code
         message = hide(str(error))
+        result |= redacted(dict(error.result))
         result |= {"status": "error", "error": type(error).__name__, "message": message}
         print(f"{job}: {type(error).__name__}: {message}", file=sys.stderr)
     except Exception as error:

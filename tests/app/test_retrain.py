@@ -311,7 +311,7 @@ def test_of_two_jobs_at_once_the_later_replaces_nothing(retrain, monkeypatch):
     before = Path("model/manifest.json").read_bytes()
     Path(f"history/{day(2)}.json").unlink()
     written(3)
-    monkeypatch.setattr(retrain_period, "published_record", lambda _: None)
+    monkeypatch.setattr("spark_auc.app.jobs.champion.published_record", lambda _: None)
     code, result = retrain(3, gate={"oldest": 1})
     assert (code, Path("model/manifest.json").read_bytes()) == (75, before), result
 
@@ -339,7 +339,7 @@ def test_a_run_that_was_killed_is_completed(retrain, monkeypatch, step):
 
     with monkeypatch.context() as dying:
         if step == "publish":
-            dying.setattr("spark_auc.app.jobs.retrain_period.write_champion", die)
+            dying.setattr("spark_auc.app.jobs.champion.write_champion", die)
         elif step == "record":
             dying.setattr("spark_auc.app.jobs.retrain_history.History.write", die)
         elif step == "store":

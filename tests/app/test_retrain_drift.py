@@ -126,3 +126,26 @@ def test_shares_of_raw_columns_warn(retrain, caplog):
     assert retrain(3, features=features, drift=limits | {"share": 0.22})[0] == 0
     found = [(e["column"], e["counted"]) for e in records()[3]["drift"]["excesses"]]
     assert found == []
+
+
+def test_other_columns_stop_their_period_only(retrain):
+    numbers = {"features": None, "columns": {"features": ["age", "price"]}}
+    for k in range(3):
+        written(k)
+    first = pq.read_table(f"clicks/{day(0)}.parquet")
+    pq.write_table(first.drop_columns(["price"]), f"clicks/{day(0)}.parquet")
+    # At first it is a mistake of the configuration.
+    assert retrain(0, **numbers)[0] == 2
+    pq.write_table(first, f"clicks/{day(0)}.parquet")
+    good = pq.read_table(f"clicks/{day(1)}.parquet")
+    pq.write_table(good.drop_columns(["price"]), f"clicks/{day(1)}.parquet")
+    code, result = retrain(2, **numbers)
+    assert code == 5
+    assert "price" in result["message"]
+    outcomes = ["stored", "quarantined", "promoted"]
+    assert [r["outcome"] for r in records()] == outcomes
+    assert "other columns" in Path(f"history/{day(1)}.html").read_text()
+    # After a repair it is accepted.
+    pq.write_table(good, f"clicks/{day(1)}.parquet")
+    code, result = retrain(2, **numbers, accept=[day(1)])
+    assert (code, result["stored"], result["decision"]) == (0, 3, "stored")

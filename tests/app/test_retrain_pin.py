@@ -54,7 +54,7 @@ def test_a_kept_champion_is_published_again_and_remains(retrain):
     # The rollback: the files of then, recorded after the newest period; a rerun changes nothing.
     code, result = retrain(3, **YOUNG, pinned=day(1))
     assert (code, result["champion"], result["periods"]) == (0, day(1), [])
-    assert result["kept"] == [day(3), day(2), day(1)]
+    assert result["keptChampions"] == [day(3), day(2), day(1)]
     assert files_of(current("model", "model")) == published[1]
     (rollback,) = records()[3]["rollbacks"]
     assert (rollback["from"], rollback["to"], rollback["after"]) == (day(3), day(1), day(3))

@@ -139,7 +139,7 @@ def dag(monkeypatch):
 
         return bound
 
-    exceptions = ModuleType("airflow.exceptions")
+    exceptions = ModuleType("airflow.sdk.exceptions")
     exceptions.AirflowException = FailedError
     exceptions.AirflowFailException = FailedForeverError
     sdk = ModuleType("airflow.sdk")
@@ -147,7 +147,7 @@ def dag(monkeypatch):
     for name, module in (
         ("airflow", ModuleType("airflow")),
         ("airflow.sdk", sdk),
-        ("airflow.exceptions", exceptions),
+        ("airflow.sdk.exceptions", exceptions),
     ):
         monkeypatch.setitem(sys.modules, name, module)
     spec = importlib.util.spec_from_file_location("airflow_dag", EXAMPLES / "airflow_dag.py")

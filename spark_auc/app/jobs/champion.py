@@ -146,9 +146,11 @@ def kept_champions(location: str) -> list[str]:
 
 def check_pin(config: Retrain) -> None:
     """`ConfigError` if the champion of the pinned period is neither published nor kept."""
+    if config.pinned is None:
+        return
     pin, path = str(config.pinned), config.output.path
     record, others = published_record(path), kept_champions(path)
-    if config.pinned is None or pin in others or (record is not None and record["period"] == pin):
+    if pin in others or (record is not None and record["period"] == pin):
         return
     published = "none" if record is None else f"that of {record['period']}"
     raise ConfigError(

@@ -18,6 +18,7 @@ period.
 
 from __future__ import annotations
 
+import logging
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_auc.app.jobs.retrain_period import PeriodRun
+
+
+_log = logging.getLogger(__name__)
 
 
 def check(config: Retrain) -> None:
@@ -107,18 +111,24 @@ def run(spark: SparkSession, config: Retrain) -> dict[str, Any]:
         _restore(history, champion, config.dryRun)
     made: PeriodRun | None = None
     done: list[dict[str, Any]] = []
-    for period in _due(config, history):
+    due = _due(config, history)
+    for number, period in enumerate(due, 1):
+        _log.info("period %s, %d of %d", period, number, len(due))
         made = made or _opened(spark, config, history, period)
         done.append(made.complete(period, champion))
+        if stored := done[-1].get("store"):
+            _log.info("stored: %d periods in %.1f MB", stored["periods"], stored["bytes"] / 1e6)
         champion = champion if config.dryRun else read_champion(config.output.path)
+    result = _result(config, history, made, champion, done)
     if stopped := [record for record in done if record["outcome"] == "quarantined"]:
         found = ", ".join(f"{record['period']} ({record['reason']})" for record in stopped)
         raise DriftError(
             f"found rows too different from those before in {found}, expected similar rows; "
             "check them: set retrain.accept to the period if the change is real and lasts, as "
-            "later periods are then compared with it, too; else set retrain.exclude to it"
+            "later periods are then compared with it, too; else set retrain.exclude to it",
+            result,
         )
-    return _result(config, history, made, champion, done)
+    return result
 
 
 def _restore(history: History, champion: Champion, is_dry: bool) -> None:
@@ -232,7 +242,7 @@ def _result(
         "reason": last.get("reason"),
         "periods": [{k: r[k] for k in ("period", "outcome", "reason")} for r in done],
         "champion": None if champion is None else champion.period,
-        "kept": kept_champions(config.output.path),
+        "keptChampions": kept_champions(config.output.path),
         "model": config.output.path if champion else None,
         "history": config.history,
         **({} if made is None else made.state()),

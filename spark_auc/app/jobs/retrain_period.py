@@ -19,12 +19,12 @@ from spark_auc.app.jobs.gate_rows import (
     readable_rows,
 )
 from spark_auc.app.jobs.period_drift import measured
+from spark_auc.app.jobs.period_rows import period_moments, training_columns
 from spark_auc.app.jobs.raw_rows import features_by
 from spark_auc.app.jobs.retrain_history import History
-from spark_auc.core.labels import Label
+from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.core.sampling.folds import Folds
-from spark_auc.errors import DataError
+from spark_auc.errors import ConfigError, DataError
 from spark_auc.retraining.drift import Drift
 from spark_auc.retraining.gate import Decision, Gate, Outcome
 from spark_auc.store.moment_store import MomentStore
@@ -74,27 +74,9 @@ class PeriodRun:
         self.store, self.history = store, history
         self._features = features_by(recipe, config.columns)
 
-    def _moments(
-        self, rows: DataFrame
-    ) -> tuple[list[PairMoments], tuple[Label, Label] | None, TrainingColumns]:
-        """The moments of a period's folds, its two labels (None for fewer), and its columns."""
-        from spark_auc.spark.data.columns import TrainingColumns
-        from spark_auc.spark.retraining import fold_moments
-
-        names = self.config.columns
-        features = self._features(rows, self.store.facts.dimension)
-        columns = TrainingColumns.resolve(
-            rows, features, names.label, names.positiveLabel, names.weight, names.key
-        )
-        folds = Folds(self.config.folds, self.config.seed)
-        moments, labels = fold_moments(rows, columns, folds)
-        if not labels.rows:
-            raise DataError(
-                "found no rows of the period, expected some; check retrain.data, or set "
-                "retrain.exclude to its date"
-            )
-        classes = labels.classes(columns.positive) if len(labels.rows) > 1 else None
-        return moments, classes, columns
+    def _columns(self, rows: DataFrame) -> TrainingColumns:
+        """The columns of a period's rows; `ConfigError` or `DataError` for another schema."""
+        return training_columns(rows, self.config, self._features, self.store.facts.dimension)
 
     def complete(self, period: str, champion: Champion | None) -> dict[str, Any]:
         """Decide about a period and store it, or end what an earlier run began.
@@ -128,7 +110,7 @@ class PeriodRun:
             timer = PhaseTimer(record["phases"])
             self.store.put(period, SOURCE, moments)
             timer.end("store")
-            record = record | _seconds(timer)
+            record = record | timer.as_dict()
         sizes = self.store.sizes()
         record = record | {
             "completed": True,
@@ -143,7 +125,7 @@ class PeriodRun:
         source = self.config.rows_of(period)
         source.check()
         with source.read(self.spark) as rows:
-            moments, _, _ = self._moments(rows)
+            moments, _ = period_moments(rows, self.config, self._columns(rows))
         if not self.config.dryRun:
             self.store.put(period, SOURCE, moments)
 
@@ -161,7 +143,14 @@ class PeriodRun:
         timer, config = PhaseTimer(), self.config
         with ExitStack() as stack:
             rows = stack.enter_context(config.rows_of(period).read(self.spark))
-            moments, labels, columns = self._moments(rows)
+            try:
+                columns = self._columns(rows)
+            except (ConfigError, DataError) as error:
+                if not self.store.periods():
+                    raise
+                # The same settings served the stored periods: the rows have another schema.
+                return self._other_schema(period, champion, error), []
+            moments, labels = period_moments(rows, config, columns)
             timer.end("moments")
             total = reduce(PairMoments.merge, moments)
             counts = total.positive.rows, total.negative.rows
@@ -213,20 +202,30 @@ class PeriodRun:
                     record["gate"] = gate.as_dict()
                 record |= decision.as_dict()
             timer.end("decision")
-            record |= {"completed": quarantined} | _seconds(timer)
+            record |= {"completed": quarantined} | timer.as_dict()
             _log.info("period %s: %s, %s", period, record["outcome"], record["reason"])
             if not config.dryRun:
-                self.history.check_unchanged(period)
-                if drift.scores is not None:
-                    self.history.write_scores(period, drift.scores)
-                if record["outcome"] == "promoted" and trained is not None:
-                    self._publish(gate, champion, trained, record)
-                else:
-                    check_champion(config.output.path, champion)
-                timer.end("publication")
-                record |= _seconds(timer)
-                self.history.write(record)
+                record = self._recorded(record, gate, champion, trained, drift.scores, timer)
         return record, moments
+
+    def _other_schema(
+        self, period: str, champion: Champion | None, error: Exception
+    ) -> dict[str, Any]:
+        """The record of a period whose rows have other columns than those of the stored ones."""
+        record = {
+            "period": period,
+            "schemaId": self.store.schema_id,
+            "settings": self.settings,
+            "champion": None if champion is None else champion.period,
+            "outcome": "quarantined",
+            "reason": f"other columns: {error}",
+            "completed": True,
+        }
+        _log.warning("period %s: %s", period, record["reason"])
+        if not self.config.dryRun:
+            self.history.check_unchanged(period)
+            self.history.write(record)
+        return record
 
     def _pooled(
         self, period: str, counts: tuple[int, int], champion: Champion | None
@@ -263,18 +262,31 @@ class PeriodRun:
         decision = judge.decide(gate.paired(), gate.rows, age, warned)
         return decision if self.config.pinned is None else decision.pinned()
 
-    def _publish(
+    def _recorded(
         self,
+        record: dict[str, Any],
         gate: GateRows,
         champion: Champion | None,
-        trained: Challenger,
-        record: dict[str, Any],
-    ) -> None:
-        anchor = None
-        if champion is not None and not record["won"]:
-            anchor = champion.anchor or champion.model
-        made = Champion(trained.model, record, gate.histogram(CHALLENGER), anchor)
-        publish_champion(self.config, made, champion)
+        trained: Challenger | None,
+        scores: ScoreHistogram | None,
+        timer: PhaseTimer,
+    ) -> dict[str, Any]:
+        """Publish a promoted challenger, and write the record."""
+        self.history.check_unchanged(record["period"])
+        if scores is not None:
+            self.history.write_scores(record["period"], scores)
+        if record["outcome"] == "promoted" and trained is not None:
+            anchor = None
+            if champion is not None and not record["won"]:
+                anchor = champion.anchor or champion.model
+            made = Champion(trained.model, record, gate.histogram(CHALLENGER), anchor)
+            publish_champion(self.config, made, champion)
+        else:
+            check_champion(self.config.output.path, champion)
+        timer.end("publication")
+        record = record | timer.as_dict()
+        self.history.write(record)
+        return record
 
     def state(self) -> dict[str, Any]:
         """Facts about the store, for the result of the job."""
@@ -286,9 +298,3 @@ class PeriodRun:
             "storeBytes": sum(self.store.sizes().values()),
             "lacking": {other: list(self.store.lacking(other)) for other in others},
         }
-
-
-def _seconds(timer: PhaseTimer) -> dict[str, Any]:
-    """Wall time of the phases and of all, for a record."""
-    phases = {name: round(seconds, 3) for name, seconds in timer.seconds.items()}
-    return {"seconds": round(sum(timer.seconds.values()), 3), "phases": phases}
