@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -166,7 +167,7 @@ class Table:
             Another process changed the partition since the snapshot was read.
         """
         delta = self._created()
-        try:
+        with _conflicts():
             write_deltalake(
                 delta,
                 pa.RecordBatchReader.from_batches(self.schema, rows),
@@ -189,11 +190,16 @@ class Table:
                 ),
                 post_commithook_properties=_hooks(),
             )
-        except CommitFailedError as error:
-            raise StoreConflict(
-                f"found another process that changed the same period ({str(error)[:120]!r}), "
-                "expected one job per period at a time; its rows remain: run this job again"
-            ) from None
+        self._settle()
+
+    def remove(self, predicate: str) -> None:
+        """Remove partitions, in one commit; arguments and errors are those of `replace`."""
+        with _conflicts():
+            self._created().delete(
+                predicate,
+                commit_properties=CommitProperties(max_commit_retries=_RETRIES),
+                post_commithook_properties=_hooks(),
+            )
         self._settle()
 
     def _created(self) -> DeltaTable:
@@ -281,3 +287,14 @@ class Table:
 def _hooks() -> PostCommitHookProperties:
     # A checkpoint may cover only entries that are flushed.
     return PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+
+
+@contextmanager
+def _conflicts() -> Iterator[None]:
+    try:
+        yield
+    except CommitFailedError as error:
+        raise StoreConflict(
+            f"found another process that changed the same period ({str(error)[:120]!r}), "
+            "expected one job per period at a time; its rows remain: run this job again"
+        ) from None

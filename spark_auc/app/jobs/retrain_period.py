@@ -31,6 +31,7 @@ from spark_auc.errors import ConflictError, DataError
 from spark_auc.retraining.drift import Drift, Limits, drift
 from spark_auc.retraining.gate import Decision, Gate, Outcome
 from spark_auc.store.moment_store import MomentStore
+from spark_auc.store.sources import ROWS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
     from spark_auc.spark.pipeline import RankerPipelineModel
 
 _log = logging.getLogger(__name__)
-
-SOURCE = "rows"
 
 
 class PeriodRun:
@@ -114,10 +113,10 @@ class PeriodRun:
         if record is not None and not record["completed"]:
             # The run that decided was killed. If it had stored the period, the rows may be deleted;
             # the store may have another schema since then.
-            if period not in self.store.periods() or any(self._readable(period)):
+            if period not in self.store.periods(ROWS) or any(self._readable(period)):
                 self._store(period)
             record = record | here
-        elif any(later > period for later in self.store.periods()):
+        elif any(later > period for later in self.store.periods(ROWS)):
             self._store(period)
             record = (record or {"period": period}) | here
             record |= {
@@ -128,7 +127,7 @@ class PeriodRun:
             record, moments = self._decided(period, champion)
             if self.config.dryRun or record["completed"]:
                 return record
-            self.store.put(period, SOURCE, moments)
+            self.store.put(period, ROWS, moments)
         record = record | {"completed": True}
         if not self.config.dryRun:
             self.history.write(record)
@@ -141,7 +140,7 @@ class PeriodRun:
         with source.read(self.spark) as rows:
             moments, _, _ = self._moments(rows)
         if not self.config.dryRun:
-            self.store.put(period, SOURCE, moments)
+            self.store.put(period, ROWS, moments)
 
     def _looked_back(self, period: str) -> list[str]:
         """The stored periods before this one whose rows are to be read again."""
