@@ -19,7 +19,7 @@ from spark_auc.spark.data.labels import label_column
 from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel, score_column
 from spark_auc.spark.estimators.mba import MBAClassifier
-from spark_auc.spark.estimators.one_pass import model_of
+from spark_auc.spark.estimators.one_pass import model_of, rows_of_any_class
 from spark_auc.spark.evaluation.score_columns import ScoreColumns
 from spark_auc.spark.evaluation.scores import tabulated
 from spark_auc.spark.pipeline import RankerPipelineModel
@@ -42,6 +42,11 @@ def fold_moments(
     distributed = replace(DistributedRows.of(rows, columns), check=lambda _: None)
     moments, labels, _ = moments_of_folds(distributed, folds, range(folds.count))
     return moments, labels
+
+
+def moments_of_batch(rows: DataFrame, columns: TrainingColumns, folds: Folds) -> list[PairMoments]:
+    """The moments of each fold's rows of a micro-batch; errors are those of `fold_moments`."""
+    return moments_of_folds(rows_of_any_class(rows, columns), folds, range(folds.count))[0]
 
 
 def trained(

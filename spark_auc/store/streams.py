@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from spark_auc.core.moments.pair_moments import PairMoments
@@ -45,26 +45,34 @@ class StoredStream:
         parsed = (MicroBatches.of(source) for source in left)
         return [s for s in parsed if s is not None and s.stream == self._name]
 
-    def append(self, period: str, batch: int, folds: Sequence[PairMoments]) -> bool:
-        """Store the moments of a batch's rows of a period, by fold; a repetition changes nothing.
+    def append(self, batch: int, periods: Mapping[str, Sequence[PairMoments]]) -> list[str]:
+        """Store the moments of a batch's rows, by period and fold; a repetition changes nothing.
+
+        A repeated batch may have other rows, of other periods: those of the first time are removed.
 
         Returns
         -------
-        bool
-            False if a batch job stored all rows of the period, or merged batches include this one.
+        list of str
+            Periods that were left out, as a batch job stored all of their rows, or merged batches
+            include this one.
 
         Raises
         ------
         SparkAUCError
             As in `MomentStore.put`.
         """
-        own = MicroBatches(self._name, batch, batch)
-        if period in self._store.periods():
-            sources = self._store.sources(period)
-            if own.name in superseded([*sources, own.name]):
-                return False
-        self._store.put(period, own.name, folds)
-        return True
+        own, store = MicroBatches(self._name, batch, batch).name, self._store
+        left_out = []
+        for period, folds in periods.items():
+            stored = store.sources(period) if period in store.periods() else ()
+            if own in superseded([*stored, own]):
+                left_out.append(period)
+            else:
+                store.put(period, own, folds)
+        for period in store.periods(own):
+            if period not in periods:
+                store.remove(period, [own])
+        return left_out
 
     def compact(self, period: str, last: int) -> None:
         """Merge the batches of a period once there are 16: reading opens fewer files.

@@ -68,10 +68,10 @@ def test_a_repeated_batch_changes_nothing(store):
     stream = StoredStream(store, "clicks")
     parts = [rows(k) for k in range(3)]
     for number, part in enumerate(parts):
-        assert stream.append(DAY, number, folds(part))
+        assert stream.append(number, {DAY: folds(part)}) == []
     version = store.version
     for number, part in enumerate(parts):
-        assert stream.append(DAY, number, folds(part))
+        assert stream.append(number, {DAY: folds(part)}) == []
     assert (store.version, stream.last()) == (version, 2)
     assert_same(store, folds(*parts))
 
@@ -81,14 +81,14 @@ def test_compaction_keeps_few_sources_and_all_rows(store):
     parts = [rows(k, 4) for k in range(16 * 17)]
     most = 0
     for number, part in enumerate(parts):
-        stream.append(DAY, number, folds(part))
+        stream.append(number, {DAY: folds(part)})
         stream.compact(DAY, number - 1)
         most = max(most, len(store.sources(DAY)))
     assert most <= 2 * 16 + 1
     assert_same(store, folds(*parts))
     # A batch that was merged is repeated, by a checkpoint that was restored.
     before = store.version
-    assert not stream.append(DAY, 3, folds(parts[3]))
+    assert stream.append(3, {DAY: folds(parts[3])}) == [DAY]
     assert store.version == before
     # All later batches were merged too: the next batch is told by the names.
     assert stream.last() == len(parts) - 1
@@ -98,7 +98,7 @@ def test_a_kill_between_merging_and_removing_counts_no_row_twice(store, monkeypa
     stream = StoredStream(store, "clicks")
     parts = [rows(k) for k in range(17)]
     for number, part in enumerate(parts):
-        stream.append(DAY, number, folds(part))
+        stream.append(number, {DAY: folds(part)})
 
     def die(*_):
         raise KeyboardInterrupt
@@ -112,7 +112,7 @@ def test_a_kill_between_merging_and_removing_counts_no_row_twice(store, monkeypa
     assert_same(again, folds(*parts))
     assert sum(c.positive + c.negative for c in again.contents()) == 17 * 20
     late = rows(99)
-    StoredStream(again, "clicks").append(DAY, 17, folds(late))
+    StoredStream(again, "clicks").append(17, {DAY: folds(late)})
     assert len(again.sources(DAY)) == 3
     assert_same(again, folds(*parts, late))
 
@@ -120,17 +120,17 @@ def test_a_kill_between_merging_and_removing_counts_no_row_twice(store, monkeypa
 def test_a_batch_job_replaces_the_streams_of_its_period_in_any_order(store):
     stream, other = StoredStream(store, "clicks"), MomentStore(store.location, store.facts)
     first, second = rows(1), rows(2)
-    stream.append(DAY, 0, folds(first))
+    stream.append(0, {DAY: folds(first)})
     store.put(DAY, "late", folds(rows(3)))
     other.refresh()
     # The batch job's snapshot has the first batch only; the second is stored meanwhile.
-    stream.append(DAY, 1, folds(second))
+    stream.append(1, {DAY: folds(second)})
     other.put(DAY, "rows", folds(first, second))
     store.refresh()
     assert_same(store, folds(first, second, rows(3)))
     # A late batch is not added to rows that are complete.
-    assert not stream.append(DAY, 2, folds(rows(4)))
-    assert stream.append("2026-03-02", 2, folds(rows(5)))
+    both = {DAY: folds(rows(4)), "2026-03-02": folds(rows(5))}
+    assert stream.append(2, both) == [DAY]
     assert store.periods("rows") == (DAY,)
     assert store.periods() == (DAY, "2026-03-02")
 
@@ -138,9 +138,18 @@ def test_a_batch_job_replaces_the_streams_of_its_period_in_any_order(store):
 def test_merging_all_batches_leaves_one_source(store):
     stream = StoredStream(store, "clicks")
     assert stream.merge(DAY) is None
-    stream.append(DAY, 4, folds(rows(1)))
+    stream.append(4, {DAY: folds(rows(1))})
     assert stream.merge(DAY) == MicroBatches("clicks", 4, 4).name
-    stream.append(DAY, 6, folds(rows(2)))
+    stream.append(6, {DAY: folds(rows(2))})
     name = stream.merge(DAY)
     assert store.sources(DAY) == (name,) == (MicroBatches("clicks", 4, 6).name,)
     assert_same(store, folds(rows(1), rows(2)))
+
+
+def test_a_repeated_batch_of_other_rows_replaces_the_first_time(store):
+    stream = StoredStream(store, "clicks")
+    stream.append(0, {DAY: folds(rows(0))})
+    stream.append(1, {DAY: folds(rows(1)), "2026-02-28": folds(rows(2))})
+    stream.append(1, {DAY: folds(rows(3))})
+    assert_same(store, folds(rows(0), rows(3)))
+    assert store.periods() == (DAY,)

@@ -224,7 +224,9 @@ class Opauc(Section):
     def _all_pairs(self) -> Opauc:
         draws = {"estimator", "numPairs", "batchSize", "pairTol", "seed"}
         draws |= {"numFolds", "selectionRule"}
-        given = sorted(draws & self.training.model_fields_set) + ["key"] * bool(self.columns.key)
+        # Folds of stored moments are by key.
+        has_key = bool(self.columns.key) and not (self.stream and self.stream.store)
+        given = sorted(draws & self.training.model_fields_set) + ["key"] * has_key
         given += ["fold"] * bool(self.columns.fold)
         if given or self.training.regParam is None:
             raise ValueError(f"all pairs and a regParam; set it, and leave out {given or 'draws'}")

@@ -7,10 +7,9 @@ from datetime import date
 from pydantic import Field, field_validator, model_validator
 
 from spark_auc.app.config.features import RecipeSection, check_columns, check_one_number
-from spark_auc.app.config.sections import Columns, Location, Output, Section
+from spark_auc.app.config.sections import Columns, Location, Output, Section, store_location
 from spark_auc.app.config.sources import Source
 from spark_auc.app.config.training import settings_section
-from spark_auc.app.directory import Directory
 from spark_auc.spark.estimators.settings import MBASelectorSettings
 
 PERIOD = "{period}"
@@ -114,8 +113,7 @@ class Retrain(Section):
 
     def store_location(self) -> str:
         """The path of a local store, and the URI of another."""
-        place = Directory.of(self.store)
-        return place.path if place.local else self.store
+        return store_location(self.store)
 
     def rows_of(self, period: str) -> Source:
         """The source of a period's rows."""

@@ -29,7 +29,7 @@ from spark_auc.app.jobs.retrain_history import History
 from spark_auc.app.publish import check_free
 from spark_auc.app.report.pictures import check_packages
 from spark_auc.errors import ConfigError, DriftError
-from spark_auc.features.recipe_json import from_json, to_json
+from spark_auc.features.recipe_json import from_json
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -133,9 +133,9 @@ def _opened(spark: SparkSession, config: Retrain, history: History, period: str)
     """
     # The package deltalake is optional: other jobs run without it.
     from spark_auc.app.jobs.retrain_period import PeriodRun
+    from spark_auc.app.jobs.store_facts import facts_of
     from spark_auc.spark.data.features import PreparedFeatures
     from spark_auc.spark.features.recipe import FeatureRecipeModel
-    from spark_auc.store.facts import Facts
     from spark_auc.store.moment_store import MomentStore
 
     names = config.columns
@@ -160,14 +160,7 @@ def _opened(spark: SparkSession, config: Retrain, history: History, period: str)
                 if recipe
                 else PreparedFeatures.resolve(rows, names.features, names.numFeatures).dimension
             )
-    facts = Facts(
-        dimension,
-        config.folds,
-        config.seed,
-        1.0 if names.positiveLabel is None else names.positiveLabel,
-        names.weight,
-        None if recipe is None else to_json(recipe.recipe),
-    )
+    facts = facts_of(dimension, config.folds, config.seed, names, recipe)
     store = MomentStore(config.store_location(), facts, full_refresh=config.fullRefresh)
     return PeriodRun(spark, config, recipe, store, history, _settings(config))
 
