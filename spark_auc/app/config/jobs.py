@@ -15,6 +15,7 @@ from pydantic import (
 )
 
 from spark_auc.app.config.features import Embedding, RecipeSection, check_columns, check_one_number
+from spark_auc.app.config.moments import RowsAndMoments
 from spark_auc.app.config.retraining import Retrain
 from spark_auc.app.config.sections import Columns, Location, Output, Section, SparkSection
 from spark_auc.app.config.sources import Layout, Source
@@ -77,10 +78,9 @@ class Calibration(Section):
     negativeSamplingRate: float = Field(1.0, gt=0, le=1, description="share of negatives kept")
 
 
-class Train(Section):
-    """Rows to a model directory."""
+class Train(RowsAndMoments):
+    """Rows, stored moments or both to a model directory."""
 
-    data: Source
     columns: Columns = Columns()
     features: RecipeSection | None = Field(
         None, description="raw columns to features; default: columns.features are features"
