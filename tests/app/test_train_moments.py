@@ -120,7 +120,7 @@ def test_windows_of_a_store_with_rows_and_models_beside(train, spark):
     assert result["regParam"] == 1e-4
     chosen = json.loads(current("model", "model").read("selection.json"))
     assert [c["regParam"] for c in chosen["candidates"]] == [1e-4, 1e2]
-    assert [len(c["auc"]) for c in chosen["candidates"]] == [3, 3]
+    assert [len(c["folds"]) for c in chosen["candidates"]] == [3, 3]
     code, result = train(moments=beside, select=select, training={})
     assert (code, "without folds" in result["message"]) == (2, True), result
 

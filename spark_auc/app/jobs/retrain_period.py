@@ -11,9 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from spark_auc.app.config.retraining import Retrain
 from spark_auc.app.jobs.challenger import Challenger, challenger
-from spark_auc.app.jobs.champion import Champion, published_record, write_champion
+from spark_auc.app.jobs.champion import (
+    Champion,
+    compared_models,
+    published_record,
+    scorable,
+    without_comparison,
+    write_champion,
+)
 from spark_auc.app.jobs.gate_rows import (
-    ANCHOR,
     CHALLENGER,
     CHAMPION,
     GateRows,
@@ -38,7 +44,6 @@ if TYPE_CHECKING:
 
     from spark_auc.spark.data.columns import TrainingColumns
     from spark_auc.spark.features.recipe import FeatureRecipeModel
-    from spark_auc.spark.pipeline import RankerPipelineModel
 
 _log = logging.getLogger(__name__)
 
@@ -90,6 +95,7 @@ class PeriodRun:
         )
         folds = Folds(self.config.folds, self.config.seed)
         moments, labels = fold_moments(rows, columns, folds)
+        self.history.check_labels(self.store.schema_id, labels)
         if not labels.rows:
             raise DataError(
                 "found no rows of the period, expected some; check retrain.data, or set "
@@ -157,6 +163,7 @@ class PeriodRun:
         config = self.config
         with ExitStack() as stack:
             rows = stack.enter_context(config.rows_of(period).read(self.spark))
+            judged = scorable(champion, rows, config)
             moments, labels, columns = self._moments(rows)
             total = reduce(PairMoments.merge, moments)
             counts = total.positive.rows, total.negative.rows
@@ -169,16 +176,17 @@ class PeriodRun:
                     self.store, before, excluded, config, self.recipe, labels, columns
                 )
             sources = [stack.enter_context(config.rows_of(p).read(self.spark)) for p in pooled[:-1]]
-            models = _models(None if trained is None else trained.model, champion)
+            models = compared_models(None if trained is None else trained.model, judged)
             gate = stack.enter_context(
                 GateRows.of([*sources, rows], models, config.columns, pooled_counts)
             )
-            found = self._drift(total, trained, champion, gate if labels else None)
+            found = self._drift(total, trained, judged, gate if labels else None)
             record: dict[str, Any] = {
                 "period": period,
                 "schemaId": self.store.schema_id,
                 "settings": self.settings,
                 "rows": list(counts),
+                **({} if labels is None else {"labels": list(labels)}),
                 "champion": None if champion is None else champion.period,
                 "challenger": None if trained is None else trained.as_dict(),
                 "drift": found.as_dict(),
@@ -188,7 +196,9 @@ class PeriodRun:
             if quarantined:
                 record |= {"outcome": "quarantined", "reason": "; ".join(found.stops)}
             else:
-                decision = self._decision(gate, champion, trained, period, found)
+                decision = self._decision(gate, judged, trained, period, found)
+                if champion is not None and judged is None:
+                    decision = without_comparison(decision)
                 if labels and models and min(gate.rows) >= config.gate.least:
                     record["gate"] = gate.as_dict()
                 record |= decision.as_dict()
@@ -283,15 +293,3 @@ class PeriodRun:
             "storeBytes": sum(self.store.sizes().values()),
             "lacking": {other: list(self.store.lacking(other)) for other in others},
         }
-
-
-def _models(
-    challenger: RankerPipelineModel | None, champion: Champion | None
-) -> dict[str, RankerPipelineModel]:
-    """The models that the gate's rows are scored by, in the order of their comparison."""
-    models = {} if challenger is None else {CHALLENGER: challenger}
-    if champion is not None:
-        models[CHAMPION] = champion.model
-        if champion.anchor is not None:
-            models[ANCHOR] = champion.anchor
-    return models
