@@ -292,9 +292,9 @@ class MomentStore:
             self._replace(place, stored, digest(place, stored, self.facts, part))
         self.vacuum()
 
-    def vacuum(self) -> None:
-        """Delete the files of replaced periods at once; jobs that read them raise `StoreConflict`.
+    def vacuum(self, hours: int = 0) -> None:
+        """Delete files that were replaced ``hours`` ago; jobs that read them raise `StoreConflict`.
 
         Files of killed jobs remain, and the log lists them: they may belong to a running job.
         """
-        self._table.vacuum()
+        self._table.vacuum(hours)

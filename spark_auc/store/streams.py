@@ -13,6 +13,8 @@ from spark_auc.store.sources import ROWS, MicroBatches, superseded
 
 _log = logging.getLogger(__name__)
 
+# Files of merged batches are deleted after so many hours: jobs that read them have ended by then.
+_HOURS = 24
 # A period has fewer single batches and fewer merged ones than this, and one batch in progress.
 _MOST = 16
 
@@ -77,7 +79,8 @@ class StoredStream:
     def compact(self, period: str, last: int) -> None:
         """Merge the batches of a period once there are 16: reading opens fewer files.
 
-        Sixteen sources of merged batches are merged, too. Another job that changes the period at
+        Sixteen sources of merged batches are merged, too. Then files that were superseded a day ago
+        are deleted. Another job that changes the period at
         the same time leaves all sources as they are.
 
         Parameters
@@ -97,6 +100,7 @@ class StoredStream:
                 continue
             try:
                 self._merge(period, sources)
+                self._store.vacuum(_HOURS)
             except StoreConflict as error:
                 _log.info("the batches of %s remain apart: %s", period, error)
 

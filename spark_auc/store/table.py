@@ -240,11 +240,11 @@ class Table:
             # The commit stands; the next one writes the checkpoint.
             _log.warning("no checkpoint at version %d: %s", version, error)
 
-    def vacuum(self) -> None:
-        """Delete the superseded files; readers of old versions fail.
+    def vacuum(self, hours: int = 0) -> None:
+        """Delete files that were superseded ``hours`` ago; readers of older versions fail.
 
-        Files that no log entry names may belong to a running writer: they remain, and the log lists
-        them.
+        Files that no log entry names may belong to a running writer: they remain, and for 0 hours
+        the log lists them.
         """
         if self._delta is None:
             return
@@ -254,7 +254,7 @@ class Table:
             return {
                 path.rpartition("/")[-1]
                 for path in delta.vacuum(
-                    retention_hours=0,
+                    retention_hours=hours,
                     dry_run=dry,
                     enforce_retention_duration=False,
                     full=full,
@@ -265,7 +265,7 @@ class Table:
         superseded = names(dry=False, full=False)
         self._delta.update_incremental()
         self._settle()
-        if unnamed := names(dry=True, full=True) - superseded:
+        if not hours and (unnamed := names(dry=True, full=True) - superseded):
             _log.warning(
                 "found files that no log entry names, of a running or killed job: %s; if no job "
                 "runs, delete them",

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from spark_auc.app.cli import run
+from spark_auc.app.jobs.published_model import read_model
 from spark_auc.core.moments.pair_moments import PairMoments
 from tests.app import arriving
 from tests.app.arriving import NAMES, aged, assert_same_moments, dying, parts, status, table
@@ -110,6 +111,20 @@ def test_a_stream_stores_the_rows_of_each_day_even_if_it_is_killed(job, spark, m
         rows = pa.concat_tables([t.filter(pa.array(days == day)) for t, days in together])
         X, y = np.stack([rows[name] for name in NAMES], 1), rows["label"].to_numpy() > 0
         assert_same_moments(window.total(), PairMoments.of(X, y))
+    # The ranker of the stored batches is that of all rows at once.
+    section = {
+        "columns": {"features": NAMES},
+        "training": {"regParam": 0.1, "tol": 1e-12},
+    }
+    names = {"stored": {"moments": {"store": "moments"}}, "rows": {"data": {"path": "rows"}}}
+    for name, source in names.items():
+        Path("train.yaml").write_text(
+            yaml.safe_dump({"train": section | source | {"output": {"path": name}}})
+        )
+        assert run("train", "train.yaml") == 0
+    found, expected = (read_model(name).ranker for name in names)
+    np.testing.assert_allclose(found.scorer.w, expected.scorer.w, rtol=1e-10)
+    assert found.summary.rows == expected.summary.rows
 
 
 @pytest.mark.slow

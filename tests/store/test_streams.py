@@ -1,5 +1,7 @@
 """Micro-batches of a stream in the store: repetitions, compaction, and batch jobs beside them."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -92,6 +94,25 @@ def test_compaction_keeps_few_sources_and_all_rows(store):
     assert store.version == before
     # All later batches were merged too: the next batch is told by the names.
     assert stream.last() == len(parts) - 1
+
+
+def test_files_of_merged_batches_are_deleted_after_a_day(store, monkeypatch):
+    stream = StoredStream(store, "clicks")
+
+    def files():
+        return len([*Path(store.location).rglob("part-*.parquet")])
+
+    for number in range(40):
+        stream.append(number, {DAY: folds(rows(number, 4))})
+        stream.compact(DAY, number - 1)
+    # Facts, two merged sources, eight batches, and 32 superseded files: none is a day old.
+    assert (len(store.sources(DAY)), files()) == (10, 43)
+    monkeypatch.setattr("spark_auc.store.streams._HOURS", 0)
+    for number in range(40, 49):
+        stream.append(number, {DAY: folds(rows(number, 4))})
+        stream.compact(DAY, number - 1)
+    assert (len(store.sources(DAY)), files()) == (4, 5)
+    assert_same(store, folds(*(rows(number, 4) for number in range(49))))
 
 
 def test_a_kill_between_merging_and_removing_counts_no_row_twice(store, monkeypatch):
