@@ -102,13 +102,13 @@ def test_rows_are_deleted_from_the_store_and_from_the_champion(retrain, delete):
     # Rows that were never added are refused, and nothing is changed.
     for k in (0, 1):
         Path(f"clicks/{day(k)}.moved").rename(f"clicks/{day(k)}.parquet")
-    table = pq.read_table(f"clicks/{day(2)}.parquet").slice(0, 5)
-    far = pa.array(table["age"].to_numpy() + 50.0)
-    pq.write_table(table.set_column(1, "age", far), f"far-{day(2)}.parquet")
-    code, result = delete("b", (2,), None, "far-{period}.parquet")
+    # Each fold has more positive rows than were stored.
+    table = pq.read_table(f"clicks/{day(2)}.parquet")
+    label = pa.array(np.ones(len(table), int))
+    pq.write_table(table.set_column(0, "label", label), f"other-{day(2)}.parquet")
+    code, result = delete("b", (2,), None, "other-{period}.parquet")
     assert code == 3
     assert day(2) in result["message"]
-    assert "never stored" in result["message"] or "expected a part" in result["message"]
     assert stored().version == version
     code, result = delete("c", (2,), "age > 1e9")
     assert (code, "no rows" in result["message"]) == (3, True)

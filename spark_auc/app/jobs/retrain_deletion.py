@@ -69,6 +69,8 @@ def delete_rows(spark: SparkSession, config: Retrain) -> dict[str, Any]:
     """
     assert config.delete is not None
     history, record = History(config.history), DeletionRecord(config)
+    if record.values["completed"]:
+        return _result(config, record)
     store = _store(config, history)
     periods = sorted(period.isoformat() for period in config.delete.periods)
     if not record.exists:
