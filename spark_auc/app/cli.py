@@ -23,7 +23,10 @@ _log = logging.getLogger(__name__)
 JOBS = ("prepare", "train", "evaluate", "score", "opauc", "adadsg", "retrain")
 
 # Parts of a job's section that need a command line flag, and the help text of the flag.
-_PARTS = {"opauc": {"stream": "learn a stream as configured in opauc.stream, instead of one batch"}}
+_PARTS = {
+    "opauc": {"stream": "learn a stream as configured in opauc.stream, instead of one batch"},
+    "retrain": {"delete": "delete the rows of retrain.delete, instead of processing periods"},
+}
 
 _EPILOG = """\
 Arguments after the options override keys of the file, as dotted.key=value with values in YAML:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import zip_longest
@@ -18,7 +18,7 @@ from spark_auc.core.moments.moments_tile import MomentsTile
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.moments.tiles import Tiling
 from spark_auc.core.types import Int
-from spark_auc.errors import ModelFormatError, StoreConflict
+from spark_auc.errors import DataError, ModelFormatError, StoreConflict
 from spark_auc.store.facts import Facts
 from spark_auc.store.rows import (
     SIDES,
@@ -109,6 +109,14 @@ class SourceFile:
     def segments(self) -> list[str]:
         """The segments, sorted."""
         return sorted({count.segment for count in self.counts})
+
+    def check_segment(self, segment: str) -> None:
+        """`DataError` for a segment that is not stored."""
+        if segment not in self.segments:
+            raise DataError(
+                f"found no segment {segment!r} in the period {self.source.period!r}, expected one "
+                f"of {self.segments[:10]}; choose one of them"
+            )
 
     def contents(self) -> list[Content]:
         """The counts of each segment over all folds."""
@@ -252,6 +260,15 @@ class SourceFile:
             raise self._damaged("no file") from None
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:
             raise self._damaged(f"a damaged file ({str(error)[:80]!a})") from None
+
+
+def unknown_period(period: str, periods: Sequence[str], location: str) -> DataError:
+    """The error for a period that is not among the stored ones."""
+    stored = f"{len(periods)} from {periods[0]} to {periods[-1]}" if periods else "none"
+    return DataError(
+        f"found no period {period!r} in the store {location!r}, expected a stored one "
+        f"({stored}); run the job of the period"
+    )
 
 
 def _values_of(column: pa.ChunkedArray, name: str) -> list[Any]:

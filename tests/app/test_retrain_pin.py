@@ -8,7 +8,7 @@ import pytest
 
 from spark_auc.app.cli import run
 from spark_auc.app.jobs import retrain_period
-from spark_auc.app.jobs.champion import kept_champions, published_record, read_champion
+from spark_auc.app.jobs.champion import published_record, read_champion
 from spark_auc.app.publish import current
 from tests.app.test_retrain import day, records, retrain, written
 
@@ -37,11 +37,12 @@ def test_a_kept_champion_is_published_again_and_remains(retrain):
         written(k)
     published = {}
     for k in range(4):
-        assert retrain(k, **YOUNG)[0] == 0
+        code, result = retrain(k, **YOUNG)
+        assert code == 0
         if k:
             assert read_champion("model").period == day(k)
             published[k] = files_of(current("model", "model"))
-    assert kept_champions("model") == [day(2), day(1)]
+    assert result["keptChampions"] == [day(2), day(1)]
 
     # A period without a kept champion, and a dry run.
     before = state()

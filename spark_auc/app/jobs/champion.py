@@ -8,19 +8,26 @@ Beside the files of a published model, a champion has ``champion.json`` (its gat
 from __future__ import annotations
 
 import json
+import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_auc.app.directory import Directory
+from spark_auc.app.jobs.deletion_record import containing
+from spark_auc.app.jobs.gate_rows import ANCHOR, CHALLENGER, CHAMPION
 from spark_auc.app.jobs.published_model import KIND, write_model
 from spark_auc.app.manifest import MANIFEST
 from spark_auc.app.publish import current, kept, publication
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
-from spark_auc.errors import ConfigError, ConflictError, ModelFormatError
+from spark_auc.errors import ConfigError, ConflictError, DataError, ModelFormatError
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from spark_auc.app.config.retraining import Retrain
     from spark_auc.spark.pipeline import RankerPipelineModel
+
+_log = logging.getLogger(__name__)
 
 _FACTS, _SCORES, _ANCHOR = "champion.json", "scores", "anchor"
 
@@ -127,6 +134,53 @@ def publish_champion(config: Retrain, made: Champion, before: Champion | None) -
         write_champion(version, made, config)
 
 
+def scorable(champion: Champion | None, rows: DataFrame, config: Retrain) -> Champion | None:
+    """The champion that rows can be scored by; None without one, if the configuration allows it.
+
+    Raises
+    ------
+    ConfigError
+        The rows lack columns of the champion or of the anchor, or have other types.
+    """
+    if champion is None:
+        return None
+    reason = _unscorable(champion.model, rows)
+    if reason is None and champion.anchor is not None:
+        reason = _unscorable(champion.anchor, rows)
+    if reason is None:
+        return champion
+    if not config.gate.withoutChampion:
+        raise ConfigError(
+            f"found rows that the champion of {champion.period} or its anchor cannot score "
+            f"({reason}), expected their columns until a challenger without them has won; add the "
+            "columns, or set retrain.gate.withoutChampion to replace the champion without a "
+            "comparison"
+        )
+    _log.warning("the champion of %s cannot score the rows: %s", champion.period, reason)
+    return None
+
+
+def _unscorable(model: RankerPipelineModel, rows: DataFrame) -> str | None:
+    """The reason why a model cannot score rows; None if it can."""
+    try:
+        model.features(rows)
+    except (ConfigError, DataError) as error:
+        return str(error)
+    return None
+
+
+def compared_models(
+    challenger: RankerPipelineModel | None, champion: Champion | None
+) -> dict[str, RankerPipelineModel]:
+    """The models that the gate's rows are scored by, in the order of their comparison."""
+    models = {} if challenger is None else {CHALLENGER: challenger}
+    if champion is not None:
+        models[CHAMPION] = champion.model
+        if champion.anchor is not None:
+            models[ANCHOR] = champion.anchor
+    return models
+
+
 def write_champion(version: Directory, champion: Champion, config: Retrain) -> None:
     """Write the files of a champion."""
     write_model(version, champion.model, config)
@@ -136,11 +190,11 @@ def write_champion(version: Directory, champion: Champion, config: Retrain) -> N
         champion.anchor.save(f"{version.uri}/{_ANCHOR}")
 
 
-def kept_champions(location: str) -> list[str]:
+def kept_champions(config: Retrain) -> list[str]:
     """The periods of earlier champions that are kept for a rollback, the latest first."""
-    if _published(location) is None:
+    if _published(config.output.path) is None:
         return []
-    periods = [_record(v)["period"] for v in _kept(location, hashes=False)]
+    periods = [_record(v)["period"] for v in _kept(config, hashes=False)]
     return list(dict.fromkeys(periods))
 
 
@@ -149,7 +203,7 @@ def check_pin(config: Retrain) -> None:
     if config.pinned is None:
         return
     pin, path = str(config.pinned), config.output.path
-    record, others = published_record(path), kept_champions(path)
+    record, others = published_record(path), kept_champions(config)
     if pin in others or (record is not None and record["period"] == pin):
         return
     published = "none" if record is None else f"that of {record['period']}"
@@ -191,7 +245,7 @@ def pinned_champion(config: Retrain, champion: Champion | None, after: str) -> C
     if champion.period == pin:
         return champion
     path = config.output.path
-    sources = [v for v in _kept(path, hashes=True) if _record(v)["period"] == pin]
+    sources = [v for v in _kept(config, hashes=True) if _record(v)["period"] == pin]
     if not sources:
         raise ModelFormatError(
             f"found changed files in the kept champion of {pin} at {path!r}, expected those that "
@@ -216,5 +270,12 @@ def pinned_champion(config: Retrain, champion: Champion | None, after: str) -> C
     return restored
 
 
-def _kept(location: str, *, hashes: bool) -> list[Directory]:
-    return [version for version in kept(location, KIND, hashes=hashes) if _FACTS in version.names()]
+def _kept(config: Retrain, *, hashes: bool) -> list[Directory]:
+    """The kept versions of champions, but those whose rows were deleted since."""
+    versions = kept(config.output.path, KIND, hashes=hashes)
+    left_out = containing(config)
+    return [
+        version
+        for version in versions
+        if _FACTS in version.names() and version.path.rpartition("/")[-1] not in left_out
+    ]

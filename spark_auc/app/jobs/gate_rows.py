@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from spark_auc.app.config.retraining import GateSection, Retrain
 from spark_auc.app.config.sections import Columns
-from spark_auc.app.jobs.champion import Champion
 from spark_auc.core.evaluation.delong import AUCInterval
 from spark_auc.core.evaluation.paired_auc import PairedAUC
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
@@ -76,18 +75,6 @@ def pooled_periods(
         pooled.insert(0, before)
         rows = rows[0] + found[0], rows[1] + found[1]
     return pooled, rows
-
-
-def gate_models(
-    challenger: RankerPipelineModel | None, champion: Champion | None
-) -> dict[str, RankerPipelineModel]:
-    """The models that the gate's rows are scored by, in the order of their comparison."""
-    models = {} if challenger is None else {CHALLENGER: challenger}
-    if champion is not None:
-        models[CHAMPION] = champion.model
-        if champion.anchor is not None:
-            models[ANCHOR] = champion.anchor
-    return models
 
 
 class GateRows:

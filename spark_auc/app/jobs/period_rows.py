@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from spark_auc.app.config.retraining import Retrain
 from spark_auc.app.jobs.raw_rows import FeaturesOf
+from spark_auc.app.jobs.retrain_history import History
 from spark_auc.core.labels import Label
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.folds import Folds
@@ -38,18 +39,19 @@ def training_columns(
 
 
 def period_moments(
-    rows: DataFrame, config: Retrain, columns: TrainingColumns
+    rows: DataFrame, config: Retrain, columns: TrainingColumns, history: History, schema_id: str
 ) -> tuple[list[PairMoments], tuple[Label, Label] | None]:
     """The moments of a period's folds, and its two labels; None for fewer.
 
     Raises
     ------
     DataError
-        There are no rows, or a value cannot be used.
+        There are no rows, a value cannot be used, or a label is not that of earlier periods.
     """
     from spark_auc.spark.retraining import fold_moments
 
     moments, labels = fold_moments(rows, columns, Folds(config.folds, config.seed))
+    history.check_labels(schema_id, labels)
     if not labels.rows:
         raise DataError(
             "found no rows of the period, expected some; check retrain.data, or set "

@@ -12,6 +12,9 @@ champion is old; then the moments of the period are stored. A period whose rows 
 those before is quarantined: exit code 5. Two jobs at once: one ends with exit code 75, and can run
 again.
 
+With --delete, rows of persons are subtracted from the stored periods instead, and the champion is
+trained again without them.
+
 A run that stopped at any moment is completed by the next one. The result has the decision of each
 period.
 """
@@ -31,12 +34,13 @@ from spark_auc.app.jobs.champion import (
     pinned_champion,
     read_champion,
 )
+from spark_auc.app.jobs.deletion_record import check_deletion
 from spark_auc.app.jobs.raw_rows import fitted_recipe
 from spark_auc.app.jobs.retrain_history import History
 from spark_auc.app.publish import check_free
 from spark_auc.app.report.pictures import check_packages
 from spark_auc.errors import ConfigError, DriftError
-from spark_auc.features.recipe_json import from_json, to_json
+from spark_auc.features.recipe_json import from_json
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -71,6 +75,9 @@ def check(config: Retrain) -> None:
             )
     check_pin(config)
     history = History(config.history)
+    if config.delete is not None:
+        check_deletion(config)
+        return
     for period in _due(config, history):
         if not history.records.get(period, {}).get("completed", True):
             # The period was decided; its rows are not needed if it was stored.
@@ -95,6 +102,11 @@ def run(spark: SparkSession, config: Retrain) -> dict[str, Any]:
     SparkAUCError
         The job failed.
     """
+    if config.delete is not None:
+        # The package deltalake is optional: other jobs run without it.
+        from spark_auc.app.jobs.retrain_deletion import delete_rows
+
+        return delete_rows(spark, config)
     history = History(config.history)
     champion = read_champion(config.output.path)
     if champion is not None:
@@ -158,21 +170,25 @@ def _opened(spark: SparkSession, config: Retrain, history: History, period: str)
     """
     # The package deltalake is optional: other jobs run without it.
     from spark_auc.app.jobs.retrain_period import PeriodRun
+    from spark_auc.app.jobs.store_facts import facts_of
     from spark_auc.spark.data.features import PreparedFeatures
     from spark_auc.spark.features.recipe import FeatureRecipeModel
-    from spark_auc.store.facts import Facts
     from spark_auc.store.moment_store import MomentStore
 
     names = config.columns
     stored = MomentStore.stored_facts(config.store_location())
     known = [r for r in history.records.values() if r.get("schemaId") in stored]
     last = known[-1] if known else None
-    if stored and not config.fullRefresh and last is not None:
-        if last["settings"] != _settings(config):
+    settings = _settings(config)
+    refresh = config.fullRefresh is not None and all(
+        record["settings"].get("fullRefresh") != config.fullRefresh for record in known
+    )
+    if stored and not refresh and last is not None:
+        if any(last["settings"][name] != settings[name] for name in ("features", "columns")):
             raise ConfigError(
                 f"found retrain.features or retrain.columns that differ from those of period "
                 f"{last['period']}: {last['settings']}, expected the same; restore them, or set "
-                "retrain.fullRefresh to begin a new store"
+                "retrain.fullRefresh to a new name"
             )
         facts = stored[last["schemaId"]]
         recipe = None if facts.recipe is None else FeatureRecipeModel(from_json(facts.recipe))
@@ -185,23 +201,17 @@ def _opened(spark: SparkSession, config: Retrain, history: History, period: str)
                 if recipe
                 else PreparedFeatures.resolve(rows, names.features, names.numFeatures).dimension
             )
-    facts = Facts(
-        dimension,
-        config.folds,
-        config.seed,
-        1.0 if names.positiveLabel is None else names.positiveLabel,
-        names.weight,
-        None if recipe is None else to_json(recipe.recipe),
-    )
-    store = MomentStore(config.store_location(), facts, full_refresh=config.fullRefresh)
-    return PeriodRun(spark, config, recipe, store, history, _settings(config))
+    facts = facts_of(dimension, config.folds, config.seed, names, recipe)
+    store = MomentStore(config.store_location(), facts, full_refresh=refresh)
+    return PeriodRun(spark, config, recipe, store, history, settings)
 
 
 def _settings(config: Retrain) -> dict[str, Any]:
-    """What decides the recipe and the rows' columns, as JSON types."""
+    """What decides the recipe and the rows' columns, and the request of a refresh."""
     features = config.features
     dumped = None if features is None else features.model_dump(mode="json", exclude_defaults=True)
-    return {"features": dumped, "columns": config.columns.model_dump(mode="json")}
+    columns = config.columns.model_dump(mode="json")
+    return {"features": dumped, "columns": columns, "fullRefresh": config.fullRefresh}
 
 
 def _newest(config: Retrain) -> date:
@@ -242,7 +252,7 @@ def _result(
         "reason": last.get("reason"),
         "periods": [{k: r[k] for k in ("period", "outcome", "reason")} for r in done],
         "champion": None if champion is None else champion.period,
-        "keptChampions": kept_champions(config.output.path),
+        "keptChampions": kept_champions(config),
         "model": config.output.path if champion else None,
         "history": config.history,
         **({} if made is None else made.state()),

@@ -9,7 +9,8 @@ from typing import Any
 from spark_auc.app.directory import Directory
 from spark_auc.app.report.history import history_page, period_page
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
-from spark_auc.errors import ConflictError, ModelFormatError
+from spark_auc.core.labels import LabelCounts
+from spark_auc.errors import ConflictError, DataError, ModelFormatError
 
 _LOG, _PAGE, _SCORES = "history.jsonl", "history.html", ".scores"
 # Bins of the scores of a period; a bin takes 56 bytes.
@@ -165,6 +166,20 @@ class History:
         """The outcome of a period; None without a record."""
         outcome = self.records.get(period, {}).get("outcome")
         return None if outcome is None else str(outcome)
+
+    def check_labels(self, schema_id: str, labels: LabelCounts) -> None:
+        """`DataError` for labels that no earlier period of a schema id had."""
+        known = [
+            record["labels"]
+            for record in self.records.values()
+            if record.get("schemaId") == schema_id and "labels" in record
+        ]
+        if known and (other := sorted(labels.rows.keys() - {*known[0]}, key=str)):
+            raise DataError(
+                f"found the label {other[0]!r} in {labels.rows[other[0]]} rows, expected "
+                f"{known[0][0]!r} (positive) or {known[0][1]!r} as in the periods before; correct "
+                "the rows, or set retrain.fullRefresh to a new name"
+            )
 
     def warned(self) -> set[str]:
         """Periods of which drift warned."""

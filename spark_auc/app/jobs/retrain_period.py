@@ -10,11 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from spark_auc.app.config.retraining import Retrain
 from spark_auc.app.jobs.challenger import Challenger, challenger
-from spark_auc.app.jobs.champion import Champion, check_champion, publish_champion
+from spark_auc.app.jobs.champion import (
+    Champion,
+    check_champion,
+    compared_models,
+    publish_champion,
+    scorable,
+)
+from spark_auc.app.jobs.decision import decided
 from spark_auc.app.jobs.gate_rows import (
     CHALLENGER,
     GateRows,
-    gate_models,
     pooled_periods,
     readable_rows,
 )
@@ -23,11 +29,11 @@ from spark_auc.app.jobs.period_rows import period_moments, training_columns
 from spark_auc.app.jobs.raw_rows import features_by
 from spark_auc.app.jobs.retrain_history import History
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
+from spark_auc.core.labels import Label
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import ConfigError, DataError
-from spark_auc.retraining.drift import Drift
-from spark_auc.retraining.gate import Decision, Gate, Outcome
 from spark_auc.store.moment_store import MomentStore
+from spark_auc.store.sources import ROWS
 from spark_auc.training.timer import PhaseTimer
 
 if TYPE_CHECKING:
@@ -37,8 +43,6 @@ if TYPE_CHECKING:
     from spark_auc.spark.features.recipe import FeatureRecipeModel
 
 _log = logging.getLogger(__name__)
-
-SOURCE = "rows"
 
 
 class PeriodRun:
@@ -78,6 +82,11 @@ class PeriodRun:
         """The columns of a period's rows; `ConfigError` or `DataError` for another schema."""
         return training_columns(rows, self.config, self._features, self.store.facts.dimension)
 
+    def _moments(
+        self, rows: DataFrame, columns: TrainingColumns
+    ) -> tuple[list[PairMoments], tuple[Label, Label] | None]:
+        return period_moments(rows, self.config, columns, self.history, self.store.schema_id)
+
     def complete(self, period: str, champion: Champion | None) -> dict[str, Any]:
         """Decide about a period and store it, or end what an earlier run began.
 
@@ -93,10 +102,10 @@ class PeriodRun:
         if record is not None and not record["completed"]:
             # The run that decided was killed. If it had stored the period, the rows may be deleted;
             # the store may have another schema since then.
-            if period not in self.store.periods() or any(self._readable(period)):
+            if period not in self.store.periods(ROWS) or any(self._readable(period)):
                 self._store(period)
             record = record | here
-        elif any(later > period for later in self.store.periods()):
+        elif any(later > period for later in self.store.periods(ROWS)):
             self._store(period)
             record = (record or {"period": period}) | here
             record |= {
@@ -108,7 +117,7 @@ class PeriodRun:
             if self.config.dryRun or record["completed"]:
                 return record
             timer = PhaseTimer(record["phases"])
-            self.store.put(period, SOURCE, moments)
+            self.store.put(period, ROWS, moments)
             timer.end("store")
             record = record | timer.as_dict()
         sizes = self.store.sizes()
@@ -125,9 +134,9 @@ class PeriodRun:
         source = self.config.rows_of(period)
         source.check()
         with source.read(self.spark) as rows:
-            moments, _ = period_moments(rows, self.config, self._columns(rows))
+            moments, _ = self._moments(rows, self._columns(rows))
         if not self.config.dryRun:
-            self.store.put(period, SOURCE, moments)
+            self.store.put(period, ROWS, moments)
 
     def _looked_back(self, period: str) -> list[str]:
         """The stored periods before this one whose rows are to be read again."""
@@ -150,7 +159,8 @@ class PeriodRun:
                     raise
                 # The same settings served the stored periods: the rows have another schema.
                 return self._other_schema(period, champion, error), []
-            moments, labels = period_moments(rows, config, columns)
+            judged = scorable(champion, rows, config)
+            moments, labels = self._moments(rows, columns)
             timer.end("moments")
             total = reduce(PairMoments.merge, moments)
             counts = total.positive.rows, total.negative.rows
@@ -164,7 +174,7 @@ class PeriodRun:
                 )
             timer.end("training")
             sources = [stack.enter_context(config.rows_of(p).read(self.spark)) for p in pooled[:-1]]
-            models = gate_models(None if trained is None else trained.model, champion)
+            models = compared_models(None if trained is None else trained.model, judged)
             gate = stack.enter_context(
                 GateRows.of([*sources, rows], models, config.columns, pooled_counts)
             )
@@ -175,7 +185,7 @@ class PeriodRun:
                 rows,
                 total,
                 trained,
-                champion,
+                judged,
                 gate if labels else None,
                 columns.features.labels(),
             )
@@ -186,6 +196,7 @@ class PeriodRun:
                 "schemaId": self.store.schema_id,
                 "settings": self.settings,
                 "rows": list(counts),
+                **({} if labels is None else {"labels": list(labels)}),
                 "champion": None if champion is None else champion.period,
                 "challenger": None if trained is None else trained.as_dict(),
                 **drift.as_dict(),
@@ -197,7 +208,9 @@ class PeriodRun:
             if quarantined:
                 record |= {"outcome": "quarantined", "reason": "; ".join(found.stops)}
             else:
-                decision = self._decision(gate, champion, trained, period, found)
+                decision = decided(
+                    config, self.history, gate, champion, judged, trained, period, found
+                )
                 if labels and models and min(gate.rows) >= config.gate.least:
                     record["gate"] = gate.as_dict()
                 record |= decision.as_dict()
@@ -239,28 +252,6 @@ class PeriodRun:
 
     def _readable(self, period: str) -> tuple[int, int]:
         return readable_rows(self.spark, self.config, period)
-
-    def _decision(
-        self,
-        gate: GateRows,
-        champion: Champion | None,
-        trained: Challenger | None,
-        period: str,
-        found: Drift,
-    ) -> Decision:
-        rule = self.config.gate
-        judge = Gate(rule.strict, rule.level, rule.oldest, rule.least)
-        outcome: Outcome = "stored" if champion is None else "kept"
-        if trained is None:
-            return Decision(outcome, "no earlier periods with rows of both classes are stored")
-        if not judge.enough(gate.rows):
-            return Decision(outcome, judge.few(gate.rows))
-        if champion is None:
-            return judge.first(gate.interval(CHALLENGER), gate.rows)
-        age = (date.fromisoformat(period) - date.fromisoformat(champion.since)).days
-        warned = bool(found.warnings or found.stops or self.history.warned() & {*trained.periods})
-        decision = judge.decide(gate.paired(), gate.rows, age, warned)
-        return decision if self.config.pinned is None else decision.pinned()
 
     def _recorded(
         self,
