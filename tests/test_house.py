@@ -44,11 +44,12 @@ ORDER = {
         ["data"],
     ],
     "spark_auc.store": [
+        ["streams"],
         ["moment_store"],
         ["windows", "stored_facts"],
         ["files"],
         ["rows"],
-        ["facts", "table", "deletion"],
+        ["facts", "table", "deletion", "sources"],
         ["durability"],
     ],
     "spark_auc.core": [

@@ -13,15 +13,17 @@ from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.core.labels import Label, LabelCounts
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.folds import Folds
+from spark_auc.features.token_names import FeatureNames
 from spark_auc.spark.data.columns import TrainingColumns, weight_column
 from spark_auc.spark.data.features import scoreable
 from spark_auc.spark.data.labels import label_column
 from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel, score_column
 from spark_auc.spark.estimators.mba import MBAClassifier
-from spark_auc.spark.estimators.one_pass import model_of
+from spark_auc.spark.estimators.one_pass import model_of, rows_of_any_class, solved
 from spark_auc.spark.evaluation.score_columns import ScoreColumns
 from spark_auc.spark.evaluation.scores import tabulated
+from spark_auc.spark.features.recipe import FeatureRecipeModel
 from spark_auc.spark.pipeline import RankerPipelineModel
 from spark_auc.training.fold_moments import moments_of_folds
 from spark_auc.training.stream_statistics import StreamStatistics
@@ -42,6 +44,11 @@ def fold_moments(
     distributed = replace(DistributedRows.of(rows, columns), check=lambda _: None)
     moments, labels, _ = moments_of_folds(distributed, folds, range(folds.count))
     return moments, labels
+
+
+def moments_of_batch(rows: DataFrame, columns: TrainingColumns, folds: Folds) -> list[PairMoments]:
+    """The moments of each fold's rows of a micro-batch; errors are those of `fold_moments`."""
+    return moments_of_folds(rows_of_any_class(rows, columns), folds, range(folds.count))[0]
 
 
 def trained(
@@ -72,6 +79,36 @@ def trained(
     counts = LabelCounts(dict(zip(labels, rows, strict=True)))
     statistics = StreamStatistics(moments, counts, ScoreHistogram.zero())
     return model_of(statistics, columns, MBAClassifier(**params))
+
+
+def retrained(
+    model: RankerPipelineModel, moments: PairMoments, params: Mapping[str, Any]
+) -> RankerPipelineModel:
+    """A model of other moments of the same features and labels, without names of tokens.
+
+    Parameters
+    ----------
+    model
+        A model with a recipe or of prepared features. Counts of the rows of the recipe's fit are
+        left out.
+    moments
+        Pair moments of the training rows.
+    params
+        See `trained`.
+
+    Raises
+    ------
+    ConvergenceError
+        The solver did not reach its tolerance.
+    """
+    old, recipe = model.ranker.scorer, model.recipe
+    rows = moments.positive.rows, moments.negative.rows
+    counts = LabelCounts(dict(zip((old.positive, old.negative), rows, strict=True)))
+    estimator = MBAClassifier(**params)
+    result = solved(moments, counts, estimator)
+    labels = old.names if recipe is None else FeatureNames(recipe)
+    ranker = estimator.model_from(result, old.positive, old.names, labels)
+    return RankerPipelineModel(ranker, None if recipe is None else FeatureRecipeModel(recipe))
 
 
 def scored(

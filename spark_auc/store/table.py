@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -166,7 +167,7 @@ class Table:
             Another process changed the partition since the snapshot was read.
         """
         delta = self._created()
-        try:
+        with _conflicts():
             write_deltalake(
                 delta,
                 pa.RecordBatchReader.from_batches(self.schema, rows),
@@ -189,11 +190,16 @@ class Table:
                 ),
                 post_commithook_properties=_hooks(),
             )
-        except CommitFailedError as error:
-            raise StoreConflict(
-                f"found another process that changed the same period ({str(error)[:120]!r}), "
-                "expected one job per period at a time; its rows remain: run this job again"
-            ) from None
+        self._settle()
+
+    def remove(self, predicate: str) -> None:
+        """Remove partitions, in one commit; arguments and errors are those of `replace`."""
+        with _conflicts():
+            self._created().delete(
+                predicate,
+                commit_properties=CommitProperties(max_commit_retries=_RETRIES),
+                post_commithook_properties=_hooks(),
+            )
         self._settle()
 
     def _created(self) -> DeltaTable:
@@ -234,11 +240,11 @@ class Table:
             # The commit stands; the next one writes the checkpoint.
             _log.warning("no checkpoint at version %d: %s", version, error)
 
-    def vacuum(self) -> None:
-        """Delete the superseded files; readers of old versions fail.
+    def vacuum(self, hours: int = 0) -> None:
+        """Delete files that were superseded ``hours`` ago; readers of older versions fail.
 
-        Files that no log entry names may belong to a running writer: they remain, and the log lists
-        them.
+        Files that no log entry names may belong to a running writer: they remain, and for 0 hours
+        the log lists them.
         """
         if self._delta is None:
             return
@@ -248,7 +254,7 @@ class Table:
             return {
                 path.rpartition("/")[-1]
                 for path in delta.vacuum(
-                    retention_hours=0,
+                    retention_hours=hours,
                     dry_run=dry,
                     enforce_retention_duration=False,
                     full=full,
@@ -259,7 +265,7 @@ class Table:
         superseded = names(dry=False, full=False)
         self._delta.update_incremental()
         self._settle()
-        if unnamed := names(dry=True, full=True) - superseded:
+        if not hours and (unnamed := names(dry=True, full=True) - superseded):
             _log.warning(
                 "found files that no log entry names, of a running or killed job: %s; if no job "
                 "runs, delete them",
@@ -281,3 +287,14 @@ class Table:
 def _hooks() -> PostCommitHookProperties:
     # A checkpoint may cover only entries that are flushed.
     return PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+
+
+@contextmanager
+def _conflicts() -> Iterator[None]:
+    try:
+        yield
+    except CommitFailedError as error:
+        raise StoreConflict(
+            f"found another process that changed the same period ({str(error)[:120]!r}), "
+            "expected one job per period at a time; its rows remain: run this job again"
+        ) from None

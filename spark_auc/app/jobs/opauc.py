@@ -23,6 +23,9 @@ limit the size of a batch. The job learns the source's columns or, with value: j
 of this schema in the text column ``value``, as of Kafka. An invalid row fails its batch and the
 job; nothing of the batch is learned.
 
+With the part store, each batch is also added to the store of moments of the job retrain, in the
+periods of its rows.
+
 Publishes ``model`` (loaded by ``RankerPipelineModel.load``), ``config.json`` and ``summary.json``,
 and with features ``recipe.json``.
 """
@@ -42,13 +45,14 @@ from spark_auc.app.jobs.drift import drift_of, log_unknown
 from spark_auc.app.jobs.published_model import KIND, write_model
 from spark_auc.app.jobs.raw_rows import features_by, fitted_recipe, named, standardization
 from spark_auc.app.jobs.stop_signals import stop_signals
-from spark_auc.app.jobs.stream_state import ACCOUNT, REJECTED, Checkpoint, StreamState, settings
+from spark_auc.app.jobs.stream_state import ACCOUNT, Checkpoint, StreamState, settings
 from spark_auc.app.publish import check_free, publication, resolve
 from spark_auc.errors import ConfigError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from spark_auc.app.jobs.stream_store import StreamStore
     from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
     from spark_auc.spark.estimators.mba import MBAClassifier
     from spark_auc.spark.streaming.stream import Stream as StreamSource
@@ -84,11 +88,13 @@ def _check_stream(config: Opauc, stream: Stream) -> bool:
             "found opauc.features that are to be fitted, expected a fitted recipe for a stream; "
             "train a model with these features first, and set opauc.features.recipe to its path"
         )
+    if stream.store is not None:
+        import spark_auc.store  # noqa: F401
     if stream.source is not None:
         check_path(stream.source.path)
     else:
         _check_files(config.data)
-    checkpoint = _checkpoint(config, stream)
+    checkpoint = Checkpoint.of(config, stream)
     for name, directory in {
         "stream.checkpoint": checkpoint.directory,
         "stream.rejected": checkpoint.rejected,
@@ -183,7 +189,7 @@ def _stream(spark: SparkSession, config: Opauc, section: Stream) -> dict[str, An
     from spark_auc.spark.streaming.stream import run as run_stream
 
     check_classic(spark)
-    checkpoint = _checkpoint(config, section)
+    checkpoint = Checkpoint.of(config, section)
     state = checkpoint.load()
     checkpoint.account.align(state.progress.batch, state.progress.account)
     checkpoint.repair_status(state)
@@ -205,8 +211,14 @@ def _stream(spark: SparkSession, config: Opauc, section: Stream) -> dict[str, An
     drift = (
         partial(drift_of, recipe, others=others, files=False) if recipe and config.drift else None
     )
+    store: StreamStore | None = None
+    if section.store is not None:
+        # The package deltalake is optional: other streams run without it.
+        from spark_auc.app.jobs.stream_store import StreamStore
+
+        store = StreamStore(section.store, config.columns, features, recipe, checkpoint, state)
     learner = StreamLearner(
-        stream, config, checkpoint, state, features, _estimator(config), publish, drift
+        stream, config, checkpoint, state, features, _estimator(config), publish, drift, store
     )
     with stop_signals() as stop:
         run_stream(
@@ -255,14 +267,6 @@ def _source(
         checkpoint.schema(),
         section.maxFilesPerTrigger,
     )
-
-
-def _checkpoint(config: Opauc, stream: Stream) -> Checkpoint:
-    directory = Directory.of(stream.checkpoint)
-    rejected = Directory.of(stream.rejected) if stream.rejected else directory / REJECTED
-    rows = stream.source or config.data
-    arriving = Directory.of(rows.path) if rows is not None and rows.path else None
-    return Checkpoint(directory, rejected, arriving)
 
 
 def _estimator(config: Opauc) -> MBAClassifier:

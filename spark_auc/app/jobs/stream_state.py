@@ -20,6 +20,7 @@ from pyarrow import fs
 from pydantic import Field, NonNegativeInt
 
 from spark_auc.app.config.jobs import Opauc
+from spark_auc.app.config.stream import Stream
 from spark_auc.app.directory import Directory
 from spark_auc.app.jobs.published_model import read_recipe
 from spark_auc.app.jobs.stored_json import as_json, json_of
@@ -115,6 +116,15 @@ class Checkpoint:
     directory: Directory
     rejected: Directory
     arriving: Directory | None
+
+    @classmethod
+    def of(cls, config: Opauc, stream: Stream) -> Checkpoint:
+        """The checkpoint that a configuration names."""
+        directory = Directory.of(stream.checkpoint)
+        rejected = Directory.of(stream.rejected) if stream.rejected else directory / REJECTED
+        rows = stream.source or config.data
+        arriving = Directory.of(rows.path) if rows is not None and rows.path else None
+        return cls(directory, rejected, arriving)
 
     def load(self) -> StreamState:
         """The last undamaged state; an empty one before the first batch.

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pyspark.ml.param.shared import HasMaxIter, HasSeed, HasTol, HasWeightCol
 from pyspark.sql import DataFrame
 
+from spark_auc.core.labels import Label
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConfigError
-from spark_auc.spark.data.columns import FoldColumn, TrainingColumns
+from spark_auc.spark.data.columns import FoldColumn
 from spark_auc.spark.data.features import Features
 from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
@@ -84,9 +86,15 @@ class PairMomentsEstimator(RankerEstimator, HasWeightCol, HasSeed, HasTol, HasMa
         columns = self.resolved(dataset, features, values["keyCol"], folds, placed=drawn)
         return self.made(train(DistributedRows.of(dataset, columns), settings), columns)
 
-    def made(self, result: TrainingResult, columns: TrainingColumns) -> LinearRankerModel:
-        """See `RankerEstimator.made`; the model has the penalty of its weights."""
-        model = super().made(result, columns)
+    def model_from(
+        self,
+        result: TrainingResult,
+        positive: Label | None,
+        names: tuple[str, ...] | None,
+        labels: Sequence[str] | None,
+    ) -> LinearRankerModel:
+        """See `RankerEstimator.model_from`; the model has the penalty of its weights."""
+        model = super().model_from(result, positive, names, labels)
         assert result.penalty is not None
         chosen = result.penalty
         model._set(regParam=chosen.regParam, elasticNetParam=chosen.elasticNetParam)

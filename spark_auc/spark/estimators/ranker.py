@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.ml import Estimator
 from pyspark.ml.param.shared import (
     HasLabelCol,
@@ -11,6 +13,7 @@ from pyspark.ml.param.shared import (
 )
 from pyspark.sql import DataFrame
 
+from spark_auc.core.labels import Label
 from spark_auc.spark.data.columns import FoldColumn, TrainingColumns
 from spark_auc.spark.data.features import Features, PreparedFeatures
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel, LinearScorer
@@ -86,7 +89,25 @@ class RankerEstimator(
     def made(self, result: TrainingResult, columns: TrainingColumns) -> LinearRankerModel:
         """The model of a training run on rows of these columns."""
         features = columns.features
-        positive, negative = result.labels.classes(columns.positive)
-        scorer = LinearScorer(result.w, result.threshold, positive, negative, features.names)
-        summary = result.summary(features.labels())
-        return self._copyValues(LinearRankerModel(scorer, summary, result.moments))
+        return self.model_from(result, columns.positive, features.names, features.labels())
+
+    def model_from(
+        self,
+        result: TrainingResult,
+        positive: Label | None,
+        names: tuple[str, ...] | None,
+        labels: Sequence[str] | None,
+    ) -> LinearRankerModel:
+        """The model of a training run.
+
+        Parameters
+        ----------
+        result
+            The run.
+        positive
+            The positive label; None for 0/1 or -1/+1.
+        names, labels
+            See `Features`.
+        """
+        scorer = LinearScorer(result.w, result.threshold, *result.labels.classes(positive), names)
+        return self._copyValues(LinearRankerModel(scorer, result.summary(labels), result.moments))
