@@ -71,7 +71,7 @@ def test_a_deletion_that_was_killed_before_the_vacuum_is_not_repeated(tmp_path, 
     store = filled(tmp_path, DAYS[:1])
     removed, rest = person(fold_rows(DAY + "clicks"))
 
-    def killed(table):
+    def killed(*_):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
