@@ -116,7 +116,7 @@ def test_a_stream_stores_the_rows_of_each_day_even_if_it_is_killed(job, spark, m
         "columns": {"features": NAMES},
         "training": {"regParam": 0.1, "tol": 1e-12},
     }
-    names = {"stored": {"moments": {"store": "moments"}}, "rows": {"data": {"path": "rows"}}}
+    names = {"of_store": {"moments": {"store": "moments"}}, "of_rows": {"data": {"path": "rows"}}}
     for name, source in names.items():
         Path("train.yaml").write_text(
             yaml.safe_dump({"train": section | source | {"output": {"path": name}}})
