@@ -66,6 +66,7 @@ def read_scores(result):
     return pq.read_table(result["scores"].removeprefix("file://")).to_pandas()
 
 
+@pytest.mark.usefixtures("all_pictures")
 def test_csv_with_every_trap_to_a_ranker_a_report_and_scores(job, at):
     write_csv("rows.csv", table())
     code, result, lines = job("train", data="rows.csv", label="gone", output="model")
@@ -282,4 +283,6 @@ def test_rows_without_a_label_or_a_time_and_how_to_leave_them_out(job, kind):
     (evaluation,) = Path("model/versions").glob("*/evaluation.json")
     rows = json.loads(summary.read_text())["rows"]
     tested = json.loads(evaluation.read_text())["classes"]
-    assert sum(rows.values()) + sum(c["rows"] for c in tested.values()) == (120 if kind == "where" else 240)
+    assert sum(rows.values()) + sum(c["rows"] for c in tested.values()) == (
+        120 if kind == "where" else 240
+    )
