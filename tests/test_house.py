@@ -37,6 +37,7 @@ ORDER = {
     "spark_auc.spark": [
         ["contributions", "retraining"],
         ["pipeline"],
+        ["recipe_ranker"],
         ["estimators", "features", "evaluation", "streaming"],
         ["persistence"],
         ["params"],

@@ -25,6 +25,7 @@ from spark_auc.spark.evaluation.score_columns import ScoreColumns
 from spark_auc.spark.evaluation.scores import tabulated
 from spark_auc.spark.features.recipe import FeatureRecipeModel
 from spark_auc.spark.pipeline import RankerPipelineModel
+from spark_auc.spark.recipe_ranker import suited
 from spark_auc.training.fold_moments import moments_of_folds
 from spark_auc.training.stream_statistics import StreamStatistics
 
@@ -104,11 +105,12 @@ def retrained(
     old, recipe = model.ranker.scorer, model.recipe
     rows = moments.positive.rows, moments.negative.rows
     counts = LabelCounts(dict(zip((old.positive, old.negative), rows, strict=True)))
-    estimator = MBAClassifier(**params)
+    stage = None if recipe is None else FeatureRecipeModel(recipe)
+    estimator = suited(MBAClassifier(**params), stage)
     result = solved(moments, counts, estimator)
     labels = old.names if recipe is None else FeatureNames(recipe)
     ranker = estimator.model_from(result, old.positive, old.names, labels)
-    return RankerPipelineModel(ranker, None if recipe is None else FeatureRecipeModel(recipe))
+    return RankerPipelineModel(ranker, stage)
 
 
 def scored(

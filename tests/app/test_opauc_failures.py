@@ -137,8 +137,9 @@ def test_a_batch_learned_already_changes_nothing(job, spark):
     stream = FileStream.of(spark, checkpoint.arriving.uri, "parquet", {}, SCHEMA)
     publish = pytest.fail
     features = features_by(None, config.columns)
+    estimator, settings = opauc._estimator(config), state.progress.settings
     learner = StreamLearner(
-        stream, config, checkpoint, state, features, opauc._estimator(config), publish
+        stream, config, settings, checkpoint, state, features, estimator, publish
     )
     learner.learn(0, pytest.fail)
     assert learner.state is state

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from spark_auc.app.config.retraining import Retrain
-from spark_auc.app.jobs.raw_rows import standardization
 from spark_auc.core.labels import Label
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.retraining.choice import Choice, choose
@@ -96,7 +95,9 @@ def challenger(
         None if no periods before the gate have rows of both classes in every fold, or no window
         has them outside of every fold.
     """
+    from spark_auc.spark.estimators.selector import MBASelector
     from spark_auc.spark.pipeline import RankerPipelineModel
+    from spark_auc.spark.recipe_ranker import suited
     from spark_auc.spark.retraining import trained
 
     left_out = sorted({*excluded} & {*store.periods()})
@@ -108,8 +109,9 @@ def challenger(
     merged = {_name(m.window): m for m in windows if _has_both_classes(m)}
     if not merged:
         return None
-    params = standardization(config.features, config.training)
-    params |= config.training.model_dump(exclude_unset=True)
+    params = config.training.model_dump(exclude_unset=True)
+    selector = suited(MBASelector(**params), recipe)
+    params["standardization"] = selector.getStandardization()
     choice = choose(
         list(merged),
         lambda window, fold: merged[window].complement(fold),

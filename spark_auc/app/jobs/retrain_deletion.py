@@ -17,7 +17,7 @@ from spark_auc.app.jobs.champion import (
 )
 from spark_auc.app.jobs.deletion_record import DeletionRecord
 from spark_auc.app.jobs.published_model import KIND
-from spark_auc.app.jobs.raw_rows import features_by, standardization
+from spark_auc.app.jobs.raw_rows import features_by
 from spark_auc.app.jobs.retrain_history import History
 from spark_auc.app.manifest import VERSIONS
 from spark_auc.app.publish import publication
@@ -222,8 +222,7 @@ def _retrained(
     moments = merged.total()
     merged.close()
     section = config.columns
-    params = standardization(config.features, config.training)
-    params |= config.training.model_dump(exclude_unset=True)
+    params = config.training.model_dump(exclude_unset=True)
     fixed = {k: v for k, v in params.items() if k not in _CHOSEN} | {
         "regParam": made["regParam"],
         "elasticNetParam": made["elasticNetParam"],

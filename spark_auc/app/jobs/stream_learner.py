@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from spark_auc.app.config.jobs import Opauc
 from spark_auc.app.jobs.drift import log_unknown
 from spark_auc.app.jobs.raw_rows import FeaturesOf
-from spark_auc.app.jobs.stream_state import Checkpoint, Progress, StreamState, settings
+from spark_auc.app.jobs.stream_state import Checkpoint, Progress, StreamState
 from spark_auc.core.labels import LabelCounts
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.spark.data.columns import TrainingColumns
@@ -46,8 +46,8 @@ class StreamLearner:
     ----------
     stream
         The source.
-    config
-        The job's settings.
+    config, settings
+        The job's configuration, and the settings that its states store.
     checkpoint, state
         The checkpoint, and the last state committed to it.
     features
@@ -67,6 +67,7 @@ class StreamLearner:
         self,
         stream: Stream,
         config: Opauc,
+        settings: dict[str, Any],
         checkpoint: Checkpoint,
         state: StreamState,
         features: FeaturesOf,
@@ -81,7 +82,7 @@ class StreamLearner:
         self._stream, self._settings, self._names = stream, config.stream, config.columns
         self._checkpoint, self._estimator, self._publish = checkpoint, estimator, publish
         self._drift, self._said, self._store = drift, False, store
-        self._features, self._stored_settings = features, settings(config)
+        self._features, self._stored_settings = features, settings
         self._columns = self._known_columns()
         self._solve()
 

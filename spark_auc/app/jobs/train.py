@@ -24,7 +24,7 @@ from spark_auc.app.directory import Directory
 from spark_auc.app.jobs.evaluation import drift_of_evaluated, evaluation, write_evaluation
 from spark_auc.app.jobs.parts import halves
 from spark_auc.app.jobs.published_model import KIND, write_model
-from spark_auc.app.jobs.raw_rows import recipe_of, standardization
+from spark_auc.app.jobs.raw_rows import recipe_of
 from spark_auc.app.publish import check_free, publication
 from spark_auc.app.report.penalties import penalties
 from spark_auc.app.report.pictures import check_packages, png
@@ -159,8 +159,6 @@ def estimator_of(config: Train) -> RankerEstimator:
     }
     named = {name: value for name, value in named.items() if value is not None}
     kind = estimator_class("learner", "MBASelector" if config.select else config.learner)
-    if "standardization" in kind.SETTINGS and not config.embeddings:
-        named |= standardization(config.features, config.training)
     training = config.training.model_dump(exclude_unset=True)
     select = config.select.model_dump(exclude_unset=True) if config.select else {}
     made: RankerEstimator = kind(**named, **training, **select)

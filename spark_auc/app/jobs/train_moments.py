@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,14 +23,13 @@ from spark_auc.spark.data.columns import TrainingColumns
 from spark_auc.spark.estimators.pair_moments_estimator import PairMomentsEstimator
 from spark_auc.spark.features.recipe import FeatureRecipeModel
 from spark_auc.spark.pipeline import RankerPipelineModel
+from spark_auc.spark.recipe_ranker import suited
 from spark_auc.spark.retraining import fold_moments
 from spark_auc.training.settings import TrainingSettings
 from spark_auc.training.train import train_on_moments
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-_log = logging.getLogger(__name__)
 
 
 def trained_on_moments(
@@ -71,9 +69,7 @@ def trained_on_moments(
         recipe = None
         if facts.recipe is not None:
             recipe = FeatureRecipeModel(from_json(facts.recipe))
-            if recipe.recipe.unit and "standardization" not in config.training.model_fields_set:
-                _log.info("standardization is false: the recipe gives rows of unit length")
-                estimator = estimator.copy({estimator.standardization: False})
+            estimator = suited(estimator, recipe)
         settings, selection = _settings(estimator), None
         if settings.candidate is None:
             settings, selection = _chosen(parts, settings)

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from pyspark.ml.param.shared import HasMaxIter, HasSeed, HasTol, HasWeightCol
+from pyspark.ml.param.shared import HasMaxIter, HasTol, HasWeightCol
 from pyspark.sql import DataFrame
 
 from spark_auc.core.labels import Label
 from spark_auc.core.sampling.folds import Folds
-from spark_auc.errors import ConfigError
-from spark_auc.spark.data.columns import FoldColumn
 from spark_auc.spark.data.features import Features
 from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
-from spark_auc.spark.estimators.ranker import RankerEstimator
+from spark_auc.spark.estimators.ranker import FoldsEstimator
 from spark_auc.spark.estimators.settings import PairMomentsSettings
 from spark_auc.training.result import TrainingResult
 from spark_auc.training.settings import TrainingSettings
@@ -23,7 +20,7 @@ from spark_auc.training.survey import Sampling
 from spark_auc.training.train import train
 
 
-class PairMomentsEstimator(RankerEstimator, HasWeightCol, HasSeed, HasTol, HasMaxIter):
+class PairMomentsEstimator(FoldsEstimator, HasWeightCol, HasTol, HasMaxIter):
     """Trains on pair moments; its settings extend `PairMomentsSettings`."""
 
     def penalties(self) -> tuple[tuple[float, ...] | None, tuple[float, ...]]:
@@ -44,18 +41,11 @@ class PairMomentsEstimator(RankerEstimator, HasWeightCol, HasSeed, HasTol, HasMa
             self.refuse("estimator 'exact'", "numPairs", "batchSize", "pairTol")
         elif values["numPairs"] != "auto":
             self.refuse(f"numPairs {values['numPairs']}", "pairTol")
-        if not self.selects:
-            self.refuse("a single penalty", "numFolds", "foldCol", "selectionRule")
-            if not drawn:
-                self.refuse("a single penalty and estimator 'exact'", "keyCol", "seed")
-        if values["foldCol"] is not None and self.isSet("numFolds"):
-            raise ConfigError(
-                f"found foldCol {values['foldCol']!r} and numFolds {values['numFolds']}, expected "
-                "one of them; leave out numFolds to use folds of your own"
-            )
+        super().check()
+        if not (self.selects or drawn):
+            self.refuse("a single penalty and estimator 'exact'", "keyCol", "seed")
 
-    def _settings(self) -> TrainingSettings:
-        self.check()
+    def _settings(self, folds: Folds) -> TrainingSettings:
         values: PairMomentsSettings = self.values()
         regs, mixes = self.penalties()
         pairs, seed = values["numPairs"], values["seed"]
@@ -65,7 +55,7 @@ class PairMomentsEstimator(RankerEstimator, HasWeightCol, HasSeed, HasTol, HasMa
             batch_size=values["batchSize"],
             reg_params=regs,
             elastic_net_params=mixes,
-            folds=Folds(values["numFolds"], seed),
+            folds=folds,
             one_standard_error=values["selectionRule"] == "oneStandardError",
             standardize=values["standardization"],
             tol=values["tol"],
@@ -76,14 +66,12 @@ class PairMomentsEstimator(RankerEstimator, HasWeightCol, HasSeed, HasTol, HasMa
 
     def fitted(self, dataset: DataFrame, features: Features | None = None) -> LinearRankerModel:
         """See `RankerEstimator.fitted`."""
-        settings = self._settings()
+        self.check()
         values: PairMomentsSettings = self.values()
-        folds, name = None, values["foldCol"]
-        if name:
-            folds = FoldColumn.of(dataset, name)
-            settings = replace(settings, folds=Folds.named(tuple(map(str, folds.values))))
+        folds, column = self.folds(dataset)
+        settings = self._settings(folds)
         drawn = settings.sampling.estimator != "exact"
-        columns = self.resolved(dataset, features, values["keyCol"], folds, placed=drawn)
+        columns = self.resolved(dataset, features, values["keyCol"], column, placed=drawn)
         return self.made(train(DistributedRows.of(dataset, columns), settings), columns)
 
     def model_from(

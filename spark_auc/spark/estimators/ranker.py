@@ -9,11 +9,14 @@ from pyspark.ml.param.shared import (
     HasLabelCol,
     HasPredictionCol,
     HasRawPredictionCol,
+    HasSeed,
     HasStandardization,
 )
 from pyspark.sql import DataFrame
 
 from spark_auc.core.labels import Label
+from spark_auc.core.sampling.folds import Folds
+from spark_auc.errors import ConfigError
 from spark_auc.spark.data.columns import FoldColumn, TrainingColumns
 from spark_auc.spark.data.features import Features, PreparedFeatures
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel, LinearScorer
@@ -111,3 +114,29 @@ class RankerEstimator(
         """
         scorer = LinearScorer(result.w, result.threshold, *result.labels.classes(positive), names)
         return self._copyValues(LinearRankerModel(scorer, result.summary(labels), result.moments))
+
+
+class FoldsEstimator(RankerEstimator, HasSeed):
+    """An estimator that can choose a penalty on held-out folds.
+
+    Its settings extend `FoldSettings`, and have a keyCol and a seed.
+    """
+
+    def check(self) -> None:
+        """See `Configured.check`."""
+        values = self.values()
+        if not self.selects:
+            self.refuse("a single penalty", "numFolds", "foldCol", "selectionRule")
+        if values["foldCol"] is not None and self.isSet("numFolds"):
+            raise ConfigError(
+                f"found foldCol {values['foldCol']!r} and numFolds {values['numFolds']}, expected "
+                "one of them; leave out numFolds to use folds of your own"
+            )
+
+    def folds(self, dataset: DataFrame) -> tuple[Folds, FoldColumn | None]:
+        """The folds of a DataFrame's rows, and their column if the user has one."""
+        values = self.values()
+        if values["foldCol"] is None:
+            return Folds(values["numFolds"], values["seed"]), None
+        column = FoldColumn.of(dataset, values["foldCol"])
+        return Folds.named(tuple(map(str, column.values))), column
