@@ -10,12 +10,16 @@ weights, AUCs), promotions at a poisoned gate or of a challenger whose newest da
 seconds of a day beside those of Spark ML's logistic regression, of the same penalties on the rows
 of the window, each in a spark-submit of its own. Exits with 1 if anything differs from the oracle.
 
-    python -m benchmarks.retraining --days 60 --rows 8000
+With ``--one-process``, all days run in one process, without the comparison of times.
+
+    python -m benchmarks.retraining --days 60 --rows 6000
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import json
 import os
 import shutil
@@ -52,6 +56,9 @@ SPARK = {
     "spark.sql.adaptive.enabled": "false",
     "spark.log.level": "ERROR",
 }
+
+
+_SESSION = contextlib.ExitStack()
 
 
 def day(k: int) -> str:
@@ -116,6 +123,20 @@ def submitted(program: Path, *arguments: str) -> tuple[int, dict[str, Any], floa
     return ended.returncode, json.loads(lines[-1]) if lines else {}, time.perf_counter() - start
 
 
+def in_process(config: str) -> tuple[int, dict[str, Any], float]:
+    """As `submitted` of the job, in this process, which keeps its session."""
+    from spark_auc.app.cli import run
+    from spark_auc.spark.data.session import session
+
+    start, output = time.perf_counter(), io.StringIO()
+    with contextlib.redirect_stdout(output), open("log.txt", "a") as log:
+        # The first session of the process is the active one of all later runs.
+        _SESSION.enter_context(session("retraining", SPARK | {"spark.master": "local[2]"}))
+        with contextlib.redirect_stderr(log):
+            code = run("retrain", config)
+    return code, json.loads(output.getvalue().splitlines()[-1]), time.perf_counter() - start
+
+
 def compared(found: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
     """Differences of a record from the oracle."""
     same = found["outcome"] == record["outcome"]
@@ -172,8 +193,9 @@ def weights() -> np.ndarray:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--days", type=int, default=60)
-    parser.add_argument("--rows", type=int, default=8000)
+    parser.add_argument("--rows", type=int, default=6000)
     parser.add_argument("--turn", type=int, default=31)
+    parser.add_argument("--one-process", action="store_true")
     args = parser.parse_args()
     home = tempfile.mkdtemp()
     os.chdir(home)
@@ -202,7 +224,10 @@ def main() -> int:
         rows, path = rows_of(k, args.rows, args.turn), f"clicks/{day(k)}.parquet"
         write(rows, path)
         Path("conf.yaml").write_text(yaml.safe_dump({"retrain": section | {"period": day(k)}}))
-        code, result, taken = submitted(JOB, "--config", "conf.yaml")
+        if args.one_process:
+            code, result, taken = in_process("conf.yaml")
+        else:
+            code, result, taken = submitted(JOB, "--config", "conf.yaml")
         if code:
             print(json.dumps(result), Path("log.txt").read_text()[-3000:], file=sys.stderr)
             return 1
@@ -232,20 +257,24 @@ def main() -> int:
             line["poisonedDaysInWindow"] = sorted(used & {*POISONED})
         days.append(line)
         print(json.dumps(line), flush=True)
-    made = record["challenger"]
-    ranges = range(args.days - 1 - made["periods"], args.days - 1)
-    window = [rows_of(k, args.rows, args.turn) for k in ranges]
-    write({name: np.concatenate([rows[name] for rows in window]) for name in window[0]}, "all")
-    code, baseline, whole = submitted(BASELINE, "all", json.dumps(PENALTIES))
     summary = summarised(days) | {
         "rowsPerDay": args.rows,
-        "windowRows": sum(made["rows"]),
         "secondsPerDay": round(float(np.median(seconds[1:])), 1),
         "ofWhichInTheJob": round(float(np.median([line["seconds"] for line in days[1:]])), 1),
-        "secondsOfLogisticRegression": round(whole, 1),
-        "ofWhichTraining": baseline["seconds"],
     }
+    if not args.one_process:
+        made = record["challenger"]
+        ranges = range(args.days - 1 - made["periods"], args.days - 1)
+        window = [rows_of(k, args.rows, args.turn) for k in ranges]
+        write({name: np.concatenate([rows[name] for rows in window]) for name in window[0]}, "all")
+        code, baseline, whole = submitted(BASELINE, "all", json.dumps(PENALTIES))
+        summary |= {
+            "windowRows": sum(made["rows"]),
+            "secondsOfLogisticRegression": round(whole, 1),
+            "ofWhichTraining": baseline["seconds"],
+        }
     print(json.dumps(summary))
+    _SESSION.close()
     shutil.rmtree(home)
     return 0 if summary["asTheOracle"] and not summary["poisonedPromoted"] and not code else 1
 
