@@ -21,6 +21,7 @@ import argparse
 import contextlib
 import io
 import json
+import logging
 import os
 import shutil
 import subprocess
@@ -128,12 +129,12 @@ def in_process(config: str) -> tuple[int, dict[str, Any], float]:
     from spark_auc.app.cli import run
     from spark_auc.spark.data.session import session
 
+    logging.disable(logging.WARNING)
     start, output = time.perf_counter(), io.StringIO()
-    with contextlib.redirect_stdout(output), open("log.txt", "a") as log:
-        # The first session of the process is the active one of all later runs.
-        _SESSION.enter_context(session("retraining", SPARK | {"spark.master": "local[2]"}))
-        with contextlib.redirect_stderr(log):
-            code = run("retrain", config)
+    # The first session of the process is the active one of all later runs.
+    _SESSION.enter_context(session("retraining", SPARK | {"spark.master": "local[2]"}))
+    with contextlib.redirect_stdout(output):
+        code = run("retrain", config)
     return code, json.loads(output.getvalue().splitlines()[-1]), time.perf_counter() - start
 
 
