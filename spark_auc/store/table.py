@@ -21,6 +21,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from pyarrow import fs
 
 from spark_auc.errors import ModelFormatError, StoreConflict
+from spark_auc.store import durability
 from spark_auc.store.durability import flush_checkpoint, flush_commits, local_path
 
 _log = logging.getLogger(__name__)
@@ -250,22 +251,21 @@ class Table:
             return
         delta = self._delta
 
-        def names(*, dry: bool, full: bool) -> set[str]:
-            return {
-                path.rpartition("/")[-1]
-                for path in delta.vacuum(
-                    retention_hours=hours,
-                    dry_run=dry,
-                    enforce_retention_duration=False,
-                    full=full,
-                    post_commithook_properties=_hooks(),
-                )
-            }
+        def found(*, dry: bool, full: bool) -> list[str]:
+            options = {"retention_hours": hours, "enforce_retention_duration": False}
+            hooks = _hooks()
+            return list(
+                delta.vacuum(**options, dry_run=dry, full=full, post_commithook_properties=hooks)
+            )
 
-        superseded = names(dry=False, full=False)
+        superseded = found(dry=False, full=False)
+        if (root := local_path(self.location)) is not None:
+            durability.flush_deletions(root, superseded)
         self._delta.update_incremental()
         self._settle()
-        if not hours and (unnamed := names(dry=True, full=True) - superseded):
+        deleted = {path.rpartition("/")[-1] for path in superseded}
+        left = [] if hours else found(dry=True, full=True)
+        if unnamed := {path.rpartition("/")[-1] for path in left} - deleted:
             _log.warning(
                 "found files that no log entry names, of a running or killed job: %s; if no job "
                 "runs, delete them",
