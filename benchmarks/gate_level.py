@@ -139,7 +139,7 @@ def main() -> None:
             sources[name] = equal_scores(X, y == y.max(), noise=2.0 * ("noisy" in name))
     for name, stored in sources.items():
         rng = np.random.default_rng(args.seed)
-        ratio = min(10.0, (~stored.y).sum() / stored.y.sum())
+        ratio = float(np.clip((~stored.y).sum() / stored.y.sum(), 1.0, 10.0))
         line = {
             "data": name,
             "rows": stored.y.size,

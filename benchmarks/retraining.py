@@ -50,6 +50,8 @@ DEVICES = ["phone", "desktop", "tablet", "television"]
 POISONED = {12: 0.5, 19: 1.0, 26: 0.6, 37: 0.7, 45: 0.9, 53: 0.8}
 # Short-lived JVMs: half of their time would go into optimising their code.
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+# Beside the interpreter, which need not be on the path.
+SUBMIT = str(Path(sys.executable).with_name("spark-submit"))
 SPARK = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -111,7 +113,7 @@ def submitted(program: Path, *arguments: str) -> tuple[int, dict[str, Any], floa
     start = time.perf_counter()
     with open("log.txt", "a") as log:
         ended = subprocess.run(
-            ["spark-submit", "--master", "local[2]", "--driver-memory", "2g"]
+            [SUBMIT, "--master", "local[2]", "--driver-memory", "2g"]
             + [part for k, v in SPARK.items() for part in ("--conf", f"{k}={v}")]
             + [str(program), *arguments],
             stdout=subprocess.PIPE,

@@ -52,13 +52,14 @@ from spark_auc.store.moment_store import MomentStore
 
 FIRST = date(2026, 3, 1)
 FOLDS = 2
+# Beside the interpreter, which need not be on the path.
+SUBMIT = str(Path(sys.executable).with_name("spark-submit"))
 SPARK = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
-    "spark.python.daemon.module": "tests.daemon",
 }
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
@@ -121,7 +122,7 @@ class Gateway:
         env["JDK_JAVA_OPTIONS"] = JAVA
         log = (self.home / "jvm.txt").open("ab")
         self.process = subprocess.Popen(
-            ["spark-submit", "--master", "local[2]", "--driver-memory", "1g", "pyspark-shell"],
+            [SUBMIT, "--master", "local[2]", "--driver-memory", "1g", "pyspark-shell"],
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
@@ -164,19 +165,19 @@ class Driver:
             os._exit(status)
 
     def result(self) -> Any:
-        """What the function returned; None if the fork was killed."""
+        """What the function returned; None if the fork was killed or failed."""
         with os.fdopen(self.pipe, "rb") as pipe:
             content = pipe.read()
         _, status = os.waitpid(self.pid, 0)
-        if os.WIFSIGNALED(status):
-            return None
-        if status:
-            raise BrokenError(f"a driver ended with status {status}")
-        return pickle.loads(content)
+        self.is_killed = os.WIFSIGNALED(status)
+        return None if status else pickle.loads(content)
 
 
 def in_fork(function: Callable[[], Any]) -> Any:
-    return Driver(function).result()
+    """What a function returns in a fork."""
+    if (result := Driver(lambda: (function(),)).result()) is None:
+        raise BrokenError("a check failed; see the messages above")
+    return result[0]
 
 
 class Ended(NamedTuple):
@@ -362,7 +363,7 @@ class Trials:
         kind = "operation" if self.rng.random() < 0.5 else "time"
         with_jvm = kind == "time" and self.rng.random() < 0.4
         if kind == "operation":
-            ended = self._start(self.rng.randint(1, self.ended.operations)).result()
+            driver = self._start(self.rng.randint(1, self.ended.operations))
         else:
             driver = self._start()
             time.sleep(self.rng.uniform(0, self.ended.seconds))
@@ -372,11 +373,15 @@ class Trials:
                 time.sleep(self.rng.uniform(0, 0.2))
                 kind = "jvm"
             os.kill(driver.pid, signal.SIGKILL)
-            ended = driver.result()
-        if ended is None:
-            self.kills += 1
-            self.killed_by[kind] += 1
-        return ended is None
+        ended = driver.result()
+        # A driver whose JVM was killed may end with an error before it is killed itself.
+        is_failed = not driver.is_killed and (ended is None or ended.code != 0)
+        if is_failed and kind != "jvm":
+            raise BrokenError(f"a run failed: {ended}, {Path('log.txt').read_text()[-3000:]}")
+        is_killed = driver.is_killed or is_failed
+        self.kills += is_killed
+        self.killed_by[kind] += is_killed
+        return is_killed
 
     def trial(self, number: int) -> None:
         """Kill runs from the first state, check what they leave, and complete them."""
