@@ -1,4 +1,4 @@
-"""Reruns, catch-up, restated and late rows of a retraining, beside builds from nothing."""
+"""Reruns, catch-up, backfill, restated and late rows of a retraining, beside fresh builds."""
 
 import json
 import os
@@ -81,7 +81,7 @@ class Place:
         return np.asarray(pq.read_table(data)["weight"]).tobytes()
 
 
-def test_missed_reran_restated_and_late_periods(tmp_path, monkeypatch, capsys):
+def test_missed_repeated_restated_late_and_earlier_periods(tmp_path, monkeypatch, capsys):
     # The test's directory is restored at its end.
     monkeypatch.chdir(tmp_path)
     once = Place(tmp_path / "once", [(k, 0) for k in range(3)], capsys)
@@ -128,3 +128,15 @@ def test_missed_reran_restated_and_late_periods(tmp_path, monkeypatch, capsys):
     made = fresh.records()[4]["challenger"]
     assert made["rows"][0] == sizes.sum() + 2 * 2
     assert sum(made["rows"]) == 700 + 2 * facts.dimension
+
+    # A backfill is stored before the new period, and its rows judge nobody.
+    later = Place(tmp_path / "later", [(k, 0) for k in (1, 2, 3)], capsys)
+    later.run(2, first=DAYS[2])
+    result = later.run(3, first=DAYS[1])
+    assert [(p["period"], p["outcome"]) for p in result["periods"]] == [
+        (DAYS[1], "stored"),
+        (DAYS[3], "promoted"),
+    ]
+    assert [r["period"] for r in later.records()] == DAYS[1:4]
+    made = later.records()[2]["challenger"]
+    assert (made["from"], made["to"], sum(made["rows"])) == (DAYS[1], DAYS[2], 2 * 700)

@@ -91,7 +91,9 @@ class Retrain(Section):
     history: Location = Field(description="directory of the decisions of all periods")
     folds: int = Field(5, ge=2, description="folds by which window and penalty are chosen")
     seed: int = Field(0, description="seed of the folds")
-    first: date | None = Field(None, description="first period; default: the newest")
+    first: date | None = Field(
+        None, description="first period, stored periods may be later; default: the newest"
+    )
     period: date | None = Field(None, description="newest period; default: the newest mature one")
     labelDelay: int = Field(0, ge=0, description="days until the labels of a day are complete")
     lookback: int = Field(0, ge=0, description="periods before the new one to read and store again")

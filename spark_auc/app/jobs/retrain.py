@@ -221,15 +221,20 @@ def _newest(config: Retrain) -> date:
 
 
 def _due(config: Retrain, history: History) -> list[str]:
-    """The periods to process, ascending: those not completed, and all up to the newest."""
+    """The periods to process, ascending.
+
+    Those not completed, those after the last one up to the newest, and those without a record from
+    ``first`` on.
+    """
     accepted = _text(config.accept)
     due = {p for p, record in history.records.items() if not record["completed"]}
     due |= {p for p in accepted if history.outcome(p) in ("quarantined", "excluded")}
     newest = _newest(config)
     last = max(map(date.fromisoformat, history.decided()), default=None)
-    day = (config.first or newest) if last is None else last + timedelta(days=1)
+    day = config.first or (newest if last is None else last + timedelta(days=1))
     while day <= newest:
-        due.add(day.isoformat())
+        if day.isoformat() not in history.records:
+            due.add(day.isoformat())
         day += timedelta(days=1)
     excluded = (history.excluded() - {*accepted}) | {*_text(config.exclude)}
     return sorted(due - excluded)
