@@ -229,7 +229,8 @@ def job(settings: dict[str, str], started: Path, at: int | None) -> Ended:
 
 
 def without_seconds(record: dict[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in record.items() if k != "seconds"}
+    """A record without what two runs of the same rows differ in: times, and sizes of files."""
+    return {k: v for k, v in record.items() if k not in ("seconds", "phases", "store")}
 
 
 def rows_of_store() -> list[str]:
@@ -280,7 +281,9 @@ def state() -> State:
     records = {p: without_seconds(r) for p, r in History("history").records.items()}
     lines = Path("history/history.jsonl").read_text().splitlines()
     log = [without_seconds(json.loads(line)) for line in lines]
-    return State(records, log, moments(), *published(), rows_of_store())
+    champion, model = published()
+    scores = {path.name: path.read_bytes() for path in Path("history").glob("*.scores")}
+    return State(records, log, moments(), champion, model | scores, rows_of_store())
 
 
 def check_left(left: State, before: State, after: State) -> list[str]:

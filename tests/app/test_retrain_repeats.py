@@ -73,7 +73,8 @@ class Place:
 
     def records(self):
         lines = (self.path / "history/history.jsonl").read_text().splitlines()
-        return [{k: v for k, v in json.loads(line).items() if k != "seconds"} for line in lines]
+        differing = ("seconds", "phases", "store")
+        return [{k: v for k, v in json.loads(li).items() if k not in differing} for li in lines]
 
     def weights(self):
         manifest = json.loads((self.path / "model/manifest.json").read_text())
