@@ -390,13 +390,12 @@ class Trials:
         """Kill runs from the first state, check what they leave, and complete them."""
         self._copy("trial")
         faults, stages = [], []
-        while True:
-            if self._killed():
-                left = in_fork(state)
-                faults += check_left(left, self.before, self.after)
-                done = sum(record.get("completed", False) for record in left.records.values())
-                champion = (left.champion or {}).get("period")
-                stages.append(f"{len(left.records)} records, {done} completed, {champion}")
+        while self._killed():
+            left = in_fork(state)
+            faults += check_left(left, self.before, self.after)
+            done = sum(record.get("completed", False) for record in left.records.values())
+            champion = (left.champion or {}).get("period")
+            stages.append(f"{len(left.records)} records, {done} completed, {champion}")
             if self.rng.random() < 0.4:
                 break
         self._complete()
