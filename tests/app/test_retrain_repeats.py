@@ -82,7 +82,7 @@ class Place:
         return np.asarray(pq.read_table(data)["weight"]).tobytes()
 
 
-def test_missed_repeated_restated_late_and_earlier_periods(tmp_path, monkeypatch, capsys):
+def test_missed_repeated_restated_and_late_periods(tmp_path, monkeypatch, capsys):
     # The test's directory is restored at its end.
     monkeypatch.chdir(tmp_path)
     once = Place(tmp_path / "once", [(k, 0) for k in range(3)], capsys)
@@ -130,7 +130,9 @@ def test_missed_repeated_restated_late_and_earlier_periods(tmp_path, monkeypatch
     assert made["rows"][0] == sizes.sum() + 2 * 2
     assert sum(made["rows"]) == 700 + 2 * facts.dimension
 
-    # A backfill is stored before the new period, and its rows judge nobody.
+
+def test_an_earlier_period_is_stored_and_judges_nobody(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
     later = Place(tmp_path / "later", [(k, 0) for k in (1, 2, 3)], capsys)
     later.run(2, first=DAYS[2])
     result = later.run(3, first=DAYS[1])
