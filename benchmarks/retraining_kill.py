@@ -126,6 +126,8 @@ class Gateway:
             stdin=subprocess.PIPE,
             stdout=log,
             stderr=log,
+            # Directories of trials are deleted.
+            cwd=self.home,
             env=os.environ | env,
         )
         while not info.exists():
