@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -249,22 +250,15 @@ class Table:
         """
         if self._delta is None:
             return
-        delta = self._delta
-
-        def found(*, dry: bool, full: bool) -> list[str]:
-            options = {"retention_hours": hours, "enforce_retention_duration": False}
-            hooks = _hooks()
-            return list(
-                delta.vacuum(**options, dry_run=dry, full=full, post_commithook_properties=hooks)
-            )
-
-        superseded = found(dry=False, full=False)
+        found = partial(self._delta.vacuum, hours, enforce_retention_duration=False)
+        found = partial(found, post_commithook_properties=_hooks())
+        superseded = found(dry_run=False)
         if (root := local_path(self.location)) is not None:
             durability.flush_deletions(root, superseded)
         self._delta.update_incremental()
         self._settle()
         deleted = {path.rpartition("/")[-1] for path in superseded}
-        left = [] if hours else found(dry=True, full=True)
+        left = [] if hours else found(dry_run=True, full=True)
         if unnamed := {path.rpartition("/")[-1] for path in left} - deleted:
             _log.warning(
                 "found files that no log entry names, of a running or killed job: %s; if no job "
