@@ -252,11 +252,9 @@ class Table:
         delta = self._delta
 
         def found(*, dry: bool, full: bool) -> list[str]:
-            options = {"retention_hours": hours, "enforce_retention_duration": False}
+            # The third argument allows any retention.
             hooks = _hooks()
-            return list(
-                delta.vacuum(**options, dry_run=dry, full=full, post_commithook_properties=hooks)
-            )
+            return delta.vacuum(hours, dry, False, full=full, post_commithook_properties=hooks)
 
         superseded = found(dry=False, full=False)
         if (root := local_path(self.location)) is not None:
