@@ -23,6 +23,7 @@ _ROWS = 100_000
 _SAMPLE = 0x70E5
 # Hashes of rows modulo this number are compared with the share of the sample.
 _UNITS = 1 << 30
+_BATCH_ROWS = 10_000
 # Bytes of the counts of a task: tokens of a few dozen features.
 _STATE_BYTES = 1 << 25
 
@@ -71,13 +72,25 @@ def token_names(
 
     def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, State]]:
         counts = TokenCounts(counted)
-        for batch in map(drawn, read(batches)):
-            if batch.num_rows:
-                columns = raw.decode(batch.columns[: raw.width])
-                counts = counts.merge(TokenCounts.of(recipe, counted, columns))
+        for batch in _joined(map(drawn, read(batches))):
+            columns = raw.decode(batch.columns[: raw.width])
+            counts = counts.merge(TokenCounts.of(recipe, counted, columns))
         yield "tokens", counts
 
     what = f"tokens of {counted.size} features in a sample"
     states = aggregate(frame, fold, (TokenCounts,), state_bytes=_STATE_BYTES, what=what)
     tokens = cast(TokenCounts, states.get("tokens", TokenCounts(counted))).names()
     return {name: f"{name}: {tokens[k]}" for name, k in places.items() if k in tokens}
+
+
+def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of one size or more, as each takes longer to count than its rows."""
+    parts, rows = list[pa.RecordBatch](), 0
+    for batch in batches:
+        parts.append(batch)
+        rows += batch.num_rows
+        if rows >= _BATCH_ROWS:
+            yield from pa.Table.from_batches(parts).combine_chunks().to_batches()
+            parts, rows = [], 0
+    if rows:
+        yield from pa.Table.from_batches(parts).combine_chunks().to_batches()
