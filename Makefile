@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 SHARE ?= 1
 KILLS ?= 100
-CORES ?= Haswell Zen Nehalem
+CORES ?= Zen Nehalem
 PYTHON311 ?= python3.11
 PYTHON313 ?= python3.13
 CELLS := 3.11-4.1.4 3.11-latest 3.13-4.1.4 3.13-latest 3.11-lowest
@@ -53,12 +53,12 @@ test: setup ## run the tests, but for the slow ones
 test-slow: setup ## run the slow tests: real data, jobs that are killed
 	$(PYTEST) -m slow
 
-test-cores: $(READY) ## run the tests without Spark under the BLAS kernels of other processors
+test-cores: $(READY) ## run the tests without Spark under the BLAS kernels of more processors
 	for core in $(CORES); do echo "$$core"; OPENBLAS_CORETYPE=$$core \
 	  $(PYTEST) -m "not slow and not fuzz" $(WITHOUT_SPARK) || exit; done
 
-coverage: $(READY) ## the lines that the tests without Spark run, and their floor
-	$(PYTEST) -m "not slow and not fuzz" --cov --cov-report=term:skip-covered $(WITHOUT_SPARK)
+coverage: $(READY) ## the lines that the tests without Spark run, and their floor; on Haswell's BLAS
+	OPENBLAS_CORETYPE=Haswell $(PYTEST) -m "not slow and not fuzz" --cov --cov-report=term:skip-covered $(WITHOUT_SPARK)
 
 matrix: $(CELLS:%=matrix-%) ## test on Python 3.11 and 3.13, Spark 4.1.4 and latest, and the lowest versions
 
