@@ -17,7 +17,7 @@ from spark_auc.spark.data.columns import TrainingColumns, weight_column
 from spark_auc.spark.data.features import scoreable
 from spark_auc.spark.data.labels import label_column
 from spark_auc.spark.data.rows import DistributedRows
-from spark_auc.spark.estimators.linear_ranker import LinearRankerModel, score_column
+from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.mba import MBAClassifier
 from spark_auc.spark.estimators.one_pass import model_of
 from spark_auc.spark.evaluation.score_columns import ScoreColumns
@@ -86,7 +86,7 @@ def scored(
     for name, model in models.items():
         features = model.features(rows)
         chosen = scoreable(chosen, features)
-        columns.append(score_column(features, model.ranker.scorer.w).alias(name))
+        columns.append(model.ranker.scorer.column(rows, features).alias(name))
     of_label, _ = label_column(rows, label, positive, features.field(rows, label))
     of_weight = F.lit(1.0) if weight is None else weight_column(rows, weight)
     return chosen.select(of_label.alias("label"), of_weight.alias("weight"), *columns)

@@ -14,6 +14,7 @@ from spark_auc.spark.data.features import Features
 from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.ranker import RankerEstimator
+from spark_auc.spark.estimators.segments import segmented
 from spark_auc.spark.estimators.settings import PairMomentsSettings
 from spark_auc.training.result import TrainingResult
 from spark_auc.training.settings import TrainingSettings
@@ -40,12 +41,16 @@ class PairMomentsEstimator(RankerEstimator, HasWeightCol, HasSeed, HasTol, HasMa
         drawn = values["estimator"] != "exact"
         if not drawn:
             self.refuse("estimator 'exact'", "numPairs", "batchSize", "pairTol")
-        elif values["numPairs"] != "auto":
-            self.refuse(f"numPairs {values['numPairs']}", "pairTol")
+        else:
+            self.refuse(f"estimator {values['estimator']!r}", "segmentCol")
+            if values["numPairs"] != "auto":
+                self.refuse(f"numPairs {values['numPairs']}", "pairTol")
         if not self.selects:
-            self.refuse("a single penalty", "numFolds", "foldCol", "selectionRule")
-            if not drawn:
-                self.refuse("a single penalty and estimator 'exact'", "keyCol", "seed")
+            self.refuse("a single penalty", "selectionRule")
+            if values["segmentCol"] is None:
+                self.refuse("a single penalty", "numFolds", "foldCol")
+                if not drawn:
+                    self.refuse("a single penalty and estimator 'exact'", "keyCol", "seed")
         if values["foldCol"] is not None and self.isSet("numFolds"):
             raise ConfigError(
                 f"found foldCol {values['foldCol']!r} and numFolds {values['numFolds']}, expected "
@@ -82,7 +87,9 @@ class PairMomentsEstimator(RankerEstimator, HasWeightCol, HasSeed, HasTol, HasMa
             settings = replace(settings, folds=Folds.named(tuple(map(str, folds.values))))
         drawn = settings.sampling.estimator != "exact"
         columns = self.resolved(dataset, features, values["keyCol"], folds, placed=drawn)
-        return self.made(train(DistributedRows.of(dataset, columns), settings), columns)
+        result = train(DistributedRows.of(dataset, columns), settings)
+        model, name = self.made(result, columns), values["segmentCol"]
+        return segmented(model, dataset, columns, name, result, settings) if name else model
 
     def made(self, result: TrainingResult, columns: TrainingColumns) -> LinearRankerModel:
         """See `RankerEstimator.made`; the model has the penalty of its weights."""
