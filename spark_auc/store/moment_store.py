@@ -219,7 +219,7 @@ class MomentStore:
         *,
         newest: str | None = None,
         excluded: Sequence[str] = (),
-        segment: str | None = None,
+        segments: Sequence[str | None] = (None,),
     ) -> list[MergedFolds]:
         """Merge the periods of all windows in one read, from the newest to the oldest.
 
@@ -231,8 +231,8 @@ class MomentStore:
             The last period; None for the last stored one.
         excluded
             Periods to leave out. The last of the others has age 0.
-        segment
-            The segment to merge; None for all rows.
+        segments
+            The segments to merge, each by itself, for each window; None for all rows.
 
         Raises
         ------
@@ -258,7 +258,7 @@ class MomentStore:
         for file in self._files():
             if file.source.period in by_period:
                 by_period[file.source.period].append(file)
-        return merged_windows(by_period, windows, self.facts, segment)
+        return merged_windows(by_period, windows, self.facts, segments)
 
     def delete_rows(
         self, period: str, source: str, removed: Sequence[PairMoments], segment: str = ""

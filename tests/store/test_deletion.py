@@ -95,7 +95,7 @@ def test_a_segment_alone_changes(tmp_path):
     removed, rest = person(fold_rows("b"))
     store.delete_rows(DAY, "clicks", removed, "b")
     assert list(map(bits, store.folds(DAY, "clicks", "a"))) == list(map(bits, folds_of("a")))
-    assert_pairs(store.windows([Window()], segment="b")[0].total(), rest)
+    assert_pairs(store.windows([Window()], segments=["b"])[0].total(), rest)
 
 
 def test_all_rows_of_a_fold(tmp_path):
