@@ -22,6 +22,7 @@ _PARAMS = (
     "tol",
     "maxIter",
     "whenNotConverged",
+    "segmentCol",
 )
 
 

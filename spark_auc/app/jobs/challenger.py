@@ -12,6 +12,7 @@ from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.retraining.choice import Choice, choose
 from spark_auc.store.moment_store import MomentStore
 from spark_auc.store.windows import MergedFolds, Window, ages
+from spark_auc.training.segments import REST, segment_rankers
 from spark_auc.training.settings import TrainingSettings
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Challenger(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         """Window, penalty, rows and certificate as JSON types."""
-        candidate = self.choice.candidate
+        candidate, segments = self.choice.candidate, self.model.ranker.summary.segments
         return {
             "window": self.choice.window,
             "periods": len(self.periods),
@@ -43,7 +44,7 @@ class Challenger(NamedTuple):
             "elasticNetParam": candidate.elasticNetParam,
             "rows": [self.moments.positive.rows, self.moments.negative.rows],
             "certificate": self.model.ranker.summary.as_dict()["certificate"],
-        }
+        } | ({} if segments is None else {"segments": segments})
 
 
 def challenger(
@@ -103,8 +104,6 @@ def challenger(
     )
     chosen = merged[choice.window]
     moments = chosen.total()
-    for window in windows:
-        window.close()
     section = config.columns
     fixed = {k: v for k, v in params.items() if k not in _CHOSEN} | {
         "regParam": choice.candidate.regParam,
@@ -115,6 +114,15 @@ def challenger(
         "weightCol": section.weight,
     }
     ranker = trained(moments, labels, columns, fixed)
+    if store.facts.segment_column is not None:
+        parts = _segments(store, chosen, before[-1], left_out)
+        weights, settings = ranker.scorer.w, _settings(params)
+        made = segment_rankers(chosen, parts, weights, choice.candidate, settings)
+        ranker = ranker.with_segments(store.facts.segment_column, made)
+        for part in parts.values():
+            part.close()
+    for window in windows:
+        window.close()
     return Challenger(RankerPipelineModel(ranker, recipe), choice, chosen.periods, moments)
 
 
@@ -133,6 +141,16 @@ def _newest(
         finally:
             merged.close()
     return None
+
+
+def _segments(
+    store: MomentStore, chosen: MergedFolds, newest: str, excluded: Sequence[str]
+) -> dict[str, MergedFolds]:
+    """The merged folds of each segment of a window."""
+    stored = {c.segment for c in store.contents() if c.period in chosen.periods}
+    names = sorted(stored & {*store.facts.segments, REST})
+    merged = store.windows([chosen.window], newest=newest, excluded=excluded, segments=names)
+    return dict(zip(names, merged, strict=True))
 
 
 def _has_both_classes(merged: MergedFolds) -> bool:

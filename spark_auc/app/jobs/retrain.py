@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 from spark_auc.app.config.retraining import Retrain
 from spark_auc.app.directory import Directory
 from spark_auc.app.jobs.champion import Champion, read_champion
-from spark_auc.app.jobs.raw_rows import fitted_recipe
+from spark_auc.app.jobs.raw_rows import features_by, fitted_recipe
 from spark_auc.app.jobs.retrain_history import History
 from spark_auc.app.publish import check_free
 from spark_auc.app.report.pictures import check_packages
@@ -133,7 +133,7 @@ def _opened(spark: SparkSession, config: Retrain, history: History, period: str)
     """
     # The package deltalake is optional: other jobs run without it.
     from spark_auc.app.jobs.retrain_period import PeriodRun
-    from spark_auc.spark.data.features import PreparedFeatures
+    from spark_auc.spark.data.segments import SegmentColumn
     from spark_auc.spark.features.recipe import FeatureRecipeModel
     from spark_auc.store.facts import Facts
     from spark_auc.store.moment_store import MomentStore
@@ -145,21 +145,20 @@ def _opened(spark: SparkSession, config: Retrain, history: History, period: str)
     if stored and not config.fullRefresh and last is not None:
         if last["settings"] != _settings(config):
             raise ConfigError(
-                f"found retrain.features or retrain.columns that differ from those of period "
-                f"{last['period']}: {last['settings']}, expected the same; restore them, or set "
-                "retrain.fullRefresh to begin a new store"
+                f"found retrain.features, columns or training.segmentCol that differ from those of "
+                f"period {last['period']}: {last['settings']}, expected the same; restore them, or "
+                "set retrain.fullRefresh to begin a new store"
             )
         facts = stored[last["schemaId"]]
         recipe = None if facts.recipe is None else FeatureRecipeModel(from_json(facts.recipe))
-        dimension = facts.dimension
+        dimension, segments = facts.dimension, facts.segments
     else:
         with config.rows_of(period).read(spark) as rows:
             recipe = fitted_recipe(config.features, rows, names)
-            dimension = (
-                recipe.recipe.size
-                if recipe
-                else PreparedFeatures.resolve(rows, names.features, names.numFeatures).dimension
-            )
+            features = features_by(recipe, names)(rows, names.numFeatures)
+            dimension, segments = features.dimension, ()
+            if config.training.segmentCol is not None:
+                segments = SegmentColumn.of(rows, features, config.training.segmentCol).values
     facts = Facts(
         dimension,
         config.folds,
@@ -167,6 +166,8 @@ def _opened(spark: SparkSession, config: Retrain, history: History, period: str)
         1.0 if names.positiveLabel is None else names.positiveLabel,
         names.weight,
         None if recipe is None else to_json(recipe.recipe),
+        config.training.segmentCol,
+        segments,
     )
     store = MomentStore(config.store_location(), facts, full_refresh=config.fullRefresh)
     return PeriodRun(spark, config, recipe, store, history, _settings(config))
@@ -174,9 +175,10 @@ def _opened(spark: SparkSession, config: Retrain, history: History, period: str)
 
 def _settings(config: Retrain) -> dict[str, Any]:
     """What decides the recipe and the rows' columns, as JSON types."""
-    features = config.features
+    features, segment = config.features, config.training.segmentCol
     dumped = None if features is None else features.model_dump(mode="json", exclude_defaults=True)
-    return {"features": dumped, "columns": config.columns.model_dump(mode="json")}
+    settings = {"features": dumped, "columns": config.columns.model_dump(mode="json")}
+    return settings | ({} if segment is None else {"segmentCol": segment})
 
 
 def _newest(config: Retrain) -> date:

@@ -7,6 +7,7 @@ import time
 from contextlib import ExitStack
 from datetime import date
 from functools import reduce
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from spark_auc.app.config.retraining import Retrain
@@ -31,6 +32,7 @@ from spark_auc.errors import ConflictError, DataError
 from spark_auc.retraining.drift import Drift, Limits, drift
 from spark_auc.retraining.gate import Decision, Gate, Outcome
 from spark_auc.store.moment_store import MomentStore
+from spark_auc.store.rows import Segments
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -79,18 +81,19 @@ class PeriodRun:
 
     def _moments(
         self, rows: DataFrame
-    ) -> tuple[list[PairMoments], tuple[Label, Label] | None, TrainingColumns]:
+    ) -> tuple[Segments, tuple[Label, Label] | None, TrainingColumns]:
         """The moments of a period's folds, its two labels (None for fewer), and its columns."""
         from spark_auc.spark.data.columns import TrainingColumns
         from spark_auc.spark.retraining import fold_moments
 
-        names = self.config.columns
-        features = self._features(rows, self.store.facts.dimension)
+        names, facts = self.config.columns, self.store.facts
+        features = self._features(rows, facts.dimension)
         columns = TrainingColumns.resolve(
             rows, features, names.label, names.positiveLabel, names.weight, names.key
         )
         folds = Folds(self.config.folds, self.config.seed)
-        moments, labels = fold_moments(rows, columns, folds)
+        segments = facts.segment_column, facts.segments
+        moments, labels = fold_moments(rows, columns, folds, *segments)
         if not labels.rows:
             raise DataError(
                 "found no rows of the period, expected some; check retrain.data, or set "
@@ -150,16 +153,14 @@ class PeriodRun:
         earlier = [p for p in self.store.periods() if p < period and p not in left_out]
         return [p for p in earlier[-count:] if any(self._readable(p))] if count else []
 
-    def _decided(
-        self, period: str, champion: Champion | None
-    ) -> tuple[dict[str, Any], list[PairMoments]]:
+    def _decided(self, period: str, champion: Champion | None) -> tuple[dict[str, Any], Segments]:
         """The record of a period, after its challenger is published or not, and its moments."""
         start = time.perf_counter()
         config = self.config
         with ExitStack() as stack:
             rows = stack.enter_context(config.rows_of(period).read(self.spark))
             moments, labels, columns = self._moments(rows)
-            total = reduce(PairMoments.merge, moments)
+            total = reduce(PairMoments.merge, chain.from_iterable(moments.values()))
             counts = total.positive.rows, total.negative.rows
             pooled, pooled_counts = self._pooled(period, counts, champion)
             before = [p for p in self.store.periods() if p < pooled[0]]

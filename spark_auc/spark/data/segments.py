@@ -83,6 +83,11 @@ class SegmentColumn:
             number = number.when(value == F.lit(segment), k)
         return number.otherwise(len(self.values)).cast("long")
 
+    def value(self, df: DataFrame, features: Features) -> Column:
+        """Each row's segment; null for rows of no segment. Errors are those of `number`."""
+        value = _text(df, features, self.column)
+        return F.when(value.isin(*self.values), value)
+
 
 def _text(df: DataFrame, features: Features, name: str) -> Column:
     """The values of a segment column as text."""
