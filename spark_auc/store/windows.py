@@ -22,8 +22,8 @@ from spark_auc.store.rows import SIDES, is_date
 
 # Beyond this age in half-lives, products of weights could underflow.
 _MOST_HALF_LIVES = 256
-# Merged folds up to this size remain in memory.
-_IN_MEMORY = 64 * 2**20
+# Merged folds up to these sizes remain in memory: of all rows, and of one of many segments.
+_IN_MEMORY, _OF_A_SEGMENT = 64 * 2**20, 4 * 2**20
 # Each thread has the merged tiles of all folds and half-lives of one tile number in memory.
 _MOST_THREADS = 4
 
@@ -110,8 +110,9 @@ class MergedFolds:
         self, window: Window, periods: tuple[str, ...], facts: Facts, segment: str | None = None
     ) -> None:
         self.window, self.periods, self.facts, self.segment = window, periods, facts, segment
+        in_memory = _IN_MEMORY if segment is None else _OF_A_SEGMENT
         # The file is deleted when it is closed, at the latest with this object.
-        self._file = SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115
+        self._file = SpooledTemporaryFile(max_size=in_memory)  # noqa: SIM115
         self._lock = Lock()
         self._places: dict[tuple[int, str], tuple[int, int]] = {}
         self._counts: dict[tuple[int, str], tuple[int, float]] = {}

@@ -33,7 +33,12 @@ class Assignment(Protocol):
 
 
 def moments_of_folds(
-    rows: Folding, held_out: Assignment, numbers: range, *, counting: bool = False
+    rows: Folding,
+    held_out: Assignment,
+    numbers: range,
+    *,
+    counting: bool = False,
+    parts_of: str = "folds",
 ) -> tuple[list[PairMoments], LabelCounts, GroupCounts]:
     """The pair moments of each fold's rows, in one pass.
 
@@ -47,6 +52,8 @@ def moments_of_folds(
         The folds whose moments to compute.
     counting
         Whether to count the groups of rows in the same pass.
+    parts_of
+        What the folds are called in messages.
 
     Returns
     -------
@@ -79,7 +86,7 @@ def moments_of_folds(
         fold,
         (MomentsTile, GroupCounts),
         state_bytes=len(numbers) * PairMoments.nbytes(dimension) + 32 * held_out.enough,
-        what=f"moments of {dimension} features in {len(numbers)} folds",
+        what=f"moments of {dimension} features in {len(numbers)} {parts_of}",
     )
     names = part_names(dimension)
     parts = [

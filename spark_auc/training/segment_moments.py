@@ -70,7 +70,9 @@ def moments_of_segments(
         The moments do not fit in memory.
     """
     names, k = (*segments, REST), folds.count
-    parts, labels, _ = moments_of_folds(rows, SegmentFolds(folds), range(len(names) * k))
+    numbers = range(len(names) * k)
+    what = f"folds, {k} of each of {len(names)} segments"
+    parts, labels, _ = moments_of_folds(rows, SegmentFolds(folds), numbers, parts_of=what)
     moments = {name: parts[s * k : (s + 1) * k] for s, name in enumerate(names)}
     return {
         name: of

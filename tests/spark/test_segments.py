@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from pyspark.ml.linalg import Vectors, VectorUDT
 from pyspark.sql import functions as F
 
 from spark_auc import (
@@ -15,7 +16,7 @@ from spark_auc import (
 from spark_auc.core.batch import Batch
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.folds import Folds
-from spark_auc.errors import ConfigError
+from spark_auc.errors import ConfigError, ResourceError
 from spark_auc.solvers.candidates import Candidate
 from spark_auc.spark.contributions import with_contributions
 from spark_auc.spark.data import segments as segment_column
@@ -154,6 +155,16 @@ def test_settings_and_columns_that_cannot_serve(rows):
         MBAClassifier(featuresCol=COLUMNS, regParam=1.0, segmentCol="x0").fit(rows)
     with pytest.raises(ConfigError, match=r"found no column 'sites', .*did you mean 'site'"):
         MBAClassifier(featuresCol=COLUMNS, regParam=1.0, segmentCol="sites").fit(rows)
+
+
+def test_moments_of_too_many_features_are_refused(rows):
+    wide = F.udf(lambda a, b: Vectors.sparse(9000, {0: a, 8999: b}), VectorUDT())
+    vectors = rows.limit(300).select("label", "site", wide("x0", "x1").alias("features"))
+    with pytest.raises(
+        ResourceError,
+        match=r"found moments of 9000 features in 25 folds, 5 of each of 5 segments that take",
+    ):
+        MBAClassifier(regParam=1.0, segmentCol="site", whenNotConverged="warn").fit(vectors)
 
 
 def test_equal_segments_give_the_ranker_of_all_rows(rows, model):

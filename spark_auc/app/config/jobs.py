@@ -223,7 +223,7 @@ class Opauc(Section):
     @model_validator(mode="after")
     def _all_pairs(self) -> Opauc:
         draws = {"estimator", "numPairs", "batchSize", "pairTol", "seed"}
-        draws |= {"numFolds", "selectionRule"}
+        draws |= {"numFolds", "selectionRule", "segmentCol"}
         given = sorted(draws & self.training.model_fields_set) + ["key"] * bool(self.columns.key)
         given += ["fold"] * bool(self.columns.fold)
         if given or self.training.regParam is None:
