@@ -36,7 +36,7 @@ COLUMNS = {
     "avazu": ("banner_pos", "device_conn_type", "site_category", "app_category", "C1", "C18"),
     "criteo": ("C9", "C14", "C17", "C20"),
 }
-SEEDS = {"avazu": 5, "criteo": 1}
+SEEDS = {"avazu": 3, "criteo": 1}
 
 
 class Gain(NamedTuple):

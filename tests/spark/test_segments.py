@@ -185,6 +185,9 @@ def test_the_most_frequent_values_are_segments(rows, monkeypatch, caplog):
 
     monkeypatch.setattr(segment_column, "MOST_SEGMENTS", 2)
     features = PreparedFeatures.resolve(rows, COLUMNS)
+    odd = F.when(F.col("x0") > 0.5, "a\n").when(F.col("x0") < -0.5, "b" * 201).otherwise("ü's")
+    column = segment_column.SegmentColumn.of(rows.withColumn("odd", odd), features, "odd")
+    assert column.values == ("ü's",)
     with caplog.at_level("INFO"):
         column = segment_column.SegmentColumn.of(rows, features, "site")
     assert column.values == ("news", "shop")

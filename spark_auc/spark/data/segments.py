@@ -17,13 +17,16 @@ _log = logging.getLogger(__name__)
 
 # Moments of each segment are stored for each fold and period.
 MOST_SEGMENTS = 16
+# Names that the store of moments takes.
+_USABLE = r"\A[^\x00-\x1f]{1,200}\z"
 
 
 @dataclass(frozen=True)
 class SegmentColumn:
     """A column that assigns each row to a segment.
 
-    Rows without a value, with empty text, and of values that are not listed are in no segment.
+    Rows without a value and of values that are not listed are in no segment. Empty text, text of
+    more than 200 characters and text with control characters are never listed.
 
     Parameters
     ----------
@@ -57,7 +60,8 @@ class SegmentColumn:
             The column is unknown or of a type with too many values.
         """
         value = _text(df, features, name)
-        values = df.select(value.alias("value")).filter("value != ''").groupBy("value").count()
+        usable = value.rlike(_USABLE)
+        values = df.select(value.alias("value")).filter(usable).groupBy("value").count()
         with translated():
             rows = values.orderBy(F.desc("count"), "value").limit(MOST_SEGMENTS + 1).collect()
         if len(rows) > MOST_SEGMENTS:
