@@ -129,7 +129,8 @@ def segment_rankers(
     ranker of all rows is at most one standard error, or the AUC over all rows is lower.
 
     Scores of a segment become log odds by a line of their own, from the moments of the held-out
-    scores (`log_odds_line`), so that rows of different segments are comparable.
+    scores (`log_odds_line`), so that rows of different segments are comparable. The rows of no
+    segment have a line too; if they are few, it is that of all rows.
 
     Parameters
     ----------
@@ -237,9 +238,16 @@ def _choice(names: Sequence[str], scores: _Scores) -> tuple[int, dict[str, Any]]
 
 
 def _lines(scores: _Scores, chosen: int) -> dict[str, Line]:
-    """The line of each segment, and under `REST` that of the ranker of all rows."""
+    """The line of each segment, and under `REST` that of the rows of no segment.
+
+    If these are few, or ranked backwards, it is the line of all rows.
+    """
     lines = {name: log_odds_line(_merged(of[chosen])) for name, of in scores.items() if name}
     lines[REST] = log_odds_line(_merged([s for of in scores.values() for s in of[0]]))
+    rest = _merged(scores[REST][0]) if scores[REST][0] else None
+    if rest is not None and rest.rows.min() >= LEAST_ROWS:
+        own = log_odds_line(rest)
+        lines[REST] = own if own.slope > 0 else lines[REST]
     return lines
 
 

@@ -12,7 +12,13 @@ from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.gaussian import log_odds_line, mixture_auc
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.solvers.candidates import Candidate
-from spark_auc.training.segments import REST, STRENGTHS, FoldsInMemory, segment_rankers
+from spark_auc.training.segments import (
+    LEAST_ROWS,
+    REST,
+    STRENGTHS,
+    FoldsInMemory,
+    segment_rankers,
+)
 from spark_auc.training.settings import TrainingSettings
 
 FOLDS, D, REG = 4, 5, 0.05
@@ -118,14 +124,25 @@ def test_rankers_are_those_of_weighted_rows(standardize):
         expected = ridge(X, y, weights_of(segment, name, chosen), standardize, at.sum())
         np.testing.assert_allclose(made.weights.W[number], expected * line.coef_[0, 0], rtol=1e-8)
         np.testing.assert_allclose(made.weights.intercept[number], line.intercept_[0], rtol=1e-8)
-    # Rows of no segment: the ranker of all rows, and the line of its scores on all held-out rows.
+    # Rows of no segment: the ranker of all rows, and the line of its scores on their held-out rows.
     of = np.full(len(y), np.nan)
     for k in range(FOLDS):
         rest = fold != k
         of[~rest] = X[~rest] @ ridge(X[rest], y[rest], np.ones(rest.sum()), standardize)
-    line = LinearDiscriminantAnalysis("lsqr").fit(of[:, None], y)
-    np.testing.assert_allclose(made.weights.W[3], w * line.coef_[0, 0], rtol=1e-8)
-    np.testing.assert_allclose(made.weights.intercept[3], line.intercept_[0], rtol=1e-8)
+    assert np.count_nonzero(y[segment == REST]) >= LEAST_ROWS
+    assert_line(made, w, of[segment == REST], y[segment == REST])
+    # If these are few, the line is that of all rows.
+    positives = np.flatnonzero((segment == REST) & y)
+    few = np.where(np.isin(np.arange(len(y)), positives[LEAST_ROWS - 1 :]), "a", segment)
+    made, w = fitted((X, y, few, fold), standardize)
+    assert_line(made, w, of, y)
+
+
+def assert_line(made, w, scores, y):
+    """The line of rows of no segment is that of these scores."""
+    line = LinearDiscriminantAnalysis("lsqr").fit(scores[:, None], y)
+    np.testing.assert_allclose(made.weights.W[-1], w * line.coef_[0, 0], rtol=1e-8)
+    np.testing.assert_allclose(made.weights.intercept[-1], line.intercept_[0], rtol=1e-8)
 
 
 def test_new_rows_are_ranked_better_within_segments_and_together():
