@@ -153,6 +153,8 @@ def segment_rankers(
     names = [name for name in sorted(parts) if name != REST and is_usable(parts[name])]
     if few := sorted({*parts} - {*names, REST}):
         _log.info("segments of too few rows, ranked like all rows: %s", ", ".join(few))
+    if not names:
+        return SegmentRankers(None, 0.0, {"chosen": _GLOBAL, "segments": {}})
     scores = _held_out(everyone, parts, names, candidate, settings)
     chosen, selection = _choice(names, scores)
     if not chosen:
@@ -204,8 +206,6 @@ def _held_out(
 
 def _choice(names: Sequence[str], scores: _Scores) -> tuple[int, dict[str, Any]]:
     """The chosen strength, 0 for the ranker of all rows, and the AUCs."""
-    if not names:
-        return 0, {"chosen": _GLOBAL, "segments": {}}
     weight = np.array([_merged(scores[name][0]).weight.sum() for name in names])
     auc = np.array([[[estimated_auc(s) for s in f] for f in scores[name]] for name in names])
     within = np.tensordot(weight / weight.sum(), auc, 1)
@@ -240,15 +240,16 @@ def _choice(names: Sequence[str], scores: _Scores) -> tuple[int, dict[str, Any]]
 def _lines(scores: _Scores, chosen: int) -> dict[str, Line]:
     """The line of each segment, and under `REST` that of the rows of no segment.
 
-    If these are few, or ranked backwards, it is the line of all rows.
+    If these are few, it is the line of all rows. Rows that are ranked backwards get equal scores.
     """
     lines = {name: log_odds_line(_merged(of[chosen])) for name, of in scores.items() if name}
-    lines[REST] = log_odds_line(_merged([s for of in scores.values() for s in of[0]]))
-    rest = _merged(scores[REST][0]) if scores[REST][0] else None
-    if rest is not None and rest.rows.min() >= LEAST_ROWS:
-        own = log_odds_line(rest)
-        lines[REST] = own if own.slope > 0 else lines[REST]
-    return lines
+    rest = _merged([s for of in scores.values() for s in of[0]])
+    if scores[REST][0] and (own := _merged(scores[REST][0])).rows.min() >= LEAST_ROWS:
+        rest = own
+    line = log_odds_line(rest)
+    if line.slope <= 0:
+        line = Line(0.0, float(np.log(rest.weight[0] / rest.weight[1])))
+    return lines | {REST: line}
 
 
 def _on_one_scale(scores: _Scores, lines: Mapping[str, Line], chosen: int) -> list[ColumnMoments]:

@@ -192,6 +192,28 @@ def test_rare_segments_are_ranked_like_all_rows(caplog):
     only, _ = fitted((X, y, np.where(segment == "rare", "rare", REST).astype(object), fold))
     assert only.weights is None
     assert only.selection == {"chosen": "global", "segments": {}}
+    # All rows of a class are in one fold: nothing could be held out.
+    last = np.where(y, 0, fold)
+    assert fitted((X, y, segment, last))[0].weights is None
+
+
+def test_rows_that_are_ranked_backwards_get_equal_scores():
+    """Two segments of opposite effects: over all rows there is none, or one by chance."""
+    slopes = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        segment, fold = rng.choice(["a", "b"], 1000), rng.integers(0, FOLDS, 1000)
+        y = rng.random(1000) < 0.4
+        sign = np.where(segment == "a", 1.0, -1.0)
+        X = rng.normal(size=(1000, D)) + (y * sign)[:, None] * np.eye(D)[0]
+        made, w = fitted((X, y, segment, fold))
+        assert (made.weights.W[:2, 0] * [1, -1] > 0).all()
+        slopes.append(made.weights.W[2] @ w / (w @ w))
+        is_forward = made.selection["strengths"][0]["overall"] > 0.5
+        assert (slopes[-1] > 0) == is_forward
+        if not is_forward:
+            assert made.weights.intercept[2] == pytest.approx(np.log(y.mean() / (1 - y.mean())))
+    assert min(slopes) == 0
 
 
 def test_a_segment_that_ranks_backwards_is_ranked_like_all_rows():
