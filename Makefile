@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 SHARE ?= 1
+KILLS ?= 100
 CORES ?= Haswell Zen Nehalem
 PYTHON311 ?= python3.11
 PYTHON313 ?= python3.13
@@ -25,7 +26,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscop
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
-.PHONY: help setup java demo test test-slow test-cores coverage matrix fuzz lint docs reproduce bench clean
+.PHONY: help setup java demo test test-slow test-cores coverage matrix fuzz kill lint docs reproduce bench retrain clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -84,6 +85,9 @@ fuzz: setup ## random inputs against oracles; SHARE=0.1 takes a tenth of them, S
 	@echo "seed $(SEED), share $(SHARE)"
 	SPARK_AUC_FUZZ_SHARE=$(SHARE) $(PYTEST) -m fuzz --hypothesis-seed=$(SEED) tests/fuzz
 
+kill: setup ## kill a retraining at random moments; KILLS=5 takes fewer, SEED=1 draws the same
+	$(BIN)/python -m benchmarks.retraining_kill --kills $(KILLS) --seed $(SEED)
+
 lint: $(READY) ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -97,6 +101,9 @@ reproduce: setup ## run the papers' experiments; ARGS="table2 --data DIR" choose
 
 bench: setup ## measure against the scan and Spark ML logistic regression
 	$(BIN)/python -m benchmarks.main_job
+
+retrain: setup ## retrain on 60 days by spark-submit, beside an oracle and logistic regression
+	$(BIN)/python -m benchmarks.retraining
 
 clean: ## remove the environments and outputs
 	rm -rf $(VENV) $(CELLS:%=.venv-%) output

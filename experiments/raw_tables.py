@@ -28,6 +28,20 @@ with the penalty chosen for ridge), rows of unit length, columns unscaled, missi
     avazu_9k              71.73           71.35 (71.34)      71.54
     ijcnn1                95.77           95.75 (96.50)      95.75
     german.numer_scale    78.29           76.71 (76.57)      77.84
+
+The 500 test rows of german.numer_scale have 150 of the smaller class: the standard error of an AUC
+is about 2 points. ``--splits N`` draws N random splits, and prints the mean test AUC of each
+pipeline, its mean difference from knots by folds on the same splits, and the standard error of this
+difference, in which splits overlap (Nadeau and Bengio, Machine Learning 52, 2003). Of 40 splits
+with 80% training rows:
+
+    standardised, logistic    80.28    0.17 (0.44)
+    standardised, ridge       80.27    0.16 (0.39)
+    auto, knots by folds      80.11
+    cubic splines, logistic   79.00   -1.11 (0.75)
+    splines, logistic         78.97   -1.13 (0.87)
+    splines, ridge            78.91   -1.20 (0.75)
+    bins, logistic            77.97   -2.14 (1.00)
 """
 
 from __future__ import annotations
@@ -36,7 +50,7 @@ import argparse
 import json
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -51,6 +65,7 @@ from sklearn.feature_selection import VarianceThreshold  # type: ignore[import-u
 from sklearn.impute import SimpleImputer  # type: ignore[import-untyped]
 from sklearn.linear_model import LogisticRegressionCV  # type: ignore[import-untyped]
 from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped]
+from sklearn.model_selection import StratifiedShuffleSplit  # type: ignore[import-untyped]
 from sklearn.pipeline import make_pipeline  # type: ignore[import-untyped]
 from sklearn.preprocessing import (  # type: ignore[import-untyped]
     FunctionTransformer,
@@ -456,14 +471,38 @@ def measure(table: Table, pipeline: Any) -> dict[str, float]:
     return {"auc": round(auc, 2), "seconds": round(seconds, 1)}
 
 
+def compare(table: Table, pipelines: Sequence[tuple[str, Any]], splits: int) -> None:
+    """Print the mean test AUC of pipelines over random splits, and differences from the last."""
+    drawn = StratifiedShuffleSplit(splits, train_size=SHARE, random_state=7)
+    aucs = np.array(
+        [
+            [measure(replace(table, train=a, test=b), steps)["auc"] for _, steps in pipelines]
+            for a, b in drawn.split(table.frame, table.y)
+        ]
+    )
+    differences = aucs - aucs[:, -1:]
+    variances = differences.var(axis=0, ddof=1) * (1 / splits + (1 - SHARE) / SHARE)
+    for (pipeline, _), *numbers in zip(
+        pipelines, aucs.mean(axis=0), differences.mean(axis=0), np.sqrt(variances), strict=True
+    ):
+        auc, difference, error = (round(float(number), 2) for number in numbers)
+        result = {"auc": auc, "difference": difference, "standardError": error}
+        print(json.dumps({"pipeline": pipeline, **result}), flush=True)
+
+
 def main() -> None:
     """Measure the pipelines of one table or of all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="directory of the tables")
     parser.add_argument("--table", choices=TABLES, help="one table; default: all")
+    parser.add_argument("--splits", type=int, default=0, help="random splits to compare on")
     options = parser.parse_args()
     for name in [options.table] if options.table else TABLES:
         table = TABLES[name](options.data)
+        if options.splits:
+            chosen = "auto, knots by folds", Auto(2, 16, 48)
+            compare(table, [*by_hand(name, table), chosen], options.splits)
+            continue
         for pipeline, steps in (*by_hand(name, table), *automatic(name)):
             result = measure(table, steps)
             print(json.dumps({"table": name, "pipeline": pipeline, **result}), flush=True)

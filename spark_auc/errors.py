@@ -6,13 +6,25 @@ these exceptions ends with its ``exit_code`` as status.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.util import find_spec
+from types import MappingProxyType
+from typing import Any
 
 
 class SparkAUCError(Exception):
-    """Base class of all exceptions of this package."""
+    """Base class of all exceptions of this package.
+
+    Attributes
+    ----------
+    exit_code
+        Exit code of a job that fails with it.
+    result
+        What the job did before, for its result on standard output.
+    """
 
     exit_code = 1
+    result: Mapping[str, Any] = MappingProxyType({})
 
 
 class ConfigError(SparkAUCError):
@@ -45,6 +57,10 @@ class DriftError(SparkAUCError):
     """The rows of a period differ so much from those before that nothing is trained on them."""
 
     exit_code = 5
+
+    def __init__(self, message: str, result: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.result = dict(result or {})
 
 
 class ConflictError(SparkAUCError):

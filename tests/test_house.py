@@ -37,6 +37,7 @@ ORDER = {
     "spark_auc.spark": [
         ["contributions", "retraining"],
         ["pipeline"],
+        ["recipe_ranker"],
         ["estimators", "features", "evaluation", "streaming"],
         ["persistence"],
         ["params"],
@@ -44,11 +45,12 @@ ORDER = {
         ["data"],
     ],
     "spark_auc.store": [
+        ["streams"],
         ["moment_store"],
         ["windows", "stored_facts"],
         ["files"],
         ["rows"],
-        ["facts", "table", "deletion"],
+        ["facts", "table", "deletion", "sources"],
         ["durability"],
     ],
     "spark_auc.core": [

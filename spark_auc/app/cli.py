@@ -23,7 +23,10 @@ _log = logging.getLogger(__name__)
 JOBS = ("prepare", "train", "evaluate", "score", "opauc", "adadsg", "retrain")
 
 # Parts of a job's section that need a command line flag, and the help text of the flag.
-_PARTS = {"opauc": {"stream": "learn a stream as configured in opauc.stream, instead of one batch"}}
+_PARTS = {
+    "opauc": {"stream": "learn a stream as configured in opauc.stream, instead of one batch"},
+    "retrain": {"delete": "delete the rows of retrain.delete, instead of processing periods"},
+}
 
 _EPILOG = """\
 Arguments after the options override keys of the file, as dotted.key=value with values in YAML:
@@ -39,7 +42,10 @@ Exit codes: 0 success, 2 configuration error, 3 data error, 4 not converged, 5 s
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        super().error(redacted_text(message))
+        text = redacted_text(message)
+        result = {"status": "error", "error": ConfigError.__name__, "message": text}
+        print(json.dumps(result), flush=True)
+        super().error(text)
 
 
 class _Formatter(logging.Formatter):
@@ -141,6 +147,7 @@ def run(
     except SparkAUCError as error:
         code = error.exit_code
         message = hide(str(error))
+        result |= redacted(dict(error.result))
         result |= {"status": "error", "error": type(error).__name__, "message": message}
         print(f"{job}: {type(error).__name__}: {message}", file=sys.stderr)
     except Exception as error:

@@ -147,11 +147,13 @@ class Directory:
         if not self.local:
             self.write(name, content)
             return
-        temporary = through or f"{name}.new"
+        temporary, is_new = through or f"{name}.new", not os.path.isdir(self.path)
         self.write(temporary, content)
         self.flush(temporary)
         os.replace(f"{self.path}/{temporary}", f"{self.path}/{name}")
         self.flush(posixpath.dirname(name))
+        if is_new:
+            self._flush_parents()
 
     def write_json(self, name: str, content: Any) -> None:
         """Write a JSON file with redacted secrets."""
@@ -174,6 +176,9 @@ class Directory:
             for file in files:
                 _synchronize(os.path.join(directory, file))
             _synchronize(directory)
+        self._flush_parents()
+
+    def _flush_parents(self) -> None:
         for parent in _parents(self.path):
             with suppress(PermissionError):
                 _synchronize(parent)

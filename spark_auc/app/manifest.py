@@ -64,11 +64,15 @@ class PublishedFile(_Part):
         return self
 
 
+Files = dict[Annotated[str, AfterValidator(_inside)], PublishedFile]
+
+
 class Superseded(_Part):
-    """A version that was current until the time ``until``."""
+    """A version that was current until the time ``until``, with its files if it can be restored."""
 
     directory: Version
     until: AwareDatetime
+    files: Files = Field(default_factory=dict)
 
 
 class Manifest(_Part):
@@ -91,7 +95,7 @@ class Manifest(_Part):
     format: Literal[1]
     kind: str
     directory: Version
-    files: dict[Annotated[str, AfterValidator(_inside)], PublishedFile] = Field(min_length=1)
+    files: Files = Field(min_length=1)
     superseded: list[Superseded] = Field(default_factory=list)
 
     @classmethod
@@ -155,7 +159,18 @@ class Manifest(_Part):
 
     def to_bytes(self) -> bytes:
         """The content of the file."""
-        return self.model_dump_json(indent=2).encode() + b"\n"
+        # Publications that keep no versions have the format of before: no files of superseded ones.
+        is_bare = not any(version.files for version in self.superseded)
+        left_out: Any = {"superseded": {"__all__": {"files"}}} if is_bare else None
+        return self.model_dump_json(indent=2, exclude=left_out).encode() + b"\n"
+
+    def restorable(self) -> list[Manifest]:
+        """Manifests of the superseded versions whose files are known, the latest first."""
+        return [
+            Manifest(format=_FORMAT, kind=self.kind, directory=v.directory, files=v.files)
+            for v in self.superseded
+            if v.files
+        ]
 
     def checked(self, publication: Directory, *, hashes: bool) -> Directory:
         """Check the files of the version, and return its directory.

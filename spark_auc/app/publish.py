@@ -79,7 +79,7 @@ def publication(location: str, replace: bool, kind: str, *, keep: int = 0) -> It
     kind
         Kind of the output: "model", "data", "scores" or "evaluation".
     keep
-        Number of superseded versions that are never deleted.
+        Number of superseded versions that are never deleted; `kept` lists them.
 
     Raises
     ------
@@ -96,7 +96,7 @@ def publication(location: str, replace: bool, kind: str, *, keep: int = 0) -> It
     before = _content(directory)
     try:
         yield version
-        manifest = _new_manifest(directory, kind, name, before)
+        manifest = _new_manifest(directory, kind, name, before, keep)
         with _lock(directory):
             _check_unchanged(directory, before)
             manifest.checked(directory, hashes=False)
@@ -113,17 +113,20 @@ def publication(location: str, replace: bool, kind: str, *, keep: int = 0) -> It
     _log_unnamed(directory, manifest)
 
 
-def _new_manifest(directory: Directory, kind: str, name: str, before: bytes | None) -> Manifest:
+def _new_manifest(
+    directory: Directory, kind: str, name: str, before: bytes | None, keep: int
+) -> Manifest:
     """Make the manifest of a version, and flush its files to disk."""
     superseded: list[Superseded] = []
     if before is not None:
         try:
             previous = Manifest.parse(before, directory)
             names = set((directory / VERSIONS).names())
+            files = previous.files if keep else {}
             superseded = [
                 version
                 for version in (
-                    Superseded(directory=previous.directory, until=datetime.now(UTC)),
+                    Superseded(directory=previous.directory, until=datetime.now(UTC), files=files),
                     *previous.superseded,
                 )
                 if version.directory.rpartition("/")[-1] in names
@@ -235,6 +238,32 @@ def current(location: str, kind: str) -> Directory:
             f"found {content} at {location!r}, expected a published {kind}; check the path"
         )
     return manifest.checked(directory, hashes=True)
+
+
+def kept(location: str, kind: str, *, hashes: bool) -> list[Directory]:
+    """Directories of the superseded versions that publications keep, the latest first.
+
+    Versions that are damaged or incomplete are left out, and the log names them.
+
+    Parameters
+    ----------
+    location, kind
+        See `current`.
+    hashes
+        Whether to compare hashes in addition to sizes, which reads the files.
+    """
+    directory = Directory.of(location)
+    manifest = _manifest(directory)
+    names = set((directory / VERSIONS).names())
+    found = []
+    for version in manifest.restorable() if manifest and manifest.kind == kind else ():
+        if version.directory.rpartition("/")[-1] not in names:
+            continue
+        try:
+            found.append(version.checked(directory, hashes=hashes))
+        except ModelFormatError as error:
+            _log.warning("a kept version cannot be used: %s", error)
+    return found
 
 
 def resolve(location: str) -> str:

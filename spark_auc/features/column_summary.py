@@ -26,8 +26,8 @@ class ColumnSummary(SchemaState):
 
     Parameters
     ----------
-    missing, infinite
-        Numbers of rows with a missing and with an infinite value.
+    missing, lowest, highest
+        Numbers of rows with a missing value, with ``-inf`` and with ``inf``.
     moments
         Moments of the finite values, as the one column of negative rows.
     counts
@@ -39,7 +39,8 @@ class ColumnSummary(SchemaState):
         1,
         {
             "missing": COUNT,
-            "infinite": COUNT,
+            "lowest": COUNT,
+            "highest": COUNT,
             "moments": Part(ColumnMoments),
             "counts": Part(ValueCounts),
         },
@@ -47,7 +48,8 @@ class ColumnSummary(SchemaState):
     )
 
     missing: int
-    infinite: int
+    lowest: int
+    highest: int
     moments: ColumnMoments
     counts: ValueCounts
 
@@ -56,10 +58,15 @@ class ColumnSummary(SchemaState):
         """Number of rows."""
         return self.missing + self.infinite + self.counts.rows
 
+    @property
+    def infinite(self) -> int:
+        """Number of rows with an infinite value."""
+        return self.lowest + self.highest
+
     @classmethod
     def zero(cls) -> ColumnSummary:
         """The summary of no rows."""
-        return cls(0, 0, ColumnMoments.zero(1), ValueCounts.zero())
+        return cls(0, 0, 0, ColumnMoments.zero(1), ValueCounts.zero())
 
     @classmethod
     @np.errstate(over="ignore", invalid="ignore")
@@ -68,15 +75,17 @@ class ColumnSummary(SchemaState):
         finite = values[np.isfinite(values)]
         missing = int(np.isnan(values).sum())
         moments = ColumnMoments.of(Batch(finite[:, None], np.zeros(finite.size, np.bool_)))
-        infinite = values.size - missing - finite.size
-        return cls(missing, infinite, moments, ValueCounts.of(finite))
+        highest = int(np.isposinf(values).sum())
+        lowest = values.size - missing - finite.size - highest
+        return cls(missing, lowest, highest, moments, ValueCounts.of(finite))
 
     @np.errstate(over="ignore", invalid="ignore")
     def merge(self, other: ColumnSummary) -> ColumnSummary:
         """The summary of both sets of rows."""
         return ColumnSummary(
             self.missing + other.missing,
-            self.infinite + other.infinite,
+            self.lowest + other.lowest,
+            self.highest + other.highest,
             self.moments.merge(other.moments),
             self.counts.merge(other.counts),
         )

@@ -18,7 +18,7 @@ from spark_auc.features.recipe import Recipe
 
 COUNTED = ("rows", "missing", "below", "above", "judged", "unseen")
 # A share exceeds that of the fit if it does so by this margin and by so many standard errors.
-MARGIN, _ERRORS = 0.05, 5.0
+MARGIN, ERRORS = 0.05, 5.0
 
 
 def _inconsistent(state: Mapping[str, Any]) -> str | None:
@@ -38,9 +38,9 @@ class Excess(NamedTuple):
     column, kind
         Name and kind of the column.
     counted
-        What is counted: "missing", "below" or "above".
+        What is counted: "missing", "below", "above" or "unseen".
     share, expected
-        Share of the rows, and of the rows of the fit.
+        Share of the rows (of the judged rows for "unseen"), and of the rows of the fit.
     """
 
     column: str
@@ -50,11 +50,15 @@ class Excess(NamedTuple):
     expected: float
 
     def __str__(self) -> str:
-        missing = self.counted == "missing"
-        words = "missing" if missing else f"{self.counted} the range of the fit"
+        return self.beside("in the fit")
+
+    def beside(self, reference: str) -> str:
+        """The sentence, with words for the rows that these are compared with."""
+        words = {"missing": "missing", "unseen": "new tokens"}
         return (
-            f"{self.share:.1%} of the values of column {self.column!r} ({self.kind}) are {words} "
-            f"({self.expected:.1%} in the fit)"
+            f"{self.share:.1%} of the values of column {self.column!r} ({self.kind}) are "
+            f"{words.get(self.counted, f'{self.counted} the range of the fit')} "
+            f"({self.expected:.1%} {reference})"
         )
 
 
@@ -154,12 +158,15 @@ class Drift(SchemaState):
             "absent": self.absent.tolist(),
         }
 
-    def excesses(self, fit: Drift) -> tuple[Excess, ...]:
-        """Shares of missing, low and high values that exceed those of the fit.
+    def excesses(
+        self, fit: Drift, margin: float = MARGIN, errors: float = ERRORS
+    ) -> tuple[Excess, ...]:
+        """Shares of missing, low, high and unseen values that exceed those of the fit.
 
-        A share exceeds another if the lower confidence bound of the share (Wilson's, 5 standard
-        errors) is more than 5 percentage points above the other. Columns without rows in the fit
-        are left out.
+        A share exceeds another if the lower confidence bound of the share (Wilson's, by default 5
+        standard errors) is more than a margin (5 percentage points) above the other. Columns
+        without rows in the fit are left out, and so are unseen tokens if those of the fit were not
+        judged.
 
         Parameters
         ----------
@@ -169,11 +176,14 @@ class Drift(SchemaState):
         self.merge(fit)
         found = []
         for k, name in enumerate(self.names.tolist()):
-            rows, others = int(self.counts[k, 0]), int(fit.counts[k, 0])
-            for place in (1, 2, 3) if rows and others else ():
+            for place in (1, 2, 3, 5):
+                of = 4 if place == 5 else 0
+                rows, others = int(self.counts[k, of]), int(fit.counts[k, of])
+                if not (rows and others):
+                    continue
                 expected = int(fit.counts[k, place]) / others
                 count = int(self.counts[k, place])
-                if _lower(count, rows) > expected + MARGIN:
+                if _lower(count, rows, errors) > expected + margin:
                     what = str(self.kinds[k]), COUNTED[place], count / rows, expected
                     found.append(Excess(name, *what))
         return tuple(found)
@@ -207,9 +217,8 @@ def _shares(
     }
 
 
-def _lower(count: int, rows: int) -> float:
+def _lower(count: int, rows: int, z: float) -> float:
     """Wilson's lower bound of a share."""
-    z = _ERRORS
     spread = z * math.sqrt(count * (rows - count) / rows + z * z / 4)
     return (count + z * z / 2 - spread) / (rows + z * z)
 

@@ -13,6 +13,11 @@ from numpy.typing import NDArray
 
 from spark_auc.core.types import Index
 from spark_auc.errors import DataError
+from spark_auc.features.logarithms import (
+    SMALL,
+    hash_logarithms,
+    hash_logarithms_of_integers,
+)
 from spark_auc.features.murmur import Prefix, hash_of, prefix_of
 from spark_auc.features.raw_columns import (
     Column,
@@ -24,15 +29,7 @@ from spark_auc.features.raw_columns import (
 )
 from spark_auc.features.recipe_columns import Named
 from spark_auc.features.times import hours, weekdays
-from spark_auc.features.tokens import (
-    SMALL,
-    Slots,
-    hash_codes,
-    hash_integers,
-    hash_logarithms,
-    hash_logarithms_of_integers,
-    hash_text,
-)
+from spark_auc.features.tokens import Slots, hash_codes, hash_integers, hash_text
 
 _LOGARITHM = "log^2 "
 # Bins of integers of 64 bits: floor(log(2^63)^2) is 1906.

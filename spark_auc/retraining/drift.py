@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple
 
@@ -112,6 +113,8 @@ def drift(
     period: PairMoments,
     scores: tuple[ScoreHistogram, ScoreHistogram] | None = None,
     limits: Limits | None = None,
+    parts: Sequence[tuple[float, int, int]] = (),
+    names: Sequence[str] | None = None,
 ) -> Drift:
     """Compare a period with the rows before it.
 
@@ -123,16 +126,22 @@ def drift(
         Scores of one model on both.
     limits
         Default: those of `Limits`.
+    parts
+        If the weights of the rows before decay: the factor of each period's weights, and its
+        numbers of positive and of negative rows.
+    names
+        Names of the columns, for the sentences.
     """
     limits = limits or Limits()
     before, now = reference.columns(), period.columns()
-    shares, share_z = _prevalence(before.rows, now.rows)
-    shifts = _shifts(before, now)
+    rows = _Rows.of(parts or [(1.0, int(before.rows[0]), int(before.rows[1]))])
+    shares, share_z = _prevalence(rows, now.rows)
+    shifts = _shifts(before, now, rows.total)
     distances = [
-        _distance(a, b)
-        for a, b in (
-            (reference.positive, period.positive),
-            (reference.negative, period.negative),
+        _distance(a, b, n)
+        for a, b, n in (
+            (reference.positive, period.positive, rows.positive),
+            (reference.negative, period.negative, rows.negative),
         )
     ]
     known = [d for d in distances if d is not None]
@@ -146,9 +155,10 @@ def drift(
         warnings.append(f"{shares[1]:.3%} of the rows are positive, before {shares[0]:.3%}")
     moved = [s for s in shifts if abs(s.z) > limits.z and abs(s.deviations) > limits.shift]
     if moved:
+        most = f"column {moved[0].column}" if names is None else repr(names[moved[0].column])
         warnings.append(
             f"the means of {len(moved)} columns moved by more than {limits.shift:g} standard "
-            f"deviations, most that of column {moved[0].column} (by {moved[0].deviations:.2f})"
+            f"deviations, most that of {most} (by {moved[0].deviations:.2f})"
         )
     if distance is not None and distance > limits.distance:
         warnings.append(f"the means of a class moved by a squared distance of {distance:.3f}")
@@ -168,22 +178,44 @@ def drift(
     )
 
 
-def _prevalence(before: Float, now: Float) -> tuple[tuple[float, float], float]:
+class _Rows(NamedTuple):
+    """Numbers of equally weighted rows whose means vary as those of decayed weights do.
+
+    For weights ``w`` they are ``(sum w)^2 / sum w^2`` (Kish 1965).
+    """
+
+    positive: float
+    negative: float
+    total: float
+    prevalence: float
+
+    @classmethod
+    def of(cls, parts: Sequence[tuple[float, int, int]]) -> _Rows:
+        factor, counts = np.array([f for f, *_ in parts]), np.array([n for _, *n in parts], float)
+        # Factors of 1 give the counts themselves.
+        counts = np.column_stack([counts, counts.sum(axis=1)])
+        sums, squares = factor @ counts, factor**2 @ counts
+        rows = np.divide(sums, squares, out=np.zeros(3), where=squares > 0) * sums
+        positive, negative, total = rows.tolist()
+        return cls(positive, negative, total, float(sums[0] / sums[2]) if total else 0.0)
+
+
+def _prevalence(before: _Rows, now: Float) -> tuple[tuple[float, float], float]:
     """Shares of positive rows, and their difference in standard errors."""
-    rows = before.sum(), now.sum()
-    shares = float(before[0] / max(rows[0], 1.0)), float(now[0] / max(rows[1], 1.0))
-    pooled = (before[0] + now[0]) / max(rows[0] + rows[1], 1.0)
+    rows = before.total, now.sum()
+    shares = before.prevalence, float(now[0] / max(rows[1], 1.0))
+    pooled = (shares[0] * rows[0] + now[0]) / max(rows[0] + rows[1], 1.0)
     variance = pooled * (1.0 - pooled) * sum(1.0 / max(n, 1.0) for n in rows)
     return shares, float((shares[1] - shares[0]) / np.sqrt(variance)) if variance else 0.0
 
 
-def _shifts(before: ColumnMoments, now: ColumnMoments) -> list[Shift]:
+def _shifts(before: ColumnMoments, now: ColumnMoments, rows: float) -> list[Shift]:
     """Shifts of the columns' means over both classes, the largest first."""
     if not (before.rows.sum() and now.rows.sum()):
         return []
     deviations = [np.where(_varies(m), m.standard_deviation(), 0.0) for m in (before, now)]
     difference = now.centre - before.centre
-    error = np.sqrt(deviations[0] ** 2 / before.rows.sum() + deviations[1] ** 2 / now.rows.sum())
+    error = np.sqrt(deviations[0] ** 2 / rows + deviations[1] ** 2 / now.rows.sum())
     # A column that was constant before has the deviation of the period.
     unit = np.where(deviations[0] > 0, deviations[0], deviations[1])
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -199,7 +231,7 @@ def _varies(moments: ColumnMoments) -> np.ndarray[Any, np.dtype[np.bool_]]:
     return np.asarray(spread + between > 0)
 
 
-def _distance(before: ClassMoments, now: ClassMoments) -> float | None:
+def _distance(before: ClassMoments, now: ClassMoments, rows: float) -> float | None:
     """Squared Mahalanobis distance of a class's means without the expected part of sampling.
 
     Under equal means the plain distance is about ``d (1/n + 1/m)``. The covariance is that of the
@@ -209,7 +241,8 @@ def _distance(before: ClassMoments, now: ClassMoments) -> float | None:
     if not (before.rows and now.rows):
         return None
     spread, _ = before.spread()
-    count = min(_MOST_COLUMNS, before.rows // _ROWS_PER_COLUMN, int(np.count_nonzero(spread > 0)))
+    most = min(_MOST_COLUMNS, int(rows / _ROWS_PER_COLUMN))
+    count = min(most, int(np.count_nonzero(spread > 0)))
     if not count:
         return None
     chosen = np.sort(np.argsort(-spread, kind="stable")[:count])
@@ -219,7 +252,12 @@ def _distance(before: ClassMoments, now: ClassMoments) -> float | None:
     kept = values > _EIGENVALUE * count
     along = vectors[:, kept].T @ ((now.mean - before.mean)[chosen] / deviations)
     plain = float(np.sum(along**2 / values[kept]))
-    return plain - int(kept.sum()) * (1.0 / before.rows + 1.0 / now.rows)
+    return plain - int(kept.sum()) * (1.0 / rows + 1.0 / now.rows)
+
+
+def nearest(references: Mapping[str, ScoreHistogram], now: ScoreHistogram) -> str:
+    """Name of the scores from which the stability index of others is least."""
+    return min(references, key=lambda name: stability_index(references[name], now))
 
 
 def stability_index(before: ScoreHistogram, now: ScoreHistogram) -> float:
@@ -228,7 +266,9 @@ def stability_index(before: ScoreHistogram, now: ScoreHistogram) -> float:
     ``sum (p - q) ln(p / q)`` over bins of equal weight of the first scores. Half a row is added to
     each bin. For scores of one distribution its mean is about ``(bins - 1) (1/n + 1/m)``.
     """
-    tables = before.table, now.table
+    # Scores of one value are in one bin of both.
+    shift = max(before.shift, now.shift)
+    tables = before.coarsened(shift).table, now.coarsened(shift).table
     weights, counts = ([table.sums[k].sum(axis=0) for table in tables] for k in (0, 2))
     totals, rows = ([float(part.sum()) for part in parts] for parts in (weights, counts))
     if not min(totals):

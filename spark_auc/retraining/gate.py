@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import NormalDist
 from typing import Any, Literal, TypeAlias
 
@@ -41,6 +41,13 @@ class Decision:
     difference: float | None = None
     z: float | None = None
     anchor_z: float | None = None
+
+    def pinned(self) -> Decision:
+        """The decision under a pinned champion, which remains."""
+        if self.outcome != "promoted":
+            return self
+        reason = f"the champion is pinned; else the challenger is promoted: {self.reason}"
+        return replace(self, outcome="kept", reason=reason, won=False)
 
     def as_dict(self) -> dict[str, Any]:
         """The fields as JSON types; None for an infinite statistic."""

@@ -20,8 +20,8 @@ from spark_auc.spark.estimators.ranker import RankerEstimator
 from spark_auc.spark.evaluation.calibrate import ScoreCalibrationModel
 from spark_auc.spark.features.embedding import EmbeddingEstimator, EmbeddingModel
 from spark_auc.spark.features.recipe import FeatureRecipe, FeatureRecipeModel
-from spark_auc.spark.features.token_sample import token_names
 from spark_auc.spark.persistence import Stage
+from spark_auc.spark.recipe_ranker import named_by_tokens, suited
 from spark_auc.training.knots import KnotSelection
 
 if TYPE_CHECKING:
@@ -149,7 +149,8 @@ class RankerPipeline(Estimator[RankerPipelineModel]):
 
     Each stage maps and learns the rows inside the tasks that read them, so that no table of
     features is written and no column of features is made. Columns of features that the stages'
-    Params name have no effect, except those of the first stage without a recipe.
+    Params name have no effect, except those of the first stage without a recipe. A ranker of rows
+    of unit length does not standardise them, unless its standardization is set.
 
     With several numKnots the other stages are fitted for each number, on the same folds; rows of
     equal values of the raw columns are in one fold. The number whose chosen penalty has the best
@@ -195,6 +196,11 @@ class RankerPipeline(Estimator[RankerPipelineModel]):
         self.ranker: RankerEstimator = ranker
 
     @property
+    def learner(self) -> RankerEstimator:
+        """The ranker as it is fitted: for rows of unit length without standardization."""
+        return self.ranker if self.embeddings else suited(self.ranker, self.recipe)
+
+    @property
     def stages(
         self,
     ) -> list[FeatureRecipe | FeatureRecipeModel | EmbeddingEstimator | RankerEstimator]:
@@ -207,9 +213,9 @@ class RankerPipeline(Estimator[RankerPipelineModel]):
 
     def check(self) -> None:
         """`ConfigError` where Params of a stage contradict each other, or those of the ranker."""
-        for stage in self.stages:
+        for stage in [*self.stages[:-1], self.learner]:
             stage.check()
-        if isinstance(self.recipe, FeatureRecipe) and not self.ranker.selects:
+        if isinstance(self.recipe, FeatureRecipe) and not self.learner.selects:
             knots = list(self.recipe.knots())
             if len(knots) > 1:
                 raise ConfigError(
@@ -220,6 +226,8 @@ class RankerPipeline(Estimator[RankerPipelineModel]):
 
     def _fit(self, dataset: DataFrame) -> RankerPipelineModel:
         self.check()
+        if self.learner is not self.ranker:
+            _log.info("standardization is false: the recipe gives rows of unit length")
         recipes = self._recipes(dataset)
         if len(recipes) > 1:
             model = self._chosen(dataset, recipes)
@@ -268,7 +276,7 @@ class RankerPipeline(Estimator[RankerPipelineModel]):
             made = stage.fitted(dataset, features)
             features = made.features(features)
             embeddings.append(made)
-        ranker = self.ranker.fitted(dataset, features)
+        ranker = self.learner.fitted(dataset, features)
         return RankerPipelineModel(ranker, recipe, embeddings)
 
     def _named(self, dataset: DataFrame, model: RankerPipelineModel) -> RankerPipelineModel:
@@ -290,11 +298,3 @@ class RankerPipeline(Estimator[RankerPipelineModel]):
         label = values["labelCol"], values["positiveLabel"]
         others = [values[name] for name in _OTHERS if values.get(name)]
         return self.recipe.candidates(dataset, label, others)
-
-
-def named_by_tokens(
-    dataset: DataFrame, features: RawFeatures, ranker: LinearRankerModel
-) -> LinearRankerModel:
-    """The ranker of these rows, with tokens as names of its largest hashed features."""
-    names = [weight.feature for weight in ranker.summary.largest_weights]
-    return ranker.renamed(token_names(dataset, features, names, sum(ranker.summary.rows.values())))

@@ -13,6 +13,7 @@ from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.core.labels import Label, LabelCounts
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.folds import Folds
+from spark_auc.features.token_names import FeatureNames
 from spark_auc.spark.data.columns import TrainingColumns, weight_column
 from spark_auc.spark.data.features import scoreable
 from spark_auc.spark.data.labels import label_column
@@ -20,11 +21,13 @@ from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.data.segments import SegmentColumn
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.mba import MBAClassifier
-from spark_auc.spark.estimators.one_pass import model_of
+from spark_auc.spark.estimators.one_pass import model_of, rows_of_any_class, solved
 from spark_auc.spark.evaluation.groups import by_group
 from spark_auc.spark.evaluation.score_columns import ScoreColumns
 from spark_auc.spark.evaluation.scores import tabulated
+from spark_auc.spark.features.recipe import FeatureRecipeModel
 from spark_auc.spark.pipeline import RankerPipelineModel
+from spark_auc.spark.recipe_ranker import suited
 from spark_auc.training.fold_moments import moments_of_folds
 from spark_auc.training.segment_moments import moments_of_segments
 from spark_auc.training.segments import REST
@@ -35,22 +38,16 @@ SEGMENT = "segment"
 
 
 def fold_moments(
-    rows: DataFrame,
-    columns: TrainingColumns,
-    folds: Folds,
-    segment: str | None = None,
-    values: Sequence[str] = (),
+    rows: DataFrame, columns: TrainingColumns, folds: Folds
 ) -> tuple[dict[str, list[PairMoments]], LabelCounts]:
     """The moments of each fold's rows, which may lack a class, and the number of rows by label.
 
     Parameters
     ----------
     rows, columns
-        The rows and their columns.
+        The rows and their columns. Without a segment column, all rows are of no segment.
     folds
         The fold of each row.
-    segment, values
-        The segment column, and its values that are segments. Default: all rows are of no segment.
 
     Returns
     -------
@@ -66,13 +63,16 @@ def fold_moments(
     ResourceError
         The moments do not fit in memory.
     """
-    if segment is not None:
-        columns = replace(columns, segments=SegmentColumn(segment, tuple(values)))
     distributed = replace(DistributedRows.of(rows, columns), check=lambda _: None)
-    if segment is not None:
-        return moments_of_segments(distributed, folds, values)
+    if columns.segments is not None:
+        return moments_of_segments(distributed, folds, columns.segments.values)
     moments, labels, _ = moments_of_folds(distributed, folds, range(folds.count))
     return {REST: moments}, labels
+
+
+def moments_of_batch(rows: DataFrame, columns: TrainingColumns, folds: Folds) -> list[PairMoments]:
+    """The moments of each fold's rows of a micro-batch; errors are those of `fold_moments`."""
+    return moments_of_folds(rows_of_any_class(rows, columns), folds, range(folds.count))[0]
 
 
 def trained(
@@ -103,6 +103,37 @@ def trained(
     counts = LabelCounts(dict(zip(labels, rows, strict=True)))
     statistics = StreamStatistics(moments, counts, ScoreHistogram.zero())
     return model_of(statistics, columns, MBAClassifier(**params))
+
+
+def retrained(
+    model: RankerPipelineModel, moments: PairMoments, params: Mapping[str, Any]
+) -> RankerPipelineModel:
+    """A model of other moments of the same features and labels, without names of tokens.
+
+    Parameters
+    ----------
+    model
+        A model with a recipe or of prepared features. Counts of the rows of the recipe's fit are
+        left out.
+    moments
+        Pair moments of the training rows.
+    params
+        See `trained`.
+
+    Raises
+    ------
+    ConvergenceError
+        The solver did not reach its tolerance.
+    """
+    old, recipe = model.ranker.scorer, model.recipe
+    rows = moments.positive.rows, moments.negative.rows
+    counts = LabelCounts(dict(zip((old.positive, old.negative), rows, strict=True)))
+    stage = None if recipe is None else FeatureRecipeModel(recipe)
+    estimator = suited(MBAClassifier(**params), stage)
+    result = solved(moments, counts, estimator)
+    labels = old.names if recipe is None else FeatureNames(recipe)
+    ranker = estimator.model_from(result, old.positive, old.names, labels)
+    return RankerPipelineModel(ranker, stage)
 
 
 def scored(

@@ -28,6 +28,13 @@ Period
     age of a date is its number of days before the newest period of the window, and the age of
     another name is its rank. Late rows are a further source of their period.
 
+Streams
+    A micro-batch is a source of its own of each of its periods, by the number of the batch: a
+    repeated batch replaces itself. Sixteen batches of a period are merged into one source. The
+    source ``rows`` has all rows of a period, as a batch job read them: it supersedes those of all
+    streams, whichever was stored first. Merged batches supersede each of them. Superseded sources
+    are removed by the next commit of a source of the period; windows never merge them.
+
 Replacement
     ``put`` replaces all segments of a source of a period, by one commit that overwrites a
     partition. If the stored bytes are equal, it makes no commit. A period that another process

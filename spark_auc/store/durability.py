@@ -54,6 +54,12 @@ def flush_checkpoint(root: Path) -> None:
     _flush_files(root, [log / name for name in names])
 
 
+def flush_deletions(root: Path, paths: Iterable[str]) -> None:
+    """Flush the directories of deleted files, which would return after a power failure."""
+    for directory in sorted({(root / unquote(path)).parent for path in paths}):
+        _flush(directory)
+
+
 def _flush_files(root: Path, files: Iterable[Path]) -> None:
     """Flush the files that exist, and the directories from each of them to the parent of root.
 

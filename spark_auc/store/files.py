@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
@@ -16,7 +17,8 @@ from pyarrow import fs
 from spark_auc.core.moments.moments_tile import MomentsTile
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.moments.tiles import Tiling
-from spark_auc.errors import ModelFormatError, StoreConflict
+from spark_auc.core.types import Int
+from spark_auc.errors import DataError, ModelFormatError, StoreConflict
 from spark_auc.store.facts import Facts
 from spark_auc.store.rows import (
     SIDES,
@@ -108,6 +110,14 @@ class SourceFile:
         """The segments, sorted."""
         return sorted({count.segment for count in self.counts})
 
+    def check_segment(self, segment: str) -> None:
+        """`DataError` for a segment that is not stored."""
+        if segment not in self.segments:
+            raise DataError(
+                f"found no segment {segment!r} in the period {self.source.period!r}, expected one "
+                f"of {self.segments[:10]}; choose one of them"
+            )
+
     def contents(self) -> list[Content]:
         """The counts of each segment over all folds."""
         sides = iter(self.counts)
@@ -118,6 +128,13 @@ class SourceFile:
             by_segment[positive.segment] = [a + b for a, b in zip(sums, numbers, strict=True)]
         place = (self.source.period, self.source.source)
         return [Content(*place, segment, *sums) for segment, sums in by_segment.items()]
+
+    def rows(self) -> Int:
+        """Number of rows ``(k, 2)`` of each fold and class over all segments."""
+        rows = np.zeros((self.facts.folds, len(SIDES)), np.int64)
+        for count in self.counts:
+            rows[count.fold, SIDES.index(count.side)] += count.rows
+        return rows
 
     def tiles(self, number: int, segment: str | None) -> Iterator[tuple[Count, MomentsTile]]:
         """The tiles of a number, by segment, fold and class.
@@ -243,6 +260,23 @@ class SourceFile:
             raise self._damaged("no file") from None
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:
             raise self._damaged(f"a damaged file ({str(error)[:80]!a})") from None
+
+
+def unknown_period(period: str, periods: Sequence[str], location: str) -> DataError:
+    """The error for a period that is not among the stored ones."""
+    stored = f"{len(periods)} from {periods[0]} to {periods[-1]}" if periods else "none"
+    return DataError(
+        f"found no period {period!r} in the store {location!r}, expected a stored one "
+        f"({stored}); run the job of the period"
+    )
+
+
+def unknown_source(period: str, source: str, sources: Sequence[str]) -> DataError:
+    """The error for a source that a stored period lacks."""
+    return DataError(
+        f"found no source {source!r} of the period {period!r}, expected one of {sources}; choose "
+        "one of them"
+    )
 
 
 def _values_of(column: pa.ChunkedArray, name: str) -> list[Any]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.errors import DataError, StoreConflict
-from spark_auc.store.deletion import without
+from spark_auc.errors import StoreConflict
+from spark_auc.store.deletion import remaining
 from spark_auc.store.facts import Facts, mismatch
-from spark_auc.store.files import Content, SourceFile
+from spark_auc.store.files import Content, SourceFile, unknown_period, unknown_source
 from spark_auc.store.rows import (
     PARTITIONS,
     TABLE,
@@ -19,9 +19,10 @@ from spark_auc.store.rows import (
     group_size,
     table_rows,
 )
+from spark_auc.store.sources import superseded
 from spark_auc.store.stored_facts import FACTS, store_facts, stored_facts
 from spark_auc.store.table import Table
-from spark_auc.store.windows import MergedFolds, Window, merged_windows
+from spark_auc.store.windows import MergedFolds, Window, included, merged_windows
 
 
 class MomentStore:
@@ -91,9 +92,9 @@ class MomentStore:
         keys = sorted(key for key in files if key[0] == self.schema_id and key[1] != FACTS)
         return {Source(*key): files[key].path for key in keys}
 
-    def periods(self) -> tuple[str, ...]:
-        """The stored periods, ascending."""
-        return tuple(sorted({source.period for source in self._seen}))
+    def periods(self, source: str | None = None) -> tuple[str, ...]:
+        """The stored periods, ascending; those with one source only, if it is named."""
+        return tuple(sorted({s.period for s in self._seen if source in (None, s.source)}))
 
     def sources(self, period: str) -> tuple[str, ...]:
         """The sources of a period, ascending; raises `DataError` for an unknown period."""
@@ -102,11 +103,7 @@ class MomentStore:
 
     def _known(self, period: str) -> None:
         if period not in (periods := self.periods()):
-            stored = f"{len(periods)} from {periods[0]} to {periods[-1]}" if periods else "none"
-            raise DataError(
-                f"found no period {period!r} in the store {self.location!r}, expected a stored one "
-                f"({stored}); run the job of the period"
-            )
+            raise unknown_period(period, periods, self.location)
 
     def lacking(self, schema_id: str) -> tuple[str, ...]:
         """The periods, ascending, that another schema id has and this one lacks."""
@@ -114,8 +111,8 @@ class MomentStore:
         return tuple(sorted(others - {FACTS, *self.periods()}))
 
     def contents(self) -> list[Content]:
-        """Counts of rows by period, source and segment. Moments are not read."""
-        return [content for file in self._files() for content in file.contents()]
+        """Counts of rows by period, source and segment, of sources that are not superseded."""
+        return [content for file in self.files() for content in file.contents()]
 
     def sizes(self) -> dict[Source, int]:
         """Bytes of the file of each source, of all schema ids."""
@@ -131,6 +128,8 @@ class MomentStore:
 
     def put(self, period: str, source: str, folds: Sequence[PairMoments] | Segments) -> bool:
         """Replace a source of a period, with all its segments.
+
+        Sources that this one supersedes are removed; see `spark_auc.store.sources`.
 
         Parameters
         ----------
@@ -156,7 +155,16 @@ class MomentStore:
             Another process changed this source of the period since this store was opened.
         """
         place = Source(self.schema_id, period, source)
-        return self._replace(place, folds if isinstance(folds, Mapping) else {"": folds})
+        changed = self._replace(place, folds if isinstance(folds, Mapping) else {"": folds})
+        self.remove(period, superseded(self.sources(period)))
+        return changed
+
+    def remove(self, period: str, sources: Collection[str]) -> None:
+        """Remove sources of a period in one commit; none for no sources."""
+        places = [Source(self.schema_id, period, source) for source in sorted(sources)]
+        if places:
+            self._table.remove(" OR ".join(f"({place.predicate()})" for place in places))
+            self._seen = {s: path for s, path in self._seen.items() if s not in places}
 
     def _replace(self, place: Source, segments: Segments, mark: str | None = None) -> bool:
         check(place, segments, self.facts, self.periods())
@@ -179,8 +187,14 @@ class MomentStore:
         self._seen = dict(sorted(self._seen.items()))
         return True
 
-    def _files(self) -> list[SourceFile]:
-        return [self._file(source, path) for source, path in self._seen.items()]
+    def files(self) -> list[SourceFile]:
+        """The files that windows merge, by period and source; counts are read without moments."""
+        left_out = {p: superseded(self.sources(p)) for p in self.periods()}
+        return [
+            self._file(source, path)
+            for source, path in self._seen.items()
+            if source.source not in left_out[source.period]
+        ]
 
     def _file(self, source: Source, path: str) -> SourceFile:
         table = self._table
@@ -196,22 +210,20 @@ class MomentStore:
         ModelFormatError
             Stored rows are damaged.
         """
-        return self._known_file(period, source, segment).folds(segment)
+        file = self._known_file(period, source)
+        file.check_segment(segment)
+        return file.folds(segment)
 
-    def _known_file(self, period: str, source: str, segment: str) -> SourceFile:
-        place = Source(self.schema_id, period, source)
+    def segments(self, period: str, source: str) -> dict[str, list[PairMoments]]:
+        """The stored moments of each segment and fold; errors are those of `folds`."""
+        file = self._known_file(period, source)
+        return {name: file.folds(name) for name in file.segments}
+
+    def _known_file(self, period: str, source: str) -> SourceFile:
         if source not in (sources := self.sources(period)):
-            raise DataError(
-                f"found no source {source!r} of the period {period!r}, expected one of {sources}; "
-                "choose one of them"
-            )
-        file = self._file(place, self._seen[place])
-        if segment not in file.segments:
-            raise DataError(
-                f"found no segment {segment!r} in the period {period!r}, expected one of "
-                f"{file.segments[:10]}; choose one of them"
-            )
-        return file
+            raise unknown_source(period, source, sources)
+        place = Source(self.schema_id, period, source)
+        return self._file(place, self._seen[place])
 
     def windows(
         self,
@@ -247,21 +259,11 @@ class MomentStore:
         """
         for period in (*([] if newest is None else [newest]), *excluded):
             self._known(period)
-        last = newest or max(self.periods(), default="")
-        included = [p for p in self.periods() if p <= last and p not in excluded]
-        if not included:
-            raise DataError(
-                f"found no periods in the store {self.location!r} for a window, expected at least "
-                "one; store a period first"
-            )
-        by_period: dict[str, list[SourceFile]] = {period: [] for period in included}
-        for file in self._files():
-            if file.source.period in by_period:
-                by_period[file.source.period].append(file)
+        by_period = included(self.files(), newest, excluded, self.location)
         return merged_windows(by_period, windows, self.facts, segments)
 
     def delete_rows(
-        self, period: str, source: str, removed: Sequence[PairMoments], segment: str = ""
+        self, period: str, source: str, removed: Sequence[PairMoments] | Segments
     ) -> None:
         """Subtract a person's rows from a source of a period, and delete the superseded files.
 
@@ -270,10 +272,10 @@ class MomentStore:
 
         Parameters
         ----------
-        period, source, segment
+        period, source
             Where the rows are stored.
         removed
-            The moments of the rows, by fold.
+            The moments of the rows, by fold, or those of each segment.
 
         Raises
         ------
@@ -282,19 +284,18 @@ class MomentStore:
         StoreConflict
             Another process changed the source since this store was opened.
         """
-        file, part = self._known_file(period, source, segment), {segment: removed}
-        place = file.source
+        part = removed if isinstance(removed, Mapping) else {"": removed}
+        stored, place = self.segments(period, source), Source(self.schema_id, period, source)
         check(place, part, self.facts, [])
-        stored = {name: file.folds(name) for name in file.segments}
         # A deletion that was killed before the superseded files were deleted is not repeated.
-        if not self._table.has_mark(digest(place, stored, self.facts, part)):
-            stored[segment] = without(stored[segment], removed)
-            self._replace(place, stored, digest(place, stored, self.facts, part))
+        mark = digest(place, stored, self.facts, part)
+        if not self._table.has_mark(mark):
+            self._replace(place, remaining(stored, part), mark)
         self.vacuum()
 
-    def vacuum(self) -> None:
-        """Delete the files of replaced periods at once; jobs that read them raise `StoreConflict`.
+    def vacuum(self, hours: int = 0) -> None:
+        """Delete files that were replaced ``hours`` ago; jobs that read them raise `StoreConflict`.
 
         Files of killed jobs remain, and the log lists them: they may belong to a running job.
         """
-        self._table.vacuum()
+        self._table.vacuum(hours)

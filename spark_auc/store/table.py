@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -20,6 +22,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from pyarrow import fs
 
 from spark_auc.errors import ModelFormatError, StoreConflict
+from spark_auc.store import durability
 from spark_auc.store.durability import flush_checkpoint, flush_commits, local_path
 
 _log = logging.getLogger(__name__)
@@ -166,7 +169,7 @@ class Table:
             Another process changed the partition since the snapshot was read.
         """
         delta = self._created()
-        try:
+        with _conflicts():
             write_deltalake(
                 delta,
                 pa.RecordBatchReader.from_batches(self.schema, rows),
@@ -189,11 +192,16 @@ class Table:
                 ),
                 post_commithook_properties=_hooks(),
             )
-        except CommitFailedError as error:
-            raise StoreConflict(
-                f"found another process that changed the same period ({str(error)[:120]!r}), "
-                "expected one job per period at a time; its rows remain: run this job again"
-            ) from None
+        self._settle()
+
+    def remove(self, predicate: str) -> None:
+        """Remove partitions, in one commit; arguments and errors are those of `replace`."""
+        with _conflicts():
+            self._created().delete(
+                predicate,
+                commit_properties=CommitProperties(max_commit_retries=_RETRIES),
+                post_commithook_properties=_hooks(),
+            )
         self._settle()
 
     def _created(self) -> DeltaTable:
@@ -234,32 +242,24 @@ class Table:
             # The commit stands; the next one writes the checkpoint.
             _log.warning("no checkpoint at version %d: %s", version, error)
 
-    def vacuum(self) -> None:
-        """Delete the superseded files; readers of old versions fail.
+    def vacuum(self, hours: int = 0) -> None:
+        """Delete files that were superseded ``hours`` ago; readers of older versions fail.
 
-        Files that no log entry names may belong to a running writer: they remain, and the log lists
-        them.
+        Files that no log entry names may belong to a running writer: they remain, and for 0 hours
+        the log lists them.
         """
         if self._delta is None:
             return
-        delta = self._delta
-
-        def names(*, dry: bool, full: bool) -> set[str]:
-            return {
-                path.rpartition("/")[-1]
-                for path in delta.vacuum(
-                    retention_hours=0,
-                    dry_run=dry,
-                    enforce_retention_duration=False,
-                    full=full,
-                    post_commithook_properties=_hooks(),
-                )
-            }
-
-        superseded = names(dry=False, full=False)
+        found = partial(self._delta.vacuum, hours, enforce_retention_duration=False)
+        found = partial(found, post_commithook_properties=_hooks())
+        superseded = found(dry_run=False)
+        if (root := local_path(self.location)) is not None:
+            durability.flush_deletions(root, superseded)
         self._delta.update_incremental()
         self._settle()
-        if unnamed := names(dry=True, full=True) - superseded:
+        deleted = {path.rpartition("/")[-1] for path in superseded}
+        left = [] if hours else found(dry_run=True, full=True)
+        if unnamed := {path.rpartition("/")[-1] for path in left} - deleted:
             _log.warning(
                 "found files that no log entry names, of a running or killed job: %s; if no job "
                 "runs, delete them",
@@ -281,3 +281,14 @@ class Table:
 def _hooks() -> PostCommitHookProperties:
     # A checkpoint may cover only entries that are flushed.
     return PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+
+
+@contextmanager
+def _conflicts() -> Iterator[None]:
+    try:
+        yield
+    except CommitFailedError as error:
+        raise StoreConflict(
+            f"found another process that changed the same period ({str(error)[:120]!r}), "
+            "expected one job per period at a time; its rows remain: run this job again"
+        ) from None

@@ -177,6 +177,29 @@ class MergedFolds:
         return MomentsTile.from_bytes(data)
 
 
+def included(
+    files: Sequence[SourceFile], newest: str | None, excluded: Sequence[str], location: str
+) -> dict[str, list[SourceFile]]:
+    """The files of each period up to the newest, without excluded periods.
+
+    Raises
+    ------
+    DataError
+        No period remains.
+    """
+    by_period: dict[str, list[SourceFile]] = {}
+    for file in files:
+        period = file.source.period
+        if (newest is None or period <= newest) and period not in excluded:
+            by_period.setdefault(period, []).append(file)
+    if not by_period:
+        raise DataError(
+            f"found no periods in the store {location!r} for a window, expected at least one; "
+            "store a period first"
+        )
+    return by_period
+
+
 def merged_windows(
     files: Mapping[str, Sequence[SourceFile]],
     windows: Sequence[Window],

@@ -88,6 +88,10 @@ def moments_of_folds(
         state_bytes=len(numbers) * PairMoments.nbytes(dimension) + 32 * held_out.enough,
         what=f"moments of {dimension} features in {len(numbers)} {parts_of}",
     )
+    if not states.states:
+        # No task had rows.
+        none = [PairMoments.zero(dimension) for _ in numbers]
+        return none, states.labels, GroupCounts.zero(held_out.enough)
     names = part_names(dimension)
     parts = [
         PairMoments.of_parts(

@@ -99,7 +99,8 @@ def choose_penalty(
         raise ResourceError(
             f"found {rows.dimension} features whose moments do not fit in memory and rows that do "
             "not fit either, expected one of the two to fit for choosing the penalty; set "
-            "regParam, or draw rows with estimator='complete' and numPairs"
+            "regParam, or choose it by MBAClassifier on rows drawn with estimator='complete' and "
+            "numPairs"
         )
     _log.info(
         "choosing the penalty among %d candidates by %d-fold cross-validation",

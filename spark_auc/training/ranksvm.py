@@ -43,7 +43,7 @@ def train_hinge(rows: RowSource, settings: HingeSettings) -> TrainingResult:
     rows
         Rows of both classes.
     settings
-        Ridge factor, standardization and solver.
+        Ridge factor or folds to choose it by, standardization and solver.
 
     Raises
     ------
@@ -59,7 +59,12 @@ def train_hinge(rows: RowSource, settings: HingeSettings) -> TrainingResult:
         timer = PhaseTimer()
         reg_param, selection = settings.fixed, None
         if reg_param is None:
-            chosen = choose_penalty(cached, Sampling(), TrainingSettings(standardize=False))
+            squared = TrainingSettings(
+                folds=settings.folds,
+                one_standard_error=settings.one_standard_error,
+                standardize=False,
+            )
+            chosen = choose_penalty(cached, Sampling(), squared)
             selection = chosen.selection
             reg_param = selection.candidate.regParam
             timer.end("select")

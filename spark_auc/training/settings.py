@@ -102,6 +102,8 @@ class HingeSettings:
         See `truncated_newton`.
     on_failure
         See `Solution.checked`.
+    folds, one_standard_error
+        Folds and rule for choosing the ridge factor; see `CrossValidation`.
 
     Raises
     ------
@@ -114,6 +116,8 @@ class HingeSettings:
     tol: float = 1e-4
     max_iter: int = 500
     on_failure: OnFailure = "raise"
+    folds: Folds = field(default_factory=lambda: Folds(5))
+    one_standard_error: bool = False
 
     def __post_init__(self) -> None:
         if self.reg_param is not None and not 0 < self.reg_param < np.inf:

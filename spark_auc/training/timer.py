@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from typing import Any
 
 
 class PhaseTimer:
@@ -24,3 +25,8 @@ class PhaseTimer:
         now = time.perf_counter()
         self.seconds[phase] = self.seconds.get(phase, 0.0) + now - self._start
         self._start = now
+
+    def as_dict(self) -> dict[str, Any]:
+        """Wall time of all phases together and of each, as JSON types."""
+        phases = {name: round(seconds, 3) for name, seconds in self.seconds.items()}
+        return {"seconds": round(sum(self.seconds.values()), 3), "phases": phases}

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -28,29 +29,37 @@ def place(spark, tmp_path_factory):
     return there
 
 
+def configuration(place, at, **changes):
+    fields = {
+        "data": {"path": str(place / "train")},
+        "validation": {"path": str(place / "test")},
+        "columns": {"key": "id"},
+        "training": {"standardization": False, "firstStage": 500},
+        "stop": None,
+        "checkpoint": str(at / "checkpoint"),
+        "output": {"path": str(at / "model"), "replace": True},
+    }
+    return Adadsg(**(fields | changes))
+
+
 @pytest.fixture
 def config(place, tmp_path):
-    def make(**changes):
-        fields = {
-            "data": {"path": str(place / "train")},
-            "validation": {"path": str(place / "test")},
-            "columns": {"key": "id"},
-            "training": {"standardization": False, "firstStage": 500},
-            "stop": None,
-            "checkpoint": str(tmp_path / "checkpoint"),
-            "output": {"path": str(tmp_path / "model"), "replace": True},
-        }
-        return Adadsg(**(fields | changes))
+    return partial(configuration, place, tmp_path)
 
-    return make
+
+@pytest.fixture(scope="module")
+def complete(spark, place, tmp_path_factory):
+    """The result of all stages in one run, and the directory of its checkpoint."""
+    at = tmp_path_factory.mktemp("complete")
+    return adadsg.run(spark, configuration(place, at)), at / "checkpoint"
 
 
 def model_of(result):
     return read_model(result["model"]).ranker
 
 
-def test_stages_to_a_model(spark, place, config, tmp_path):
-    result = adadsg.run(spark, config())
+def test_stages_to_a_model(spark, place, complete):
+    result, checkpoint = complete
     assert result["stages"] == 4
     assert result["stopped"] == "all stages"
     model = model_of(result)
@@ -65,7 +74,7 @@ def test_stages_to_a_model(spark, place, config, tmp_path):
     assert all(1.7 < b / a < 2.3 for a, b in itertools.pairwise(rows))
     assert [stage["steps"] for stage in stages] == np.cumsum(rows).tolist()
     assert version.read("stages.png")[:4] == b"\x89PNG"
-    assert not list((tmp_path / "checkpoint").glob("*"))
+    assert not list(checkpoint.glob("*"))
 
 
 def test_the_objective_is_that_of_all_pairs(spark, place):
@@ -89,8 +98,8 @@ def test_the_objective_is_that_of_all_pairs(spark, place):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", [1, 3])
-def test_it_goes_on_where_it_died(spark, config, monkeypatch, stage):
-    expected = model_of(adadsg.run(spark, config(checkpoint=f"{config().checkpoint}-other")))
+def test_it_goes_on_where_it_died(spark, config, complete, monkeypatch, stage):
+    expected = model_of(complete[0])
     commit, calls = adadsg.StageCheckpoint.commit, []
 
     def dies(self, learner, log):

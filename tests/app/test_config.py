@@ -156,7 +156,7 @@ def test_the_fold_column_reaches_the_estimator(write):
         config = load(write({"train": content["train"] | more})).train
         estimator = estimator_of(config)
         assert estimator.getOrDefault(estimator.foldCol) == "day"
-        assert estimator._settings().folds.count >= 2
+        assert estimator.values()["numFolds"] >= 2
     other = estimator_of(load(write({"train": TRAIN | {"select": {"numFolds": 3}}})).train)
     assert other.getOrDefault(other.numFolds) == 3
 

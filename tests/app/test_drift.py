@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from spark_auc.app.cli import run
-from spark_auc.app.jobs.published_model import read_drift, read_model, read_recipe
+from spark_auc.app.jobs import published_model
+from spark_auc.app.jobs.published_model import read_fit, read_model, read_recipe
 from spark_auc.app.publish import current
 from spark_auc.spark.data.split import by_key
 
@@ -156,7 +157,7 @@ def test_a_holdout(job, spark, at):
     recipe = read_recipe("model")
     assert without_excesses(trained["drift"]) == expected(recipe, test, ["row"])
     train = parts.filter("part = 'train'").toPandas()
-    drift = read_drift("model")
+    drift = read_fit("model")[1]
     counts = drift.counts[:, :4].tolist()
     shares = [expected(recipe, train, [])["columns"][k] for k in (0, 1)]
     rows = len(train)
@@ -168,7 +169,7 @@ def test_a_holdout(job, spark, at):
     assert quiet["auc"] == trained["auc"]
 
 
-def test_one_pass_over_raw_rows(job, at, caplog):
+def test_one_pass_over_raw_rows(job, at, caplog, monkeypatch):
     job("train", **section())
     recipe = read_recipe("model")
     drifted = table(0.6, 1.0, seed=3)
@@ -176,13 +177,22 @@ def test_one_pass_over_raw_rows(job, at, caplog):
     for k in range(3):
         rows = (drifted if k == 1 else table()).slice(100 * k, 100)
         pq.write_table(rows, at / f"late/{k}.parquet")
+    resolved = []
+
+    def recorded(location, kind):
+        resolved.append(location)
+        return current(location, kind)
+
+    monkeypatch.setattr(published_model, "current", recorded)
     reused = section("one", data={"path": "late"}, features={"recipe": "model"})
     batch = job("opauc", **reused)
+    # One version of the model is read, which may be replaced at any time.
+    assert resolved.count("model") == 1
     whole = pa.concat_tables(pq.read_table(at / f"late/{k}.parquet") for k in range(3))
     assert without_excesses(batch["drift"]) == expected(recipe, whole.to_pandas(), ["row"])
     assert "drift" not in job("opauc", **reused, drift=False)
     # The counts of the fit are published with the recipe.
-    assert read_drift("one").to_bytes() == read_drift("model").to_bytes()
+    assert read_fit("one")[1].to_bytes() == read_fit("model")[1].to_bytes()
     stream = {"checkpoint": "checkpoint", "maxFilesPerTrigger": 1}
     caplog.set_level(logging.INFO)
     caplog.clear()
@@ -217,7 +227,7 @@ def test_a_recipe_of_tokens_alone(job, at):
     """There are shares, which are compared with nothing."""
     features = {"tokens": ["site"], "auto": False, "dimension": 64}
     job("train", **section(features=features))
-    assert read_drift("model") is None
+    assert read_fit("model")[1] is None
     pq.write_table(table(1.0), at / "empty.parquet")
     scored = job("score", model="model", data={"path": "empty.parquet"}, output={"path": "scores"})
     (site,) = scored["drift"]["columns"]

@@ -75,6 +75,7 @@ SCORE = {
 }
 
 
+@pytest.mark.usefixtures("all_pictures")
 def test_from_raw_rows_to_scores(job, at):
     code, prepared = job("prepare", PREPARE)
     assert code == 0

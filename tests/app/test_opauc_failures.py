@@ -17,6 +17,7 @@ from spark_auc.app.config.load import load
 from spark_auc.app.jobs import opauc
 from spark_auc.app.jobs.raw_rows import features_by
 from spark_auc.app.jobs.stream_learner import StreamLearner
+from spark_auc.app.jobs.stream_state import Checkpoint
 from spark_auc.errors import ConfigError
 from spark_auc.spark.streaming.files import FileStream
 from tests.app import arriving
@@ -132,12 +133,13 @@ def test_a_batch_learned_already_changes_nothing(job, spark):
     arrive(parts(2))
     assert job(STREAM)[0] == 0
     config, state = load("conf.yaml").opauc, committed()
-    checkpoint = opauc._checkpoint(config, config.stream)
+    checkpoint = Checkpoint.of(config, config.stream)
     stream = FileStream.of(spark, checkpoint.arriving.uri, "parquet", {}, SCHEMA)
     publish = pytest.fail
     features = features_by(None, config.columns)
+    estimator, settings = opauc._estimator(config), state.progress.settings
     learner = StreamLearner(
-        stream, config, checkpoint, state, features, opauc._estimator(config), publish
+        stream, config, settings, checkpoint, state, features, estimator, publish
     )
     learner.learn(0, pytest.fail)
     assert learner.state is state

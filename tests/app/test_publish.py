@@ -1,6 +1,7 @@
 """Outputs appear whole or not at all."""
 
 import json
+from pathlib import Path
 
 import pytest
 from pyarrow import fs
@@ -10,12 +11,12 @@ from spark_auc.app import publish as publishing
 from spark_auc.app.config.sources import check_path
 from spark_auc.app.directory import Directory, is_local
 from spark_auc.app.manifest import MANIFEST
-from spark_auc.app.publish import current, publication, resolve
+from spark_auc.app.publish import current, kept, publication, resolve
 from spark_auc.errors import ConfigError, ModelFormatError
 
 
-def publish(path, text="one", replace=False):
-    with publication(str(path), replace, "model") as version:
+def publish(path, text="one", replace=False, keep=0):
+    with publication(str(path), replace, "model", keep=keep) as version:
         version.write("model/a.txt", text.encode())
         version.write_json("b.json", {"x": 1})
 
@@ -299,3 +300,24 @@ def test_all_is_on_disk_before_it_is_named(tmp_path, monkeypatch):
     }
     assert {str(path) for path in needed} <= set(events[:name])
     assert events[name + 1] == str(out)
+
+
+def test_kept_versions_are_listed_and_checked(tmp_path):
+    out = tmp_path / "out"
+    for text in ("one", "two", "three", "four"):
+        publish(out, text, replace=True, keep=2)
+    found = kept(str(out), "model", hashes=True)
+    assert [version.read("model/a.txt") for version in found[:2]] == [b"three", b"two"]
+    damaged = Path(found[0].path, "model/a.txt")
+    damaged.write_text("THREE")
+    assert len(kept(str(out), "model", hashes=False)) == len(found)
+    assert [v.path for v in kept(str(out), "model", hashes=True)] == [v.path for v in found[1:]]
+    damaged.unlink()
+    assert [v.path for v in kept(str(out), "model", hashes=False)] == [v.path for v in found[1:]]
+    assert kept(str(out), "scores", hashes=False) == []
+    # Publications that keep nothing record no files of superseded versions.
+    other = tmp_path / "other"
+    for text in ("one", "two"):
+        publish(other, text, replace=True)
+    assert "files" not in json.loads((other / MANIFEST).read_text())["superseded"][0]
+    assert kept(str(other), "model", hashes=False) == []

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from spark_auc import FeatureRecipe, MBAClassifier, NystroemEmbedding, RankerPipeline, evaluate
 from spark_auc.app.cli import run
+from spark_auc.app.jobs import opauc
 from spark_auc.app.jobs.published_model import read_model, read_recipe
 from spark_auc.app.publish import current
 from spark_auc.features.contributions import contributions
@@ -194,7 +195,7 @@ def test_conditions_and_expressions_of_a_source(job, spark, at):
     assert code == 0, result
     rows = spark.read.parquet(str(at / "rows")).filter(data["where"])
     rows = rows.withColumn("position", F.expr("row % 7"))
-    ranker = MBAClassifier(labelCol="y", standardization=False, **TRAINING)
+    ranker = MBAClassifier(labelCol="y", **TRAINING)
     expected = RankerPipeline([FeatureRecipe(**FEATURES), ranker]).fit(rows)
     np.testing.assert_allclose(
         read_model("model").ranker.scorer.w, expected.ranker.scorer.w, rtol=1e-9, atol=1e-12
@@ -215,7 +216,7 @@ def weights(path):
     return read_model(path).ranker.scorer
 
 
-def test_one_pass_over_raw_rows_at_once_and_as_they_arrive(job, at):
+def test_one_pass_over_raw_rows_at_once_and_as_they_arrive(job, at, monkeypatch):
     trained = train(training=TRAINING | {"tol": 1e-12})
     assert job("train", **trained)[0] == 0
     code, batch = job("opauc", **trained | {"output": {"path": "batch"}})
@@ -236,6 +237,10 @@ def test_one_pass_over_raw_rows_at_once_and_as_they_arrive(job, at):
     np.testing.assert_allclose(weights("streamed").w, weights("model").w, rtol=1e-7, atol=1e-10)
     # Another recipe at the same path is another stream.
     assert job("train", **train(features=FEATURES | {"numKnots": 3}))[0] == 0
+    code, refused = job("opauc", ["stream"], **streamed)
+    assert (code, "checkpoint of features" in refused["message"]) == (2, True)
+    # So is one that is published after the check.
+    monkeypatch.setattr(opauc, "read_recipe", lambda location: read_recipe("streamed"))
     code, refused = job("opauc", ["stream"], **streamed)
     assert (code, "checkpoint of features" in refused["message"]) == (2, True)
 

@@ -66,6 +66,7 @@ def read_scores(result):
     return pq.read_table(result["scores"].removeprefix("file://")).to_pandas()
 
 
+@pytest.mark.usefixtures("all_pictures")
 def test_csv_with_every_trap_to_a_ranker_a_report_and_scores(job, at):
     write_csv("rows.csv", table())
     code, result, lines = job("train", data="rows.csv", label="gone", output="model")
@@ -255,7 +256,10 @@ def test_rows_without_a_label_or_a_time_and_how_to_leave_them_out(job, kind):
     for k in range(60):
         column[5 * k] = missing[k % len(missing)]
     columns = {"x": x + good, "a label": column, "half": [k // 150 for k in range(300)]}
-    before = ["train.data.where=half = '0'"] if kind == "where" else []
+    # Neither knots nor a penalty are to be chosen.
+    before = ["train.features.numKnots=2", "train.training.regParam=0.01"]
+    if kind == "where":
+        before.append("train.data.where=half = '0'")
     options = {"data": "rows.csv", "label": "a label", "output": "model"}
     if kind == "time":
         columns["y"] = (good ^ (drawn.random(300) < 0.3)).astype(int)
@@ -273,10 +277,12 @@ def test_rows_without_a_label_or_a_time_and_how_to_leave_them_out(job, kind):
     (override,) = shlex.split(
         re.search("leave them out by (.*) before the options", result["message"])[1]
     )
-    code, result, _ = job("train", override, **options)
+    code, result, _ = job("train", *before, override, **options)
     assert code == 0, result
     (summary,) = Path("model/versions").glob("*/summary.json")
     (evaluation,) = Path("model/versions").glob("*/evaluation.json")
     rows = json.loads(summary.read_text())["rows"]
     tested = json.loads(evaluation.read_text())["classes"]
-    assert sum(rows.values()) + sum(c["rows"] for c in tested.values()) == (120 if before else 240)
+    assert sum(rows.values()) + sum(c["rows"] for c in tested.values()) == (
+        120 if kind == "where" else 240
+    )

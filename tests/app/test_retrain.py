@@ -311,7 +311,7 @@ def test_of_two_jobs_at_once_the_later_replaces_nothing(retrain, monkeypatch):
     before = Path("model/manifest.json").read_bytes()
     Path(f"history/{day(2)}.json").unlink()
     written(3)
-    monkeypatch.setattr(retrain_period, "published_record", lambda _: None)
+    monkeypatch.setattr("spark_auc.app.jobs.champion.published_record", lambda _: None)
     code, result = retrain(3, gate={"oldest": 1})
     assert (code, Path("model/manifest.json").read_bytes()) == (75, before), result
 
@@ -339,7 +339,7 @@ def test_a_run_that_was_killed_is_completed(retrain, monkeypatch, step):
 
     with monkeypatch.context() as dying:
         if step == "publish":
-            dying.setattr("spark_auc.app.jobs.retrain_period.write_champion", die)
+            dying.setattr("spark_auc.app.jobs.champion.write_champion", die)
         elif step == "record":
             dying.setattr("spark_auc.app.jobs.retrain_history.History.write", die)
         elif step == "store":
@@ -374,21 +374,67 @@ def stored():
 
 
 @pytest.mark.slow
-def test_other_settings_need_a_full_refresh(retrain):
-    for k in range(4):
+def test_other_settings_need_a_full_refresh_which_is_done_once(retrain):
+    for k in range(6):
         written(k)
     retrain(1)
     other = SECTION["features"] | {"dimension": 32}
     code, result = retrain(2, features=other)
     assert code == 2
     assert "fullRefresh" in result["message"]
-    code, result = retrain(2, features=other, fullRefresh=True)
-    assert code == 0
+    # The request may stay in the configuration.
+    request = {"features": other, "fullRefresh": date(2026, 3, 3)}
+    code, result = retrain(2, **request)
+    assert code == 0, result
     assert list(result["lacking"].values()) == [[day(0), day(1)]]
-    code, result = retrain(3, features=other)
-    assert code == 0
-    assert result["stored"] == 2
+    schema = result["schemaId"]
+    for k in (3, 3, 4):
+        code, result = retrain(k, **request)
+        assert (code, result["schemaId"]) == (0, schema) if result["periods"] else code == 0
+    assert result["stored"] == 3
     assert records()[3]["challenger"]["from"] == day(2)
+    # Another request begins again, with the same settings.
+    code, result = retrain(5, features=other, fullRefresh="again")
+    assert (code, result["stored"], len(result["lacking"])) == (0, 1, 2), result
+    assert result["schemaId"] != schema
+
+
+@pytest.mark.slow
+def test_rows_without_a_column_of_the_champion(retrain):
+    for k in range(5):
+        written(k)
+    assert retrain(2)[1]["champion"] == day(1)
+    for k in (3, 4):
+        table = pq.read_table(f"clicks/{day(k)}.parquet")
+        pq.write_table(table.drop_columns(["price"]), f"clicks/{day(k)}.parquet")
+    fewer = {"features": SECTION["features"] | {"standard": ["age"]}, "fullRefresh": "no price"}
+    code, result = retrain(3, **fewer)
+    assert code == 2
+    assert "withoutChampion" in result["message"]
+    assert "price" in result["message"]
+    fewer |= {"gate": {"withoutChampion": True}}
+    code, result = retrain(3, **fewer)
+    assert (code, result["decision"], result["champion"]) == (0, "kept", day(1)), result
+    code, result = retrain(4, **fewer)
+    assert (code, result["decision"], result["champion"]) == (0, "promoted", day(4)), result
+    assert "lack columns of the champion" in records()[4]["reason"]
+    assert records()[4]["won"]
+
+
+@pytest.mark.slow
+def test_a_changed_negative_label_is_refused(retrain):
+    columns = {"positiveLabel": 1}
+    for k in range(2):
+        written(k)
+    assert retrain(0, columns=columns)[0] == 0
+    table = pq.read_table(f"clicks/{day(1)}.parquet")
+    label = np.where(table["label"].to_numpy() > 0, 1, 2)
+    table = table.set_column(0, "label", pa.array(label))
+    pq.write_table(table, f"clicks/{day(1)}.parquet")
+    code, result = retrain(1, columns=columns)
+    assert code == 3
+    assert "found the label 2.0" in result["message"]
+    assert len(records()) == 1
 
 
 def test_mistakes_are_named_before_spark(retrain):

@@ -159,6 +159,6 @@ def test_segments_are_ranked_by_the_rows_of_the_window(spark, retrain):
     code, result = retrain(4)
     assert code == 2
     assert "segmentCol" in str(result)
-    code, result = retrain(4, fullRefresh=True)
+    code, result = retrain(4, fullRefresh="without")
     assert code == 0, result
     assert len(MomentStore.stored_facts("moments")) == 2

@@ -115,6 +115,17 @@ def test_the_log_of_a_killed_run_is_completed(history):
     assert log.stat().st_mtime_ns == time
 
 
+def test_periods_without_a_record_are_due_from_the_first_on(history):
+    history.write(record(DAYS[4]))
+    history.exclude(DAYS[2])
+    config = Retrain.model_validate(SECTION | {"period": DAYS[6]})
+    assert retrain._due(config, history) == DAYS[5:7]
+    earlier = Retrain.model_validate(SECTION | {"period": DAYS[6], "first": DAYS[1]})
+    assert retrain._due(earlier, history) == [DAYS[1], DAYS[3], *DAYS[5:7]]
+    none_before = Retrain.model_validate(SECTION | {"period": DAYS[3], "first": DAYS[3]})
+    assert retrain._due(none_before, History("other")) == [DAYS[3]]
+
+
 def test_no_window_takes_quarantined_periods(history):
     for period, outcome in zip(DAYS, ["kept", "quarantined", "excluded", "stored"], strict=False):
         history.write(record(period, outcome, excluded=outcome == "excluded"))

@@ -209,12 +209,21 @@ def test_shares_of_the_fit_from_its_state():
         ),
         knots=4,
     )
-    columns = columns_of(LISTS) | {"income": numbers([1.0, None, 99.0, math.nan] + [0.0] * 596)}
-    state = plan.fold([columns])
+    lists = LISTS | {
+        "age": [-math.inf, math.inf, None, math.inf, *LISTS["age"][4:]],
+        "income": [1.0, None, 99.0, math.nan] + [0.0] * 596,
+    }
+    columns = {name: numbers(lists[name]) for name in ("age", "income")}
+    columns |= {"city": text(lists["city"])}
+    # The infinite values of one sign are in batches of their own, whose states merge.
+    state = plan.zero()
+    for part in (slice(0, 1), slice(1, 4), slice(4, N)):
+        state = state.merge(plan.fold([{n: take(c, part) for n, c in columns.items()}]))
     recipe = plan.fitted(state)
-    _, drift = Watched(recipe).transform(columns)
     found = drift_of_fit(recipe, state)
-    np.testing.assert_array_equal(found.counts[:2], drift.counts[:2])
+    assert found.counts[:2].tolist() == counted(recipe, rows_of(lists), [])[:2]
+    assert (found.counts[0, 2:4] >= [1, 2]).all()
+    assert state.columns[0].infinite == 3
     assert (found.counts[1, :4].tolist(), found.counts[2].sum()) == ([600, 2, 0, 1], 0)
 
 

@@ -23,6 +23,7 @@ from spark_auc import (
     LinearRankerModel,
     MBAClassifier,
     MBASelector,
+    RankerPipeline,
     RankerPipelineModel,
     ScoreCalibrator,
     SOLAMClassifier,
@@ -277,6 +278,10 @@ def recipes(spark, data, place):
             rows, ways = of_table(spark, name, recipe, data, f"{place}/{name}")
         fitted = estimator.fit(rows if name == "stored" else rows.repartition(5)).recipe
         made[name] = {"ways": ways, "fitted": to_json(fitted)}
+        if name == "stored":
+            ranker = MBAClassifier(regParam=0.01, standardization=False)
+            trained = RankerPipeline([estimator, ranker]).fit(rows)
+            made[name]["weights"] = trained.ranker.scorer.w.tolist()
     return made
 
 

@@ -260,6 +260,13 @@ class TestRecipes:
         assert from_json(any_mode["recipes"][name]["fitted"]) == expected
 
 
+def test_same_weights_of_raw_rows_in_every_mode(any_mode, data):
+    weights = any_mode["recipes"]["stored"]["weights"]
+    expected = np.load(data / "raw/stored/weights.npy")
+    np.testing.assert_allclose(weights, expected, rtol=1e-9, atol=1e-12)
+    assert np.count_nonzero(expected) > 20
+
+
 def test_same_draws_and_choice_in_every_mode(any_mode, classic):
     found, expected = any_mode["sampled"], classic["sampled"]
     for estimator, w in expected["weights"].items():

@@ -10,7 +10,7 @@ from sklearn.covariance import EmpiricalCovariance
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import ConfigError
-from spark_auc.retraining.drift import Limits, drift, stability_index
+from spark_auc.retraining.drift import Limits, drift, nearest, stability_index
 
 RNG = np.random.default_rng
 
@@ -172,3 +172,48 @@ def test_covariance_of_columns_in_several_tiles():
     expected = np.cov(X[y][:, chosen].T, bias=True)
     found = moments(X, y).positive.covariance(chosen)
     assert found == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+def test_decayed_weights_count_fewer_rows():
+    """The standard errors of a window of decayed periods, over many windows without drift."""
+    rng, factors = RNG(7), 0.5 ** np.arange(6)
+    zs, shares = [], []
+    for _ in range(300):
+        before = [(rng.normal(size=(150, 1)), rng.random(150) < 0.4) for _ in factors]
+        B, b = rng.normal(size=(900, 1)), rng.random(900) < 0.4
+        parts = [
+            (f, int(a.sum()), int((~a).sum())) for f, (_, a) in zip(factors, before, strict=True)
+        ]
+        merged = PairMoments.zero(1)
+        for f, (A, a) in zip(factors, before, strict=True):
+            merged = merged.merge(moments(A, a).scale(f))
+        found = drift(merged, moments(B, b), parts=parts)
+        zs.append(found.shifts[0].z)
+        shares.append(found.prevalence_z)
+        weights = np.repeat(factors, 150)
+        positive = np.concatenate([a for _, a in before])
+        assert found.reference_prevalence == pytest.approx(weights @ positive / weights.sum())
+    # By the number of rows they would be 1.27.
+    assert 0.9 < np.std(zs) < 1.1
+    assert 0.9 < np.std(shares) < 1.1
+
+
+def test_periods_without_decay_change_nothing():
+    (A, a), (B, b) = rows(4000, 1), rows(3000, 2, shift=0.4)
+    parts = [(1.0, int(part.sum()), int((~part).sum())) for part in (a[:1000], a[1000:])]
+    assert drift(moments(A, a), moments(B, b), parts=parts) == drift(moments(A, a), moments(B, b))
+
+
+def test_scores_are_compared_in_bins_of_one_width():
+    rng = RNG(5)
+    y = rng.random(30000) < 0.3
+    before, now = rng.normal(size=30000), rng.normal(size=30000)
+    fine = ScoreHistogram.of(before, y), ScoreHistogram.of(now, y)
+    coarse = fine[0].coarsened(max_bins=64)
+    assert coarse.table.score.size <= 64
+    np.testing.assert_allclose(coarse.table.sums.sum(axis=2), fine[0].table.sums.sum(axis=2))
+    # Scores within a bin are ties of both.
+    assert abs(stability_index(coarse, fine[1])) < 0.002
+    moved = ScoreHistogram.of(now + 0.6, y)
+    assert stability_index(coarse, moved) == pytest.approx(stability_index(fine[0], moved), rel=0.3)
+    assert nearest({"a": fine[0], "b": coarse, "c": moved}, ScoreHistogram.of(now + 0.5, y)) == "c"

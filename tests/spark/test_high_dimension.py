@@ -92,5 +92,5 @@ def test_what_cannot_be_done_without_a_matrix_is_refused(few, monkeypatch):
     with pytest.raises(ConfigError, match="set keepMoments to False"):
         MBAClassifier(regParam=0.1, keepMoments=True).fit(few)
     monkeypatch.setattr(SessionMemory, "rows_limit", 0.0)
-    with pytest.raises(ResourceError, match="set regParam, or draw rows"):
+    with pytest.raises(ResourceError, match="set regParam, or choose it by MBAClassifier"):
         MBAClassifier().fit(few)

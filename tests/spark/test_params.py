@@ -17,7 +17,6 @@ from spark_auc import (
     NSAUCClassifier,
     NystroemEmbedding,
     OPAUCClassifier,
-    RankSVMClassifier,
     ScoreCalibrator,
     SOLAMClassifier,
     SplineBasis,
@@ -99,7 +98,6 @@ def test_mixins_of_spark():
         (lambda: MBASelector(regParams=[]), ConfigError, "a list of one or more finite numbers"),
         (lambda: MBAClassifier(selectionRule="x"), ConfigError, "expected 'best' or 'oneStand"),
         # Params that a class does not have.
-        (lambda: RankSVMClassifier(seed=1), TypeError, "seed .*nothing is drawn; leave it out"),
         (lambda: AdaDSGClassifier(rounds=2), TypeError, "rounds .*set firstStage and stages"),
         (lambda: SplineBasis(seed=1), TypeError, "seed .*leave it out"),
         (lambda: SplineBasis(numFeatures=1), TypeError, "numFeatures .*leave it out"),
@@ -183,7 +181,7 @@ def test_refused_before_the_rows_are_read():
 
 def test_stored_params_of_before(tmp_path, spark):
     """The default of a Param that a class no longer has is left out; a value is refused."""
-    RankSVMClassifier(tol=0.1).save(str(tmp_path / "stage"))
+    AdaDSGClassifier(firstStage=64).save(str(tmp_path / "stage"))
     (file,) = (tmp_path / "stage/metadata").glob("part-*")
     metadata = json.loads(file.read_text())
 
@@ -192,10 +190,10 @@ def test_stored_params_of_before(tmp_path, spark):
         file.write_text(json.dumps(metadata))
         for check in file.parent.glob(".*.crc"):
             check.unlink()
-        return RankSVMClassifier.load(str(tmp_path / "stage"))
+        return AdaDSGClassifier.load(str(tmp_path / "stage"))
 
-    metadata["defaultParamMap"]["seed"] = 0
-    assert stored().getTol() == 0.1
-    metadata["paramMap"]["seed"] = 5
-    with pytest.raises(ModelFormatError, match="no Param 'seed': nothing is drawn; leave it out"):
+    metadata["defaultParamMap"]["rounds"] = 1
+    assert stored().getFirstStage() == 64
+    metadata["paramMap"]["rounds"] = 5
+    with pytest.raises(ModelFormatError, match=r"no Param 'rounds': .* set firstStage and stages"):
         stored()

@@ -125,6 +125,25 @@ def test_folds_choose_the_penalty_of_columns_as_they_are(rows, tmp_path):
     assert scaled.fit(rows).getRegParam() == 1e-3
 
 
+@pytest.mark.parametrize(
+    "folds",
+    [
+        {"keyCol": "key", "numFolds": 3, "seed": 7},
+        {"foldCol": "fold", "selectionRule": "oneStandardError"},
+    ],
+)
+def test_folds_of_the_user_are_those_of_mba(rows, folds):
+    """In rows that are kept, too: those of a query are."""
+    place = F.floor(F.col("u") * 1000) % 41
+    grouped = rows.withColumn("key", place).withColumn("fold", (place % 4).cast("string"))
+    settings = {"standardization": False, "weightCol": "u", **folds}
+    model = RankSVMClassifier(**settings).fit(grouped)
+    chosen = MBAClassifier(**settings).fit(grouped).summary
+    assert model.summary.selection == chosen.selection
+    assert model.getRegParam() == chosen.reg_param
+    assert len(chosen.selection["candidates"][0]["folds"]) == folds.get("numFolds", 4)
+
+
 def test_where_rows_lie_does_not_matter(rows, model):
     estimator = RankSVMClassifier(regParam=REG, tol=TOL, weightCol="u")
     others = {
@@ -222,6 +241,11 @@ def test_what_is_refused(rows, monkeypatch):
     ):
         with pytest.raises(ConfigError, match=r"found .*expected .*; set"):
             RankSVMClassifier(**wrong).fit(rows)
+    for unused in ({"keyCol": "u"}, {"seed": 1}, {"numFolds": 3}):
+        with pytest.raises(ConfigError, match=r"with a single penalty, .* has no effect"):
+            RankSVMClassifier(**unused).fit(rows)
+    with pytest.raises(ConfigError, match="found foldCol 'u' and numFolds 3"):
+        RankSVMClassifier(foldCol="u", numFolds=3, standardization=False).fit(rows)
     with pytest.raises(ConfigError, match="whenNotConverged"):
         RankSVMClassifier(whenNotConverged="ignore")
     monkeypatch.setattr(ranksvm, "_SCORE_BYTES", 1 << 40)

@@ -163,7 +163,7 @@ def test_rows_in_memory_give_the_same(rows, monkeypatch):
     for ours, theirs in zip(found["candidates"], expected["candidates"], strict=True):
         np.testing.assert_allclose(ours["folds"], theirs["folds"], atol=1e-9)
     monkeypatch.setattr(SessionMemory, "rows_limit", 0.0)
-    with pytest.raises(ResourceError, match="set regParam, or draw rows"):
+    with pytest.raises(ResourceError, match="set regParam, or choose it by MBAClassifier"):
         selector.fit(rows)
 
 

@@ -14,6 +14,7 @@ from pyspark.sql.types import DoubleType, IntegerType, StringType
 
 from spark_auc import FeatureRecipe, MBAClassifier, RankerPipeline
 from spark_auc.errors import DataError, LineError
+from spark_auc.features.token_names import TokenCounts
 from spark_auc.spark.data import text_files
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.layouts import Layout
@@ -21,6 +22,8 @@ from spark_auc.spark.data.lines import Lines, delimited
 from spark_auc.spark.data.local_files import UnsupportedFilesError
 from spark_auc.spark.data.readers import rows_for_tasks
 from spark_auc.spark.data.text_files import TextScan
+from spark_auc.spark.features import token_sample
+from spark_auc.spark.features.token_sample import token_names
 
 ONE = Layout("\t", ("word",))
 SMALL = Layout(",", ("y", "x", "word"), integers=("y",), floats=("x",))
@@ -219,3 +222,30 @@ def test_a_malformed_line_names_its_file_and_number(spark, tmp_path):
     recipe = FeatureRecipe(spline=["x"], auto=False, numKnots=2)
     with pytest.raises(LineError, match="found '1,2' with 2 fields"), translated():
         recipe.fit(df)
+
+
+def test_names_of_tokens_come_from_a_sample_that_parts_do_not_change(spark, tmp_path, monkeypatch):
+    """A tenth of the rows names a feature, the same for one part and for hundreds."""
+    path = tmp_path / "rows"
+    path.write_text("".join(f"{k % 2},{k},{'ab'[k % 2]}\n" for k in range(2_000)))
+    df = delimited(spark, str(path), SMALL)
+    recipe = FeatureRecipe(tokens=["word"], auto=False, dimension=16).fit(df)
+    features = recipe.input_features(df)
+    monkeypatch.setattr(token_sample, "_ROWS", 200)
+    drawn = []
+    names_of = TokenCounts.names
+
+    def noted(counts):
+        drawn.append(counts.counts)
+        return names_of(counts)
+
+    monkeypatch.setattr(TokenCounts, "names", noted)
+    names = [f"token {k}" for k in range(16)]
+    found = [token_names(df, features, names, 2_000)]
+    monkeypatch.setattr(text_files, "_PART_BYTES", 997)
+    found.append(token_names(df, features, names, 2_000))
+    assert drawn[0] == drawn[1]
+    assert found[0] == found[1]
+    assert {token for _, token in drawn[0]} == {"word=a", "word=b"}
+    assert all(name.partition(": mostly ")[2] for name in found[0].values())
+    assert 140 < sum(drawn[0].values()) < 260

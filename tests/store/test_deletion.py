@@ -71,7 +71,7 @@ def test_a_deletion_that_was_killed_before_the_vacuum_is_not_repeated(tmp_path, 
     store = filled(tmp_path, DAYS[:1])
     removed, rest = person(fold_rows(DAY + "clicks"))
 
-    def killed(table):
+    def killed(*_):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -93,7 +93,7 @@ def test_a_segment_alone_changes(tmp_path):
     store = MomentStore(str(tmp_path), FACTS)
     store.put(DAY, "clicks", {name: folds_of(name) for name in "ab"})
     removed, rest = person(fold_rows("b"))
-    store.delete_rows(DAY, "clicks", removed, "b")
+    store.delete_rows(DAY, "clicks", {"b": removed})
     assert list(map(bits, store.folds(DAY, "clicks", "a"))) == list(map(bits, folds_of("a")))
     assert_pairs(store.windows([Window()], segments=["b"])[0].total(), rest)
 
@@ -176,7 +176,7 @@ def test_weights_other_than_one_are_refused_for_rows_without_weights(tmp_path):
 def test_places_without_rows_and_conflicts(tmp_path):
     store = filled(tmp_path, DAYS[:1])
     removed, _ = person(fold_rows(DAY + "clicks"))
-    for place in ((DAYS[1], "clicks"), (DAY, "late"), (DAY, "clicks", removed, "de")):
+    for place in ((DAYS[1], "clicks"), (DAY, "late"), (DAY, "clicks", {"de": removed})):
         with pytest.raises(DataError, match=r"found no (period|source|segment)"):
             store.delete_rows(*(place if len(place) > 2 else (*place, removed)))
     with pytest.raises(DataError, match="found 1 folds"):

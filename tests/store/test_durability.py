@@ -4,7 +4,6 @@ import json
 import os
 import time
 from datetime import date, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -13,49 +12,32 @@ from spark_auc.errors import ModelFormatError
 from spark_auc.store.facts import Facts
 from spark_auc.store.moment_store import MomentStore
 from spark_auc.store.windows import Window
-from tests.store.periods import DAYS, FACTS, assert_pairs, bits_of, filled, fold_rows, folds_of
+from tests.disk import Disk
+from tests.store.periods import (
+    DAYS,
+    FACTS,
+    D,
+    K,
+    assert_pairs,
+    bits_of,
+    filled,
+    fold_rows,
+    folds_of,
+)
 
 
-class Disk:
-    """What a disk holds after a power failure: flushed files in flushed directories.
+@pytest.fixture
+def disk_of(monkeypatch):
+    """Makes the disk of a directory."""
+    disks = []
 
-    A file that is listed and was not flushed is empty. Content from before is on the disk.
-    """
+    def made(root):
+        disks.append(Disk(root, monkeypatch))
+        return disks[-1]
 
-    def __init__(self, root, monkeypatch):
-        self.root, self.flushed, self.images = root, [], []
-        self.content, self.names = {}, {}
-        for path in [root, *root.rglob("*")]:
-            self._keep(path)
-
-        def fsync(number):
-            path = Path(os.readlink(f"/proc/self/fd/{number}"))
-            self.flushed.append(path)
-            self._keep(path)
-            self.images.append((dict(self.content), dict(self.names)))
-
-        monkeypatch.setattr(os, "fsync", fsync)
-
-    def _keep(self, path):
-        if path.is_dir():
-            self.names[path] = set(os.listdir(path))
-        else:
-            self.content[path] = path.read_bytes()
-
-    def restore(self, image, target):
-        content, names = image
-
-        def copy(source, to):
-            if source in names:
-                to.mkdir()
-                for name in names[source]:
-                    copy(source / name, to / name)
-            elif source.is_dir():
-                to.mkdir()
-            else:
-                to.write_bytes(content.get(source, b""))
-
-        copy(self.root, target)
+    yield made
+    for disk in disks:
+        disk.close()
 
 
 def log_entries(path):
@@ -67,8 +49,8 @@ def added(entry):
     return [action["add"]["path"] for action in actions if "add" in action]
 
 
-def test_a_commit_is_flushed_before_put_returns(tmp_path, monkeypatch):
-    disk = Disk(tmp_path, monkeypatch)
+def test_a_commit_is_flushed_before_put_returns(tmp_path, disk_of):
+    disk = disk_of(tmp_path)
     path = tmp_path / "store"
     store = MomentStore(str(path), FACTS)
     for day in DAYS[:2]:
@@ -88,13 +70,13 @@ def test_a_commit_is_flushed_before_put_returns(tmp_path, monkeypatch):
     assert not disk.flushed
 
 
-def test_commits_of_killed_writers_are_flushed_too(tmp_path, monkeypatch):
+def test_commits_of_killed_writers_are_flushed_too(tmp_path, monkeypatch, disk_of):
     from spark_auc.store import table
 
     with monkeypatch.context() as patch:
         patch.setattr(table, "flush_commits", lambda root, version: version)
         filled(tmp_path, DAYS[:2])
-    disk = Disk(tmp_path, monkeypatch)
+    disk = disk_of(tmp_path)
     filled(tmp_path, DAYS[2:3])
     for entry in log_entries(tmp_path):
         assert entry in disk.flushed
@@ -102,7 +84,7 @@ def test_commits_of_killed_writers_are_flushed_too(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("commits", [0, 1, 8])
-def test_a_power_failure_leaves_the_state_before_or_after(tmp_path, monkeypatch, commits):
+def test_a_power_failure_leaves_the_state_before_or_after(tmp_path, monkeypatch, disk_of, commits):
     """At every flush of a put: of the first one, a later one, and one with a checkpoint."""
     path = tmp_path / "disk" / "store"
     path.parent.mkdir()
@@ -110,7 +92,7 @@ def test_a_power_failure_leaves_the_state_before_or_after(tmp_path, monkeypatch,
     if commits:
         filled(path, days[:commits])
     states = [tuple(days[:commits]), tuple(days[: commits + 1])]
-    disk = Disk(path.parent, monkeypatch)
+    disk = disk_of(path.parent)
     filled_before = bits_of(opened(path).windows([Window()])[0]) if commits else None
     opened(path).put(days[commits], "clicks", folds_of(days[commits] + "clicks"))
     filled_after = bits_of(opened(path).windows([Window()])[0])
@@ -132,6 +114,43 @@ def test_a_power_failure_leaves_the_state_before_or_after(tmp_path, monkeypatch,
         assert bits_of(store.windows([Window()])[0]) == filled_after
     assert store.periods() == states[1]
     assert reached == set(states)
+
+
+@pytest.mark.parametrize("others", [0, 5])
+def test_a_power_failure_in_a_deletion(tmp_path, monkeypatch, disk_of, others):
+    """At every flush the old or the new moments; at the end the old ones are on no disk.
+
+    After five others, the deletion's commit is covered by a checkpoint before the vacuum.
+    """
+    path = tmp_path / "disk" / "store"
+    path.parent.mkdir()
+    store = filled(path, DAYS[:2])
+    for number in range(others):
+        store.put(DAYS[1], f"late{number}", folds_of("late"))
+    X, y, u = fold_rows(DAYS[0] + "clicks")[1]
+    removed = [PairMoments.zero(D)] * K
+    removed[1] = PairMoments.of(X[2:4], y[2:4], u[2:4])
+    before = bits_of(store.windows([Window()])[0])
+    [old] = path.glob(f"*/period={DAYS[0]}/*/*.parquet")
+    disk = disk_of(path.parent)
+    store.delete_rows(DAYS[0], "clicks", removed)
+    after = bits_of(store.windows([Window()])[0])
+    assert after != before
+    assert bool(list(path.glob("_delta_log/*.checkpoint*.parquet"))) == bool(others)
+    monkeypatch.setattr(os, "fsync", lambda number: None)
+    reached = set()
+    for number, image in enumerate(disk.images):
+        target = tmp_path / f"after{number}"
+        disk.restore(image, target)
+        again = opened(target / "store")
+        found = bits_of(again.windows([Window()])[0])
+        assert found in (before, after)
+        reached.add(found == after)
+        again.delete_rows(DAYS[0], "clicks", removed)
+        assert bits_of(again.windows([Window()])[0]) == after
+    assert reached == {False, True}
+    disk.restore(disk.images[-1], tmp_path / "end")
+    assert not list((tmp_path / "end").rglob(old.name))
 
 
 def opened(path):

@@ -1,6 +1,5 @@
 """Writers at the same time: of one period, one commits; of different periods, all commit."""
 
-import multiprocessing
 import random
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +10,7 @@ import pytest
 from spark_auc.errors import ConflictError, StoreConflict
 from spark_auc.store.moment_store import MomentStore
 from spark_auc.store.windows import Window
+from tests.store import forked
 from tests.store.periods import (
     DAYS,
     FACTS,
@@ -54,7 +54,7 @@ def race_in_process(path, name, periods, barrier, results):
 
 def race_of_processes(path, names, periods):
     """Outcomes by period and name; each process has a list of periods."""
-    context = multiprocessing.get_context("spawn")
+    context = forked.context()
     barrier, results = context.Barrier(len(names)), context.Queue()
     processes = [
         context.Process(target=race_in_process, args=(str(path), name, own, barrier, results))
@@ -144,7 +144,7 @@ def job_to_kill(path, name, progress):
 
 def kills(path, count, seed):
     """Kill jobs at random moments: each period has its old or its new moments, whole."""
-    context, delays = multiprocessing.get_context("spawn"), random.Random(seed)
+    context, delays = forked.context(), random.Random(seed)
     stored = dict.fromkeys(DAYS)
     ended = set()
     for number in range(count):

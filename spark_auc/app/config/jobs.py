@@ -15,6 +15,7 @@ from pydantic import (
 )
 
 from spark_auc.app.config.features import Embedding, RecipeSection, check_columns, check_one_number
+from spark_auc.app.config.moments import RowsAndMoments
 from spark_auc.app.config.retraining import Retrain
 from spark_auc.app.config.sections import Columns, Location, Output, Section, SparkSection
 from spark_auc.app.config.sources import Layout, Source
@@ -77,10 +78,9 @@ class Calibration(Section):
     negativeSamplingRate: float = Field(1.0, gt=0, le=1, description="share of negatives kept")
 
 
-class Train(Section):
-    """Rows to a model directory."""
+class Train(RowsAndMoments):
+    """Rows, stored moments or both to a model directory."""
 
-    data: Source
     columns: Columns = Columns()
     features: RecipeSection | None = Field(
         None, description="raw columns to features; default: columns.features are features"
@@ -224,7 +224,9 @@ class Opauc(Section):
     def _all_pairs(self) -> Opauc:
         draws = {"estimator", "numPairs", "batchSize", "pairTol", "seed"}
         draws |= {"numFolds", "selectionRule", "segmentCol"}
-        given = sorted(draws & self.training.model_fields_set) + ["key"] * bool(self.columns.key)
+        # Folds of stored moments are by key.
+        has_key = bool(self.columns.key) and not (self.stream and self.stream.store)
+        given = sorted(draws & self.training.model_fields_set) + ["key"] * has_key
         given += ["fold"] * bool(self.columns.fold)
         if given or self.training.regParam is None:
             raise ValueError(f"all pairs and a regParam; set it, and leave out {given or 'draws'}")

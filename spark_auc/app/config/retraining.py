@@ -7,10 +7,9 @@ from datetime import date
 from pydantic import Field, field_validator, model_validator
 
 from spark_auc.app.config.features import RecipeSection, check_columns, check_one_number
-from spark_auc.app.config.sections import Columns, Location, Output, Section
+from spark_auc.app.config.sections import Columns, Location, Output, Section, store_location
 from spark_auc.app.config.sources import Source
 from spark_auc.app.config.training import settings_section
-from spark_auc.app.directory import Directory
 from spark_auc.spark.estimators.settings import MBASelectorSettings
 
 PERIOD = "{period}"
@@ -39,6 +38,11 @@ class GateSection(Section):
         7, ge=1, description="age of the champion from which on it need not be better"
     )
     least: int = Field(200, ge=2, description="least number of rows of each class")
+    withoutChampion: bool = Field(
+        False,
+        description="whether a challenger replaces, without a comparison, a champion whose columns "
+        "the rows lack, if the interval of its own AUC lies above 0.5",
+    )
     most: int = Field(28, ge=1, description="most periods whose rows are pooled to reach it")
 
 
@@ -50,7 +54,28 @@ class DriftSection(Section):
     distance: float = Field(0.1, gt=0, description="squared distance of class means: warns")
     prevalence: float = Field(0.2, gt=0, description="relative change of the prevalence: warns")
     psi: float = Field(0.1, gt=0, description="stability index of the scores: warns")
+    share: float = Field(
+        0.05, gt=0, description="rise of a raw column's missing, extreme or new values: warns"
+    )
     stopPSI: float = Field(0.25, gt=0, description="stability index of the scores: stops")
+
+
+class DeletionSection(Section):
+    """Rows of persons to delete from stored moments, by spark-auc retrain --delete."""
+
+    request: str = Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
+        description="name of the request; a rerun of it ends what is left, and repeats nothing",
+    )
+    data: Source = Field(
+        description="the rows of one period to delete, as they were stored; {period} in path, "
+        "table or where is its date"
+    )
+    periods: list[date] = Field(min_length=1, description="periods of the rows")
+
+    def rows_of(self, period: str) -> Source:
+        """The source of the rows of a period."""
+        return of_period(self.data, period)
 
 
 class Retrain(Section):
@@ -67,7 +92,9 @@ class Retrain(Section):
     history: Location = Field(description="directory of the decisions of all periods")
     folds: int = Field(5, ge=2, description="folds by which window and penalty are chosen")
     seed: int = Field(0, description="seed of the folds")
-    first: date | None = Field(None, description="first period; default: the newest")
+    first: date | None = Field(
+        None, description="first period, stored periods may be later; default: the newest"
+    )
     period: date | None = Field(None, description="newest period; default: the newest mature one")
     labelDelay: int = Field(0, ge=0, description="days until the labels of a day are complete")
     lookback: int = Field(0, ge=0, description="periods before the new one to read and store again")
@@ -89,9 +116,28 @@ class Retrain(Section):
         default_factory=list, description="periods that no window takes, and that are not read"
     )
     keep: int = Field(7, ge=0, description="superseded champions to keep for a rollback")
+    pinned: date | None = Field(
+        None,
+        description="period of the champion that is published while this is set; an earlier one "
+        "that is kept is published again",
+    )
     dryRun: bool = Field(False, description="decide, and neither publish nor store")
-    fullRefresh: bool = Field(False, description="fit the recipe anew, and begin a new store")
+    fullRefresh: str | None = Field(
+        None,
+        description="name of a request, such as today's date, to fit the recipe anew under a new "
+        "schema id of the store; done once for each name",
+    )
+    delete: DeletionSection | None = Field(
+        None, description="rows that --delete deletes; without the flag it is left out"
+    )
     output: Output
+
+    @field_validator("fullRefresh", mode="before")
+    @classmethod
+    def _named(cls, value: object) -> object:
+        if isinstance(value, bool):
+            raise ValueError("a name of the request, such as today's date, not true or false")
+        return str(value) if isinstance(value, date | int) else value
 
     @field_validator("windows", "halfLives")
     @classmethod
@@ -115,14 +161,18 @@ class Retrain(Section):
 
     def store_location(self) -> str:
         """The path of a local store, and the URI of another."""
-        place = Directory.of(self.store)
-        return place.path if place.local else self.store
+        return store_location(self.store)
 
     def rows_of(self, period: str) -> Source:
         """The source of a period's rows."""
-        changed = {
-            name: value.replace(PERIOD, period)
-            for name in ("path", "table", "where")
-            if (value := getattr(self.data, name))
-        }
-        return self.data.model_copy(update=changed)
+        return of_period(self.data, period)
+
+
+def of_period(source: Source, period: str) -> Source:
+    """The source with the date of a period in place of ``{period}``."""
+    changed = {
+        name: value.replace(PERIOD, period)
+        for name in ("path", "table", "where")
+        if (value := getattr(source, name))
+    }
+    return source.model_copy(update=changed)

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from spark_auc.app.directory import Directory
 from spark_auc.app.redaction import redacted_text
 
 Label = float | str
@@ -32,6 +33,12 @@ Location = Annotated[str, AfterValidator(_without_password)]
 
 # The value of a setting of Spark or an option of a reader, which take text.
 Setting = Annotated[str | int | float | bool, BeforeValidator(_within_64_bits)]
+
+
+def store_location(location: str) -> str:
+    """The path of a local store of moments, and the URI of another."""
+    place = Directory.of(location)
+    return place.path if place.local else location
 
 
 def text_of(setting: str | int | float | bool) -> str:

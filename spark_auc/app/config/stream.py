@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from spark_auc.app.config.sections import Location, Section, Setting
+from spark_auc.app.config.sections import Location, Section, Setting, store_location
 
 
 class HalfLife(Section):
@@ -22,6 +22,21 @@ class HalfLife(Section):
         if (self.rows is None) == (self.hours is None):
             raise ValueError("give either rows or hours")
         return self
+
+    def factor(self, rows: int, hours: float) -> float:
+        """Factor for the weights of earlier rows before a batch is added.
+
+        Parameters
+        ----------
+        rows
+            Number of rows of the batch.
+        hours
+            Time since the previous batch, in hours.
+        """
+        if self.rows is not None:
+            return float(0.5 ** (rows / self.rows))
+        assert self.hours is not None
+        return float(0.5 ** (hours / self.hours))
 
 
 class StreamSource(Section):
@@ -63,6 +78,26 @@ class StreamSource(Section):
         return self
 
 
+class StoreSection(Section):
+    """A store of moments to which each batch is added, beside those of the job retrain."""
+
+    path: Location = Field(description="directory of the moments, as retrain.store")
+    period: str = Field(
+        description="column of the dates or times whose day, in UTC, is the period of a row"
+    )
+    name: str = Field(
+        "stream",
+        pattern=r"^[A-Za-z0-9_-]{1,40}$",
+        description="name of this stream among the streams of the store",
+    )
+    folds: int = Field(5, ge=2, description="number of folds, as retrain.folds")
+    seed: int = Field(0, description="seed of the folds, as retrain.seed")
+
+    def location(self) -> str:
+        """The path of a local store, and the URI of another."""
+        return store_location(self.path)
+
+
 class Stream(Section):
     """A stream of rows to learn from, batch by batch."""
 
@@ -82,6 +117,9 @@ class Stream(Section):
     )
     halfLife: HalfLife | None = Field(
         None, description="decay of the weight of older rows; default: none"
+    )
+    store: StoreSection | None = Field(
+        None, description="where batches are stored too, for retraining; default: nowhere"
     )
     publishEvery: int = Field(10, ge=1, description="number of batches between published models")
     rejected: Location | None = Field(

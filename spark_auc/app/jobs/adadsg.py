@@ -27,7 +27,6 @@ from spark_auc.app.jobs.raw_rows import (
     features_by,
     fitted_recipe,
     named,
-    standardization,
 )
 from spark_auc.app.publish import check_free, publication
 from spark_auc.app.report.pictures import GUIDE, NEGATIVE, STYLE, check_packages, png
@@ -76,6 +75,7 @@ def run(spark: SparkSession, config: Adadsg) -> dict[str, Any]:
         The job failed; nothing is published.
     """
     from spark_auc.spark.pipeline import RankerPipelineModel
+    from spark_auc.spark.recipe_ranker import suited
 
     checkpoint = StageCheckpoint.of(config)
     with (
@@ -88,7 +88,10 @@ def run(spark: SparkSession, config: Adadsg) -> dict[str, Any]:
             names = config.columns
             recipe = fitted_recipe(config.features, rows, names)
             features = features_by(recipe, names)
-            model, log, stopped = _trained(rows, validation, config, features, checkpoint)
+            estimator = suited(_estimator(config), recipe)
+            model, log, stopped = _trained(
+                rows, validation, config, estimator, features, checkpoint
+            )
         finally:
             validation.unpersist()
         model = named(config.features, rows, recipe, model)
@@ -154,13 +157,13 @@ def _trained(
     rows: DataFrame,
     held_out: DataFrame,
     config: Adadsg,
+    estimator: AdaDSGClassifier,
     features: FeaturesOf,
     checkpoint: StageCheckpoint,
 ) -> tuple[LinearRankerModel, list[dict[str, Any]], str]:
     """The model, the log of the stages, and the reason for the last stage."""
     from spark_auc.spark.estimators.online import Pass
 
-    estimator = _estimator(config)
     start = time.perf_counter()
     prepared = estimator.prepared(rows, features(rows, config.columns.numFeatures))
     validation = features(held_out, prepared.rows.dimension)
@@ -239,6 +242,5 @@ def _estimator(config: Adadsg) -> AdaDSGClassifier:
         labelCol=columns.label,
         positiveLabel=columns.positiveLabel,
         keyCol=columns.key,
-        **standardization(config.features, config.training),
         **config.training.model_dump(exclude_unset=True),
     )

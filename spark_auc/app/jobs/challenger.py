@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from spark_auc.app.config.retraining import Retrain
-from spark_auc.app.jobs.raw_rows import standardization
+from spark_auc.app.jobs.window_segments import settings_of, with_segments
 from spark_auc.core.labels import Label
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.retraining.choice import Choice, choose
+from spark_auc.store.files import SourceFile
 from spark_auc.store.moment_store import MomentStore
 from spark_auc.store.windows import MergedFolds, Window, ages
-from spark_auc.training.segments import REST, segment_rankers
-from spark_auc.training.settings import TrainingSettings
 
 if TYPE_CHECKING:
     from spark_auc.spark.data.columns import TrainingColumns
@@ -22,18 +23,24 @@ if TYPE_CHECKING:
 
 # Params that the choice of window and penalty sets.
 _CHOSEN = {"regParams", "elasticNetParams", "selectionRule"}
+# Facts of a penalty in a record; see `Selection.as_dict`.
+_LISTED = ("regParam", "elasticNetParam", "auc", "leftOut")
 
 
 class Challenger(NamedTuple):
-    """A challenger, the choice that made it, and the moments that it was trained on."""
+    """A challenger, the choice that made it, and the moments that it was trained on.
+
+    Of a window with half-life, ``parts`` are the factor of each period's weights, and its rows.
+    """
 
     model: RankerPipelineModel
     choice: Choice
     periods: tuple[str, ...]
     moments: PairMoments
+    parts: Sequence[tuple[float, int, int]] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Window, penalty, rows and certificate as JSON types."""
+        """Window, penalty, rows, certificate and what they were chosen from, as JSON types."""
         candidate, segments = self.choice.candidate, self.model.ranker.summary.segments
         return {
             "window": self.choice.window,
@@ -44,6 +51,13 @@ class Challenger(NamedTuple):
             "elasticNetParam": candidate.elasticNetParam,
             "rows": [self.moments.positive.rows, self.moments.negative.rows],
             "certificate": self.model.ranker.summary.as_dict()["certificate"],
+            "selections": {
+                window: [
+                    {name: candidate[name] for name in _LISTED}
+                    for candidate in selection.as_dict()["candidates"]
+                ]
+                for window, selection in self.choice.selections.items()
+            },
         } | ({} if segments is None else {"segments": segments})
 
 
@@ -85,22 +99,22 @@ def challenger(
     from spark_auc.spark.retraining import trained
 
     left_out = sorted({*excluded} & {*store.periods()})
-    if not {*before} - {*left_out}:
-        return None
-    newest = _newest(store, before, left_out)
+    newest = _newest(store, [period for period in before if period not in left_out])
     if newest is None:
         return None
-    windows = store.windows(_windows(config), newest=before[-1], excluded=left_out)
+    read = [*_windows(config), newest]
+    *windows, measured = store.windows(read, newest=before[-1], excluded=left_out)
     merged = {_name(m.window): m for m in windows if _has_both_classes(m)}
     if not merged:
         return None
-    params = standardization(config.features, config.training)
-    params |= config.training.model_dump(exclude_unset=True)
+    params = config.training.model_dump(exclude_unset=True)
+    settings = settings_of(params, recipe)
+    params["standardization"] = settings.standardize
     choice = choose(
         list(merged),
         lambda window, fold: merged[window].complement(fold),
-        newest,
-        _settings(params),
+        [measured.fold(k) for k in range(measured.folds)],
+        settings,
     )
     chosen = merged[choice.window]
     moments = chosen.total()
@@ -114,43 +128,43 @@ def challenger(
         "weightCol": section.weight,
     }
     ranker = trained(moments, labels, columns, fixed)
-    if store.facts.segment_column is not None:
-        parts = _segments(store, chosen, before[-1], left_out)
-        weights, settings = ranker.scorer.w, _settings(params)
-        made = segment_rankers(chosen, parts, weights, choice.candidate, settings)
-        ranker = ranker.with_segments(store.facts.segment_column, made)
-        for part in parts.values():
-            part.close()
-    for window in windows:
+    ranker = with_segments(ranker, store, chosen, left_out, choice.candidate, settings)
+    parts = _parts(store, chosen)
+    for window in (*windows, measured):
         window.close()
-    return Challenger(RankerPipelineModel(ranker, recipe), choice, chosen.periods, moments)
+    model = RankerPipelineModel(ranker, recipe)
+    return Challenger(model, choice, chosen.periods, moments, parts)
 
 
-def _newest(
-    store: MomentStore, before: Sequence[str], excluded: Sequence[str]
-) -> list[PairMoments] | None:
-    """Moments by fold of the newest periods that together have both classes in each fold."""
-    included = [period for period in before if period not in excluded]
-    age = ages(included)
+def _newest(store: MomentStore, included: Sequence[str]) -> Window | None:
+    """The window of the newest periods that together have both classes in each fold."""
+    age, rows = ages(included), np.zeros((store.facts.folds, 2), np.int64)
+    by_period = _files(store)
     for period in reversed(included):
-        # Ages are days: between two stored periods there may be others without rows.
-        (merged,) = store.windows([Window(age[period] + 1)], newest=before[-1], excluded=excluded)
-        try:
-            if all(min(merged.rows(k)) for k in range(merged.folds)):
-                return [merged.fold(k) for k in range(merged.folds)]
-        finally:
-            merged.close()
+        rows += sum(file.rows() for file in by_period[period])
+        if rows.all():
+            # Ages are days: between two stored periods there may be others without rows.
+            return Window(age[period] + 1)
     return None
 
 
-def _segments(
-    store: MomentStore, chosen: MergedFolds, newest: str, excluded: Sequence[str]
-) -> dict[str, MergedFolds]:
-    """The merged folds of each segment of a window."""
-    stored = {c.segment for c in store.contents() if c.period in chosen.periods}
-    names = sorted(stored & {*store.facts.segments, REST})
-    merged = store.windows([chosen.window], newest=newest, excluded=excluded, segments=names)
-    return dict(zip(names, merged, strict=True))
+def _parts(store: MomentStore, chosen: MergedFolds) -> list[tuple[float, int, int]]:
+    """Factor and rows of each class of each source of decayed weights; empty without decay."""
+    if chosen.window.half_life is None:
+        return []
+    age, by_period = ages(chosen.periods), _files(store)
+    return [
+        (chosen.window.factor(age[period]), *file.rows().sum(axis=0).tolist())
+        for period in chosen.periods
+        for file in by_period[period]
+    ]
+
+
+def _files(store: MomentStore) -> dict[str, list[SourceFile]]:
+    by_period: dict[str, list[SourceFile]] = {}
+    for file in store.files():
+        by_period.setdefault(file.source.period, []).append(file)
+    return by_period
 
 
 def _has_both_classes(merged: MergedFolds) -> bool:
@@ -171,19 +185,3 @@ def _windows(config: Retrain) -> list[Window]:
 def _name(window: Window) -> str:
     periods = "all" if window.periods is None else str(window.periods)
     return periods if window.half_life is None else f"{periods}, half-life {window.half_life:g}"
-
-
-def _settings(params: dict[str, Any]) -> TrainingSettings:
-    """The settings of the choice, by the Params of MBASelector."""
-    from spark_auc.spark.estimators.selector import MBASelector
-
-    values: dict[str, Any] = MBASelector(**params).values()
-    return TrainingSettings(
-        reg_params=None if values["regParams"] is None else tuple(values["regParams"]),
-        elastic_net_params=tuple(values["elasticNetParams"]),
-        one_standard_error=values["selectionRule"] == "oneStandardError",
-        standardize=values["standardization"],
-        tol=values["tol"],
-        max_iter=values["maxIter"],
-        on_failure=values["whenNotConverged"],
-    )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from spark_auc.spark.pipeline import RankerPipelineModel
 
 CHALLENGER, CHAMPION, ANCHOR = "challenger", "champion", "anchor"
+_NEWEST = "newest"
 
 _log = logging.getLogger(__name__)
 
@@ -111,6 +112,7 @@ class GateRows:
         """
         from pyspark import StorageLevel
         from pyspark.sql import DataFrame
+        from pyspark.sql import functions as F
 
         from spark_auc.spark.data.segments import SegmentColumn
         from spark_auc.spark.retraining import scored
@@ -122,7 +124,12 @@ class GateRows:
         named = [model.ranker.summary.segments for model in models.values()]
         made = next(filter(None, named), None)
         segments = SegmentColumn(made["column"], tuple(made["segments"])) if made else None
-        parts = [scored(period, models, *label, segments) for period in periods]
+        parts = [
+            scored(period, models, *label, segments).withColumn(
+                _NEWEST, F.lit(period is periods[-1])
+            )
+            for period in periods
+        ]
         together = reduce(DataFrame.unionByName, parts).persist(StorageLevel.DISK_ONLY)
         try:
             yield cls(together, list(models), columns, rows)
@@ -157,11 +164,12 @@ class GateRows:
             weightCol="weight",
         ).interval
 
-    def histogram(self, name: str) -> ScoreHistogram:
-        """Histogram of a model's scores."""
+    def histogram(self, name: str, *, newest: bool = False) -> ScoreHistogram:
+        """Histogram of a model's scores, of the newest period's rows only if ``newest``."""
         from spark_auc.spark.retraining import score_histogram
 
-        return score_histogram(self._scored, name, self._columns.positiveLabel)
+        rows = self._scored.filter(_NEWEST) if newest else self._scored
+        return score_histogram(rows, name, self._columns.positiveLabel)
 
     def as_dict(self) -> dict[str, Any]:
         """Rows and the AUC of each model with its interval, as JSON types; needs enough rows.

@@ -23,6 +23,9 @@ limit the size of a batch. The job learns the source's columns or, with value: j
 of this schema in the text column ``value``, as of Kafka. An invalid row fails its batch and the
 job; nothing of the batch is learned.
 
+With the part store, each batch is also added to the store of moments of the job retrain, in the
+periods of its rows.
+
 Publishes ``model`` (loaded by ``RankerPipelineModel.load``), ``config.json`` and ``summary.json``,
 and with features ``recipe.json``.
 """
@@ -39,16 +42,17 @@ from spark_auc.app.config.sources import Source, check_path
 from spark_auc.app.config.stream import Stream
 from spark_auc.app.directory import Directory
 from spark_auc.app.jobs.drift import drift_of, log_unknown
-from spark_auc.app.jobs.published_model import KIND, write_model
-from spark_auc.app.jobs.raw_rows import features_by, fitted_recipe, named, standardization
+from spark_auc.app.jobs.published_model import KIND, read_recipe, write_model
+from spark_auc.app.jobs.raw_rows import features_by, fitted_recipe, named
 from spark_auc.app.jobs.stop_signals import stop_signals
-from spark_auc.app.jobs.stream_state import ACCOUNT, REJECTED, Checkpoint, StreamState, settings
+from spark_auc.app.jobs.stream_state import ACCOUNT, Checkpoint, StreamState, settings
 from spark_auc.app.publish import check_free, publication, resolve
 from spark_auc.errors import ConfigError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from spark_auc.app.jobs.stream_store import StreamStore
     from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
     from spark_auc.spark.estimators.mba import MBAClassifier
     from spark_auc.spark.streaming.stream import Stream as StreamSource
@@ -84,11 +88,13 @@ def _check_stream(config: Opauc, stream: Stream) -> bool:
             "found opauc.features that are to be fitted, expected a fitted recipe for a stream; "
             "train a model with these features first, and set opauc.features.recipe to its path"
         )
+    if stream.store is not None:
+        import spark_auc.store  # noqa: F401
     if stream.source is not None:
         check_path(stream.source.path)
     else:
         _check_files(config.data)
-    checkpoint = _checkpoint(config, stream)
+    checkpoint = Checkpoint.of(config, stream)
     for name, directory in {
         "stream.checkpoint": checkpoint.directory,
         "stream.rejected": checkpoint.rejected,
@@ -102,12 +108,9 @@ def _check_stream(config: Opauc, stream: Stream) -> bool:
                 "files inside are data; set another directory"
             )
     stored = checkpoint.load().progress.settings
-    for name, value in settings(config).items():
-        if stored and name != "output" and stored.get(name) != value:
-            raise ConfigError(
-                f"found a checkpoint of {name} {stored.get(name)!r} at {stream.checkpoint!r}, "
-                f"expected {value!r}; set another opauc.stream.checkpoint to start again"
-            )
+    recipe = config.features and config.features.recipe
+    current = settings(config, read_recipe(recipe) if recipe else None)
+    checkpoint.check_settings(stored, current)
     return bool(stored) and stored["output"] == config.output.path
 
 
@@ -151,6 +154,7 @@ def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
     from spark_auc.spark.data.rows import DistributedRows
     from spark_auc.spark.estimators.one_pass import model_of, statistics
     from spark_auc.spark.pipeline import RankerPipelineModel
+    from spark_auc.spark.recipe_ranker import suited
 
     assert config.data is not None
     names = config.columns
@@ -166,7 +170,7 @@ def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
         )
         totals = statistics(DistributedRows.of(rows, columns))
         seconds = {"moments": time.perf_counter() - start}
-        model = model_of(totals, columns, _estimator(config), seconds)
+        model = model_of(totals, columns, suited(_estimator(config), recipe), seconds)
         model = named(config.features, rows, recipe, model)
         write_model(version, RankerPipelineModel(model, recipe), config)
         drift: dict[str, Any] = {}
@@ -179,11 +183,12 @@ def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
 def _stream(spark: SparkSession, config: Opauc, section: Stream) -> dict[str, Any]:
     from spark_auc.app.jobs.stream_learner import StreamLearner
     from spark_auc.spark.pipeline import RankerPipelineModel
+    from spark_auc.spark.recipe_ranker import suited
     from spark_auc.spark.streaming.stream import check_classic
     from spark_auc.spark.streaming.stream import run as run_stream
 
     check_classic(spark)
-    checkpoint = _checkpoint(config, section)
+    checkpoint = Checkpoint.of(config, section)
     state = checkpoint.load()
     checkpoint.account.align(state.progress.batch, state.progress.account)
     checkpoint.repair_status(state)
@@ -200,13 +205,22 @@ def _stream(spark: SparkSession, config: Opauc, section: Stream) -> dict[str, An
     # A stream has no rows to fit a recipe to: `check` requires a fitted one.
     no_rows = spark.createDataFrame([], stream.schema)
     recipe = fitted_recipe(config.features, no_rows, config.columns)
+    # The model with the recipe may have been replaced since `check`.
+    stored = settings(config, recipe.recipe if recipe else None)
+    checkpoint.check_settings(state.progress.settings, stored)
     features = features_by(recipe, config.columns)
     others = config.columns.label, config.columns.weight
     drift = (
         partial(drift_of, recipe, others=others, files=False) if recipe and config.drift else None
     )
+    store: StreamStore | None = None
+    if section.store is not None:  # The package deltalake is optional.
+        from spark_auc.app.jobs.stream_store import StreamStore
+
+        store = StreamStore(section.store, config.columns, features, recipe, checkpoint, state)
+    estimator = suited(_estimator(config), recipe)
     learner = StreamLearner(
-        stream, config, checkpoint, state, features, _estimator(config), publish, drift
+        stream, config, stored, checkpoint, state, features, estimator, publish, drift, store
     )
     with stop_signals() as stop:
         run_stream(
@@ -257,14 +271,6 @@ def _source(
     )
 
 
-def _checkpoint(config: Opauc, stream: Stream) -> Checkpoint:
-    directory = Directory.of(stream.checkpoint)
-    rejected = Directory.of(stream.rejected) if stream.rejected else directory / REJECTED
-    rows = stream.source or config.data
-    arriving = Directory.of(rows.path) if rows is not None and rows.path else None
-    return Checkpoint(directory, rejected, arriving)
-
-
 def _estimator(config: Opauc) -> MBAClassifier:
     from spark_auc.spark.estimators.mba import MBAClassifier
 
@@ -275,7 +281,6 @@ def _estimator(config: Opauc) -> MBAClassifier:
         labelCol=names.label,
         positiveLabel=names.positiveLabel,
         weightCol=names.weight,
-        **standardization(config.features, config.training),
         **config.training.model_dump(exclude_unset=True),
     )
 

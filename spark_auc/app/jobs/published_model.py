@@ -77,22 +77,23 @@ def read_recipe(location: str) -> Recipe:
     ModelFormatError
         A file is missing or damaged.
     """
+    return read_fit(location)[0]
+
+
+def read_fit(location: str) -> tuple[Recipe, Drift | None]:
+    """The recipe of the published model, and counts of the rows of its fit if it has them.
+
+    Both are of one version. Errors are those of `read_recipe`.
+    """
     version = current(location, KIND)
-    if _RECIPE not in version.names():
+    names = version.names()
+    if _RECIPE not in names:
         raise ConfigError(
             f"found a published model without {_RECIPE} at {location!r}, expected one that was "
             "trained with features; set features.recipe to another"
         )
-    return from_json(version.read(_RECIPE))
-
-
-def read_drift(location: str) -> Drift | None:
-    """Counts of the rows to which the recipe of the published model was fitted, if it has them.
-
-    Errors are those of `read_recipe`.
-    """
-    version = current(location, KIND)
-    return Drift.from_bytes(version.read(_DRIFT)) if _DRIFT in version.names() else None
+    drift = Drift.from_bytes(version.read(_DRIFT)) if _DRIFT in names else None
+    return from_json(version.read(_RECIPE)), drift
 
 
 def recipe_stage(model: RankerPipelineModel) -> FeatureRecipeModel | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from spark_auc.app.config.features import RecipeSection
-from spark_auc.app.config.sections import Columns, Section
-from spark_auc.app.jobs.published_model import read_drift, read_recipe
+from spark_auc.app.config.sections import Columns
+from spark_auc.app.jobs.published_model import read_fit
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 
 # The features of a DataFrame's rows, with their number if it is known.
 FeaturesOf: TypeAlias = "Callable[[DataFrame, int | None], Features]"
-
-_log = logging.getLogger(__name__)
 
 
 def recipe_of(
@@ -45,7 +42,7 @@ def recipe_of(
     from spark_auc.spark.features.recipe import FeatureRecipe, FeatureRecipeModel
 
     if section.recipe is not None:
-        return FeatureRecipeModel(read_recipe(section.recipe), read_drift(section.recipe))
+        return FeatureRecipeModel(*read_fit(section.recipe))
     params = section.params()
     if keys:
         params["leaveOut"] = [*(params.get("leaveOut") or ()), *keys]
@@ -95,7 +92,7 @@ def named(
     ranker
         The ranker.
     """
-    from spark_auc.spark.pipeline import named_by_tokens
+    from spark_auc.spark.recipe_ranker import named_by_tokens
 
     if section is None or recipe is None or section.recipe is not None or not section.tokenNames:
         return ranker
@@ -112,17 +109,3 @@ def features_by(recipe: FeatureRecipeModel | None, columns: Columns) -> Features
         return PreparedFeatures.resolve(rows, columns.features, dimension)
 
     return resolved
-
-
-def standardization(section: RecipeSection | None, training: Section) -> dict[str, Any]:
-    """The ranker's standardization where the recipe decides it.
-
-    Rows of unit length are trained as they are, unless ``training`` says otherwise.
-    """
-    if section is None or "standardization" in training.model_fields_set:
-        return {}
-    unit = section.unit if section.recipe is None else read_recipe(section.recipe).unit
-    if not unit:
-        return {}
-    _log.info("standardization is false: the recipe gives rows of unit length")
-    return {"standardization": False}

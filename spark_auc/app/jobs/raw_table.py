@@ -60,7 +60,7 @@ def resolved(
         There are no rows, the label has not two values, or a value has another type than in the
         rows of the training.
     """
-    data = _opened(spark, section.data)
+    data = _opened(spark, section.data if isinstance(section, Score) else section.rows)
     with data.read(spark):
         if isinstance(section, Score):
             yield _resolved_score(spark, section.model_copy(update={"data": data}))
@@ -132,16 +132,16 @@ def _resolved_train(spark: SparkSession, train: Train, options: Mapping[str, Any
     from spark_auc.spark.data.text_columns import TIMES, inferred
 
     label, time = train.columns.label, options.get("time")
-    with train.data.read(spark) as rows:
+    with train.rows.read(spark) as rows:
         for name in [label, *([time] if time else []), *options.get("leave_out", [])]:
             known_column(rows, name)
         columns = rows.columns
-        types = inferred(rows) if train.data.format in ("csv", "json") else {}
-        if train.data.format == "json":
+        types = inferred(rows) if train.rows.format in ("csv", "json") else {}
+        if train.rows.format == "json":
             types = {name: kind for name, kind in types.items() if kind in TIMES}
     if types.get(label) in ("boolean", *TIMES):
         del types[label]
-    data = _selecting(train.data, columns, types) if train.data.select is None else train.data
+    data = _selecting(train.rows, columns, types) if train.rows.select is None else train.rows
     train = train.model_copy(update={"data": data})
     with data.read(spark) as rows:
         if not isinstance(known_column(rows, label).dataType, BooleanType):
@@ -189,7 +189,7 @@ def _check_label(rows: DataFrame, train: Train, parsed: str | None) -> None:
     from spark_auc.spark.data.features import quoted
     from spark_auc.spark.data.text_columns import MISSING
 
-    label, positive, data = train.columns.label, train.columns.positiveLabel, train.data
+    label, positive, data = train.columns.label, train.columns.positiveLabel, train.rows
     path = data.path or data.table
     counts = rows.groupBy(F.col(quoted(label)).alias("label")).agg(F.count("*").alias("rows"))
     ordered = counts.orderBy(F.desc("rows"), "label").limit(_MOST_LABELS + 1)

@@ -12,29 +12,46 @@ champion is old; then the moments of the period are stored. A period whose rows 
 those before is quarantined: exit code 5. Two jobs at once: one ends with exit code 75, and can run
 again.
 
+With --delete, rows of persons are subtracted from the stored periods instead, and the champion is
+trained again without them.
+
 A run that stopped at any moment is completed by the next one. The result has the decision of each
 period.
 """
 
 from __future__ import annotations
 
+import logging
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from spark_auc.app.config.retraining import Retrain
 from spark_auc.app.directory import Directory
-from spark_auc.app.jobs.champion import Champion, read_champion
+from spark_auc.app.jobs.champion import (
+    Champion,
+    check_pin,
+    kept_champions,
+    pinned_champion,
+    read_champion,
+)
+from spark_auc.app.jobs.deletion_record import check_deletion
 from spark_auc.app.jobs.raw_rows import features_by, fitted_recipe
 from spark_auc.app.jobs.retrain_history import History
 from spark_auc.app.publish import check_free
 from spark_auc.app.report.pictures import check_packages
 from spark_auc.errors import ConfigError, DriftError
-from spark_auc.features.recipe_json import from_json, to_json
+from spark_auc.features.recipe_json import from_json
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_auc.app.jobs.retrain_period import PeriodRun
+
+
+_log = logging.getLogger(__name__)
+
+# Settings that have to be those of the stored periods.
+_DECIDING = ("features", "columns", "segmentCol")
 
 
 def check(config: Retrain) -> None:
@@ -59,7 +76,11 @@ def check(config: Retrain) -> None:
                 f"found retrain.{name} inside retrain.{inside[0]}, expected directories of their "
                 "own; set another path"
             )
+    check_pin(config)
     history = History(config.history)
+    if config.delete is not None:
+        check_deletion(config)
+        return
     for period in _due(config, history):
         if not history.records.get(period, {}).get("completed", True):
             # The period was decided; its rows are not needed if it was stored.
@@ -84,6 +105,11 @@ def run(spark: SparkSession, config: Retrain) -> dict[str, Any]:
     SparkAUCError
         The job failed.
     """
+    if config.delete is not None:
+        # The package deltalake is optional: other jobs run without it.
+        from spark_auc.app.jobs.retrain_deletion import delete_rows
+
+        return delete_rows(spark, config)
     history = History(config.history)
     champion = read_champion(config.output.path)
     if champion is not None:
@@ -94,23 +120,37 @@ def run(spark: SparkSession, config: Retrain) -> dict[str, Any]:
         history.exclude(period, config.dryRun)
     for period in _text(config.accept):
         history.include(period, config.dryRun)
+    if config.pinned is not None:
+        newest = max(history.decided(), default=str(config.pinned))
+        champion = pinned_champion(config, champion, newest)
+        _restore(history, champion, config.dryRun)
     made: PeriodRun | None = None
     done: list[dict[str, Any]] = []
-    for period in _due(config, history):
+    due = _due(config, history)
+    for number, period in enumerate(due, 1):
+        _log.info("period %s, %d of %d", period, number, len(due))
         made = made or _opened(spark, config, history, period)
         done.append(made.complete(period, champion))
-        champion = read_champion(config.output.path)
+        if stored := done[-1].get("store"):
+            _log.info("stored: %d periods in %.1f MB", stored["periods"], stored["bytes"] / 1e6)
+        champion = champion if config.dryRun else read_champion(config.output.path)
+    result = _result(config, history, made, champion, done)
     if stopped := [record for record in done if record["outcome"] == "quarantined"]:
         found = ", ".join(f"{record['period']} ({record['reason']})" for record in stopped)
         raise DriftError(
             f"found rows too different from those before in {found}, expected similar rows; "
-            "check them, then set retrain.accept or retrain.exclude to the period"
+            "check them: set retrain.accept to the period if the change is real and lasts, as "
+            "later periods are then compared with it, too; else set retrain.exclude to it",
+            result,
         )
-    return _result(config, history, made, champion, done)
+    return result
 
 
 def _restore(history: History, champion: Champion, is_dry: bool) -> None:
-    """Write the record of a run that ended after it published a champion and before its record."""
+    """Write what a run published and did not record: the champion's gate, or a rollback to it."""
+    if rollback := champion.record.get("rollback"):
+        history.roll_back(rollback, is_dry)
+        return
     outcome = history.outcome(champion.period)
     is_newest = all(period < champion.period for period in history.decided())
     is_missing = outcome is None and is_newest
@@ -133,51 +173,48 @@ def _opened(spark: SparkSession, config: Retrain, history: History, period: str)
     """
     # The package deltalake is optional: other jobs run without it.
     from spark_auc.app.jobs.retrain_period import PeriodRun
+    from spark_auc.app.jobs.store_facts import facts_of
     from spark_auc.spark.data.segments import SegmentColumn
     from spark_auc.spark.features.recipe import FeatureRecipeModel
-    from spark_auc.store.facts import Facts
     from spark_auc.store.moment_store import MomentStore
 
-    names = config.columns
+    names, segment = config.columns, config.training.segmentCol
     stored = MomentStore.stored_facts(config.store_location())
     known = [r for r in history.records.values() if r.get("schemaId") in stored]
     last = known[-1] if known else None
-    if stored and not config.fullRefresh and last is not None:
-        if last["settings"] != _settings(config):
+    settings = _settings(config)
+    refresh = config.fullRefresh is not None and all(
+        record["settings"].get("fullRefresh") != config.fullRefresh for record in known
+    )
+    if stored and not refresh and last is not None:
+        if any(last["settings"].get(name) != settings.get(name) for name in _DECIDING):
             raise ConfigError(
                 f"found retrain.features, columns or training.segmentCol that differ from those of "
                 f"period {last['period']}: {last['settings']}, expected the same; restore them, or "
-                "set retrain.fullRefresh to begin a new store"
+                "set retrain.fullRefresh to a new name"
             )
         facts = stored[last["schemaId"]]
         recipe = None if facts.recipe is None else FeatureRecipeModel(from_json(facts.recipe))
-        dimension, segments = facts.dimension, facts.segments
+        dimension = facts.dimension
+        segments = None if segment is None else SegmentColumn(segment, facts.segments)
     else:
         with config.rows_of(period).read(spark) as rows:
             recipe = fitted_recipe(config.features, rows, names)
             features = features_by(recipe, names)(rows, names.numFeatures)
-            dimension, segments = features.dimension, ()
-            if config.training.segmentCol is not None:
-                segments = SegmentColumn.of(rows, features, config.training.segmentCol).values
-    facts = Facts(
-        dimension,
-        config.folds,
-        config.seed,
-        1.0 if names.positiveLabel is None else names.positiveLabel,
-        names.weight,
-        None if recipe is None else to_json(recipe.recipe),
-        config.training.segmentCol,
-        segments,
-    )
-    store = MomentStore(config.store_location(), facts, full_refresh=config.fullRefresh)
-    return PeriodRun(spark, config, recipe, store, history, _settings(config))
+            dimension, segments = features.dimension, None
+            if segment is not None:
+                segments = SegmentColumn.of(rows, features, segment)
+    facts = facts_of(dimension, config.folds, config.seed, names, recipe, segments)
+    store = MomentStore(config.store_location(), facts, full_refresh=refresh)
+    return PeriodRun(spark, config, recipe, store, history, settings)
 
 
 def _settings(config: Retrain) -> dict[str, Any]:
-    """What decides the recipe and the rows' columns, as JSON types."""
+    """What decides the recipe and the rows' columns, and the request of a refresh."""
     features, segment = config.features, config.training.segmentCol
     dumped = None if features is None else features.model_dump(mode="json", exclude_defaults=True)
-    settings = {"features": dumped, "columns": config.columns.model_dump(mode="json")}
+    columns = config.columns.model_dump(mode="json")
+    settings = {"features": dumped, "columns": columns, "fullRefresh": config.fullRefresh}
     return settings | ({} if segment is None else {"segmentCol": segment})
 
 
@@ -188,15 +225,20 @@ def _newest(config: Retrain) -> date:
 
 
 def _due(config: Retrain, history: History) -> list[str]:
-    """The periods to process, ascending: those not completed, and all up to the newest."""
+    """The periods to process, ascending.
+
+    Those not completed, those after the last one up to the newest, and those without a record from
+    ``first`` on.
+    """
     accepted = _text(config.accept)
     due = {p for p, record in history.records.items() if not record["completed"]}
     due |= {p for p in accepted if history.outcome(p) in ("quarantined", "excluded")}
     newest = _newest(config)
     last = max(map(date.fromisoformat, history.decided()), default=None)
-    day = (config.first or newest) if last is None else last + timedelta(days=1)
+    day = config.first or (newest if last is None else last + timedelta(days=1))
     while day <= newest:
-        due.add(day.isoformat())
+        if day.isoformat() not in history.records:
+            due.add(day.isoformat())
         day += timedelta(days=1)
     excluded = (history.excluded() - {*accepted}) | {*_text(config.exclude)}
     return sorted(due - excluded)
@@ -219,6 +261,7 @@ def _result(
         "reason": last.get("reason"),
         "periods": [{k: r[k] for k in ("period", "outcome", "reason")} for r in done],
         "champion": None if champion is None else champion.period,
+        "keptChampions": kept_champions(config),
         "model": config.output.path if champion else None,
         "history": config.history,
         **({} if made is None else made.state()),

@@ -1,4 +1,4 @@
-"""The decisions of a retraining: a JSON file for each period, a log and a page of all."""
+"""The decisions of a retraining: a JSON file and a page of each period, a log and a page of all."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from datetime import date
 from typing import Any
 
 from spark_auc.app.directory import Directory
-from spark_auc.app.report.history import history_page
-from spark_auc.errors import ConflictError, ModelFormatError
+from spark_auc.app.report.history import history_page, period_page
+from spark_auc.core.evaluation.score_histogram import ScoreHistogram
+from spark_auc.core.labels import LabelCounts
+from spark_auc.errors import ConflictError, DataError, ModelFormatError
 
-_LOG, _PAGE = "history.jsonl", "history.html"
+_LOG, _PAGE, _SCORES = "history.jsonl", "history.html", ".scores"
+# Bins of the scores of a period; a bin takes 56 bytes.
+_BINS = 1024
 
 
 class History:
@@ -51,12 +55,40 @@ class History:
         return record
 
     def write(self, record: dict[str, Any]) -> None:
-        """Write the record of a period, and the log and the page of all periods."""
+        """Write the record of a period and its page, and the log and the page of all periods.
+
+        Rollbacks after the period remain, also those that another job wrote.
+        """
+        name = f"{record['period']}.json"
+        stored = self._read(name) if name in self._directory.names() else {}
+        rollbacks = list[dict[str, Any]]()
+        for rollback in (*stored.get("rollbacks", ()), *record.get("rollbacks", ())):
+            if rollback not in rollbacks:
+                rollbacks.append(rollback)
+        if rollbacks:
+            record = record | {"rollbacks": rollbacks}
         text = json.dumps(record, indent=2, allow_nan=False) + "\n"
         self.records[record["period"]] = json.loads(text)
         self.records = dict(sorted(self.records.items()))
-        self._directory.replace(f"{record['period']}.json", text.encode())
+        # A run that ends here writes the record and this page again.
+        page = period_page(self.records[record["period"]])
+        self._directory.replace(f"{record['period']}.html", page.encode())
+        self._directory.replace(name, text.encode())
         self._write_all()
+
+    def write_scores(self, period: str, scores: ScoreHistogram) -> None:
+        """Store the champion's scores on a period, before its record."""
+        content = scores.coarsened(max_bins=_BINS).to_bytes()
+        self._directory.replace(f"{period}{_SCORES}", content)
+
+    def scores(self, period: str, champion: str) -> ScoreHistogram | None:
+        """Scores on a period by the champion of another; None if that was not the champion then."""
+        if self.records[period].get("scoredBy") != champion:
+            return None
+        try:
+            return ScoreHistogram.from_bytes(self._directory.read(f"{period}{_SCORES}"))
+        except FileNotFoundError:
+            return None
 
     def complete(self) -> None:
         """Write the log and the page if a run ended after it wrote a record."""
@@ -65,7 +97,7 @@ class History:
             self._write_all()
 
     def _log(self) -> bytes:
-        lines = (json.dumps(r, allow_nan=False) + "\n" for r in self.records.values())
+        lines = (json.dumps(_line(r), allow_nan=False) + "\n" for r in self.records.values())
         return "".join(lines).encode()
 
     def _write_all(self) -> None:
@@ -83,6 +115,17 @@ class History:
                 "during this job, expected one job at a time; the other record remains: run this "
                 "job again"
             )
+
+    def roll_back(self, rollback: dict[str, Any], is_dry: bool = False) -> None:
+        """Write a rollback to the record of the period after which it happened, once."""
+        record = self.records.get(rollback["after"])
+        if record is None or rollback in record.get("rollbacks", ()):
+            return
+        self.check_unchanged(record["period"])
+        changed = record | {"rollbacks": [*record.get("rollbacks", ()), rollback]}
+        self.records[record["period"]] = changed
+        if not is_dry:
+            self.write(changed)
 
     def exclude(self, period: str, is_dry: bool = False) -> None:
         """Leave a period out of all windows from now on, whether it is stored or not."""
@@ -124,6 +167,20 @@ class History:
         outcome = self.records.get(period, {}).get("outcome")
         return None if outcome is None else str(outcome)
 
+    def check_labels(self, schema_id: str, labels: LabelCounts) -> None:
+        """`DataError` for labels that no earlier period of a schema id had."""
+        known = [
+            record["labels"]
+            for record in self.records.values()
+            if record.get("schemaId") == schema_id and "labels" in record
+        ]
+        if known and (other := sorted(labels.rows.keys() - {*known[0]}, key=str)):
+            raise DataError(
+                f"found the label {other[0]!r} in {labels.rows[other[0]]} rows, expected "
+                f"{known[0][0]!r} (positive) or {known[0][1]!r} as in the periods before; correct "
+                "the rows, or set retrain.fullRefresh to a new name"
+            )
+
     def warned(self) -> set[str]:
         """Periods of which drift warned."""
         return {
@@ -131,6 +188,14 @@ class History:
             for p, record in self.records.items()
             if (found := record.get("drift")) and (found["warnings"] or found["stops"])
         }
+
+
+def _line(record: dict[str, Any]) -> dict[str, Any]:
+    """A record for the log: without counts of raw columns and penalties to choose from."""
+    line = {name: value for name, value in record.items() if name != "columns"}
+    if challenger := line.get("challenger"):
+        line["challenger"] = {k: v for k, v in challenger.items() if k != "selections"}
+    return line
 
 
 def _is_date(text: str) -> bool:

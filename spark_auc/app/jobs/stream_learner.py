@@ -6,15 +6,14 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql import DataFrame
 
 from spark_auc.app.config.jobs import Opauc
-from spark_auc.app.config.stream import HalfLife
 from spark_auc.app.jobs.drift import log_unknown
 from spark_auc.app.jobs.raw_rows import FeaturesOf
-from spark_auc.app.jobs.stream_state import Checkpoint, Progress, StreamState, settings
+from spark_auc.app.jobs.stream_state import Checkpoint, Progress, StreamState
 from spark_auc.core.labels import LabelCounts
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.spark.data.columns import TrainingColumns
@@ -24,6 +23,9 @@ from spark_auc.spark.estimators.mba import MBAClassifier
 from spark_auc.spark.estimators.one_pass import model_of, rows_of_any_class, statistics
 from spark_auc.spark.streaming.stream import ArrivedFile, MicroBatch, Stream
 from spark_auc.training.stream_statistics import StreamStatistics, check_labels
+
+if TYPE_CHECKING:
+    from spark_auc.app.jobs.stream_store import StreamStore
 
 _log = logging.getLogger(__name__)
 
@@ -44,8 +46,8 @@ class StreamLearner:
     ----------
     stream
         The source.
-    config
-        The job's settings.
+    config, settings
+        The job's configuration, and the settings that its states store.
     checkpoint, state
         The checkpoint, and the last state committed to it.
     features
@@ -57,26 +59,30 @@ class StreamLearner:
     drift
         Counts the drift of rows for the status; see `spark_auc.app.jobs.drift`. None: it is not
         counted.
+    store
+        The store of moments to which batches are added.
     """
 
     def __init__(
         self,
         stream: Stream,
         config: Opauc,
+        settings: dict[str, Any],
         checkpoint: Checkpoint,
         state: StreamState,
         features: FeaturesOf,
         estimator: MBAClassifier,
         publish: Callable[[LinearRankerModel, StreamState], None],
         drift: Callable[[DataFrame], dict[str, Any]] | None = None,
+        store: StreamStore | None = None,
     ) -> None:
         assert config.stream is not None
         self.state = state
         self.model: LinearRankerModel | None = None
         self._stream, self._settings, self._names = stream, config.stream, config.columns
         self._checkpoint, self._estimator, self._publish = checkpoint, estimator, publish
-        self._drift, self._said = drift, False
-        self._features, self._stored_settings = features, settings(config)
+        self._drift, self._said, self._store = drift, False, store
+        self._features, self._stored_settings = features, settings
         self._columns = self._known_columns()
         self._solve()
 
@@ -111,7 +117,8 @@ class StreamLearner:
         start = time.perf_counter()
         batch = opened()
         learned = self._learned(batch)
-        state = self._next(number, learned, start, self._drifted(batch, learned))
+        told = self._drifted(batch, learned) | self._stored(number, batch, learned)
+        state = self._next(number, learned, start, told)
         self._checkpoint.commit(state)
         self.state = state
         # If the process dies here, the next start repeats these two steps.
@@ -207,6 +214,8 @@ class StreamLearner:
             w = None if self.model is None else self.model.scorer.w
             part = statistics(rows_of_any_class(rows, columns), w)
         check_labels(before.merge(part.labels), columns.positive)
+        if self._store is not None:
+            self._store.check(rows)
         self._columns = columns
         return part
 
@@ -221,8 +230,15 @@ class StreamLearner:
         self._said = True
         return drift
 
+    def _stored(self, number: int, batch: MicroBatch, learned: _LearnedBatch) -> dict[str, Any]:
+        """Add the batch to the store of moments, before the checkpoint has it."""
+        if self._store is None or learned.statistics is None or not learned.statistics.rows:
+            return {}
+        with translated():
+            return self._store.append(number, batch.rows(learned.files))
+
     def _next(
-        self, number: int, learned: _LearnedBatch, start: float, drift: Mapping[str, Any]
+        self, number: int, learned: _LearnedBatch, start: float, told: Mapping[str, Any]
     ) -> StreamState:
         """The state after adding a batch."""
         before, total, batch = self.state.progress, self.state.statistics, learned.statistics
@@ -231,7 +247,8 @@ class StreamLearner:
             newest = max(cast(float, newest), before.newest)
         if batch is not None:
             hours = 0.0 if before.newest is None else cast(float, newest) - before.newest
-            factor = fading(self._settings.halfLife, batch.rows, hours)
+            half_life = self._settings.halfLife
+            factor = 1.0 if half_life is None else half_life.factor(batch.rows, hours)
             total = batch if total is None else total.faded(factor).merge(batch)
         rows, seconds = batch.rows if batch else 0, time.perf_counter() - start
         both = total is not None and total.has_both_classes
@@ -253,7 +270,7 @@ class StreamLearner:
                 "prequentialAUC": total.auc() if total else None,
                 "prequentialBounds": list(bounds) if bounds else None,
                 "model": "of all rows so far" if both else "none yet: no rows of both classes",
-                **drift,
+                **told,
             },
             settings=self._stored_settings,
             account=self._checkpoint.account.kept(number),
@@ -268,22 +285,3 @@ def _log_status(status: Mapping[str, Any]) -> None:
         *(status[name] for name in ("batch", "rows", "files", "rejected", "seconds")),
         "unknown" if auc is None else f"{auc:.6f}",
     )
-
-
-def fading(half_life: HalfLife | None, rows: int, hours: float) -> float:
-    """Factor for the weights of earlier rows before a batch is added.
-
-    Parameters
-    ----------
-    half_life
-        The half-life in rows or hours; None for factor 1.
-    rows
-        Number of rows of the batch.
-    hours
-        Time since the previous batch, in hours.
-    """
-    if half_life is None:
-        return 1.0
-    if half_life.rows is not None:
-        return float(0.5 ** (rows / half_life.rows))
-    return float(0.5 ** (hours / cast(float, half_life.hours)))

@@ -20,12 +20,13 @@ from pyarrow import fs
 from pydantic import Field, NonNegativeInt
 
 from spark_auc.app.config.jobs import Opauc
+from spark_auc.app.config.stream import Stream
 from spark_auc.app.directory import Directory
-from spark_auc.app.jobs.published_model import read_recipe
 from spark_auc.app.jobs.stored_json import as_json, json_of
 from spark_auc.app.jobs.stream_account import Account
 from spark_auc.core.state.schema import Part, Schema, array
 from spark_auc.errors import ConfigError, ModelFormatError
+from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_json import to_json
 from spark_auc.training.stream_statistics import StreamStatistics
 
@@ -116,6 +117,15 @@ class Checkpoint:
     rejected: Directory
     arriving: Directory | None
 
+    @classmethod
+    def of(cls, config: Opauc, stream: Stream) -> Checkpoint:
+        """The checkpoint that a configuration names."""
+        directory = Directory.of(stream.checkpoint)
+        rejected = Directory.of(stream.rejected) if stream.rejected else directory / REJECTED
+        rows = stream.source or config.data
+        arriving = Directory.of(rows.path) if rows is not None and rows.path else None
+        return cls(directory, rejected, arriving)
+
     def load(self) -> StreamState:
         """The last undamaged state; an empty one before the first batch.
 
@@ -167,6 +177,15 @@ class Checkpoint:
             if stored < number - 1:
                 self.directory.filesystem.delete_file(f"{self.directory.path}/{_name(stored)}")
 
+    def check_settings(self, stored: Mapping[str, Any], current: Mapping[str, Any]) -> None:
+        """`ConfigError` if the last state has other settings; without a state there are none."""
+        for name, value in current.items():
+            if stored and name != "output" and stored.get(name) != value:
+                raise ConfigError(
+                    f"found a checkpoint of {name} {stored.get(name)!r} at {self.directory.uri}, "
+                    f"expected {value!r}; set another opauc.stream.checkpoint to start again"
+                )
+
     def move_refused(self, state: StreamState) -> None:
         """Move the rejected files of the state's batch, unless an earlier run moved them."""
         for path, reason in state.progress.refused.items():
@@ -215,8 +234,12 @@ class Checkpoint:
         self.directory.replace(_SCHEMA, schema.encode())
 
 
-def settings(config: Opauc) -> dict[str, Any]:
-    """Settings of a job that must not change between runs from one checkpoint."""
+def settings(config: Opauc, recipe: Recipe | None) -> dict[str, Any]:
+    """Settings of a job that must not change between runs from one checkpoint.
+
+    Of the recipe they have a hash: the same path may have another recipe later.
+    """
+    features = recipe and hashlib.sha256(to_json(recipe).encode()).hexdigest()
     source = config.stream.source if config.stream else None
     rows: dict[str, Any] = {}
     if source is not None:
@@ -227,17 +250,9 @@ def settings(config: Opauc) -> dict[str, Any]:
     return {
         **rows,
         "columns": config.columns.model_dump(mode="json"),
-        "features": _recipe_hash(config),
+        "features": features,
         "output": config.output.path,
     }
-
-
-def _recipe_hash(config: Opauc) -> str | None:
-    """Hash of the recipe of a published model: the same path may have another recipe later."""
-    if config.features is None or config.features.recipe is None:
-        return None
-    recipe = to_json(read_recipe(config.features.recipe))
-    return hashlib.sha256(recipe.encode()).hexdigest()
 
 
 def _name(number: int) -> str:

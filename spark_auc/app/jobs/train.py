@@ -3,7 +3,8 @@
 Section ``train`` of the configuration: data (parquet, csv, libsvm, any Spark format, or a
 table), columns, features (a recipe of raw columns), embeddings, learner (an estimator,
 MBAClassifier by default), training (its Params), select (a grid of penalties for cross-validation),
-calibration, holdout (rows to evaluate on), output. Publishes ``model`` (loaded by
+calibration, holdout (rows to evaluate on), output, and moments: those of a store or of published
+models, with or without new rows in data. Publishes ``model`` (loaded by
 ``RankerPipelineModel.load``), ``config.json`` and ``summary.json``; ``recipe.json`` with features,
 ``moments.parquet`` if saveMoments is true, ``selection.json`` and ``selection.png`` if the penalty
 was selected, and the files of the job ``evaluate`` if rows are held out.
@@ -11,6 +12,7 @@ was selected, and the files of the job ``evaluate`` if rows are held out.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -22,7 +24,7 @@ from spark_auc.app.directory import Directory
 from spark_auc.app.jobs.evaluation import drift_of_evaluated, evaluation, write_evaluation
 from spark_auc.app.jobs.parts import halves
 from spark_auc.app.jobs.published_model import KIND, write_model
-from spark_auc.app.jobs.raw_rows import recipe_of, standardization
+from spark_auc.app.jobs.raw_rows import recipe_of
 from spark_auc.app.publish import check_free, publication
 from spark_auc.app.report.penalties import penalties
 from spark_auc.app.report.pictures import check_packages, png
@@ -44,7 +46,10 @@ def check(config: Train) -> None:
     ConfigError
         A setting, a path or an output location is invalid.
     """
-    config.data.check()
+    if config.data is not None:
+        config.data.check()
+    if config.moments is not None:
+        import spark_auc.store  # noqa: F401
     if config.calibration:
         config.calibration.data.check()
     pipeline = _pipeline(config)
@@ -62,16 +67,16 @@ def run(spark: SparkSession, config: Train) -> dict[str, Any]:
     SparkAUCError
         The job failed; nothing is published.
     """
-    pipeline = _pipeline(config)
-    with (
-        config.data.read(spark) as rows,
-        publication(config.output.path, config.output.replace, KIND) as version,
-    ):
-        train, test = halves(rows, config.holdout, config.columns.label)
-        model = pipeline.fit(train)
+    with ExitStack() as stack:
+        rows = None if config.data is None else stack.enter_context(config.data.read(spark))
+        version = stack.enter_context(publication(config.output.path, config.output.replace, KIND))
+        train, test = rows, None
+        if rows is not None:
+            train, test = halves(rows, config.holdout, config.columns.label)
+        model, others = _fitted(config, train)
         if config.calibration:
             model = _calibrated(spark, model, config.calibration)
-        summary = write_model(version, model, config)
+        summary = write_model(version, model, config, **others)
         if selection := model.ranker.summary.selection:
             version.write_json("selection.json", selection)
             version.write("selection.png", png(penalties(selection)))
@@ -92,8 +97,24 @@ def run(spark: SparkSession, config: Train) -> dict[str, Any]:
         "rows": summary["rows"],
         "certificate": summary["certificate"],
         "phases": summary["seconds"],
+        **others,
         **evaluated,
     }
+
+
+def _fitted(config: Train, rows: DataFrame | None) -> tuple[RankerPipelineModel, dict[str, Any]]:
+    """The model of the rows and of the moments, and what the moments are of."""
+    if config.moments is None:
+        assert rows is not None
+        return _pipeline(config).fit(rows), {}
+    # The package deltalake is optional: a training on rows runs without it.
+    from spark_auc.app.jobs.train_moments import trained_on_moments
+    from spark_auc.spark.estimators.pair_moments_estimator import PairMomentsEstimator
+
+    estimator = estimator_of(config)
+    assert isinstance(estimator, PairMomentsEstimator)
+    model, told = trained_on_moments(config, estimator, rows)
+    return model, {"moments": told}
 
 
 def _pipeline(config: Train) -> RankerPipeline:
@@ -138,8 +159,6 @@ def estimator_of(config: Train) -> RankerEstimator:
     }
     named = {name: value for name, value in named.items() if value is not None}
     kind = estimator_class("learner", "MBASelector" if config.select else config.learner)
-    if "standardization" in kind.SETTINGS and not config.embeddings:
-        named |= standardization(config.features, config.training)
     training = config.training.model_dump(exclude_unset=True)
     select = config.select.model_dump(exclude_unset=True) if config.select else {}
     made: RankerEstimator = kind(**named, **training, **select)

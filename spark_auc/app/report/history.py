@@ -1,4 +1,4 @@
-"""The page of a retraining: AUC of champion and challenger by period, decisions and drift."""
+"""The pages of a retraining: AUC of champion and challenger by period, and one of each period."""
 
 from __future__ import annotations
 
@@ -56,12 +56,31 @@ def aucs(records: Sequence[Mapping[str, Any]]) -> Figure | None:
 
 def history_page(records: Sequence[Mapping[str, Any]]) -> str:
     """The page of all records."""
-    # The command line imports this module for its help, which works without the extra `report`.
-    from jinja2 import Environment
-
-    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     figure = aucs(records)
-    template = files("spark_auc.app.report").joinpath("history.html.jinja").read_text("utf-8")
-    return environment.from_string(template).render(
-        records=records, picture=None if figure is None else svg(figure)
+    picture = None if figure is None else svg(figure)
+    return _rendered("history.html.jinja", records=records, picture=picture)
+
+
+def period_page(record: Mapping[str, Any]) -> str:
+    """The page of one record: AUCs, decision, windows and penalties, drift, time and store."""
+    return _rendered("period.html.jinja", record=record)
+
+
+def _rendered(name: str, **values: Any) -> str:
+    # The command line imports this module for its help, which works without the extra `report`.
+    from jinja2 import Environment, FunctionLoader
+
+    directory = files("spark_auc.app.report")
+    environment = Environment(
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        loader=FunctionLoader(lambda name: directory.joinpath(name).read_text("utf-8")),
     )
+    environment.filters["number"] = _number
+    return environment.get_template(name).render(**values)
+
+
+def _number(value: float | None, form: str = ".4f") -> str:
+    """A number in a format of Python's, and a dash for a missing value."""
+    return "—" if value is None else format(value, form)

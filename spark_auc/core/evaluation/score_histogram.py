@@ -128,6 +128,10 @@ class ScoreHistogram:
         shift = max(self.shift, other.shift)
         return self._fitted(self.table.merge(other.table), shift, self.max_bins)
 
+    def coarsened(self, shift: int = 0, max_bins: int | None = None) -> ScoreHistogram:
+        """The histogram with at most ``max_bins`` bins, of at least ``2^shift`` doubles."""
+        return self._fitted(self.table, max(shift, self.shift), max_bins or self.max_bins)
+
     def auc_bounds(self) -> tuple[float, float]:
         """Lower and upper bound on the exact AUC of the rows.
 

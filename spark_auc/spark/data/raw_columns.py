@@ -9,7 +9,9 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_auc.core.types import Keys
 from spark_auc.features.raw_columns import Columns, Text
+from spark_auc.features.row_groups import row_groups
 from spark_auc.spark.data.features import known_column, quoted
 from spark_auc.spark.data.lines import Lines
 from spark_auc.spark.data.raw_arrays import raw_column
@@ -84,6 +86,12 @@ class RawColumns:
     def probe(self) -> Column:
         """A column that is cheap to read."""
         return self.expressions()[1] if self.lines else F.col(quoted(self.names[0]))
+
+    def keys(self, arrays: Sequence[pa.Array]) -> Keys:
+        """Keys ``(n,)`` of some rows, equal for rows of equal values; lines need not be split."""
+        if self.lines:
+            return row_groups({self.lines.column: raw_column(self.lines.column, arrays[0])})
+        return row_groups(self.decode(arrays))
 
     def decode(self, arrays: Sequence[pa.Array]) -> Columns:
         """The columns of some rows.

@@ -73,6 +73,10 @@ class SegmentColumn:
             )
         return cls(name, tuple(sorted(row.value for row in rows[:MOST_SEGMENTS])))
 
+    def check(self, df: DataFrame, features: Features) -> None:
+        """`ConfigError` if the column is unknown or of another type."""
+        _text(df, features, self.column)
+
     def number(self, df: DataFrame, features: Features) -> Column:
         """Index of each row's segment in ``values``; their number for rows of no segment.
 

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 
 from spark_auc.core.batch import Batch
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
+from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments.moments_tile import MomentsTile
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.products import settled_scores
@@ -20,6 +21,7 @@ from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.mba import MBAClassifier
 from spark_auc.spark.estimators.settings import MBASettings
+from spark_auc.training.result import TrainingResult
 from spark_auc.training.settings import TrainingSettings
 from spark_auc.training.stream_statistics import StreamStatistics
 from spark_auc.training.train import train_on_moments
@@ -76,6 +78,21 @@ def rows_of_any_class(df: DataFrame, columns: TrainingColumns) -> DistributedRow
     )
 
 
+def solved(moments: PairMoments, labels: LabelCounts, estimator: MBAClassifier) -> TrainingResult:
+    """What ``estimator`` would make of rows of these moments; errors are those of `model_of`."""
+    values: MBASettings = estimator.values()
+    regs, mixes = estimator.penalties()
+    settings = TrainingSettings(
+        reg_params=regs,
+        elastic_net_params=mixes,
+        standardize=values["standardization"],
+        tol=values["tol"],
+        max_iter=values["maxIter"],
+        on_failure=values["whenNotConverged"],
+    )
+    return train_on_moments(moments, labels, settings)
+
+
 def model_of(
     statistics: StreamStatistics,
     columns: TrainingColumns,
@@ -103,16 +120,6 @@ def model_of(
         The solver did not reach tol and whenNotConverged is "raise".
     """
     statistics.labels.classes(columns.positive)
-    values: MBASettings = estimator.values()
-    regs, mixes = estimator.penalties()
-    settings = TrainingSettings(
-        reg_params=regs,
-        elastic_net_params=mixes,
-        standardize=values["standardization"],
-        tol=values["tol"],
-        max_iter=values["maxIter"],
-        on_failure=values["whenNotConverged"],
-    )
-    result = train_on_moments(statistics.moments, statistics.labels, settings)
+    result = solved(statistics.moments, statistics.labels, estimator)
     seconds = {**(seconds or {}), **result.seconds}
     return estimator.made(replace(result, seconds=seconds), columns)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 
-from pyspark.ml.param.shared import HasMaxIter, HasSeed, HasTol, HasWeightCol
+from pyspark.ml.param.shared import HasMaxIter, HasTol, HasWeightCol
 from pyspark.sql import DataFrame
 
+from spark_auc.core.labels import Label
 from spark_auc.core.sampling.folds import Folds
-from spark_auc.errors import ConfigError
-from spark_auc.spark.data.columns import FoldColumn, TrainingColumns
 from spark_auc.spark.data.features import Features
 from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
-from spark_auc.spark.estimators.ranker import RankerEstimator
+from spark_auc.spark.estimators.ranker import FoldsEstimator
 from spark_auc.spark.estimators.segments import segmented
 from spark_auc.spark.estimators.settings import PairMomentsSettings
 from spark_auc.training.result import TrainingResult
@@ -22,7 +21,7 @@ from spark_auc.training.survey import Sampling
 from spark_auc.training.train import train
 
 
-class PairMomentsEstimator(RankerEstimator, HasWeightCol, HasSeed, HasTol, HasMaxIter):
+class PairMomentsEstimator(FoldsEstimator, HasWeightCol, HasTol, HasMaxIter):
     """Trains on pair moments; its settings extend `PairMomentsSettings`."""
 
     def penalties(self) -> tuple[tuple[float, ...] | None, tuple[float, ...]]:
@@ -35,6 +34,11 @@ class PairMomentsEstimator(RankerEstimator, HasWeightCol, HasSeed, HasTol, HasMa
         regs, mixes = self.penalties()
         return regs is None or len(regs) * len(mixes) != 1
 
+    @property
+    def has_folds(self) -> bool:
+        """Folds choose a penalty, the shrinkage of segments, or both."""
+        return self.selects or self.values()["segmentCol"] is not None
+
     def check(self) -> None:
         """See `Configured.check`."""
         values: PairMomentsSettings = self.values()
@@ -45,20 +49,11 @@ class PairMomentsEstimator(RankerEstimator, HasWeightCol, HasSeed, HasTol, HasMa
             self.refuse(f"estimator {values['estimator']!r}", "segmentCol")
             if values["numPairs"] != "auto":
                 self.refuse(f"numPairs {values['numPairs']}", "pairTol")
-        if not self.selects:
-            self.refuse("a single penalty", "selectionRule")
-            if values["segmentCol"] is None:
-                self.refuse("a single penalty", "numFolds", "foldCol")
-                if not drawn:
-                    self.refuse("a single penalty and estimator 'exact'", "keyCol", "seed")
-        if values["foldCol"] is not None and self.isSet("numFolds"):
-            raise ConfigError(
-                f"found foldCol {values['foldCol']!r} and numFolds {values['numFolds']}, expected "
-                "one of them; leave out numFolds to use folds of your own"
-            )
+        super().check()
+        if not (self.has_folds or drawn):
+            self.refuse("a single penalty and estimator 'exact'", "keyCol", "seed")
 
-    def _settings(self) -> TrainingSettings:
-        self.check()
+    def _settings(self, folds: Folds) -> TrainingSettings:
         values: PairMomentsSettings = self.values()
         regs, mixes = self.penalties()
         pairs, seed = values["numPairs"], values["seed"]
@@ -68,7 +63,7 @@ class PairMomentsEstimator(RankerEstimator, HasWeightCol, HasSeed, HasTol, HasMa
             batch_size=values["batchSize"],
             reg_params=regs,
             elastic_net_params=mixes,
-            folds=Folds(values["numFolds"], seed),
+            folds=folds,
             one_standard_error=values["selectionRule"] == "oneStandardError",
             standardize=values["standardization"],
             tol=values["tol"],
@@ -79,21 +74,25 @@ class PairMomentsEstimator(RankerEstimator, HasWeightCol, HasSeed, HasTol, HasMa
 
     def fitted(self, dataset: DataFrame, features: Features | None = None) -> LinearRankerModel:
         """See `RankerEstimator.fitted`."""
-        settings = self._settings()
+        self.check()
         values: PairMomentsSettings = self.values()
-        folds, name = None, values["foldCol"]
-        if name:
-            folds = FoldColumn.of(dataset, name)
-            settings = replace(settings, folds=Folds.named(tuple(map(str, folds.values))))
+        folds, column = self.folds(dataset)
+        settings = self._settings(folds)
         drawn = settings.sampling.estimator != "exact"
-        columns = self.resolved(dataset, features, values["keyCol"], folds, placed=drawn)
+        columns = self.resolved(dataset, features, values["keyCol"], column, placed=drawn)
         result = train(DistributedRows.of(dataset, columns), settings)
         model, name = self.made(result, columns), values["segmentCol"]
         return segmented(model, dataset, columns, name, result, settings) if name else model
 
-    def made(self, result: TrainingResult, columns: TrainingColumns) -> LinearRankerModel:
-        """See `RankerEstimator.made`; the model has the penalty of its weights."""
-        model = super().made(result, columns)
+    def model_from(
+        self,
+        result: TrainingResult,
+        positive: Label | None,
+        names: tuple[str, ...] | None,
+        labels: Sequence[str] | None,
+    ) -> LinearRankerModel:
+        """See `RankerEstimator.model_from`; the model has the penalty of its weights."""
+        model = super().model_from(result, positive, names, labels)
         assert result.penalty is not None
         chosen = result.penalty
         model._set(regParam=chosen.regParam, elasticNetParam=chosen.elasticNetParam)

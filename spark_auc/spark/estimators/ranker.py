@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.ml import Estimator
 from pyspark.ml.param.shared import (
     HasLabelCol,
     HasPredictionCol,
     HasRawPredictionCol,
+    HasSeed,
     HasStandardization,
 )
 from pyspark.sql import DataFrame
 
+from spark_auc.core.labels import Label
+from spark_auc.core.sampling.folds import Folds
+from spark_auc.errors import ConfigError
 from spark_auc.spark.data.columns import FoldColumn, TrainingColumns
 from spark_auc.spark.data.features import Features, PreparedFeatures
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
@@ -87,7 +93,57 @@ class RankerEstimator(
     def made(self, result: TrainingResult, columns: TrainingColumns) -> LinearRankerModel:
         """The model of a training run on rows of these columns."""
         features = columns.features
-        positive, negative = result.labels.classes(columns.positive)
-        scorer = LinearScorer(result.w, result.threshold, positive, negative, features.names)
-        summary = result.summary(features.labels())
-        return self._copyValues(LinearRankerModel(scorer, summary, result.moments))
+        return self.model_from(result, columns.positive, features.names, features.labels())
+
+    def model_from(
+        self,
+        result: TrainingResult,
+        positive: Label | None,
+        names: tuple[str, ...] | None,
+        labels: Sequence[str] | None,
+    ) -> LinearRankerModel:
+        """The model of a training run.
+
+        Parameters
+        ----------
+        result
+            The run.
+        positive
+            The positive label; None for 0/1 or -1/+1.
+        names, labels
+            See `Features`.
+        """
+        scorer = LinearScorer(result.w, result.threshold, *result.labels.classes(positive), names)
+        return self._copyValues(LinearRankerModel(scorer, result.summary(labels), result.moments))
+
+
+class FoldsEstimator(RankerEstimator, HasSeed):
+    """An estimator that can choose a penalty on held-out folds.
+
+    Its settings extend `FoldSettings`, and have a keyCol and a seed.
+    """
+
+    @property
+    def has_folds(self) -> bool:
+        """Whether ``fit`` divides the rows into folds."""
+        return self.selects
+
+    def check(self) -> None:
+        """See `Configured.check`."""
+        values = self.values()
+        if not self.selects:
+            of_folds = () if self.has_folds else ("numFolds", "foldCol")
+            self.refuse("a single penalty", *of_folds, "selectionRule")
+        if values["foldCol"] is not None and self.isSet("numFolds"):
+            raise ConfigError(
+                f"found foldCol {values['foldCol']!r} and numFolds {values['numFolds']}, expected "
+                "one of them; leave out numFolds to use folds of your own"
+            )
+
+    def folds(self, dataset: DataFrame) -> tuple[Folds, FoldColumn | None]:
+        """The folds of a DataFrame's rows, and their column if the user has one."""
+        values = self.values()
+        if values["foldCol"] is None:
+            return Folds(values["numFolds"], values["seed"]), None
+        column = FoldColumn.of(dataset, values["foldCol"])
+        return Folds.named(tuple(map(str, column.values))), column

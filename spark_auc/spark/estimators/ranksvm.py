@@ -10,14 +10,20 @@ from pyspark.sql import DataFrame
 from spark_auc.spark.data.features import Features
 from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
-from spark_auc.spark.estimators.ranker import RankerEstimator
-from spark_auc.spark.estimators.settings import ConvergenceSettings, RankerSettings
+from spark_auc.spark.estimators.ranker import FoldsEstimator
+from spark_auc.spark.estimators.settings import (
+    ConvergenceSettings,
+    FoldSettings,
+    RankerSettings,
+)
 from spark_auc.spark.settings import Range, Setting, WeightSettings
 from spark_auc.training.ranksvm import train_hinge
 from spark_auc.training.settings import HingeSettings
 
 
-class RankSVMSettings(RankerSettings, WeightSettings, ConvergenceSettings, total=False):
+class RankSVMSettings(
+    RankerSettings, WeightSettings, ConvergenceSettings, FoldSettings, total=False
+):
     """Settings of `RankSVMClassifier`."""
 
     regParam: Annotated[
@@ -25,11 +31,19 @@ class RankSVMSettings(RankerSettings, WeightSettings, ConvergenceSettings, total
         Setting(
             "Ridge factor in MBAClassifier's unit: the papers' C is 1 / (2 regParam n_+ n_-). "
             "Unless it is set, it is the default with standardization; without it, the one that "
-            "MBAClassifier chooses by 5 folds.",
+            "MBAClassifier chooses by folds.",
             1e-3,
             Range(gt=0),
         ),
     ]
+    keyCol: Annotated[
+        str | None,
+        Setting(
+            "Column whose equal values keep rows together in a fold. By default rows with equal "
+            "features are kept together."
+        ),
+    ]
+    seed: Annotated[int, Setting("Seed of the folds.", 0)]
     tol: Annotated[
         float,
         Setting(
@@ -50,13 +64,12 @@ class RankSVMSettings(RankerSettings, WeightSettings, ConvergenceSettings, total
 
 
 class RankSVMClassifier(
-    RankerEstimator,
+    FoldsEstimator,
     HasWeightCol,
     HasRegParam,
     HasTol,
     HasMaxIter,
     settings=RankSVMSettings,
-    absent={"seed": "nothing is drawn; leave it out"},
 ):
     """Trains a linear ranker by the squared hinge over all pairs (PRSVM+, Khalid et al., 2018).
 
@@ -103,17 +116,27 @@ class RankSVMClassifier(
         values: RankSVMSettings = self.values()
         return not self.isSet("regParam") and not values["standardization"]
 
+    def check(self) -> None:
+        """See `Configured.check`."""
+        super().check()
+        if not self.selects:
+            self.refuse("a single penalty", "keyCol", "seed")
+
     def fitted(self, dataset: DataFrame, features: Features | None = None) -> LinearRankerModel:
         """See `RankerEstimator.fitted`."""
+        self.check()
         values: RankSVMSettings = self.values()
+        folds, column = self.folds(dataset)
         settings = HingeSettings(
             None if self.selects else values["regParam"],
             values["standardization"],
             values["tol"],
             values["maxIter"],
             values["whenNotConverged"],
+            folds,
+            values["selectionRule"] == "oneStandardError",
         )
-        columns = self.resolved(dataset, features)
+        columns = self.resolved(dataset, features, values["keyCol"], column)
         result = train_hinge(DistributedRows.of(dataset, columns), settings)
         model = self.made(result, columns)
         assert result.penalty is not None

@@ -51,8 +51,8 @@ class ConvergenceSettings(TypedDict, total=False):
     ]
 
 
-class PairMomentsSettings(RankerSettings, WeightSettings, ConvergenceSettings, total=False):
-    """Settings of all estimators on pair moments."""
+class FoldSettings(TypedDict, total=False):
+    """Held-out folds by which a penalty is chosen."""
 
     numFolds: Annotated[
         int,
@@ -79,6 +79,13 @@ class PairMomentsSettings(RankerSettings, WeightSettings, ConvergenceSettings, t
             "best",
         ),
     ]
+
+
+class PairMomentsSettings(
+    RankerSettings, WeightSettings, ConvergenceSettings, FoldSettings, total=False
+):
+    """Settings of all estimators on pair moments."""
+
     estimator: Annotated[
         Literal["exact", "paired", "complete"],
         Setting(

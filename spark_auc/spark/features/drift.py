@@ -11,7 +11,8 @@ from pyspark.sql import DataFrame
 from spark_auc.core.row_source import State
 from spark_auc.features.drift import Drift
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.watched import counted
+from spark_auc.features.seen import Seen
+from spark_auc.features.watched import Watched, counted
 from spark_auc.spark.data.aggregate import aggregate
 from spark_auc.spark.data.raw_features import RawFeatures
 from spark_auc.spark.data.readers import TaskRows, rows_for_tasks
@@ -20,7 +21,9 @@ from spark_auc.spark.data.readers import TaskRows, rows_for_tasks
 _COLUMN_BYTES = 1_000
 
 
-def drift_of(df: DataFrame, recipe: Recipe, *, files: bool = True) -> Drift:
+def drift_of(
+    df: DataFrame, recipe: Recipe, *, files: bool = True, seen: Seen | None = None
+) -> Drift:
     """Counts of the rows of a DataFrame.
 
     The states of the tasks are merged as results, so that a repeated task counts once.
@@ -34,6 +37,9 @@ def drift_of(df: DataFrame, recipe: Recipe, *, files: bool = True) -> Drift:
     files
         Whether tasks may read files themselves, for which the whole directory of the files
         is listed.
+    seen
+        Features that tokens are compared with, for which the rows are mapped. Default: tokens are
+        not judged.
 
     Raises
     ------
@@ -49,10 +55,12 @@ def drift_of(df: DataFrame, recipe: Recipe, *, files: bool = True) -> Drift:
     frame, read, _ = rows
 
     def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, State]]:
-        drift = Drift.zero(recipe)
+        drift, watched = Drift.zero(recipe), Watched(recipe, seen)
         for batch in read(batches):
             if batch.num_rows:
-                drift = drift.merge(counted(recipe, raw.decode(batch.columns[: raw.width])))
+                columns = raw.decode(batch.columns[: raw.width])
+                found = counted(recipe, columns) if seen is None else watched.transform(columns)[1]
+                drift = drift.merge(found)
         yield "drift", drift
 
     size = _COLUMN_BYTES * len(recipe.columns)

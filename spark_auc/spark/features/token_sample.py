@@ -10,13 +10,17 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from spark_auc.core.batch import hashed_shares
 from spark_auc.core.row_source import State
 from spark_auc.features.token_names import FeatureNames, TokenCounts
 from spark_auc.spark.data.aggregate import aggregate
 from spark_auc.spark.data.raw_features import RawFeatures
+from spark_auc.spark.data.readers import rows_for_tasks
 
 # Rows of the sample, on average.
 _ROWS = 100_000
+# Keeps the draw independent of others by the same keys.
+_SAMPLE = 0x70E5
 # Hashes of rows modulo this number are compared with the share of the sample.
 _UNITS = 1 << 30
 # Bytes of the counts of a task: tokens of a few dozen features.
@@ -51,23 +55,29 @@ def token_names(
     if not places:
         return {}
     counted = np.array(sorted(places.values()), np.int64)
-    expressions = features.expressions()
-    drawn = F.pmod(F.xxhash64(*expressions), F.lit(_UNITS)) < int(_UNITS * min(1.0, _ROWS / rows))
-    recipe, raw = features.recipe, features.raw
+    recipe, raw, share = features.recipe, features.raw, min(1.0, _ROWS / rows)
+    expressions = [column.alias(f"c{k}") for k, column in enumerate(features.expressions())]
+    frame, read, _ = rows_for_tasks(df, raw.columns, df.select(*expressions))
+    if read is iter:
+        # Rows that Spark sends are drawn before they are sent.
+        hashed = F.pmod(F.xxhash64(*features.expressions()), F.lit(_UNITS))
+        frame, share = df.where(hashed < int(_UNITS * share)).select(*expressions), 1.0
+
+    def drawn(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if share == 1.0:
+            return batch
+        shares = hashed_shares(raw.keys(batch.columns[: raw.width]), 0, _SAMPLE)
+        return batch.filter(pa.array(shares < share))
 
     def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, State]]:
         counts = TokenCounts(counted)
-        for batch in batches:
+        for batch in map(drawn, read(batches)):
             if batch.num_rows:
-                counts = counts.merge(TokenCounts.of(recipe, counted, raw.decode(batch.columns)))
+                columns = raw.decode(batch.columns[: raw.width])
+                counts = counts.merge(TokenCounts.of(recipe, counted, columns))
         yield "tokens", counts
 
-    states = aggregate(
-        df.where(drawn).select(*(c.alias(f"c{k}") for k, c in enumerate(expressions))),
-        fold,
-        (TokenCounts,),
-        state_bytes=_STATE_BYTES,
-        what=f"tokens of {counted.size} features in a sample",
-    )
+    what = f"tokens of {counted.size} features in a sample"
+    states = aggregate(frame, fold, (TokenCounts,), state_bytes=_STATE_BYTES, what=what)
     tokens = cast(TokenCounts, states.get("tokens", TokenCounts(counted))).names()
     return {name: f"{name}: {tokens[k]}" for name, k in places.items() if k in tokens}

@@ -1,0 +1,150 @@
+"""The batches of a stream in a store of moments: by the day of each row, as further sources."""
+
+from __future__ import annotations
+
+import json
+import logging
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from spark_auc.app.config.sections import Columns
+from spark_auc.app.config.stream import StoreSection
+from spark_auc.app.jobs.raw_rows import FeaturesOf
+from spark_auc.app.jobs.store_facts import facts_of
+from spark_auc.app.jobs.stream_state import Checkpoint, StreamState
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.sampling.folds import Folds
+from spark_auc.errors import ConfigError
+from spark_auc.spark.data.columns import TrainingColumns
+from spark_auc.spark.features.recipe import FeatureRecipeModel
+from spark_auc.spark.retraining import moments_of_batch
+from spark_auc.spark.streaming.days import days, of_day
+from spark_auc.store.moment_store import MomentStore
+from spark_auc.store.streams import StoredStream
+
+_log = logging.getLogger(__name__)
+
+_MARK = "store.json"
+
+
+class StreamStore:
+    """Appends batches to the store that the configuration names.
+
+    Parameters
+    ----------
+    section
+        The store, and the column of the days.
+    names
+        The section of the columns.
+    features
+        Makes the features of rows.
+    recipe
+        The fitted recipe; None for prepared features.
+    checkpoint, state
+        The checkpoint, and its last state.
+
+    Raises
+    ------
+    ConfigError
+        The store has moments of other facts, or batches that this checkpoint did not store.
+    """
+
+    def __init__(
+        self,
+        section: StoreSection,
+        names: Columns,
+        features: FeaturesOf,
+        recipe: FeatureRecipeModel | None,
+        checkpoint: Checkpoint,
+        state: StreamState,
+    ) -> None:
+        self._section, self._names = section, names
+        self._features, self._recipe = features, recipe
+        self._checkpoint, self._last = checkpoint.directory, state.progress.batch
+        self._store: MomentStore | None = None
+        self._mark = section.model_dump(mode="json")
+        self._known = _MARK in self._checkpoint.names()
+        self._check_mark()
+
+    def check(self, rows: DataFrame) -> list[str]:
+        """The days of rows, ascending; `DataError` if a row has none."""
+        return days(rows, self._section.period)
+
+    def append(self, number: int, rows: DataFrame) -> dict[str, Any]:
+        """Store the moments of a batch, and return the rows of each period for its status.
+
+        Raises
+        ------
+        ConfigError
+            See the class.
+        DataError
+            A value cannot be used.
+        StoreConflict
+            Another job changed the same source.
+        """
+        names, periods = self._names, self.check(rows)
+        features = self._features(rows, None)
+        columns = TrainingColumns.resolve(
+            rows, features, names.label, names.positiveLabel, names.weight, names.key
+        )
+        store = self._opened(features.dimension)
+        stream = StoredStream(store, self._section.name)
+        folds = Folds(self._section.folds, self._section.seed)
+        made = {
+            period: moments_of_batch(of_day(rows, self._section.period, period), columns, folds)
+            for period in periods
+        }
+        left_out = stream.append(number, made)
+        for period in made.keys() - left_out:
+            # The checkpoint can fall back by one batch, which is then repeated.
+            stream.compact(period, number - 2)
+        counts = {period: _rows(moments) for period, moments in made.items()}
+        if left_out:
+            _log.warning(
+                "left out rows of %s: a batch job stored these periods; set retrain.lookback to "
+                "read late rows",
+                ", ".join(left_out),
+            )
+        return {
+            "stored": {period: n for period, n in counts.items() if period not in left_out},
+            "leftOut": {period: counts[period] for period in left_out},
+        }
+
+    def _opened(self, dimension: int) -> MomentStore:
+        """The store, with the sources that other jobs stored since the last batch."""
+        section = self._section
+        if self._store is None:
+            facts = facts_of(dimension, section.folds, section.seed, self._names, self._recipe)
+            self._store = MomentStore(section.location(), facts)
+            self._begin(StoredStream(self._store, section.name).last())
+        self._store.refresh()
+        return self._store
+
+    def _check_mark(self) -> None:
+        """`ConfigError` if the batches of this checkpoint are stored in another way."""
+        if self._known and (found := json.loads(self._checkpoint.read(_MARK))) != self._mark:
+            raise ConfigError(
+                f"found batches of this checkpoint stored as {found}, expected {self._mark}; "
+                "restore opauc.stream.store, or set another checkpoint and opauc.stream.store.name"
+            )
+
+    def _begin(self, stored: int) -> None:
+        """Note in the checkpoint that its batches are stored; refuse batches of another one."""
+        section = self._section
+        if stored > (self._last + 1 if self._known else -1):
+            raise ConfigError(
+                f"found batches up to {stored} of the stream {section.name!r} in the store "
+                f"{section.path!r}, expected none after batch {self._last} of this checkpoint, "
+                "which would count rows twice; set another opauc.stream.store.name if the rows are "
+                "others, or restore the checkpoint"
+            )
+        if not self._known:
+            self._checkpoint.replace(_MARK, json.dumps(self._mark).encode())
+            self._known = True
+
+
+def _rows(folds: list[PairMoments]) -> int:
+    total = reduce(PairMoments.merge, folds)
+    return total.positive.rows + total.negative.rows

@@ -1,0 +1,219 @@
+"""Deleting the rows of persons from a store of moments, and from the champion."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from spark_auc.app.cli import run
+from spark_auc.app.jobs.champion import read_champion
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.errors import ConfigError
+from tests.app import test_retrain
+from tests.app.test_retrain import SECTION, by_all_rows, day, records, written
+
+pytest.importorskip("deltalake")
+
+from spark_auc.app.jobs import retrain_deletion
+from spark_auc.app.jobs.retrain_deletion import _drop_others, _source, _window
+from spark_auc.store.facts import Facts
+from spark_auc.store.moment_store import MomentStore
+from spark_auc.store.streams import StoredStream
+from spark_auc.store.windows import Window
+
+retrain = test_retrain.retrain
+
+WHERE = "age > 1.1 or price < -1.8"
+GATE = {"gate": {"oldest": 1}, "training": {"regParams": [1e-3, 1e-1], "tol": 1e-11}}
+
+
+@pytest.fixture
+def delete(spark, retrain, capsys):
+    def started(request="a", periods=(0, 1), where=WHERE, path="clicks/{period}.parquet"):
+        data = {"path": path} | ({"where": where} if where else {})
+        part = {"request": request, "data": data, "periods": [day(k) for k in periods]}
+        Path("conf.yaml").write_text(yaml.safe_dump({"retrain": SECTION | GATE | {"delete": part}}))
+        code = run("retrain", "conf.yaml", parts=["delete"])
+        return code, json.loads(capsys.readouterr().out.splitlines()[-1])
+
+    return started
+
+
+def is_deleted(table):
+    age, price = table["age"].to_numpy(), table["price"].to_numpy()
+    return (age > 1.1) | (price < -1.8)
+
+
+def files():
+    return {p.name for p in Path("moments").rglob("*.parquet") if "_delta_log" not in p.parts}
+
+
+def stored():
+    facts = MomentStore.stored_facts("moments")
+    return MomentStore("moments", next(iter(facts.values())))
+
+
+def assert_deleted(result, old_weights):
+    """The champion is that of the rows that remain, and no job reads those that were deleted."""
+    counts = {}
+    for k in (0, 1):
+        table = pq.read_table(f"clicks/{day(k)}.parquet")
+        gone, y = is_deleted(table), table["label"].to_numpy() > 0
+        counts[day(k)] = [int((gone & y).sum()), int((gone & ~y).sum())]
+        pq.write_table(table.filter(pa.array(~gone)), f"clicks/{day(k)}.parquet")
+    assert result["deleted"] == counts
+    champion = read_champion("model")
+    expected = by_all_rows(champion.model.recipe, champion.record)
+    found = champion.model.ranker.scorer.w
+    np.testing.assert_allclose(found, expected, atol=1e-10 * np.abs(expected).max())
+    assert np.abs(found - old_weights).max() > 1e-4
+    assert champion.record["deletions"] == ["a"]
+    assert champion.anchor is None
+
+
+def test_rows_are_deleted_from_the_store_and_from_the_champion(retrain, delete):
+    for k in range(3):
+        written(k)
+    assert retrain(2, **GATE)[1]["champion"] == day(2)
+    before, old, decided = files(), read_champion("model"), records()
+    assert (old.record["challenger"]["from"], old.record["challenger"]["to"]) == (day(0), day(1))
+    code, result = delete()
+    assert code == 0, result
+    # The files of both periods are new ones; their old bytes are not on the disk.
+    assert len(before & files()) == len(before) - 2
+    assert len(result["containing"]) == 2
+    # The first champion is the anchor, and its window has the rows, too.
+    assert result["champion"] == {"period": day(2), "trained": True, "anchorDropped": True}
+    assert_deleted(result, old.model.ranker.scorer.w)
+
+    # A rerun needs no rows, and repeats nothing.
+    for k in (0, 1):
+        Path(f"clicks/{day(k)}.parquet").rename(f"clicks/{day(k)}.moved")
+    version, manifest = stored().version, Path("model/manifest.json").read_bytes()
+    code, again = delete()
+    assert (code, again | {"seconds": 0}) == (0, result | {"seconds": 0})
+    assert (stored().version, Path("model/manifest.json").read_bytes()) == (version, manifest)
+    assert delete(periods=(0, 1, 2))[0] == 2
+
+    # Rows that were never added are refused, and nothing is changed.
+    for k in (0, 1):
+        Path(f"clicks/{day(k)}.moved").rename(f"clicks/{day(k)}.parquet")
+    # Each fold has more positive rows than were stored.
+    table = pq.read_table(f"clicks/{day(2)}.parquet")
+    label = pa.array(np.ones(len(table), int))
+    pq.write_table(table.set_column(0, "label", label), f"other-{day(2)}.parquet")
+    code, result = delete("b", (2,), None, "other-{period}.parquet")
+    assert code == 3
+    assert day(2) in result["message"]
+    assert stored().version == version
+    code, result = delete("c", (2,), "age > 1e9")
+    assert (code, "no rows" in result["message"]) == (3, True)
+
+    # The next day goes on, and the decisions of before remain.
+    written(3)
+    code, result = retrain(3, **GATE)
+    assert code == 0, result
+    assert records()[:3] == decided
+    # A kept champion that contains the rows is not published again.
+    assert day(1) not in result["keptChampions"]
+    assert retrain(3, **GATE, pinned=day(1))[0] == 2
+    assert records()[3]["challenger"]["rows"][0] < sum(r["rows"][0] for r in decided)
+
+
+class Dead(BaseException):
+    """The process was killed."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", ["subtract", "subtracted", "vacuum", "publish", "completed"])
+def test_a_deletion_that_was_killed_is_completed_and_subtracts_once(
+    retrain, delete, monkeypatch, step
+):
+    for k in range(3):
+        written(k)
+    assert retrain(2, **GATE)[0] == 0
+    before, old = files(), read_champion("model")
+
+    def die(*_, **__):
+        raise Dead
+
+    def after(call):
+        def called(*arguments, **named):
+            call(*arguments, **named)
+            raise Dead
+
+        return called
+
+    with monkeypatch.context() as dying:
+        if step == "subtract":
+            dying.setattr(MomentStore, "delete_rows", die)
+        elif step == "subtracted":
+            dying.setattr(MomentStore, "_replace", after(MomentStore._replace))
+        elif step == "vacuum":
+            dying.setattr(MomentStore, "vacuum", die)
+        elif step == "publish":
+            dying.setattr(retrain_deletion, "retrained", die)
+        else:
+            dying.setattr(retrain_deletion, "_publish", after(retrain_deletion._publish))
+        with pytest.raises(Dead):
+            delete()
+    code, result = delete()
+    assert code == 0, result
+    assert len(before & files()) == len(before) - 2
+    assert_deleted(result, old.model.ranker.scorer.w)
+
+
+def folds(seed, n=30):
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(n, 2)), rng.random(n) < 0.5
+    return [PairMoments.of(X[k::2], y[k::2]) for k in range(2)]
+
+
+def test_a_period_has_one_source_to_subtract_from(tmp_path):
+    store = MomentStore(str(tmp_path), Facts(2, 2))
+    stream = StoredStream(store, "s")
+    for number in range(3):
+        stream.append(number, {day(0): folds(number)})
+    (window,) = store.windows([Window()])
+    expected = window.total().positive.rows
+    assert _source(store, day(0)) == "stream.s.00000000-00000002"
+    assert sum(m.positive.rows for m in store.folds(day(0), store.sources(day(0))[0])) == expected
+    store.put(day(0), "late", folds(9))
+    with pytest.raises(ConfigError, match="expected one"):
+        _source(store, day(0))
+
+
+def test_periods_of_earlier_schema_ids_are_dropped(tmp_path, monkeypatch):
+    class Config:
+        @staticmethod
+        def store_location():
+            return str(tmp_path)
+
+    class Record:
+        values = {"dropped": {}}  # noqa: RUF012
+
+        def write(self, **changes):
+            self.values |= changes
+
+    first = MomentStore(str(tmp_path), Facts(2, 2))
+    second = MomentStore(str(tmp_path), Facts(2, 2, seed=1), full_refresh=True)
+    for store in (first, second):
+        for k in range(3):
+            store.put(day(k), "rows", folds(k))
+    record = Record()
+    _drop_others(Config, second, record, [day(1), day(7)])
+    assert record.values["dropped"] == {first.schema_id: [day(1)]}
+    first.refresh()
+    assert first.periods() == (day(0), day(2))
+    assert second.periods() == (day(0), day(1), day(2))
+
+
+def test_windows_are_read_from_their_names():
+    from spark_auc.app.jobs.challenger import _name
+
+    for window in (Window(), Window(30), Window(7, 2.5), Window(None, 14.0)):
+        assert _window(_name(window)) == window
