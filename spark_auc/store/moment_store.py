@@ -210,8 +210,7 @@ class MomentStore:
         ModelFormatError
             Stored rows are damaged.
         """
-        file = self._known_file(period, source)
-        file.check_segment(segment)
+        (file := self._known_file(period, source)).check_segment(segment)
         return file.folds(segment)
 
     def segments(self, period: str, source: str) -> dict[str, list[PairMoments]]:
@@ -288,9 +287,9 @@ class MomentStore:
         stored, place = self.segments(period, source), Source(self.schema_id, period, source)
         check(place, part, self.facts, [])
         # A deletion that was killed before the superseded files were deleted is not repeated.
-        mark = digest(place, stored, self.facts, part)
-        if not self._table.has_mark(mark):
-            self._replace(place, remaining(stored, part), mark)
+        if not self._table.has_mark(digest(place, stored, self.facts, part)):
+            left = remaining(stored, part)
+            self._replace(place, left, digest(place, left, self.facts, part))
         self.vacuum()
 
     def vacuum(self, hours: int = 0) -> None:
