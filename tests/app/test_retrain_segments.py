@@ -6,7 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
+from spark_auc.app.cli import run
 from spark_auc.app.jobs.champion import read_champion
 from spark_auc.core.batch import Batch
 from spark_auc.core.moments.pair_moments import PairMoments
@@ -16,7 +18,7 @@ from spark_auc.solvers.candidates import Candidate
 from spark_auc.store.moment_store import MomentStore
 from spark_auc.training.segments import REST, FoldsInMemory, segment_rankers
 from spark_auc.training.settings import TrainingSettings
-from tests.app.test_retrain import day, records, retrain
+from tests.app.test_retrain import SECTION, day, records, retrain
 from tests.features.raw_rows import text
 
 pytest.importorskip("deltalake")
@@ -25,7 +27,7 @@ __all__ = ["retrain"]
 
 CITIES = np.array(["Bern", "Oslo", "Rome", "Nice"])
 EFFECT = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, -0.6], [0.5, 0.5]])
-SEGMENTS = {"training": {"regParams": [1e-3, 1e-1], "tol": 1e-12, "segmentCol": "city"}}
+SEGMENTS = {"training": {"regParams": [1e-3, 1e-1], "tol": 1e-11, "segmentCol": "city"}}
 
 
 def written(k, rows=900):
@@ -121,19 +123,10 @@ def assert_scored(spark, champion):
     assert (scored["rawPrediction"] == again).all()
 
 
-def test_segments_are_ranked_by_the_rows_of_the_window(spark, retrain):
-    for k in range(4):
-        written(k)
-    code, result = retrain(3, **SEGMENTS)
-    assert code == 0, result
-    outcomes = [p["outcome"] for p in result["periods"]]
-    assert outcomes[0] == "stored"
-    assert "promoted" in outcomes[1:]
-    champion = read_champion("model")
+def assert_segments(champion, days):
+    """The rankers of segments are those of the rows of some days, by a fresh build."""
     made, ranker = champion.record["challenger"], champion.model.ranker
-    assert ranker.values()["segmentCol"] == "city"
-    last = next(k for k in range(4) if day(k) == made["to"])
-    X, y, city = window_rows(champion.model.recipe, range(last + 1))
+    X, y, city = window_rows(champion.model.recipe, days)
     expected = rebuilt(X, y, city, ranker.scorer.w, made["regParam"])
     weights = ranker.scorer.segments.weights
     assert weights.values == expected.weights.values == ("Bern", "Oslo", "Rome")
@@ -145,7 +138,42 @@ def test_segments_are_ranked_by_the_rows_of_the_window(spark, retrain):
         u = made["segments"]["chosen"] + (city == name)
         found = weights.W[number] / np.linalg.norm(weights.W[number])
         np.testing.assert_allclose(found, direction(X, y, u, made["regParam"]), atol=1e-9)
+    assert made["segments"] == ranker.summary.segments
+    assert made["segments"]["segments"]["Rome"]["positive"] == (y & (city == "Rome")).sum()
 
+
+def assert_deleted(capsys, champion, days):
+    """Rows are subtracted from their segments, and the champion's segments are ranked again."""
+    data = {"path": "clicks/{period}.parquet", "where": "age > 1.1"}
+    part = {"request": "a", "data": data, "periods": [day(k) for k in days]}
+    Path("conf.yaml").write_text(yaml.safe_dump({"retrain": SECTION | SEGMENTS | {"delete": part}}))
+    code = run("retrain", "conf.yaml", parts=["delete"])
+    assert code == 0, capsys.readouterr().out
+    for k in days:
+        table = pq.read_table(f"clicks/{day(k)}.parquet")
+        remaining = table["age"].to_numpy() <= 1.1
+        assert not remaining.all()
+        pq.write_table(table.filter(pa.array(remaining)), f"clicks/{day(k)}.parquet")
+    new = read_champion("model")
+    assert_segments(new, days)
+    old, new = (c.model.ranker.scorer.segments.weights for c in (champion, new))
+    assert np.abs(old.W - new.W).max() > 1e-4
+
+
+@pytest.mark.slow
+def test_segments_are_ranked_by_the_rows_of_the_window(spark, retrain, capsys):
+    for k in range(4):
+        written(k)
+    code, result = retrain(3, **SEGMENTS)
+    assert code == 0, result
+    outcomes = [p["outcome"] for p in result["periods"]]
+    assert outcomes[0] == "stored"
+    assert "promoted" in outcomes[1:]
+    champion = read_champion("model")
+    made, ranker = champion.record["challenger"], champion.model.ranker
+    assert ranker.values()["segmentCol"] == "city"
+    last = next(k for k in range(4) if day(k) == made["to"])
+    assert_segments(champion, range(last + 1))
     assert_gate(champion, last)
     store = assert_stored()
     assert_scored(spark, champion)
@@ -155,6 +183,7 @@ def test_segments_are_ranked_by_the_rows_of_the_window(spark, retrain):
     assert retrain(3, **SEGMENTS)[0] == 0
     store.refresh()
     assert (store.version, records()) == (version, before)
+    assert_deleted(capsys, champion, range(last + 1))
     written(4)
     code, result = retrain(4)
     assert code == 2
@@ -162,3 +191,17 @@ def test_segments_are_ranked_by_the_rows_of_the_window(spark, retrain):
     code, result = retrain(4, fullRefresh="without")
     assert code == 0, result
     assert len(MomentStore.stored_facts("moments")) == 2
+
+
+def test_a_period_without_the_segment_column_is_quarantined(retrain):
+    names = {"columns": {"features": ["age", "price"]}, "features": None}
+    written(0)
+    assert retrain(0, **SEGMENTS, **names)[0] == 0
+    written(1)
+    table = pq.read_table(f"clicks/{day(1)}.parquet").drop_columns("city")
+    pq.write_table(table, f"clicks/{day(1)}.parquet")
+    code, result = retrain(1, **SEGMENTS, **names)
+    assert code == 5, result
+    assert "other columns" in result["message"]
+    assert "city" in result["message"]
+    assert result["stored"] == 1

@@ -97,6 +97,17 @@ def test_a_segment_alone_changes(tmp_path):
     assert list(map(bits, store.folds(DAY, "clicks", "a"))) == list(map(bits, folds_of("a")))
     assert_pairs(store.windows([Window()], segments=["b"])[0].total(), rest)
 
+    # Of several segments, all change or none does.
+    more, left = person(rest)
+    others, left_others = person(fold_rows("a"))
+    version = store.version
+    with pytest.raises(DataError, match="segment 'b'"):
+        store.delete_rows(DAY, "clicks", {"a": others, "b": removed})
+    assert MomentStore(str(tmp_path), FACTS).version == version
+    store.delete_rows(DAY, "clicks", {"a": others, "b": more})
+    for name, expected in (("a", left_others), ("b", left)):
+        assert_pairs(store.windows([Window()], segments=[name])[0].total(), expected)
+
 
 def test_all_rows_of_a_fold(tmp_path):
     store = filled(tmp_path, DAYS[:1])
