@@ -123,13 +123,13 @@ def assert_scored(spark, champion):
     assert (scored["rawPrediction"] == again).all()
 
 
-def assert_segments(champion, days):
+def assert_segments(champion, days, names):
     """The rankers of segments are those of the rows of some days, by a fresh build."""
     made, ranker = champion.record["challenger"], champion.model.ranker
     X, y, city = window_rows(champion.model.recipe, days)
     expected = rebuilt(X, y, city, ranker.scorer.w, made["regParam"])
     weights = ranker.scorer.segments.weights
-    assert weights.values == expected.weights.values == ("Bern", "Oslo", "Rome")
+    assert weights.values == expected.weights.values == names
     size = np.abs(expected.weights.W).max()
     np.testing.assert_allclose(weights.W, expected.weights.W, rtol=1e-9, atol=1e-10 * size)
     np.testing.assert_allclose(weights.intercept, expected.weights.intercept, rtol=1e-9)
@@ -138,26 +138,27 @@ def assert_segments(champion, days):
         u = made["segments"]["chosen"] + (city == name)
         found = weights.W[number] / np.linalg.norm(weights.W[number])
         np.testing.assert_allclose(found, direction(X, y, u, made["regParam"]), atol=1e-9)
+        assert made["segments"]["segments"][name]["positive"] == (y & (city == name)).sum()
     assert made["segments"] == ranker.summary.segments
-    assert made["segments"]["segments"]["Rome"]["positive"] == (y & (city == "Rome")).sum()
 
 
 def assert_deleted(capsys, champion, days):
     """Rows are subtracted from their segments, and the champion's segments are ranked again."""
-    data = {"path": "clicks/{period}.parquet", "where": "age > 1.1"}
+    data = {"path": "clicks/{period}.parquet", "where": "age > 1.9"}
     part = {"request": "a", "data": data, "periods": [day(k) for k in days]}
     Path("conf.yaml").write_text(yaml.safe_dump({"retrain": SECTION | SEGMENTS | {"delete": part}}))
     code = run("retrain", "conf.yaml", parts=["delete"])
     assert code == 0, capsys.readouterr().out
     for k in days:
         table = pq.read_table(f"clicks/{day(k)}.parquet")
-        remaining = table["age"].to_numpy() <= 1.1
+        remaining = table["age"].to_numpy() <= 1.9
         assert not remaining.all()
         pq.write_table(table.filter(pa.array(remaining)), f"clicks/{day(k)}.parquet")
     new = read_champion("model")
-    assert_segments(new, days)
+    # Rome has too few rows left for a ranker of its own.
+    assert_segments(new, days, ("Bern", "Oslo"))
     old, new = (c.model.ranker.scorer.segments.weights for c in (champion, new))
-    assert np.abs(old.W - new.W).max() > 1e-4
+    assert np.abs(old.W[:2] - new.W[:2]).max() > 1e-4
 
 
 @pytest.mark.slow
@@ -173,7 +174,7 @@ def test_segments_are_ranked_by_the_rows_of_the_window(spark, retrain, capsys):
     made, ranker = champion.record["challenger"], champion.model.ranker
     assert ranker.values()["segmentCol"] == "city"
     last = next(k for k in range(4) if day(k) == made["to"])
-    assert_segments(champion, range(last + 1))
+    assert_segments(champion, range(last + 1), ("Bern", "Oslo", "Rome"))
     assert_gate(champion, last)
     store = assert_stored()
     assert_scored(spark, champion)
