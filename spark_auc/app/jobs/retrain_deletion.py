@@ -242,10 +242,13 @@ def _retrained(
     merged.close()
     if ranker.summary.segments is not None:
         made = made | {"segments": ranker.summary.segments}
+    # Lines of segments change the scale of scores.
+    is_rescored = bool(ranker.scorer.segments or champion.model.ranker.scorer.segments)
     rows = [moments.positive.rows, moments.negative.rows]
     new = champion.record | {
         "challenger": made | {"rows": rows, "periods": len(merged.periods)},
         "deletions": [*requests, config.delete.request],
+        **({"rescored": max(history.decided())} if is_rescored else {}),
     }
     # The anchor may contain the rows; it cannot be trained again.
     _publish(config, champion, Champion(model.with_ranker(ranker), new, champion.scores))
