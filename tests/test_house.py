@@ -58,7 +58,7 @@ ORDER = {
         ["moments"],
         ["row_source"],
         ["sampling"],
-        ["batch", "labels"],
+        ["batch", "labels", "segments"],
         ["state", "products", "validation", "memory", "parallel"],
         ["kernels"],
         ["types"],

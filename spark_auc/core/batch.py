@@ -16,7 +16,7 @@ from spark_auc.core.types import Float, Keys, Rows
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 # The optional fields of a batch.
-_OPTIONAL = ("weight", "key", "group", "place")
+_OPTIONAL = ("weight", "key", "group", "place", "segment")
 
 
 # Least and greatest weight of a row. Within this range squares, sums and the product of the two
@@ -43,6 +43,8 @@ class Batch(NamedTuple):
     place : (n,), optional
         Number of the partition or row group from which a row was read. The rows of a place are
         consecutive.
+    segment : (n,), optional
+        Number of the segment of each row.
     """
 
     X: Rows
@@ -51,6 +53,7 @@ class Batch(NamedTuple):
     key: Keys | None = None
     group: Keys | None = None
     place: NDArray[np.int64] | None = None
+    segment: NDArray[np.int64] | None = None
 
     @property
     def weights(self) -> Float:
@@ -122,6 +125,7 @@ _SCHEMA = Schema(
         "key": array("<u8", "n", optional=True),
         "group": array("<u8", "n", optional=True),
         "place": array("<i8", "n", optional=True),
+        "segment": array("<i8", "n", optional=True),
         "X": Field(_NUMBERS, ("n", "d"), optional=True),
         "data": Field(_NUMBERS, ("entries",), optional=True),
         "indices": Field(_PLACES, ("entries",), optional=True),

@@ -42,6 +42,11 @@ def with_contributions(model: RankerPipelineModel, dataset: DataFrame, count: in
             f"found a model of {kinds}, expected a recipe and a linear ranker without embeddings, "
             "whose scores are sums over raw columns; leave out contributions"
         )
+    if model.ranker.scorer.segments:
+        raise ConfigError(
+            f"found a model with rankers of segments of {model.ranker.scorer.segments.column!r}, "
+            "expected one ranker, whose scores are sums over raw columns; leave out contributions"
+        )
     if CONTRIBUTIONS in dataset.columns:
         raise ConfigError(
             f"found column {CONTRIBUTIONS!r} in the data already, expected it to be new; drop it"

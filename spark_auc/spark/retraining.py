@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
@@ -18,22 +18,43 @@ from spark_auc.spark.data.columns import TrainingColumns, weight_column
 from spark_auc.spark.data.features import scoreable
 from spark_auc.spark.data.labels import label_column
 from spark_auc.spark.data.rows import DistributedRows
-from spark_auc.spark.estimators.linear_ranker import LinearRankerModel, score_column
+from spark_auc.spark.data.segments import SegmentColumn
+from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.mba import MBAClassifier
 from spark_auc.spark.estimators.one_pass import model_of, rows_of_any_class, solved
+from spark_auc.spark.evaluation.groups import by_group
 from spark_auc.spark.evaluation.score_columns import ScoreColumns
 from spark_auc.spark.evaluation.scores import tabulated
 from spark_auc.spark.features.recipe import FeatureRecipeModel
 from spark_auc.spark.pipeline import RankerPipelineModel
 from spark_auc.spark.recipe_ranker import suited
 from spark_auc.training.fold_moments import moments_of_folds
+from spark_auc.training.segment_moments import moments_of_segments
+from spark_auc.training.segments import REST
 from spark_auc.training.stream_statistics import StreamStatistics
+
+# Column of the segments of scored rows.
+SEGMENT = "segment"
 
 
 def fold_moments(
     rows: DataFrame, columns: TrainingColumns, folds: Folds
-) -> tuple[list[PairMoments], LabelCounts]:
+) -> tuple[dict[str, list[PairMoments]], LabelCounts]:
     """The moments of each fold's rows, which may lack a class, and the number of rows by label.
+
+    Parameters
+    ----------
+    rows, columns
+        The rows and their columns. Without a segment column, all rows are of no segment.
+    folds
+        The fold of each row.
+
+    Returns
+    -------
+    moments
+        By segment, and under `REST` those of rows of no segment.
+    labels
+        Number of rows of each label.
 
     Raises
     ------
@@ -43,8 +64,10 @@ def fold_moments(
         The moments do not fit in memory.
     """
     distributed = replace(DistributedRows.of(rows, columns), check=lambda _: None)
+    if columns.segments is not None:
+        return moments_of_segments(distributed, folds, columns.segments.values)
     moments, labels, _ = moments_of_folds(distributed, folds, range(folds.count))
-    return moments, labels
+    return {REST: moments}, labels
 
 
 def moments_of_batch(rows: DataFrame, columns: TrainingColumns, folds: Folds) -> list[PairMoments]:
@@ -119,16 +142,33 @@ def scored(
     label: str,
     positive: Label | None,
     weight: str | None,
+    segments: SegmentColumn | None = None,
 ) -> DataFrame:
-    """Label, weight and the scores of several models, a column each by its name."""
-    chosen, columns = rows, []
+    """Label, weight and the scores of several models, a column each by its name; and segments."""
+    chosen, columns = rows, list[Column]()
     for name, model in models.items():
         features = model.features(rows)
+        if segments is not None and not columns:
+            columns.append(segments.value(rows, features).alias(SEGMENT))
         chosen = scoreable(chosen, features)
-        columns.append(score_column(features, model.ranker.scorer.w).alias(name))
+        columns.append(model.ranker.scorer.column(rows, features).alias(name))
     of_label, _ = label_column(rows, label, positive, features.field(rows, label))
     of_weight = F.lit(1.0) if weight is None else weight_column(rows, weight)
     return chosen.select(of_label.alias("label"), of_weight.alias("weight"), *columns)
+
+
+def segment_aucs(
+    rows: DataFrame, names: Sequence[str], positive: Label | None, level: float = 0.95
+) -> dict[str, Any]:
+    """Rows and AUC of each segment by some of the scores of `scored`, as JSON types."""
+    found: dict[str, Any] = {}
+    known = rows.filter(F.col(SEGMENT).isNotNull())
+    for name in names:
+        columns = ScoreColumns(name, "label", positive, "weight")
+        for group in by_group(known, columns, SEGMENT, level).rows:
+            entry = {"rows": [group.positive, group.negative], "auc": {}}
+            found.setdefault(str(group.value), entry)["auc"][name] = group.auc
+    return found
 
 
 def rows_by_class(rows: DataFrame, label: str, positive: Label | None) -> tuple[int, int]:

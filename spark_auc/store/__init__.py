@@ -12,11 +12,16 @@ Table
     would add nothing to this order.
 
 Schema id
-    The hash of the recipe, dimension, number of folds, seed, positive label and weight column. The
-    `Facts` themselves are a row of the table. Other facts than the stored ones are refused with the
-    fields that differ. A full refresh stores periods under a new id; periods of other ids remain.
-    Format versions of the codec are no part of the id: the codec decides which bytes it reads, and
-    the next replacement of a period writes its current format.
+    The hash of the recipe, dimension, number of folds, seed, positive label and weight column, and
+    of the segment column and the segments if there are any. The `Facts` themselves are a row of the
+    table. Other facts than the stored ones are refused with the fields that differ. A full refresh
+    stores periods under a new id; periods of other ids remain. Format versions of the codec are no
+    part of the id: the codec decides which bytes it reads, and the next replacement of a period
+    writes its current format.
+
+Segment
+    The rows of a segment are stored under its name, those of no segment under "". All rows are the
+    merge of all segments; no row is stored twice.
 
 Period
     An ISO date (``2026-03-01``) or another sortable name; all periods of an id are of one kind. The

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -38,6 +38,27 @@ def without(stored: Sequence[PairMoments], removed: Sequence[PairMoments]) -> li
         except DataError as error:
             raise DataError(f"fold {k + 1} of {len(stored)}: {error}") from None
     return remaining
+
+
+def remaining(
+    stored: Mapping[str, list[PairMoments]], removed: Mapping[str, Sequence[PairMoments]]
+) -> dict[str, list[PairMoments]]:
+    """The moments of each segment and fold without the removed rows; errors are those of `without`.
+
+    Segments without removed rows remain as they are.
+    """
+    if unknown := sorted({*removed} - {*stored}):
+        raise DataError(
+            f"found no segment {unknown[0]!r} among the stored ones, expected one of "
+            f"{sorted(stored)[:10]}; subtract only rows that were stored before"
+        )
+    left = dict(stored)
+    for segment, parts in removed.items():
+        try:
+            left[segment] = without(stored[segment], parts)
+        except DataError as error:
+            raise DataError(f"segment {segment!r}, {error}" if segment else str(error)) from None
+    return left
 
 
 def _class_without(whole: ClassMoments, part: ClassMoments) -> ClassMoments:

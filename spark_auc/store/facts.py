@@ -34,6 +34,10 @@ class Facts:
         Name of the column of row weights; None without weights.
     recipe
         JSON of the fitted recipe; None for rows of vectors.
+    segment_column
+        Name of the column of segments; None for rows that are stored together.
+    segments
+        Its values that are segments; rows of other values are stored under the segment "".
 
     Raises
     ------
@@ -47,6 +51,8 @@ class Facts:
     positive_label: str | float = 1.0
     weight_column: str | None = None
     recipe: str | None = None
+    segment_column: str | None = None
+    segments: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not 1 <= self.dimension <= MOST_COLUMNS or not 2 <= self.folds <= 1000:
@@ -58,6 +64,7 @@ class Facts:
             object.__setattr__(self, "positive_label", float(self.positive_label))
         if self.recipe is not None:
             object.__setattr__(self, "recipe", _canonical(_parsed(self.recipe)))
+        object.__setattr__(self, "segments", tuple(self.segments))
 
     @property
     def schema_id(self) -> str:
@@ -91,7 +98,13 @@ class Facts:
         return list(_differences("", self._values(), other._values()))
 
     def _values(self) -> dict[str, Any]:
-        return asdict(self) | {"recipe": None if self.recipe is None else json.loads(self.recipe)}
+        values = asdict(self) | {
+            "recipe": None if self.recipe is None else json.loads(self.recipe),
+            "segments": list(self.segments),
+        }
+        # Ids of stores without segments are those of versions without these fields.
+        without = () if self.segment_column is not None else ("segment_column", "segments")
+        return {name: value for name, value in values.items() if name not in without}
 
 
 def mismatch(facts: Facts, stored: Mapping[str, Facts]) -> ConfigError:

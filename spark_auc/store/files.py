@@ -271,6 +271,14 @@ def unknown_period(period: str, periods: Sequence[str], location: str) -> DataEr
     )
 
 
+def unknown_source(period: str, source: str, sources: Sequence[str]) -> DataError:
+    """The error for a source that a stored period lacks."""
+    return DataError(
+        f"found no source {source!r} of the period {period!r}, expected one of {sources}; choose "
+        "one of them"
+    )
+
+
 def _values_of(column: pa.ChunkedArray, name: str) -> list[Any]:
     """The values of a column, which a damaged schema may give another type, or nulls."""
     if column.null_count:

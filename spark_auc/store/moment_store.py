@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.errors import DataError, StoreConflict
-from spark_auc.store.deletion import without
+from spark_auc.errors import StoreConflict
+from spark_auc.store.deletion import remaining
 from spark_auc.store.facts import Facts, mismatch
-from spark_auc.store.files import Content, SourceFile, unknown_period
+from spark_auc.store.files import Content, SourceFile, unknown_period, unknown_source
 from spark_auc.store.rows import (
     PARTITIONS,
     TABLE,
@@ -210,18 +210,19 @@ class MomentStore:
         ModelFormatError
             Stored rows are damaged.
         """
-        return self._known_file(period, source, segment).folds(segment)
+        (file := self._known_file(period, source)).check_segment(segment)
+        return file.folds(segment)
 
-    def _known_file(self, period: str, source: str, segment: str) -> SourceFile:
-        place = Source(self.schema_id, period, source)
+    def segments(self, period: str, source: str) -> dict[str, list[PairMoments]]:
+        """The stored moments of each segment and fold; errors are those of `folds`."""
+        file = self._known_file(period, source)
+        return {name: file.folds(name) for name in file.segments}
+
+    def _known_file(self, period: str, source: str) -> SourceFile:
         if source not in (sources := self.sources(period)):
-            raise DataError(
-                f"found no source {source!r} of the period {period!r}, expected one of {sources}; "
-                "choose one of them"
-            )
-        file = self._file(place, self._seen[place])
-        file.check_segment(segment)
-        return file
+            raise unknown_source(period, source, sources)
+        place = Source(self.schema_id, period, source)
+        return self._file(place, self._seen[place])
 
     def windows(
         self,
@@ -229,7 +230,7 @@ class MomentStore:
         *,
         newest: str | None = None,
         excluded: Sequence[str] = (),
-        segment: str | None = None,
+        segments: Sequence[str | None] = (None,),
     ) -> list[MergedFolds]:
         """Merge the periods of all windows in one read, from the newest to the oldest.
 
@@ -241,8 +242,8 @@ class MomentStore:
             The last period; None for the last stored one.
         excluded
             Periods to leave out. The last of the others has age 0.
-        segment
-            The segment to merge; None for all rows.
+        segments
+            The segments to merge, each by itself, for each window; None for all rows.
 
         Raises
         ------
@@ -258,10 +259,10 @@ class MomentStore:
         for period in (*([] if newest is None else [newest]), *excluded):
             self._known(period)
         by_period = included(self.files(), newest, excluded, self.location)
-        return merged_windows(by_period, windows, self.facts, segment)
+        return merged_windows(by_period, windows, self.facts, segments)
 
     def delete_rows(
-        self, period: str, source: str, removed: Sequence[PairMoments], segment: str = ""
+        self, period: str, source: str, removed: Sequence[PairMoments] | Segments
     ) -> None:
         """Subtract a person's rows from a source of a period, and delete the superseded files.
 
@@ -270,10 +271,10 @@ class MomentStore:
 
         Parameters
         ----------
-        period, source, segment
+        period, source
             Where the rows are stored.
         removed
-            The moments of the rows, by fold.
+            The moments of the rows, by fold, or those of each segment.
 
         Raises
         ------
@@ -282,14 +283,13 @@ class MomentStore:
         StoreConflict
             Another process changed the source since this store was opened.
         """
-        file, part = self._known_file(period, source, segment), {segment: removed}
-        place = file.source
+        part = removed if isinstance(removed, Mapping) else {"": removed}
+        stored, place = self.segments(period, source), Source(self.schema_id, period, source)
         check(place, part, self.facts, [])
-        stored = {name: file.folds(name) for name in file.segments}
         # A deletion that was killed before the superseded files were deleted is not repeated.
         if not self._table.has_mark(digest(place, stored, self.facts, part)):
-            stored[segment] = without(stored[segment], removed)
-            self._replace(place, stored, digest(place, stored, self.facts, part))
+            left = remaining(stored, part)
+            self._replace(place, left, digest(place, left, self.facts, part))
         self.vacuum()
 
     def vacuum(self, hours: int = 0) -> None:

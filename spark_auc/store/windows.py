@@ -22,12 +22,14 @@ from spark_auc.store.rows import SIDES, is_date
 
 # Beyond this age in half-lives, products of weights could underflow.
 _MOST_HALF_LIVES = 256
-# Merged folds up to this size remain in memory.
-_IN_MEMORY = 64 * 2**20
+# Merged folds up to these sizes remain in memory: of all rows, and of one of many segments.
+_IN_MEMORY, _OF_A_SEGMENT = 64 * 2**20, 4 * 2**20
 # Each thread has the merged tiles of all folds and half-lives of one tile number in memory.
 _MOST_THREADS = 4
 
 _Tiles = dict[tuple[int, str], MomentsTile]
+# Half-life and segment.
+_Sharing = tuple[float | None, str | None]
 
 
 @dataclass(frozen=True)
@@ -100,12 +102,17 @@ class MergedFolds:
         The merged periods, ascending.
     facts
         The facts of their schema id.
+    segment
+        The merged segment; None for all.
     """
 
-    def __init__(self, window: Window, periods: tuple[str, ...], facts: Facts) -> None:
-        self.window, self.periods, self.facts = window, periods, facts
+    def __init__(
+        self, window: Window, periods: tuple[str, ...], facts: Facts, segment: str | None = None
+    ) -> None:
+        self.window, self.periods, self.facts, self.segment = window, periods, facts, segment
+        in_memory = _IN_MEMORY if segment is None else _OF_A_SEGMENT
         # The file is deleted when it is closed, at the latest with this object.
-        self._file = SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115
+        self._file = SpooledTemporaryFile(max_size=in_memory)  # noqa: SIM115
         self._lock = Lock()
         self._places: dict[tuple[int, str], tuple[int, int]] = {}
         self._counts: dict[tuple[int, str], tuple[int, float]] = {}
@@ -197,7 +204,7 @@ def merged_windows(
     files: Mapping[str, Sequence[SourceFile]],
     windows: Sequence[Window],
     facts: Facts,
-    segment: str | None,
+    segments: Sequence[str | None],
 ) -> list[MergedFolds]:
     """Merge the periods of all windows in one read.
 
@@ -209,8 +216,13 @@ def merged_windows(
         The windows; ages are counted from the last period.
     facts
         The facts of the files' schema id.
-    segment
-        The segment to merge; None for all segments.
+    segments
+        The segments to merge, each by itself; None for all together.
+
+    Returns
+    -------
+    list
+        The merged folds of each window: of its segments in their order.
 
     Raises
     ------
@@ -231,39 +243,41 @@ def merged_windows(
                 f"{window.half_life}, expected at most {_MOST_HALF_LIVES} half-lives; set fewer "
                 "periods or a longer half-life"
             )
-        if segment is not None and not any(
-            segment in file.segments for period in periods for file in files[period]
-        ):
+        for segment in segments:
+            parts = (file for period in periods for file in files[period])
+            if segment is None or any(segment in file.segments for file in parts):
+                continue
             raise DataError(
                 f"found no rows of the segment {segment!r} from {periods[0]} to {periods[-1]}, "
                 "expected some; choose a segment of these periods"
             )
-        merged.append(MergedFolds(window, periods, facts))
-    # Windows of one half-life share their merges.
-    sharing = {
-        w.half_life: [m for m in merged if m.window.half_life == w.half_life] for w in windows
-    }
+        merged += [MergedFolds(window, periods, facts, segment) for segment in segments]
+    # Windows of one half-life and segment share their merges.
+    sharing: dict[_Sharing, list[MergedFolds]] = {}
+    for one in merged:
+        sharing.setdefault((one.window.half_life, one.segment), []).append(one)
+    only = segments[0] if len(segments) == 1 else None
 
     def merge(number: int, name: str) -> None:
-        running: dict[float | None, _Tiles] = {half_life: {} for half_life in sharing}
-        remaining = {half_life: list(sharers) for half_life, sharers in sharing.items()}
+        running: dict[_Sharing, _Tiles] = {shared: {} for shared in sharing}
+        remaining = {shared: list(sharers) for shared, sharers in sharing.items()}
         for period in reversed(list(files)):
-            for half_life, sharers in remaining.items():
+            for shared, sharers in remaining.items():
                 for ended in [m for m in sharers if not m.window.includes(age[period])]:
-                    ended.store(name, running[half_life])
+                    ended.store(name, running[shared])
                     sharers.remove(ended)
-            active = [sharers[0].window for sharers in remaining.values() if sharers]
+            active = [shared for shared, sharers in remaining.items() if sharers]
             if not active:
                 return
             for file in files[period]:
-                for count, tile in file.tiles(number, segment):
-                    for window in active:
-                        _add(
-                            running[window.half_life], count[1:3], tile, window.factor(age[period])
-                        )
-        for half_life, sharers in remaining.items():
+                for count, tile in file.tiles(number, only):
+                    for half_life, segment in active:
+                        if segment in (None, count.segment):
+                            factor = Window(None, half_life).factor(age[period])
+                            _add(running[half_life, segment], count[1:3], tile, factor)
+        for shared, sharers in remaining.items():
             for left in sharers:
-                left.store(name, running[half_life])
+                left.store(name, running[shared])
 
     names = [f"{i}/{j}" for i, j in Tiling(facts.dimension).places()]
     with ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_THREADS)) as pool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -13,13 +13,32 @@ from spark_auc.core.moments.accumulator import PairAccumulator
 from spark_auc.core.moments.moments_tile import MomentsTile, part_names
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.row_source import Folding, State
-from spark_auc.core.sampling.folds import Folds, GroupCounts
+from spark_auc.core.sampling.folds import GroupCounts
+from spark_auc.core.types import Int
 
 _GROUPS = "groups"
 
 
+class Assignment(Protocol):
+    """An assignment of rows to folds."""
+
+    @property
+    def enough(self) -> int:
+        """See `spark_auc.core.sampling.folds.Folds.enough`."""
+        ...
+
+    def of(self, batch: Batch) -> Int:
+        """The fold ``(n,)`` of each row."""
+        ...
+
+
 def moments_of_folds(
-    rows: Folding, held_out: Folds, numbers: range, *, counting: bool = False
+    rows: Folding,
+    held_out: Assignment,
+    numbers: range,
+    *,
+    counting: bool = False,
+    parts_of: str = "folds",
 ) -> tuple[list[PairMoments], LabelCounts, GroupCounts]:
     """The pair moments of each fold's rows, in one pass.
 
@@ -33,6 +52,8 @@ def moments_of_folds(
         The folds whose moments to compute.
     counting
         Whether to count the groups of rows in the same pass.
+    parts_of
+        What the folds are called in messages.
 
     Returns
     -------
@@ -65,7 +86,7 @@ def moments_of_folds(
         fold,
         (MomentsTile, GroupCounts),
         state_bytes=len(numbers) * PairMoments.nbytes(dimension) + 32 * held_out.enough,
-        what=f"moments of {dimension} features in {len(numbers)} folds",
+        what=f"moments of {dimension} features in {len(numbers)} {parts_of}",
     )
     if not states.states:
         # No task had rows.

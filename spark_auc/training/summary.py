@@ -61,6 +61,9 @@ class TrainingSummary:
     held_out
         AUC of a learner on rows before it learned them, and whether it is too low (``short``);
         see `spark_auc.learners.held_out.HeldOut`. None if no row was new.
+    segments
+        Segment column, and estimated AUC by strength of shrinkage and by segment; see
+        `spark_auc.training.segments.SegmentRankers`. None without segments.
     """
 
     rows: dict[str, int]
@@ -80,10 +83,14 @@ class TrainingSummary:
     elastic_net_param: float | None = None
     selection: dict[str, Any] | None = None
     held_out: dict[str, Any] | None = None
+    segments: dict[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The fields as JSON types."""
-        return asdict(self)
+        fields = asdict(self)
+        if self.segments is None:
+            del fields["segments"]
+        return fields
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> TrainingSummary:

@@ -93,6 +93,10 @@ def changed(location, value):
             {"opauc": TRAIN | {"training": {"regParam": 1}, "features": {"numKnots": [2, 9]}}},
             r"one number in features.numKnots.* from \[2, 9\]; set one number",
         ),
+        (
+            {"opauc": TRAIN | {"training": {"regParam": 1, "segmentCol": "site"}}},
+            r"leave out \['segmentCol'\]",
+        ),
         (changed(("train", "embeddings"), ["NystroemEmbeding"]), "did you mean 'NystroemEmbedding"),
         (changed(("train", "embeddings"), ["MBAClassifier"]), "NystroemEmbedding.*of your own"),
         (changed(("train", "embeddings"), [3]), "the name of an embedding"),

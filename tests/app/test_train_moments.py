@@ -78,9 +78,12 @@ def solved(X, y, u):
 
 def test_windows_of_a_store_with_rows_and_models_beside(train, spark):
     made = parts(6)
-    store = MomentStore("moments", Facts(3, 3))
+    store = MomentStore("moments", Facts(3, 3, segment_column="city", segments=("Bern",)))
     for day, (X, y, _) in zip(DAYS, made, strict=False):
-        store.put(day, "rows", folds(X, y))
+        # Training merges the stored segments, which have the folds of all rows.
+        half = len(y) // 6 * 3
+        segments = {"Bern": folds(X[:half], y[:half]), "": folds(X[half:], y[half:])}
+        store.put(day, "rows", segments)
     rows(made[3:4], "new.parquet")
     rows(made[4:5], "old.parquet")
     code, result = train("old", data={"path": "old.parquet"}, saveMoments=True)
@@ -158,6 +161,7 @@ def test_moments_of_other_features_labels_and_weights_are_refused(train, spark):
         ({"moments": {"store": "m"}, "features": {"auto": True}}, "no features"),
         ({"moments": {"store": "m"}, "holdout": {"by": "key"}}, "no holdout"),
         ({"moments": {"store": "m"}, "training": {"numPairs": 9}}, "training.numPairs"),
+        ({"moments": {"store": "m"}, "training": {"segmentCol": "city"}}, "training.segmentCol"),
         ({"moments": {"store": "m"}, "learner": "SOLAMClassifier"}, "no learner"),
     ],
 )

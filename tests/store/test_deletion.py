@@ -93,9 +93,20 @@ def test_a_segment_alone_changes(tmp_path):
     store = MomentStore(str(tmp_path), FACTS)
     store.put(DAY, "clicks", {name: folds_of(name) for name in "ab"})
     removed, rest = person(fold_rows("b"))
-    store.delete_rows(DAY, "clicks", removed, "b")
+    store.delete_rows(DAY, "clicks", {"b": removed})
     assert list(map(bits, store.folds(DAY, "clicks", "a"))) == list(map(bits, folds_of("a")))
-    assert_pairs(store.windows([Window()], segment="b")[0].total(), rest)
+    assert_pairs(store.windows([Window()], segments=["b"])[0].total(), rest)
+
+    # Of several segments, all change or none does.
+    more, left = person(rest)
+    others, left_others = person(fold_rows("a"))
+    version = store.version
+    with pytest.raises(DataError, match="segment 'b'"):
+        store.delete_rows(DAY, "clicks", {"a": others, "b": removed})
+    assert MomentStore(str(tmp_path), FACTS).version == version
+    store.delete_rows(DAY, "clicks", {"a": others, "b": more})
+    for name, expected in (("a", left_others), ("b", left)):
+        assert_pairs(store.windows([Window()], segments=[name])[0].total(), expected)
 
 
 def test_all_rows_of_a_fold(tmp_path):
@@ -176,7 +187,7 @@ def test_weights_other_than_one_are_refused_for_rows_without_weights(tmp_path):
 def test_places_without_rows_and_conflicts(tmp_path):
     store = filled(tmp_path, DAYS[:1])
     removed, _ = person(fold_rows(DAY + "clicks"))
-    for place in ((DAYS[1], "clicks"), (DAY, "late"), (DAY, "clicks", removed, "de")):
+    for place in ((DAYS[1], "clicks"), (DAY, "late"), (DAY, "clicks", {"de": removed})):
         with pytest.raises(DataError, match=r"found no (period|source|segment)"):
             store.delete_rows(*(place if len(place) > 2 else (*place, removed)))
     with pytest.raises(DataError, match="found 1 folds"):

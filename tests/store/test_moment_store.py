@@ -79,7 +79,7 @@ def test_late_rows_are_a_further_source(tmp_path):
 def test_segments_are_replaced_together(tmp_path):
     store = opened(tmp_path)
     store.put(DAYS[0], "clicks", {name: folds_of(name) for name in ("de", "fr", "", "ü's")})
-    assert_pairs(total(store, segment="fr"), fold_rows("fr"))
+    assert_pairs(total(store, segments=["fr"]), fold_rows("fr"))
     parts = [part for name in ("", "de", "fr", "ü's") for part in fold_rows(name)]
     assert_pairs(total(store), parts)
     assert [c.segment for c in store.contents()] == ["", "de", "fr", "ü's"]
@@ -87,7 +87,7 @@ def test_segments_are_replaced_together(tmp_path):
     store.put(DAYS[0], "clicks", {"de": folds_of("de")})
     assert [c.segment for c in opened(tmp_path).contents()] == ["de"]
     with pytest.raises(DataError, match=r"no rows of the segment 'fr' from 2026-02-26"):
-        total(store, segment="fr")
+        total(store, segments=["fr"])
     with pytest.raises(DataError, match=r"no segment 'fr' .* expected one of \['de'\]"):
         store.folds(DAYS[0], "clicks", "fr")
 
@@ -97,7 +97,33 @@ def test_a_segment_of_some_periods(tmp_path):
     for day, names in zip(DAYS, (("a", "b"), ("a",), ("b",)), strict=False):
         store.put(day, "clicks", {name: folds_of(day + name) for name in names})
     parts = [*fold_rows(DAYS[0] + "b"), *fold_rows(DAYS[2] + "b")]
-    assert_pairs(total(store, segment="b"), parts)
+    assert_pairs(total(store, segments=["b"]), parts)
+    windows, segments = [Window(1), Window(), Window(None, 2.0)], ["b", None]
+    merged = iter(store.windows(windows, segments=segments))
+    for window in windows:
+        for segment in segments:
+            (alone,) = store.windows([window], segments=[segment])
+            together = next(merged)
+            assert (together.window, together.segment) == (window, segment)
+            assert bits(together.total()) == bits(alone.total())
+            assert bits(together.complement(1)) == bits(alone.complement(1))
+    with pytest.raises(DataError, match=r"no rows of the segment 'a' from 2026"):
+        store.windows(windows, segments=["b", "a"])
+
+
+def test_segments_are_facts(tmp_path):
+    """Without segments the id is that of stores of before; their values and column are in it."""
+    assert FACTS.to_json() == opened(tmp_path).facts.to_json()
+    assert "segment" not in FACTS.to_json()
+    facts = replace(FACTS, segment_column="site", segments=("a", "b"))
+    assert Facts.from_json(facts.to_json()) == facts
+    ids = {f.schema_id for f in (FACTS, facts, replace(facts, segments=("a",)))}
+    assert len(ids) == 3
+    filled(tmp_path, DAYS[:1], facts=facts)
+    with pytest.raises(ConfigError, match=r"segment_column: 'site', 'shop'"):
+        opened(tmp_path, replace(facts, segment_column="shop"))
+    with pytest.raises(ConfigError, match=r"segments: \['a', 'b'\], \['a'\]"):
+        opened(tmp_path, replace(facts, segments=("a",)))
 
 
 def test_other_facts_are_refused_field_by_field(tmp_path):

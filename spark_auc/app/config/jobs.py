@@ -223,7 +223,7 @@ class Opauc(Section):
     @model_validator(mode="after")
     def _all_pairs(self) -> Opauc:
         draws = {"estimator", "numPairs", "batchSize", "pairTol", "seed"}
-        draws |= {"numFolds", "selectionRule"}
+        draws |= {"numFolds", "selectionRule", "segmentCol"}
         # Folds of stored moments are by key.
         has_key = bool(self.columns.key) and not (self.stream and self.stream.store)
         given = sorted(draws & self.training.model_fields_set) + ["key"] * has_key

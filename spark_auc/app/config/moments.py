@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from spark_auc.app.config.sections import Label, Location, Section, store_location
 from spark_auc.app.config.sources import Source
 
-_DRAWN = ("estimator", "numPairs", "batchSize", "pairTol", "numFolds", "seed")
+_DRAWN = ("estimator", "numPairs", "batchSize", "pairTol", "numFolds", "seed", "segmentCol")
 
 
 class MomentsSection(Section):

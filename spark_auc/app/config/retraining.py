@@ -21,6 +21,7 @@ _PARAMS = (
     "tol",
     "maxIter",
     "whenNotConverged",
+    "segmentCol",
 )
 
 

@@ -202,7 +202,7 @@ def _scored(
 ) -> DataFrame:
     """The labels and scores of the validation rows by weights ``w`` ``(d,)``."""
     from spark_auc.spark.data.features import scoreable
-    from spark_auc.spark.estimators.linear_ranker import score_column
+    from spark_auc.spark.estimators.scorer import score_column
 
     label = features.field(held_out, estimator.getLabelCol())
     rows = scoreable(held_out, features)

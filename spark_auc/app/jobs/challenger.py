@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from spark_auc.app.config.retraining import Retrain
+from spark_auc.app.jobs.window_segments import settings_of, with_segments
 from spark_auc.core.labels import Label
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.retraining.choice import Choice, choose
 from spark_auc.store.files import SourceFile
 from spark_auc.store.moment_store import MomentStore
 from spark_auc.store.windows import MergedFolds, Window, ages
-from spark_auc.training.settings import TrainingSettings
 
 if TYPE_CHECKING:
     from spark_auc.spark.data.columns import TrainingColumns
@@ -41,7 +41,7 @@ class Challenger(NamedTuple):
 
     def as_dict(self) -> dict[str, Any]:
         """Window, penalty, rows, certificate and what they were chosen from, as JSON types."""
-        candidate = self.choice.candidate
+        candidate, segments = self.choice.candidate, self.model.ranker.summary.segments
         return {
             "window": self.choice.window,
             "periods": len(self.periods),
@@ -58,7 +58,7 @@ class Challenger(NamedTuple):
                 ]
                 for window, selection in self.choice.selections.items()
             },
-        }
+        } | ({} if segments is None else {"segments": segments})
 
 
 def challenger(
@@ -95,9 +95,7 @@ def challenger(
         None if no periods before the gate have rows of both classes in every fold, or no window
         has them outside of every fold.
     """
-    from spark_auc.spark.estimators.selector import MBASelector
     from spark_auc.spark.pipeline import RankerPipelineModel
-    from spark_auc.spark.recipe_ranker import suited
     from spark_auc.spark.retraining import trained
 
     left_out = sorted({*excluded} & {*store.periods()})
@@ -110,19 +108,16 @@ def challenger(
     if not merged:
         return None
     params = config.training.model_dump(exclude_unset=True)
-    selector = suited(MBASelector(**params), recipe)
-    params["standardization"] = selector.getStandardization()
+    settings = settings_of(params, recipe)
+    params["standardization"] = settings.standardize
     choice = choose(
         list(merged),
         lambda window, fold: merged[window].complement(fold),
         [measured.fold(k) for k in range(measured.folds)],
-        _settings(params),
+        settings,
     )
     chosen = merged[choice.window]
     moments = chosen.total()
-    parts = _parts(store, chosen)
-    for window in (*windows, measured):
-        window.close()
     section = config.columns
     fixed = {k: v for k, v in params.items() if k not in _CHOSEN} | {
         "regParam": choice.candidate.regParam,
@@ -133,6 +128,10 @@ def challenger(
         "weightCol": section.weight,
     }
     ranker = trained(moments, labels, columns, fixed)
+    ranker = with_segments(ranker, store, chosen, left_out, choice.candidate, settings)
+    parts = _parts(store, chosen)
+    for window in (*windows, measured):
+        window.close()
     model = RankerPipelineModel(ranker, recipe)
     return Challenger(model, choice, chosen.periods, moments, parts)
 
@@ -186,19 +185,3 @@ def _windows(config: Retrain) -> list[Window]:
 def _name(window: Window) -> str:
     periods = "all" if window.periods is None else str(window.periods)
     return periods if window.half_life is None else f"{periods}, half-life {window.half_life:g}"
-
-
-def _settings(params: dict[str, Any]) -> TrainingSettings:
-    """The settings of the choice, by the Params of MBASelector."""
-    from spark_auc.spark.estimators.selector import MBASelector
-
-    values: dict[str, Any] = MBASelector(**params).values()
-    return TrainingSettings(
-        reg_params=None if values["regParams"] is None else tuple(values["regParams"]),
-        elastic_net_params=tuple(values["elasticNetParams"]),
-        one_standard_error=values["selectionRule"] == "oneStandardError",
-        standardize=values["standardization"],
-        tol=values["tol"],
-        max_iter=values["maxIter"],
-        on_failure=values["whenNotConverged"],
-    )

@@ -163,7 +163,8 @@ def scorable(champion: Champion | None, rows: DataFrame, config: Retrain) -> Cha
 def _unscorable(model: RankerPipelineModel, rows: DataFrame) -> str | None:
     """The reason why a model cannot score rows; None if it can."""
     try:
-        model.features(rows)
+        # The rankers of segments need their column, too.
+        model.ranker.scorer.column(rows, model.features(rows))
     except (ConfigError, DataError) as error:
         return str(error)
     return None

@@ -114,14 +114,20 @@ class GateRows:
         from pyspark.sql import DataFrame
         from pyspark.sql import functions as F
 
+        from spark_auc.spark.data.segments import SegmentColumn
         from spark_auc.spark.retraining import scored
 
         if not models:
             yield cls(periods[-1], (), columns, rows)
             return
         label = columns.label, columns.positiveLabel, columns.weight
+        named = [model.ranker.summary.segments for model in models.values()]
+        made = next(filter(None, named), None)
+        segments = SegmentColumn(made["column"], tuple(made["segments"])) if made else None
         parts = [
-            scored(period, models, *label).withColumn(_NEWEST, F.lit(period is periods[-1]))
+            scored(period, models, *label, segments).withColumn(
+                _NEWEST, F.lit(period is periods[-1])
+            )
             for period in periods
         ]
         together = reduce(DataFrame.unionByName, parts).persist(StorageLevel.DISK_ONLY)
@@ -166,12 +172,21 @@ class GateRows:
         return score_histogram(rows, name, self._columns.positiveLabel)
 
     def as_dict(self) -> dict[str, Any]:
-        """Rows and the AUC of each model with its interval, as JSON types; needs enough rows."""
+        """Rows and the AUC of each model with its interval, as JSON types; needs enough rows.
+
+        With rankers of segments, also the rows and AUCs of each segment.
+        """
+        from spark_auc.spark.retraining import SEGMENT, segment_aucs
+
         intervals = {name: self.interval(name) for name in self._names}
-        return {
+        measured: dict[str, Any] = {
             "rows": list(self.rows),
             "auc": {
                 name: {"auc": i.auc, "lower": i.lower, "upper": i.upper}
                 for name, i in intervals.items()
             },
         }
+        if SEGMENT in self._scored.columns:
+            positive = self._columns.positiveLabel
+            measured["segments"] = segment_aucs(self._scored, self._names, positive)
+        return measured

@@ -111,9 +111,9 @@ def measured(
     scores = reference = pair = None
     if champion is not None and gate is not None:
         scores = gate.histogram(CHAMPION, newest=True)
-        references = {_GATE: champion.scores} | _earlier(history, champion)
-        reference = nearest(references, scores)
-        pair = references[reference], scores
+        if references := _references(history, champion):
+            reference = nearest(references, scores)
+            pair = references[reference], scores
     before, parts = (total, ()) if trained is None else (trained.moments, trained.parts)
     limits = Limits(**{name: value for name, value in section.items() if name != "share"})
     found = drift(before, total, pair, limits, parts, names)
@@ -131,13 +131,25 @@ def measured(
     return PeriodDrift(found, section, reference, scores, counts, excesses, names)
 
 
-def _earlier(history: History, champion: Champion) -> dict[str, ScoreHistogram]:
-    """Scores of the champion on the newest stored periods after its gate."""
+def _references(history: History, champion: Champion) -> dict[str, ScoreHistogram]:
+    """Scores of the champion at its gate, and on the newest stored periods after it.
+
+    After a deletion the scores of a champion with segments have another scale: the first period
+    then has no reference.
+    """
+    since = champion.record.get("rescored")
+    if since is not None:
+        return _later(history, champion, since)
+    return {_GATE: champion.scores} | _later(history, champion, champion.period)
+
+
+def _later(history: History, champion: Champion, since: str) -> dict[str, ScoreHistogram]:
+    """Scores of the champion on the newest stored periods after one."""
     left_out = history.excluded()
     periods = [
         period
         for period, record in history.records.items()
-        if record["completed"] and period not in left_out and period > champion.period
+        if record["completed"] and period not in left_out and period > since
     ]
     found = ((p, history.scores(p, champion.period)) for p in reversed(periods))
     return dict(islice(((p, scores) for p, scores in found if scores is not None), _PERIODS))

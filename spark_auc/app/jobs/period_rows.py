@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_auc.app.config.retraining import Retrain
 from spark_auc.app.jobs.raw_rows import FeaturesOf
 from spark_auc.app.jobs.retrain_history import History
 from spark_auc.core.labels import Label
-from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import DataError
 
@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_auc.spark.data.columns import TrainingColumns
+    from spark_auc.store.facts import Facts
+    from spark_auc.store.rows import Segments
 
 
 def training_columns(
-    rows: DataFrame, config: Retrain, features: FeaturesOf, dimension: int
+    rows: DataFrame, config: Retrain, features: FeaturesOf, facts: Facts
 ) -> TrainingColumns:
-    """The columns of the rows, checked against their schema.
+    """The columns of the rows, with that of their segments, checked against their schema.
 
     Raises
     ------
@@ -31,17 +33,23 @@ def training_columns(
         A column has another type.
     """
     from spark_auc.spark.data.columns import TrainingColumns
+    from spark_auc.spark.data.segments import SegmentColumn
 
-    names = config.columns
-    return TrainingColumns.resolve(
-        rows, features(rows, dimension), names.label, names.positiveLabel, names.weight, names.key
+    names, made = config.columns, features(rows, facts.dimension)
+    columns = TrainingColumns.resolve(
+        rows, made, names.label, names.positiveLabel, names.weight, names.key
     )
+    if facts.segment_column is None:
+        return columns
+    segments = SegmentColumn(facts.segment_column, facts.segments)
+    segments.check(rows, made)
+    return replace(columns, segments=segments)
 
 
 def period_moments(
     rows: DataFrame, config: Retrain, columns: TrainingColumns, history: History, schema_id: str
-) -> tuple[list[PairMoments], tuple[Label, Label] | None]:
-    """The moments of a period's folds, and its two labels; None for fewer.
+) -> tuple[Segments, tuple[Label, Label] | None]:
+    """The moments of a period's segments and folds, and its two labels; None for fewer.
 
     Raises
     ------

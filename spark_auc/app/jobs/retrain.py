@@ -35,7 +35,7 @@ from spark_auc.app.jobs.champion import (
     read_champion,
 )
 from spark_auc.app.jobs.deletion_record import check_deletion
-from spark_auc.app.jobs.raw_rows import fitted_recipe
+from spark_auc.app.jobs.raw_rows import features_by, fitted_recipe
 from spark_auc.app.jobs.retrain_history import History
 from spark_auc.app.publish import check_free
 from spark_auc.app.report.pictures import check_packages
@@ -49,6 +49,9 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger(__name__)
+
+# Settings that have to be those of the stored periods.
+_DECIDING = ("features", "columns", "segmentCol")
 
 
 def check(config: Retrain) -> None:
@@ -171,11 +174,11 @@ def _opened(spark: SparkSession, config: Retrain, history: History, period: str)
     # The package deltalake is optional: other jobs run without it.
     from spark_auc.app.jobs.retrain_period import PeriodRun
     from spark_auc.app.jobs.store_facts import facts_of
-    from spark_auc.spark.data.features import PreparedFeatures
+    from spark_auc.spark.data.segments import SegmentColumn
     from spark_auc.spark.features.recipe import FeatureRecipeModel
     from spark_auc.store.moment_store import MomentStore
 
-    names = config.columns
+    names, segment = config.columns, config.training.segmentCol
     stored = MomentStore.stored_facts(config.store_location())
     known = [r for r in history.records.values() if r.get("schemaId") in stored]
     last = known[-1] if known else None
@@ -184,34 +187,35 @@ def _opened(spark: SparkSession, config: Retrain, history: History, period: str)
         record["settings"].get("fullRefresh") != config.fullRefresh for record in known
     )
     if stored and not refresh and last is not None:
-        if any(last["settings"][name] != settings[name] for name in ("features", "columns")):
+        if any(last["settings"].get(name) != settings.get(name) for name in _DECIDING):
             raise ConfigError(
-                f"found retrain.features or retrain.columns that differ from those of period "
-                f"{last['period']}: {last['settings']}, expected the same; restore them, or set "
-                "retrain.fullRefresh to a new name"
+                f"found retrain.features, columns or training.segmentCol that differ from those of "
+                f"period {last['period']}: {last['settings']}, expected the same; restore them, or "
+                "set retrain.fullRefresh to a new name"
             )
         facts = stored[last["schemaId"]]
         recipe = None if facts.recipe is None else FeatureRecipeModel(from_json(facts.recipe))
         dimension = facts.dimension
+        segments = None if segment is None else SegmentColumn(segment, facts.segments)
     else:
         with config.rows_of(period).read(spark) as rows:
             recipe = fitted_recipe(config.features, rows, names)
-            dimension = (
-                recipe.recipe.size
-                if recipe
-                else PreparedFeatures.resolve(rows, names.features, names.numFeatures).dimension
-            )
-    facts = facts_of(dimension, config.folds, config.seed, names, recipe)
+            features = features_by(recipe, names)(rows, names.numFeatures)
+            dimension, segments = features.dimension, None
+            if segment is not None:
+                segments = SegmentColumn.of(rows, features, segment)
+    facts = facts_of(dimension, config.folds, config.seed, names, recipe, segments)
     store = MomentStore(config.store_location(), facts, full_refresh=refresh)
     return PeriodRun(spark, config, recipe, store, history, settings)
 
 
 def _settings(config: Retrain) -> dict[str, Any]:
     """What decides the recipe and the rows' columns, and the request of a refresh."""
-    features = config.features
+    features, segment = config.features, config.training.segmentCol
     dumped = None if features is None else features.model_dump(mode="json", exclude_defaults=True)
     columns = config.columns.model_dump(mode="json")
-    return {"features": dumped, "columns": columns, "fullRefresh": config.fullRefresh}
+    settings = {"features": dumped, "columns": columns, "fullRefresh": config.fullRefresh}
+    return settings | ({} if segment is None else {"segmentCol": segment})
 
 
 def _newest(config: Retrain) -> date:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from functools import reduce
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from spark_auc.app.config.retraining import Retrain
@@ -16,21 +17,24 @@ from spark_auc.app.jobs.champion import (
     write_champion,
 )
 from spark_auc.app.jobs.deletion_record import DeletionRecord
+from spark_auc.app.jobs.period_rows import training_columns
 from spark_auc.app.jobs.published_model import KIND
 from spark_auc.app.jobs.raw_rows import features_by
 from spark_auc.app.jobs.retrain_history import History
+from spark_auc.app.jobs.window_segments import settings_of, with_segments
 from spark_auc.app.manifest import VERSIONS
 from spark_auc.app.publish import publication
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConfigError, ConflictError, DataError
 from spark_auc.features.recipe_json import from_json
-from spark_auc.spark.data.columns import TrainingColumns
+from spark_auc.solvers.candidates import Candidate
 from spark_auc.spark.features.recipe import FeatureRecipeModel
 from spark_auc.spark.retraining import fold_moments, retrained
-from spark_auc.store.deletion import without
+from spark_auc.store.deletion import remaining
+from spark_auc.store.facts import Facts
 from spark_auc.store.moment_store import MomentStore
-from spark_auc.store.rows import Source, digest
+from spark_auc.store.rows import Segments, Source, digest
 from spark_auc.store.sources import ROWS, superseded
 from spark_auc.store.streams import StoredStream, streams
 from spark_auc.store.windows import Window
@@ -117,10 +121,10 @@ def _delete_period(
         return
     source = _source(store, period)
     removed = _moments(spark, config, history, store, period)
-    total = reduce(PairMoments.merge, removed)
+    total = reduce(PairMoments.merge, chain.from_iterable(removed.values()))
     place = Source(store.schema_id, period, source)
-    stored = store.folds(period, source)
-    current, begun = digest(place, {"": stored}, store.facts), record.period(period)
+    stored = store.segments(period, source)
+    current, begun = digest(place, stored, store.facts), record.period(period)
     if begun.get("after") != current:
         if begun and begun["before"] != current:
             raise DataError(
@@ -130,7 +134,7 @@ def _delete_period(
                 "again by retrain.lookback, and repeat the deletion under another name if needed"
             )
         try:
-            after = without(stored, removed)
+            after = remaining(stored, removed)
         except DataError as error:
             raise DataError(f"period {period}: {error}") from None
         record.note(
@@ -139,7 +143,7 @@ def _delete_period(
             source=source,
             rows=[total.positive.rows, total.negative.rows],
             before=current,
-            after=digest(place, {"": after}, store.facts),
+            after=digest(place, after, store.facts),
         )
         store.delete_rows(period, source, removed)
     record.note(period, done=True)
@@ -162,18 +166,15 @@ def _source(store: MomentStore, period: str) -> str:
 
 def _moments(
     spark: SparkSession, config: Retrain, history: History, store: MomentStore, period: str
-) -> list[PairMoments]:
-    """The moments of the rows to delete, by fold, made as the stored ones were."""
+) -> Segments:
+    """The moments of the rows to delete, by segment and fold, made as the stored ones were."""
     assert config.delete is not None
-    names, facts = config.columns, store.facts
-    recipe = None if facts.recipe is None else FeatureRecipeModel(from_json(facts.recipe))
+    facts = store.facts
+    recipe = _recipe(facts)
     source = config.delete.rows_of(period)
     source.check()
     with source.read(spark) as rows:
-        features = features_by(recipe, names)(rows, facts.dimension)
-        columns = TrainingColumns.resolve(
-            rows, features, names.label, names.positiveLabel, names.weight, names.key
-        )
+        columns = training_columns(rows, config, features_by(recipe, config.columns), facts)
         moments, labels = fold_moments(rows, columns, Folds(facts.folds, facts.seed))
     if not labels.rows:
         raise DataError(
@@ -182,6 +183,10 @@ def _moments(
         )
     history.check_labels(store.schema_id, labels)
     return moments
+
+
+def _recipe(facts: Facts) -> FeatureRecipeModel | None:
+    return None if facts.recipe is None else FeatureRecipeModel(from_json(facts.recipe))
 
 
 def _drop_others(
@@ -220,7 +225,6 @@ def _retrained(
     excluded = sorted(history.excluded() & {*store.periods()} - {made["to"]})
     (merged,) = store.windows([_window(made["window"])], newest=made["to"], excluded=excluded)
     moments = merged.total()
-    merged.close()
     section = config.columns
     params = config.training.model_dump(exclude_unset=True)
     fixed = {k: v for k, v in params.items() if k not in _CHOSEN} | {
@@ -232,13 +236,22 @@ def _retrained(
         "weightCol": section.weight,
     }
     model = retrained(champion.model, moments, fixed)
+    candidate = Candidate(made["regParam"], made["elasticNetParam"])
+    settings = settings_of(params, _recipe(store.facts))
+    ranker = with_segments(model.ranker, store, merged, excluded, candidate, settings)
+    merged.close()
+    if ranker.summary.segments is not None:
+        made = made | {"segments": ranker.summary.segments}
+    # Lines of segments change the scale of scores.
+    is_rescored = bool(ranker.scorer.segments or champion.model.ranker.scorer.segments)
     rows = [moments.positive.rows, moments.negative.rows]
     new = champion.record | {
         "challenger": made | {"rows": rows, "periods": len(merged.periods)},
         "deletions": [*requests, config.delete.request],
+        **({"rescored": max(history.decided())} if is_rescored else {}),
     }
     # The anchor may contain the rows; it cannot be trained again.
-    _publish(config, champion, Champion(model, new, champion.scores))
+    _publish(config, champion, Champion(model.with_ranker(ranker), new, champion.scores))
     return told | {"trained": True, "anchorDropped": champion.anchor is not None}
 
 

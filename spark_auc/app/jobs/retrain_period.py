@@ -6,6 +6,7 @@ import logging
 from contextlib import ExitStack
 from datetime import date
 from functools import reduce
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from spark_auc.app.config.retraining import Retrain
@@ -33,6 +34,7 @@ from spark_auc.core.labels import Label
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.store.moment_store import MomentStore
+from spark_auc.store.rows import Segments
 from spark_auc.store.sources import ROWS
 from spark_auc.training.timer import PhaseTimer
 
@@ -80,11 +82,11 @@ class PeriodRun:
 
     def _columns(self, rows: DataFrame) -> TrainingColumns:
         """The columns of a period's rows; `ConfigError` or `DataError` for another schema."""
-        return training_columns(rows, self.config, self._features, self.store.facts.dimension)
+        return training_columns(rows, self.config, self._features, self.store.facts)
 
     def _moments(
         self, rows: DataFrame, columns: TrainingColumns
-    ) -> tuple[list[PairMoments], tuple[Label, Label] | None]:
+    ) -> tuple[Segments, tuple[Label, Label] | None]:
         return period_moments(rows, self.config, columns, self.history, self.store.schema_id)
 
     def complete(self, period: str, champion: Champion | None) -> dict[str, Any]:
@@ -145,9 +147,7 @@ class PeriodRun:
         earlier = [p for p in self.store.periods() if p < period and p not in left_out]
         return [p for p in earlier[-count:] if any(self._readable(p))] if count else []
 
-    def _decided(
-        self, period: str, champion: Champion | None
-    ) -> tuple[dict[str, Any], list[PairMoments]]:
+    def _decided(self, period: str, champion: Champion | None) -> tuple[dict[str, Any], Segments]:
         """The record of a period, after its challenger is published or not, and its moments."""
         timer, config = PhaseTimer(), self.config
         with ExitStack() as stack:
@@ -158,11 +158,11 @@ class PeriodRun:
                 if not self.store.periods():
                     raise
                 # The same settings served the stored periods: the rows have another schema.
-                return self._other_schema(period, champion, error), []
+                return self._other_schema(period, champion, error), {}
             judged = scorable(champion, rows, config)
             moments, labels = self._moments(rows, columns)
             timer.end("moments")
-            total = reduce(PairMoments.merge, moments)
+            total = reduce(PairMoments.merge, chain.from_iterable(moments.values()))
             counts = total.positive.rows, total.negative.rows
             pooled, pooled_counts = self._pooled(period, counts, champion)
             before = [p for p in self.store.periods() if p < pooled[0]]

@@ -28,6 +28,8 @@ from spark_auc.store.windows import MergedFolds, Window
 MOMENTS = "moments.parquet"
 # Published models have moments without folds; the folds of rows beside them decide nothing.
 _FOLDS = 2
+# Facts that decide how the moments are divided.
+_OF_PARTS = ("folds:", "seed:", "segment_column:", "segments")
 
 
 @dataclass(frozen=True)
@@ -174,8 +176,8 @@ def same_facts(parts: Sequence[Stored]) -> None:
     first = parts[0]
     for part in parts[1:]:
         fields = first.facts.differences(part.facts)
-        # Models have no folds, and moments merge whatever the folds of their rows were.
-        found = [text for text in fields if not text.startswith(("folds:", "seed:"))]
+        # Models have no folds, and moments merge whatever the folds and segments of rows were.
+        found = [text for text in fields if not text.startswith(_OF_PARTS)]
         if first.names and part.names and first.names != part.names:
             found.append(f"names: {first.names}, then {part.names}"[:300])
         if found:

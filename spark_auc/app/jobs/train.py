@@ -194,7 +194,8 @@ def _evaluated(
         return {}
     data = config.model_dump(mode="json", include={"data", "holdout"}, exclude_none=True)
     source = data["data"] | {"holdout": data["holdout"]}
-    result = evaluation(model, test, Measures(), config.output.path, source)
+    measures = Measures(groupCol=model.ranker.values()["segmentCol"])
+    result = evaluation(model, test, measures, config.output.path, source)
     drift = drift_of_evaluated(model, test) if config.drift else {}
     report = write_evaluation(version, result | drift)
     return {"auc": result["auc"], "interval": result["interval"], "report": report, **drift}

@@ -25,6 +25,7 @@ from spark_auc.spark.features.recipe import FeatureRecipeModel
 from spark_auc.spark.pipeline import RankerPipelineModel
 from spark_auc.spark.recipe_ranker import suited
 from spark_auc.spark.retraining import fold_moments
+from spark_auc.training.segments import REST
 from spark_auc.training.settings import TrainingSettings
 from spark_auc.training.train import train_on_moments
 
@@ -108,7 +109,9 @@ def _of_rows(config: Train, rows: DataFrame, first: Stored) -> Stored:
     columns = TrainingColumns.resolve(
         rows, features, names.label, names.positiveLabel, names.weight, names.key
     )
-    moments, labels = fold_moments(rows, columns, Folds(facts.folds, facts.seed))
+    # Stored segments are merged: columns of training have none.
+    by_segment, labels = fold_moments(rows, columns, Folds(facts.folds, facts.seed))
+    moments = by_segment[REST]
     # One class, or none, may be among the rows: the stored moments can have the other.
     both = labels.classes(columns.positive) if len(labels.rows) > 1 else None
     positive = facts.positive_label if both is None else both[0]

@@ -1,6 +1,10 @@
-"""AUC and threshold from the moments of the scores, for classes of Gaussian scores."""
+"""AUC, threshold and log odds from the moments of the scores, for classes of Gaussian scores."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy import optimize, stats
@@ -45,3 +49,61 @@ def class_ratio_threshold(scores: ColumnMoments) -> float:
 
     low, high = (mean - 40 * spread).min(), (mean + 40 * spread).max()
     return float(optimize.brentq(excess, low, high)) if low < high else float(low)
+
+
+class Line(NamedTuple):
+    """The map ``slope * score + intercept``."""
+
+    slope: float
+    intercept: float
+
+
+def log_odds_line(scores: ColumnMoments) -> Line:
+    """Log odds of the positive class, for classes of Gaussian scores of equal variance.
+
+    With prevalence and means of the classes and the pooled variance ``v`` within them, the slope is
+    ``delta / v`` (Fisher's linear discriminant in one dimension). Without variance there are no
+    finite log odds, and the slope is 0.
+
+    Parameters
+    ----------
+    scores
+        Moments of one column, the scores, of rows of both classes.
+    """
+    share = scores.weight / scores.weight.sum()
+    variance, mean = float(share @ scores.variance[:, 0]), scores.mean[:, 0]
+    slope = float(scores.delta[0]) / variance if variance > 0 else 0.0
+    return Line(slope, float(np.log(share[0] / share[1]) - slope * mean.mean()))
+
+
+def mapped(scores: ColumnMoments, line: Line) -> ColumnMoments:
+    """Moments of the scores after a line."""
+    squared = line.slope**2
+    return replace(
+        scores,
+        mean=scores.mean * line.slope + line.intercept,
+        scatter=scores.scatter * squared,
+        rounding=scores.rounding * squared,
+    )
+
+
+def mixture_auc(parts: Sequence[ColumnMoments]) -> float:
+    """AUC over the rows of all parts, each with two classes of Gaussian scores.
+
+    The weighted mean of ``Phi((m_a - m_b) / sqrt(v_a + v_b))`` over the positive class ``a`` of a
+    part and the negative class ``b`` of a part; within one part it is `estimated_auc`.
+
+    Parameters
+    ----------
+    parts
+        Moments of one column, the scores, of each part.
+    """
+    weight = np.array([part.weight for part in parts])
+    mean = np.array([part.mean[:, 0] for part in parts])
+    variance = np.array([part.variance[:, 0] for part in parts])
+    difference = mean[:, :1] - mean[:, 1]
+    spread = np.sqrt(variance[:, :1] + variance[:, 1])
+    certain = np.where(difference == 0, 0.0, np.copysign(np.inf, difference))
+    ratio = np.divide(difference, spread, out=certain, where=spread > 0)
+    pairs = np.outer(weight[:, 0], weight[:, 1])
+    return float((pairs * stats.norm.cdf(ratio)).sum() / pairs.sum())

@@ -21,6 +21,7 @@ from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.features import Features, known_column, quoted
 from spark_auc.spark.data.labels import LabelReader, label_column
 from spark_auc.spark.data.readers import Read
+from spark_auc.spark.data.segments import SegmentColumn
 
 # Every fold needs moments of all features.
 _MAX_FOLDS = 100
@@ -115,6 +116,8 @@ class TrainingColumns:
         The fold column; None for folds by hash.
     placed
         Whether batches contain the place of each row: its partition or row group.
+    segments
+        The segment column; None for batches without segments.
     """
 
     features: Features
@@ -124,6 +127,7 @@ class TrainingColumns:
     key: str | None = None
     folds: FoldColumn | None = None
     placed: bool = False
+    segments: SegmentColumn | None = None
 
     @classmethod
     def resolve(
@@ -160,7 +164,7 @@ class TrainingColumns:
     @property
     def derived(self) -> bool:
         """Whether `select` computes columns from others, which a Parquet reader cannot."""
-        return bool(self.key or self.folds)
+        return bool(self.key or self.folds or self.segments)
 
     def select(self, df: DataFrame) -> DataFrame:
         """Select the input columns of `BatchReader`."""
@@ -173,6 +177,8 @@ class TrainingColumns:
             selected.append(F.xxhash64(F.col(quoted(self.key))))
         if self.folds:
             selected.append(self.folds.number())
+        if self.segments:
+            selected.append(self.segments.number(df, self.features))
         if self.placed:
             # The partition before `aggregate` coalesces.
             selected.append(F.spark_partition_id())
@@ -211,8 +217,9 @@ class BatchReader:
                 group = self._fold(next(others)) if self.columns.folds else key
                 if group is None:
                     group = self.columns.features.groups(batch.columns[:width])
+                segment = next(others).to_numpy() if self.columns.segments else None
                 place = next(others).to_numpy().astype(np.int64) if self.columns.placed else None
-                yield Batch(X, y, weight, key, group, place)
+                yield Batch(X, y, weight, key, group, place, segment)
 
     def labels(self) -> LabelCounts:
         """Number of rows of each label that was read."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,42 +22,17 @@ from pyspark.ml.param.shared import (
     HasTol,
     HasWeightCol,
 )
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.functions import arrow_udf
 
-from spark_auc.core.labels import Label
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.core.products import settled_scores
-from spark_auc.core.types import Float
 from spark_auc.errors import ConfigError
 from spark_auc.spark.data.features import Features, PreparedFeatures, scoreable
+from spark_auc.spark.estimators.scorer import LinearScorer, SegmentScorer
 from spark_auc.spark.estimators.settings import MBASettings
 from spark_auc.spark.persistence import Stage
+from spark_auc.training.segments import SegmentRankers
 from spark_auc.training.summary import TrainingSummary
-
-
-@dataclass(frozen=True, eq=False)
-class LinearScorer:
-    """What scoring needs.
-
-    Parameters
-    ----------
-    w : (d,)
-        Weights for raw feature values.
-    threshold
-        Scores above it are predicted positive.
-    positive, negative
-        The label values.
-    names
-        Feature names, where the training columns carried them.
-    """
-
-    w: Float
-    threshold: float
-    positive: Label
-    negative: Label
-    names: tuple[str, ...] | None = None
 
 
 class LinearRankerModel(
@@ -146,9 +121,18 @@ class LinearRankerModel(
         """The same ranker with another summary."""
         return self._copyValues(LinearRankerModel(self.scorer, summary, self.moments))
 
+    def with_segments(self, column: str, made: SegmentRankers) -> LinearRankerModel:
+        """The ranker with rankers of segments, if there are any, and how they were chosen."""
+        summary = replace(self.summary, segments={"column": column, **made.selection})
+        scorer = self.scorer
+        if made.weights is not None:
+            segments = SegmentScorer(column, made.weights)
+            scorer = replace(scorer, segments=segments, threshold=made.threshold)
+        return self._copyValues(LinearRankerModel(scorer, summary, self.moments))
+
     @property
     def coefficients(self) -> DenseVector:
-        """Weights ``(d,)`` for raw feature values."""
+        """Weights ``(d,)`` for raw feature values; with segments, of the ranker of all rows."""
         return Vectors.dense(self.scorer.w)
 
     @property
@@ -186,7 +170,7 @@ class LinearRankerModel(
                 f"found column {taken[0]!r} in the data already, expected it to be new; "
                 "drop it or set rawPredictionCol and predictionCol"
             )
-        score = score_column(features, scorer.w)
+        score = scorer.column(dataset, features)
         rows = scoreable(dataset, features)
         scored = rows.withColumn(raw, score) if raw else rows
         if prediction:
@@ -200,7 +184,11 @@ class LinearRankerModel(
         columns: dict[str, Any] = {"feature": np.arange(s.w.size), "weight": s.w}
         if s.names:
             columns["name"] = list(s.names)
-        facts = {"threshold": s.threshold, "positive": s.positive, "negative": s.negative}
+        facts: dict[str, Any] = {"threshold": s.threshold}
+        facts |= {"positive": s.positive, "negative": s.negative}
+        if s.segments:
+            columns |= s.segments.columns()
+            facts["segments"] = s.segments.facts()
         return pa.table(columns), facts | {"summary": self.summary.as_dict()}
 
     def _loaded(self, table: pa.Table, facts: dict[str, Any]) -> None:
@@ -217,17 +205,7 @@ class LinearRankerModel(
         ):
             raise ValueError("its weights, threshold or labels are invalid")
         names = tuple(map(str, table["name"].to_pylist())) if named else None
-        self._scorer = LinearScorer(w, threshold, *labels, names)
+        saved = facts.get("segments")
+        segments = None if saved is None else SegmentScorer.restored(table, saved)
+        self._scorer = LinearScorer(w, threshold, *labels, names, segments)
         self._summary = TrainingSummary.from_dict(facts["summary"])
-
-
-def score_column(features: Features, w: Float) -> Column:
-    """The scores ``w'x`` as a column; a row that cannot be used fails the job (`DataError`)."""
-
-    def scores(*arrays: pa.Array) -> pa.Array:
-        return pa.array(settled_scores(features.decode(arrays), w))
-
-    # Spark reads the types themselves, which are but text under postponed annotations.
-    scores.__annotations__ = {"arrays": pa.Array, "return": pa.Array}
-    scored: Column = arrow_udf(scores, "double")(*features.expressions())  # type: ignore[call-overload]
-    return scored

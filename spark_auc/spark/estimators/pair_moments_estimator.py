@@ -13,6 +13,7 @@ from spark_auc.spark.data.features import Features
 from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.ranker import FoldsEstimator
+from spark_auc.spark.estimators.segments import segmented
 from spark_auc.spark.estimators.settings import PairMomentsSettings
 from spark_auc.training.result import TrainingResult
 from spark_auc.training.settings import TrainingSettings
@@ -33,16 +34,23 @@ class PairMomentsEstimator(FoldsEstimator, HasWeightCol, HasTol, HasMaxIter):
         regs, mixes = self.penalties()
         return regs is None or len(regs) * len(mixes) != 1
 
+    @property
+    def has_folds(self) -> bool:
+        """Folds choose a penalty, the shrinkage of segments, or both."""
+        return self.selects or self.values()["segmentCol"] is not None
+
     def check(self) -> None:
         """See `Configured.check`."""
         values: PairMomentsSettings = self.values()
         drawn = values["estimator"] != "exact"
         if not drawn:
             self.refuse("estimator 'exact'", "numPairs", "batchSize", "pairTol")
-        elif values["numPairs"] != "auto":
-            self.refuse(f"numPairs {values['numPairs']}", "pairTol")
+        else:
+            self.refuse(f"estimator {values['estimator']!r}", "segmentCol")
+            if values["numPairs"] != "auto":
+                self.refuse(f"numPairs {values['numPairs']}", "pairTol")
         super().check()
-        if not (self.selects or drawn):
+        if not (self.has_folds or drawn):
             self.refuse("a single penalty and estimator 'exact'", "keyCol", "seed")
 
     def _settings(self, folds: Folds) -> TrainingSettings:
@@ -72,7 +80,9 @@ class PairMomentsEstimator(FoldsEstimator, HasWeightCol, HasTol, HasMaxIter):
         settings = self._settings(folds)
         drawn = settings.sampling.estimator != "exact"
         columns = self.resolved(dataset, features, values["keyCol"], column, placed=drawn)
-        return self.made(train(DistributedRows.of(dataset, columns), settings), columns)
+        result = train(DistributedRows.of(dataset, columns), settings)
+        model, name = self.made(result, columns), values["segmentCol"]
+        return segmented(model, dataset, columns, name, result, settings) if name else model
 
     def model_from(
         self,

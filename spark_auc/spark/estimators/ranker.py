@@ -19,7 +19,8 @@ from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConfigError
 from spark_auc.spark.data.columns import FoldColumn, TrainingColumns
 from spark_auc.spark.data.features import Features, PreparedFeatures
-from spark_auc.spark.estimators.linear_ranker import LinearRankerModel, LinearScorer
+from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
+from spark_auc.spark.estimators.scorer import LinearScorer
 from spark_auc.spark.persistence import Stage
 from spark_auc.training.result import TrainingResult
 
@@ -122,11 +123,17 @@ class FoldsEstimator(RankerEstimator, HasSeed):
     Its settings extend `FoldSettings`, and have a keyCol and a seed.
     """
 
+    @property
+    def has_folds(self) -> bool:
+        """Whether ``fit`` divides the rows into folds."""
+        return self.selects
+
     def check(self) -> None:
         """See `Configured.check`."""
         values = self.values()
         if not self.selects:
-            self.refuse("a single penalty", "numFolds", "foldCol", "selectionRule")
+            of_folds = () if self.has_folds else ("numFolds", "foldCol")
+            self.refuse("a single penalty", *of_folds, "selectionRule")
         if values["foldCol"] is not None and self.isSet("numFolds"):
             raise ConfigError(
                 f"found foldCol {values['foldCol']!r} and numFolds {values['numFolds']}, expected "

@@ -133,6 +133,14 @@ class PairMomentsSettings(
     ]
     maxIter: Annotated[int, Setting("Most iterations of the solver.", 1000, Range(ge=1))]
     seed: Annotated[int, Setting("Seed of draws and folds.", 0)]
+    segmentCol: Annotated[
+        str | None,
+        Setting(
+            "Column whose most frequent values (segments, at most 16) have rankers of their own, "
+            "if held-out folds show a better AUC within segments. Each is shrunk to the ranker of "
+            "all rows, which ranks the rows of other values; rawPredictionCol is then the log odds."
+        ),
+    ]
     keepMoments: Annotated[
         bool, Setting("Whether the model holds the pair moments that it was made from.", False)
     ]

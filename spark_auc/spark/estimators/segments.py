@@ -1,0 +1,65 @@
+"""The ranker of all rows with rankers of segments, from the rows of a fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import reduce
+
+from pyspark.sql import DataFrame
+
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.spark.data.columns import TrainingColumns
+from spark_auc.spark.data.rows import DistributedRows
+from spark_auc.spark.data.segments import SegmentColumn
+from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
+from spark_auc.training.result import TrainingResult
+from spark_auc.training.segment_moments import moments_of_segments
+from spark_auc.training.segments import FoldsInMemory, segment_rankers
+from spark_auc.training.settings import TrainingSettings
+
+
+def segmented(
+    model: LinearRankerModel,
+    dataset: DataFrame,
+    columns: TrainingColumns,
+    name: str,
+    result: TrainingResult,
+    settings: TrainingSettings,
+) -> LinearRankerModel:
+    """The model with rankers of segments, if they are better; one more pass over the rows.
+
+    Parameters
+    ----------
+    model
+        The ranker of all rows.
+    dataset, columns
+        The rows that it was trained on, and their columns.
+    name
+        Name of the segment column.
+    result
+        The training run.
+    settings
+        Its settings.
+
+    Raises
+    ------
+    ConfigError
+        The segment column is unknown or of another type.
+    ResourceError
+        The moments of all segments and folds do not fit in memory.
+    ConvergenceError
+        The solver did not reach its tolerance.
+    """
+    segments = SegmentColumn.of(dataset, columns.features, name)
+    rows = DistributedRows.of(dataset, replace(columns, segments=segments))
+    moments, _ = moments_of_segments(rows, settings.folds, segments.values)
+    everyone = [reduce(PairMoments.merge, parts) for parts in zip(*moments.values(), strict=True)]
+    assert result.penalty is not None
+    made = segment_rankers(
+        FoldsInMemory(everyone),
+        {segment: FoldsInMemory(parts) for segment, parts in moments.items()},
+        result.w,
+        result.penalty,
+        settings,
+    )
+    return model.with_segments(name, made)

@@ -1,0 +1,203 @@
+"""Rankers of segments as a Spark stage, beside numpy on all rows."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from pyspark.ml.linalg import Vectors, VectorUDT
+from pyspark.sql import functions as F
+
+from spark_auc import (
+    FeatureRecipe,
+    LinearRankerModel,
+    MBAClassifier,
+    RankerPipeline,
+    RankerPipelineModel,
+)
+from spark_auc.core.batch import Batch
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.sampling.folds import Folds
+from spark_auc.errors import ConfigError, ResourceError
+from spark_auc.solvers.candidates import Candidate
+from spark_auc.spark.contributions import with_contributions
+from spark_auc.spark.data import segments as segment_column
+from spark_auc.training.segments import REST, FoldsInMemory, segment_rankers
+from spark_auc.training.settings import TrainingSettings
+
+D, N = 4, 3000
+COLUMNS = [f"x{j}" for j in range(D)]
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Rows of four sites and of none, with effects of their own."""
+    rng = np.random.default_rng(5)
+    site = rng.choice(["news", "shop", "mail", "rare", ""], N, p=[0.4, 0.3, 0.2, 0.02, 0.08])
+    number = np.searchsorted(["mail", "news", "shop"], site) % 4
+    y = rng.random(N) < np.array([0.2, 0.4, 0.3, 0.2])[number]
+    effect = np.array([[1, 0, 0.6, 0], [1, 0.5, -0.6, 0], [1, 0, 0, 0.8], [1, 0, 0, 0]])[number]
+    rows = pd.DataFrame(rng.normal(size=(N, D)) + y[:, None] * effect, columns=COLUMNS)
+    site = pd.Series(site).where(rng.random(N) < 0.95, None)
+    return rows.assign(site=site, label=y.astype(float))
+
+
+@pytest.fixture(scope="module")
+def rows(spark, table):
+    return spark.createDataFrame(table).repartition(3).cache()
+
+
+@pytest.fixture(scope="module")
+def model(rows):
+    return MBAClassifier(featuresCol=COLUMNS, regParam=0.1, segmentCol="site", seed=3).fit(rows)
+
+
+def numbers(site, values):
+    return np.array([values.index(s) if s in values else len(values) for s in site])
+
+
+def test_model_is_that_of_arrays(table, model):
+    X, y = table[COLUMNS].to_numpy(), table["label"].to_numpy() > 0
+    site = table["site"].fillna(REST).to_numpy()
+    fold = Folds(5, 3).of(Batch(X, y))
+
+    def moments(chosen):
+        return FoldsInMemory(
+            [PairMoments.of(X[at], y[at]) for at in (chosen & (fold == k) for k in range(5))]
+        )
+
+    parts = {name: moments(site == name) for name in np.unique(site)}
+    made = segment_rankers(
+        moments(np.full(N, True)),
+        parts,
+        model.scorer.w,
+        Candidate(0.1, 0.0),
+        TrainingSettings(),
+    )
+    segments = model.scorer.segments
+    assert segments.column == "site"
+    # Too few rows of "rare" and of no site have both classes.
+    assert segments.weights.values == ("mail", "news", "shop")
+    np.testing.assert_allclose(segments.weights.W, made.weights.W, rtol=1e-9)
+    np.testing.assert_allclose(segments.weights.intercept, made.weights.intercept, rtol=1e-9)
+    assert model.threshold == pytest.approx(made.threshold, rel=1e-9)
+    assert model.summary.segments["column"] == "site"
+    assert model.summary.segments["chosen"] == made.selection["chosen"]
+    whole = MBAClassifier(featuresCol=COLUMNS, regParam=0.1)
+    assert not whole.isDefined("segmentCol")
+
+
+def test_rows_are_scored_by_their_segment(table, rows, model, tmp_path):
+    weights = model.scorer.segments.weights
+    scored = model.transform(rows).toPandas()
+    X, number = scored[COLUMNS].to_numpy(), numbers(scored["site"], weights.values)
+    expected = np.einsum("nd,nd->n", X, weights.W[number]) + weights.intercept[number]
+    np.testing.assert_allclose(scored["rawPrediction"], expected, rtol=1e-10, atol=1e-12)
+    assert (scored["prediction"] == (scored["rawPrediction"] > model.threshold)).all()
+    assert scored["prediction"].mean() == pytest.approx(table["label"].mean(), abs=0.05)
+    # The same bits after saving, for other partitions, a column of other values, and one by one.
+    model.save(str(tmp_path / "model"))
+    loaded = LinearRankerModel.load(str(tmp_path / "model"))
+    assert loaded.summary == model.summary
+    other = loaded.transform(rows.repartition(7)).toPandas()
+    both = scored.merge(other, on=COLUMNS)
+    assert len(both) == N
+    assert (both["rawPrediction_x"] == both["rawPrediction_y"]).all()
+    unseen = rows.limit(5).withColumn("site", F.lit("never seen"))
+    unknown = loaded.transform(unseen).toPandas()
+    assert (
+        unknown["rawPrediction"]
+        == weights.scores(unknown[COLUMNS].to_numpy(), np.full(5, len(weights.values)))
+    ).all()
+    with pytest.raises(ConfigError, match="found no column 'site'"):
+        loaded.transform(rows.drop("site"))
+    with pytest.raises(ConfigError, match="segment column 'site' of type double"):
+        loaded.transform(rows.withColumn("site", F.lit(1.0)))
+
+
+def test_damaged_segments_are_refused(model):
+    facts = model.scorer.segments.facts()
+    table, _ = model._saved()
+    for changed in (
+        facts | {"values": ["news", "news", "shop"]},
+        facts | {"intercept": [0.0]},
+        facts | {"column": 3},
+        facts | {"intercept": [0.0, np.nan, 0.0, 0.0]},
+    ):
+        with pytest.raises(ValueError, match="weights of segments are invalid"):
+            type(model.scorer.segments).restored(table, changed)
+
+
+def test_a_recipe_with_segments_is_one_stage(rows, tmp_path):
+    """The segment column is a raw column too; tasks map and score in one step."""
+    stages = [FeatureRecipe(numKnots=4), MBAClassifier(segmentCol="site", numFolds=3)]
+    pipeline = RankerPipeline(stages).fit(rows)
+    segments = pipeline.ranker.scorer.segments
+    assert segments is not None
+    assert "site" in [column.name for column in pipeline.recipe.columns]
+    scored = pipeline.transform(rows).select("x0", "site", "rawPrediction").toPandas()
+    X = pipeline.stages[0].transform(rows).select("features", "site").toPandas()
+    dense = np.array([v.toArray() for v in X["features"]])
+    number = numbers(X["site"], segments.weights.values)
+    np.testing.assert_allclose(
+        scored["rawPrediction"], segments.weights.scores(dense, number), rtol=1e-12
+    )
+    pipeline.save(str(tmp_path / "pipeline"))
+    loaded = RankerPipelineModel.load(str(tmp_path / "pipeline"))
+    again = loaded.transform(rows).select("rawPrediction").toPandas()
+    assert (again["rawPrediction"] == scored["rawPrediction"]).all()
+    with pytest.raises(ConfigError, match="expected one ranker"):
+        with_contributions(loaded, rows)
+
+
+def test_settings_and_columns_that_cannot_serve(rows):
+    with pytest.raises(ConfigError, match="found segmentCol 'site' with estimator 'paired'"):
+        MBAClassifier(featuresCol=COLUMNS, segmentCol="site", estimator="paired").fit(rows)
+    with pytest.raises(ConfigError, match="segment column 'x0' of type double"):
+        MBAClassifier(featuresCol=COLUMNS, regParam=1.0, segmentCol="x0").fit(rows)
+    with pytest.raises(ConfigError, match=r"found no column 'sites', .*did you mean 'site'"):
+        MBAClassifier(featuresCol=COLUMNS, regParam=1.0, segmentCol="sites").fit(rows)
+
+
+def test_moments_of_too_many_features_are_refused(rows):
+    wide = F.udf(lambda a, b: Vectors.sparse(9000, {0: a, 8999: b}), VectorUDT())
+    vectors = rows.limit(300).select("label", "site", wide("x0", "x1").alias("features"))
+    with pytest.raises(
+        ResourceError,
+        match=r"found moments of 9000 features in 25 folds, 5 of each of 5 segments that take",
+    ):
+        MBAClassifier(regParam=1.0, segmentCol="site", whenNotConverged="warn").fit(vectors)
+
+
+def test_equal_segments_give_the_ranker_of_all_rows(rows, model):
+    """Segments by a hash of the row: the model has one ranker, with the same bits."""
+    hashed = rows.withColumn("part", F.pmod(F.hash(*COLUMNS), F.lit(3)))
+    same = MBAClassifier(featuresCol=COLUMNS, regParam=0.1, segmentCol="part").fit(hashed)
+    plain = MBAClassifier(featuresCol=COLUMNS, regParam=0.1).fit(hashed)
+    assert same.summary.segments["chosen"] == "global"
+    assert same.scorer.segments is None
+    assert (same.scorer.w == plain.scorer.w).all()
+    assert same.threshold == plain.threshold
+    assert plain.summary.segments is None
+    assert (plain.scorer.w == model.scorer.w).all()
+
+
+def test_the_most_frequent_values_are_segments(rows, monkeypatch, caplog):
+    from spark_auc.spark.data.features import PreparedFeatures
+
+    monkeypatch.setattr(segment_column, "MOST_SEGMENTS", 2)
+    features = PreparedFeatures.resolve(rows, COLUMNS)
+    odd = F.when(F.col("x0") > 0.5, "a\n").when(F.col("x0") < -0.5, "b" * 201).otherwise("ü's")
+    column = segment_column.SegmentColumn.of(rows.withColumn("odd", odd), features, "odd")
+    assert column.values == ("ü's",)
+    with caplog.at_level("INFO"):
+        column = segment_column.SegmentColumn.of(rows, features, "site")
+    assert column.values == ("news", "shop")
+    assert "the 2 most frequent values of 'site' are segments" in caplog.text
+    found = rows.select("site", column.number(rows, features).alias("n")).distinct().collect()
+    assert {(r.site, r.n) for r in found} == {
+        ("news", 0),
+        ("shop", 1),
+        ("mail", 2),
+        ("rare", 2),
+        ("", 2),
+        (None, 2),
+    }

@@ -1,0 +1,249 @@
+"""Rankers of segments from moments, beside numpy and scikit-learn on the rows."""
+
+from functools import reduce
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+from spark_auc.core.batch import Batch
+from spark_auc.core.moments.column_moments import ColumnMoments
+from spark_auc.core.moments.gaussian import log_odds_line, mixture_auc
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.solvers.candidates import Candidate
+from spark_auc.training.segments import (
+    LEAST_ROWS,
+    REST,
+    STRENGTHS,
+    FoldsInMemory,
+    segment_rankers,
+)
+from spark_auc.training.settings import TrainingSettings
+
+FOLDS, D, REG = 4, 5, 0.05
+
+
+def rows(difference, n=4000, seed=0, names=("a", "b", "c", REST)):
+    """Rows of segments of different prevalence, whose weights differ by ``difference``."""
+    rng = np.random.default_rng(seed)
+    segment = rng.choice(names, n, p=[0.4, 0.3, 0.2, 0.1])
+    number = np.searchsorted(sorted(names), segment)
+    y = rng.random(n) < np.array([0.2, 0.5, 0.3, 0.1])[number]
+    common = np.array([1.0, 0.5, 0, 0, 0])
+    own = np.array([[0, 0, 0, 0, 0], [0, 0, 1, 0, -1], [0, 0, -1, 1, 0], [0, 0, 0, -1, 1]])
+    X = rng.normal(size=(n, D)) + y[:, None] * (common + difference * own[number])
+    return X + number[:, None] * 0.5, y, segment, rng.integers(0, FOLDS, n)
+
+
+def stored(X, y, segment, fold):
+    """Moments of all rows, and of those of each segment."""
+    parts = {
+        name: FoldsInMemory(
+            [
+                PairMoments.of(X[at], y[at])
+                for at in ((segment == name) & (fold == k) for k in range(FOLDS))
+            ]
+        )
+        for name in np.unique(segment)
+    }
+    everyone = FoldsInMemory([PairMoments.of(X[fold == k], y[fold == k]) for k in range(FOLDS)])
+    return everyone, parts
+
+
+def ridge(X, y, u, standardize, counted=0):
+    """All-pairs ridge of weighted rows; ``counted`` rows are in the moments twice."""
+    total, rows = u.sum(), max(u.sum(), len(u) + counted)
+    mean = u @ X / total
+    scale = np.sqrt(u @ (X - mean) ** 2 / total * rows / (rows - 1)) if standardize else np.ones(D)
+    sides = []
+    for side in (y, ~y):
+        weight, part = u[side] / u[side].sum(), X[side] / scale
+        centre = weight @ part
+        sides.append((centre, (part - centre).T * weight @ (part - centre)))
+    mu = sides[0][0] - sides[1][0]
+    Sigma = sides[0][1] + sides[1][1] + np.outer(mu, mu)
+    return np.linalg.solve(Sigma + REG * np.eye(D), mu) / scale
+
+
+def gaussian_auc(scores, y):
+    a, b = scores[y], scores[~y]
+    return norm.cdf((a.mean() - b.mean()) / np.sqrt(a.var() + b.var()))
+
+
+def weights_of(segment, name, strength):
+    return strength + (segment == name)
+
+
+def fitted(table, standardize=True):
+    X, y, *_ = table
+    settings = TrainingSettings(standardize=standardize, tol=1e-12)
+    w = ridge(X, y, np.ones(len(y)), standardize)
+    return segment_rankers(*stored(*table), w, Candidate(REG, 0.0), settings), w
+
+
+@pytest.mark.parametrize("standardize", [True, False])
+def test_rankers_are_those_of_weighted_rows(standardize):
+    table = X, y, segment, fold = rows(0.6)
+    made, w = fitted(table, standardize)
+    names = ["a", "b", "c"]
+    scores = {}
+    for strength in STRENGTHS:
+        for name in names:
+            u = weights_of(segment, name, strength)
+            of = np.full(len(y), np.nan)
+            for k in range(FOLDS):
+                rest = fold != k
+                own = np.count_nonzero(segment[rest] == name)
+                of[~rest] = X[~rest] @ ridge(X[rest], y[rest], u[rest], standardize, own)
+            scores[strength, name] = of
+    sizes = np.array([np.count_nonzero(segment == name) for name in names])
+    within = [
+        sizes
+        / sizes.sum()
+        @ [
+            np.mean(
+                [
+                    gaussian_auc(scores[strength, name][at], y[at])
+                    for at in ((segment == name) & (fold == k) for k in range(FOLDS))
+                ]
+            )
+            for name in names
+        ]
+        for strength in STRENGTHS
+    ]
+    found = made.selection["strengths"][1:]
+    np.testing.assert_allclose([s["within"] for s in found], within, rtol=1e-9)
+    chosen = STRENGTHS[int(np.argmax(within))]
+    assert made.selection["chosen"] == chosen
+    assert made.weights.values == tuple(names)
+    for number, name in enumerate(names):
+        at = segment == name
+        held_out = scores[chosen, name][at][:, None]
+        line = LinearDiscriminantAnalysis("lsqr").fit(held_out, y[at])
+        expected = ridge(X, y, weights_of(segment, name, chosen), standardize, at.sum())
+        np.testing.assert_allclose(made.weights.W[number], expected * line.coef_[0, 0], rtol=1e-8)
+        np.testing.assert_allclose(made.weights.intercept[number], line.intercept_[0], rtol=1e-8)
+    # Rows of no segment: the ranker of all rows, and the line of its scores on their held-out rows.
+    of = np.full(len(y), np.nan)
+    for k in range(FOLDS):
+        rest = fold != k
+        of[~rest] = X[~rest] @ ridge(X[rest], y[rest], np.ones(rest.sum()), standardize)
+    assert np.count_nonzero(y[segment == REST]) >= LEAST_ROWS
+    assert_line(made, w, of[segment == REST], y[segment == REST])
+    # If these are few, the line is that of all rows.
+    positives = np.flatnonzero((segment == REST) & y)
+    few = np.where(np.isin(np.arange(len(y)), positives[LEAST_ROWS - 1 :]), "a", segment)
+    made, w = fitted((X, y, few, fold), standardize)
+    assert_line(made, w, of, y)
+
+
+def assert_line(made, w, scores, y):
+    """The line of rows of no segment is that of these scores."""
+    line = LinearDiscriminantAnalysis("lsqr").fit(scores[:, None], y)
+    np.testing.assert_allclose(made.weights.W[-1], w * line.coef_[0, 0], rtol=1e-8)
+    np.testing.assert_allclose(made.weights.intercept[-1], line.intercept_[0], rtol=1e-8)
+
+
+def test_new_rows_are_ranked_better_within_segments_and_together():
+    made, w = fitted(rows(0.6))
+    X, y, segment, _ = rows(0.6, 20000, seed=1)
+    number = np.searchsorted(["a", "b", "c", "~"], np.where(segment == REST, "~", segment))
+    scores = made.weights.scores(X, number)
+
+    def auc(values, at):
+        return np.mean(values[at & y][:, None] > values[at & ~y])
+
+    for name in "abc":
+        assert auc(scores, segment == name) > auc(X @ w, segment == name) - 1e-3
+    everyone = np.full(len(y), True)
+    assert auc(scores, everyone) > auc(X @ w, everyone) + 0.02
+    assert np.mean(scores > made.threshold) == pytest.approx(y.mean(), abs=0.05)
+    assert made.selection["strengths"][0]["overall"] == pytest.approx(
+        auc(X @ w, everyone), abs=0.02
+    )
+    # A score depends on its row and segment alone.
+    for rows_taken in ([5], [17, 3], np.arange(100)[::-1]):
+        assert (made.weights.scores(X[rows_taken], number[rows_taken]) == scores[rows_taken]).all()
+
+
+def test_equal_segments_are_ranked_like_all_rows():
+    """All columns have the same effect in each segment; any gain is noise."""
+    made = []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        segment, fold = rng.choice(["a", "b", "c", REST], 4000), rng.integers(0, FOLDS, 4000)
+        y = rng.random(4000) < 0.3
+        X = rng.normal(size=(4000, D)) + y[:, None] * np.array([1.0, 0.5, 0, 0, 0])
+        made.append(fitted((X, y, segment, fold))[0])
+    assert [one.selection["chosen"] for one in made].count("global") >= 4
+    assert all((one.weights is None) == (one.selection["chosen"] == "global") for one in made)
+
+
+def test_rare_segments_are_ranked_like_all_rows(caplog):
+    X, y, segment, fold = rows(0.6)
+    segment = segment.astype(object)
+    positives = np.flatnonzero((segment == "a") & y)
+    segment[positives[:40]] = "rare"
+    with caplog.at_level("INFO"):
+        made, _ = fitted((X, y, segment, fold))
+    assert "segments of too few rows, ranked like all rows: rare" in caplog.text
+    assert made.weights.values == ("a", "b", "c")
+    only, _ = fitted((X, y, np.where(segment == "rare", "rare", REST).astype(object), fold))
+    assert only.weights is None
+    assert only.selection == {"chosen": "global", "segments": {}}
+    # All rows of a class are in one fold: nothing could be held out.
+    last = np.where(y, 0, fold)
+    assert fitted((X, y, segment, last))[0].weights is None
+
+
+def test_rows_that_are_ranked_backwards_get_equal_scores():
+    """Two segments of opposite effects: over all rows there is none, or one by chance."""
+    slopes = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        segment, fold = rng.choice(["a", "b"], 1000), rng.integers(0, FOLDS, 1000)
+        y = rng.random(1000) < 0.4
+        sign = np.where(segment == "a", 1.0, -1.0)
+        X = rng.normal(size=(1000, D)) + (y * sign)[:, None] * np.eye(D)[0]
+        made, w = fitted((X, y, segment, fold))
+        assert (made.weights.W[:2, 0] * [1, -1] > 0).all()
+        slopes.append(made.weights.W[2] @ w / (w @ w))
+        is_forward = made.selection["strengths"][0]["overall"] > 0.5
+        assert (slopes[-1] > 0) == is_forward
+        if not is_forward:
+            assert made.weights.intercept[2] == pytest.approx(np.log(y.mean() / (1 - y.mean())))
+    assert min(slopes) == 0
+
+
+def test_a_segment_that_ranks_backwards_is_ranked_like_all_rows():
+    X, y, segment, fold = rows(0.6)
+    number = np.flatnonzero(segment == "c")
+    segment[number[700:]] = REST
+    backwards = number[:700]
+    X[backwards] = np.random.default_rng(1).normal(size=(700, D))
+    X[backwards, 0] -= 0.1 * y[backwards]
+    made, _ = fitted((X, y, segment, fold))
+    assert made.selection["segments"]["c"]["auc"] < 0.5
+    assert made.weights.values == ("a", "b")
+    assert made.weights.W.shape == (3, D)
+
+
+def test_line_without_variance_and_mixture():
+    equal = ColumnMoments.of(Batch(np.ones((4, 1)), np.array([True, False, False, False])))
+    line = log_odds_line(equal)
+    assert line.slope == 0
+    assert line.intercept == pytest.approx(np.log(1 / 3))
+    assert mixture_auc([equal]) == 0.5
+    rng = np.random.default_rng(0)
+    parts, samples = [], []
+    for shift, share in ((0.0, 0.2), (1.0, 0.5)):
+        y = rng.random(3000) < share
+        s = rng.normal(size=3000) + y + shift
+        parts.append(ColumnMoments.of(Batch(s[:, None], y)))
+        samples.append((s, y))
+    s, y = (np.concatenate(values) for values in zip(*samples, strict=True))
+    assert mixture_auc(parts) == pytest.approx(np.mean(s[y][:, None] > s[~y]), abs=2e-3)
+    assert mixture_auc(parts[:1]) == pytest.approx(gaussian_auc(*samples[0]), rel=1e-12)
+    together = reduce(ColumnMoments.merge, parts)
+    assert together.rows.sum() == 6000
