@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 
@@ -21,7 +22,7 @@ def decided(
     champion: Champion | None,
     judged: Champion | None,
     trained: Challenger | None,
-    period: str,
+    pooled: Sequence[str],
     found: Drift,
 ) -> Decision:
     """The decision about the challenger of a period.
@@ -36,10 +37,10 @@ def decided(
         The champion, and the same if the rows can be scored by it.
     trained
         The challenger; None without stored periods of both classes.
-    period, found
-        The period and its drift.
+    pooled, found
+        The periods of the gate, of which the last is judged, and its drift.
     """
-    decision = _beside(config, history, gate, judged, trained, period, found)
+    decision = _beside(config, history, gate, judged, trained, pooled, found)
     if champion is not None and judged is None:
         outcome: Outcome = "promoted" if decision.outcome == "promoted" else "kept"
         reason = f"the rows lack columns of the champion; {decision.reason}"
@@ -53,7 +54,7 @@ def _beside(
     gate: GateRows,
     champion: Champion | None,
     trained: Challenger | None,
-    period: str,
+    pooled: Sequence[str],
     found: Drift,
 ) -> Decision:
     rule = config.gate
@@ -65,6 +66,7 @@ def _beside(
         return Decision(outcome, judge.few(gate.rows))
     if champion is None:
         return judge.first(gate.interval(CHALLENGER), gate.rows)
-    age = (date.fromisoformat(period) - date.fromisoformat(champion.since)).days
-    warned = bool(found.warnings or found.stops or history.warned() & {*trained.periods})
+    age = (date.fromisoformat(pooled[-1]) - date.fromisoformat(champion.since)).days
+    earlier = history.warned() & {*trained.periods, *pooled[:-1]}
+    warned = bool(found.warnings or found.stops or earlier)
     return judge.decide(gate.paired(), gate.rows, age, warned)

@@ -209,7 +209,7 @@ class PeriodRun:
                 record |= {"outcome": "quarantined", "reason": "; ".join(found.stops)}
             else:
                 decision = decided(
-                    config, self.history, gate, champion, judged, trained, period, found
+                    config, self.history, gate, champion, judged, trained, pooled, found
                 )
                 if labels and models and min(gate.rows) >= config.gate.least:
                     record["gate"] = gate.as_dict()
