@@ -136,12 +136,7 @@ def test_the_fit_counts_its_rows(spark: SparkSession, auto: bool) -> None:
     for partitions in (1, 3):
         model = stage.fit(spark.createDataFrame(rows).repartition(partitions))
         assert model.drift is not None
-        found, expected = model.drift.counts[:, :4], np.array(by_pandas(model, rows))
-        kinds = np.array(model.drift.kinds)
-        # The summaries of a fit do not keep the signs of infinite values.
-        splines = np.flatnonzero((kinds == "spline") & (model.drift.names == "age"))
-        expected[splines, 2:] -= 1
-        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(model.drift.counts[:, :4], by_pandas(model, rows))
 
 
 def test_all_values_missing(spark: SparkSession, fitted: FeatureRecipeModel) -> None:

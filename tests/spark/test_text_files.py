@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import logging
 import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +20,7 @@ from spark_auc.features.token_names import TokenCounts
 from spark_auc.spark.data import text_files
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.layouts import Layout
-from spark_auc.spark.data.lines import Lines, delimited
+from spark_auc.spark.data.lines import Lines, delimited, is_whole_source
 from spark_auc.spark.data.local_files import UnsupportedFilesError
 from spark_auc.spark.data.readers import rows_for_tasks
 from spark_auc.spark.data.text_files import TextScan
@@ -249,3 +251,24 @@ def test_names_of_tokens_come_from_a_sample_that_parts_do_not_change(spark, tmp_
     assert {token for _, token in drawn[0]} == {"word=a", "word=b"}
     assert all(name.partition(": mostly ")[2] for name in found[0].values())
     assert 140 < sum(drawn[0].values()) < 260
+
+
+def test_plans_of_several_threads(spark, tmp_path):
+    """Spark prints plans to the standard output of all threads."""
+    path = tmp_path / "rows"
+    path.write_text("\n".join(ROWS))
+    df = delimited(spark, str(path), SMALL)
+    frames = [df, df.where("y = 1")] * 4
+    before = sys.stdout
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(is_whole_source, frames)) == [True, False] * 4
+    assert sys.stdout is before
+
+
+def test_a_plan_that_is_not_printed_is_not_that_of_whole_files(spark, tmp_path, monkeypatch):
+    path = tmp_path / "rows"
+    path.write_text("\n".join(ROWS))
+    df = delimited(spark, str(path), SMALL)
+    monkeypatch.setattr(type(df), "explain", lambda self: None)
+    assert not is_whole_source(df)
+    assert Lines.of(df, ["y"]) is None

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.metrics import roc_auc_score
 
 from spark_auc.core.batch import Batch
 from spark_auc.core.moments.column_moments import ColumnMoments
@@ -165,6 +166,27 @@ def test_new_rows_are_ranked_better_within_segments_and_together():
     # A score depends on its row and segment alone.
     for rows_taken in ([5], [17, 3], np.arange(100)[::-1]):
         assert (made.weights.scores(X[rows_taken], number[rows_taken]) == scores[rows_taken]).all()
+
+
+def test_segments_of_other_prevalence_are_judged_by_the_auc_of_all_rows():
+    """One Gaussian pair for the scores of all rows is off by points here; a mixture is not."""
+
+    def table(seed):
+        rng = np.random.default_rng(seed)
+        n = np.array([40_000, 4_000])
+        segment = np.repeat(["a", "b"], n)
+        y = rng.random(n.sum()) < np.repeat([0.02, 0.5], n)
+        X = rng.normal(size=(n.sum(), D)) + (segment == "b")[:, None] * np.array([6.0, 0, 0, 0, 0])
+        X[:, 1] += 0.5 * y
+        X[:, 2] += 0.2 * np.where(segment == "b", -1, 1) * y
+        return X, y, segment, rng.integers(0, FOLDS, len(y))
+
+    made, w = fitted(table(0))
+    X, y, *_ = table(1)
+    true = roc_auc_score(y, X @ w)
+    one_pair = gaussian_auc(X @ w, y)
+    assert made.selection["strengths"][0]["overall"] == pytest.approx(true, abs=0.006)
+    assert abs(one_pair - true) > 0.02
 
 
 def test_equal_segments_are_ranked_like_all_rows():

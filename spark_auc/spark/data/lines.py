@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass
 from io import StringIO
+from threading import Lock
 from typing import Any, cast
 
 import pyarrow as pa
@@ -42,6 +43,7 @@ _KEEPING = {
     *("Filter", "GlobalLimit", "InMemoryRelation", "InMemoryTableScan", "LocalLimit", "Project"),
     *("Sample", "Scan", "Sort", "TakeOrderedAndProject"),
 }
+_PRINTING = Lock()
 # Files that Spark does not read in parts. Those of bzip2 can be split.
 _WHOLE = (".gz", ".deflate", ".lz4", ".snappy", ".zst")
 
@@ -238,8 +240,8 @@ def is_whole_source(df: DataFrame) -> bool:
     lines = df.select(F.col(quoted(column))["text"].alias("text"))
     whole = _lines_of(df.sparkSession, path, layout).select(F.col("value").alias("text"))
     # A plan numbers its columns.
-    texts = (re.sub(r"#\d+", "", _plan(rows)) for rows in (lines, whole))
-    return len(set(texts)) == 1
+    found, expected = (re.sub(r"#\d+", "", _plan(rows)) for rows in (lines, whole))
+    return "FileScan" in found and found == expected
 
 
 def field_number(field: StructField, layout: Layout) -> int | None:
@@ -249,13 +251,15 @@ def field_number(field: StructField, layout: Layout) -> int | None:
 
 
 def _plan(df: DataFrame) -> str:
-    """Spark's physical plan, as text."""
-    with redirect_stdout(StringIO()) as printed:
+    """Spark's physical plan, as text; empty if another thread of the user took the output."""
+    # Spark only prints a plan, and the standard output is that of all threads.
+    with _PRINTING, redirect_stdout(StringIO()) as printed:
         df.explain()
     return printed.getvalue().partition("== Physical Plan ==\n")[2]
 
 
 def _steps(df: DataFrame) -> list[str]:
     """Steps of Spark's plan other than those after which each row still has its own line."""
-    steps = (_STEP.match(line) for line in _plan(df).splitlines() if line.strip())
+    # An empty plan has an unknown step.
+    steps = (_STEP.match(line) for line in (_plan(df) or "?").splitlines() if line.strip())
     return sorted({step[1] if step else "" for step in steps} - _KEEPING)

@@ -96,7 +96,7 @@ class DistributedRows:
         selected = columns.select(df)
         frame, read, cheap = TaskRows(selected, iter, df.storageLevel.useMemory)
         if columns.derived:
-            _log.info("reader: Spark, because it computes the key or fold column")
+            _log.info("reader: Spark, because it computes the column of keys, folds or segments")
         else:
             frame, read, cheap = rows_for_tasks(df, columns.names, selected)
         return cls(
