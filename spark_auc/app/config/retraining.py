@@ -73,6 +73,13 @@ class DeletionSection(Section):
     )
     periods: list[date] = Field(min_length=1, description="periods of the rows")
 
+    @model_validator(mode="after")
+    def _of_periods(self) -> DeletionSection:
+        if len({*self.periods}) > 1 and not _is_of_period(self.data):
+            # All rows would be subtracted from each period.
+            raise ValueError(f"{PERIOD} in data.path, data.table or data.where; add it")
+        return self
+
     def rows_of(self, period: str) -> Source:
         """The source of the rows of a period."""
         return of_period(self.data, period)
@@ -150,8 +157,7 @@ class Retrain(Section):
     def _of_periods(self) -> Retrain:
         check_columns(self.features, self.columns)
         check_one_number(self.features)
-        parts = (self.data.path, self.data.table, self.data.where)
-        if not any(PERIOD in part for part in parts if part):
+        if not _is_of_period(self.data):
             raise ValueError(f"{PERIOD} in data.path, data.table or data.where; add it")
         if both := sorted({*self.accept} & {*self.exclude}):
             raise ValueError(f"{both[0]} in accept or in exclude; leave it out of one of them")
@@ -166,6 +172,10 @@ class Retrain(Section):
     def rows_of(self, period: str) -> Source:
         """The source of a period's rows."""
         return of_period(self.data, period)
+
+
+def _is_of_period(source: Source) -> bool:
+    return any(PERIOD in part for part in (source.path, source.table, source.where) if part)
 
 
 def of_period(source: Source, period: str) -> Source:
