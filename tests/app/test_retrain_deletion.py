@@ -8,9 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from pydantic import ValidationError
 
 from spark_auc.app.cli import run
+from spark_auc.app.config.retraining import Retrain
 from spark_auc.app.jobs.champion import read_champion
+from spark_auc.app.jobs.retrain import check
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import ConfigError
 from tests.app import test_retrain
@@ -122,6 +125,33 @@ def test_rows_are_deleted_from_the_store_and_from_the_champion(retrain, delete):
     assert day(1) not in result["keptChampions"]
     assert retrain(3, **GATE, pinned=day(1))[0] == 2
     assert records()[3]["challenger"]["rows"][0] < sum(r["rows"][0] for r in decided)
+
+
+def section(changes=(), **delete):
+    data = {"path": "clicks/{period}.parquet", "where": WHERE}
+    part = {"request": "a", "data": data, "periods": [day(0), day(1)]} | delete
+    return Retrain.model_validate(SECTION | dict(changes) | {"delete": part})
+
+
+def test_a_deletion_is_refused_in_a_dry_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for k in (0, 1):
+        Path("clicks").mkdir(exist_ok=True)
+        Path(f"clicks/{day(k)}.parquet").touch()
+    check(section())
+    with pytest.raises(ConfigError, match=r"found retrain\.dryRun with --delete"):
+        check(section({"dryRun": True}))
+
+
+@pytest.mark.parametrize("key", ["path", "table", "where"])
+def test_several_periods_need_their_date_in_the_source(key):
+    def data(name):
+        return ({} if key == "table" else {"path": "rows.parquet"}) | {key: name}
+
+    assert section(data=data("rows"), periods=[day(0)]).delete
+    with pytest.raises(ValidationError, match=r"\{period\} in data"):
+        section(data=data("rows"))
+    assert getattr(section(data=data("rows_{period}")).delete.rows_of(day(1)), key).endswith(day(1))
 
 
 class Dead(BaseException):

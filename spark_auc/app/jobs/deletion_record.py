@@ -88,10 +88,16 @@ def check_deletion(config: Retrain) -> None:
     Raises
     ------
     ConfigError
-        The rows of a period cannot be found, or the request was completed for other periods.
+        The rows of a period cannot be found, the request was begun for other periods, or the run
+        is to change nothing.
     """
     section = config.delete
     assert section is not None
+    if config.dryRun:
+        raise ConfigError(
+            "found retrain.dryRun with --delete, expected one of them: a deletion changes the "
+            "store and the champion; leave out dryRun to delete the rows"
+        )
     record, periods = DeletionRecord(config), [p.isoformat() for p in section.periods]
     if others := sorted({*record.values["periods"]} ^ {*periods} if record.exists else ()):
         raise ConfigError(
