@@ -183,8 +183,7 @@ class MomentStore:
         rows, size = table_rows(place, segments, self.facts), group_size(self.facts, len(segments))
         self._table.replace(place.predicate(), rows, size, mark)
         # Other places keep what was seen of them: their changes by other jobs remain conflicts.
-        self._seen[place] = self._paths()[place]
-        self._seen = dict(sorted(self._seen.items()))
+        self._seen = dict(sorted((self._seen | {place: self._paths()[place]}).items()))
         return True
 
     def files(self) -> list[SourceFile]:
@@ -221,8 +220,7 @@ class MomentStore:
     def _known_file(self, period: str, source: str) -> SourceFile:
         if source not in (sources := self.sources(period)):
             raise unknown_source(period, source, sources)
-        place = Source(self.schema_id, period, source)
-        return self._file(place, self._seen[place])
+        return self._file(place := Source(self.schema_id, period, source), self._seen[place])
 
     def windows(
         self,
@@ -262,7 +260,7 @@ class MomentStore:
         return merged_windows(by_period, windows, self.facts, segments)
 
     def delete_rows(
-        self, period: str, source: str, removed: Sequence[PairMoments] | Segments
+        self, period: str, source: str, removed: Sequence[PairMoments] | Segments, request: str = ""
     ) -> None:
         """Subtract a person's rows from a source of a period, and delete the superseded files.
 
@@ -275,6 +273,8 @@ class MomentStore:
             Where the rows are stored.
         removed
             The moments of the rows, by fold, or those of each segment.
+        request
+            Name of the request. A repetition of the last deletion under its name is left out.
 
         Raises
         ------
@@ -287,9 +287,9 @@ class MomentStore:
         stored, place = self.segments(period, source), Source(self.schema_id, period, source)
         check(place, part, self.facts, [])
         # A deletion that was killed before the superseded files were deleted is not repeated.
-        if not self._table.has_mark(digest(place, stored, self.facts, part)):
+        if not self._table.has_mark(request + digest(place, stored, self.facts, part)):
             left = remaining(stored, part)
-            self._replace(place, left, digest(place, left, self.facts, part))
+            self._replace(place, left, request + digest(place, left, self.facts, part))
         self.vacuum()
 
     def vacuum(self, hours: int = 0) -> None:

@@ -21,8 +21,9 @@ from tests.app.test_retrain import SECTION, by_all_rows, day, records, written
 
 pytest.importorskip("deltalake")
 
-from spark_auc.app.jobs import retrain_deletion
-from spark_auc.app.jobs.retrain_deletion import _drop_others, _source, _window
+from spark_auc.app.jobs import champion_deletion
+from spark_auc.app.jobs.champion_deletion import _window
+from spark_auc.app.jobs.retrain_deletion import _drop_others, _source
 from spark_auc.store.facts import Facts
 from spark_auc.store.moment_store import MomentStore
 from spark_auc.store.streams import StoredStream
@@ -92,6 +93,10 @@ def test_rows_are_deleted_from_the_store_and_from_the_champion(retrain, delete):
     # The first champion is the anchor, and its window has the rows, too.
     assert result["champion"] == {"period": day(2), "trained": True, "anchorDropped": True}
     assert_deleted(result, old.model.ranker.scorer.w)
+    # The condition may name a person.
+    published = [p for p in Path("model").rglob("*") if p.is_file()]
+    assert any(p.name == "config.json" for p in published)
+    assert not [p for p in published if WHERE.encode() in p.read_bytes()]
 
     # A rerun needs no rows, and repeats nothing.
     for k in (0, 1):
@@ -186,9 +191,9 @@ def test_a_deletion_that_was_killed_is_completed_and_subtracts_once(
         elif step == "vacuum":
             dying.setattr(MomentStore, "vacuum", die)
         elif step == "publish":
-            dying.setattr(retrain_deletion, "retrained", die)
+            dying.setattr(champion_deletion, "retrained", die)
         else:
-            dying.setattr(retrain_deletion, "_publish", after(retrain_deletion._publish))
+            dying.setattr(champion_deletion, "_publish", after(champion_deletion._publish))
         with pytest.raises(Dead):
             delete()
     code, result = delete()

@@ -89,6 +89,19 @@ def test_a_deletion_that_was_killed_before_the_vacuum_is_not_repeated(tmp_path, 
     assert_pairs(again.windows([Window()])[0].total(), rest)
 
 
+def test_equal_rows_of_two_requests_are_deleted_twice(tmp_path):
+    X, y, u = fold_rows("x")[1]
+    X[5:7], y[5:7], u[5:7] = X[3], y[3], u[3]
+    equal = [(X, y, u)] * K
+    store = MomentStore(str(tmp_path), FACTS)
+    store.put(DAY, "clicks", [PairMoments.of(*part) for part in equal])
+    removed = [PairMoments.of(X[3:4], y[3:4], u[3:4])] * K
+    for request, gone in (("a", [6]), ("a", [6]), ("b", [5, 6]), ("b", [5, 6])):
+        store.delete_rows(DAY, "clicks", removed, request)
+        rest = np.delete(X, gone, 0), np.delete(y, gone), np.delete(u, gone)
+        assert_pairs(store.windows([Window()])[0].total(), [rest] * K)
+
+
 def test_a_segment_alone_changes(tmp_path):
     store = MomentStore(str(tmp_path), FACTS)
     store.put(DAY, "clicks", {name: folds_of(name) for name in "ab"})
