@@ -13,9 +13,10 @@ from pydantic import ValidationError
 from spark_auc.app.cli import run
 from spark_auc.app.config.retraining import Retrain
 from spark_auc.app.jobs.champion import read_champion
+from spark_auc.app.jobs.deletion_record import DeletionRecord, containing
 from spark_auc.app.jobs.retrain import check
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.errors import ConfigError
+from spark_auc.errors import ConfigError, ModelFormatError
 from tests.app import test_retrain
 from tests.app.test_retrain import SECTION, by_all_rows, day, records, written
 
@@ -146,6 +147,19 @@ def test_a_deletion_is_refused_in_a_dry_run(tmp_path, monkeypatch):
     check(section())
     with pytest.raises(ConfigError, match=r"found retrain\.dryRun with --delete"):
         check(section({"dryRun": True}))
+
+
+def test_records_of_requests_are_read_without_those_of_killed_writes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    DeletionRecord(section()).write(containing=["v1"])
+    DeletionRecord(section(request="b")).write(containing=["v2"])
+    directory = Path("history/deletions")
+    (directory / "c.json.new").write_text('{"request": "c", "con')
+    assert containing(section()) == {"v1", "v2"}
+    for text in ("{", "[]", '{"request": "b"}'):
+        (directory / "b.json").write_text(text)
+        with pytest.raises(ModelFormatError, match=r"damaged record b\.json"):
+            containing(section())
 
 
 @pytest.mark.parametrize("key", ["path", "table", "where"])

@@ -30,29 +30,10 @@ class DeletionRecord:
         assert config.delete is not None
         self._directory = Directory.of(config.history) / _DIRECTORY
         self._name = f"{config.delete.request}.json"
-        self.values: dict[str, Any] = {
-            "request": config.delete.request,
-            "periods": {},
-            "dropped": {},
-            "containing": [],
-            "champion": None,
-            "completed": False,
-        }
         self.exists = self._name in self._directory.names()
-        if self.exists:
-            self.values = self._read()
-
-    def _read(self) -> dict[str, Any]:
-        try:
-            values = json.loads(self._directory.read(self._name))
-            if not isinstance(values, dict) or values.keys() != self.values.keys():
-                raise ValueError("it has other fields")
-        except ValueError as error:
-            raise ModelFormatError(
-                f"found a damaged record {self._name} in {self._directory.uri} ({error}), expected "
-                "the JSON of a deletion; restore it: without it, rows could be subtracted twice"
-            ) from None
-        return values
+        self.values = (
+            _read(self._directory, self._name) if self.exists else _new(config.delete.request)
+        )
 
     def write(self, **changes: Any) -> None:
         """Write changed values."""
@@ -76,10 +57,41 @@ class DeletionRecord:
 
 
 def containing(config: Retrain) -> set[str]:
-    """Names of the versions of champions whose rows were deleted since."""
+    """Names of the versions of champions whose rows were deleted since.
+
+    Raises
+    ------
+    ModelFormatError
+        A record is damaged.
+    """
     directory = Directory.of(config.history) / _DIRECTORY
-    values = (json.loads(directory.read(name)) for name in directory.names())
-    return {version for record in values for version in record["containing"]}
+    # A write that was killed leaves a file with another ending.
+    names = [name for name in directory.names() if name.endswith(".json")]
+    return {version for name in names for version in _read(directory, name)["containing"]}
+
+
+def _new(request: str) -> dict[str, Any]:
+    return {
+        "request": request,
+        "periods": {},
+        "dropped": {},
+        "containing": [],
+        "champion": None,
+        "completed": False,
+    }
+
+
+def _read(directory: Directory, name: str) -> dict[str, Any]:
+    try:
+        values = json.loads(directory.read(name))
+        if not isinstance(values, dict) or values.keys() != _new("").keys():
+            raise ValueError("it has other fields")
+    except ValueError as error:
+        raise ModelFormatError(
+            f"found a damaged record {name} in {directory.uri} ({error}), expected the JSON of a "
+            "deletion; restore it: without it, rows could be subtracted twice"
+        ) from None
+    return values
 
 
 def check_deletion(config: Retrain) -> None:
@@ -106,5 +118,6 @@ def check_deletion(config: Retrain) -> None:
             f"{others[0]} a name of its own"
         )
     for period in periods:
-        if not record.is_done(period):
+        # The rows may be deleted since the subtraction, which a record with a digest began.
+        if not record.period(period):
             section.rows_of(period).check()
