@@ -1,6 +1,7 @@
 """Deleting the rows of persons from a store of moments, and from the champion."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,18 +13,19 @@ from pydantic import ValidationError
 
 from spark_auc.app.cli import run
 from spark_auc.app.config.retraining import Retrain
-from spark_auc.app.jobs.champion import read_champion
+from spark_auc.app.jobs.champion import Champion, read_champion
 from spark_auc.app.jobs.deletion_record import DeletionRecord, containing
 from spark_auc.app.jobs.retrain import check
+from spark_auc.app.jobs.retrain_history import History
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.errors import ConfigError, ModelFormatError
+from spark_auc.errors import ConfigError, DataError, ModelFormatError
 from tests.app import test_retrain
 from tests.app.test_retrain import SECTION, by_all_rows, day, records, written
 
 pytest.importorskip("deltalake")
 
-from spark_auc.app.jobs import champion_deletion
-from spark_auc.app.jobs.champion_deletion import _window
+from spark_auc.app.jobs import champion_deletion, retrain_deletion
+from spark_auc.app.jobs.champion_deletion import _window, containing_versions
 from spark_auc.app.jobs.retrain_deletion import _drop_others, _source
 from spark_auc.store.facts import Facts
 from spark_auc.store.moment_store import MomentStore
@@ -160,6 +162,105 @@ def test_records_of_requests_are_read_without_those_of_killed_writes(tmp_path, m
         (directory / "b.json").write_text(text)
         with pytest.raises(ModelFormatError, match=r"damaged record b\.json"):
             containing(section())
+
+
+def champion_record(k, *, won=False, deletions=()):
+    """The champion of day ``k``, trained on the day before; it replaced that of the day before."""
+    window = {"from": day(k - 1), "to": day(k - 1)}
+    before = day(k - 1) if k > 1 else None
+    record = {"period": day(k), "champion": before, "won": won, "challenger": window}
+    return record | ({"deletions": list(deletions)} if deletions else {})
+
+
+def version(name, record, *, anchor=False):
+    directory = Path("model/versions") / name
+    directory.mkdir(parents=True)
+    (directory / "champion.json").write_text(json.dumps(record))
+    if anchor:
+        (directory / "anchor").mkdir()
+
+
+@pytest.fixture
+def versions(tmp_path, monkeypatch):
+    """Champions of three days: the first won, and is the anchor of the others."""
+    monkeypatch.chdir(tmp_path)
+    Path("history").mkdir()
+    for k in (1, 2, 3):
+        record = champion_record(k, won=k == 1)
+        Path(f"history/{day(k)}.json").write_text(json.dumps(record))
+        version(f"v{k}", record, anchor=k > 1)
+    version("v4", champion_record(3))
+    version("v5", champion_record(3, deletions=["a"]), anchor=True)
+    Path("model/versions/v6").mkdir()
+    Path("model/versions/v6/champion.json").write_text('{"per')
+    Path("model/versions/.lock").touch()
+
+
+@pytest.mark.usefixtures("versions")
+def test_versions_contain_the_rows_of_their_window_and_of_their_anchor():
+    def found(k):
+        return containing_versions(section(), History("history"), [day(k)])
+
+    assert found(0) == ["v1", "v2", "v3", "v6"]
+    assert found(2) == ["v3", "v4", "v6"]
+    assert found(7) == ["v6"]
+    # Without the record of the anchor, its window is unknown.
+    Path(f"history/{day(1)}.json").unlink()
+    assert found(7) == ["v2", "v3", "v6"]
+
+
+@pytest.mark.usefixtures("versions")
+@pytest.mark.parametrize(("k", "is_dropped"), [(0, True), (7, False)])
+def test_an_anchor_with_the_rows_is_dropped_from_a_champion_without_them(
+    monkeypatch, k, is_dropped
+):
+    champion, published = Champion("model", champion_record(3), "scores", "anchor"), []
+    monkeypatch.setattr(champion_deletion, "read_champion", lambda _: champion)
+    monkeypatch.setattr(
+        champion_deletion, "publish_champion", lambda *arguments: published.append(arguments)
+    )
+    config, history = section(), History("history")
+    told = champion_deletion.retrained_champion(config, history, None, None, [day(k)])
+    expected = {"period": day(3), "trained": False, "reason": "its window has none of the periods"}
+    assert told == expected | ({"anchorDropped": True} if is_dropped else {})
+    assert len(published) == is_dropped
+    for written_config, made, before in published:
+        assert written_config.delete is None
+        assert made == Champion("model", champion_record(3, deletions=["a"]), "scores", None)
+        assert before is champion
+        # A rerun publishes nothing again.
+        monkeypatch.setattr(champion_deletion, "read_champion", lambda _, made=made: made)
+        again = champion_deletion.retrained_champion(config, history, None, None, [day(k)])
+        assert again == told
+    assert len(published) == is_dropped
+
+
+@pytest.mark.usefixtures("versions")
+def test_a_rerun_lists_champions_that_were_published_since_the_failure(monkeypatch):
+    def failed(*_):
+        raise DataError("a failure")
+
+    def done(spark, config, history, store, record, period):
+        record.note(period, stored=True, rows=[1, 1], done=True)
+
+    class Store:
+        facts = None
+
+        def vacuum(self):
+            pass
+
+    monkeypatch.setattr(retrain_deletion, "_store", lambda *_: Store())
+    monkeypatch.setattr(retrain_deletion, "_drop_others", lambda *_: None)
+    monkeypatch.setattr(retrain_deletion, "_recipe", lambda *_: None)
+    monkeypatch.setattr(retrain_deletion, "retrained_champion", lambda *_: {"trained": True})
+    monkeypatch.setattr(retrain_deletion, "_delete_period", failed)
+    with pytest.raises(DataError):
+        retrain_deletion.delete_rows(None, section(periods=[day(2)]))
+    version("v7", champion_record(3))
+    shutil.rmtree("model/versions/v3")
+    monkeypatch.setattr(retrain_deletion, "_delete_period", done)
+    result = retrain_deletion.delete_rows(None, section(periods=[day(2)]))
+    assert [uri.rpartition("/")[-1] for uri in result["containing"]] == ["v4", "v6", "v7"]
 
 
 @pytest.mark.parametrize("key", ["path", "table", "where"])

@@ -17,7 +17,7 @@ from spark_auc.spark.retraining import retrained
 from spark_auc.store.moment_store import MomentStore
 from spark_auc.store.windows import Window
 
-_CHAMPION = "champion.json"
+_CHAMPION, _ANCHOR = "champion.json", "anchor"
 _CHOSEN = {"regParams", "elasticNetParams", "selectionRule"}
 
 
@@ -30,6 +30,9 @@ def retrained_champion(
 ) -> dict[str, Any]:
     """Train the champion again if its window has one of the periods, and publish it.
 
+    Its anchor cannot be trained again. If the window of the anchor may have one of the periods, the
+    champion is published without the anchor.
+
     Raises
     ------
     ConflictError
@@ -41,10 +44,17 @@ def retrained_champion(
         return {"period": None, "trained": False, "reason": "no champion is published"}
     told, made = {"period": champion.period, "trained": False}, champion.record["challenger"]
     requests = champion.record.get("deletions", [])
-    if config.delete.request in requests:
+    is_made, is_trained = config.delete.request in requests, _has_any(champion.record, periods)
+    if is_made and is_trained:
         return told | {"trained": True}
-    if not any(made["from"] <= period <= made["to"] for period in periods):
-        return told | {"reason": "its window has none of the periods"}
+    named = {"deletions": [*requests, config.delete.request]}
+    if not is_trained:
+        told |= {"reason": "its window has none of the periods"}
+        if champion.anchor is None or not _anchor_has_any(champion.record, history, periods):
+            return told | ({"anchorDropped": True} if is_made else {})
+        record = champion.record | named
+        _publish(config, champion._replace(record=record, anchor=None), champion)
+        return told | {"anchorDropped": True}
     if champion.record["schemaId"] != store.schema_id:
         reason = "its moments have an earlier schema id: a challenger has to replace it"
         return told | {"reason": reason}
@@ -73,10 +83,9 @@ def retrained_champion(
     rows = [moments.positive.rows, moments.negative.rows]
     new = champion.record | {
         "challenger": made | {"rows": rows, "periods": len(merged.periods)},
-        "deletions": [*requests, config.delete.request],
+        **named,
         **({"rescored": max(history.decided())} if is_rescored else {}),
     }
-    # The anchor may contain the rows; it cannot be trained again.
     made_again = Champion(model.with_ranker(ranker), new, champion.scores)
     _publish(config, made_again, champion)
     return told | {"trained": True, "anchorDropped": champion.anchor is not None}
@@ -95,14 +104,48 @@ def _window(name: str) -> Window:
     )
 
 
-def containing_versions(location: str, periods: list[str]) -> list[str]:
-    """The versions of champions on disk whose window has one of the periods."""
-    versions = Directory.of(location) / VERSIONS
+def containing_versions(config: Retrain, history: History, periods: list[str]) -> list[str]:
+    """The versions of champions on disk that contain rows of the request, ascending.
+
+    Those whose window, or whose anchor's window, has one of the periods; without those that the
+    request published. A version with a damaged record is listed, too.
+    """
+    assert config.delete is not None
+    versions = Directory.of(config.output.path) / VERSIONS
     found = []
     for name in sorted(versions.names()):
-        version = versions / name
-        if not name.startswith(".") and _CHAMPION in version.names():
-            made = json.loads(version.read(_CHAMPION))["challenger"]
-            if any(made["from"] <= period <= made["to"] for period in periods):
+        names = [] if name.startswith(".") else (versions / name).names()
+        if _CHAMPION in names:
+            try:
+                record = json.loads((versions / name).read(_CHAMPION))
+                requests = record.get("deletions", [])
+                has_rows = _has_any(record, periods) or (
+                    _ANCHOR in names and _anchor_has_any(record, history, periods)
+                )
+            except (ValueError, KeyError, TypeError, AttributeError):
+                requests, has_rows = [], True
+            if has_rows and config.delete.request not in requests:
                 found.append(name)
     return found
+
+
+def _has_any(record: dict[str, Any], periods: list[str]) -> bool:
+    """Whether the window of a champion has one of the periods."""
+    made = record["challenger"]
+    return any(made["from"] <= period <= made["to"] for period in periods)
+
+
+def _anchor_has_any(record: dict[str, Any], history: History, periods: list[str]) -> bool:
+    """Whether the window of a champion's anchor may have one of the periods.
+
+    The anchor is one of the champions before, up to the last one that won. Without their records
+    it may have any period.
+    """
+    seen = {record["period"]}
+    while not record.get("won", False):
+        earlier = history.records.get(record.get("champion") or "", {})
+        if not earlier.get("challenger") or earlier["period"] in seen or _has_any(earlier, periods):
+            return True
+        seen.add(earlier["period"])
+        record = earlier
+    return False

@@ -64,10 +64,10 @@ def delete_rows(spark: SparkSession, config: Retrain) -> dict[str, Any]:
     store = _store(config, history)
     periods = sorted(period.isoformat() for period in config.delete.periods)
     if not record.exists:
-        record.write(
-            periods={period: {} for period in periods},
-            containing=containing_versions(config.output.path, periods),
-        )
+        record.write(periods={period: {} for period in periods})
+    # An earlier attempt does not know of champions that were published after it.
+    found = containing_versions(config, history, periods)
+    record.write(containing=sorted({*record.values["containing"], *found}))
     for period in periods:
         if not record.is_done(period):
             _delete_period(spark, config, history, store, record, period)
