@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,8 @@ import yaml
 from pydantic import ValidationError
 
 from spark_auc.app.cli import run
-from spark_auc.app.config.retraining import Retrain
+from spark_auc.app.config.moments import MomentsSection
+from spark_auc.app.config.retraining import DeletionSection, Retrain
 from spark_auc.app.jobs.champion import Champion, read_champion
 from spark_auc.app.jobs.deletion_record import DeletionRecord, containing
 from spark_auc.app.jobs.retrain import check
@@ -261,6 +263,22 @@ def test_a_rerun_lists_champions_that_were_published_since_the_failure(monkeypat
     monkeypatch.setattr(retrain_deletion, "_delete_period", done)
     result = retrain_deletion.delete_rows(None, section(periods=[day(2)]))
     assert [uri.rpartition("/")[-1] for uri in result["containing"]] == ["v4", "v6", "v7"]
+
+
+def test_names_may_be_dates_without_quotes():
+    text = """
+        request: 2026-03-17
+        data: {path: rows.parquet}
+        periods: [2026-03-01]
+    """
+    assert DeletionSection(**yaml.safe_load(text)).request == "2026-03-17"
+    text = "{store: moments, newest: 2026-03-04, exclude: [2026-03-02, '2026-03-03']}"
+    moments = MomentsSection(**yaml.safe_load(text))
+    assert (moments.newest, moments.exclude) == ("2026-03-04", ["2026-03-02", "2026-03-03"])
+    with pytest.raises(ValidationError):
+        MomentsSection(store="moments", newest=True)
+    for value, expected in ((date(2026, 3, 17), "2026-03-17"), (17, "17"), (None, None)):
+        assert section({"fullRefresh": value}).fullRefresh == expected
 
 
 @pytest.mark.parametrize("key", ["path", "table", "where"])

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from spark_auc.app.config.sections import Label, Location, Section, store_location
+from spark_auc.app.config.sections import Label, Location, Name, Section, store_location
 from spark_auc.app.config.sources import Source
 
 _DRAWN = ("estimator", "numPairs", "batchSize", "pairTol", "numFolds", "seed", "segmentCol")
@@ -21,14 +21,14 @@ class MomentsSection(Section):
     schemaId: str | None = Field(
         None, description="schema id of the moments, in a store of several recipes or settings"
     )
-    newest: str | None = Field(None, description="last period; default: the last stored one")
+    newest: Name | None = Field(None, description="last period; default: the last stored one")
     window: int | None = Field(
         None, ge=1, description="number of periods up to the last; default: all"
     )
     halfLife: float | None = Field(
         None, gt=0, description="age in periods at which rows count half; default: all count alike"
     )
-    exclude: list[str] = Field(default_factory=list, description="periods to leave out")
+    exclude: list[Name] = Field(default_factory=list, description="periods to leave out")
     models: list[Location] = Field(
         default_factory=list, description="published models that were trained with saveMoments"
     )

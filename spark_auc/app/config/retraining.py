@@ -7,7 +7,7 @@ from datetime import date
 from pydantic import Field, field_validator, model_validator
 
 from spark_auc.app.config.features import RecipeSection, check_columns, check_one_number
-from spark_auc.app.config.sections import Columns, Location, Output, Section, store_location
+from spark_auc.app.config.sections import Columns, Location, Name, Output, Section, store_location
 from spark_auc.app.config.sources import Source
 from spark_auc.app.config.training import settings_section
 from spark_auc.spark.estimators.settings import MBASelectorSettings
@@ -63,13 +63,13 @@ class DriftSection(Section):
 class DeletionSection(Section):
     """Rows of persons to delete from stored moments, by spark-auc retrain --delete."""
 
-    request: str = Field(
+    request: Name = Field(
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
         description="name of the request; a rerun of it ends what is left, and repeats nothing",
     )
     data: Source = Field(
         description="the rows of one period to delete, as they were stored; {period} in path, "
-        "table or where is its date"
+        "table or where is its date, needed for several periods"
     )
     periods: list[date] = Field(min_length=1, description="periods of the rows")
 
@@ -129,7 +129,7 @@ class Retrain(Section):
         "that is kept is published again",
     )
     dryRun: bool = Field(False, description="decide, and neither publish nor store")
-    fullRefresh: str | None = Field(
+    fullRefresh: Name | None = Field(
         None,
         description="name of a request, such as today's date, to fit the recipe anew under a new "
         "schema id of the store; done once for each name",
@@ -144,7 +144,7 @@ class Retrain(Section):
     def _named(cls, value: object) -> object:
         if isinstance(value, bool):
             raise ValueError("a name of the request, such as today's date, not true or false")
-        return str(value) if isinstance(value, date | int) else value
+        return value
 
     @field_validator("windows", "halfLives")
     @classmethod

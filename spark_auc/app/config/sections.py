@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
@@ -30,6 +31,17 @@ def _without_password(path: str) -> str:
 
 # A path on the driver's machine, or a URI.
 Location = Annotated[str, AfterValidator(_without_password)]
+
+
+def _as_text(value: Any) -> Any:
+    # YAML reads 2026-03-17 as a date.
+    if isinstance(value, date) or (isinstance(value, int) and not isinstance(value, bool)):
+        return str(value)
+    return value
+
+
+# A name that may be a date.
+Name = Annotated[str, BeforeValidator(_as_text)]
 
 # The value of a setting of Spark or an option of a reader, which take text.
 Setting = Annotated[str | int | float | bool, BeforeValidator(_within_64_bits)]
