@@ -355,6 +355,40 @@ def test_a_period_has_one_source_to_subtract_from(tmp_path):
         _source(store, day(0))
 
 
+def test_a_period_is_done_when_the_store_lacks_the_rows_of_each_request(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X, y = np.tile([[0.5, -1.0], [2.0, 0.3], [-0.2, 0.1]], (4, 1)), np.tile([True, False, True], 4)
+    store = MomentStore("moments", Facts(2, 2))
+    store.put(day(0), "rows", [PairMoments.of(X, y)] * 2)
+    # Equal rows of each request: one positive row of each fold.
+    removed = {"": [PairMoments.of(X[:1], y[:1])] * 2}
+
+    def deleted(request, moments):
+        config = section(request=request, periods=[day(0)])
+        monkeypatch.setattr(retrain_deletion, "_moments", moments)
+        retrain_deletion._delete_period(None, config, None, store, DeletionRecord(config), day(0))
+        assert DeletionRecord(config).is_done(day(0))
+        return store.folds(day(0), "rows")[1].positive.rows
+
+    def unreadable(*_):
+        raise AssertionError
+
+    assert deleted("a", lambda *_: removed) == 7
+    assert deleted("b", lambda *_: removed) == 6
+    with monkeypatch.context() as dying:
+        dying.setattr(MomentStore, "vacuum", unreadable)
+        with pytest.raises(AssertionError):
+            deleted("c", lambda *_: removed)
+    assert not DeletionRecord(section(request="c")).is_done(day(0))
+    # The rows may be deleted by now.
+    assert deleted("c", unreadable) == 5
+    with monkeypatch.context() as other:
+        other.setattr(MomentStore, "delete_rows", lambda *_: None)
+        with pytest.raises(DataError, match="after the deletion"):
+            deleted("d", lambda *_: removed)
+    assert not DeletionRecord(section(request="d")).is_done(day(0))
+
+
 def test_periods_of_earlier_schema_ids_are_dropped(tmp_path, monkeypatch):
     class Config:
         @staticmethod
