@@ -31,7 +31,7 @@ class Scan(Protocol):
         ...
 
     def __len__(self) -> int:
-        """Number of parts; each is the rows of one task, or of several."""
+        """Number of parts; a task reads one or several."""
         ...
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
 """Read delimited text inside the tasks, by parts of files.
 
 Lines are those of Spark's text reader: they end at a line feed, a carriage return or both, and a
-byte order mark at the begin of a file is no part of its first line. Spark reads compressed files.
+byte order mark at the start of a file is no part of its first line. Spark reads compressed files.
 """
 
 from __future__ import annotations
