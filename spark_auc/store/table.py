@@ -214,6 +214,9 @@ class Table:
                     partition_by=self.partitions,
                     configuration=_CONFIGURATION,
                     storage_options=self._options,
+                    # A retry would commit the columns again after the process that created the
+                    # table, and that process' next commit would fail for changed metadata.
+                    commit_properties=CommitProperties(max_commit_retries=0),
                 )
             except DeltaError:
                 # Another process created it.

@@ -114,6 +114,22 @@ def test_threads_that_create_the_store(tmp_path):
         check_winner(path, DAYS[0], names, race_of_threads(path, [DAYS[0]] * 2, names))
 
 
+def test_a_table_is_created_once(tmp_path):
+    # A second creation, committed after the first, would be a conflict of the next commit.
+    barrier = Barrier(2)
+
+    def create(path):
+        table = MomentStore(str(path), FACTS)._table
+        barrier.wait()
+        table._created()
+
+    for number in range(60):
+        path = tmp_path / str(number)
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(create, [path] * 2))
+        assert [file.name for file in (path / "_delta_log").glob("*.json")] == [f"{0:020}.json"]
+
+
 def races(tmp_path, count):
     names = ["one", "two"]
     same = [f"r{number:03}" for number in range(count)]
