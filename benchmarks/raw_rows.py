@@ -22,6 +22,8 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,8 @@ from spark_auc.spark.pipeline import RankerPipelineModel
 
 # Tokens that occur less often in the 80,000 rows are renamed in each repetition.
 _RARE = 10
+# Rows that the accumulator reads from memory, as often as the text has so many.
+_IN_MEMORY = 500_000
 
 
 def written(source: Path, target: Path, rows: int) -> None:
@@ -137,21 +141,26 @@ def steps(spark: SparkSession, path: str, rows: int, dimension: int, args: Any) 
             ),
         )
     if "moments" in args.only:
-        # The accumulator is measured on as many rows as fit in memory, and scaled.
-        some = in_memory(df, features, min(rows, 500_000))
-        PairMoments.fold(some[:1], dimension)
-        start = time.process_time()
-        PairMoments.fold(some, dimension)
-        alone = (time.process_time() - start) / sum(b.y.size for b in some)
         columns = TrainingColumns.resolve(df, features, "label")
-        best = float("inf")
-        for _ in range(args.repeats):
-            start = cpu_seconds()
-            statistics(DistributedRows.of(df, columns))
-            best = min(best, cpu_seconds() - start)
-        printed = {"step": "moments", "rows": rows, "text_us_a_row": round(1e6 * best / rows, 2)}
-        printed |= {"accumulator_us_a_row": round(1e6 * alone, 2)}
-        print(json.dumps(printed | {"ratio": round(best / rows / alone, 3)}))
+        some = in_memory(df, features, min(rows, _IN_MEMORY))
+        slots = spark.sparkContext.defaultParallelism
+        # As many rows as the text has, and as many folds at once as there are tasks at once.
+        times = max(1, rows // (slots * sum(b.y.size for b in some)))
+
+        def accumulated(_: int) -> None:
+            PairMoments.fold(chain.from_iterable(repeat(some, times)), dimension)
+
+        def accumulator() -> None:
+            with ThreadPoolExecutor(slots) as pool:
+                list(pool.map(accumulated, range(slots)))
+
+        compared(
+            "moments",
+            rows,
+            args.repeats,
+            text=lambda: statistics(DistributedRows.of(df, columns)),
+            accumulator=accumulator,
+        )
     if "model" in args.only:
         compared(
             "model",

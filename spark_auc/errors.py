@@ -6,7 +6,8 @@ these exceptions ends with its ``exit_code`` as status.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any
@@ -85,6 +86,23 @@ class MissingPackageError(SparkAUCError, ImportError):
 
 class ModelFormatError(SparkAUCError):
     """A stored model or state has another version, or its bytes are truncated or corrupt."""
+
+
+def unknown_column(name: str, names: Sequence[str]) -> ConfigError:
+    """The error for a name that no column has; it proposes the most similar name.
+
+    Parameters
+    ----------
+    name
+        The name.
+    names
+        The names of the columns.
+    """
+    near = difflib.get_close_matches(name, names, 1)
+    return ConfigError(
+        f"found no column {name!r}, expected one of {', '.join(names)}"
+        + (f"; did you mean {near[0]!r}?" if near else "; set the column's name")
+    )
 
 
 def require(extra: str, *packages: str) -> None:

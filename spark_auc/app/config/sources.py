@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pydantic import Field, model_validator
 
+from spark_auc.app.config.file_columns import check_columns
 from spark_auc.app.config.sections import Location, Section, Setting, text_of
 from spark_auc.app.directory import is_local
 from spark_auc.app.publish import resolve
@@ -70,9 +71,22 @@ class Source(Section):
             raise ValueError("give either table, or path (with format and options)")
         return self
 
-    def check(self) -> None:
-        """`ConfigError` if a local path without a pattern does not exist."""
+    def check(self, *columns: str | None) -> None:
+        """Check the path, and that a local file has columns, before Spark starts.
+
+        Parameters
+        ----------
+        columns
+            Names of columns; None for a column that is not used.
+
+        Raises
+        ------
+        ConfigError
+            A local path without a pattern does not exist, or the file lacks a column.
+        """
         check_path(self.path)
+        if self.path and self.select is None:
+            check_columns(self.path, self.format, self.options, columns)
 
     @contextmanager
     def read(self, spark: SparkSession) -> Iterator[DataFrame]:

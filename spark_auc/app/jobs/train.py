@@ -47,7 +47,9 @@ def check(config: Train) -> None:
         A setting, a path or an output location is invalid.
     """
     if config.data is not None:
-        config.data.check()
+        names = config.columns
+        holdout = None if config.holdout is None else config.holdout.column
+        config.data.check(names.label, names.weight, names.key, names.fold, holdout)
     if config.moments is not None:
         import spark_auc.store  # noqa: F401
     if config.calibration:

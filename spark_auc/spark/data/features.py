@@ -6,7 +6,6 @@ the supported forms; `spark_auc.spark.data.raw_features` maps raw columns.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -26,7 +25,7 @@ from pyspark.sql.types import (
 )
 
 from spark_auc.core.types import Keys, Rows
-from spark_auc.errors import ConfigError, DataError
+from spark_auc.errors import ConfigError, DataError, unknown_column
 from spark_auc.spark.data.checks import checked
 from spark_auc.spark.data.decoders import decode
 
@@ -35,11 +34,7 @@ def known_column(df: DataFrame, name: str) -> StructField:
     """Field of a column; `ConfigError` with the most similar name if the column is unknown."""
     if name in df.columns:
         return df.schema[name]
-    near = difflib.get_close_matches(name, df.columns, 1)
-    raise ConfigError(
-        f"found no column {name!r}, expected one of {', '.join(df.columns)}"
-        + (f"; did you mean {near[0]!r}?" if near else "; set the column's name")
-    )
+    raise unknown_column(name, df.columns)
 
 
 def quoted(name: str) -> str:

@@ -1,0 +1,73 @@
+"""The columns of local files, which a job compares with its settings before Spark starts."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from collections.abc import Collection, Mapping
+
+from spark_auc.app.config.sections import Setting, text_of
+from spark_auc.app.directory import is_local
+from spark_auc.app.publish import resolve
+from spark_auc.errors import unknown_column
+
+# The separators of CSV that the command line tells apart.
+_SEPARATORS = ",;\t|"
+_LONGEST = 1 << 20
+# Options of Spark's reader by which the first line is not the one that is read here.
+_OTHERS = {"quote", "encoding", "charset", "linesep", "comment"}
+
+
+def check_columns(
+    path: str, form: str, options: Mapping[str, Setting], names: Collection[str | None]
+) -> None:
+    """Check that a local Parquet or CSV file has columns; other files are left to Spark.
+
+    Parameters
+    ----------
+    path, form, options
+        The file, its format, and the options of Spark's reader.
+    names
+        Names of the columns; None for a column that is not used.
+
+    Raises
+    ------
+    ConfigError
+        The file has no column of a name.
+    """
+    file = resolve(path).removeprefix("file://")
+    if not is_local(path) or not os.path.isfile(file):
+        return
+    found = _parquet(file) if form == "parquet" else _csv(file, options) if form == "csv" else []
+    for name in names:
+        # Spark may keep the spaces around a name.
+        if found and name is not None and name.strip() not in found:
+            raise unknown_column(name, found)
+
+
+def _parquet(file: str) -> list[str]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return list(pq.read_schema(file).names)
+    except (pa.ArrowException, OSError):
+        return []
+
+
+def _csv(file: str, options: Mapping[str, Setting]) -> list[str]:
+    """The names in the first line; none if the line could be read in several ways."""
+    texts = {key.lower(): text_of(value) for key, value in options.items()}
+    if texts.get("header") != "true" or _OTHERS & {*texts} or file.endswith((".gz", ".bz2")):
+        return []
+    with open(file, encoding="utf-8-sig", errors="replace", newline="") as opened:
+        line = opened.readline(_LONGEST).rstrip("\r\n")
+    count = re.sub('"[^"]*"', "", line).count
+    separator = texts.get("sep", texts.get("delimiter")) or max(_SEPARATORS, key=count)
+    is_clear = "sep" in texts or "delimiter" in texts or separator == "," or not count(",")
+    if not is_clear or len(separator) > 1 or "\\" in line or line.count('"') % 2:
+        return []
+    names = [name.strip() for name in next(csv.reader([line], delimiter=separator), [])]
+    # Spark gives columns without a name, or of one name, other names.
+    return [] if "" in names or len({*names}) < len(names) else names
