@@ -158,14 +158,21 @@ def scored(
 
 
 def segment_aucs(
-    rows: DataFrame, names: Sequence[str], positive: Label | None, level: float = 0.95
+    rows: DataFrame,
+    names: Sequence[str],
+    positive: Label | None,
+    count: int,
+    level: float = 0.95,
 ) -> dict[str, Any]:
-    """Rows and AUC of each segment by some of the scores of `scored`, as JSON types."""
+    """Rows and AUC of each segment by some of the scores of `scored`, as JSON types.
+
+    ``count`` is the number of rows.
+    """
     found: dict[str, Any] = {}
     known = rows.filter(F.col(SEGMENT).isNotNull())
     for name in names:
         columns = ScoreColumns(name, "label", positive, "weight")
-        for group in by_group(known, columns, SEGMENT, level).rows:
+        for group in by_group(known, columns, SEGMENT, level, count).rows:
             entry = {"rows": [group.positive, group.negative], "auc": {}}
             found.setdefault(str(group.value), entry)["auc"][name] = group.auc
     return found

@@ -12,6 +12,7 @@ from spark_auc.core.evaluation.delong import auc_interval
 from spark_auc.core.evaluation.paired_auc import PairedAUC
 from spark_auc.core.evaluation.score_table import ScoreTable
 from spark_auc.errors import ConfigError, DataError
+from spark_auc.spark.evaluation import groups as groups_module
 from spark_auc.spark.evaluation import scores
 from spark_auc.spark.evaluation.evaluator import METRICS
 
@@ -92,8 +93,12 @@ def test_a_histogram_bounds_the_exact_auc(rows):
     assert fine.bounds == (exact, exact) == (fine.auc, fine.auc)
 
 
-@pytest.mark.parametrize("weight", [None, "u"])
-def test_groups(rows, frame, weight):
+@pytest.mark.usefixtures("small_ranges")
+@pytest.mark.parametrize(("weight", "share"), [(None, 1.0), ("u", 0.5), (None, 0.0)])
+def test_groups(rows, frame, weight, share, monkeypatch):
+    """Groups that are too large for a task have the same measures, by ranges of their scores."""
+    most = frame["day"].value_counts().quantile(share)
+    monkeypatch.setattr(groups_module, "_MOST_ROWS", most)
     day = F.when(F.col("day") == "4", F.lit(None)).otherwise(F.col("day"))
     lone = F.when((F.col("day") == "3"), 0.0).otherwise(F.col("label"))
     frame = frame.assign(label=np.where(frame["day"] == "3", 0.0, frame["label"]))

@@ -18,6 +18,7 @@ from spark_auc.core.evaluation.measures import MEASURES
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from spark_auc.spark.data.segments import SegmentColumn
     from spark_auc.spark.pipeline import RankerPipelineModel
 
 _OF_PROBABILITIES = (
@@ -33,6 +34,7 @@ def evaluation(
     measures: Measures,
     path: str,
     data: Mapping[str, Any],
+    segments: SegmentColumn | None = None,
 ) -> dict[str, Any]:
     """Score labelled rows and measure the scores.
 
@@ -48,6 +50,8 @@ def evaluation(
         Where the model is published, for the report.
     data
         The keys of the rows' source, for the report.
+    segments
+        Segments by which to measure, in place of the values of their column.
 
     Returns
     -------
@@ -63,6 +67,9 @@ def evaluation(
         "weightCol": ranker.values()["weightCol"],
     }
     scored = model.transform(rows)
+    if segments is not None:
+        value = segments.value(scored, model.features(rows))
+        scored = scored.withColumn(segments.column, value)
     measured = evaluate(
         scored, scoreCol=ranker.getRawPredictionCol(), **columns, **measures.model_dump()
     ).as_dict()

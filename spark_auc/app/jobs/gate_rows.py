@@ -114,16 +114,13 @@ class GateRows:
         from pyspark.sql import DataFrame
         from pyspark.sql import functions as F
 
-        from spark_auc.spark.data.segments import SegmentColumn
         from spark_auc.spark.retraining import scored
 
         if not models:
             yield cls(periods[-1], (), columns, rows)
             return
         label = columns.label, columns.positiveLabel, columns.weight
-        named = [model.ranker.summary.segments for model in models.values()]
-        made = next(filter(None, named), None)
-        segments = SegmentColumn(made["column"], tuple(made["segments"])) if made else None
+        segments = next(filter(None, (model.ranker.segments for model in models.values())), None)
         parts = [
             scored(period, models, *label, segments).withColumn(
                 _NEWEST, F.lit(period is periods[-1])
@@ -188,5 +185,6 @@ class GateRows:
         }
         if SEGMENT in self._scored.columns:
             positive = self._columns.positiveLabel
-            measured["segments"] = segment_aucs(self._scored, self._names, positive)
+            count = sum(self.rows)
+            measured["segments"] = segment_aucs(self._scored, self._names, positive, count)
         return measured

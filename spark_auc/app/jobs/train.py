@@ -196,8 +196,10 @@ def _evaluated(
         return {}
     data = config.model_dump(mode="json", include={"data", "holdout"}, exclude_none=True)
     source = data["data"] | {"holdout": data["holdout"]}
-    measures = Measures(groupCol=model.ranker.values()["segmentCol"])
-    result = evaluation(model, test, measures, config.output.path, source)
+    segments = model.ranker.segments
+    # A group for each ranker: the column can have many more values.
+    measures = Measures(groupCol=None if segments is None else segments.column)
+    result = evaluation(model, test, measures, config.output.path, source, segments)
     drift = drift_of_evaluated(model, test) if config.drift else {}
     report = write_evaluation(version, result | drift)
     return {"auc": result["auc"], "interval": result["interval"], "report": report, **drift}

@@ -28,6 +28,7 @@ from pyspark.sql import functions as F
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import ConfigError
 from spark_auc.spark.data.features import Features, PreparedFeatures, scoreable
+from spark_auc.spark.data.segments import SegmentColumn
 from spark_auc.spark.estimators.scorer import LinearScorer, SegmentScorer
 from spark_auc.spark.estimators.settings import MBASettings
 from spark_auc.spark.persistence import Stage
@@ -129,6 +130,15 @@ class LinearRankerModel(
             segments = SegmentScorer(column, made.weights)
             scorer = replace(scorer, segments=segments, threshold=made.threshold)
         return self._copyValues(LinearRankerModel(scorer, summary, self.moments))
+
+    @property
+    def segments(self) -> SegmentColumn | None:
+        """The segments with rankers of their own, or else those that were measured."""
+        made, own = self.summary.segments, self.scorer.segments
+        if made is None:
+            return None
+        values = tuple(made["segments"]) if own is None else own.weights.values
+        return SegmentColumn(made["column"], values)
 
     @property
     def coefficients(self) -> DenseVector:

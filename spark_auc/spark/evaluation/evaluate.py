@@ -65,8 +65,8 @@ def evaluate(
     weightCol
         Column of sampling weights >= 0; None for weight 1.
     groupCol
-        Column of groups (advertisers, days) whose AUCs to measure too. This is another pass, in
-        which one task reads all rows of a group.
+        Column of groups (advertisers, days) whose AUCs to measure too, in another pass. One task
+        reads a group of at most a million rows; larger groups take a pass of their own.
     level
         Confidence level, in (0, 1).
     probabilities
@@ -116,7 +116,10 @@ def evaluate(
         else:
             ranking = Ranking.of(scored.table, scored.centre, options)
     bounds = None if exact else scored.overview.histogram.auc_bounds()
-    groups = by_group(df, columns, groupCol, level) if groupCol is not None else None
+    groups = None
+    if groupCol is not None:
+        count = sum(scored.overview.labels.rows.values())
+        groups = by_group(df, columns, groupCol, level, count)
     report = AUCReport(
         options, ranking, scored.centre, scored.table, scored.classes, level, bounds, groups
     )
