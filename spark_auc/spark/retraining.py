@@ -64,15 +64,23 @@ def fold_moments(
         The moments do not fit in memory.
     """
     distributed = replace(DistributedRows.of(rows, columns), check=lambda _: None)
+    return _by_segment(distributed, columns, folds)
+
+
+def moments_of_batch(
+    rows: DataFrame, columns: TrainingColumns, folds: Folds
+) -> dict[str, list[PairMoments]]:
+    """The moments of the rows of a micro-batch; see `fold_moments`."""
+    return _by_segment(rows_of_any_class(rows, columns), columns, folds)[0]
+
+
+def _by_segment(
+    rows: DistributedRows, columns: TrainingColumns, folds: Folds
+) -> tuple[dict[str, list[PairMoments]], LabelCounts]:
     if columns.segments is not None:
-        return moments_of_segments(distributed, folds, columns.segments.values)
-    moments, labels, _ = moments_of_folds(distributed, folds, range(folds.count))
+        return moments_of_segments(rows, folds, columns.segments.values)
+    moments, labels, _ = moments_of_folds(rows, folds, range(folds.count))
     return {REST: moments}, labels
-
-
-def moments_of_batch(rows: DataFrame, columns: TrainingColumns, folds: Folds) -> list[PairMoments]:
-    """The moments of each fold's rows of a micro-batch; errors are those of `fold_moments`."""
-    return moments_of_folds(rows_of_any_class(rows, columns), folds, range(folds.count))[0]
 
 
 def trained(

@@ -9,9 +9,12 @@ from functools import reduce
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import StoreConflict
 from spark_auc.store.moment_store import MomentStore
+from spark_auc.store.rows import Segments
 from spark_auc.store.sources import ROWS, MicroBatches, superseded
 
 _log = logging.getLogger(__name__)
+
+_Segments = dict[str, list[PairMoments]]
 
 # Files of merged batches are deleted after so many hours: jobs that read them have ended by then.
 _HOURS = 24
@@ -47,8 +50,12 @@ class StoredStream:
         parsed = (MicroBatches.of(source) for source in left)
         return [s for s in parsed if s is not None and s.stream == self._name]
 
-    def append(self, batch: int, periods: Mapping[str, Sequence[PairMoments]]) -> list[str]:
-        """Store the moments of a batch's rows, by period and fold; a repetition changes nothing.
+    def append(
+        self, batch: int, periods: Mapping[str, Sequence[PairMoments] | Segments]
+    ) -> list[str]:
+        """Store the moments of a batch's rows by period, as `put` takes them.
+
+        A repetition changes nothing.
 
         A repeated batch may have other rows, of other periods: those of the first time are removed.
 
@@ -112,10 +119,14 @@ class StoredStream:
 
     def _merge(self, period: str, sources: Sequence[MicroBatches]) -> str:
         merged = MicroBatches(self._name, sources[0].first, max(s.last for s in sources))
-        parts = (self._store.folds(period, source.name) for source in sources)
+        parts = (self._store.segments(period, source.name) for source in sources)
 
-        def both(a: list[PairMoments], b: list[PairMoments]) -> list[PairMoments]:
-            return [x.merge(y) for x, y in zip(a, b, strict=True)]
+        def both(a: _Segments, b: _Segments) -> _Segments:
+            common = {
+                name: [x.merge(y) for x, y in zip(a[name], b[name], strict=True)]
+                for name in a.keys() & b.keys()
+            }
+            return a | b | common
 
         # The merged batches are removed by `put`: they are superseded.
         self._store.put(period, merged.name, reduce(both, parts))

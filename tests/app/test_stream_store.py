@@ -1,6 +1,8 @@
 """A stream and a batch job on one store of moments."""
 
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,11 @@ import yaml
 
 from spark_auc.app.cli import run
 from spark_auc.app.jobs.published_model import read_model
+from spark_auc.app.jobs.store_facts import with_stored_segments
+from spark_auc.core.batch import Batch
 from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.sampling.folds import Folds
+from spark_auc.errors import ConfigError
 from tests.app import arriving
 from tests.app.arriving import NAMES, aged, assert_same_moments, dying, parts, status, table
 
@@ -185,3 +191,94 @@ def test_rows_without_a_date_are_rejected(job):
     )
     assert code == 2
     assert "double" in result["message"]
+
+
+@pytest.mark.slow
+def test_a_stream_stores_the_segments_that_a_batch_job_stores(job, capsys):
+    """The segments are those of the store; rows of other values, and of none, are together."""
+    together, later = arrive(parts(4, rows=400)), "2026-03-04"
+    for k, (rows, days) in enumerate(together):
+        cities = np.random.default_rng(k).choice(["Bern", "Oslo", "Rome", None], len(days))
+        # The second batch has rows of one segment alone.
+        city = pa.array(["Bern"] * len(days) if k == 1 else cities.tolist(), pa.string())
+        together[k] = rows.append_column("city", city), days
+        pq.write_table(together[k][0], f"rows/{k:03d}.parquet")
+        aged(f"rows/{k:03d}.parquet", k)
+    by_day(together)
+    first = table(*parts(1, seed=8)[0])
+    city = pa.array(["Oslo", "Bern"] * (len(first) // 2))
+    pq.write_table(first.append_column("city", city), f"days/{later}.parquet")
+    segments = {"training": {"regParams": [0.1], "segmentCol": "city"}}
+    assert retrain(capsys, later, first=later, **segments)[0] == 0
+    shutil.copytree("moments", "other")
+
+    code, result = job(STREAM | {"store": STORE | {"segment": "city"}})
+    assert (code, result["batches"]) == (0, 4), result
+    assert [sum(s["stored"].values()) for s in status()] == [len(days) for _, days in together]
+    # Periods before the first stored one are only stored.
+    code, result = retrain(capsys, later, store="other", **segments)
+    assert (code, {p["outcome"] for p in result["periods"]}) == (0, {"stored"}), result
+    (facts,) = MomentStore.stored_facts("moments").values()
+    assert facts.segments == ("Bern", "Oslo")
+    ours, theirs = (MomentStore(place, facts) for place in ("moments", "other"))
+    for day in DAYS:
+        assert ours.sources(day)[0].startswith("stream.")
+        assert theirs.sources(day) == ("rows",)
+        earlier = [d for d in DAYS if d < day]
+        for name in ("Bern", "Oslo", ""):
+            a, b = (
+                s.windows([Window(1)], newest=day, excluded=earlier, segments=[name])[0]
+                for s in (ours, theirs)
+            )
+            for k in range(3):
+                assert_same_moments(a.fold(k), b.fold(k))
+
+
+def test_the_segments_of_a_stream_are_those_of_equal_facts():
+    own = Facts(3, 3)
+    cities = replace(own, segment_column="city", segments=("Bern", "Oslo"))
+    more = replace(cities, segments=("Bern", "Rome"))
+    sites = replace(own, segment_column="site", segments=("a",))
+    stored = {f.schema_id: f for f in (own, cities, sites, replace(more, seed=1))}
+    assert with_stored_segments(own, stored, "city", None) == cities
+    # The store refuses facts that it lacks, and names the seed.
+    other = with_stored_segments(own, {"a": replace(more, seed=1)}, "city", None)
+    assert other.differences(replace(more, seed=1)) == ["seed: 0, 1"]
+    with pytest.raises(ConfigError, match="expected moments with the segment column 'town'"):
+        with_stored_segments(own, stored, "town", None)
+    with pytest.raises(ConfigError, match="found no moments in the store"):
+        with_stored_segments(own, {}, "city", None)
+    both = stored | {more.schema_id: more}
+    with pytest.raises(ConfigError, match=r"differ in their segments, .* set .*schemaId"):
+        with_stored_segments(own, both, "city", None)
+    assert with_stored_segments(own, both, "city", more.schema_id) == more
+    with pytest.raises(ConfigError, match=r"'site'.* segment column 'city'"):
+        with_stored_segments(own, both, "city", sites.schema_id)
+
+
+def test_the_segments_of_a_stream_are_those_of_its_store_or_refused(job):
+    facts = Facts(3, 3, segment_column="city", segments=("Bern",))
+    X, y, _ = parts(1, rows=400)[0]
+    ((rows, _),) = arrive(parts(1, rows=400))
+    folds = [PairMoments.of(X, y)] * 3
+    MomentStore("moments", facts).put("2026-02-28", "rows", {"Bern": folds})
+    code, result = job(STREAM)
+    assert code == 2
+    assert "segment_column: 'city', 'nothing'" in result["message"]
+    code, result = job(STREAM | {"store": STORE | {"segment": "city"}})
+    assert code == 2
+    assert "found no column 'city'" in result["message"]
+    assert MomentStore("moments", facts).periods() == ("2026-02-28",)
+
+    city = np.random.default_rng(0).choice(["Bern", "Rome", None], len(rows))
+    pq.write_table(rows.append_column("city", pa.array(city.tolist())), "rows/000.parquet")
+    aged("rows/000.parquet", 0)
+    fresh = {"checkpoint": "fresh", "store": STORE | {"segment": "city"}}
+    code, result = job(STREAM | fresh, output={"path": "fresh_model"})
+    assert code == 0, result
+    (source,) = (stored := MomentStore("moments", facts)).sources(DAYS[0])
+    fold = Folds(3).of(Batch(X, y))
+    for name, is_own in (("Bern", city == "Bern"), ("", city != "Bern")):
+        for k, found in enumerate(stored.folds(DAYS[0], source, name)):
+            at = is_own & (fold == k)
+            assert_same_moments(found, PairMoments.of(X[at], y[at]))

@@ -35,8 +35,8 @@ def store(tmp_path):
     return MomentStore(str(tmp_path / "moments"), Facts(D, K))
 
 
-def assert_same(store, expected):
-    (merged,) = store.windows([Window()])
+def assert_same(store, expected, segment=None):
+    (merged,) = store.windows([Window()], segments=[segment])
     for k, of_fold in enumerate(expected):
         found = merged.fold(k)
         for a, b in ((found.positive, of_fold.positive), (found.negative, of_fold.negative)):
@@ -174,3 +174,24 @@ def test_a_repeated_batch_of_other_rows_replaces_the_first_time(store):
     stream.append(1, {DAY: folds(rows(3))})
     assert_same(store, folds(rows(0), rows(3)))
     assert store.periods() == (DAY,)
+
+
+def test_batches_by_segment_are_merged_by_segment(tmp_path):
+    """A batch may lack a segment; compaction and merging keep the rows of each."""
+    store = MomentStore(
+        str(tmp_path / "moments"), Facts(D, K, segment_column="s", segments=("a", "b"))
+    )
+    stream, of = StoredStream(store, "a"), {"a": [], "b": [], "": []}
+    for k in range(18):
+        batch = {name: rows([k, n]) for n, name in enumerate(of) if (k + n) % 3}
+        for name, part in batch.items():
+            of[name].append(part)
+        assert stream.append(k, {DAY: {name: folds(part) for name, part in batch.items()}}) == []
+    stream.compact(DAY, 16)
+    assert store.sources(DAY) == ("stream.a.00000000-00000016", "stream.a.00000017")
+    stream.merge(DAY)
+    (source,) = store.sources(DAY)
+    assert store.segments(DAY, source).keys() == of.keys()
+    for name, parts in of.items():
+        assert_same(store, folds(*parts), name)
+    assert_same(store, folds(*(part for parts in of.values() for part in parts)))

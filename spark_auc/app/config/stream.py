@@ -92,6 +92,18 @@ class StoreSection(Section):
     )
     folds: int = Field(5, ge=2, description="number of folds, as retrain.folds")
     seed: int = Field(0, description="seed of the folds, as retrain.seed")
+    segment: str | None = Field(
+        None, description="segment column, as retrain.training.segmentCol; default: no segments"
+    )
+    schemaId: str | None = Field(
+        None, description="schema id of the moments, in a store of several segmentations"
+    )
+
+    @model_validator(mode="after")
+    def _of_segments(self) -> StoreSection:
+        if self.schemaId is not None and self.segment is None:
+            raise ValueError("schemaId with segment only; leave it out, or add segment")
+        return self
 
     def location(self) -> str:
         """The path of a local store, and the URI of another."""

@@ -1,4 +1,4 @@
-"""The rows of a period in a retraining: their columns, and the moments of their folds."""
+"""Rows for the store of moments: their columns, and the moments of a period's folds."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from spark_auc.app.config.retraining import Retrain
+from spark_auc.app.config.sections import Columns
 from spark_auc.app.jobs.raw_rows import FeaturesOf
 from spark_auc.app.jobs.retrain_history import History
 from spark_auc.core.labels import Label
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def training_columns(
-    rows: DataFrame, config: Retrain, features: FeaturesOf, facts: Facts
+    rows: DataFrame, names: Columns, features: FeaturesOf, facts: Facts
 ) -> TrainingColumns:
     """The columns of the rows, with that of their segments, checked against their schema.
 
@@ -35,7 +36,7 @@ def training_columns(
     from spark_auc.spark.data.columns import TrainingColumns
     from spark_auc.spark.data.segments import SegmentColumn
 
-    names, made = config.columns, features(rows, facts.dimension)
+    made = features(rows, facts.dimension)
     columns = TrainingColumns.resolve(
         rows, made, names.label, names.positiveLabel, names.weight, names.key
     )

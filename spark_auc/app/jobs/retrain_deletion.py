@@ -165,11 +165,11 @@ def _moments(
     """The moments of the rows to delete, by segment and fold, made as the stored ones were."""
     assert config.delete is not None
     facts = store.facts
-    recipe = _recipe(facts)
+    recipe, names = _recipe(facts), config.columns
     source = config.delete.rows_of(period)
     source.check()
     with source.read(spark) as rows:
-        columns = training_columns(rows, config, features_by(recipe, config.columns), facts)
+        columns = training_columns(rows, names, features_by(recipe, names), facts)
         moments, labels = fold_moments(rows, columns, Folds(facts.folds, facts.seed))
     if not labels.rows:
         raise DataError(

@@ -82,7 +82,7 @@ class PeriodRun:
 
     def _columns(self, rows: DataFrame) -> TrainingColumns:
         """The columns of a period's rows; `ConfigError` or `DataError` for another schema."""
-        return training_columns(rows, self.config, self._features, self.store.facts)
+        return training_columns(rows, self.config.columns, self._features, self.store.facts)
 
     def _moments(
         self, rows: DataFrame, columns: TrainingColumns

@@ -5,23 +5,25 @@ from __future__ import annotations
 import json
 import logging
 from functools import reduce
+from itertools import chain
 from typing import Any
 
 from pyspark.sql import DataFrame
 
 from spark_auc.app.config.sections import Columns
 from spark_auc.app.config.stream import StoreSection
+from spark_auc.app.jobs.period_rows import training_columns
 from spark_auc.app.jobs.raw_rows import FeaturesOf
-from spark_auc.app.jobs.store_facts import facts_of
+from spark_auc.app.jobs.store_facts import facts_of, with_stored_segments
 from spark_auc.app.jobs.stream_state import Checkpoint, StreamState
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConfigError
-from spark_auc.spark.data.columns import TrainingColumns
 from spark_auc.spark.features.recipe import FeatureRecipeModel
 from spark_auc.spark.retraining import moments_of_batch
 from spark_auc.spark.streaming.days import days, of_day
 from spark_auc.store.moment_store import MomentStore
+from spark_auc.store.rows import Segments
 from spark_auc.store.streams import StoredStream
 
 _log = logging.getLogger(__name__)
@@ -64,7 +66,7 @@ class StreamStore:
         self._features, self._recipe = features, recipe
         self._checkpoint, self._last = checkpoint.directory, state.progress.batch
         self._store: MomentStore | None = None
-        self._mark = section.model_dump(mode="json")
+        self._mark = section.model_dump(mode="json", exclude_none=True)
         self._known = _MARK in self._checkpoint.names()
         self._check_mark()
 
@@ -84,12 +86,8 @@ class StreamStore:
         StoreConflict
             Another job changed the same source.
         """
-        names, periods = self._names, self.check(rows)
-        features = self._features(rows, None)
-        columns = TrainingColumns.resolve(
-            rows, features, names.label, names.positiveLabel, names.weight, names.key
-        )
-        store = self._opened(features.dimension)
+        periods, store = self.check(rows), self._opened(rows)
+        columns = training_columns(rows, self._names, self._features, store.facts)
         stream = StoredStream(store, self._section.name)
         folds = Folds(self._section.folds, self._section.seed)
         made = {
@@ -112,11 +110,15 @@ class StreamStore:
             "leftOut": {period: counts[period] for period in left_out},
         }
 
-    def _opened(self, dimension: int) -> MomentStore:
+    def _opened(self, rows: DataFrame) -> MomentStore:
         """The store, with the sources that other jobs stored since the last batch."""
         section = self._section
         if self._store is None:
+            dimension = self._features(rows, None).dimension
             facts = facts_of(dimension, section.folds, section.seed, self._names, self._recipe)
+            if section.segment is not None:
+                stored = MomentStore.stored_facts(section.location())
+                facts = with_stored_segments(facts, stored, section.segment, section.schemaId)
             self._store = MomentStore(section.location(), facts)
             self._begin(StoredStream(self._store, section.name).last())
         self._store.refresh()
@@ -145,6 +147,6 @@ class StreamStore:
             self._known = True
 
 
-def _rows(folds: list[PairMoments]) -> int:
-    total = reduce(PairMoments.merge, folds)
+def _rows(segments: Segments) -> int:
+    total = reduce(PairMoments.merge, chain.from_iterable(segments.values()))
     return total.positive.rows + total.negative.rows
