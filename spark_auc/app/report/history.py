@@ -58,11 +58,12 @@ def history_page(records: Sequence[Mapping[str, Any]]) -> str:
     """The page of all records."""
     figure = aucs(records)
     picture = None if figure is None else svg(figure)
-    return _rendered("history.html.jinja", records=records, picture=picture)
+    by_segment = any((record.get("challenger") or {}).get("segments") for record in records)
+    return _rendered("history.html.jinja", records=records, picture=picture, by_segment=by_segment)
 
 
 def period_page(record: Mapping[str, Any]) -> str:
-    """The page of one record: AUCs, decision, windows and penalties, drift, time and store."""
+    """The page of a record: AUCs, decision, windows, penalties, segments, drift, time, store."""
     return _rendered("period.html.jinja", record=record)
 
 
