@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 
 from spark_auc.core.validation import check_whole
 from spark_auc.errors import ConfigError
-from spark_auc.spark.features.contributions import contribution_column
+from spark_auc.spark.features.contributions import contribution_column, segment_contribution_column
 from spark_auc.spark.features.recipe import FeatureRecipeModel
 from spark_auc.spark.pipeline import RankerPipelineModel
 
@@ -18,7 +18,8 @@ def with_contributions(model: RankerPipelineModel, dataset: DataFrame, count: in
 
     It has the largest contributions of raw columns to the score in absolute value, descending: of
     ``C3=68fd1e64``, a token, of ``age``, all features of a column, or of a cross of two. All
-    contributions of a row add up to its score, and those of 0 are left out.
+    contributions of a row add up to its score, and those of 0 are left out. With rankers of
+    segments the weights are those of the row's segment, whose intercept is a contribution, too.
 
     Parameters
     ----------
@@ -32,7 +33,8 @@ def with_contributions(model: RankerPipelineModel, dataset: DataFrame, count: in
     Raises
     ------
     ConfigError
-        There is no recipe, or an embedding after it, or the column exists already.
+        There is no recipe, or an embedding after it, or the column exists already; or the segment
+        column is missing.
     """
     check_whole("count", count, 1)
     recipe = model.stages[0]
@@ -42,15 +44,17 @@ def with_contributions(model: RankerPipelineModel, dataset: DataFrame, count: in
             f"found a model of {kinds}, expected a recipe and a linear ranker without embeddings, "
             "whose scores are sums over raw columns; leave out contributions"
         )
-    if model.ranker.scorer.segments:
-        raise ConfigError(
-            f"found a model with rankers of segments of {model.ranker.scorer.segments.column!r}, "
-            "expected one ranker, whose scores are sums over raw columns; leave out contributions"
-        )
     if CONTRIBUTIONS in dataset.columns:
         raise ConfigError(
             f"found column {CONTRIBUTIONS!r} in the data already, expected it to be new; drop it"
         )
     features = recipe.input_features(dataset)
-    column = contribution_column(features, model.ranker.scorer.w, count)
+    scorer = model.ranker.scorer
+    if (segments := scorer.segments) is None:
+        column = contribution_column(features, scorer.w, count)
+    else:
+        number = segments.number(dataset, features)
+        column = segment_contribution_column(
+            features, segments.weights, segments.column, number, count
+        )
     return model.transform(dataset).withColumn(CONTRIBUTIONS, column)

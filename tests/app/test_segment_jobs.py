@@ -62,7 +62,10 @@ def test_train_publishes_segments_and_measures_them(tmp_path, monkeypatch, capsy
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
     scored = pq.read_table(result["scores"].removeprefix("file://")).to_pandas()
     assert sorted(scored["rawPrediction"]) == sorted(expected)
-    score["contributions"] = 3
+    score["contributions"] = 100
     Path("conf.yaml").write_text(yaml.safe_dump({"score": score | {"output": {"path": "other"}}}))
-    assert run("score", "conf.yaml") == 2
-    assert "found a model with rankers of segments of 'city'" in capsys.readouterr().out
+    assert run("score", "conf.yaml") == 0
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    explained = pq.read_table(result["scores"].removeprefix("file://")).to_pandas()
+    sums = [sum(pair["value"] for pair in pairs) for pairs in explained["contributions"]]
+    np.testing.assert_allclose(sums, explained["rawPrediction"], rtol=1e-10, atol=1e-13)

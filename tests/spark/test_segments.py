@@ -144,8 +144,32 @@ def test_a_recipe_with_segments_is_one_stage(rows, tmp_path):
     loaded = RankerPipelineModel.load(str(tmp_path / "pipeline"))
     again = loaded.transform(rows).select("rawPrediction").toPandas()
     assert (again["rawPrediction"] == scored["rawPrediction"]).all()
-    with pytest.raises(ConfigError, match="expected one ranker"):
-        with_contributions(loaded, rows)
+    assert_contributions(loaded, rows, segments.weights, dense, number)
+
+
+def assert_contributions(model, rows, weights, X, number):
+    """Contributions are the products of features and the weights of the row's segment."""
+    shown = with_contributions(model, rows, 100).toPandas()
+    sums = [sum(pair["value"] for pair in pairs) for pairs in shown["contributions"]]
+    np.testing.assert_allclose(sums, shown["rawPrediction"], rtol=1e-10, atol=1e-13)
+    names, tokens = np.array(model.recipe.names()), model.recipe.starts[-3]
+    products = X * weights.W[number]
+    expected = {
+        column: products[:, :tokens][:, np.char.startswith(names, column)].sum(axis=1)
+        for column in COLUMNS
+    }
+    found = [{p["feature"]: p["value"] for p in pairs} for pairs in shown["contributions"]]
+    for row, place in enumerate(number):
+        values = dict(found[row])
+        site = shown["site"][row]
+        is_ranked = place < len(weights.values)
+        intercept = values.pop(f"segment site={site}" if is_ranked else "no segment of site")
+        assert intercept == weights.intercept[place]
+        token = values.pop(f"site={site}" if site else "site missing", 0.0)
+        assert token == pytest.approx(products[row, tokens:].sum(), rel=1e-12)
+        assert values.keys() <= expected.keys()
+        for column, value in values.items():
+            assert value == pytest.approx(expected[column][row], rel=1e-12)
 
 
 def test_settings_and_columns_that_cannot_serve(rows):

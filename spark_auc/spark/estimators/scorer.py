@@ -35,6 +35,10 @@ class SegmentScorer(NamedTuple):
     column: str
     weights: SegmentWeights
 
+    def number(self, df: DataFrame, features: Features) -> Column:
+        """The number of each row's segment; errors are those of `SegmentColumn.number`."""
+        return SegmentColumn(self.column, self.weights.values).number(df, features)
+
     def columns(self) -> dict[str, Float]:
         """The columns ``(d,)`` of weights that a model saves, by name."""
         return {f"{_SEGMENT} {k}": w for k, w in enumerate(self.weights.W)}
@@ -98,7 +102,7 @@ class LinearScorer:
         if self.segments is None:
             return score_column(features, self.w)
         weights = self.segments.weights
-        number = SegmentColumn(self.segments.column, weights.values).number(df, features)
+        number = self.segments.number(df, features)
 
         def scores(*arrays: pa.Array) -> pa.Array:
             X = features.decode(arrays[:-1])

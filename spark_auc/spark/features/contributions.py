@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column
 from pyspark.sql.pandas.functions import arrow_udf
 
+from spark_auc.core.segments import SegmentWeights
 from spark_auc.core.types import Float, Int
 from spark_auc.features.contributions import contributions, largest, part_columns
 from spark_auc.features.raw_columns import Columns, Text
@@ -42,13 +43,58 @@ def contribution_column(features: RawFeatures, w: Float, count: int) -> Column:
         columns = features.raw.decode(arrays)
         return listed(recipe, columns, contributions(recipe, w, columns), count)
 
+    return _column(shown, features.expressions())
+
+
+def segment_contribution_column(
+    features: RawFeatures, weights: SegmentWeights, name: str, number: Column, count: int
+) -> Column:
+    """The largest contributions to the scores of rows by the rankers of their segments.
+
+    The intercept of a segment is a contribution, too, such as "segment city=Oslo", or "no segment
+    of city" for rows of no segment.
+
+    Parameters
+    ----------
+    features
+        The features of the rows.
+    weights
+        The rankers.
+    name
+        Name of the segment column.
+    number
+        Number of each row's segment.
+    count
+        Largest number of contributions of a row.
+    """
+    recipe = features.recipe
+    words = [printable(f"segment {name}={value}") for value in weights.values]
+    intercepts = pa.array([*words, printable(f"no segment of {name}")], pa.large_string())
+
+    def shown(*arrays: pa.Array) -> pa.Array:
+        segment = arrays[-1].to_numpy()
+        values = np.zeros((segment.size, len(part_columns(recipe)) + 1))
+        for s in np.unique(segment):
+            rows = np.flatnonzero(segment == s)
+            own = features.raw.decode([array.take(pa.array(rows)) for array in arrays[:-1]])
+            values[rows, :-1] = contributions(recipe, weights.W[s], own)
+            values[rows, -1] = weights.intercept[s]
+        columns = features.raw.decode(arrays[:-1])
+        return listed(recipe, columns, values, count, intercepts.take(pa.array(segment)))
+
+    return _column(shown, [*features.expressions(), number])
+
+
+def _column(shown: Callable[..., pa.Array], expressions: Sequence[Column]) -> Column:
     # Spark reads the types themselves, which are but text under postponed annotations.
     shown.__annotations__ = {"arrays": pa.Array, "return": pa.Array}
-    column: Column = arrow_udf(shown, _TYPE)(*features.expressions())  # type: ignore[call-overload]
+    column: Column = arrow_udf(shown, _TYPE)(*expressions)  # type: ignore[call-overload]
     return column
 
 
-def listed(recipe: Recipe, columns: Columns, values: Float, count: int) -> pa.ListArray:
+def listed(
+    recipe: Recipe, columns: Columns, values: Float, count: int, last: pa.Array | None = None
+) -> pa.ListArray:
     """The largest contributions of each row in absolute value, descending; those of 0 are left out.
 
     A column with one token is named by it ("C3=68fd1e64"), others by their column ("age"), and a
@@ -62,6 +108,8 @@ def listed(recipe: Recipe, columns: Columns, values: Float, count: int) -> pa.Li
         Contributions of the parts of the recipe.
     count
         Largest number of contributions of a row.
+    last : (n,)
+        Names of the last values, if those are of no part of the recipe.
     """
     places = largest(values, count)
     rows, _ = np.nonzero(places >= 0)
@@ -74,6 +122,8 @@ def listed(recipe: Recipe, columns: Columns, values: Float, count: int) -> pa.Li
         if of_part.size:
             words = [_words(recipe, columns, name, of_part) for name in own]
             names.append(pc.binary_join_element_wise(*words, _JOINT) if own[1:] else words[0])
+    if last is not None:
+        names.append(last.take(pa.array(rows[order[bounds[-2] :]])))
     inverse = np.empty(order.size, np.int64)
     inverse[order] = np.arange(order.size)
     shown = pa.concat_arrays(names).take(pa.array(inverse)).cast(pa.string())
