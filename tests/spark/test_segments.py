@@ -13,13 +13,16 @@ from spark_auc import (
     RankerPipeline,
     RankerPipelineModel,
 )
+from spark_auc.core import memory
 from spark_auc.core.batch import Batch
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConfigError, ResourceError
 from spark_auc.solvers.candidates import Candidate
 from spark_auc.spark.contributions import with_contributions
+from spark_auc.spark.data import resources
 from spark_auc.spark.data import segments as segment_column
+from spark_auc.spark.estimators import segments as segments_stage
 from spark_auc.training.segments import REST, FoldsInMemory, segment_rankers
 from spark_auc.training.settings import TrainingSettings
 
@@ -186,9 +189,29 @@ def test_moments_of_too_many_features_are_refused(rows):
     vectors = rows.limit(300).select("label", "site", wide("x0", "x1").alias("features"))
     with pytest.raises(
         ResourceError,
-        match=r"found moments of 9000 features in 25 folds, 5 of each of 5 segments that take",
+        match=r"found moments of 9000 features in (25|30) folds, 5 of each of 5 segments",
     ):
         MBAClassifier(regParam=1.0, segmentCol="site", whenNotConverged="warn").fit(vectors)
+
+
+def test_a_choice_without_memory_is_refused_before_its_pass(rows, monkeypatch):
+    """Tasks of other machines have the memory of the pass, and the driver has 35 moments of 36."""
+
+    def check(state_bytes, slots, what, folds=0):
+        if folds:
+            monkeypatch.setattr(memory, "available_memory", lambda: 35 * state_bytes)
+            memory.check_available(state_bytes, slots, what, folds)
+
+    def read(*_):
+        raise AssertionError("the rows are read")
+
+    monkeypatch.setattr(resources, "check_available", check)
+    monkeypatch.setattr(segments_stage, "moments_of_segments", read)
+    with pytest.raises(
+        ResourceError,
+        match=r"30 folds, 5 of each of 5 segments and of all rows, that .* leave out segmentCol",
+    ):
+        MBAClassifier(featuresCol=COLUMNS, regParam=0.1, segmentCol="site").fit(rows)
 
 
 def test_equal_segments_give_the_ranker_of_all_rows(rows, model):

@@ -1,5 +1,6 @@
 """Rankers of segments from moments, beside numpy and scikit-learn on the rows."""
 
+import tracemalloc
 from functools import reduce
 
 import numpy as np
@@ -15,6 +16,7 @@ from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.solvers.candidates import Candidate
 from spark_auc.training.segments import (
     LEAST_ROWS,
+    OF_A_SOLVE,
     REST,
     STRENGTHS,
     FoldsInMemory,
@@ -187,6 +189,26 @@ def test_segments_of_other_prevalence_are_judged_by_the_auc_of_all_rows():
     one_pair = gaussian_auc(X @ w, y)
     assert made.selection["strengths"][0]["overall"] == pytest.approx(true, abs=0.006)
     assert abs(one_pair - true) > 0.02
+
+
+def test_memory_of_the_choice():
+    """Beside the moments of the folds, those of a solve alone are in memory."""
+    d, state = 250, PairMoments.nbytes(250)
+    X, y, segment, fold = rows(0.6, 3000)
+    X = np.hstack([X, np.random.default_rng(0).normal(size=(len(y), d - D))])
+    everyone, parts = stored(X, y, segment, fold)
+    arguments = everyone, parts, np.eye(d)[0], Candidate(REG, 0.0), TrainingSettings()
+    tracemalloc.start()
+    try:
+        segment_rankers(*arguments)  # Compiles, and imports.
+        before, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        made = segment_rankers(*arguments)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert made.selection["chosen"] != "global"
+    assert 3 < (peak - before) / state <= OF_A_SOLVE + 2
 
 
 def test_equal_segments_are_ranked_like_all_rows():

@@ -8,13 +8,14 @@ from functools import reduce
 from pyspark.sql import DataFrame
 
 from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.errors import ResourceError
 from spark_auc.spark.data.columns import TrainingColumns
 from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.data.segments import SegmentColumn
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.training.result import TrainingResult
 from spark_auc.training.segment_moments import moments_of_segments
-from spark_auc.training.segments import FoldsInMemory, segment_rankers
+from spark_auc.training.segments import OF_A_SOLVE, FoldsInMemory, segment_rankers
 from spark_auc.training.settings import TrainingSettings
 
 
@@ -52,6 +53,7 @@ def segmented(
     """
     segments = SegmentColumn.of(dataset, columns.features, name)
     rows = DistributedRows.of(dataset, replace(columns, segments=segments))
+    _check_memory(rows, len(segments.values), settings.folds.count)
     moments, _ = moments_of_segments(rows, settings.folds, segments.values)
     everyone = [reduce(PairMoments.merge, parts) for parts in zip(*moments.values(), strict=True)]
     assert result.penalty is not None
@@ -63,3 +65,14 @@ def segmented(
         settings,
     )
     return model.with_segments(name, made)
+
+
+def _check_memory(rows: DistributedRows, segments: int, folds: int) -> None:
+    """`ResourceError` unless the moments of the choice of the shrinkage fit in memory."""
+    dimension, count = rows.dimension, (segments + 2) * folds
+    what = f"moments of {dimension} features in {count} folds, {folds} of each of {segments + 1} "
+    what += "segments and of all rows,"
+    try:
+        rows.memory.check_folds(PairMoments.nbytes(dimension), count + OF_A_SOLVE, what)
+    except ResourceError as error:
+        raise ResourceError(f"{error}; or leave out segmentCol") from None
