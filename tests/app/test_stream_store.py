@@ -269,6 +269,8 @@ def test_the_segments_of_a_stream_are_those_of_its_store_or_refused(job):
     assert code == 2
     assert "found no column 'city'" in result["message"]
     assert MomentStore("moments", facts).periods() == ("2026-02-28",)
+    # Nothing of the checkpoint says that it was stored.
+    assert not Path("checkpoint/store.json").exists()
 
     city = np.random.default_rng(0).choice(["Bern", "Rome", None], len(rows))
     pq.write_table(rows.append_column("city", pa.array(city.tolist())), "rows/000.parquet")

@@ -19,6 +19,7 @@ from spark_auc.app.jobs.stream_state import Checkpoint, StreamState
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConfigError
+from spark_auc.spark.data.columns import TrainingColumns
 from spark_auc.spark.features.recipe import FeatureRecipeModel
 from spark_auc.spark.retraining import moments_of_batch
 from spark_auc.spark.streaming.days import days, of_day
@@ -86,8 +87,8 @@ class StreamStore:
         StoreConflict
             Another job changed the same source.
         """
-        periods, store = self.check(rows), self._opened(rows)
-        columns = training_columns(rows, self._names, self._features, store.facts)
+        periods = self.check(rows)
+        store, columns = self._opened(rows)
         stream = StoredStream(store, self._section.name)
         folds = Folds(self._section.folds, self._section.seed)
         made = {
@@ -110,19 +111,22 @@ class StreamStore:
             "leftOut": {period: counts[period] for period in left_out},
         }
 
-    def _opened(self, rows: DataFrame) -> MomentStore:
-        """The store, with the sources that other jobs stored since the last batch."""
-        section = self._section
-        if self._store is None:
+    def _opened(self, rows: DataFrame) -> tuple[MomentStore, TrainingColumns]:
+        """The store, with what other jobs stored since the last batch, and the columns of rows."""
+        section, store = self._section, self._store
+        if store is None:
             dimension = self._features(rows, None).dimension
             facts = facts_of(dimension, section.folds, section.seed, self._names, self._recipe)
             if section.segment is not None:
                 stored = MomentStore.stored_facts(section.location())
                 facts = with_stored_segments(facts, stored, section.segment, section.schemaId)
-            self._store = MomentStore(section.location(), facts)
-            self._begin(StoredStream(self._store, section.name).last())
-        self._store.refresh()
-        return self._store
+            store = MomentStore(section.location(), facts)
+        columns = training_columns(rows, self._names, self._features, store.facts)
+        if self._store is None:
+            self._begin(StoredStream(store, section.name).last())
+            self._store = store
+        store.refresh()
+        return store, columns
 
     def _check_mark(self) -> None:
         """`ConfigError` if the batches of this checkpoint are stored in another way."""
