@@ -383,7 +383,7 @@ def test_other_settings_need_a_full_refresh_which_is_done_once(retrain):
     assert code == 2
     assert "fullRefresh" in result["message"]
     # The request may stay in the configuration.
-    request = {"features": other, "fullRefresh": date(2026, 3, 3)}
+    request = {"features": other, "fullRefresh": date(2026, 3, 3), "first": None}
     code, result = retrain(2, **request)
     assert code == 0, result
     assert list(result["lacking"].values()) == [[day(0), day(1)]]
@@ -394,7 +394,7 @@ def test_other_settings_need_a_full_refresh_which_is_done_once(retrain):
     assert result["stored"] == 3
     assert records()[3]["challenger"]["from"] == day(2)
     # Another request begins again, with the same settings.
-    code, result = retrain(5, features=other, fullRefresh="again")
+    code, result = retrain(5, features=other, fullRefresh="again", first=None)
     assert (code, result["stored"], len(result["lacking"])) == (0, 1, 2), result
     assert result["schemaId"] != schema
 
@@ -408,6 +408,7 @@ def test_rows_without_a_column_of_the_champion(retrain):
         table = pq.read_table(f"clicks/{day(k)}.parquet")
         pq.write_table(table.drop_columns(["price"]), f"clicks/{day(k)}.parquet")
     fewer = {"features": SECTION["features"] | {"standard": ["age"]}, "fullRefresh": "no price"}
+    fewer |= {"first": None}
     code, result = retrain(3, **fewer)
     assert code == 2
     assert "withoutChampion" in result["message"]

@@ -27,7 +27,7 @@ from tests.app.test_retrain import SECTION, by_all_rows, day, records, written
 pytest.importorskip("deltalake")
 
 from spark_auc.app.jobs import champion_deletion, retrain_deletion
-from spark_auc.app.jobs.champion_deletion import _window, containing_versions
+from spark_auc.app.jobs.champion_deletion import containing_versions
 from spark_auc.app.jobs.retrain_deletion import _drop_others, _source
 from spark_auc.store.facts import Facts
 from spark_auc.store.moment_store import MomentStore
@@ -415,7 +415,7 @@ def test_periods_of_earlier_schema_ids_are_dropped(tmp_path, monkeypatch):
 
 
 def test_windows_are_read_from_their_names():
-    from spark_auc.app.jobs.challenger import _name
+    from spark_auc.app.jobs.challenger import _name, window_of
 
     for window in (Window(), Window(30), Window(7, 2.5), Window(None, 14.0)):
-        assert _window(_name(window)) == window
+        assert window_of(_name(window)) == window

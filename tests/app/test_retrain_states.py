@@ -15,8 +15,12 @@ from spark_auc.errors import ConfigError, ConflictError
 pytest.importorskip("deltalake")
 pytest.importorskip("jinja2")
 
-from spark_auc.app.jobs import retrain
+from spark_auc.app.jobs import retrain, retrain_deletion
+from spark_auc.app.jobs.due_periods import due_periods, lacking_periods, refresh_is_due
 from spark_auc.app.jobs.gate_rows import pooled_periods
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.store.facts import Facts
+from spark_auc.store.moment_store import MomentStore
 
 DAYS = [f"2026-03-{k:02}" for k in range(1, 10)]
 SECTION = {
@@ -119,11 +123,11 @@ def test_periods_without_a_record_are_due_from_the_first_on(history):
     history.write(record(DAYS[4]))
     history.exclude(DAYS[2])
     config = Retrain.model_validate(SECTION | {"period": DAYS[6]})
-    assert retrain._due(config, history) == DAYS[5:7]
+    assert due_periods(config, history) == DAYS[5:7]
     earlier = Retrain.model_validate(SECTION | {"period": DAYS[6], "first": DAYS[1]})
-    assert retrain._due(earlier, history) == [DAYS[1], DAYS[3], *DAYS[5:7]]
+    assert due_periods(earlier, history) == [DAYS[1], DAYS[3], *DAYS[5:7]]
     none_before = Retrain.model_validate(SECTION | {"period": DAYS[3], "first": DAYS[3]})
-    assert retrain._due(none_before, History("other")) == [DAYS[3]]
+    assert due_periods(none_before, History("other")) == [DAYS[3]]
 
 
 def test_no_window_takes_quarantined_periods(history):
@@ -150,3 +154,56 @@ def test_a_period_without_rows_is_named_with_its_remedy(history):
     config = Retrain.model_validate(SECTION | {"period": DAYS[0]})
     with pytest.raises(ConfigError, match=r"retrain\.exclude to it"):
         retrain.check(config)
+
+
+def stored_under(history, k, facts, refreshes=0, **request):
+    """Store a period and its record, as a run under these facts does."""
+    store = MomentStore("moments", facts, full_refresh=True)
+    store.put(DAYS[k], "rows", [PairMoments.zero(2)] * 2)
+    settings = request | ({"refreshes": refreshes} if refreshes else {})
+    history.write(record(DAYS[k], schemaId=facts.schema_id, settings=settings))
+
+
+def test_the_present_schema_is_that_begun_last_whatever_the_order_of_periods(history):
+    old, new = Facts(2, 2), Facts(2, 2, seed=1)
+    for k in (2, 3, 4):
+        stored_under(history, k, old)
+    ids = {old.schema_id, new.schema_id}
+    assert (history.newest(ids)["period"], history.refreshes(ids)) == (DAYS[4], 0)
+    # The refresh begins with a period before the others, and the run is killed after it.
+    stored_under(history, 1, new, 1, fullRefresh="a")
+    config = Retrain.model_validate(SECTION | {"period": DAYS[5], "fullRefresh": "a"})
+    assert (history.newest(ids)["schemaId"], history.refreshes(ids)) == (new.schema_id, 1)
+    assert not refresh_is_due(config, history, ids)
+    assert retrain_deletion._store(config, history).schema_id == new.schema_id
+    # A refresh can return to the first facts.
+    stored_under(history, 0, old, 2, fullRefresh="b")
+    assert retrain_deletion._store(config, history).schema_id == old.schema_id
+    # A schema without facts in the store was never begun.
+    assert history.newest({new.schema_id})["period"] == DAYS[1]
+    assert history.newest(set()) is None
+
+
+def test_periods_of_earlier_schemas_are_due_again_from_the_first_on(history):
+    old, new = Facts(2, 2), Facts(2, 2, seed=1)
+
+    def lacking(due=(DAYS[5],), **changes):
+        config = Retrain.model_validate(SECTION | {"period": DAYS[5], "first": DAYS[1]} | changes)
+        return lacking_periods(config, history, list(due))
+
+    assert lacking() == []
+    for k in range(4):
+        stored_under(history, k, old)
+    history.write(record(DAYS[4], "quarantined", schemaId=old.schema_id, settings={}))
+    assert lacking() == []
+    # A refresh that is to begin, with a period that is due.
+    assert lacking(fullRefresh="a") == DAYS[1:4]
+    assert lacking(fullRefresh="a", due=()) == []
+    assert lacking(fullRefresh="a", first=None) == []
+    stored_under(history, 5, new, 1, fullRefresh="a")
+    for request in ({"fullRefresh": "a"}, {}):
+        assert lacking(**request) == DAYS[1:4]
+        assert lacking(**request, due=()) == DAYS[1:4]
+    assert lacking(exclude=[DAYS[2]], period=DAYS[2]) == [DAYS[1]]
+    stored_under(history, 1, new, 1, fullRefresh="a")
+    assert lacking() == DAYS[2:4]

@@ -100,11 +100,15 @@ class Retrain(Section):
     folds: int = Field(5, ge=2, description="folds by which window and penalty are chosen")
     seed: int = Field(0, description="seed of the folds")
     first: date | None = Field(
-        None, description="first period, stored periods may be later; default: the newest"
+        None,
+        description="first period, stored periods may be later; after fullRefresh, stored periods "
+        "from it on are read again; default: the newest",
     )
     period: date | None = Field(None, description="newest period; default: the newest mature one")
     labelDelay: int = Field(0, ge=0, description="days until the labels of a day are complete")
-    lookback: int = Field(0, ge=0, description="periods before the new one to read and store again")
+    lookback: int = Field(
+        0, ge=0, description="periods before the new one to read again, to store other rows"
+    )
     windows: list[int | None] = Field(
         [7, 30, 90], min_length=1, description="numbers of periods to choose from; null: all"
     )

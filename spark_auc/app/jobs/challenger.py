@@ -185,3 +185,11 @@ def _windows(config: Retrain) -> list[Window]:
 def _name(window: Window) -> str:
     periods = "all" if window.periods is None else str(window.periods)
     return periods if window.half_life is None else f"{periods}, half-life {window.half_life:g}"
+
+
+def window_of(name: str) -> Window:
+    """The window of a name such as "30", "all" or "30, half-life 7"."""
+    periods, _, half_life = name.partition(", half-life ")
+    return Window(
+        None if periods == "all" else int(periods), float(half_life) if half_life else None
+    )

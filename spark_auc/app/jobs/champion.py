@@ -144,9 +144,9 @@ def scorable(champion: Champion | None, rows: DataFrame, config: Retrain) -> Cha
     """
     if champion is None:
         return None
-    reason = _unscorable(champion.model, rows)
+    reason = unscorable(champion.model, rows)
     if reason is None and champion.anchor is not None:
-        reason = _unscorable(champion.anchor, rows)
+        reason = unscorable(champion.anchor, rows)
     if reason is None:
         return champion
     if not config.gate.withoutChampion:
@@ -160,7 +160,7 @@ def scorable(champion: Champion | None, rows: DataFrame, config: Retrain) -> Cha
     return None
 
 
-def _unscorable(model: RankerPipelineModel, rows: DataFrame) -> str | None:
+def unscorable(model: RankerPipelineModel, rows: DataFrame) -> str | None:
     """The reason why a model cannot score rows; None if it can."""
     try:
         # The rankers of segments need their column, too.

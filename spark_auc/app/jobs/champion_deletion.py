@@ -7,6 +7,7 @@ from typing import Any
 
 from spark_auc.app.config.retraining import Retrain
 from spark_auc.app.directory import Directory
+from spark_auc.app.jobs.challenger import window_of
 from spark_auc.app.jobs.champion import Champion, publish_champion, read_champion
 from spark_auc.app.jobs.retrain_history import History
 from spark_auc.app.jobs.window_segments import settings_of, with_segments
@@ -15,7 +16,6 @@ from spark_auc.solvers.candidates import Candidate
 from spark_auc.spark.features.recipe import FeatureRecipeModel
 from spark_auc.spark.retraining import retrained
 from spark_auc.store.moment_store import MomentStore
-from spark_auc.store.windows import Window
 
 _CHAMPION, _ANCHOR = "champion.json", "anchor"
 _CHOSEN = {"regParams", "elasticNetParams", "selectionRule"}
@@ -59,7 +59,7 @@ def retrained_champion(
         reason = "its moments have an earlier schema id: a challenger has to replace it"
         return told | {"reason": reason}
     excluded = sorted(history.excluded() & {*store.periods()} - {made["to"]})
-    (merged,) = store.windows([_window(made["window"])], newest=made["to"], excluded=excluded)
+    (merged,) = store.windows([window_of(made["window"])], newest=made["to"], excluded=excluded)
     moments = merged.total()
     section = config.columns
     params = config.training.model_dump(exclude_unset=True)
@@ -94,14 +94,6 @@ def retrained_champion(
 def _publish(config: Retrain, made: Champion, before: Champion) -> None:
     # The condition of the rows may name the person.
     publish_champion(config.model_copy(update={"delete": None}), made, before)
-
-
-def _window(name: str) -> Window:
-    """The window of a name such as "30", "all" or "30, half-life 7"."""
-    periods, _, half_life = name.partition(", half-life ")
-    return Window(
-        None if periods == "all" else int(periods), float(half_life) if half_life else None
-    )
 
 
 def containing_versions(config: Retrain, history: History, periods: list[str]) -> list[str]:

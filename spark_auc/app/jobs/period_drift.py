@@ -7,12 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from spark_auc.app.config.retraining import Retrain
-from spark_auc.app.jobs.challenger import Challenger
 from spark_auc.app.jobs.champion import Champion
 from spark_auc.app.jobs.gate_rows import CHAMPION, GateRows
 from spark_auc.app.jobs.retrain_history import History
@@ -37,6 +36,22 @@ _PERIODS = 7
 _GATE = "gate"
 # Raw columns that a warning names.
 _NAMED = 3
+
+
+class Before(Protocol):
+    """The periods before one and their moments; a challenger has those of its window."""
+
+    @property
+    def periods(self) -> tuple[str, ...]:
+        """The periods, ascending."""
+
+    @property
+    def moments(self) -> PairMoments:
+        """Their merged moments."""
+
+    @property
+    def parts(self) -> Sequence[tuple[float, int, int]]:
+        """Of a window with half-life, the factor of each period's weights, and its rows."""
 
 
 class PeriodDrift(NamedTuple):
@@ -87,10 +102,11 @@ def measured(
     recipe: FeatureRecipeModel | None,
     rows: DataFrame,
     total: PairMoments,
-    trained: Challenger | None,
+    trained: Before | None,
     champion: Champion | None,
     gate: GateRows | None,
     names: Sequence[str] | None,
+    without: str | None = None,
 ) -> PeriodDrift:
     """Measure the drift of a period; warnings and stops go to the log.
 
@@ -101,17 +117,19 @@ def measured(
     rows, total
         The rows of the period, and their moments.
     trained
-        The challenger, whose window is the reference.
+        The challenger, or another window; it is the reference.
     champion, gate
         The champion, and the gate's rows; None without both classes.
     names
         Names of the features.
+    without
+        A period whose earlier scores are no reference.
     """
     section = config.drift.model_dump()
     scores = reference = pair = None
     if champion is not None and gate is not None:
         scores = gate.histogram(CHAMPION, newest=True)
-        if references := _references(history, champion):
+        if references := _references(history, champion, without):
             reference = nearest(references, scores)
             pair = references[reference], scores
     before, parts = (total, ()) if trained is None else (trained.moments, trained.parts)
@@ -131,7 +149,9 @@ def measured(
     return PeriodDrift(found, section, reference, scores, counts, excesses, names)
 
 
-def _references(history: History, champion: Champion) -> dict[str, ScoreHistogram]:
+def _references(
+    history: History, champion: Champion, without: str | None
+) -> dict[str, ScoreHistogram]:
     """Scores of the champion at its gate, and on the newest stored periods after it.
 
     After a deletion the scores of a champion with segments have another scale: the first period
@@ -139,13 +159,16 @@ def _references(history: History, champion: Champion) -> dict[str, ScoreHistogra
     """
     since = champion.record.get("rescored")
     if since is not None:
-        return _later(history, champion, since)
-    return {_GATE: champion.scores} | _later(history, champion, champion.period)
+        return _later(history, champion, since, without)
+    later = _later(history, champion, champion.period, without)
+    return {_GATE: champion.scores} | later
 
 
-def _later(history: History, champion: Champion, since: str) -> dict[str, ScoreHistogram]:
-    """Scores of the champion on the newest stored periods after one."""
-    left_out = history.excluded()
+def _later(
+    history: History, champion: Champion, since: str, without: str | None
+) -> dict[str, ScoreHistogram]:
+    """Scores of the champion on the newest stored periods after one, without another."""
+    left_out = history.excluded() | {without}
     periods = [
         period
         for period, record in history.records.items()
@@ -155,10 +178,12 @@ def _later(history: History, champion: Champion, since: str) -> dict[str, ScoreH
     return dict(islice(((p, scores) for p, scores in found if scores is not None), _PERIODS))
 
 
-def _counted(recipe: FeatureRecipeModel, rows: DataFrame, trained: Challenger | None) -> Counts:
+def _counted(recipe: FeatureRecipeModel, rows: DataFrame, trained: Before | None) -> Counts:
     from spark_auc.spark.features.drift import drift_of
 
-    return drift_of(rows, recipe.recipe, seen=trained and _seen(recipe.recipe, trained.moments))
+    return drift_of(
+        rows, recipe.recipe, seen=None if trained is None else _seen(recipe.recipe, trained.moments)
+    )
 
 
 def _seen(recipe: Recipe, moments: PairMoments) -> Seen | None:

@@ -22,7 +22,6 @@ period.
 from __future__ import annotations
 
 import logging
-from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from spark_auc.app.config.retraining import Retrain
@@ -35,6 +34,13 @@ from spark_auc.app.jobs.champion import (
     read_champion,
 )
 from spark_auc.app.jobs.deletion_record import check_deletion
+from spark_auc.app.jobs.due_periods import (
+    due_periods,
+    lacking_periods,
+    newest_period,
+    refresh_is_due,
+    text,
+)
 from spark_auc.app.jobs.raw_rows import features_by, fitted_recipe
 from spark_auc.app.jobs.retrain_history import History
 from spark_auc.app.publish import check_free
@@ -45,8 +51,7 @@ from spark_auc.features.recipe_json import from_json
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_auc.app.jobs.retrain_period import PeriodRun
-
+    from spark_auc.app.jobs.period_again import PeriodsAgain
 
 _log = logging.getLogger(__name__)
 
@@ -81,7 +86,7 @@ def check(config: Retrain) -> None:
     if config.delete is not None:
         check_deletion(config)
         return
-    for period in _due(config, history):
+    for period in due_periods(config, history):
         if not history.records.get(period, {}).get("completed", True):
             # The period was decided; its rows are not needed if it was stored.
             continue
@@ -116,34 +121,51 @@ def run(spark: SparkSession, config: Retrain) -> dict[str, Any]:
         _restore(history, champion, config.dryRun)
     if not config.dryRun:
         history.complete()
-    for period in _text(config.exclude):
+    for period in text(config.exclude):
         history.exclude(period, config.dryRun)
-    for period in _text(config.accept):
+    for period in text(config.accept):
         history.include(period, config.dryRun)
     if config.pinned is not None:
         newest = max(history.decided(), default=str(config.pinned))
         champion = pinned_champion(config, champion, newest)
         _restore(history, champion, config.dryRun)
-    made: PeriodRun | None = None
     done: list[dict[str, Any]] = []
-    due = _due(config, history)
+    due = due_periods(config, history)
+    lacking = lacking_periods(config, history, due)
+    again: PeriodsAgain | None = None
+    if due or lacking:
+        again = _opened(spark, config, history, (due or lacking)[0])
+        again.read(lacking, champion)
     for number, period in enumerate(due, 1):
+        assert again is not None
         _log.info("period %s, %d of %d", period, number, len(due))
-        made = made or _opened(spark, config, history, period)
-        done.append(made.complete(period, champion))
+        again.read(again.looked_back(period), champion)
+        done.append(again.run.complete(period, champion))
+        again.is_read(period)
         if stored := done[-1].get("store"):
             _log.info("stored: %d periods in %.1f MB", stored["periods"], stored["bytes"] / 1e6)
         champion = champion if config.dryRun else read_champion(config.output.path)
-    result = _result(config, history, made, champion, done)
+    result = _result(config, history, again, champion, done)
+    found = []
     if stopped := [record for record in done if record["outcome"] == "quarantined"]:
-        found = ", ".join(f"{record['period']} ({record['reason']})" for record in stopped)
-        raise DriftError(
-            f"found rows too different from those before in {found}, expected similar rows; "
-            "check them: set retrain.accept to the period if the change is real and lasts, as "
-            "later periods are then compared with it, too; else set retrain.exclude to it",
-            result,
+        found.append(
+            f"found rows too different from those before in {_reasons(stopped)}, expected similar "
+            "rows; check them: set retrain.accept to the period if the change is real and lasts, "
+            "as later periods are then compared with it, too; else set retrain.exclude to it"
         )
+    if kept := [] if again is None else again.stopped():
+        found.append(
+            f"found rows of stored periods that replace nothing in {_reasons(kept)}, expected "
+            "rows like those before; the stored moments remain: restore the rows, or set "
+            "retrain.accept to the period, to replace its moments all the same"
+        )
+    if found:
+        raise DriftError(". Also ".join(found), result)
     return result
+
+
+def _reasons(stopped: list[dict[str, Any]]) -> str:
+    return ", ".join(f"{record['period']} ({record['reason']})" for record in stopped)
 
 
 def _restore(history: History, champion: Champion, is_dry: bool) -> None:
@@ -163,7 +185,7 @@ def _restore(history: History, champion: Champion, is_dry: bool) -> None:
         history.write(champion.record)
 
 
-def _opened(spark: SparkSession, config: Retrain, history: History, period: str) -> PeriodRun:
+def _opened(spark: SparkSession, config: Retrain, history: History, period: str) -> PeriodsAgain:
     """The run of a configuration, with the stored recipe or one fitted to a period's rows.
 
     Raises
@@ -172,6 +194,7 @@ def _opened(spark: SparkSession, config: Retrain, history: History, period: str)
         The configuration differs from that of the stored periods.
     """
     # The package deltalake is optional: other jobs run without it.
+    from spark_auc.app.jobs.period_again import PeriodsAgain
     from spark_auc.app.jobs.retrain_period import PeriodRun
     from spark_auc.app.jobs.store_facts import facts_of
     from spark_auc.spark.data.segments import SegmentColumn
@@ -180,13 +203,11 @@ def _opened(spark: SparkSession, config: Retrain, history: History, period: str)
 
     names, segment = config.columns, config.training.segmentCol
     stored = MomentStore.stored_facts(config.store_location())
-    known = [r for r in history.records.values() if r.get("schemaId") in stored]
-    last = known[-1] if known else None
+    last, refresh = history.newest(stored), refresh_is_due(config, history, stored)
     settings = _settings(config)
-    refresh = config.fullRefresh is not None and all(
-        record["settings"].get("fullRefresh") != config.fullRefresh for record in known
-    )
-    if stored and not refresh and last is not None:
+    if refreshes := history.refreshes(stored) + refresh:
+        settings["refreshes"] = refreshes
+    if not refresh and last is not None:
         if any(last["settings"].get(name) != settings.get(name) for name in _DECIDING):
             raise ConfigError(
                 f"found retrain.features, columns or training.segmentCol that differ from those of "
@@ -206,7 +227,7 @@ def _opened(spark: SparkSession, config: Retrain, history: History, period: str)
                 segments = SegmentColumn.of(rows, features, segment)
     facts = facts_of(dimension, config.folds, config.seed, names, recipe, segments)
     store = MomentStore(config.store_location(), facts, full_refresh=refresh)
-    return PeriodRun(spark, config, recipe, store, history, settings)
+    return PeriodsAgain(PeriodRun(spark, config, recipe, store, history, settings))
 
 
 def _settings(config: Retrain) -> dict[str, Any]:
@@ -218,44 +239,14 @@ def _settings(config: Retrain) -> dict[str, Any]:
     return settings | ({} if segment is None else {"segmentCol": segment})
 
 
-def _newest(config: Retrain) -> date:
-    if config.period is not None:
-        return config.period
-    return datetime.now(UTC).date() - timedelta(days=1 + config.labelDelay)
-
-
-def _due(config: Retrain, history: History) -> list[str]:
-    """The periods to process, ascending.
-
-    Those not completed, those after the last one up to the newest, and those without a record from
-    ``first`` on.
-    """
-    accepted = _text(config.accept)
-    due = {p for p, record in history.records.items() if not record["completed"]}
-    due |= {p for p in accepted if history.outcome(p) in ("quarantined", "excluded")}
-    newest = _newest(config)
-    last = max(map(date.fromisoformat, history.decided()), default=None)
-    day = config.first or (newest if last is None else last + timedelta(days=1))
-    while day <= newest:
-        if day.isoformat() not in history.records:
-            due.add(day.isoformat())
-        day += timedelta(days=1)
-    excluded = (history.excluded() - {*accepted}) | {*_text(config.exclude)}
-    return sorted(due - excluded)
-
-
-def _text(periods: list[date]) -> list[str]:
-    return [period.isoformat() for period in periods]
-
-
 def _result(
     config: Retrain,
     history: History,
-    made: PeriodRun | None,
+    again: PeriodsAgain | None,
     champion: Champion | None,
     done: list[dict[str, Any]],
 ) -> dict[str, Any]:
-    last = done[-1] if done else history.records.get(_newest(config).isoformat(), {})
+    last = done[-1] if done else history.records.get(newest_period(config).isoformat(), {})
     return {
         "decision": last.get("outcome"),
         "reason": last.get("reason"),
@@ -264,5 +255,5 @@ def _result(
         "keptChampions": kept_champions(config),
         "model": config.output.path if champion else None,
         "history": config.history,
-        **({} if made is None else made.state()),
+        **({} if again is None else {"readAgain": again.results()} | again.run.state()),
     }

@@ -81,15 +81,15 @@ def delete_rows(spark: SparkSession, config: Retrain) -> dict[str, Any]:
 
 
 def _store(config: Retrain, history: History) -> MomentStore:
-    """The store, under the schema id of the last record."""
+    """The store, under the schema id that was begun last."""
     stored = MomentStore.stored_facts(config.store_location())
-    known = [r for r in history.records.values() if r.get("schemaId") in stored]
-    if not known:
+    newest = history.newest(stored)
+    if newest is None:
         raise ConfigError(
             f"found no stored periods at {config.store!r} with records in {config.history!r}, "
             "expected those of earlier runs; check retrain.store and retrain.history"
         )
-    return MomentStore(config.store_location(), stored[known[-1]["schemaId"]])
+    return MomentStore(config.store_location(), stored[newest["schemaId"]])
 
 
 def _delete_period(

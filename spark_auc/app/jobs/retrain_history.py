@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from datetime import date
 from typing import Any
 
@@ -167,6 +168,20 @@ class History:
         outcome = self.records.get(period, {}).get("outcome")
         return None if outcome is None else str(outcome)
 
+    def newest(self, schema_ids: Collection[str]) -> dict[str, Any] | None:
+        """A record of the schema that was begun last, of some schema ids; None without records.
+
+        Of several records, that of the newest period. Later periods may have earlier schemas: a
+        full refresh can begin with periods before them.
+        """
+        known = [r for r in self.records.values() if r.get("schemaId") in schema_ids]
+        return max(known, key=lambda r: (_refreshes(r), r["period"]), default=None)
+
+    def refreshes(self, schema_ids: Collection[str]) -> int:
+        """Number of full refreshes until the schema that was begun last."""
+        newest = self.newest(schema_ids)
+        return 0 if newest is None else _refreshes(newest)
+
     def check_labels(self, schema_id: str, labels: LabelCounts) -> None:
         """`DataError` for labels that no earlier period of a schema id had."""
         known = [
@@ -188,6 +203,10 @@ class History:
             for p, record in self.records.items()
             if (found := record.get("drift")) and (found["warnings"] or found["stops"])
         }
+
+
+def _refreshes(record: dict[str, Any]) -> int:
+    return int(record["settings"].get("refreshes", 0))
 
 
 def _line(record: dict[str, Any]) -> dict[str, Any]:

@@ -80,13 +80,14 @@ class PeriodRun:
         self.store, self.history = store, history
         self._features = features_by(recipe, config.columns)
 
-    def _columns(self, rows: DataFrame) -> TrainingColumns:
+    def columns(self, rows: DataFrame) -> TrainingColumns:
         """The columns of a period's rows; `ConfigError` or `DataError` for another schema."""
         return training_columns(rows, self.config.columns, self._features, self.store.facts)
 
-    def _moments(
+    def moments(
         self, rows: DataFrame, columns: TrainingColumns
     ) -> tuple[Segments, tuple[Label, Label] | None]:
+        """The moments of a period's rows, and their two labels; errors of `period_moments`."""
         return period_moments(rows, self.config, columns, self.history, self.store.schema_id)
 
     def complete(self, period: str, champion: Champion | None) -> dict[str, Any]:
@@ -98,8 +99,6 @@ class PeriodRun:
             The record of the period.
         """
         record = self.history.records.get(period)
-        for earlier in self._looked_back(period):
-            self._store(earlier)
         here = {"schemaId": self.store.schema_id, "settings": self.settings}
         if record is not None and not record["completed"]:
             # The run that decided was killed. If it had stored the period, the rows may be deleted;
@@ -136,16 +135,9 @@ class PeriodRun:
         source = self.config.rows_of(period)
         source.check()
         with source.read(self.spark) as rows:
-            moments, _ = self._moments(rows, self._columns(rows))
+            moments, _ = self.moments(rows, self.columns(rows))
         if not self.config.dryRun:
             self.store.put(period, ROWS, moments)
-
-    def _looked_back(self, period: str) -> list[str]:
-        """The stored periods before this one whose rows are to be read again."""
-        count = self.config.lookback
-        left_out = self.history.excluded()
-        earlier = [p for p in self.store.periods() if p < period and p not in left_out]
-        return [p for p in earlier[-count:] if any(self._readable(p))] if count else []
 
     def _decided(self, period: str, champion: Champion | None) -> tuple[dict[str, Any], Segments]:
         """The record of a period, after its challenger is published or not, and its moments."""
@@ -153,14 +145,14 @@ class PeriodRun:
         with ExitStack() as stack:
             rows = stack.enter_context(config.rows_of(period).read(self.spark))
             try:
-                columns = self._columns(rows)
+                columns = self.columns(rows)
             except (ConfigError, DataError) as error:
                 if not self.store.periods():
                     raise
                 # The same settings served the stored periods: the rows have another schema.
                 return self._other_schema(period, champion, error), {}
             judged = scorable(champion, rows, config)
-            moments, labels = self._moments(rows, columns)
+            moments, labels = self.moments(rows, columns)
             timer.end("moments")
             total = reduce(PairMoments.merge, chain.from_iterable(moments.values()))
             counts = total.positive.rows, total.negative.rows
