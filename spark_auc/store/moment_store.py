@@ -260,7 +260,7 @@ class MomentStore:
         return merged_windows(by_period, windows, self.facts, segments)
 
     def delete_rows(
-        self, period: str, source: str, removed: Sequence[PairMoments] | Segments, request: str = ""
+        self, period: str, source: str, removed: Sequence[PairMoments] | Segments, request: str
     ) -> None:
         """Subtract a person's rows from a source of a period, and delete the superseded files.
 
@@ -274,7 +274,7 @@ class MomentStore:
         removed
             The moments of the rows, by fold, or those of each segment.
         request
-            Name of the request. A repetition of the last deletion under its name is left out.
+            Name of the request. Its last deletion is not repeated; equal rows need another name.
 
         Raises
         ------

@@ -37,7 +37,7 @@ def test_deletion_is_a_fresh_build_without_the_rows(tmp_path):
     store = filled(tmp_path, DAYS[:2])
     removed, rest = person(fold_rows(DAY + "clicks"))
     old = set(tmp_path.glob(f"*/period={DAY}/*/*.parquet"))
-    store.delete_rows(DAY, "clicks", removed)
+    store.delete_rows(DAY, "clicks", removed, "a")
     for opened in (store, MomentStore(str(tmp_path), FACTS)):
         [merged] = opened.windows([Window(1)], newest=DAY)
         assert_pairs(merged.total(), rest)
@@ -60,7 +60,7 @@ def test_files_of_earlier_replacements_are_deleted_too(tmp_path):
     assert len(list(tmp_path.glob(f"*/period={DAY}/*/*.parquet"))) == 13
     store = MomentStore(str(tmp_path), FACTS)
     removed, rest = person(fold_rows("l"))
-    store.delete_rows(DAY, "clicks", removed)
+    store.delete_rows(DAY, "clicks", removed, "a")
     assert len(list(tmp_path.glob(f"*/period={DAY}/*/*.parquet"))) == 1
     assert_pairs(store.windows([Window()])[0].total(), rest)
 
@@ -77,15 +77,15 @@ def test_a_deletion_that_was_killed_before_the_vacuum_is_not_repeated(tmp_path, 
     with monkeypatch.context() as patch:
         patch.setattr(Table, "vacuum", killed)
         with pytest.raises(KeyboardInterrupt):
-            store.delete_rows(DAY, "clicks", removed)
+            store.delete_rows(DAY, "clicks", removed, "a")
     assert len(list(tmp_path.glob(f"*/period={DAY}/*/*.parquet"))) == 2
     again = MomentStore(str(tmp_path), FACTS)
-    again.delete_rows(DAY, "clicks", removed)
+    again.delete_rows(DAY, "clicks", removed, "a")
     assert_pairs(again.windows([Window()])[0].total(), rest)
     assert len(list(tmp_path.glob(f"*/period={DAY}/*/*.parquet"))) == 1
     # The rows may be stored again, and deleted again.
     again.put(DAY, "clicks", folds_of(DAY + "clicks"))
-    again.delete_rows(DAY, "clicks", removed)
+    again.delete_rows(DAY, "clicks", removed, "a")
     assert_pairs(again.windows([Window()])[0].total(), rest)
 
 
@@ -100,13 +100,16 @@ def test_equal_rows_of_two_requests_are_deleted_twice(tmp_path):
         store.delete_rows(DAY, "clicks", removed, request)
         rest = np.delete(X, gone, 0), np.delete(y, gone), np.delete(u, gone)
         assert_pairs(store.windows([Window()])[0].total(), [rest] * K)
+    # Without a name, the second request could not be told from a repetition of the first.
+    with pytest.raises(TypeError, match="request"):
+        store.delete_rows(DAY, "clicks", removed)
 
 
 def test_a_segment_alone_changes(tmp_path):
     store = MomentStore(str(tmp_path), FACTS)
     store.put(DAY, "clicks", {name: folds_of(name) for name in "ab"})
     removed, rest = person(fold_rows("b"))
-    store.delete_rows(DAY, "clicks", {"b": removed})
+    store.delete_rows(DAY, "clicks", {"b": removed}, "a")
     assert list(map(bits, store.folds(DAY, "clicks", "a"))) == list(map(bits, folds_of("a")))
     assert_pairs(store.windows([Window()], segments=["b"])[0].total(), rest)
 
@@ -115,9 +118,9 @@ def test_a_segment_alone_changes(tmp_path):
     others, left_others = person(fold_rows("a"))
     version = store.version
     with pytest.raises(DataError, match="segment 'b'"):
-        store.delete_rows(DAY, "clicks", {"a": others, "b": removed})
+        store.delete_rows(DAY, "clicks", {"a": others, "b": removed}, "a")
     assert MomentStore(str(tmp_path), FACTS).version == version
-    store.delete_rows(DAY, "clicks", {"a": others, "b": more})
+    store.delete_rows(DAY, "clicks", {"a": others, "b": more}, "a")
     for name, expected in (("a", left_others), ("b", left)):
         assert_pairs(store.windows([Window()], segments=[name])[0].total(), expected)
 
@@ -125,7 +128,7 @@ def test_a_segment_alone_changes(tmp_path):
 def test_all_rows_of_a_fold(tmp_path):
     store = filled(tmp_path, DAYS[:1])
     removed, rest = person(fold_rows(DAY + "clicks"), chosen=slice(None))
-    store.delete_rows(DAY, "clicks", removed)
+    store.delete_rows(DAY, "clicks", removed, "a")
     fold = store.folds(DAY, "clicks")[1]
     assert (fold.positive.rows, fold.negative.rows, fold.positive.weight) == (0, 0, 0.0)
     assert_pairs(store.windows([Window()])[0].total(), [rest[0], rest[2]])
@@ -168,7 +171,7 @@ def test_rows_that_were_never_added_are_refused(tmp_path, case):
     store.put(DAY, "clicks", [PairMoments.of(*part) for part in parts])
     version, files = store.version, set(tmp_path.rglob("*.parquet"))
     with pytest.raises(DataError, match=r"fold 2 of 3: found .*(merged|stored) before"):
-        store.delete_rows(DAY, "clicks", never_added(case, parts))
+        store.delete_rows(DAY, "clicks", never_added(case, parts), "a")
     assert MomentStore(str(tmp_path), FACTS).version == version
     assert set(tmp_path.rglob("*.parquet")) == files
 
@@ -185,7 +188,7 @@ def test_an_impossible_product_of_two_columns_is_refused(tmp_path):
     mine[:, 0], mine[:, 3] = (0.5, -0.5), (-0.5, 0.5)
     removed = [PairMoments.of(mine, np.ones(2, bool)), *[PairMoments.zero(D)] * 2]
     with pytest.raises(DataError, match=r"fold 1 of 3: found 2 rows .* impossible"):
-        store.delete_rows(DAY, "clicks", removed)
+        store.delete_rows(DAY, "clicks", removed, "a")
 
 
 def test_weights_other_than_one_are_refused_for_rows_without_weights(tmp_path):
@@ -194,7 +197,7 @@ def test_weights_other_than_one_are_refused_for_rows_without_weights(tmp_path):
     store.put(DAY, "clicks", [PairMoments.of(*part) for part in parts])
     removed, _ = person([(X, y, 0.5 * u) for X, y, u in parts])
     with pytest.raises(DataError, match="where each stored row has weight 1"):
-        store.delete_rows(DAY, "clicks", removed)
+        store.delete_rows(DAY, "clicks", removed, "a")
 
 
 def test_places_without_rows_and_conflicts(tmp_path):
@@ -202,12 +205,12 @@ def test_places_without_rows_and_conflicts(tmp_path):
     removed, _ = person(fold_rows(DAY + "clicks"))
     for place in ((DAYS[1], "clicks"), (DAY, "late"), (DAY, "clicks", {"de": removed})):
         with pytest.raises(DataError, match=r"found no (period|source|segment)"):
-            store.delete_rows(*(place if len(place) > 2 else (*place, removed)))
+            store.delete_rows(*(place if len(place) > 2 else (*place, removed)), "a")
     with pytest.raises(DataError, match="found 1 folds"):
-        store.delete_rows(DAY, "clicks", removed[:1])
+        store.delete_rows(DAY, "clicks", removed[:1], "a")
     MomentStore(str(tmp_path), FACTS).put(DAY, "clicks", folds_of("other"))
     with pytest.raises(StoreConflict):
-        store.delete_rows(DAY, "clicks", removed)
+        store.delete_rows(DAY, "clicks", removed, "a")
 
 
 def test_vacuum_keeps_the_uncommitted_files_of_a_running_writer(tmp_path, caplog):

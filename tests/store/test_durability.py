@@ -133,7 +133,7 @@ def test_a_power_failure_in_a_deletion(tmp_path, monkeypatch, disk_of, others):
     before = bits_of(store.windows([Window()])[0])
     [old] = path.glob(f"*/period={DAYS[0]}/*/*.parquet")
     disk = disk_of(path.parent)
-    store.delete_rows(DAYS[0], "clicks", removed)
+    store.delete_rows(DAYS[0], "clicks", removed, "a")
     after = bits_of(store.windows([Window()])[0])
     assert after != before
     assert bool(list(path.glob("_delta_log/*.checkpoint*.parquet"))) == bool(others)
@@ -146,7 +146,7 @@ def test_a_power_failure_in_a_deletion(tmp_path, monkeypatch, disk_of, others):
         found = bits_of(again.windows([Window()])[0])
         assert found in (before, after)
         reached.add(found == after)
-        again.delete_rows(DAYS[0], "clicks", removed)
+        again.delete_rows(DAYS[0], "clicks", removed, "a")
         assert bits_of(again.windows([Window()])[0]) == after
     assert reached == {False, True}
     disk.restore(disk.images[-1], tmp_path / "end")

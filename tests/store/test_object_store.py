@@ -120,7 +120,7 @@ def test_replacements_vacuum_and_deletion(bucket, server):
     X, y, u = fold_rows("l")[1]
     removed = [PairMoments.zero(D)] * K
     removed[1] = PairMoments.of(X[1:3], y[1:3], u[1:3])
-    store.delete_rows(DAYS[0], "clicks", removed)
+    store.delete_rows(DAYS[0], "clicks", removed, "a")
     assert (before, data_files(server, bucket)) == (15, 3)
     rest = fold_rows("l")
     rest[1] = tuple(a[[0, *range(3, len(y))]] for a in (X, y, u))
