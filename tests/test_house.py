@@ -47,7 +47,7 @@ ORDER = {
     "spark_auc.store": [
         ["streams"],
         ["moment_store"],
-        ["windows", "stored_facts"],
+        ["windows", "stored_facts", "stored_labels"],
         ["files"],
         ["rows"],
         ["facts", "table", "deletion", "sources"],

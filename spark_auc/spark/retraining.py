@@ -69,9 +69,9 @@ def fold_moments(
 
 def moments_of_batch(
     rows: DataFrame, columns: TrainingColumns, folds: Folds
-) -> dict[str, list[PairMoments]]:
-    """The moments of the rows of a micro-batch; see `fold_moments`."""
-    return _by_segment(rows_of_any_class(rows, columns), columns, folds)[0]
+) -> tuple[dict[str, list[PairMoments]], LabelCounts]:
+    """The moments of the rows of a micro-batch, and the rows by label; see `fold_moments`."""
+    return _by_segment(rows_of_any_class(rows, columns), columns, folds)
 
 
 def _by_segment(

@@ -14,10 +14,10 @@ Table
 Schema id
     The hash of the recipe, dimension, number of folds, seed, positive label and weight column, and
     of the segment column and the segments if there are any. The `Facts` themselves are a row of the
-    table. Other facts than the stored ones are refused with the fields that differ. A full refresh
-    stores periods under a new id; periods of other ids remain. Format versions of the codec are no
-    part of the id: the codec decides which bytes it reads, and the next replacement of a period
-    writes its current format.
+    table, and so is the label of negative rows, which is no part of the id. Other facts than the
+    stored ones are refused with the fields that differ. A full refresh stores periods under a new
+    id; periods of other ids remain. Format versions of the codec are no part of the id: the codec
+    decides which bytes it reads, and the next replacement of a period writes its current format.
 
 Segment
     The rows of a segment are stored under its name, those of no segment under "". All rows are the

@@ -119,7 +119,7 @@ class MomentStore:
         return {
             Source(*key): file.size
             for key, file in sorted(self._table.files().items())
-            if key[1] != FACTS
+            if not key[1].startswith("_")
         }
 
     def disk_size(self) -> int | None:

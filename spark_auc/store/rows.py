@@ -160,10 +160,9 @@ def digest(source: Source, segments: Segments, facts: Facts, *others: Segments) 
     return total.hexdigest()
 
 
-def facts_row(facts: Facts, source: Source) -> pa.RecordBatch:
-    """The row that stores the facts."""
-    text = facts.to_json().encode()
-    row = (*source, "", 0, "", 0, 0, 0.0, text)
+def text_row(text: str, source: Source) -> pa.RecordBatch:
+    """The row that stores a text in place of moments."""
+    row = (*source, "", 0, "", 0, 0, 0.0, text.encode())
     return pa.RecordBatch.from_arrays(
         [pa.array([v], t) for v, t in zip(row, TABLE.types, strict=True)], schema=TABLE
     )

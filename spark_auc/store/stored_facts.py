@@ -5,7 +5,7 @@ from __future__ import annotations
 from spark_auc.errors import ModelFormatError, StoreConflict
 from spark_auc.store.facts import Facts
 from spark_auc.store.files import SourceFile
-from spark_auc.store.rows import STORED, Source, facts_row
+from spark_auc.store.rows import STORED, Source, text_row
 from spark_auc.store.table import Table
 
 # The period and source of the rows of facts; other names do not begin with "_".
@@ -36,7 +36,7 @@ def store_facts(table: Table, facts: Facts) -> None:
     """Store the facts under their schema id."""
     place = Source(facts.schema_id, FACTS, FACTS)
     try:
-        table.replace(place.predicate(), iter([facts_row(facts, place)]), 1)
+        table.replace(place.predicate(), iter([text_row(facts.to_json(), place)]), 1)
     except StoreConflict:
         # Another job stored the same facts: their hash is their place.
         table.refresh()

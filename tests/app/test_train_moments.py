@@ -90,7 +90,7 @@ def test_windows_of_a_store_with_rows_and_models_beside(train, spark):
     assert code == 0, result
 
     # The store alone: a window of 3 days has two stored ones, and half-life 2.
-    moments = {"store": "moments", "window": 3, "halfLife": 2.0}
+    moments = {"store": "moments", "window": 3, "halfLife": 2.0, "negativeLabel": 0}
     code, result = train(moments=moments)
     assert code == 0, result
     (told,) = result["moments"]
@@ -118,7 +118,8 @@ def test_windows_of_a_store_with_rows_and_models_beside(train, spark):
 
     # A penalty is chosen on stored folds; moments of a model have none.
     select = {"regParams": [1e-4, 1e2]}
-    code, result = train(moments={"store": "moments"}, select=select, training={})
+    alone = {"store": "moments", "negativeLabel": 0}
+    code, result = train(moments=alone, select=select, training={})
     assert code == 0, result
     assert result["regParam"] == 1e-4
     chosen = json.loads(current("model", "model").read("selection.json"))

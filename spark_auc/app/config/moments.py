@@ -34,7 +34,7 @@ class MomentsSection(Section):
     )
     negativeLabel: Label | None = Field(
         None,
-        description="label of negative rows; needed for a store alone, unless labels are 0/1",
+        description="label of negative rows; needed for a store alone in which no job stored it",
     )
 
     @model_validator(mode="after")

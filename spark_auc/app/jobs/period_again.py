@@ -173,7 +173,7 @@ class PeriodsAgain:
             run.history.write_scores(period, drift.scores)
         # A run that is killed before it stores the moments is completed by the next one.
         run.history.write(changed | {"completed": False})
-        run.store.put(period, ROWS, moments)
+        run.put(period, moments, labels)
         run.history.write(changed | {"completed": True})
 
     def _keep(self, period: str, reason: str) -> None:

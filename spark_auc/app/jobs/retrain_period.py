@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import date
 from functools import reduce
@@ -36,6 +37,7 @@ from spark_auc.errors import ConfigError, DataError
 from spark_auc.store.moment_store import MomentStore
 from spark_auc.store.rows import Segments
 from spark_auc.store.sources import ROWS
+from spark_auc.store.stored_labels import store_negative_label
 from spark_auc.training.timer import PhaseTimer
 
 if TYPE_CHECKING:
@@ -78,7 +80,7 @@ class PeriodRun:
         self.settings = settings
         self.spark, self.config, self.recipe = spark, config, recipe
         self.store, self.history = store, history
-        self._features = features_by(recipe, config.columns)
+        self._features, self._has_label = features_by(recipe, config.columns), False
 
     def columns(self, rows: DataFrame) -> TrainingColumns:
         """The columns of a period's rows; `ConfigError` or `DataError` for another schema."""
@@ -89,6 +91,13 @@ class PeriodRun:
     ) -> tuple[Segments, tuple[Label, Label] | None]:
         """The moments of a period's rows, and their two labels; errors of `period_moments`."""
         return period_moments(rows, self.config, columns, self.history, self.store.schema_id)
+
+    def put(self, period: str, moments: Segments, labels: Sequence[Label] | None) -> None:
+        """Store the moments of a period's rows, and the negative label if it is not stored."""
+        if labels is not None and not self._has_label:
+            store_negative_label(self.store.location, self.store.facts, labels[1])
+            self._has_label = True
+        self.store.put(period, ROWS, moments)
 
     def complete(self, period: str, champion: Champion | None) -> dict[str, Any]:
         """Decide about a period and store it, or end what an earlier run began.
@@ -118,7 +127,7 @@ class PeriodRun:
             if self.config.dryRun or record["completed"]:
                 return record
             timer = PhaseTimer(record["phases"])
-            self.store.put(period, ROWS, moments)
+            self.put(period, moments, record.get("labels"))
             timer.end("store")
             record = record | timer.as_dict()
         sizes = self.store.sizes()
@@ -135,9 +144,9 @@ class PeriodRun:
         source = self.config.rows_of(period)
         source.check()
         with source.read(self.spark) as rows:
-            moments, _ = self.moments(rows, self.columns(rows))
+            moments, labels = self.moments(rows, self.columns(rows))
         if not self.config.dryRun:
-            self.store.put(period, ROWS, moments)
+            self.put(period, moments, labels)
 
     def _decided(self, period: str, champion: Champion | None) -> tuple[dict[str, Any], Segments]:
         """The record of a period, after its challenger is published or not, and its moments."""

@@ -23,6 +23,7 @@ from spark_auc.errors import ConfigError, DataError, ModelFormatError
 from spark_auc.features.recipe_json import to_json
 from spark_auc.store.facts import Facts
 from spark_auc.store.moment_store import MomentStore
+from spark_auc.store.stored_labels import negative_label
 from spark_auc.store.windows import MergedFolds, Window
 
 MOMENTS = "moments.parquet"
@@ -114,7 +115,10 @@ def stored_moments(section: MomentsSection) -> Iterator[list[Stored]]:
         "periods": len(merged.periods),
     }
     try:
-        of_store = Stored(f"the store {section.store!r}", facts, _Folds(merged), None, None, told)
+        negative = negative_label(location, facts)
+        labels = None if negative is None else (facts.positive_label, negative)
+        name = f"the store {section.store!r}"
+        of_store = Stored(name, facts, _Folds(merged), labels, None, told)
         yield [of_store, *models]
     finally:
         merged.close()
@@ -198,18 +202,16 @@ def known_labels(config: Train, parts: Sequence[Stored]) -> tuple[Label, Label]:
     DataError
         Parts have different labels.
     """
-    section, names = config.moments, config.columns
+    section = config.moments
     assert section is not None
     known = {part.name: part.labels for part in parts if part.labels is not None}
     positive = parts[0].facts.positive_label
     if section.negativeLabel is not None:
         known["train.moments"] = (positive, section.negativeLabel)
-    elif not known and names.positiveLabel is None and positive == 1.0:
-        known["train.moments"] = (1.0, 0.0)
     if not known:
         raise ConfigError(
-            f"found moments with the positive label {positive!r}, expected the label of negative "
-            "rows for predictions; set train.moments.negativeLabel"
+            f"found moments with the positive label {positive!r} whose negative label no job "
+            "stored, expected it for predictions; set train.moments.negativeLabel, such as 0 or -1"
         )
     if len({*known.values()}) > 1:
         raise DataError(

@@ -16,6 +16,7 @@ from spark_auc.app.jobs.period_rows import training_columns
 from spark_auc.app.jobs.raw_rows import FeaturesOf
 from spark_auc.app.jobs.store_facts import facts_of, with_stored_segments
 from spark_auc.app.jobs.stream_state import Checkpoint, StreamState
+from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConfigError
@@ -25,6 +26,7 @@ from spark_auc.spark.retraining import moments_of_batch
 from spark_auc.spark.streaming.days import days, of_day
 from spark_auc.store.moment_store import MomentStore
 from spark_auc.store.rows import Segments
+from spark_auc.store.stored_labels import store_negative_label
 from spark_auc.store.streams import StoredStream
 
 _log = logging.getLogger(__name__)
@@ -67,6 +69,7 @@ class StreamStore:
         self._features, self._recipe = features, recipe
         self._checkpoint, self._last = checkpoint.directory, state.progress.batch
         self._store: MomentStore | None = None
+        self._has_label = False
         self._mark = section.model_dump(mode="json", exclude_none=True)
         self._known = _MARK in self._checkpoint.names()
         self._check_mark()
@@ -95,11 +98,16 @@ class StreamStore:
             period: moments_of_batch(of_day(rows, self._section.period, period), columns, folds)
             for period in periods
         }
-        left_out = stream.append(number, made)
+        labels = reduce(LabelCounts.merge, (found for _, found in made.values()), LabelCounts())
+        if len(labels.rows) > 1 and not self._has_label:
+            _, negative = labels.classes(columns.positive)
+            store_negative_label(store.location, store.facts, negative)
+            self._has_label = True
+        left_out = stream.append(number, {period: parts for period, (parts, _) in made.items()})
         for period in made.keys() - left_out:
             # The checkpoint can fall back by one batch, which is then repeated.
             stream.compact(period, number - 2)
-        counts = {period: _rows(moments) for period, moments in made.items()}
+        counts = {period: _rows(parts) for period, (parts, _) in made.items()}
         if left_out:
             _log.warning(
                 "left out rows of %s: a batch job stored these periods; set retrain.lookback to "

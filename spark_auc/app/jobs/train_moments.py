@@ -114,6 +114,11 @@ def _of_rows(config: Train, rows: DataFrame, first: Stored) -> Stored:
     moments = by_segment[REST]
     # One class, or none, may be among the rows: the stored moments can have the other.
     both = labels.classes(columns.positive) if len(labels.rows) > 1 else None
+    if first.labels and (other := sorted(labels.rows.keys() - {*first.labels}, key=str)):
+        raise DataError(
+            f"found the label {other[0]!r} in the rows of train.data, expected the labels "
+            f"(positive, negative) of {first.name}: {first.labels}; correct the rows"
+        )
     positive = facts.positive_label if both is None else both[0]
     own = replace(
         facts,
