@@ -30,6 +30,11 @@ def negative_label(location: str, facts: Facts) -> Label | None:
     return _read(Table(location, TABLE, PARTITIONS), facts)
 
 
+def has_negative_label(location: str, facts: Facts, label: Label) -> bool:
+    """Whether a label is stored; errors are those of `store_negative_label`."""
+    return _is(_read(Table(location, TABLE, PARTITIONS), facts), label)
+
+
 def store_negative_label(location: str, facts: Facts, label: Label) -> None:
     """Store the label of negative rows, unless it is stored.
 
@@ -41,20 +46,24 @@ def store_negative_label(location: str, facts: Facts, label: Label) -> None:
         The row is damaged.
     """
     table, place = Table(location, TABLE, PARTITIONS), _place(facts)
-    if (stored := _read(table, facts)) is None:
-        try:
-            table.replace(place.predicate(), iter([text_row(_text(facts, label), place)]), 1)
-            return
-        except StoreConflict:
-            # Another job stored a label.
-            table.refresh()
-            if (stored := _read(table, facts)) is None:
-                raise
-    if stored != label:
+    if _is(_read(table, facts), label):
+        return
+    try:
+        table.replace(place.predicate(), iter([text_row(_text(facts, label), place)]), 1)
+    except StoreConflict:
+        # Another job stored a label.
+        table.refresh()
+        if not _is(_read(table, facts), label):
+            raise
+
+
+def _is(stored: Label | None, label: Label) -> bool:
+    if stored not in (None, label):
         raise DataError(
             f"found the negative label {label!r}, expected {stored!r} as in the stored moments; "
             "correct the rows, or build the store again with a full refresh"
         )
+    return stored is not None
 
 
 def _place(facts: Facts) -> Source:

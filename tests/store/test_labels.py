@@ -9,7 +9,7 @@ from spark_auc.store import stored_labels
 from spark_auc.store.facts import Facts
 from spark_auc.store.moment_store import MomentStore
 from spark_auc.store.rows import PARTITIONS, TABLE, text_row
-from spark_auc.store.stored_labels import negative_label, store_negative_label
+from spark_auc.store.stored_labels import has_negative_label, negative_label, store_negative_label
 from spark_auc.store.table import Table
 from tests.store.periods import DAYS, FACTS, folds_of
 
@@ -18,6 +18,7 @@ from tests.store.periods import DAYS, FACTS, folds_of
 def test_a_label_is_stored_once_for_each_schema_id(tmp_path, label):
     place, other = str(tmp_path), Facts(FACTS.dimension, FACTS.folds, 9)
     assert negative_label(place, FACTS) is None
+    assert not has_negative_label(place, FACTS, label)
     store_negative_label(place, FACTS, label)
     store = MomentStore(place, FACTS)
     store.put(DAYS[0], "rows", folds_of("a"))
@@ -25,8 +26,10 @@ def test_a_label_is_stored_once_for_each_schema_id(tmp_path, label):
     store_negative_label(place, FACTS, label)
     store.refresh()
     assert store.version == version
-    with pytest.raises(DataError, match="found the negative label 2"):
-        store_negative_label(place, FACTS, 2.0)
+    assert has_negative_label(place, FACTS, label)
+    for refused in (has_negative_label, store_negative_label):
+        with pytest.raises(DataError, match="found the negative label 2"):
+            refused(place, FACTS, 2.0)
     assert (negative_label(place, FACTS), negative_label(place, other)) == (label, None)
     # It is no period and no schema id of the store.
     assert store.periods() == (DAYS[0],)

@@ -3,7 +3,7 @@
 Section ``retrain`` of the configuration: data (rows of one period; ``{period}`` in path, table or
 where is its date), columns, features, store (a directory of moments on Delta Lake), history (a
 directory of decisions), windows and halfLives to choose from, training (penalties), gate and drift
-(rules), output. Rows of stored periods are not read again.
+(rules), output. Rows of stored periods are read again for lookback and after fullRefresh only.
 
 Each period that is due is processed in order. The challenger is trained on stored moments of
 earlier periods; window and penalty are chosen on their folds. Challenger and champion score the new

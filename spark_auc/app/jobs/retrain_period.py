@@ -37,7 +37,7 @@ from spark_auc.errors import ConfigError, DataError
 from spark_auc.store.moment_store import MomentStore
 from spark_auc.store.rows import Segments
 from spark_auc.store.sources import ROWS
-from spark_auc.store.stored_labels import store_negative_label
+from spark_auc.store.stored_labels import has_negative_label, store_negative_label
 from spark_auc.training.timer import PhaseTimer
 
 if TYPE_CHECKING:
@@ -90,13 +90,16 @@ class PeriodRun:
         self, rows: DataFrame, columns: TrainingColumns
     ) -> tuple[Segments, tuple[Label, Label] | None]:
         """The moments of a period's rows, and their two labels; errors of `period_moments`."""
-        return period_moments(rows, self.config, columns, self.history, self.store.schema_id)
+        made = period_moments(rows, self.config, columns, self.history, self.store.schema_id)
+        if (labels := made[1]) is not None:
+            # Before a decision: streams may have stored rows of another negative label.
+            self._has_label = has_negative_label(self.store.location, self.store.facts, labels[1])
+        return made
 
     def put(self, period: str, moments: Segments, labels: Sequence[Label] | None) -> None:
         """Store the moments of a period's rows, and the negative label if it is not stored."""
         if labels is not None and not self._has_label:
             store_negative_label(self.store.location, self.store.facts, labels[1])
-            self._has_label = True
         self.store.put(period, ROWS, moments)
 
     def complete(self, period: str, champion: Champion | None) -> dict[str, Any]:
