@@ -6,8 +6,14 @@ import pytest
 
 # Threads of BLAS wait by spinning, and take the cores from the other process of the run.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-# Half the time of so short-lived a JVM would go into optimising its code.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# Half the time of so short-lived a JVM would go into optimising its code. Without the second
+# compiler the code cache is small: a JVM of many tests drops code and compiles it again. The
+# smallest metaspace would cost every JVM several full collections.
+os.environ.setdefault(
+    "JDK_JAVA_OPTIONS",
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m "
+    "-XX:MetaspaceSize=256m",
+)
 
 
 @pytest.fixture(scope="session")
