@@ -195,7 +195,7 @@ def test_periods_of_an_earlier_schema_are_filled_under_the_new_one(retrain):
     assert retrain(5, features=other, first=day(1), **fresh)[0] == 0
     Path("moments").rename("kept")
     Path("fresh").rename("moments")
-    assert rows_of() == filled
+    assert rows_of(schema_id=schema_id) == filled
 
 
 @pytest.mark.slow
