@@ -224,7 +224,8 @@ def test_only_one_class_in_the_training_part(job, at):
 
 def test_settings_that_come_too_late(job):
     conf = {"spark.driver.memory": "17g"}
-    code, result = job("train", TRAIN | {"data": CSV_SOURCE}, spark={"conf": conf})
+    section = TRAIN | {"data": CSV_SOURCE, "columns": {"label": "y", "features": ["a", "b"]}}
+    code, result = job("train", section, spark={"conf": conf})
     assert code == 2
     assert "spark.driver.memory" in result["message"]
 
