@@ -3,7 +3,8 @@
 import socket
 
 import pytest
-from py4j.clientserver import ClientServer, JavaParameters
+from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
+from pyspark.errors import PySparkException
 
 from spark_auc.errors import ResourceError
 from spark_auc.spark.data.failures import translated
@@ -17,7 +18,10 @@ def closed_port():
 
 
 def test_a_jvm_that_ended_is_named(closed_port):
-    gateway = ClientServer(java_parameters=JavaParameters(port=closed_port))
+    gateway = ClientServer(
+        java_parameters=JavaParameters(port=closed_port),
+        python_parameters=PythonParameters(port=0, daemonize=True),
+    )
     with (
         pytest.raises(ResourceError, match=r"JVM.*ended.*raise spark\.driver\.memory"),
         translated(),
@@ -28,3 +32,19 @@ def test_a_jvm_that_ended_is_named(closed_port):
 def test_other_connections_keep_their_error(closed_port):
     with pytest.raises(ConnectionRefusedError), translated():
         socket.create_connection(("127.0.0.1", closed_port))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "java.lang.OutOfMemoryError: Java heap space",
+        "org.apache.spark.memory.SparkOutOfMemoryError: error while calling spill()",
+        "org.apache.arrow.memory.OutOfMemoryException: Failure allocating buffer.",
+        "io.netty.util.internal.OutOfDirectMemoryError: failed to allocate 8388608 byte(s)",
+        "Job 0 cancelled because SparkContext was shut down",
+    ],
+)
+def test_a_job_that_fails_before_its_jvm_ends_names_the_memory(text):
+    failure = PySparkException(f"Job aborted due to stage failure: {text}")
+    with pytest.raises(ResourceError, match=r"raise spark\.driver\.memory"), translated():
+        raise failure

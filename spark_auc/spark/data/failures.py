@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from py4j.protocol import Py4JJavaError, Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from spark_auc import errors
@@ -28,6 +28,13 @@ _OTHER_WIDTH = re.compile(r"Header length: (\d+), schema size: (\d+)\s+CSV file:
 _OTHER_FIELDS = re.compile(r"Malformed CSV record: (.*?) SQLSTATE", re.DOTALL)
 _PYTHON_ERROR = re.compile(r"[\w.]*(Error|Exception|Interrupt): (?!.*Exception:)")
 _CAUSE = re.compile(r"Caused by: (.*)")
+# The classes of Java, Netty and Arrow. Arrow's buffers lie outside the heap, and their limit is
+# the heap's.
+_NO_MEMORY = re.compile(r"\w*OutOf(?:Direct)?Memory(?:Error|Exception)\b")
+_ENDED = (
+    "found that the JVM of Spark's driver ended during the job, expected it to run until the end; "
+    "if its log has an OutOfMemoryError, raise spark.driver.memory"
+)
 
 
 @contextmanager
@@ -41,41 +48,54 @@ def translated() -> Iterator[None]:
     DataError
         Spark cannot read a file, or a CSV file has other columns than expected.
     ResourceError
-        Spark's JVM ended.
+        Spark's JVM ended, or a task found no memory.
     """
     try:
-        yield
-    except (ConnectionError, Py4JNetworkError) as failure:
-        if not _of_py4j(failure):
+        try:
+            yield
+        except SPARK_FAILURES as failure:
+            _raise_known(failure)
             raise
+    except (ConnectionError, Py4JError) as failure:
+        # An error of Java has a trace; a JVM that is ending answers without one.
+        is_of_java = isinstance(failure, Py4JJavaError) or "Trace:" in str(failure)
+        if is_of_java or not _of_py4j(failure):
+            raise
+        raise errors.ResourceError(_ENDED) from failure
+
+
+def _raise_known(failure: Exception) -> None:
+    """Raise the error of this package that a failure of Spark stands for, if there is one."""
+    text = str(failure)
+    raised = _RAISED.search(text)
+    kind = vars(errors).get(raised[1]) if raised else None
+    if raised and isinstance(kind, type) and issubclass(kind, errors.SparkAUCError):
+        raise kind(raised[2]) from None
+    if no_memory := _NO_MEMORY.search(text):
         raise errors.ResourceError(
-            "found that the JVM of Spark's driver ended during the job, expected it to run until "
-            "the end; if its log has an OutOfMemoryError, raise spark.driver.memory"
+            f"found {no_memory[0]} in a task of Spark, expected its rows to fit in the memory "
+            "of its JVM; raise spark.driver.memory in local mode and spark.executor.memory on "
+            "a cluster"
         ) from failure
-    except SPARK_FAILURES as failure:
-        text = str(failure)
-        raised = _RAISED.search(text)
-        kind = vars(errors).get(raised[1]) if raised else None
-        if raised and isinstance(kind, type) and issubclass(kind, errors.SparkAUCError):
-            raise kind(raised[2]) from None
-        if header := _OTHER_NAMES.search(text) or _OTHER_WIDTH.search(text):
+    if "SparkContext was shut down" in text:
+        raise errors.ResourceError(_ENDED) from failure
+    if header := _OTHER_NAMES.search(text) or _OTHER_WIDTH.search(text):
+        raise errors.DataError(
+            f"found the columns {header[1]} in the first line of {header[3]}, expected "
+            f"{header[2]}; write the file's columns in this order, or remove the file"
+        ) from None
+    if unreadable := _UNREADABLE.search(text):
+        causes = _CAUSE.findall(text)
+        if fields := _OTHER_FIELDS.search(text):
             raise errors.DataError(
-                f"found the columns {header[1]} in the first line of {header[3]}, expected "
-                f"{header[2]}; write the file's columns in this order, or remove the file"
+                f"found the row {fields[1][:200]!r} in {unreadable[1]}, expected as many "
+                "fields as the header has; correct or remove the row"
             ) from None
-        if unreadable := _UNREADABLE.search(text):
-            causes = _CAUSE.findall(text)
-            if fields := _OTHER_FIELDS.search(text):
-                raise errors.DataError(
-                    f"found the row {fields[1][:200]!r} in {unreadable[1]}, expected as many "
-                    "fields as the header has; correct or remove the row"
-                ) from None
-            raise errors.DataError(
-                f"found the unreadable file {unreadable[1]}"
-                + (f" ({causes[-1].strip()})" if causes else "")
-                + "; expected a complete file of the configured format; replace or remove it"
-            ) from failure
-        raise
+        raise errors.DataError(
+            f"found the unreadable file {unreadable[1]}"
+            + (f" ({causes[-1].strip()})" if causes else "")
+            + "; expected a complete file of the configured format; replace or remove it"
+        ) from failure
 
 
 def _of_py4j(failure: BaseException) -> bool:

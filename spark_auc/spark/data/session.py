@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from spark_auc.errors import ConfigError
@@ -119,8 +119,8 @@ def session(
     try:
         yield spark
     finally:
-        # A JVM that ended has no session to stop.
-        with suppress(ConnectionError, Py4JNetworkError):
+        # A JVM that ended has no session to stop, and one that is ending does not answer.
+        with suppress(ConnectionError, Py4JError):
             spark.stop()
 
 
