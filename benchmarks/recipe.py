@@ -20,9 +20,10 @@ import json
 import numpy as np
 
 from benchmarks.measuring import seconds
+from spark_auc.features.crosses import Crosses
 from spark_auc.features.murmur import prefix_of
 from spark_auc.features.raw_columns import Columns, Numbers, Text, read_only, validity_of
-from spark_auc.features.recipe import Crosses, Recipe
+from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_auto import AutoPlan
 from spark_auc.features.recipe_fit import Planned, RecipePlan
 from spark_auc.features.recipe_tokens import Tokens

@@ -29,6 +29,18 @@ with the penalty chosen for ridge), rows of unit length, columns unscaled, missi
     ijcnn1                95.77           95.75 (96.50)      95.75
     german.numer_scale    78.29           76.71 (76.57)      77.84
 
+With products of hats (8 x 8) of the best pairs of numeric columns beside the single columns:
+
+    table                 auto     10 pairs    20 pairs
+    magic04               90.41    92.08       92.68
+    adult_raw             92.23    92.31       92.31
+    ijcnn1                95.75    98.52       99.02
+    german.numer_scale    76.71    76.35       76.06
+
+Of adult_raw, 6 pairs gain more than noise. The rows that choose the pairs choose the penalty too:
+of the 500 training rows of german.numer_scale, the AUC in held-out folds rises with the pairs
+(78.62, 80.05, 80.64) while that of the test rows falls.
+
 The 500 test rows of german.numer_scale have 150 of the smaller class: the standard error of an AUC
 is about 2 points. ``--splits N`` draws N random splits, and prints the mean test AUC of each
 pipeline, its mean difference from knots by folds on the same splits, and the standard error of this
@@ -82,6 +94,7 @@ from spark_auc.core.moments.operator import column_moments
 from spark_auc.core.row_source import ArrayRows
 from spark_auc.core.types import Bool, Float, Int
 from spark_auc.errors import ResourceError
+from spark_auc.features.pair_choice import PairCandidates
 from spark_auc.features.raw_columns import Column, Numbers, Text, type_of
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_fit import Planned, RecipePlan
@@ -160,7 +173,9 @@ def _avazu(data: Path) -> Table:
     return _in_order(frame, frame.pop("click").to_numpy() == 1)
 
 
-def _scaled(name: str) -> Callable[[Path], Table]:
+def scaled(name: str) -> Callable[[Path], Table]:
+    """A reader of a LIBSVM file as a table of numbers."""
+
     def read(data: Path) -> Table:
         X, y = load_svmlight_file(str(data / name))
         frame = pd.DataFrame(X.toarray(), columns=[f"x{j}" for j in range(1, X.shape[1] + 1)])
@@ -174,8 +189,8 @@ TABLES: Mapping[str, Callable[[Path], Table]] = {
     "adult_raw": _adult,
     "criteo_80k": _criteo,
     "avazu_9k": _avazu,
-    "ijcnn1": _scaled("ijcnn1"),
-    "german.numer_scale": _scaled("german.numer_scale"),
+    "ijcnn1": scaled("ijcnn1"),
+    "german.numer_scale": scaled("german.numer_scale"),
 }
 
 
@@ -359,6 +374,32 @@ def by_hand(name: str, table: Table) -> Iterator[tuple[str, Any]]:
         yield "splines + one-hot, ridge", make_pipeline(features, ridge(scaled=False))
 
 
+def planned_columns(
+    columns: Mapping[str, Column], distinct: Any, rows: int, integers: str = "tokens"
+) -> list[Planned]:
+    """The columns of an automatic recipe, without identifiers; see `Auto`.
+
+    Parameters
+    ----------
+    columns
+        The columns of ``rows`` rows.
+    distinct
+        Number of distinct values of each column, by name.
+    integers
+        See `Auto`.
+    """
+    integer_kind = "log" if integers == "log" else "spline"
+    planned = []
+    for name, column in columns.items():
+        kind = type_of(name, column)
+        if kind == "float" or 2 * distinct[name] <= rows:
+            features = {"text": "tokens", "integer": integer_kind}.get(kind, "spline")
+            planned.append(Planned(name, kind, features))
+            if kind == "integer" and distinct[name] <= FEW and integers == "tokens":
+                planned.append(Planned(name, kind, "tokens"))
+    return planned
+
+
 class Auto:
     """A ranker on an automatic recipe.
 
@@ -380,6 +421,8 @@ class Auto:
         Whether the penalty applies to columns of unit variance.
     hinge
         Whether to train by the squared hinge, with the penalty chosen for the squared loss.
+    pairs
+        Largest number of pairs of numeric columns, which are chosen by the scores without them.
     """
 
     def __init__(
@@ -391,42 +434,46 @@ class Auto:
         unit: bool = True,
         scaled: bool = False,
         hinge: bool = False,
+        pairs: int = 0,
     ) -> None:
         self.knots, self.integers, self.unit, self.scaled = knots, integers, unit, scaled
-        self.dimension, self.missing, self.hinge = dimension, missing, hinge
+        self.dimension, self.missing, self.hinge, self.pairs = dimension, missing, hinge, pairs
 
     def fit(self, frame: pd.DataFrame, y: Bool) -> None:
         """Fit the recipe and the ranker."""
-        columns, integer_kind = raw(frame), "log" if self.integers == "log" else "spline"
-        planned = []
-        for name, column in columns.items():
-            kind = type_of(name, column)
-            distinct = frame[name].nunique()
-            if kind == "float" or 2 * distinct <= y.size:
-                features = {"text": "tokens", "integer": integer_kind}.get(kind, "spline")
-                planned.append(Planned(name, kind, features))
-                if kind == "integer" and distinct <= FEW and self.integers == "tokens":
-                    planned.append(Planned(name, kind, "tokens"))
+        columns = raw(frame)
+        planned = planned_columns(columns, frame.nunique(), y.size, self.integers)
         state = self._plan(planned, 2).fold([columns])
         best = -1.0
         for knots in self.knots:
             recipe = self._plan(planned, knots).fitted(state)
-            X = recipe.transform(columns)
-            varies = VarianceThreshold().fit(X)
-            X = varies.transform(X)
-            # Rows have the same folds for each number of knots.
-            ranker = Ridge(self.scaled).fit(X, y, groups=np.arange(y.size))
+            X, varies, ranker = self._ranked(recipe, columns, y)
             selection = ranker.summary_.selection or {}
             chosen = selection["candidates"][selection["chosen"]]
             if chosen["auc"] > best:
                 best, penalty = chosen["auc"], chosen["regParam"]
                 self._recipe, self._fitted = recipe, [varies, ranker]
                 rows = X
+        if self.pairs:
+            candidates = PairCandidates.of(self._recipe, state)
+            sums = candidates.histograms(columns, y, self._fitted[1].decision_function(rows))
+            self._recipe = candidates.chosen(self._recipe, sums, self.pairs)
+            self._fitted = list(self._ranked(self._recipe, columns, y)[1:])
         if self.hinge:
             hinge = RankSVMClassifier(
                 regParam=penalty, standardization=self.scaled, whenNotConverged="warn"
             )
             self._fitted[1] = hinge.fit(rows, y)
+
+    def _ranked(
+        self, recipe: Recipe, columns: Mapping[str, Column], y: Bool
+    ) -> tuple[sparse.csr_matrix, VarianceThreshold, Ridge]:
+        """The rows of a recipe, and what is fitted to them."""
+        X = recipe.transform(columns)
+        varies = VarianceThreshold().fit(X)
+        X = varies.transform(X)
+        # Rows have the same folds for each recipe.
+        return X, varies, Ridge(self.scaled).fit(X, y, groups=np.arange(y.size))
 
     def _plan(self, planned: list[Planned], knots: int) -> RecipePlan:
         settings = self.dimension, None, self.missing, self.unit
@@ -454,6 +501,8 @@ def automatic(name: str) -> Iterator[tuple[str, Any]]:
     for knots in (12, 24, 48):
         yield f"auto, {knots} knots", Auto(knots)
     yield "auto, no tokens of integers", Auto(16, integers="spline")
+    yield "auto, 10 pairs", Auto(16, pairs=10)
+    yield "auto, 20 pairs", Auto(16, pairs=20)
     yield "auto, not unit", Auto(16, unit=False)
     yield "auto, scaled", Auto(16, scaled=True)
     yield "auto, missing ignored", Auto(16, missing="ignore")

@@ -20,7 +20,7 @@ from spark_auc.spark.features.nystroem import NystroemEmbedding as NystroemEmbed
 from spark_auc.spark.features.random_features import RandomFourierFeatures as RandomFourierFeatures
 from spark_auc.spark.features.random_features import RandomThresholds as RandomThresholds
 from spark_auc.spark.features.recipe import FeatureRecipe as FeatureRecipe
-from spark_auc.spark.features.recipe import FeatureRecipeModel as FeatureRecipeModel
+from spark_auc.spark.features.recipe_model import FeatureRecipeModel as FeatureRecipeModel
 from spark_auc.spark.features.splines import SplineBasis as SplineBasis
 from spark_auc.spark.pipeline import RankerPipeline as RankerPipeline
 from spark_auc.spark.pipeline import RankerPipelineModel as RankerPipelineModel

@@ -22,6 +22,7 @@ ORDER = {
         ["retraining"],
         ["training"],
         ["learners", "solvers", "features"],
+        ["trees"],
         ["core"],
         ["errors"],
     ],
@@ -35,7 +36,7 @@ ORDER = {
         ["redaction"],
     ],
     "spark_auc.spark": [
-        ["contributions", "retraining"],
+        ["contributions", "method_choice", "retraining"],
         ["pipeline"],
         ["recipe_ranker"],
         ["estimators", "features", "evaluation", "streaming"],
@@ -147,7 +148,7 @@ def test_core_needs_no_spark():
         "for name in ('pyspark', 'pyarrow', 'pandas', 'pydantic', 'yaml'):\n"
         "    sys.modules[name] = None\n"
         "import pkgutil, importlib, spark_auc\n"
-        "rooms = 'core solvers learners features training retraining local'.split()\n"
+        "rooms = 'core trees solvers learners features training retraining local'.split()\n"
         "for room in rooms:\n"
         "    package = importlib.import_module('spark_auc.' + room)\n"
         "    for m in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):\n"

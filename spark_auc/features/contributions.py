@@ -12,17 +12,20 @@ from spark_auc.features.raw_columns import Columns, rows_of
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_rows import Entries, Layout, cross, join
 
+# Name of the part of all leaves: a leaf depends on several columns.
+TREES = "trees"
+
 
 def parts(recipe: Recipe) -> tuple[str, ...]:
-    """Names ``(p,)`` of the columns of a recipe, then of its crossed pairs, as "age x city"."""
-    return tuple(" x ".join(names) for names in part_columns(recipe))
+    """Names ``(p,)``: columns of a recipe, its pairs and crosses, as "age x city", its trees."""
+    return tuple(" x ".join(names) or TREES for names in part_columns(recipe))
 
 
 def part_columns(recipe: Recipe) -> tuple[tuple[str, ...], ...]:
-    """Names of the one or two columns of each of the `parts`."""
-    names = list(dict.fromkeys(column.name for column in recipe.columns))
+    """Names of the one or two columns of each of the `parts`, and none for the trees."""
+    names = _names(recipe)
     pairs = ((names[a], names[b]) for a, b in _pairs(recipe)[0].tolist())
-    return (*((name,) for name in names), *pairs)
+    return (*((name,) for name in names), *pairs, *([()] if recipe.trees else []))
 
 
 def contributions(recipe: Recipe, w: Float, columns: Columns) -> Float:
@@ -79,22 +82,34 @@ def largest(values: Float, count: int) -> Int:
 
 
 def _pairs(recipe: Recipe) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Crossed pairs ``(q, 2)`` of columns, and the number of the pair of each pair of slots."""
-    numbers = np.sort(_columns(recipe)[recipe.slots][recipe.slot_pairs], axis=1)
+    """Pairs ``(q, 2)`` of columns, and the number of the pair of each pair of slots and of hats."""
+    crossed = _columns(recipe)[recipe.slots[recipe.slot_pairs]]
+    names = _names(recipe)
+    hats = [[names.index(column.name) for column in pair.columns] for pair in recipe.pairs]
+    numbers = np.sort(np.concatenate([crossed, np.array(hats, np.int64).reshape(-1, 2)]), axis=1)
     pairs, owners = np.unique(numbers, axis=0, return_inverse=True)
     return pairs, owners.ravel().astype(np.int64)
 
 
+def _names(recipe: Recipe) -> list[str]:
+    return list(dict.fromkeys(column.name for column in recipe.own_columns))
+
+
 def _columns(recipe: Recipe) -> Int:
-    """Number of the name of each of `Recipe.columns`: a name may occur with several kinds."""
-    names = list(dict.fromkeys(column.name for column in recipe.columns))
-    return np.array([names.index(column.name) for column in recipe.columns], np.int64)
+    """Number of the name of each of `Recipe.own_columns`, of which several may have one name."""
+    names = _names(recipe)
+    return np.array([names.index(column.name) for column in recipe.own_columns], np.int64)
 
 
 def _owners(recipe: Recipe) -> tuple[Int, Int]:
     """The part of each slot, and of each pair of slots."""
-    columns = _columns(recipe)
-    return columns[recipe.slots], _pairs(recipe)[1] + columns.max() + 1
+    columns, (pairs, owners) = _columns(recipe), _pairs(recipe)
+    first = columns.max(initial=-1) + 1
+    crossed, joint = np.split(first + owners, [len(recipe.slot_pairs)])
+    if recipe.trees:
+        joint = np.append(joint, first + len(pairs))
+    # Slots count the joint entries from -1 downwards.
+    return np.concatenate([columns, joint[::-1]])[recipe.slots], crossed
 
 
 def _norms(recipe: Recipe, entries: Entries, begin: int, count: int) -> Float:

@@ -22,6 +22,37 @@ _MOST = np.iinfo(np.int32).max
 _CROSSES = np.uint64(0xC5)
 
 
+@dataclass(frozen=True)
+class Crosses:
+    """Hashed products of the features of pairs of columns; see `CrossMap`.
+
+    A pair of tokens is hashed by their hashes before these are reduced to the dimension.
+
+    Parameters
+    ----------
+    pairs
+        Names of the columns of each pair. Default: all pairs of columns. All features of a column
+        are crossed with all of the other.
+    bits
+        Logarithm of the number of features.
+    """
+
+    pairs: tuple[tuple[str, str], ...] | None = None
+    bits: int = 20
+
+    def __post_init__(self) -> None:
+        check_whole("bits", self.bits, 1)
+        if self.bits > 30:
+            raise ConfigError(f"found bits = {self.bits}, expected at most 30; set fewer bits")
+        if self.pairs is not None:
+            sets = [frozenset(pair) for pair in self.pairs]
+            if not sets or len(set(sets)) < len(sets) or any(len(pair) != 2 for pair in sets):
+                raise ConfigError(
+                    f"found crosses {[list(pair) for pair in self.pairs]}, expected different "
+                    "pairs of two columns; remove repetitions"
+                )
+
+
 @dataclass(frozen=True, eq=False)
 class CrossMap(Stored):
     """The features of a row, followed by the hashed products ``x_a x_b`` of its non-zeros.

@@ -74,7 +74,8 @@ class Drift(SchemaState):
     counts : (c, 6)
         ``rows``: number of rows. ``missing``: of these, rows whose value is missing, or empty text
         of tokens. ``below`` and ``above``: rows whose number is beyond the outer knots of a spline,
-        or more than 5 deviations from the mean of a standardised column. ``judged``: rows of
+        or more than 5 deviations from the mean of a standardised column; trees have no such range.
+        ``judged``: rows of
         tokens that were compared with the features of a fit. ``unseen``: of these, rows whose
         token has a feature that did not occur in the fit, unless the value is missing; see
         `spark_auc.features.seen.Seen` for the tokens that are not recognised.

@@ -80,6 +80,18 @@ def rows_of(column: Column) -> int:
     return column.starts.size if isinstance(column, Text) else column.values.size
 
 
+def taken(columns: Columns, rows: NDArray[np.int64]) -> dict[str, Column]:
+    """The rows of these numbers ``(m,)``, in their order; the bytes of text are shared."""
+    return {name: _taken(column, rows) for name, column in columns.items()}
+
+
+def _taken(column: Column, rows: NDArray[np.int64]) -> Column:
+    valid = None if column.validity is None else column.validity[rows]
+    if isinstance(column, Text):
+        return Text(column.starts[rows], column.ends[rows], column.data, valid)
+    return Numbers(column.values[rows], valid)
+
+
 def validity_of(column: Column) -> Bool:
     """Validity ``(n,)`` of a column as kernels take it: empty if no value is missing."""
     return read_only(_ALL_VALID if column.validity is None else column.validity)

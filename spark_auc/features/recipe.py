@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -13,63 +12,37 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.core.validation import check_whole
 from spark_auc.errors import ConfigError, DataError, ResourceError
-from spark_auc.features.crosses import salt_of
+from spark_auc.features.crosses import Crosses, salt_of
 from spark_auc.features.raw_columns import Columns, rows_of
+from spark_auc.features.recipe_columns import check_entries
 from spark_auc.features.recipe_numbers import Numeric
+from spark_auc.features.recipe_pairs import Pair, check_pairs
 from spark_auc.features.recipe_rows import Entries, Layout, fill_numbers, fill_tokens, join
 from spark_auc.features.recipe_tokens import Hashed
+from spark_auc.features.recipe_trees import Categories, TreeLeaves, Trees
 
 MISSING = ("indicator", "ignore")
 # Takes the number of rows and their features.
 Watch: TypeAlias = Callable[[int, Entries], None]
 _MOST = np.iinfo(np.int32).max
-# Rows that are mapped together, so that their tokens stay in the cache; and padding, so that the
-# tokens of a row do not share its sets.
-_CHUNK, _PADDING = 4096, 16
+# Rows that are mapped together, so that their tokens stay in the cache; their most slots, so that
+# thousands of trees take 12 MB; and padding, so that the tokens of a row do not share its sets.
+_CHUNK, _SLOTS, _PADDING = 4096, 2**20, 16
 # Buckets per token in which tokens are sorted.
 _BUCKETS = 4
-
-
-@dataclass(frozen=True)
-class Crosses:
-    """Hashed products of the features of pairs of columns; see `CrossMap`.
-
-    A pair of tokens is hashed by their hashes before these are reduced to the dimension.
-
-    Parameters
-    ----------
-    pairs
-        Names of the columns of each pair. Default: all pairs of columns. All features of a column
-        are crossed with all of the other.
-    bits
-        Logarithm of the number of features.
-    """
-
-    pairs: tuple[tuple[str, str], ...] | None = None
-    bits: int = 20
-
-    def __post_init__(self) -> None:
-        check_whole("bits", self.bits, 1)
-        if self.bits > 30:
-            raise ConfigError(f"found bits = {self.bits}, expected at most 30; set fewer bits")
-        if self.pairs is not None:
-            sets = [frozenset(pair) for pair in self.pairs]
-            if not sets or len(set(sets)) < len(sets) or any(len(pair) != 2 for pair in sets):
-                raise ConfigError(
-                    f"found crosses {[list(pair) for pair in self.pairs]}, expected different "
-                    "pairs of two columns; remove repetitions"
-                )
 
 
 @dataclass(frozen=True)
 class Recipe:
     """A map from raw columns to sparse rows, independent of other rows and of the batches.
 
-    A column may have several entries of different kinds. The features are three blocks: those of
+    A column may have several entries of different kinds. The features are four blocks: those of
     numeric entries, one after another, the first entry of each column with an indicator of missing
-    values as its last feature; tokens at ``nonNegativeMod(hash, dimension)``;
+    values as its last feature; those of pairs, then leaves of trees; tokens at
+    ``nonNegativeMod(hash, dimension)``;
     crosses. Equal features of a row are added. Without numeric columns, crosses and missing values
     (or with empty text for these), indices and bits are those of Spark ML's FeatureHasher,
     followed by its Normalizer for ``unit``.
@@ -89,12 +62,19 @@ class Recipe:
         tokens have the token ``name=``. "ignore": they have no feature.
     unit
         Whether rows are divided by their Euclidean norm. Rows without features stay empty.
+    trees
+        Frozen trees, which take missing values by their own rules. Default: none.
+    pairs
+        Products of the hats of two columns of ``numeric``. Default: none.
+    chosen_by
+        The rows whose labels chose pairs or crosses. They are training rows, but no penalty is
+        chosen by their held-out scores. Default: none.
 
     Raises
     ------
     ConfigError
-        There are no columns, two entries of a column have the same kind or different types, a
-        crossed column is unknown, or a setting is out of range.
+        There are no columns, two entries of a column have the same kind or different types, a pair
+        is repeated, a column of a pair or a cross is unknown, or a setting is out of range.
     """
 
     numeric: tuple[Numeric, ...] = ()
@@ -103,6 +83,9 @@ class Recipe:
     crosses: Crosses | None = None
     missing: str = "indicator"
     unit: bool = True
+    trees: TreeLeaves | None = None
+    pairs: tuple[Pair, ...] = ()
+    chosen_by: KeySample | None = None
 
     def __post_init__(self) -> None:
         check_whole("dimension", self.dimension, 1)
@@ -110,19 +93,8 @@ class Recipe:
             raise ConfigError(
                 f"found missing = {self.missing!r}, expected {' or '.join(MISSING)}; change it"
             )
-        entries = Counter((column.name, type(column).__name__.lower()) for column in self.columns)
-        repeated = sorted(entry for entry, count in entries.items() if count > 1)
-        if not entries or repeated:
-            raise ConfigError(
-                f"found {len(self.columns)} columns (twice: {repeated}), expected one or more of "
-                "different names or kinds; change the columns"
-            )
-        types = Counter(name for name, _ in {(c.name, c.type) for c in self.columns})
-        if retyped := sorted(name for name, count in types.items() if count > 1):
-            raise ConfigError(
-                f"found columns {retyped} of several types, expected one type for all entries of a "
-                "column; change the types"
-            )
+        check_entries(self.columns)
+        check_pairs(self.pairs, {(column.name, column.type) for column in self.numeric})
         if self.dimension > _MOST or self.size > _MOST:
             raise ConfigError(
                 f"found {max(self.dimension, self.size)} features, expected at most {_MOST}; set a "
@@ -132,15 +104,26 @@ class Recipe:
             raise ConfigError("found crosses of one column, expected two or more columns; add one")
 
     @property
-    def columns(self) -> tuple[Numeric | Hashed, ...]:
-        """The columns, numeric ones first."""
+    def columns(self) -> tuple[Numeric | Hashed | Trees | Categories, ...]:
+        """The columns: numeric ones, those of tokens, and those of trees."""
+        return (*self.own_columns, *(self.trees.columns if self.trees else ()))
+
+    @property
+    def own_columns(self) -> tuple[Numeric | Hashed, ...]:
+        """The columns with features of their own: all but those of trees."""
         return (*self.numeric, *self.hashed)
+
+    @property
+    def joint(self) -> tuple[Pair | TreeLeaves, ...]:
+        """Entries whose features depend on several columns: pairs, then trees."""
+        return (*self.pairs, *([self.trees] if self.trees else []))
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
-        """First index of each numeric column, of the tokens and of the crosses; then the size."""
+        """First index of each numeric entry, joint entry, tokens and crosses; then the size."""
         both = zip(self.numeric, self._indicators, strict=True)
         widths = [len(column.names()) + indicator for column, indicator in both]
+        widths += [entry.size for entry in self.joint]
         widths.append(self.dimension if self.hashed else 0)
         widths.append(2**self.crosses.bits if self.crosses else 0)
         return tuple(np.cumsum([0, *widths]).tolist())
@@ -159,27 +142,32 @@ class Recipe:
         return self.starts[-1]
 
     def names(self) -> tuple[str, ...]:
-        """Names of the features of numeric columns, which are the first features."""
-        return tuple(
-            name
-            for column, indicator in zip(self.numeric, self._indicators, strict=True)
-            for name in (*column.names(), *([f"{column.name} missing"] if indicator else []))
-        )
+        """Names of the features of numeric and of joint entries, which are the first features."""
+        names: list[str] = []
+        for column, indicator in zip(self.numeric, self._indicators, strict=True):
+            names += [*column.names(), *([f"{column.name} missing"] if indicator else [])]
+        return (*names, *(name for entry in self.joint for name in entry.names()))
 
     @cached_property
     def slots(self) -> NDArray[np.int64]:
-        """Place in `columns` of the column of each slot; see `spark_auc.features.recipe_rows`."""
-        sizes = [*(column.SLOTS for column in self.numeric), *(1 for _ in self.hashed)]
-        return np.repeat(np.arange(len(sizes), dtype=np.int64), sizes)
+        """Place in `own_columns` of each slot, or ``-1 - k`` for joint entry ``k``.
+
+        See `spark_auc.features.recipe_rows`.
+        """
+        numbers, joint = len(self.numeric), len(self.joint)
+        sizes = [e.slots for e in (*self.numeric, *self.joint)] + [1] * len(self.hashed)
+        hashed = range(numbers, numbers + len(self.hashed))
+        places = np.array([*range(numbers), *range(-1, -1 - joint, -1), *hashed], np.int64)
+        return np.repeat(places, sizes)
 
     @cached_property
     def slot_pairs(self) -> NDArray[np.int64]:
         """Pairs ``(p, 2)`` of slots that are crossed; see `spark_auc.features.recipe_rows`."""
         if not self.crosses:
             return np.empty((0, 2), np.int64)
-        slots: dict[str, list[int]] = {column.name: [] for column in self.columns}
-        for slot, place in enumerate(self.slots.tolist()):
-            slots[self.columns[place].name].append(slot)
+        slots: dict[str, list[int]] = {column.name: [] for column in self.own_columns}
+        for slot in np.flatnonzero(self.slots >= 0).tolist():
+            slots[self.own_columns[self.slots[slot]].name].append(slot)
         pairs = self.crosses.pairs or tuple(combinations(slots, 2))
         if unknown := {name for pair in pairs for name in pair} - set(slots):
             raise ConfigError(
@@ -234,9 +222,10 @@ class Recipe:
         The arrays are overwritten by the next rows. Errors are those of `transform`.
         """
         rows, fillers = self._rows(columns), self._fillers(columns)
-        entries = self._entries(min(rows, _CHUNK))
-        for begin in range(0, rows, _CHUNK):
-            count = min(rows - begin, _CHUNK)
+        chunk = max(1, min(rows, _CHUNK, _SLOTS // self.slots.size))
+        entries = self._entries(chunk)
+        for begin in range(0, rows, chunk):
+            count = min(rows - begin, chunk)
             for fill in fillers:
                 fill(begin, count, entries)
             yield begin, count, entries
@@ -287,10 +276,14 @@ class Recipe:
         fillers: list[Callable[[int, int, Entries], None]] = []
         starts = zip(self.numeric, self.starts, self._indicators, strict=False)
         for column, first, indicator in starts:
-            own = slice(slot, slot + column.SLOTS)
+            own = slice(slot, slot + column.slots)
             numbers = column.filler(columns[column.name], first, indicator)
             fillers.append(partial(fill_numbers, numbers, own))
-            slot += column.SLOTS
+            slot += column.slots
+        for entry, first in zip(self.joint, self.starts[len(self.numeric) :], strict=False):
+            own = slice(slot, slot + entry.slots)
+            fillers.append(partial(fill_numbers, entry.filler(columns, first), own))
+            slot += entry.slots
         for place, hashed in enumerate(self.hashed):
             tokens = hashed.filler(columns[hashed.name], missing)
             block = self.starts[-3], self.dimension

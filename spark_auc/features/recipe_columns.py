@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -54,3 +56,20 @@ class Named:
                 "rows of the fit; convert the column"
             )
         return found
+
+
+def check_entries(columns: Sequence[Named]) -> None:
+    """`ConfigError` without columns, or for two entries of a column of one kind or two types."""
+    entries = Counter((column.name, type(column).__name__.lower()) for column in columns)
+    repeated = sorted(entry for entry, count in entries.items() if count > 1)
+    if not entries or repeated:
+        raise ConfigError(
+            f"found {len(columns)} columns (twice: {repeated}), expected one or more of "
+            "different names or kinds; change the columns"
+        )
+    types = Counter(name for name, _ in {(c.name, c.type) for c in columns})
+    if retyped := sorted(name for name, count in types.items() if count > 1):
+        raise ConfigError(
+            f"found columns {retyped} of several types, expected one type for all entries of a "
+            "column; change the types"
+        )

@@ -15,11 +15,13 @@ from spark_auc.core.types import Float
 from spark_auc.core.validation import check_whole
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.features.column_summary import ColumnSummary
+from spark_auc.features.crosses import Crosses
 from spark_auc.features.raw_columns import Columns, Numbers
-from spark_auc.features.recipe import Crosses, Recipe
+from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_json import HASHED_KINDS, NUMERIC_KINDS
 from spark_auc.features.recipe_numbers import Numeric, Spline, Standard
 from spark_auc.features.recipe_tokens import Hashed
+from spark_auc.features.recipe_trees import Categories, TreeLeaves, Trees
 from spark_auc.features.times import doubles
 
 KINDS = (*NUMERIC_KINDS, *HASHED_KINDS)
@@ -83,7 +85,7 @@ class RecipePlan:
         Names, types and kinds of the columns.
     knots
         The largest number of knots of a spline. States do not depend on it.
-    dimension, crosses, missing, unit
+    dimension, crosses, missing, unit, trees
         See `Recipe`.
 
     Raises
@@ -98,6 +100,7 @@ class RecipePlan:
     crosses: Crosses | None = None
     missing: str = "indicator"
     unit: bool = True
+    trees: TreeLeaves | None = None
 
     def __post_init__(self) -> None:
         check_whole("knots", self.knots, 2)
@@ -110,7 +113,7 @@ class RecipePlan:
         self._recipe(self.zero())
 
     @cached_property
-    def _checked(self) -> tuple[Numeric | Hashed, ...]:
+    def _checked(self) -> tuple[Numeric | Hashed | Trees | Categories, ...]:
         """Columns that are checked as when the recipe is applied."""
         return self._recipe(self.zero()).columns
 
@@ -179,7 +182,7 @@ class RecipePlan:
                 numeric.append(_standard(name, kind_of_values, next(summaries)))
             else:
                 hashed.append(HASHED_KINDS[kind](name, kind_of_values))
-        settings = self.dimension, self.crosses, self.missing, self.unit
+        settings = self.dimension, self.crosses, self.missing, self.unit, self.trees
         return Recipe(tuple(numeric), tuple(hashed), *settings)
 
 

@@ -7,10 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from typing import Any, NoReturn, TypeVar
 
+from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.errors import ConfigError, ModelFormatError
-from spark_auc.features.recipe import Crosses, Recipe
+from spark_auc.features.crosses import Crosses
+from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_numbers import Numeric, Spline, Standard
+from spark_auc.features.recipe_pairs import Pair
 from spark_auc.features.recipe_tokens import Hashed, Hour, Log, Tokens, Weekday
+from spark_auc.features.recipe_trees import Categories, TreeLeaves, Trees
+from spark_auc.trees.forest_json import as_dict, of_dict
 
 T = TypeVar("T")
 _FORMAT, _VERSION = "spark_auc recipe", 1
@@ -22,15 +27,28 @@ HASHED_KINDS: dict[str, type[Hashed]] = {
     "hour": Hour,
     "weekday": Weekday,
 }
+_SPLIT_KINDS: dict[str, type[Trees | Categories]] = {"trees": Trees, "categories": Categories}
 
 
 def to_json(recipe: Recipe) -> str:
     """The recipe as a JSON object."""
-    names = {kind: name for name, kind in (NUMERIC_KINDS | HASHED_KINDS).items()}
+    names = {kind: name for name, kind in (NUMERIC_KINDS | HASHED_KINDS | _SPLIT_KINDS).items()}
     stored = {"format": _FORMAT, "version": _VERSION} | asdict(recipe)
     for block in ("numeric", "hashed"):
         columns = getattr(recipe, block)
         stored[block] = [{"as": names[type(column)]} | asdict(column) for column in columns]
+    # Recipes without trees or pairs are stored as by versions that knew none.
+    del stored["trees"], stored["pairs"]
+    if recipe.chosen_by is None:
+        del stored["chosen_by"]
+    if recipe.trees:
+        stored["trees"] = asdict(recipe.trees) | {
+            "columns": [{"as": names[type(c)]} | asdict(c) for c in recipe.trees.columns],
+            "forest": as_dict(recipe.trees.forest),
+        }
+    if recipe.pairs:
+        both = [[asdict(column) for column in pair.columns] for pair in recipe.pairs]
+        stored["pairs"] = [[{"as": "spline"} | column for column in pair] for pair in both]
     return json.dumps(stored, allow_nan=False, ensure_ascii=False)
 
 
@@ -54,10 +72,10 @@ def from_json(text: str | bytes) -> Recipe:
         raise _invalid("", f"{str(stored)[:60]!r}", f"an object with format {_FORMAT!r}")
     if stored.get("version") != _VERSION or isinstance(stored.get("version"), bool):
         raise _invalid(" version", repr(stored.get("version"))[:60], str(_VERSION))
+    optional = {name: read for name, read in _OPTIONAL.items() if name in stored}
+    readers = {"format": _text, "version": _whole} | _RECIPE | optional
     try:
-        return Recipe(
-            **_taken(stored, "the recipe", {"format": _text, "version": _whole} | _RECIPE)
-        )
+        return Recipe(**_taken(stored, "the recipe", readers))
     except ConfigError as error:
         raise ModelFormatError(f"found a damaged recipe: {error}") from None
 
@@ -125,6 +143,10 @@ def _numbers(value: Any, where: str) -> tuple[float, ...]:
     return tuple(_number(item, where) for item in _list(value, where))
 
 
+def _texts(value: Any, where: str) -> tuple[str, ...]:
+    return tuple(_text(item, where) for item in _list(value, where))
+
+
 def _pairs(value: Any, where: str) -> tuple[tuple[str, ...], ...] | None:
     if value is None:
         return None
@@ -142,6 +164,7 @@ def _crosses(value: Any, where: str) -> Crosses | None:
 _FIELDS: dict[str, Reader] = {
     "name": _text,
     "type": _text,
+    "values": _texts,
     "knots": _numbers,
     "mean": _number,
     "deviation": _number,
@@ -161,6 +184,33 @@ def _columns(kinds: Mapping[str, type[Any]]) -> Reader:
         return kind(**_taken(value, f"a column in{where}", {"as": _text} | readers))
 
     return read
+
+
+def _sample(value: Any, where: str) -> KeySample | None:
+    readers = {"share": _number, "seed": _whole}
+    return None if value is None else KeySample(**_taken(value, where.strip(), readers))
+
+
+def _trees(value: Any, where: str) -> TreeLeaves:
+    readers: dict[str, Reader] = {
+        "columns": _columns(_SPLIT_KINDS),
+        "forest": lambda stored, _: of_dict(stored),
+        "grown": _sample,
+    }
+    return TreeLeaves(**_taken(value, where.strip(), readers))
+
+
+_splines = _columns({"spline": Spline})
+
+
+def _hat_pairs(value: Any, where: str) -> tuple[Pair, ...]:
+    pairs = [_splines(item, where) for item in _list(value, where)]
+    if not pairs or any(len(pair) != 2 for pair in pairs):
+        raise _invalid(where, repr(value)[:60], "pairs of columns")
+    return tuple(Pair(*pair) for pair in pairs)
+
+
+_OPTIONAL: dict[str, Reader] = {"trees": _trees, "pairs": _hat_pairs, "chosen_by": _sample}
 
 
 _RECIPE: dict[str, Reader] = {

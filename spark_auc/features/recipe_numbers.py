@@ -26,7 +26,7 @@ _FAR = 5.0
 FillNumbers: TypeAlias = Callable[[int, NDArray[np.int32], Float], None]
 
 
-class _Numeric(Named):
+class NumberColumn(Named):
     """A column of numbers."""
 
     TYPES: ClassVar[tuple[str, ...]] = NUMERIC
@@ -39,7 +39,7 @@ class _Numeric(Named):
 
 
 @dataclass(frozen=True)
-class Spline(_Numeric):
+class Spline(NumberColumn):
     """Hats on knots, and an indicator of missing values; see `spark_auc.features.splines.Splines`.
 
     Times are days since 1970-01-01.
@@ -53,7 +53,7 @@ class Spline(_Numeric):
     """
 
     TYPES = (*NUMERIC, "time")
-    SLOTS: ClassVar[int] = 2
+    slots: ClassVar[int] = 2
 
     knots: tuple[float, ...]
 
@@ -69,8 +69,11 @@ class Spline(_Numeric):
 
     def names(self) -> list[str]:
         """Names of the features, without the indicator of missing values."""
-        text = iso_of if self.type == "time" else _short
-        return [f"{self.name}: knot {text(knot)}" for knot in self.knots]
+        return [f"{self.name}: knot {text}" for text in self.knot_texts()]
+
+    def knot_texts(self) -> list[str]:
+        """The knots as text: dates of times, else the shortest text of each number."""
+        return [iso_of(knot) if self.type == "time" else _short(knot) for knot in self.knots]
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -99,7 +102,7 @@ class Spline(_Numeric):
 
 
 @dataclass(frozen=True)
-class Standard(_Numeric):
+class Standard(NumberColumn):
     """``(value - mean) / deviation``, and an indicator of missing values.
 
     Parameters
@@ -110,7 +113,7 @@ class Standard(_Numeric):
         In the unit of the column.
     """
 
-    SLOTS: ClassVar[int] = 1
+    slots: ClassVar[int] = 1
 
     mean: float
     deviation: float

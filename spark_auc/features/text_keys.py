@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,38 @@ def keys_of(name: str, column: Text) -> Float:
             f"(row {row} of a batch), expected starts and ends within the bytes; repair the row"
         )
     return keys
+
+
+def text_of(values: Sequence[str]) -> Text:
+    """The column ``(n,)`` of some values."""
+    words = [value.encode() for value in values]
+    offsets = np.cumsum([0, *map(len, words)], dtype=np.int64)
+    return Text.of_offsets(offsets, np.frombuffer(b"".join(words), np.uint8))
+
+
+def most_frequent(name: str, column: Text, count: int, least: int = 1) -> tuple[str, ...]:
+    """At most ``count`` values of a column with ``least`` rows, by descending number of rows.
+
+    Missing and empty text is left out, as are bytes that are no text. Of values with equal numbers
+    of rows, those with the smaller keys are before others.
+
+    Raises
+    ------
+    DataError
+        The bytes of a row lie outside the data.
+    """
+    keys = keys_of(name, column)
+    rows = np.flatnonzero(~np.isnan(keys))
+    kept, firsts, counts = np.unique(keys[rows], return_index=True, return_counts=True)
+    values = list[str]()
+    for row in rows[firsts[np.argsort(-counts, kind="stable")]].tolist():
+        if len(values) == count or counts[np.searchsorted(kept, keys[row])] < least:
+            break
+        try:
+            values.append(column.data[column.starts[row] : column.ends[row]].tobytes().decode())
+        except UnicodeDecodeError:
+            continue
+    return tuple(values)
 
 
 @compiled()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from spark_auc.core.types import Float
 
@@ -31,6 +31,14 @@ def hours(values: NDArray[Any]) -> NDArray[np.uint8]:
 def weekdays(values: NDArray[Any]) -> NDArray[np.uint8]:
     """Weekdays of times, 0 for Monday; NaT becomes 7."""
     return _codes(values, (_microseconds(values) // _DAY + _FIRST) % 7, 7)
+
+
+def datetimes(days: ArrayLike) -> NDArray[np.datetime64]:
+    """Times ``(n,)`` of days since 1970-01-01, to the microsecond; NaT beyond the years 1-9999."""
+    values = np.asarray(days, float)
+    inside = (values >= -719_162) & (values < 2_932_897)
+    whole = np.rint(np.where(inside, values, 0.0) * _DAY).astype(np.int64)
+    return np.where(inside, whole.view("M8[us]"), np.datetime64("NaT"))
 
 
 def iso_of(day: float) -> str:

@@ -75,7 +75,7 @@ class Watched:
         if not self.seen:
             return X, drift
         counts = drift.counts.copy()
-        tokens = counts[len(recipe.numeric) :]
+        tokens = counts[len(recipe.numeric) : len(recipe.own_columns)]
         tokens[:, 4] = X.shape[0]
         # Missing values have one token, whose feature occurred in the fit or did not.
         tokens[:, 5] = unseen - tokens[:, 1] * self._is_missing_unseen
@@ -118,8 +118,8 @@ def counted(recipe: Recipe, columns: Columns) -> Drift:
     for place, column in enumerate(recipe.numeric):
         values, validity = column.doubles(columns[column.name])
         _count_beyond(values, validity, *column.bounds, counts[place, 1:4])
-    for place, hashed in enumerate(recipe.hashed, len(recipe.numeric)):
-        counts[place, 1] = missing_of(columns[hashed.name])
+    for place, other in enumerate(recipe.columns[len(recipe.numeric) :], len(recipe.numeric)):
+        counts[place, 1] = missing_of(columns[other.name])
     return drift
 
 
@@ -127,7 +127,7 @@ def drift_of_fit(recipe: Recipe, fit: RecipeState, tokens: Missing | None = None
     """Counts of the rows of a fit, from its state.
 
     Where a state keeps a sample of the values, numbers beyond a range are estimated. Columns of
-    tokens have no rows if neither the state nor ``tokens`` has their missing values.
+    tokens and trees have no rows if neither the state nor ``tokens`` has their missing values.
 
     Parameters
     ----------
@@ -148,8 +148,9 @@ def drift_of_fit(recipe: Recipe, fit: RecipeState, tokens: Missing | None = None
         beyond = [float(weights[side].sum()) for side in (values < low, values > high)]
         counts[:4] = summary.rows, summary.missing, *np.rint(beyond)
         known[column.name] = summary.rows, summary.missing
-    for counts, hashed in zip(drift.counts[len(recipe.numeric) :], recipe.hashed, strict=True):
-        counts[:2] = known.get(hashed.name, (0, 0))
+    others = recipe.columns[len(recipe.numeric) :]
+    for counts, other in zip(drift.counts[len(recipe.numeric) :], others, strict=True):
+        counts[:2] = known.get(other.name, (0, 0))
     return drift
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
 
 from spark_auc.core.moments.operator import column_moments, operator_quadratic
 from spark_auc.core.row_source import ArrayRows
@@ -13,6 +15,7 @@ from spark_auc.errors import ConfigError, HoldOutError
 from spark_auc.local.ranker import LinearRanker, check_choice
 from spark_auc.solvers.candidates import default_grid
 from spark_auc.solvers.solution import OnFailure
+from spark_auc.training.prior import Prior
 from spark_auc.training.result import TrainingResult
 from spark_auc.training.settings import TrainingSettings
 from spark_auc.training.survey import Estimation, Sampling
@@ -57,6 +60,13 @@ class MBAClassifier(LinearRanker):
         "raise" an error or "warn" if the solver does not reach tol.
     seed
         Seed of draws and folds.
+    prior : fitted ranker or array (d,), optional
+        The penalty is that of the difference from ``c`` times its weights, with the ``c >= 0`` of
+        least loss. Weights go by name if both rankers have ``feature_names_in_``. Folds choose
+        between it and 0 for each penalty; the rows that it was trained on must be others, or their
+        AUC is too high. `sklearn.base.clone` unfits a ranker: wrap it in
+        `sklearn.frozen.FrozenEstimator`, or pass its ``coef_[0]``, for `cross_val_score` and the
+        like.
 
     Examples
     --------
@@ -84,6 +94,7 @@ class MBAClassifier(LinearRanker):
         maxIter: int = 1000,
         whenNotConverged: OnFailure = "raise",
         seed: int = 0,
+        prior: Any = None,
     ) -> None:
         self.regParam = regParam
         self.elasticNetParam = elasticNetParam
@@ -98,6 +109,7 @@ class MBAClassifier(LinearRanker):
         self.maxIter = maxIter
         self.whenNotConverged = whenNotConverged
         self.seed = seed
+        self.prior = prior
 
     def _train(self, rows: ArrayRows) -> TrainingResult:
         check_choice("estimator", self.estimator, "exact", "paired", "complete")
@@ -115,6 +127,7 @@ class MBAClassifier(LinearRanker):
             batch_size=self.batchSize,
             reg_params=None if self.regParam is None else (self.regParam,),
             elastic_net_params=(self.elasticNetParam,),
+            prior=self._prior(rows.dimension),
             folds=Folds(self.numFolds, self.seed),
             one_standard_error=self.selectionRule == "oneStandardError",
             standardize=self.standardization,
@@ -130,6 +143,35 @@ class MBAClassifier(LinearRanker):
                 "regParam is %.3g, the middle of the grid, without a choice: %s", reg, error
             )
             return train(rows, replace(settings, reg_params=(reg,)))
+
+    def _prior(self, dimension: int) -> Prior | None:
+        """The weights of the prior in the order of the columns; `ConfigError` if unusable."""
+        if self.prior is None:
+            return None
+        names = None
+        if hasattr(self.prior, "fit"):
+            if not hasattr(self.prior, "coef_"):
+                raise ConfigError(
+                    f"found {type(self.prior).__name__} as a prior that is not fitted, expected a "
+                    "fitted ranker; fit it, or wrap it in sklearn.frozen.FrozenEstimator where "
+                    "estimators are cloned"
+                )
+            w = np.asarray(self.prior.coef_)[0]
+            names = getattr(self.prior, "feature_names_in_", None)
+        else:
+            w = np.asarray(self.prior)
+            if w.ndim != 1 or w.dtype.kind not in "fiu":
+                raise ConfigError(
+                    f"found a prior of shape {w.shape} and type {w.dtype}, expected a fitted "
+                    f"ranker or {dimension} weights; pass one of these"
+                )
+        features = getattr(self, "feature_names_in_", None)
+        return Prior.of(
+            w.astype(float),
+            None if names is None else list(names),
+            dimension,
+            None if features is None else list(features),
+        )
 
 
 def _middle_of_grid(rows: ArrayRows, settings: TrainingSettings) -> float:

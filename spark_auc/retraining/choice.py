@@ -14,7 +14,7 @@ from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.core.types import Float
 from spark_auc.errors import ConfigError, DataError
-from spark_auc.solvers.candidates import Candidate, Selection, default_grid
+from spark_auc.solvers.candidates import Candidate, Selection
 from spark_auc.training.cross_validation import CrossValidation
 from spark_auc.training.settings import TrainingSettings
 
@@ -92,6 +92,7 @@ def choose(
         settings.on_failure,
         settings.one_standard_error,
         at_once=1,
+        prior=settings.prior,
     )
 
     def held_out(weights: Sequence[Float]) -> tuple[Float, float]:
@@ -107,25 +108,15 @@ def choose(
             scale = _scale(moments, settings)
             yield moments.quadratic(scale), scale
 
-    candidates: list[Candidate] | None = None
+    # One grid serves all windows and folds.
+    candidates = settings.candidates(lambda: next(quadratics(windows[0]))[0])
     selections = {}
     for window in windows:
-        if candidates is None:
-            candidates = _candidates(training(window, 0), settings)
         selections[window] = validation.select(candidates, quadratics(window), held_out)
         best = float(np.nanmax(selections[window].mean))
         _log.info("window %s: held-out AUC %.4f by moments", window, best)
     window = max(windows, key=lambda name: float(np.nanmax(selections[name].mean)))
     return Choice(window, selections[window].candidate, selections)
-
-
-def _candidates(moments: PairMoments, settings: TrainingSettings) -> list[Candidate]:
-    """All combinations of the penalty settings; one grid serves all windows and folds."""
-    mixes, values = settings.elastic_net_params, settings.reg_params
-    if values is not None:
-        return [Candidate(float(value), mix) for mix in mixes for value in values]
-    quadratic = moments.quadratic(_scale(moments, settings))
-    return [Candidate(float(value), mix) for mix in mixes for value in default_grid(quadratic, mix)]
 
 
 def _scale(moments: PairMoments, settings: TrainingSettings) -> Float | None:

@@ -14,10 +14,11 @@ from spark_auc.core.types import Float
 
 @dataclass(frozen=True)
 class Candidate:
-    """A candidate penalty, in Spark ML's Params."""
+    """A candidate penalty, in Spark ML's Params, and whether its centre is the prior or 0."""
 
     regParam: float
     elasticNetParam: float
+    prior: bool = False
 
     @property
     def penalty(self) -> ElasticNet:
@@ -60,7 +61,9 @@ class Selection:
 
     @property
     def standard_error(self) -> Float:
-        """Standard error ``(l,)`` of the mean."""
+        """Standard error ``(l,)`` of the mean; NaN for a single fold."""
+        if self.auc.shape[1] < 2:
+            return np.full(len(self.candidates), np.nan)
         error: Float = self.auc.std(axis=1, ddof=1) / np.sqrt(self.auc.shape[1])
         return error
 
@@ -92,6 +95,7 @@ class Selection:
         def number(value: float) -> float | None:
             return None if np.isnan(value) else float(value)
 
+        has_prior = any(c.prior for c in self.candidates)
         rows = [
             {
                 "regParam": c.regParam,
@@ -101,6 +105,7 @@ class Selection:
                 "nonzeros": number(nonzeros),
                 "folds": [number(auc) for auc in by_fold],
                 "leftOut": reason,
+                **({"prior": c.prior} if has_prior else {}),
             }
             for c, mean, error, nonzeros, by_fold, reason in zip(
                 self.candidates,
@@ -127,18 +132,19 @@ def choice(candidates: Sequence[Candidate], auc: Float, *, one_standard_error: b
         one of which remains.
     one_standard_error
         Whether to choose the strongest penalty whose mean AUC is within one standard error of the
-        best, among those with the best one's elasticNetParam (Breiman et al. 1984), instead of the
-        one with the best mean AUC.
+        best, among those with the best one's elasticNetParam and centre (Breiman et al. 1984),
+        instead of the one with the best mean AUC.
     """
     mean = auc.mean(axis=1)
     best = int(np.nanargmax(mean))
     if not one_standard_error:
         return best
     least = mean[best] - auc[best].std(ddof=1) / np.sqrt(auc.shape[1])
+    kind = candidates[best].elasticNetParam, candidates[best].prior
     near = [
         i
         for i, c in enumerate(candidates)
-        if mean[i] >= least and c.elasticNetParam == candidates[best].elasticNetParam
+        if mean[i] >= least and (c.elasticNetParam, c.prior) == kind
     ]
     return max(near, key=lambda i: candidates[i].regParam)
 
@@ -161,4 +167,9 @@ def default_grid(quadratic: Quadratic, elastic_net_param: float, count: int = 25
     """
     if elastic_net_param:
         return list(quadratic.lambda1_max / elastic_net_param * np.logspace(-4, 0, count + 1)[:-1])
-    return list(float(quadratic.Sigma.diagonal().sum()) * np.logspace(-7, 1, count))
+    return ridge_grid(float(quadratic.Sigma.diagonal().sum()), count)
+
+
+def ridge_grid(trace: float, count: int = 25) -> list[float]:
+    """The values of `default_grid` without l1, from the trace of ``Sigma``."""
+    return list(trace * np.logspace(-7, 1, count))

@@ -30,7 +30,8 @@ def path(
     Parameters
     ----------
     quadratic
-        The loss.
+        The loss. If it has an origin ``p`` (`spark_auc.solvers.prior.centred`), the penalty is that
+        of ``w - p``, and the solutions are ``w``.
     penalties
         The penalties, in order of their solution.
     tol
@@ -72,6 +73,7 @@ def path(
         else:
             solution = ridge(quadratic, penalty.l2, tol=tol, max_iter=max_iter, start=start)
         start = solution.w
+        solution = solution.from_zero(quadratic)
         yield solution.indefinite() if indefinite else solution
 
 

@@ -38,7 +38,7 @@ class Certificate:
     Parameters
     ----------
     objective
-        ``L(w)``.
+        ``L(w)``; with a prior, the penalty in it is that of the difference from the prior.
     kkt
         Largest ``v_j / h_j`` of all coordinates, plus a bound on its rounding error.
     gap
@@ -121,6 +121,20 @@ class Solution:
                 raise ConvergenceError(message)
             _log.warning(message)
         return self
+
+    def from_zero(self, quadratic: Quadratic) -> Solution:
+        """The solution of the weights counted from 0, if the quadratic counts them from an origin.
+
+        Parameters
+        ----------
+        quadratic
+            The loss that was minimised.
+        """
+        origin = quadratic.origin
+        if origin is None:
+            return self
+        objective = self.certificate.objective + origin.value
+        return Solution(origin.w + self.w, replace(self.certificate, objective=objective))
 
     def indefinite(self) -> Solution:
         """The solution with the certificate of a matrix with negative curvature."""
@@ -220,9 +234,12 @@ def negative(curvature: float, quadratic: Quadratic, vector: Float) -> bool:
 def absolute_tolerance(quadratic: Quadratic, penalty: ElasticNet, tol: float) -> float:
     """The tolerance of the KKT residual for a relative tolerance: ``tol * max_j |mu_j| / h_j``.
 
+    ``mu`` is that of the loss, also if the quadratic counts its weights from an `Origin`.
+
     At a solution with this residual, a change of one coordinate lowers the objective by at most
     ``tol^2`` times the largest such decrease from ``w = 0``. The tolerance is at least the rounding
     of a ``mu`` of equal class means.
     """
-    largest = float((np.abs(quadratic.mu) / quadratic.units(penalty)).max(initial=0.0))
+    mu = quadratic.mu if quadratic.origin is None else quadratic.origin.mu
+    largest = float((np.abs(mu) / quadratic.units(penalty)).max(initial=0.0))
     return max(tol * largest, ROUNDING_OF_EIGENVALUES)

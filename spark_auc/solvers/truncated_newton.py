@@ -13,7 +13,7 @@ from spark_auc.core.hinge.pair_hinge import PairHinge
 from spark_auc.core.hinge.row_scores import RowScores
 from spark_auc.core.moments.objective import Matrix, Quadratic
 from spark_auc.core.types import Float
-from spark_auc.solvers.ridge import inverse
+from spark_auc.solvers.ridge import LARGEST_FACTORISED, inverse
 from spark_auc.solvers.solution import ROUNDING, Certificate, Reason, Solution
 
 _log = logging.getLogger(__name__)
@@ -32,7 +32,12 @@ _REMEMBERED = 20
 
 
 def truncated_newton(
-    hinge: PairHinge, quadratic: Quadratic | None, *, tol: float, max_iter: int
+    hinge: PairHinge,
+    quadratic: Quadratic | None,
+    *,
+    tol: float,
+    max_iter: int,
+    start: Float | None = None,
 ) -> Solution:
     """Minimise the all-pairs squared hinge loss with a ridge (Khalid et al., Algorithm 2).
 
@@ -56,6 +61,9 @@ def truncated_newton(
         `Certificate` with the Hessian at ``w = 0``.
     max_iter
         Greatest total number of Newton steps or, without a matrix, of conjugate-gradient steps.
+    start : (d,), optional
+        Weights to begin with, such as the solution of a similar problem; a Newton step then forms
+        a matrix of up to 2048 features. Default: see above.
 
     Returns
     -------
@@ -66,14 +74,19 @@ def truncated_newton(
     units = hinge.units
     tolerance = max(tol * float((np.abs(hinge.mu) / units).max(initial=0.0)), 4 * ROUNDING)
     precondition = _Preconditioner(lambda residual: residual)
-    if quadratic is None:
+    by_matrix = quadratic is not None
+    if start is not None:
+        by_matrix = start.size <= LARGEST_FACTORISED
+    if not by_matrix:
         diagonal = hinge.diagonal()
         reciprocal = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
         precondition = _Preconditioner(lambda residual: reciprocal * residual)
+    if start is None and quadratic is not None:
+        start = _inverse(quadratic.Sigma, hinge.l2)(hinge.mu)
+    if start is None:
         point = _Point(np.zeros_like(hinge.mu), 0.5, -hinge.mu, units, hinge.mu_rounding)
     else:
-        w = _inverse(quadratic.Sigma, hinge.l2)(hinge.mu)
-        point = _point(hinge, w, Margins.of(hinge.scores(w)), quadratic)
+        point = _point(hinge, start, Margins.of(hinge.scores(start)), by_matrix)
     iterations, newton_steps = 0, 0
     reason: Reason = "maxIter"
     while point.kkt > tolerance and iterations < max_iter:
@@ -91,7 +104,7 @@ def truncated_newton(
             reason = "stalled"
             break
         step, margins = search
-        before, point = point, _point(hinge, point.w + step * direction, margins, quadratic)
+        before, point = point, _point(hinge, point.w + step * direction, margins, by_matrix)
         _log.info(
             "Newton step %d: objective %.10g, KKT residual %.3g (tolerance %.3g), "
             "%d iterations, step length %.3g",
@@ -124,9 +137,9 @@ class _Point:
         return residual + (ROUNDING + self.mu_rounding) * size + self.mu_rounding
 
 
-def _point(hinge: PairHinge, w: Float, margins: Margins, quadratic: Quadratic | None) -> _Point:
+def _point(hinge: PairHinge, w: Float, margins: Margins, by_matrix: bool) -> _Point:
     value = hinge.value(w, margins)
-    if quadratic is None:
+    if not by_matrix:
         return _Point(w, value, hinge.gradient(w, margins), hinge.units, hinge.mu_rounding)
     gradient, hessian = hinge.derivatives(w, margins)
     return _Point(w, value, gradient, hinge.units, hinge.mu_rounding, hessian)

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from spark_auc.core.validation import check_whole
 from spark_auc.errors import ConfigError
 from spark_auc.spark.features.contributions import contribution_column, segment_contribution_column
-from spark_auc.spark.features.recipe import FeatureRecipeModel
+from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.spark.pipeline import RankerPipelineModel
 
 CONTRIBUTIONS = "contributions"

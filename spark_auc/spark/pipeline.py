@@ -14,14 +14,15 @@ from pyspark.sql import DataFrame
 from spark_auc.errors import ConfigError, ConvergenceError, ResourceError
 from spark_auc.features.recipe import Recipe
 from spark_auc.spark.data.features import Features
-from spark_auc.spark.data.raw_features import RawFeatures
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
+from spark_auc.spark.estimators.prior_settings import NamedWeights
 from spark_auc.spark.estimators.ranker import RankerEstimator
 from spark_auc.spark.evaluation.calibrate import ScoreCalibrationModel
 from spark_auc.spark.features.embedding import EmbeddingEstimator, EmbeddingModel
-from spark_auc.spark.features.recipe import FeatureRecipe, FeatureRecipeModel
+from spark_auc.spark.features.recipe import FeatureRecipe
+from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.spark.persistence import Stage
-from spark_auc.spark.recipe_ranker import named_by_tokens, suited
+from spark_auc.spark.recipe_ranker import named_by_tokens, named_weights, suited
 from spark_auc.training.knots import KnotSelection
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _RECIPE, _EMBEDDING, _RANKER, _CALIBRATION = "recipe", "embedding", "ranker", "calibration"
-# Params of a ranker that name columns other than features and label.
-_OTHERS = ("weightCol", "keyCol", "foldCol", "orderCol")
 
 Fitted: TypeAlias = FeatureRecipeModel | EmbeddingModel | LinearRankerModel | ScoreCalibrationModel
 
@@ -92,6 +91,10 @@ class RankerPipelineModel(Stage, Model):
         parts: list[Fitted | None] = [self._recipe, *self.embeddings, self._ranker]
         return [part for part in [*parts, self.calibration] if part is not None]
 
+    def named_weights(self) -> NamedWeights:
+        """See `spark_auc.spark.recipe_ranker.named_weights`."""
+        return named_weights(self.ranker, self.recipe, len(self.embeddings))
+
     def calibrated(self, calibration: ScoreCalibrationModel) -> RankerPipelineModel:
         """The pipeline with a calibration."""
         return RankerPipelineModel(self.ranker, self._recipe, self.embeddings, calibration)
@@ -140,8 +143,7 @@ class RankerPipelineModel(Stage, Model):
         parts = dict(facts["parts"])
         self._ranker, self._recipe = parts.pop(_RANKER), parts.pop(_RECIPE, None)
         self.calibration = parts.pop(_CALIBRATION, None)
-        names = [f"{_EMBEDDING}{k}" for k in range(1, 1 + len(parts))]
-        self.embeddings = tuple(parts[name] for name in names)
+        self.embeddings = tuple(parts[f"{_EMBEDDING}{k}"] for k in range(1, 1 + len(parts)))
 
 
 class RankerPipeline(Estimator[RankerPipelineModel]):
@@ -228,12 +230,12 @@ class RankerPipeline(Estimator[RankerPipelineModel]):
         self.check()
         if self.learner is not self.ranker:
             _log.info("standardization is false: the recipe gives rows of unit length")
-        recipes = self._recipes(dataset)
+        recipes = self.recipes(dataset)
         if len(recipes) > 1:
             model = self._chosen(dataset, recipes)
         else:
             model = self._fitted(dataset, next(iter(recipes.values()), None))
-        return self._named(dataset, model)
+        return self.named(dataset, model)
 
     def _chosen(
         self, dataset: DataFrame, recipes: Mapping[int, FeatureRecipeModel]
@@ -269,26 +271,23 @@ class RankerPipeline(Estimator[RankerPipelineModel]):
         """The pipeline of a recipe; see `RawFeatures` for ``by_values``."""
         features: Features | None = None
         if recipe:
-            features = replace(recipe.input_features(dataset), by_values=by_values)
-        embeddings = []
+            rows = recipe.input_features(dataset)
+            features = rows.for_training(of_fit=recipe is not self.recipe, by_values=by_values)
+        embeddings, key = [], self.ranker.values().get("keyCol")
         for stage in self.embeddings:
             features = features or stage.input_features(dataset)
-            made = stage.fitted(dataset, features)
-            features = made.features(features)
-            embeddings.append(made)
+            embeddings.append(stage.fitted_before(dataset, features, key))
+            features = embeddings[-1].features(features)
         ranker = self.learner.fitted(dataset, features)
         return RankerPipelineModel(ranker, recipe, embeddings)
 
-    def _named(self, dataset: DataFrame, model: RankerPipelineModel) -> RankerPipelineModel:
+    def named(self, dataset: DataFrame, model: RankerPipelineModel) -> RankerPipelineModel:
         """The pipeline with tokens as names of hashed features, if the recipe asks for them."""
         if not isinstance(self.recipe, FeatureRecipe) or not self.recipe.values()["tokenNames"]:
             return model
-        features = model.features(dataset)
-        if not isinstance(features, RawFeatures):
-            return model
-        return model.with_ranker(named_by_tokens(dataset, features, model.ranker))
+        return model.with_ranker(named_by_tokens(dataset, model.features(dataset), model.ranker))
 
-    def _recipes(self, dataset: DataFrame) -> dict[int, FeatureRecipeModel]:
+    def recipes(self, dataset: DataFrame) -> dict[int, FeatureRecipeModel]:
         """The recipes by number of knots, fitted to the rows unless the recipe is fitted."""
         if self.recipe is None:
             return {}
@@ -296,5 +295,6 @@ class RankerPipeline(Estimator[RankerPipelineModel]):
             return {0: self.recipe}
         values = self.ranker.values()
         label = values["labelCol"], values["positiveLabel"]
-        others = [values[name] for name in _OTHERS if values.get(name)]
-        return self.recipe.candidates(dataset, label, others)
+        others = [values[name] for name in ("foldCol", "orderCol") if values.get(name)]
+        row = values.get("weightCol"), values.get("keyCol")
+        return self.recipe.candidates(dataset, label, others, *row)

@@ -1,4 +1,4 @@
-"""What a ranker takes from the recipe of its rows: standardization, and names of tokens."""
+"""What a ranker takes from the recipe of its rows: standardization, and names of features."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ from typing import TypeVar
 
 from pyspark.sql import DataFrame
 
+from spark_auc.errors import ConfigError
+from spark_auc.features.recipe import Recipe
+from spark_auc.features.token_names import FeatureNames
+from spark_auc.spark.data.features import Features
 from spark_auc.spark.data.raw_features import RawFeatures
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
+from spark_auc.spark.estimators.prior_settings import NamedWeights
 from spark_auc.spark.estimators.ranker import RankerEstimator
-from spark_auc.spark.features.recipe import FeatureRecipe, FeatureRecipeModel
+from spark_auc.spark.features.recipe import FeatureRecipe
+from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.spark.features.token_sample import token_names
 
 R = TypeVar("R", bound=RankerEstimator)
@@ -35,8 +41,42 @@ def suited(ranker: R, recipe: FeatureRecipe | FeatureRecipeModel | None) -> R:
 
 
 def named_by_tokens(
-    dataset: DataFrame, features: RawFeatures, ranker: LinearRankerModel
+    dataset: DataFrame, features: Features, ranker: LinearRankerModel
 ) -> LinearRankerModel:
-    """The ranker of these rows, with tokens as names of its largest hashed features."""
+    """The ranker of these rows, with tokens as names of its largest hashed features.
+
+    Features that an embedding computes from those of the recipe keep their names.
+    """
+    if not isinstance(features, RawFeatures):
+        return ranker
     names = [weight.feature for weight in ranker.summary.largest_weights]
     return ranker.renamed(token_names(dataset, features, names, sum(ranker.summary.rows.values())))
+
+
+def named_weights(
+    ranker: LinearRankerModel, recipe: Recipe | None, embeddings: int
+) -> NamedWeights:
+    """The weights of a ranker, with the names of the features of its recipe.
+
+    Parameters
+    ----------
+    ranker
+        The ranker.
+    recipe
+        The recipe of its rows, if there is one.
+    embeddings
+        Number of embeddings between both.
+
+    Raises
+    ------
+    ConfigError
+        There are embeddings: their features have no meaning without them.
+    """
+    if embeddings:
+        raise ConfigError(
+            f"found a prior with {embeddings} embeddings, expected a ranker of columns or of a "
+            "recipe; name another prior"
+        )
+    if recipe is None:
+        return ranker.named_weights()
+    return NamedWeights(ranker.scorer.w, FeatureNames(recipe), recipe)

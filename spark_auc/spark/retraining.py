@@ -25,10 +25,11 @@ from spark_auc.spark.estimators.one_pass import model_of, rows_of_any_class, sol
 from spark_auc.spark.evaluation.groups import by_group
 from spark_auc.spark.evaluation.score_columns import ScoreColumns
 from spark_auc.spark.evaluation.scores import tabulated
-from spark_auc.spark.features.recipe import FeatureRecipeModel
+from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.spark.pipeline import RankerPipelineModel
 from spark_auc.spark.recipe_ranker import suited
 from spark_auc.training.fold_moments import moments_of_folds
+from spark_auc.training.prior import Prior
 from spark_auc.training.segment_moments import moments_of_segments
 from spark_auc.training.segments import REST
 from spark_auc.training.stream_statistics import StreamStatistics
@@ -88,6 +89,7 @@ def trained(
     labels: tuple[Label, Label],
     columns: TrainingColumns,
     params: Mapping[str, Any],
+    prior: Prior | None = None,
 ) -> LinearRankerModel:
     """The ranker of moments, with Params of `MBAClassifier` for one penalty.
 
@@ -101,6 +103,8 @@ def trained(
         Columns of rows like those that the moments were made of.
     params
         Penalty, standardization, tolerance and names of columns.
+    prior
+        Centre of the penalty. Default: 0.
 
     Raises
     ------
@@ -110,7 +114,7 @@ def trained(
     rows = moments.positive.rows, moments.negative.rows
     counts = LabelCounts(dict(zip(labels, rows, strict=True)))
     statistics = StreamStatistics(moments, counts, ScoreHistogram.zero())
-    return model_of(statistics, columns, MBAClassifier(**params))
+    return model_of(statistics, columns, MBAClassifier(**params), prior=prior)
 
 
 def retrained(

@@ -41,8 +41,7 @@ class Range:
 
     def bounds(self) -> dict[str, float]:
         """The bounds that are set, by name."""
-        named = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {name: bound for name, bound in named.items() if bound is not None}
+        return {f.name: b for f in fields(self) if (b := getattr(self, f.name)) is not None}
 
     def holds(self, value: float) -> bool:
         """Whether a number is within the bounds."""
@@ -114,11 +113,10 @@ class Declared:
         return converted
 
     def _holds(self, item: Any) -> bool:
-        if isinstance(item, bool | str):
-            return True
         if isinstance(item, list):
             return bool(item) and all(map(self._holds, item))
-        return math.isfinite(item) and self.setting.range.holds(item)
+        is_number = isinstance(item, int | float) and not isinstance(item, bool)
+        return not is_number or (math.isfinite(item) and self.setting.range.holds(item))
 
     def expected(self) -> str:
         """The values that the setting takes, for a message."""
@@ -236,11 +234,9 @@ def _converted(kind: Any, value: Any) -> Any:
         if isinstance(value, str) or not isinstance(value, Iterable):
             raise TypeError
         return [_converted(get_args(kind)[0], item) for item in value]
-    return _SCALARS[kind](value)
-
-
-def _to_bool(value: Any) -> bool:
-    if isinstance(value, bool):
+    if kind in _SCALARS:
+        return _SCALARS[kind](value)
+    if isinstance(value, get_origin(kind) or kind):
         return value
     raise TypeError
 
@@ -265,7 +261,7 @@ def _to_str(value: Any) -> str:
     raise TypeError
 
 
-_SCALARS = {bool: _to_bool, int: _to_int, float: _to_float, str: _to_str}
+_SCALARS = {int: _to_int, float: _to_float, str: _to_str}
 _NAMES = {bool: "True or False", int: "a whole number", float: "a finite number", str: "a string"}
 _PLURALS = {int: "whole numbers", float: "finite numbers", str: "strings"}
 
@@ -278,7 +274,8 @@ def _expected(kind: Any, bounds: str) -> str:
         return " or ".join(map(repr, get_args(kind)))
     if get_origin(kind) is list:
         return f"a list of one or more {_plural(get_args(kind)[0])} {bounds}".rstrip()
-    return f"{_NAMES[kind]} {bounds}".rstrip() if kind in (int, float) else _NAMES[kind]
+    name = _NAMES.get(kind, f"a {kind.__name__}")
+    return f"{name} {bounds}".rstrip() if kind in (int, float) else name
 
 
 def _plural(kind: Any) -> str:

@@ -1,6 +1,6 @@
 """The negative label of each schema id, in rows of the table; the facts have the positive one.
 
-The rows are of a period that earlier versions of this package do not read.
+The rows have a schema id and a period of their own, so that readers of facts and periods skip them.
 """
 
 from __future__ import annotations

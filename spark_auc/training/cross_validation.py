@@ -1,7 +1,7 @@
 """K-fold cross-validation of penalties: one pass for all moments, one for all validation scores.
 
 `spark_auc.core.sampling.folds` defines the fold of a row. The moments of a fold's training rows
-are the merge of the moments of the other folds, so training reads each row once. One more pass
+are the merge of the moments of all other rows, so training reads each row once. One more pass
 scores each row with the weights of every penalty, trained on the other folds.
 """
 
@@ -30,6 +30,7 @@ from spark_auc.solvers.path import path
 from spark_auc.solvers.solution import OnFailure, Solution
 from spark_auc.training.fold_moments import moments_of_folds
 from spark_auc.training.held_out import single_class
+from spark_auc.training.prior import Prior
 
 _log = logging.getLogger(__name__)
 
@@ -49,11 +50,13 @@ class CrossValidation:
         Settings of the solver; see `path` and `Solution.checked`.
     one_standard_error
         Choose the strongest penalty whose AUC is within one standard error of the best, among the
-        penalties with the best one's elasticNetParam.
+        penalties with the best one's elasticNetParam and centre.
     at_once
         Number of folds whose moments one pass computes.
     passes
         Number of concurrent passes.
+    prior
+        Centre of the penalties that have one, scaled to each fold's training rows.
     """
 
     held_out: Folds
@@ -63,6 +66,7 @@ class CrossValidation:
     one_standard_error: bool
     at_once: int
     passes: int = 1
+    prior: Prior | None = None
 
     @property
     def folds(self) -> int:
@@ -95,7 +99,7 @@ class CrossValidation:
         ConvergenceError
             No penalty was solved in all folds and ``on_failure`` is "raise".
         """
-        weights, left_out = self._train(candidates, training)
+        weights, left_out = self.train(candidates, training)
         solved = [i for i, reason in enumerate(left_out) if reason is None]
         auc = np.full((len(candidates), self.folds), np.nan)
         nonzeros = np.full(len(candidates), np.nan)
@@ -105,7 +109,7 @@ class CrossValidation:
         chosen = choice(candidates, auc, one_standard_error=self.one_standard_error)
         return Selection(tuple(candidates), auc, uncertainty, nonzeros, tuple(left_out), chosen)
 
-    def _train(
+    def train(
         self,
         candidates: Sequence[Candidate],
         training: Iterable[tuple[Quadratic, Float | None]],
@@ -125,9 +129,16 @@ class CrossValidation:
             quadratic, scale = fold
             # "warn" solves penalties that missed the tolerance too: all are used if all miss it.
             remaining = [i for i in order if not left_out[i] or self.on_failure == "warn"]
-            penalties = [candidates[i].penalty for i in remaining]
-            solutions = path(quadratic, penalties, tol=self.tol, max_iter=self.max_iter)
-            return dict(zip(remaining, solutions, strict=True)), scale
+            solved: dict[int, Solution] = {}
+            losses = [quadratic]
+            if self.prior is not None:
+                losses.append(self.prior.centred(quadratic, scale).quadratic)
+            for has_prior, loss in enumerate(losses):
+                numbers = [i for i in remaining if candidates[i].prior == bool(has_prior)]
+                penalties = [candidates[i].penalty for i in numbers]
+                solutions = path(loss, penalties, tol=self.tol, max_iter=self.max_iter)
+                solved |= dict(zip(numbers, solutions, strict=True))
+            return solved, scale
 
         threads = min(FOLDS_AT_ONCE, os.cpu_count() or 1)
         for k, (solutions, scale) in enumerate(in_threads(solve, training, threads)):
@@ -165,7 +176,7 @@ class CrossValidation:
         cross_validation
             These settings with the balanced folds.
         moments
-            The pair moments of each fold's rows.
+            The pair moments of each fold's rows, then those of the rows of no fold, if any.
         labels
             Number of rows of each label.
 
@@ -174,7 +185,7 @@ class CrossValidation:
         DataError
             A fold has rows of one class only, or all rows of a class are of one group.
         """
-        count, step = self.folds, self.at_once
+        count, step = self.held_out.parts, self.at_once
         ranges = [range(k, min(k + step, count)) for k in range(0, count, step)]
         fold_moments: list[PairMoments] = []
         labels = LabelCounts()
@@ -185,7 +196,7 @@ class CrossValidation:
                 return replace(self, held_out=held_out).by_moments(rows)
             fold_moments += parts
             labels = counts
-        for k, moments in enumerate(fold_moments):
+        for k, moments in enumerate(fold_moments[: self.folds]):
             if not (moments.positive.rows and moments.negative.rows):
                 raise single_class(k, self.held_out)
         return self, fold_moments, labels
@@ -206,7 +217,7 @@ class CrossValidation:
         cross_validation
             These settings with the balanced folds.
         training
-            For each fold, the rows of the other folds.
+            For each fold, all other rows.
 
         Raises
         ------
@@ -217,13 +228,13 @@ class CrossValidation:
         if held_out.by_hash:
             counts = GroupCounts.zero(held_out.enough)
             for batch in rows.batches:
-                counts = counts.update(batch)
+                counts = held_out.counted(counts, batch)
             held_out = self._balanced(counts)
 
-        class_counts = np.zeros((held_out.count, 2), np.int64)
+        class_counts = np.zeros((held_out.parts, 2), np.int64)
         for batch in rows.batches:
             np.add.at(class_counts, (held_out.of(batch), (~batch.y).astype(int)), 1)
-        for k in np.flatnonzero((class_counts == 0).any(axis=1)):
+        for k in np.flatnonzero((class_counts[: held_out.count] == 0).any(axis=1)):
             raise single_class(int(k), held_out)
 
         def other_folds(k: int) -> Change:

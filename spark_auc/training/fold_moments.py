@@ -31,6 +31,10 @@ class Assignment(Protocol):
         """The fold ``(n,)`` of each row."""
         ...
 
+    def counted(self, counts: GroupCounts, batch: Batch) -> GroupCounts:
+        """See `spark_auc.core.sampling.folds.Folds.counted`."""
+        ...
+
 
 def moments_of_folds(
     rows: Folding,
@@ -72,7 +76,7 @@ def moments_of_folds(
         for ungrouped in batches:
             batch = ungrouped._replace(group=ungrouped.groups())
             if counting:
-                counts = counts.update(batch)
+                counts = held_out.counted(counts, batch)
             fold_of_row = held_out.of(batch)
             for k, accumulator in accumulators.items():
                 part = batch.take(np.flatnonzero(fold_of_row == k))

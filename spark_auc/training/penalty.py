@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial, reduce
+from itertools import islice
 from typing import NamedTuple
 
 from spark_auc.core.moments.column_moments import ColumnMoments
@@ -14,7 +15,7 @@ from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.row_source import ArrayRows, Folding, RowSource
 from spark_auc.core.types import Float
 from spark_auc.errors import ResourceError
-from spark_auc.solvers.candidates import Candidate, Selection, default_grid
+from spark_auc.solvers.candidates import Selection
 from spark_auc.training.cross_validation import CrossValidation
 from spark_auc.training.held_out import held_out_auc
 from spark_auc.training.problem import Problem, select_rows
@@ -74,23 +75,25 @@ def choose_penalty(
     timer = PhaseTimer()
     selected = select_rows(rows, sampling)
     if selected.has_matrix and selected.survey is None:
-        rows = _in_memory(rows, settings.folds.count)
+        rows = in_memory(rows, settings.folds.parts)
         selected = selected._replace(rows=rows)
-    cross_validation = _cross_validation(rows, settings)
+    cross_validation = cross_validation_of(rows, settings)
     fold_moments: list[PairMoments] = []
     if selected.has_matrix:
-        what = f"moments of {rows.dimension} features in {settings.folds.count} folds"
-        rows.memory.check_folds(PairMoments.nbytes(rows.dimension), settings.folds.count, what)
+        parts = settings.folds.parts
+        what = f"moments of {rows.dimension} features in {parts} folds"
+        rows.memory.check_folds(PairMoments.nbytes(rows.dimension), parts, what)
         cross_validation, fold_moments, labels = cross_validation.by_moments(selected.rows)
         problem = selected.problem(reduce(PairMoments.merge, fold_moments), labels)
     else:
         problem = selected.problem()
     timer.end("moments")
 
-    candidates = _candidates(problem, settings)
+    candidates = settings.candidates(lambda: problem.quadratic(_scale(problem.columns, settings)))
     validation: Folding = rows
     if fold_moments:
-        training = _from_moments(problem, PairMoments.complements(fold_moments), settings)
+        complements = PairMoments.complements(fold_moments)
+        training = _from_moments(problem, islice(complements, cross_validation.folds), settings)
     elif isinstance(problem.rows, ArrayRows):
         cross_validation, training_rows = cross_validation.by_rows(problem.rows)
         training = _from_rows(problem, training_rows, settings)
@@ -107,17 +110,18 @@ def choose_penalty(
         len(candidates),
         cross_validation.folds,
     )
-    bins = _histogram_bins(rows, settings.folds.count, len(candidates))
+    bins = histogram_bins(rows, settings.folds.count, len(candidates))
     held_out = partial(
         held_out_auc, rows=validation, held_out=cross_validation.held_out, max_bins=bins
     )
     selection = cross_validation.select(candidates, training, held_out)
     timer.end("select")
     _log.info(
-        "chose regParam %.4g and elasticNetParam %.4g by the %s: mean AUC %.4f, standard error "
+        "chose regParam %.4g and elasticNetParam %.4g%s by the %s: mean AUC %.4f, standard error "
         "%.4f",
         selection.candidate.regParam,
         selection.candidate.elasticNetParam,
+        " with the prior" if selection.candidate.prior else "",
         "one-standard-error rule" if settings.one_standard_error else "best mean AUC",
         selection.mean[selection.chosen],
         selection.standard_error[selection.chosen],
@@ -125,24 +129,15 @@ def choose_penalty(
     return PenaltyChoice(problem, selection, timer.seconds)
 
 
-def _in_memory(rows: RowSource, folds: int) -> RowSource:
+def in_memory(rows: RowSource, folds: int) -> RowSource:
     """The rows in memory if they take less of it than the moments of the folds in each task."""
     memory = rows.memory
     moments = memory.slots * folds * PairMoments.nbytes(rows.dimension)
     return rows.gathered_within(min(memory.rows_limit, moments)) or rows
 
 
-def _candidates(problem: Problem, settings: TrainingSettings) -> list[Candidate]:
-    """All combinations of the penalty settings; a default grid needs the quadratic."""
-    mixes, values = settings.elastic_net_params, settings.reg_params
-    if values is not None:
-        return [Candidate(float(value), mix) for mix in mixes for value in values]
-    quadratic = problem.quadratic(_scale(problem.columns, settings))
-    return [Candidate(float(value), mix) for mix in mixes for value in default_grid(quadratic, mix)]
-
-
 def _from_moments(
-    problem: Problem, parts: Sequence[PairMoments], settings: TrainingSettings
+    problem: Problem, parts: Iterable[PairMoments], settings: TrainingSettings
 ) -> Iterator[tuple[Quadratic, Float | None]]:
     """The quadratic of each fold's training rows, and the divisors of its columns."""
     for part in parts:
@@ -166,11 +161,11 @@ def _scale(columns: ColumnMoments, settings: TrainingSettings) -> Float | None:
     return columns.standard_deviation() if settings.standardize else None
 
 
-def _cross_validation(rows: RowSource, settings: TrainingSettings) -> CrossValidation:
+def cross_validation_of(rows: RowSource, settings: TrainingSettings) -> CrossValidation:
     """The cross-validation settings, with as many folds in a pass as fit in memory."""
     passes = rows.memory.slots if isinstance(rows, ArrayRows) else 1
     folds_in_memory = rows.memory.gather_limit // PairMoments.nbytes(rows.dimension)
-    folds_per_pass = -(-settings.folds.count // passes)
+    folds_per_pass = -(-settings.folds.parts // passes)
     return CrossValidation(
         settings.folds,
         settings.tol,
@@ -179,10 +174,11 @@ def _cross_validation(rows: RowSource, settings: TrainingSettings) -> CrossValid
         settings.one_standard_error,
         max(1, min(folds_per_pass, folds_in_memory)),
         passes,
+        settings.prior,
     )
 
 
-def _histogram_bins(rows: RowSource, folds: int, models: int) -> int:
+def histogram_bins(rows: RowSource, folds: int, models: int) -> int:
     """Bins of each score histogram, so that those of all folds and models fit in memory."""
     bins = rows.memory.gather_limit // (56 * folds * models)
     return max(_SMALLEST_HISTOGRAM, min(_LARGEST_HISTOGRAM, 1 << max(bins.bit_length() - 1, 0)))

@@ -49,6 +49,8 @@ class TrainingResult:
         `spark_auc.learners.held_out.HeldOut`.
     moments
         The pair moments, if ``keep_moments`` was set.
+    prior
+        The use of the prior; see `spark_auc.training.prior.Prior.report`. None without a prior.
     """
 
     w: Float
@@ -66,6 +68,7 @@ class TrainingResult:
     sufficient_pairs: int | None = None
     held_out: dict[str, Any] | None = None
     moments: PairMoments | None = None
+    prior: dict[str, Any] | None = None
 
     @property
     def threshold(self) -> float:
@@ -119,4 +122,5 @@ class TrainingResult:
             elastic_net_param=None if penalty is None else penalty.elasticNetParam,
             selection=None if selection is None else selection.as_dict(),
             held_out=self.held_out,
+            prior=self.prior,
         )

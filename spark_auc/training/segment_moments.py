@@ -9,7 +9,7 @@ from spark_auc.core.batch import Batch
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.row_source import Folding
-from spark_auc.core.sampling.folds import Folds
+from spark_auc.core.sampling.folds import Folds, GroupCounts
 from spark_auc.core.types import Int
 from spark_auc.errors import ConfigError
 from spark_auc.training.fold_moments import moments_of_folds
@@ -18,7 +18,7 @@ from spark_auc.training.segments import REST
 
 @dataclass(frozen=True, eq=False)
 class SegmentFolds:
-    """Folds of the rows of each segment: fold ``k`` of segment ``s`` is ``s * count + k``.
+    """Folds of the rows of each segment: fold ``k`` of segment ``s`` is ``s * parts + k``.
 
     Parameters
     ----------
@@ -39,7 +39,11 @@ class SegmentFolds:
             raise ConfigError(
                 "found rows without segments, expected a segment column; set segmentCol"
             )
-        return batch.segment * self.folds.count + self.folds.of(batch)
+        return batch.segment * self.folds.parts + self.folds.of(batch)
+
+    def counted(self, counts: GroupCounts, batch: Batch) -> GroupCounts:
+        """See `Folds.counted`."""
+        return self.folds.counted(counts, batch)
 
 
 def moments_of_segments(
@@ -59,8 +63,8 @@ def moments_of_segments(
     Returns
     -------
     moments
-        By segment, and under `REST` those of rows of no segment. Segments without rows are left
-        out.
+        By segment, and under `REST` those of rows of no segment; the rows of no fold are the last
+        part, if there are any. Segments without rows are left out.
     labels
         Number of rows of each label.
 
@@ -69,7 +73,7 @@ def moments_of_segments(
     ResourceError
         The moments do not fit in memory.
     """
-    names, k = (*segments, REST), folds.count
+    names, k = (*segments, REST), folds.parts
     numbers = range(len(names) * k)
     what = f"folds, {k} of each of {len(names)} segments"
     parts, labels, _ = moments_of_folds(rows, SegmentFolds(folds), numbers, parts_of=what)

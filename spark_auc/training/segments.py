@@ -70,9 +70,18 @@ class FoldMoments(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class FoldsInMemory:
-    """Moments of the rows of each fold, in memory; see `FoldMoments`."""
+    """Moments of the rows of each fold, in memory; see `FoldMoments`.
+
+    Parameters
+    ----------
+    parts
+        Those of each fold.
+    never_held_out
+        Those of the rows that are never held out, if any.
+    """
 
     parts: Sequence[PairMoments]
+    never_held_out: PairMoments | None = None
 
     @property
     def folds(self) -> int:
@@ -86,11 +95,16 @@ class FoldsInMemory:
     def complement(self, number: int) -> PairMoments:
         """See `FoldMoments.complement`."""
         others = [part for k, part in enumerate(self.parts) if k != number]
-        return reduce(PairMoments.merge, others)
+        return reduce(
+            PairMoments.merge, [*others, *([self.never_held_out] if self.never_held_out else [])]
+        )
 
     def total(self) -> PairMoments:
         """See `FoldMoments.total`."""
-        return reduce(PairMoments.merge, self.parts)
+        return reduce(
+            PairMoments.merge,
+            [*self.parts, *([self.never_held_out] if self.never_held_out else [])],
+        )
 
     def rows(self, fold: int) -> tuple[int, int]:
         """See `FoldMoments.rows`."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from spark_auc.core.moments.objective import Quadratic
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConfigError
-from spark_auc.solvers.candidates import Candidate
+from spark_auc.solvers.candidates import Candidate, default_grid
 from spark_auc.solvers.solution import OnFailure
+from spark_auc.training.prior import Prior
 from spark_auc.training.survey import Sampling
 
 
@@ -29,6 +32,10 @@ class TrainingSettings:
     reg_params, elastic_net_params
         Candidate penalties: all combinations. Without reg_params the candidates are the grid of
         `default_grid`.
+    prior
+        Centre of the penalty: a single penalty has it, and a choice by folds tries each penalty
+        with this centre and with the centre 0. Its rows must be others than those trained on, or
+        their held-out AUC is too high. It needs all pairs ("exact").
     folds, one_standard_error
         Folds and rule for choosing the penalty; see `CrossValidation`.
     standardize
@@ -49,6 +56,7 @@ class TrainingSettings:
     batch_size: int = 1024
     reg_params: tuple[float, ...] | None = None
     elastic_net_params: tuple[float, ...] = (0.0,)
+    prior: Prior | None = None
     folds: Folds = field(default_factory=lambda: Folds(5))
     one_standard_error: bool = False
     standardize: bool = True
@@ -69,6 +77,11 @@ class TrainingSettings:
                 f"found regParam {regs} and elasticNetParam {mixes}, expected at least one value "
                 "of each, regParam >= 0 and elasticNetParam in [0, 1]; change these values"
             )
+        if self.prior is not None and self.sampling.estimator != "exact":
+            raise ConfigError(
+                f"found a prior with the estimator {self.sampling.estimator!r}, expected 'exact': "
+                "the cost of sampling is not known with a prior; leave out one of them"
+            )
         if self.folds.count < 2:
             raise ConfigError(
                 f"found numFolds {self.folds.count}, expected 2 or more; raise numFolds"
@@ -84,7 +97,26 @@ class TrainingSettings:
     def candidate(self) -> Candidate | None:
         """The penalty if it is fixed; None if it is to be chosen."""
         regs, mixes = self.reg_params or (), self.elastic_net_params
-        return Candidate(regs[0], mixes[0]) if len(regs) == len(mixes) == 1 else None
+        if not len(regs) == len(mixes) == 1:
+            return None
+        return Candidate(regs[0], mixes[0], self.prior is not None)
+
+    def candidates(self, quadratic: Callable[[], Quadratic]) -> list[Candidate]:
+        """The penalties to choose from, those with the centre 0 first.
+
+        Parameters
+        ----------
+        quadratic
+            Makes the loss, from which a default grid is computed.
+        """
+        mixes, values = self.elastic_net_params, self.reg_params
+        if values is None:
+            loss = quadratic()
+            pairs = [(mix, value) for mix in mixes for value in default_grid(loss, mix)]
+        else:
+            pairs = [(mix, value) for mix in mixes for value in values]
+        centres = (False,) if self.prior is None else (False, True)
+        return [Candidate(float(value), mix, c) for c in centres for mix, value in pairs]
 
 
 @dataclass(frozen=True)

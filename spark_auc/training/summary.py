@@ -64,6 +64,9 @@ class TrainingSummary:
     segments
         Segment column, and estimated AUC by strength of shrinkage and by segment; see
         `spark_auc.training.segments.SegmentRankers`. None without segments.
+    prior
+        Factor of the prior in the centre of the penalty, and numbers of features; see
+        `spark_auc.training.prior.Prior.report`. None without a prior.
     """
 
     rows: dict[str, int]
@@ -84,12 +87,15 @@ class TrainingSummary:
     selection: dict[str, Any] | None = None
     held_out: dict[str, Any] | None = None
     segments: dict[str, Any] | None = None
+    prior: dict[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The fields as JSON types."""
         fields = asdict(self)
-        if self.segments is None:
-            del fields["segments"]
+        # Summaries of earlier versions do not have these fields.
+        for name in ("segments", "prior"):
+            if fields[name] is None:
+                del fields[name]
         return fields
 
     @classmethod

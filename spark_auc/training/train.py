@@ -11,6 +11,7 @@ from spark_auc.core.row_source import ArrayRows, RowSource
 from spark_auc.errors import ConfigError, ConvergenceError
 from spark_auc.solvers.candidates import Candidate, Selection
 from spark_auc.solvers.path import solve
+from spark_auc.solvers.solution import Solution
 from spark_auc.training.penalty import choose_penalty
 from spark_auc.training.problem import Problem, build_problem, fits_in_matrix
 from spark_auc.training.result import TrainingResult
@@ -159,8 +160,14 @@ def _solve(
     """Solve the problem with the penalty, or with the next best candidate that converges."""
     tol, max_iter = settings.tol, settings.max_iter
     scale = problem.columns.standard_deviation() if settings.standardize else None
-    quadratic = problem.quadratic(scale)
-    solution = solve(quadratic, candidate.penalty, tol=tol, max_iter=max_iter)
+    quadratic, prior = problem.quadratic(scale), settings.prior
+    centre = None if prior is None else prior.centred(quadratic, scale)
+
+    def solved(candidate: Candidate) -> Solution:
+        loss = centre.quadratic if centre and candidate.prior else quadratic
+        return solve(loss, candidate.penalty, tol=tol, max_iter=max_iter)
+
+    solution = solved(candidate)
     while selection and settings.on_failure == "raise" and not solution.converged:
         reason = f"all rows: {solution.certificate.problem()}"
         remaining = selection.without(reason, one_standard_error=settings.one_standard_error)
@@ -168,7 +175,12 @@ def _solve(
             break
         _log.warning("the penalty %s is left out: %s", candidate, reason)
         selection, candidate = remaining, remaining.candidate
-        solution = solve(quadratic, candidate.penalty, tol=tol, max_iter=max_iter)
+        solution = solved(candidate)
+    if centre and candidate.prior and not centre.scale:
+        _log.warning(
+            "the prior ranks these rows backwards, or gives all of them one score: the penalty has "
+            "its centre at 0"
+        )
     solution.checked(settings.on_failure)
     w = solution.w if scale is None else solution.w / scale
     scores, squared_norm = problem.scores(w, scale)
@@ -191,4 +203,7 @@ def _solve(
         ),
         sufficient_pairs=problem.sufficient_pairs(settings.pair_tolerance, scale, l2, squared_norm),
         moments=problem.moments if settings.keep_moments else None,
+        prior=(
+            prior.report(centre.scale if candidate.prior else None) if prior and centre else None
+        ),
     )

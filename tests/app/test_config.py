@@ -71,7 +71,27 @@ def changed(location, value):
         ),
         (
             changed(("train", "method"), "SOLAMClassifier"),
-            "the key learner in place of method; rename it",
+            "the key learner in place of method; rename it, or use method: auto",
+        ),
+        (
+            {"train": TRAIN | {"method": "auto", "learner": "MBAClassifier", "features": {}}},
+            "method: auto without learner; leave out one of both",
+        ),
+        (
+            {
+                "train": TRAIN
+                | {"method": "auto", "select": {}, "columns": {"fold": "f"}, "features": {}}
+            },
+            "method: auto without select, columns.fold; leave out one of both",
+        ),
+        (changed(("train", "method"), "auto"), "add features"),
+        (
+            {"train": TRAIN | {"method": "auto", "features": {"unit": True}}},
+            "unit: false, as blocks are compared; leave out unit",
+        ),
+        (
+            {"train": TRAIN | {"method": "auto", "features": {"numKnots": [2, 9]}}},
+            r"auto with one number in features.numKnots: \[2, 9\]",
         ),
         (
             {"train": TRAIN | {"features": {}, "columns": {"features": "x", "numFeatures": 3}}},
@@ -89,6 +109,12 @@ def changed(location, value):
             },
             r"one number in features.numKnots.* from \[2, 9\]; set one number",
         ),
+        (
+            {"opauc": TRAIN | {"training": {"regParam": 1}, "features": {"trees": {"grow": {}}}}},
+            r"features.trees.grow in the job train alone",
+        ),
+        (changed(("train", "features"), {"trees": {"grow": {"numTree": 1}}}), "numTree"),
+        (changed(("train", "features"), {"trees": {"grow": {"growShare": 1}}}), "growShare"),
         (
             {"opauc": TRAIN | {"training": {"regParam": 1}, "features": {"numKnots": [2, 9]}}},
             r"one number in features.numKnots.* from \[2, 9\]; set one number",
@@ -109,6 +135,11 @@ def changed(location, value):
             "found 0 at 'train.embeddings.0.numLandmarks'",
         ),
         (changed(("train", "holdout"), {"by": "time"}), "needs column and before"),
+        (changed(("train", "training", "prior"), "old"), "'train.training.prior'"),
+        (
+            {"train": TRAIN | {"learner": "SOLAMClassifier", "prior": "old"}},
+            "no prior with SOLAMClassifier",
+        ),
         ("train: [", "not YAML"),
         ("train: 2024-13-45", "not YAML"),
         ("train: " + "[" * 5000, "not YAML"),

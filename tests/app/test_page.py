@@ -18,7 +18,9 @@ from scipy.stats import binomtest, norm
 
 from spark_auc.app.report.page import page
 from spark_auc.app.report.pictures import _wilson, pictures, png, svg
+from spark_auc.app.report.shapes import axis_texts, shape_pictures
 from spark_auc.core.evaluation.measures import MEASURES
+from spark_auc.features.shapes import Shape
 
 ROOT = Path(__file__).parents[2]
 VOID = {"meta"}
@@ -98,6 +100,7 @@ def evaluation():
             },
             "largestWeights": [{"feature": "c3=x", "weight": -0.4123, "standardized": 0.0212}],
             "numKnots": None,
+            "methods": None,
         },
         "data": {"path": "output/test", "format": "parquet"},
         "version": "0.1.0",
@@ -158,6 +161,63 @@ def test_all_sections(whole):
     labels = [value for name, value in read.attributes if name == "aria-label"]
     assert "ROC: AUC 0.7680 (95% CI 0.7575 to 0.7781)" in labels
     assert whole.count('role="img"') == whole.count("<svg") == whole.count("<figure>") == 5
+
+
+DAYS, MONEY = tuple(19_700.0 + 40 * k for k in range(8)), (0.0, 1, 5, 30, 200, 1500, 9000, 1e5)
+
+
+def some_shapes():
+    rng = np.random.default_rng(0)
+    curves = [
+        Shape(("when",), ("time",), (DAYS,), rng.normal(size=8), 0.4),
+        Shape(("gain $<b>$",), ("float",), (MONEY,), rng.normal(size=8)),
+        Shape(("one",), ("boolean",), ((1.0,),), np.ones(1)),
+        *(Shape((f"x{k}",), ("float",), ((0.1, 1.0, 2.0),), rng.normal(size=3)) for k in range(12)),
+    ]
+    knots = [(DAYS, MONEY), *[((0.0, 1.0), (0.12345, 0.12346, 7.0))] * 3]
+    pairs = [
+        Shape(("when", f"y{k}"), ("time" if k == 0 else "float", "float"), at, rng.normal(size=n))
+        for k, at in enumerate(knots)
+        for n in [tuple(map(len, at))]
+    ]
+    return [*pairs, *curves]
+
+
+def test_shapes_are_drawn_in_units_of_their_columns(drawn):
+    figures = shape_pictures(some_shapes())
+    expected = [*(f"curve{k}" for k in range(1, 13)), *(f"pair{k}" for k in range(1, 5))]
+    assert list(figures) == expected
+    text = page(evaluation(), drawn, figures, unit=True)
+    read = Reader(text)
+    assert read.within("h2")[2] == "Shapes"
+    assert "norm of the row" in text
+    assert "Shapes" not in Reader(page(evaluation(), drawn)).within("h2")
+    labels = [value for name, value in read.attributes if name == "aria-label"]
+    assert {"when", "when x y0", "gain $<b>$"} <= set(labels)
+    ids = [value for name, value in read.attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+    assert not {"script", "link", "img", "image", "metadata"} & read.tags
+    assert "http" not in text
+    surface = figures["pair1"].axes[0]
+    dates = ["2023-12-09", "2024-01-18", "2024-02-27"]
+    assert [t.get_text() for t in surface.get_xticklabels()][:3] == dates
+    numbers = ["0", "1", "5", "30", "200", "1500", "9000", "100000"]
+    assert [t.get_text() for t in surface.get_yticklabels()] == numbers
+    assert axis_texts("float", (0.12345, 0.12346, 7e9)) == ["0.12345", "0.12346", "7e+09"]
+    assert axis_texts("time", (0.5, 0.75)) == ["1970-01-01 12:00", "1970-01-01 18:00"]
+    # A cell has the value at its knots, and a curve passes through its points.
+    shape = some_shapes()[0]
+    mesh = surface.collections[0]
+    np.testing.assert_array_equal(mesh.get_array(), shape.values.T)
+    assert [figures[f"curve{k}"].axes[0].get_xscale() for k in (1, 2, 4)] == [
+        "linear",
+        "symlog",
+        "linear",
+    ]
+    line = figures["curve2"].axes[0].lines[0]
+    at = np.searchsorted(line.get_xdata(), MONEY)
+    np.testing.assert_allclose(line.get_xdata()[at], MONEY)
+    np.testing.assert_allclose(line.get_ydata()[at], some_shapes()[5].values)
 
 
 def test_the_page_needs_no_network(whole):
@@ -224,6 +284,25 @@ def test_numbers_of_knots():
     assert cells[at + 4 : at + 8] == ["—", "—", "—", "left out"]
     assert cells[at - 3] == "0.7123"
     assert "Number of knots" not in bare().within("h3")
+
+
+def test_candidate_models():
+    numbers = ["auc", "lower", "upper", "behind", "standardError", "regParam"]
+    both = {"dimension": 1234, "seconds": 2.34}
+    measured = dict(zip(numbers, [0.71234, 0.7001, 0.7202, 0.0003, 0.0004, 0.00123], strict=True))
+    candidates = [
+        {"name": "additive", "leftOut": None} | measured | both,
+        {"name": "leaves", "leftOut": "no <memory>"} | dict.fromkeys(numbers) | both,
+    ]
+    methods = {"chosen": 0, "best": 0, "level": 0.95, "candidates": candidates}
+    read = bare(model=evaluation()["model"] | {"methods": methods})
+    cells = read.within("td")
+    at = cells.index("0.7001 to 0.7202")
+    expected = ["0.7123", "0.7001 to 0.7202", "0.0003", "0.0004", "1,234", "0.00123", "2.3"]
+    assert cells[at - 1 : at + 7] == [*expected, "chosen"]
+    left_out = ["—", "—", "—", "—", "1,234", "—", "2.3", "left out: no <memory>"]
+    assert cells[at + 7 : at + 15] == left_out
+    assert "Candidate models" not in bare().within("h3")
 
 
 def test_names_are_escaped():

@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 from spark_auc.features.raw_columns import Numbers, Text
+from tests.trees.forests import descended
 
 WORD = 0xFFFFFFFF
 EPOCH = datetime.datetime(1970, 1, 1)
@@ -103,21 +104,27 @@ def crosses(settings, found):
                 yield mix(mix(salt ^ a[2]) ^ b[2]) % 2**settings.bits, a[1] * b[1], parts
 
 
+def double(value):
+    """A number, or the days of a time; NaN if it is missing."""
+    if isinstance(value, datetime.datetime):
+        return (value - EPOCH) / datetime.timedelta(days=1)
+    return math.nan if value is None else float(value)
+
+
 def entries(recipe, row):
     """The features of one row, a mapping from names to values, before equal ones are added.
 
-    Each is its index, its value and its parts: the columns and the indices of their features.
+    Each is its index, its value and its parts: the columns and the indices of their features. A
+    leaf has no parts.
     """
     missing, first = recipe.missing == "indicator", 0
     # The column and the features (index, value, key of crosses) of each entry.
     found = []
     for column in recipe.numeric:
-        x, here = row[column.name], []
-        if isinstance(x, datetime.datetime):
-            x = (x - EPOCH) / datetime.timedelta(days=1)
+        x, here = double(row[column.name]), []
         has_indicator = missing and column.name not in {other.name for other, _ in found}
         width = len(column.knots) if hasattr(column, "knots") else 1
-        if x is None or math.isnan(x):
+        if math.isnan(x):
             here += [(first + width, 1.0)] if has_indicator else []
         elif hasattr(column, "knots"):
             here += [(first + k, v) for k, v in hats(x, column.knots).items()] if width else []
@@ -125,6 +132,20 @@ def entries(recipe, row):
             here.append((first, (x - column.mean) / column.deviation))
         found.append((column, [(j, v, j) for j, v in here]))
         first += width + has_indicator
+    surfaces = []
+    for pair in recipe.pairs:
+        values = [double(row[pair.first.name]), double(row[pair.second.name])]
+        if not any(map(math.isnan, values)):
+            one, other = hats(values[0], pair.first.knots), hats(values[1], pair.second.knots)
+            for (k, v), (m, w) in itertools.product(one.items(), other.items()):
+                j = first + k * len(pair.second.knots) + m
+                surfaces.append((j, v * w, ((pair.first, j), (pair.second, j))))
+        first += len(pair.first.knots) * len(pair.second.knots)
+    leaves = []
+    if recipe.trees:
+        values = np.array([[double(row[column.name]) for column in recipe.trees.columns]])
+        leaves = (first + descended(recipe.trees.forest, values)[0]).tolist()
+        first += recipe.trees.forest.leaves
     for column in recipe.hashed:
         word = token(column, row[column.name])
         if word == "" and not missing:
@@ -134,7 +155,8 @@ def entries(recipe, row):
         feature = (first + hashed % recipe.dimension, 1.0, 2**32 | hashed & WORD)
         found.append((column, [feature]))
     first += recipe.dimension if recipe.hashed else 0
-    made = [(j, v, ((column, j),)) for column, here in found for j, v, _ in here]
+    made = [(j, v, ((column, j),)) for column, here in found for j, v, _ in here] + surfaces
+    made += [(leaf, 1.0, ()) for leaf in leaves]
     if recipe.crosses:
         made += [(first + key, v, parts) for key, v, parts in crosses(recipe.crosses, found)]
     return [entry for entry in made if entry[1]]

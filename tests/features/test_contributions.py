@@ -13,14 +13,20 @@ from spark_auc.core.products import settled_scores
 from spark_auc.errors import DataError
 from spark_auc.features import recipe as recipe_module
 from spark_auc.features.contributions import contributions, largest, parts
-from spark_auc.features.recipe import Crosses, Recipe
+from spark_auc.features.crosses import Crosses
+from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_numbers import Spline, Standard
+from spark_auc.features.recipe_pairs import Pair
 from spark_auc.features.recipe_tokens import Tokens
 from spark_auc.features.token_names import printable
 from tests.features.raw_rows import entries, numbers, text
 from tests.features.watched_rows import RECIPE, columns_of, rows_of, table
 
 LISTS = table()
+SURFACES = (
+    Pair(Spline("when", "time", (9.0, 11.0, 13.0)), Spline("age", "float", (-2.0, 0.0, 3.0))),
+    Pair(Spline("age", "float", (-1.0, 1.0)), Spline("income", "float", (0.0, 0.5, 1.0))),
+)
 RNG = np.random.default_rng(4)
 
 
@@ -69,9 +75,10 @@ def test_places_of_the_largest(count):
 @pytest.mark.parametrize("missing", ["indicator", "ignore"])
 @pytest.mark.parametrize("unit", [True, False])
 @pytest.mark.parametrize("crosses", [RECIPE.crosses, Crosses(None, 9), None])
-def test_contributions(crosses, unit, missing, monkeypatch):
+@pytest.mark.parametrize("pairs", [SURFACES, ()])
+def test_contributions(pairs, crosses, unit, missing, monkeypatch):
     monkeypatch.setattr(recipe_module, "_CHUNK", 64)
-    recipe = replace(RECIPE, unit=unit, missing=missing, crosses=crosses)
+    recipe = replace(RECIPE, unit=unit, missing=missing, crosses=crosses, pairs=pairs)
     w = RNG.normal(size=recipe.size)
     columns, names = columns_of(LISTS), parts(recipe)
     found = contributions(recipe, w, columns)
@@ -93,6 +100,9 @@ def test_names_of_parts():
     pairs = ("age x income", "age x city", "when x flag", "clicks x code", "city x flag")
     assert parts(RECIPE) == columns + pairs
     assert parts(replace(RECIPE, crosses=None)) == columns
+    surfaces = ("age x income", "age x when")
+    assert parts(replace(RECIPE, crosses=None, pairs=SURFACES)) == columns + surfaces
+    assert set(parts(replace(RECIPE, pairs=SURFACES))) == {*columns, *pairs, "age x when"}
 
 
 def test_the_largest_contributions():

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import datetime
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from spark_auc.errors import ConfigError, DataError, ModelFormatError
-from spark_auc.features.crosses import CrossMap
+from spark_auc.features.crosses import Crosses, CrossMap
 from spark_auc.features.raw_columns import Numbers, Text
-from spark_auc.features.recipe import Crosses, Recipe
+from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_json import from_json, to_json
 from spark_auc.features.recipe_numbers import Spline, Standard
+from spark_auc.features.recipe_pairs import Pair
 from spark_auc.features.recipe_tokens import Hour, Log, Tokens, Weekday
 from tests.features.raw_rows import EPOCH, features, numbers, take, text, times
 
@@ -35,6 +37,12 @@ HASHED = (
     Weekday("when", "time"),
     Tokens("one knot", "integer"),
 )
+AGE = Spline("age", "float", (18.0, 37.5, 1e6))
+SURFACES = (
+    Pair(AGE, Spline("income", "float", (0.0, 1000.0, 1200.0, 1250.0))),
+    Pair(Spline("when", "time", (0.0, 16363.0)), Spline("age", "float", (37.5,))),
+    Pair(Spline("one knot", "integer", (0.0, 3.0, 4.0)), Spline("when", "time", (-9.0, 1e4))),
+)
 ALL = {
     "numbers": Recipe(NUMERIC, unit=False),
     "tokens": Recipe(hashed=HASHED, dimension=50),
@@ -48,6 +56,8 @@ ALL = {
         Crosses((("size", "city"), ("age", "city"), ("age", "income"), ("when", "age")), 12),
     ),
     "crosses, ignore": Recipe(NUMERIC, HASHED, 9, Crosses(bits=12), "ignore", False),
+    "surfaces": Recipe(NUMERIC, HASHED, 1000, Crosses(bits=6), pairs=SURFACES),
+    "surfaces, ignore": Recipe(NUMERIC, missing="ignore", unit=False, pairs=SURFACES[1:]),
 }
 each = pytest.mark.parametrize("recipe", ALL.values(), ids=ALL)
 
@@ -154,6 +164,34 @@ def test_names():
     assert (both.starts, both.size) == ((0, 4, 6, 8, 9, 13, 14, 1014, 1014), 1014)
     assert ALL["ignore"].names()[3:5] == ("income", "one knot: knot 3")
     assert Recipe((Spline("a", "float", (0.1 + 0.2,)),)).names()[0] == "a: knot 0.30000000000000004"
+
+
+def test_names_of_pairs():
+    recipe = ALL["surfaces, ignore"]
+    assert recipe.names()[-8:] == (
+        "when x age [1970-01-01, 37.5]",
+        "when x age [2014-10-20, 37.5]",
+        "one knot x when [0, 1969-12-23]",
+        "one knot x when [0, 1997-05-19]",
+        "one knot x when [3, 1969-12-23]",
+        "one knot x when [3, 1997-05-19]",
+        "one knot x when [4, 1969-12-23]",
+        "one knot x when [4, 1997-05-19]",
+    )
+    assert len(recipe.names()) == recipe.size
+
+
+def test_pairs_leave_other_features_and_stored_recipes_unchanged():
+    given = columns(table())
+    with_pairs, without = ALL["surfaces"], ALL["crosses"]
+    X, first = replace(with_pairs, unit=False).transform(given), without.starts[-3]
+    others = np.delete(np.arange(with_pairs.size), np.s_[first : with_pairs.starts[-3]])
+    plain = replace(without, unit=False).transform(given)[:, :first]
+    same(X[:, others[:first]], plain)
+    assert "pairs" not in json.loads(to_json(without))
+    stored = json.loads(to_json(with_pairs))
+    assert stored.pop("pairs")
+    assert json.dumps(stored, ensure_ascii=False) == to_json(without)
 
 
 def test_names_of_times():
@@ -280,6 +318,20 @@ def test_infinite_values():
             lambda: Recipe(hashed=HASHED, crosses=Crosses((("city", "age"),))),
             "crosses of \\['age'\\]",
         ),
+        (lambda: Pair(AGE, AGE), "expected different columns with knots"),
+        (lambda: Pair(AGE, NUMERIC[3]), "expected different columns with knots"),
+        (
+            lambda: Recipe(NUMERIC, pairs=(SURFACES[0], Pair(SURFACES[0].second, AGE))),
+            "expected different pairs of columns",
+        ),
+        (
+            lambda: Recipe(NUMERIC[:1], pairs=SURFACES[:1]),
+            "pair of the columns \\[\\('income', 'float'\\)\\]",
+        ),
+        (
+            lambda: Recipe(NUMERIC, pairs=(Pair(AGE, Spline("income", "integer", (1.0,))),)),
+            "pair of the columns \\[\\('income', 'integer'\\)\\]",
+        ),
         (lambda: Crosses(bits=31), "found bits = 31"),
         (lambda: Crosses(()), "different pairs"),
         (lambda: Crosses((("a", "a"),)), "different pairs"),
@@ -329,6 +381,11 @@ CHANGES = {
     "pairs unknown": lambda r: r | {"crosses": {"pairs": [["city", "x"]], "bits": 3}},
     "bits": lambda r: r | {"crosses": {"pairs": None, "bits": 31}},
     "crosses": lambda r: r | {"crosses": []},
+    "no surfaces": lambda r: r | {"pairs": []},
+    "surface of one": lambda r: r | {"pairs": [r["numeric"][:1]]},
+    "surface of tokens": lambda r: r | {"pairs": [[r["numeric"][0], r["hashed"][0]]]},
+    "surface of no list": lambda r: r | {"pairs": ["ab"]},
+    "surface without knots": lambda r: r | {"pairs": [[r["numeric"][0], r["numeric"][3]]]},
     "list": lambda r: [r],
 }
 

@@ -13,8 +13,8 @@ from spark_auc.errors import ConfigError, DataError
 from spark_auc.features import value_counts
 from spark_auc.features.auto_state import AutoState, ClassColumns
 from spark_auc.features.column_summary import ColumnSummary
+from spark_auc.features.crosses import Crosses
 from spark_auc.features.raw_columns import Numbers
-from spark_auc.features.recipe import Crosses
 from spark_auc.features.recipe_auto import AutoPlan
 from spark_auc.features.recipe_fit import Planned, RecipePlan
 from spark_auc.features.text_keys import keys_of

@@ -11,9 +11,10 @@ import pytest
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.features import value_counts
 from spark_auc.features.column_summary import ColumnSummary
+from spark_auc.features.crosses import Crosses
 from spark_auc.features.knots import knots_of, probabilities
 from spark_auc.features.raw_columns import Numbers
-from spark_auc.features.recipe import Crosses, Recipe
+from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_fit import Planned, RecipePlan, RecipeState
 from spark_auc.features.recipe_json import from_json, to_json
 from spark_auc.features.recipe_numbers import Spline, Standard

@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from spark_auc.features.recipe import Crosses, Recipe
+from spark_auc.features.crosses import Crosses
+from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_numbers import Spline, Standard
 from spark_auc.features.recipe_tokens import Hour, Log, Tokens, Weekday
 from tests.features.raw_rows import numbers, text, times

@@ -51,6 +51,8 @@ from spark_auc.features.fourier import FourierMap
 from spark_auc.features.kernels import Kernel
 from spark_auc.features.network import NetworkMap
 from spark_auc.features.nystroem import NystroemMap
+from spark_auc.features.pair_gains import best_pairs
+from spark_auc.features.pair_histograms import PairHistograms
 from spark_auc.features.raw_columns import Numbers
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_auto import AutoPlan
@@ -73,6 +75,7 @@ from spark_auc.learners.opauc_projected import opauc_of_columns, opauc_of_projec
 from spark_auc.learners.solam import SOLAM
 from spark_auc.solvers.path import solve
 from spark_auc.spark.estimators.online import Learned
+from spark_auc.spark.features.label_sample import RowsPart
 from spark_auc.training.stream_statistics import StreamStatistics
 
 D = 3
@@ -176,8 +179,11 @@ def samples():
         NetworkMap.random(D, 4),
         *(NystroemMap.of_landmarks(X[:4], kernel) for kernel in kernels),
         Splines.of_knots([[0.0, 1.0, 2.0], [], [-1.0]]),
+        PairHistograms.of(Splines.of_knots([[0.0, 1.0], [], [-1.0]]), batch, X[:, 0]),
+        PairHistograms.zero(0),
         ThresholdMap.random(np.zeros(D), np.ones(D), 4),
         Learned((learners[0].to_bytes(),) * 2),
+        RowsPart(np.arange(9, dtype=np.uint8)),
         StreamState(),
         StreamState(Progress(3, 1, 1, 2.5, {"a": "b"}, {"auc": 0.5}, {"path": "c"}), statistics),
         StoredStage("{}", [1.0] * 10, [stage | {"seconds": 0.5}], learners[0]),
@@ -311,6 +317,7 @@ _USES = {
     Learned: lambda learned: [DSGD.from_bytes(part) for part in learned.parts],
     MomentsTile: lambda tile: tile.scatter(),
     Overview: lambda overview: (overview.faults.check("x"), _use_histogram(overview.histogram)),
+    PairHistograms: lambda histograms: best_pairs(histograms, 3),
     Ranking: lambda ranking: (ranking.auc, ranking.products(0.5), ranking.sweep(np.ones((3, 2)))),
     RecipeState: _use_recipe,
     RowScores: lambda scores: scores.combined(np.ones((1, len(scores.positive) - 1))),

@@ -13,13 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.errors import ModelFormatError
-from spark_auc.features.recipe import Crosses, Recipe
+from spark_auc.features.crosses import Crosses
+from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_json import from_json, to_json
 from spark_auc.features.recipe_numbers import Spline, Standard
+from spark_auc.features.recipe_pairs import Pair
 from spark_auc.features.recipe_tokens import Hour, Log, Tokens, Weekday
+from spark_auc.features.recipe_trees import TreeLeaves
 from tests.features.raw_rows import EPOCH, features, numbers, take, text, times
 from tests.fuzz.inputs import inputs
+from tests.trees.forests import random_forest
 
 pytestmark = pytest.mark.fuzz
 
@@ -73,7 +78,23 @@ def recipe_of(draw):
         crosses = Crosses(draw.choice([None, some]), draw.randrange(1, 21))
     dimension = draw.choice([1, 2, 7, 64, 10_000, 2**20])
     missing = draw.choice(["indicator", "ignore"])
-    return Recipe(numeric, hashed, dimension, crosses, missing, draw.random() < 0.5)
+    unit = draw.random() < 0.5
+    trees = trees_of(draw, columns)
+    splines = [c for c in numeric if isinstance(c, Spline) and c.knots]
+    both = [draw.sample(p, 2) for p in combinations(splines, 2)]
+    pairs = tuple(Pair(*p) for p in draw.sample(both, draw.randrange(len(both) + 1)))
+    return Recipe(numeric, hashed, dimension, crosses, missing, unit, trees, pairs)
+
+
+def trees_of(draw, columns):
+    """Trees of some of the columns and of another one, or None."""
+    types = {c.name: c.type for c in columns if c.type != "text" and draw.random() < 0.5}
+    types["trees"] = draw.choice(["float", "integer", "boolean", "time"])
+    sizes = [draw.randrange(1, 9) for _ in range(draw.randrange(1, 4))]
+    kind = draw.choice(["truncated", "float32", "exact"])
+    forest = random_forest(draw.randrange(2**32), kind, sizes, len(types))
+    grown = draw.choice([None, KeySample(0.3, 5)])
+    return draw.choice([None, TreeLeaves.of(forest, types, grown)])
 
 
 @given(st.integers(0, 2**32))

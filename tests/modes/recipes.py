@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from spark_auc import FeatureRecipe, MBAClassifier, RankerPipeline
-from spark_auc.features.recipe import Crosses, Recipe
+from spark_auc.features.crosses import Crosses
+from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_fit import KINDS, Planned, RecipePlan
 from spark_auc.features.recipe_json import to_json
 from spark_auc.spark.data.layouts import AVAZU, CRITEO, layout_of

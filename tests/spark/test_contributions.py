@@ -12,14 +12,22 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from spark_auc import FeatureRecipe, MBAClassifier, NystroemEmbedding, RankerPipeline
+from spark_auc import (
+    FeatureRecipe,
+    FeatureRecipeModel,
+    MBAClassifier,
+    NystroemEmbedding,
+    RankerPipeline,
+)
 from spark_auc.core.types import Float
 from spark_auc.errors import ConfigError
 from spark_auc.features.contributions import contributions
+from spark_auc.features.crosses import Crosses
 from spark_auc.features.raw_columns import Columns
-from spark_auc.features.recipe import Crosses, Recipe
+from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_numbers import Standard
 from spark_auc.features.recipe_tokens import Hour, Log, Tokens
+from spark_auc.features.recipe_trees import TreeLeaves
 from spark_auc.spark.contributions import with_contributions
 from spark_auc.spark.data.layouts import Layout
 from spark_auc.spark.data.lines import delimited
@@ -29,6 +37,7 @@ from spark_auc.spark.pipeline import RankerPipelineModel
 from tests.features.raw_rows import numbers, text, times
 from tests.features.test_contributions import named
 from tests.features.watched_rows import RECIPE, columns_of, table
+from tests.trees.forests import random_forest
 
 RNG = np.random.default_rng(6)
 
@@ -98,6 +107,20 @@ def test_tokens_of_all_kinds(offset: type) -> None:
     check(recipe, columns, values, 3)
 
 
+def test_leaves_of_trees_are_one_contribution() -> None:
+    """A column of tokens that trees split, too, is named by its token."""
+    trees = TreeLeaves.of(random_forest(0, columns=2), {"code": "integer", "age": "float"})
+    recipe, columns = replace(RECIPE, trees=trees), columns_of(table())
+    values = contributions(recipe, RNG.normal(size=recipe.size), columns)
+    assert (np.abs(values[:, -1]) > 0).all()
+    leaves = listed(recipe, columns, values, 100).to_pylist()
+    others = listed(RECIPE, columns, values[:, :-1], 100).to_pylist()
+    for all_parts, own, value in zip(leaves, others, values[:, -1].tolist(), strict=True):
+        of_trees = {"feature": "trees", "value": value}
+        assert [pair for pair in all_parts if pair != of_trees] == own
+        assert of_trees in all_parts
+
+
 def test_no_rows() -> None:
     columns = columns_of(table(), [])
     array = listed(RECIPE, columns, np.zeros((0, 13)), 3)
@@ -141,6 +164,25 @@ def test_a_row_adds_up_to_its_score(raw: DataFrame, tmp_path: Path) -> None:
     assert loaded.toArrow().equals(few)
     kind = few.schema.field("contributions").type
     assert (kind.value_type.field(0).name, kind.value_type.field(1).name) == ("feature", "value")
+
+
+def test_a_pipeline_with_trees(raw: DataFrame, tmp_path: Path) -> None:
+    """A fitted recipe with trees trains, scores, and is stored with its ranker."""
+    trees = TreeLeaves.of(random_forest(0, columns=2), {"age": "float", "code": "integer"})
+    recipe = Recipe(hashed=(Tokens("city", "text"),), dimension=32, trees=trees)
+    model = RankerPipeline([FeatureRecipeModel(recipe), RANKER]).fit(raw)
+    model.write().save(str(tmp_path / "model"))
+    stored = RankerPipelineModel.load(str(tmp_path / "model"))
+    assert stored.recipe == recipe
+    found = with_contributions(stored, raw, 100).toArrow()
+    scores, shown = found["rawPrediction"].to_numpy(), found["contributions"].to_pylist()
+    np.testing.assert_allclose([sum(p["value"] for p in row) for row in shown], scores, atol=1e-12)
+    assert {p["feature"] for row in shown for p in row} > {"trees", "city=a"}
+    columns = {n: raw_column(n, found[n].combine_chunks()) for n in ("age", "city", "code")}
+    w = model.ranker.scorer.w
+    np.testing.assert_allclose(recipe.transform(columns) @ w, scores, atol=1e-12)
+    drift = FeatureRecipeModel(recipe).drift_of(raw)
+    assert drift.missing()["age"] == (500, found["age"].null_count)
 
 
 def test_a_vector_beside_raw_columns(raw: DataFrame) -> None:

@@ -140,13 +140,13 @@ def test_a_penalty_has_one_unit_on_draws(rows, monkeypatch):
 def test_folds_in_turn_and_histograms_that_bound(rows, monkeypatch):
     selector = MBASelector(regParams=GRID, numFolds=K, keyCol="id")
     expected = selector.fit(rows).summary.selection
-    exactly = penalty._cross_validation
+    exactly = penalty.cross_validation_of
 
     def little(*given):
         return replace(exactly(*given), at_once=1)
 
-    monkeypatch.setattr(penalty, "_cross_validation", little)
-    monkeypatch.setattr(penalty, "_histogram_bins", lambda *given: 64)
+    monkeypatch.setattr(penalty, "cross_validation_of", little)
+    monkeypatch.setattr(penalty, "histogram_bins", lambda *given: 64)
     bounded = selector.fit(rows).summary.selection
     assert 0 < bounded["uncertainty"] < 0.02
     for ours, theirs in zip(bounded["candidates"], expected["candidates"], strict=True):

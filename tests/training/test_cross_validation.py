@@ -13,11 +13,15 @@ from spark_auc.core.moments.operator import operator_quadratic, pair_moments
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.row_source import ArrayRows
 from spark_auc.core.sampling.folds import Folds
+from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.errors import DataError
 from spark_auc.solvers.candidates import Candidate
 from spark_auc.solvers.path import solve
 from spark_auc.training.cross_validation import CrossValidation
 from spark_auc.training.held_out import held_out_auc
+from spark_auc.training.penalty import choose_penalty
+from spark_auc.training.settings import TrainingSettings
+from spark_auc.training.survey import Sampling
 
 CANDIDATES = [Candidate(r, 0.0) for r in (1e-3, 1e-1)]
 
@@ -105,3 +109,53 @@ def test_the_users_own_folds_are_left_as_they_are():
     for way in ("by_moments", "by_rows"):
         with pytest.raises(DataError, match=r"one class only in fold 'tue'.*foldCol"):
             getattr(validation(Folds.named(("mon", "tue", "wed"))), way)(ArrayRows((lacking,), 2))
+
+
+def ridge(X, y, penalty):
+    """Minimiser of E[(1 - w'(x+ - x-))^2] / 2 + penalty |w|^2 / 2 over all pairs, from pairs."""
+    D = (X[y][:, None] - X[~y][None]).reshape(-1, X.shape[1])
+    return np.linalg.solve(D.T @ D / len(D) + penalty * np.eye(X.shape[1]), D.mean(axis=0))
+
+
+@pytest.mark.parametrize("n", [60, 400])
+def test_taught_rows_train_and_are_never_held_out(n):
+    rng = np.random.default_rng(n)
+    X = np.repeat(rng.normal(size=(n // 2, 3)), 2, axis=0)
+    y = X[:, 0] + rng.normal(size=n) > 0.5
+    group = np.repeat(rng.integers(0, 2**63, n // 2).astype(np.uint64), 2)
+    batch, sample = Batch(X, y, group=group), KeySample(0.4, 3)
+    rows = ArrayRows(np_split(batch), 3)
+    settings, selection = selected(batch, Folds(4, 1, never_held_out=sample))
+    taught = sample.of(group)
+    assert 0.2 < taught.mean() < 0.6
+    # The other rows have the folds that they have without the sample's rows.
+    alone, _ = validation(Folds(4, 1)).by_rows(ArrayRows((batch.take(np.flatnonzero(~taught)),), 3))
+    fold = np.where(taught, -1, alone.held_out.of(batch))
+    for i, candidate in enumerate(CANDIDATES):
+        for k in range(settings.folds):
+            w = ridge(X[fold != k], y[fold != k], candidate.regParam)
+            of_fold = fold == k
+            by_hand = auc(ScoreTable.of(X[of_fold] @ w, y[of_fold]))
+            assert abs(by_hand - selection.auc[i, k]) < 1e-6
+    chosen = choose_penalty(
+        rows,
+        Sampling(),
+        TrainingSettings(
+            folds=Folds(4, 1, never_held_out=sample),
+            reg_params=tuple(c.regParam for c in CANDIDATES),
+            standardize=False,
+        ),
+    )
+    np.testing.assert_allclose(chosen.selection.auc, selection.auc, atol=1e-9)
+    assert chosen.problem.columns.rows.sum() == n
+
+
+def test_taught_rows_may_be_of_one_class():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    batch = Batch(X, X[:, 0] > 0)
+    sample = KeySample(0.3)
+    some = batch.take(np.flatnonzero(sample.outside(batch) | batch.y))
+    settings, selection = selected(some, Folds(3, never_held_out=sample))
+    assert settings.folds == 3
+    assert np.isfinite(selection.auc).all()

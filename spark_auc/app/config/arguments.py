@@ -95,7 +95,9 @@ def content(job: str, options: Mapping[str, Any]) -> dict[str, Any]:
     section["columns"] = {"label": options["label"]}
     if "positive" in options:
         section["columns"]["positiveLabel"] = options["positive"]
-    section["features"] = {"leaveOut": options["leave_out"]} if "leave_out" in options else {}
+    section["features"] = {"crosses": "auto"}
+    if "leave_out" in options:
+        section["features"]["leaveOut"] = options["leave_out"]
     section["holdout"] = {"by": "key", "train": 0.8}
     return {job: section}
 

@@ -9,11 +9,27 @@ from pydantic import BeforeValidator, Field, model_validator
 from spark_auc.app.config.sections import Columns, Location
 from spark_auc.app.config.training import params_of, settings_section
 from spark_auc.spark.features.recipe_settings import RecipeSettings
+from spark_auc.spark.features.tree_settings import GrowSettings, TreeSettings
+
+
+class Grow(settings_section("trees.grow", GrowSettings)):  # type: ignore[misc]
+    """Trees that LightGBM grows from a sample of the rows, which training leaves out."""
+
+
+class Trees(settings_section("trees", TreeSettings)):  # type: ignore[misc]
+    """Leaves of trees as features: grown trees, or those of a model."""
+
+    grow: Grow | None = Field(None, description="trees that LightGBM grows from a sample")
+    path: Location | None = Field(
+        None,
+        description="LightGBM model in text, XGBoost model in JSON, or directory of Spark ML's",
+    )
 
 
 class RecipeSection(settings_section("FeatureRecipe", RecipeSettings)):  # type: ignore[misc]
     """Raw columns to rows of features: the Params of FeatureRecipe, or a fitted recipe."""
 
+    trees: Trees | None = Field(None, description="leaves of trees as features")
     recipe: Location | None = Field(
         None,
         description="published model whose recipe maps the rows as it is; no other key beside it",
@@ -40,12 +56,24 @@ def check_columns(features: RecipeSection | None, columns: Columns) -> None:
         )
 
 
-def check_one_number(features: RecipeSection | None) -> None:
-    """`ValueError` if several numKnots are set for a job that has no folds to choose from."""
-    if features is not None and isinstance(features.numKnots, list) and len(features.numKnots) > 1:
+def check_one_recipe(features: RecipeSection | None) -> None:
+    """`ValueError` for several numKnots, or trees to grow, in a job that takes rows again.
+
+    The job holds out no folds to choose a number from. Periods are restated and batches are read
+    again long after the fit of the recipe: the rows that grew its trees would be among those that
+    train.
+    """
+    if features is None:
+        return
+    if isinstance(features.numKnots, list) and len(features.numKnots) > 1:
         raise ValueError(
             f"one number in features.numKnots, as this job holds out no folds to choose from "
             f"{features.numKnots}; set one number, or use the recipe of a model of the job train"
+        )
+    if features.trees is not None and features.trees.grow is not None:
+        raise ValueError(
+            "features.trees.grow in the job train alone, which leaves out the rows that grew the "
+            "trees; grow them there from other rows, and set features.recipe to its model"
         )
 
 

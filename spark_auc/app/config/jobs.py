@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -14,11 +13,13 @@ from pydantic import (
     model_validator,
 )
 
-from spark_auc.app.config.features import Embedding, RecipeSection, check_columns, check_one_number
+from spark_auc.app.config.features import Embedding, RecipeSection, check_columns, check_one_recipe
+from spark_auc.app.config.methods import check_method
 from spark_auc.app.config.moments import RowsAndMoments
 from spark_auc.app.config.retraining import Retrain
 from spark_auc.app.config.sections import Columns, Location, Output, Section, SparkSection
 from spark_auc.app.config.sources import Layout, Source
+from spark_auc.app.config.split import Split
 from spark_auc.app.config.stream import Stream
 from spark_auc.app.config.training import (
     estimator_class,
@@ -30,24 +31,6 @@ from spark_auc.spark.estimators.settings import AdaDSGSettings, MBASelectorSetti
 
 _LEARNER = "MBAClassifier"
 _DRIFT = "count missing and extreme values of raw columns, in a pass of its own"
-
-
-class Split(Section):
-    """How rows are divided into the parts train and test."""
-
-    by: Literal["key", "position", "time"] = Field(description="what decides a row's part")
-    train: int | float = Field(0.8, gt=0, description="share, or number of first rows (position)")
-    column: str | None = Field(None, description="key or time column")
-    before: datetime | None = Field(None, description="moment before which rows train (time)")
-    seed: int = Field(0, description="seed of the hash (key)")
-
-    @model_validator(mode="after")
-    def _complete(self) -> Split:
-        if self.by == "time" and not (self.column and self.before):
-            raise ValueError("a split by time needs column and before")
-        if self.by == "key" and not 0 < self.train < 1:
-            raise ValueError("a split by key needs train between 0 and 1")
-        return self
 
 
 class Prepare(Section):
@@ -90,6 +73,11 @@ class Train(RowsAndMoments):
         description="maps of the features, in order: the public name of an embedding, or "
         "package.module.Class of your own, or one of these with its Params",
     )
+    method: Literal["auto"] | None = Field(
+        None,
+        description="auto: choose among models of the blocks of features (single columns, pairs, "
+        "crosses, leaves), each with two losses, in place of learner, training and select",
+    )
     learner: str = Field(
         _LEARNER,
         description="estimator: its public name, or package.module.Class of your own",
@@ -98,6 +86,11 @@ class Train(RowsAndMoments):
         default_factory=Training, description="the Params of the learner; here of MBAClassifier"
     )
     select: Select | None = Field(None, description="a grid of penalties to choose from")
+    prior: Location | None = Field(
+        None,
+        description="published model of other rows as the centre of the penalty; reuse its recipe "
+        "by features.recipe",
+    )
     calibration: Calibration | None = Field(None, description="not given: no probabilities")
     holdout: Split | None = Field(
         None, description="rows of the part test are not trained on, and are evaluated"
@@ -109,8 +102,8 @@ class Train(RowsAndMoments):
     @model_validator(mode="before")
     @classmethod
     def _renamed(cls, value: Any) -> Any:
-        if isinstance(value, dict) and "method" in value:
-            raise ValueError("the key learner in place of method; rename it")
+        if isinstance(value, dict) and value.get("method", "auto") != "auto":
+            raise ValueError("the key learner in place of method; rename it, or use method: auto")
         return value
 
     @field_validator("learner")
@@ -140,6 +133,7 @@ class Train(RowsAndMoments):
         params = estimator_class("learner", self.learner).SETTINGS
         unused = {
             "saveMoments": self.saveMoments and "keepMoments" not in params,
+            "prior": self.prior and "prior" not in params,
             **{
                 f"columns.{key}": getattr(self.columns, key) and f"{key}Col" not in params
                 for key in ("weight", "key", "fold")
@@ -153,6 +147,12 @@ class Train(RowsAndMoments):
     @model_validator(mode="after")
     def _raw_columns(self) -> Train:
         check_columns(self.features, self.columns)
+        return self
+
+    @model_validator(mode="after")
+    def _by_method(self) -> Train:
+        if self.method:
+            check_method(self.model_fields_set, self.features, self.columns)
         return self
 
     @model_validator(mode="after")
@@ -235,7 +235,7 @@ class Opauc(Section):
     @model_validator(mode="after")
     def _raw_columns(self) -> Opauc:
         check_columns(self.features, self.columns)
-        check_one_number(self.features)
+        check_one_recipe(self.features)
         return self
 
     @model_validator(mode="after")
@@ -275,7 +275,7 @@ class Adadsg(Section):
         if self.columns.fold:
             raise ValueError("no penalty is chosen on folds; leave out columns.fold")
         check_columns(self.features, self.columns)
-        check_one_number(self.features)
+        check_one_recipe(self.features)
         return self
 
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from datetime import date
+from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from spark_auc.app.config.features import RecipeSection, check_columns, check_one_number
+from spark_auc.app.config.features import (
+    RecipeSection,
+    check_columns,
+    check_one_recipe,
+)
 from spark_auc.app.config.sections import Columns, Location, Name, Output, Section, store_location
 from spark_auc.app.config.sources import Source
 from spark_auc.app.config.training import settings_section
@@ -118,6 +123,12 @@ class Retrain(Section):
         description="half-lives in periods to choose from; null: none",
     )
     training: Challenger = Challenger()
+    prior: Literal["champion"] | None = Field(
+        None,
+        description="champion: the penalty may have its centre at the weights of the champion, if "
+        "they are older than the periods by which it is chosen; not with training.segmentCol; "
+        "default: none",
+    )
     gate: GateSection = GateSection()
     drift: DriftSection = DriftSection()
     accept: list[date] = Field(
@@ -160,7 +171,9 @@ class Retrain(Section):
     @model_validator(mode="after")
     def _of_periods(self) -> Retrain:
         check_columns(self.features, self.columns)
-        check_one_number(self.features)
+        check_one_recipe(self.features)
+        if self.prior and self.training.model_dump(exclude_unset=True).get("segmentCol"):
+            raise ValueError("prior without training.segmentCol; leave out one of them")
         if not _is_of_period(self.data):
             raise ValueError(f"{PERIOD} in data.path, data.table or data.where; add it")
         if both := sorted({*self.accept} & {*self.exclude}):

@@ -29,6 +29,7 @@ ELSEWHERE = {
     "keyCol": "columns.key",
     "foldCol": "columns.fold",
     "keepMoments": "saveMoments",
+    "prior": "prior",
     "outputCol": "",
     "rawPredictionCol": "",
     "predictionCol": "",

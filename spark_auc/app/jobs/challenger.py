@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from spark_auc.app.config.retraining import Retrain
+from spark_auc.app.jobs.champion import Champion
+from spark_auc.app.jobs.champion_prior import champion_prior, prior_facts
 from spark_auc.app.jobs.window_segments import settings_of, with_segments
 from spark_auc.core.labels import Label
 from spark_auc.core.moments.pair_moments import PairMoments
@@ -18,19 +21,20 @@ from spark_auc.store.windows import MergedFolds, Window, ages
 
 if TYPE_CHECKING:
     from spark_auc.spark.data.columns import TrainingColumns
-    from spark_auc.spark.features.recipe import FeatureRecipeModel
+    from spark_auc.spark.features.recipe_model import FeatureRecipeModel
     from spark_auc.spark.pipeline import RankerPipelineModel
 
 # Params that the choice of window and penalty sets.
 _CHOSEN = {"regParams", "elasticNetParams", "selectionRule"}
 # Facts of a penalty in a record; see `Selection.as_dict`.
-_LISTED = ("regParam", "elasticNetParam", "auc", "leftOut")
+_LISTED = ("regParam", "elasticNetParam", "auc", "leftOut", "prior")
 
 
 class Challenger(NamedTuple):
     """A challenger, the choice that made it, and the moments that it was trained on.
 
     Of a window with half-life, ``parts`` are the factor of each period's weights, and its rows.
+    ``prior`` has the facts of the centre of its penalty; None for the centre 0.
     """
 
     model: RankerPipelineModel
@@ -38,6 +42,7 @@ class Challenger(NamedTuple):
     periods: tuple[str, ...]
     moments: PairMoments
     parts: Sequence[tuple[float, int, int]] = ()
+    prior: dict[str, Any] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Window, penalty, rows, certificate and what they were chosen from, as JSON types."""
@@ -53,11 +58,12 @@ class Challenger(NamedTuple):
             "certificate": self.model.ranker.summary.as_dict()["certificate"],
             "selections": {
                 window: [
-                    {name: candidate[name] for name in _LISTED}
+                    {name: candidate[name] for name in _LISTED if name in candidate}
                     for candidate in selection.as_dict()["candidates"]
                 ]
                 for window, selection in self.choice.selections.items()
             },
+            **({} if self.prior is None else {"prior": self.prior}),
         } | ({} if segments is None else {"segments": segments})
 
 
@@ -69,6 +75,7 @@ def challenger(
     recipe: FeatureRecipeModel | None,
     labels: tuple[Label, Label],
     columns: TrainingColumns,
+    champion: Champion | None = None,
 ) -> Challenger | None:
     """The challenger of the periods before a gate.
 
@@ -88,6 +95,8 @@ def challenger(
         The positive and the negative label.
     columns
         Columns of the gate's rows.
+    champion
+        The champion.
 
     Returns
     -------
@@ -110,6 +119,10 @@ def challenger(
     params = config.training.model_dump(exclude_unset=True)
     settings = settings_of(params, recipe)
     params["standardization"] = settings.standardize
+    prior = None
+    if champion is not None and config.prior:
+        prior = champion_prior(champion, measured.periods[0], recipe, columns)
+        settings = replace(settings, prior=prior)
     choice = choose(
         list(merged),
         lambda window, fold: merged[window].complement(fold),
@@ -127,13 +140,16 @@ def challenger(
         "positiveLabel": section.positiveLabel,
         "weightCol": section.weight,
     }
-    ranker = trained(moments, labels, columns, fixed)
+    ranker = trained(moments, labels, columns, fixed, prior if choice.candidate.prior else None)
     ranker = with_segments(ranker, store, chosen, left_out, choice.candidate, settings)
     parts = _parts(store, chosen)
     for window in (*windows, measured):
         window.close()
     model = RankerPipelineModel(ranker, recipe)
-    return Challenger(model, choice, chosen.periods, moments, parts)
+    facts = None
+    if champion is not None and choice.candidate.prior:
+        facts = prior_facts(champion)
+    return Challenger(model, choice, chosen.periods, moments, parts, facts)
 
 
 def _newest(store: MomentStore, included: Sequence[str]) -> Window | None:

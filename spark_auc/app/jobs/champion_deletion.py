@@ -9,11 +9,11 @@ from spark_auc.app.config.retraining import Retrain
 from spark_auc.app.directory import Directory
 from spark_auc.app.jobs.challenger import window_of
 from spark_auc.app.jobs.champion import Champion, publish_champion, read_champion
+from spark_auc.app.jobs.champion_prior import first_seen, without_prior
 from spark_auc.app.jobs.retrain_history import History
 from spark_auc.app.jobs.window_segments import settings_of, with_segments
 from spark_auc.app.manifest import VERSIONS
-from spark_auc.solvers.candidates import Candidate
-from spark_auc.spark.features.recipe import FeatureRecipeModel
+from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.spark.retraining import retrained
 from spark_auc.store.moment_store import MomentStore
 
@@ -29,6 +29,9 @@ def retrained_champion(
     periods: list[str],
 ) -> dict[str, Any]:
     """Train the champion again if its window has one of the periods, and publish it.
+
+    A champion with a prior is trained without it, by the best penalty with the centre 0: the prior
+    was trained on earlier periods, and its weights remain those of the deleted rows.
 
     Its anchor cannot be trained again. If the window of the anchor may have one of the periods, the
     champion is published without the anchor.
@@ -55,31 +58,38 @@ def retrained_champion(
         record = champion.record | named
         _publish(config, champion._replace(record=record, anchor=None), champion)
         return told | {"anchorDropped": True}
-    if champion.record["schemaId"] != store.schema_id:
-        reason = "its moments have an earlier schema id: a challenger has to replace it"
-        return told | {"reason": reason}
+    candidate, is_stored = without_prior(made), champion.record["schemaId"] == store.schema_id
+    if candidate is None or not is_stored:
+        reason = (
+            "no penalty was solved without its prior"
+            if is_stored
+            else "its moments have an earlier schema id"
+        )
+        return told | {"reason": f"{reason}: a challenger has to replace it"}
+    made = {name: value for name, value in made.items() if name != "prior"}
+    made |= {"regParam": candidate.regParam, "elasticNetParam": candidate.elasticNetParam}
     excluded = sorted(history.excluded() & {*store.periods()} - {made["to"]})
     (merged,) = store.windows([window_of(made["window"])], newest=made["to"], excluded=excluded)
     moments = merged.total()
     section = config.columns
     params = config.training.model_dump(exclude_unset=True)
     fixed = {k: v for k, v in params.items() if k not in _CHOSEN} | {
-        "regParam": made["regParam"],
-        "elasticNetParam": made["elasticNetParam"],
+        "regParam": candidate.regParam,
+        "elasticNetParam": candidate.elasticNetParam,
         "featuresCol": section.features,
         "labelCol": section.label,
         "positiveLabel": section.positiveLabel,
         "weightCol": section.weight,
     }
     model = retrained(champion.model, moments, fixed)
-    candidate = Candidate(made["regParam"], made["elasticNetParam"])
     settings = settings_of(params, recipe)
     ranker = with_segments(model.ranker, store, merged, excluded, candidate, settings)
     merged.close()
     if ranker.summary.segments is not None:
         made = made | {"segments": ranker.summary.segments}
-    # Lines of segments change the scale of scores.
-    is_rescored = bool(ranker.scorer.segments or champion.model.ranker.scorer.segments)
+    # Lines of segments change the scale of scores, and so does a prior that is left out.
+    has_lines = bool(ranker.scorer.segments or champion.model.ranker.scorer.segments)
+    is_rescored = has_lines or "prior" in champion.record["challenger"]
     rows = [moments.positive.rows, moments.negative.rows]
     new = champion.record | {
         "challenger": made | {"rows": rows, "periods": len(merged.periods)},
@@ -122,9 +132,9 @@ def containing_versions(config: Retrain, history: History, periods: list[str]) -
 
 
 def _has_any(record: dict[str, Any], periods: list[str]) -> bool:
-    """Whether the window of a champion has one of the periods."""
-    made = record["challenger"]
-    return any(made["from"] <= period <= made["to"] for period in periods)
+    """Whether the window of a champion, or that of a prior before it, may have a period."""
+    first, last = first_seen(record), record["challenger"]["to"]
+    return any(first <= period <= last for period in periods)
 
 
 def _anchor_has_any(record: dict[str, Any], history: History, periods: list[str]) -> bool:

@@ -1,8 +1,9 @@
 """Measure the exact AUC of a published model, and publish a report.
 
 Section ``evaluate`` of the configuration: model, data, output and measures. Publishes
-``report.html`` (self-contained), ``evaluation.json`` and a PNG file of each figure. The label and
-weight columns are those of the training.
+``report.html`` (self-contained), ``evaluation.json``, a PNG file of each figure of the evaluation,
+and of a model of raw columns ``shapes.json``: its curves of columns and surfaces of pairs. The
+label and weight columns are those of the training.
 """
 
 from __future__ import annotations
@@ -63,5 +64,5 @@ def run(spark: SparkSession, config: Evaluate) -> dict[str, Any]:
         data = config.data.model_dump(mode="json", exclude_none=True)
         result = evaluation(model, rows, config.measures, config.model, data)
         drift = drift_of_evaluated(model, rows) if config.drift else {}
-        report = write_evaluation(version, result | drift)
+        report = write_evaluation(version, result | drift, model)
     return {name: result[name] for name in _RESULT} | {"report": report} | drift

@@ -13,7 +13,9 @@ from spark_auc.app.jobs.published_model import recipe_stage
 from spark_auc.app.redaction import redacted
 from spark_auc.app.report.page import page
 from spark_auc.app.report.pictures import pictures, png
+from spark_auc.app.report.shapes import shape_pictures
 from spark_auc.core.evaluation.measures import MEASURES
+from spark_auc.features.shapes import shapes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -87,6 +89,7 @@ def evaluation(
             "certificate": summary["certificate"],
             "largestWeights": summary["largest_weights"],
             "numKnots": (summary["selection"] or {}).get("numKnots"),
+            "methods": (summary["selection"] or {}).get("methods"),
         },
         "data": redacted(data),
         "version": __version__,
@@ -103,11 +106,20 @@ def drift_of_evaluated(model: RankerPipelineModel, rows: DataFrame) -> dict[str,
     return drift
 
 
-def write_evaluation(version: Directory, result: dict[str, Any]) -> str:
-    """Write ``evaluation.json``, ``report.html`` and the pictures; returns the report's URI."""
-    figures = pictures(result)
+def write_evaluation(version: Directory, result: dict[str, Any], model: RankerPipelineModel) -> str:
+    """Write ``evaluation.json``, ``report.html`` and the pictures; returns the report's URI.
+
+    Of a model of a recipe with numeric columns and no embeddings, ``shapes.json`` has its curves
+    and surfaces, and the report plots of the most important ones.
+    """
+    figures, recipe = pictures(result), model.recipe
     version.write_json("evaluation.json", result)
-    version.write("report.html", page(result, figures).encode())
+    found = shapes(recipe, model.ranker.scorer.w) if recipe and not model.embeddings else []
+    if found:
+        version.write_json("shapes.json", {"shapes": [shape.as_dict() for shape in found]})
+    unit = recipe is not None and recipe.unit
+    drawn = shape_pictures(found)
+    version.write("report.html", page(result, figures, drawn, unit=unit).encode())
     for name, figure in figures.items():
         version.write(f"{name}.png", png(figure))
     return f"{version.uri}/report.html"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from spark_auc.app.config.jobs import Split
+from spark_auc.app.config.split import Split
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -56,8 +56,8 @@ class PeriodsAgain:
         self.run, self._read = run, set[str]()
         self._results: list[dict[str, Any]] = []
 
-    def is_read(self, period: str) -> None:
-        """Take a period as read: its rows are not read again."""
+    def leave_out(self, period: str) -> None:
+        """Leave out a period from now on, since its rows were read in this run."""
         self._read.add(period)
 
     def looked_back(self, period: str) -> list[str]:
@@ -87,7 +87,7 @@ class PeriodsAgain:
         """
         for period in periods:
             if period not in self._read:
-                self.is_read(period)
+                self.leave_out(period)
                 self._read_period(period, champion)
 
     def _read_period(self, period: str, champion: Champion | None) -> None:
@@ -123,7 +123,7 @@ class PeriodsAgain:
         columns: TrainingColumns,
         champion: Champion | None,
     ) -> PeriodDrift:
-        """The drift of the rows beside the stored periods before theirs."""
+        """The drift of the rows from the stored periods before theirs."""
         run = self.run
         if champion is not None and unscorable(champion.model, rows):
             champion = None

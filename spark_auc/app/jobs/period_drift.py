@@ -26,7 +26,7 @@ from spark_auc.retraining.drift import Drift, Limits, drift, nearest
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from spark_auc.spark.features.recipe import FeatureRecipeModel
+    from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 
 _log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_json import from_json, to_json
 
 if TYPE_CHECKING:
-    from spark_auc.spark.features.recipe import FeatureRecipeModel
+    from spark_auc.spark.features.recipe_model import FeatureRecipeModel
     from spark_auc.spark.pipeline import RankerPipelineModel
 
 KIND = "model"
@@ -98,7 +98,7 @@ def read_fit(location: str) -> tuple[Recipe, Drift | None]:
 
 def recipe_stage(model: RankerPipelineModel) -> FeatureRecipeModel | None:
     """The recipe of a model, with the counts of the rows of its fit."""
-    from spark_auc.spark.features.recipe import FeatureRecipeModel
+    from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 
     first = model.stages[0]
     return first if isinstance(first, FeatureRecipeModel) else None

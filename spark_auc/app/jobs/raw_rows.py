@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from spark_auc.spark.data.features import Features
     from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
-    from spark_auc.spark.features.recipe import FeatureRecipe, FeatureRecipeModel
+    from spark_auc.spark.features.recipe import FeatureRecipe
+    from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 
 # The features of a DataFrame's rows, with their number if it is known.
 FeaturesOf: TypeAlias = "Callable[[DataFrame, int | None], Features]"
@@ -39,7 +40,8 @@ def recipe_of(
     ModelFormatError
         A file of the published model is missing or damaged.
     """
-    from spark_auc.spark.features.recipe import FeatureRecipe, FeatureRecipeModel
+    from spark_auc.spark.features.recipe import FeatureRecipe
+    from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 
     if section.recipe is not None:
         return FeatureRecipeModel(*read_fit(section.recipe))
@@ -71,8 +73,8 @@ def fitted_recipe(
     if not isinstance(stage, FeatureRecipe):
         return stage
     label = columns.label, columns.positiveLabel
-    others = [name for name in (columns.weight, columns.key, columns.fold) if name]
-    return stage.fitted(rows, label, others)
+    others = [columns.fold] if columns.fold else []
+    return stage.fitted(rows, label, others, columns.weight, columns.key)
 
 
 def named(

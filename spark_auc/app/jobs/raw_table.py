@@ -13,9 +13,10 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from spark_auc.app.config.jobs import Score, Split, Train
+from spark_auc.app.config.jobs import Score, Train
 from spark_auc.app.config.sections import text_of
 from spark_auc.app.config.sources import Source
+from spark_auc.app.config.split import Split
 from spark_auc.app.jobs.published_model import check_model, read_recipe
 from spark_auc.app.jobs.train import estimator_of
 from spark_auc.app.publish import resolve

@@ -141,7 +141,7 @@ def run(spark: SparkSession, config: Retrain) -> dict[str, Any]:
         _log.info("period %s, %d of %d", period, number, len(due))
         again.read(again.looked_back(period), champion)
         done.append(again.run.complete(period, champion))
-        again.is_read(period)
+        again.leave_out(period)
         if stored := done[-1].get("store"):
             _log.info("stored: %d periods in %.1f MB", stored["periods"], stored["bytes"] / 1e6)
         champion = champion if config.dryRun else read_champion(config.output.path)
@@ -198,7 +198,7 @@ def _opened(spark: SparkSession, config: Retrain, history: History, period: str)
     from spark_auc.app.jobs.retrain_period import PeriodRun
     from spark_auc.app.jobs.store_facts import facts_of
     from spark_auc.spark.data.segments import SegmentColumn
-    from spark_auc.spark.features.recipe import FeatureRecipeModel
+    from spark_auc.spark.features.recipe_model import FeatureRecipeModel
     from spark_auc.store.moment_store import MomentStore
 
     names, segment = config.columns, config.training.segmentCol

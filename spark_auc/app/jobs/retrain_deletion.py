@@ -19,7 +19,7 @@ from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.features.recipe_json import from_json
-from spark_auc.spark.features.recipe import FeatureRecipeModel
+from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.spark.retraining import fold_moments
 from spark_auc.store.deletion import remaining
 from spark_auc.store.facts import Facts

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from spark_auc.spark.data.columns import TrainingColumns
-    from spark_auc.spark.features.recipe import FeatureRecipeModel
+    from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 
 _log = logging.getLogger(__name__)
 
@@ -174,7 +174,7 @@ class PeriodRun:
             if labels is not None:
                 excluded = self.history.excluded()
                 trained = challenger(
-                    self.store, before, excluded, config, self.recipe, labels, columns
+                    self.store, before, excluded, config, self.recipe, labels, columns, champion
                 )
             timer.end("training")
             sources = [stack.enter_context(config.rows_of(p).read(self.spark)) for p in pooled[:-1]]

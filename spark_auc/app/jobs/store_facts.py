@@ -13,7 +13,7 @@ from spark_auc.store.facts import Facts
 
 if TYPE_CHECKING:
     from spark_auc.spark.data.segments import SegmentColumn
-    from spark_auc.spark.features.recipe import FeatureRecipeModel
+    from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 
 
 def facts_of(

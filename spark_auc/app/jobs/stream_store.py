@@ -21,7 +21,7 @@ from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConfigError
 from spark_auc.spark.data.columns import TrainingColumns
-from spark_auc.spark.features.recipe import FeatureRecipeModel
+from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.spark.retraining import moments_of_batch
 from spark_auc.spark.streaming.days import days, of_day
 from spark_auc.store.moment_store import MomentStore

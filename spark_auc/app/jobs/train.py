@@ -3,11 +3,13 @@
 Section ``train`` of the configuration: data (parquet, csv, libsvm, any Spark format, or a
 table), columns, features (a recipe of raw columns), embeddings, learner (an estimator,
 MBAClassifier by default), training (its Params), select (a grid of penalties for cross-validation),
-calibration, holdout (rows to evaluate on), output, and moments: those of a store or of published
-models, with or without new rows in data. Publishes ``model`` (loaded by
-``RankerPipelineModel.load``), ``config.json`` and ``summary.json``; ``recipe.json`` with features,
-``moments.parquet`` if saveMoments is true, ``selection.json`` and ``selection.png`` if the penalty
-was selected, and the files of the job ``evaluate`` if rows are held out.
+method (auto: a choice among models of the blocks of features, in place of these three), prior (a
+published model as the centre of the penalty), calibration, holdout (rows to evaluate on), output,
+and moments: those of a store or of published models, with or without new rows in data.
+Publishes ``model`` (loaded by ``RankerPipelineModel.load``), ``config.json`` and ``summary.json``;
+``recipe.json`` with features, ``moments.parquet`` if saveMoments is true, ``selection.json`` and
+``selection.png`` if the penalty was selected, ``method.json`` if the model was chosen among
+several, and the files of the job ``evaluate`` if rows are held out.
 """
 
 from __future__ import annotations
@@ -23,11 +25,12 @@ from spark_auc.app.config.training import estimator_class
 from spark_auc.app.directory import Directory
 from spark_auc.app.jobs.evaluation import drift_of_evaluated, evaluation, write_evaluation
 from spark_auc.app.jobs.parts import halves
-from spark_auc.app.jobs.published_model import KIND, write_model
+from spark_auc.app.jobs.published_model import KIND, check_model, read_model, write_model
 from spark_auc.app.jobs.raw_rows import recipe_of
 from spark_auc.app.publish import check_free, publication
 from spark_auc.app.report.penalties import penalties
 from spark_auc.app.report.pictures import check_packages, png
+from spark_auc.errors import ConfigError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,6 +38,9 @@ if TYPE_CHECKING:
     from spark_auc.core.moments.pair_moments import PairMoments
     from spark_auc.spark.estimators.ranker import RankerEstimator
     from spark_auc.spark.features.embedding import EmbeddingEstimator
+    from spark_auc.spark.features.recipe import FeatureRecipe
+    from spark_auc.spark.features.recipe_model import FeatureRecipeModel
+    from spark_auc.spark.method_choice import MethodChooser
     from spark_auc.spark.pipeline import RankerPipeline, RankerPipelineModel
 
 
@@ -54,7 +60,14 @@ def check(config: Train) -> None:
         import spark_auc.store  # noqa: F401
     if config.calibration:
         config.calibration.data.check()
-    pipeline = _pipeline(config)
+    if config.prior:
+        if config.embeddings:
+            raise ConfigError(
+                f"found train.prior with {len(config.embeddings)} embeddings, expected none: "
+                "features of two embeddings do not correspond; leave out one of them"
+            )
+        check_model(config.prior)
+    pipeline = _chooser(config) if config.method else _pipeline(config)
     pipeline.check()
     if pipeline.ranker.selects or config.holdout:
         check_packages()
@@ -82,13 +95,16 @@ def run(spark: SparkSession, config: Train) -> dict[str, Any]:
         if selection := model.ranker.summary.selection:
             version.write_json("selection.json", selection)
             version.write("selection.png", png(penalties(selection)))
+            if methods := selection.get("methods"):
+                version.write_json("method.json", methods)
         if model.ranker.moments is not None:
             version.write("moments.parquet", _moments_table(model.ranker.moments))
         evaluated = _evaluated(version, model, test, config)
-    chosen = (selection or {}).get("numKnots")
+    chosen, methods = (selection or {}).get("numKnots"), (selection or {}).get("methods")
     return {
         "model": config.output.path,
         **({"numKnots": chosen["candidates"][chosen["chosen"]]["numKnots"]} if chosen else {}),
+        **({"method": methods["candidates"][methods["chosen"]]["name"]} if methods else {}),
         "features": model.ranker.numFeatures,
         "nonzeros": summary["nonzeros"],
         "regParam": summary["reg_param"],
@@ -98,6 +114,7 @@ def run(spark: SparkSession, config: Train) -> dict[str, Any]:
         "estimatedAUC": summary["estimated_auc"],
         "rows": summary["rows"],
         "certificate": summary["certificate"],
+        **{key: summary[key] for key in ("prior",) if key in summary},
         "phases": summary["seconds"],
         **others,
         **evaluated,
@@ -108,25 +125,50 @@ def _fitted(config: Train, rows: DataFrame | None) -> tuple[RankerPipelineModel,
     """The model of the rows and of the moments, and what the moments are of."""
     if config.moments is None:
         assert rows is not None
-        return _pipeline(config).fit(rows), {}
+        if config.method:
+            return _chooser(config).fit(rows), {}
+        pipeline = _pipeline(config)
+        _read_prior(config, pipeline.ranker)
+        return pipeline.fit(rows), {}
     # The package deltalake is optional: a training on rows runs without it.
     from spark_auc.app.jobs.train_moments import trained_on_moments
     from spark_auc.spark.estimators.pair_moments_estimator import PairMomentsEstimator
 
     estimator = estimator_of(config)
     assert isinstance(estimator, PairMomentsEstimator)
+    _read_prior(config, estimator)
     model, told = trained_on_moments(config, estimator, rows)
     return model, {"moments": told}
+
+
+def _read_prior(config: Train, estimator: RankerEstimator) -> None:
+    """Replace the location of the prior by the published model."""
+    if config.prior:
+        estimator.setParams(prior=read_model(config.prior))
 
 
 def _pipeline(config: Train) -> RankerPipeline:
     """The stages that the configuration names, with the values that it sets."""
     from spark_auc.spark.pipeline import RankerPipeline
 
+    return RankerPipeline([*_recipe(config), *_embeddings(config), estimator_of(config)])
+
+
+def _chooser(config: Train) -> MethodChooser:
+    """The choice among models of the features that the configuration names."""
+    from spark_auc.spark.estimators.mba import MBAClassifier
+    from spark_auc.spark.method_choice import MethodChooser
+
+    (recipe,), ranker = _recipe(config), estimator_of(config)
+    assert isinstance(ranker, MBAClassifier)
+    return MethodChooser(recipe, ranker)
+
+
+def _recipe(config: Train) -> list[FeatureRecipe | FeatureRecipeModel]:
+    """The recipe of the raw columns, if there is one."""
     holdout = config.holdout
     keys = [holdout.column] if holdout and holdout.by == "key" and holdout.column else []
-    recipe = [recipe_of(config.features, keys)] if config.features else []
-    return RankerPipeline([*recipe, *_embeddings(config), estimator_of(config)])
+    return [recipe_of(config.features, keys)] if config.features else []
 
 
 def _embeddings(config: Train) -> list[EmbeddingEstimator]:
@@ -158,6 +200,8 @@ def estimator_of(config: Train) -> RankerEstimator:
         "keyCol": columns.key,
         "foldCol": columns.fold,
         "keepMoments": config.saveMoments or None,
+        # A location, for checks without Spark; `_read_prior` reads the model.
+        "prior": config.prior,
     }
     named = {name: value for name, value in named.items() if value is not None}
     kind = estimator_class("learner", "MBASelector" if config.select else config.learner)
@@ -201,7 +245,7 @@ def _evaluated(
     measures = Measures(groupCol=None if segments is None else segments.column)
     result = evaluation(model, test, measures, config.output.path, source, segments)
     drift = drift_of_evaluated(model, test) if config.drift else {}
-    report = write_evaluation(version, result | drift)
+    report = write_evaluation(version, result | drift, model)
     return {"auc": result["auc"], "interval": result["interval"], "report": report, **drift}
 
 

@@ -21,7 +21,7 @@ from spark_auc.features.token_names import FeatureNames
 from spark_auc.retraining.choice import choose
 from spark_auc.spark.data.columns import TrainingColumns
 from spark_auc.spark.estimators.pair_moments_estimator import PairMomentsEstimator
-from spark_auc.spark.features.recipe import FeatureRecipeModel
+from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.spark.pipeline import RankerPipelineModel
 from spark_auc.spark.recipe_ranker import suited
 from spark_auc.spark.retraining import fold_moments
@@ -71,7 +71,9 @@ def trained_on_moments(
         if facts.recipe is not None:
             recipe = FeatureRecipeModel(from_json(facts.recipe))
             estimator = suited(estimator, recipe)
-        settings, selection = _settings(estimator), None
+        names, features = _names(config, recipe)
+        prior = estimator.prior_of(facts.dimension, features, recipe.recipe if recipe else None)
+        settings, selection = replace(_settings(estimator), prior=prior), None
         if settings.candidate is None:
             settings, selection = _chosen(parts, settings)
         total = reduce(PairMoments.merge, (part.total() for part in parts))
@@ -88,7 +90,9 @@ def trained_on_moments(
     kept = total if config.saveMoments else None
     seconds |= result.seconds
     result = replace(result, selection=selection, seconds=seconds, moments=kept)
-    ranker = estimator.model_from(result, labels[0], *_names(config, recipe))
+    if prior and not settings.prior:
+        result = replace(result, prior=prior.report(None))
+    ranker = estimator.model_from(result, labels[0], names, features)
     return RankerPipelineModel(ranker, recipe), told
 
 
@@ -164,6 +168,7 @@ def _chosen(parts: list[Stored], settings: TrainingSettings) -> tuple[TrainingSe
         settings,
         reg_params=(candidate.regParam,),
         elastic_net_params=(candidate.elasticNetParam,),
+        prior=settings.prior if candidate.prior else None,
     )
     return fixed, choice.selections["all"]
 

@@ -13,7 +13,7 @@ from spark_auc.training.settings import TrainingSettings
 
 if TYPE_CHECKING:
     from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
-    from spark_auc.spark.features.recipe import FeatureRecipeModel
+    from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 
 
 def settings_of(params: Mapping[str, Any], recipe: FeatureRecipeModel | None) -> TrainingSettings:

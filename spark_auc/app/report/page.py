@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def page(result: Mapping[str, Any], figures: Mapping[str, Figure]) -> str:
+def page(
+    result: Mapping[str, Any],
+    figures: Mapping[str, Figure],
+    shapes: Mapping[str, Figure] | None = None,
+    *,
+    unit: bool = False,
+) -> str:
     """Return the report of an evaluation.
 
     Parameters
@@ -24,6 +30,10 @@ def page(result: Mapping[str, Any], figures: Mapping[str, Figure]) -> str:
         ``version``.
     figures
         Plots of the evaluation by name, as `pictures` returns them.
+    shapes
+        Plots of the model's shapes by name, as `shape_pictures` returns them. Default: none.
+    unit
+        Whether the model divides rows by their norm.
     """
     # The command line imports this module for its help, which works without the extra `report`.
     from jinja2 import Environment, StrictUndefined
@@ -40,13 +50,19 @@ def page(result: Mapping[str, Any], figures: Mapping[str, Figure]) -> str:
     template = files("spark_auc.app.report").joinpath("page.html.jinja").read_text("utf-8")
     return environment.from_string(template).render(
         result=result,
-        figures=[
-            {"name": name, "title": figure.axes[0].get_title(), "svg": svg(figure)}
-            for name, figure in figures.items()
-        ],
+        figures=_drawn(figures),
+        shapes=_drawn(shapes or {}),
+        unit=unit,
         small_class=SMALL_CLASS,
         measures=MEASURES,
     )
+
+
+def _drawn(figures: Mapping[str, Figure]) -> list[dict[str, str]]:
+    return [
+        {"name": name, "title": figure.axes[0].get_title(), "svg": svg(figure)}
+        for name, figure in figures.items()
+    ]
 
 
 def _number(value: float | str | None, form: str = ".4f") -> str:

@@ -27,21 +27,19 @@ def penalties(selection: Mapping[str, Any]) -> Figure:
 
     chosen = selection["candidates"][selection["chosen"]]
     candidates = [c for c in selection["candidates"] if c["auc"] is not None]
-    mixes = sorted({c["elasticNetParam"] for c in candidates})
+    kinds = sorted({_kind(c) for c in candidates})
     with rc_context(STYLE):
         figure = Figure(figsize=(6.0, 4.6), layout="constrained")
         figure.set_gid("selection")
         above, below = figure.subplots(2, sharex=True, height_ratios=[2, 1])
-        for number, mix in enumerate(mixes):
-            path = sorted(
-                (c for c in candidates if c["elasticNetParam"] == mix), key=lambda c: c["regParam"]
-            )
+        for number, kind in enumerate(kinds):
+            path = sorted((c for c in candidates if _kind(c) == kind), key=lambda c: c["regParam"])
             colour = _COLOURS[number % len(_COLOURS)]
             reg, auc, error, count = (
                 np.array([c[name] for c in path])
                 for name in ("regParam", "auc", "standardError", "nonzeros")
             )
-            above.plot(reg, auc, "o-", color=colour, markersize=3, label=f"elasticNetParam {mix:g}")
+            above.plot(reg, auc, "o-", color=colour, markersize=3, label=_label(kind))
             above.fill_between(reg, auc - error, auc + error, color=colour, alpha=0.2, linewidth=0)
             below.plot(reg, count, "o-", color=colour, markersize=3)
         for axes in (above, below):
@@ -53,9 +51,19 @@ def penalties(selection: Mapping[str, Any]) -> Figure:
         below.set_ylim(bottom=0)
         below.set_xlabel("penalty (regParam)")
         above.set_title(
-            f"Chosen: regParam {chosen['regParam']:.3g}, elasticNetParam "
-            f"{chosen['elasticNetParam']:g}, held-out AUC {chosen['auc']:.4f} ± "
+            f"Chosen: regParam {chosen['regParam']:.3g}, {_label(_kind(chosen))}, held-out AUC "
+            f"{chosen['auc']:.4f} ± "
             f"{chosen['standardError']:.4f}"
         )
         figure.legend(loc="outside lower center", ncols=3, frameon=False)
     return figure
+
+
+def _kind(candidate: Mapping[str, Any]) -> tuple[bool, float]:
+    """Whether a penalty has its centre at the prior, and its elasticNetParam."""
+    return candidate.get("prior", False), candidate["elasticNetParam"]
+
+
+def _label(kind: tuple[bool, float]) -> str:
+    prior, mix = kind
+    return f"elasticNetParam {mix:g}{', prior' if prior else ''}"

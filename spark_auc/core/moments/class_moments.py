@@ -163,6 +163,34 @@ class ClassMoments(SchemaState):
         subtracted = self._of_columns(lambda t: t.rounding)
         return (_SUMMED * squares + subtracted) / (self.weight or 1.0)
 
+    def of_columns(self, columns: NDArray[np.int64]) -> ClassMoments:
+        """The moments of ``k`` of the columns ``(k,)``: those of the same rows without the others.
+
+        Parameters
+        ----------
+        columns
+            Numbers of distinct columns, in the order of the result.
+        """
+        tiling, grams = Tiling(columns.size), np.stack([t.gram for t in self.tiles])
+        restricted = SymmetricTiles(self.dimension, grams).restricted(columns)
+        parts = (lambda t: t.origin[0], lambda t: t.total[0], lambda t: t.rounding)
+        padded = np.zeros((len(parts), tiling.blocks * tiling.tile))
+        for vector, part in zip(padded, parts, strict=True):
+            vector[: columns.size] = self._of_columns(part)[columns]
+        origin, total, rounding = padded.reshape(len(parts), tiling.blocks, tiling.tile)
+        tiles = (
+            MomentsTile(
+                self.rows,
+                self.weight,
+                origin[[i, j]],
+                total[[i, j]],
+                restricted.tiles[k],
+                rounding[i] if i == j else np.zeros(tiling.tile),
+            )
+            for k, (i, j) in enumerate(tiling.places())
+        )
+        return ClassMoments(columns.size, tuple(tiles))
+
     def scatter(self) -> Float:
         """Scatter ``n C`` ``(d, d)`` about the mean, as a full matrix."""
         tiles = np.stack([tile.scatter() for tile in self.tiles])

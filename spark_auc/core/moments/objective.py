@@ -79,6 +79,32 @@ class ElasticNet:
 
 
 @dataclass(frozen=True, eq=False)
+class Origin:
+    """Weights ``p`` from which a quadratic counts its weights: ``w = p + u``.
+
+    Parameters
+    ----------
+    w : (d,)
+        The weights ``p``.
+    mu : (d,)
+        Linear term of the quadratic in ``w``. That in ``u`` is ``mu - Sigma p``.
+    value
+        The quadratic in ``w`` at ``p``.
+    square
+        Upper bound, by rounding only, on the mean square ``1 - 2 p' mu + p' Sigma p`` of what the
+        scores ``p' D`` of the pairs leave of their target 1.
+    rounding
+        Bound on the rounding error of ``(Sigma p)_j``, in units of ``sqrt(Sigma_jj)``.
+    """
+
+    w: Float
+    mu: Float
+    value: float
+    square: float
+    rounding: float
+
+
+@dataclass(frozen=True, eq=False)
 class Quadratic:
     """``1/2 w' Sigma w - w' mu``.
 
@@ -94,12 +120,15 @@ class Quadratic:
     blur : (d,), optional
         Bound on the relative rounding error of ``Sigma_jj``. The error of ``Sigma_ij`` is at most
         ``sqrt(blur_i blur_j Sigma_ii Sigma_jj)``.
+    origin
+        Weights from which ``w`` is counted; None for 0. See `spark_auc.solvers.prior.centred`.
     """
 
     Sigma: Matrix
     mu: Float
     mu_rounding: float = 0.0
     blur: Float | None = None
+    origin: Origin | None = None
 
     @property
     def dimension(self) -> int:
@@ -126,9 +155,10 @@ class Quadratic:
         ``scaled`` ``(d,)`` is ``h_j |w_j|``, the size of ``w`` in its units.
         """
         root = np.zeros_like(scaled) if self.blur is None else np.sqrt(self.blur)
-        return self.mu_rounding * (1.0 + float(scaled.sum())) + float(
+        hidden = self.mu_rounding * (1.0 + float(scaled.sum())) + float(
             root.max(initial=0.0) * root @ scaled
         )
+        return hidden if self.origin is None else hidden + self.origin.rounding
 
     @property
     def lambda1_max(self) -> float:
@@ -149,21 +179,25 @@ class Quadratic:
         The first is the Fenchel dual of the quadratic and the elastic net (needs ``l2 > 0``, tight
         at the optimum). The second is that of the squared loss of pairs and the l1 penalty (needs
         ``l1 > 0``, tight for ``l2 = 0``). Without a penalty the bound is ``-inf``.
+
+        With an `origin` the pairs have the target ``1 - p' D`` instead of 1. The second bound
+        decreases with its mean square, so that it holds for an upper bound on this too.
         """
         l1, l2 = penalty.l1, penalty.l2
+        square = 1.0 if self.origin is None else self.origin.square
         residual = self.mu - Sigma_w
         bounds = [-np.inf]
         if l2 > 0:
             excess = np.maximum(0.0, np.abs(residual) - l1)
             bounds.append(float(-w @ Sigma_w / 2 - excess @ excess / (2 * l2)))
         if l1 > 0:
-            margin = float(1 - w @ self.mu)
-            squared = float(1 - 2 * (w @ self.mu) + w @ Sigma_w)
+            margin = float(square - w @ self.mu)
+            squared = float(square - 2 * (w @ self.mu) + w @ Sigma_w)
             steepest = float(np.abs(residual).max(initial=0.0))
             limit = l1 / steepest if steepest else np.inf
             t = float(np.clip(margin / squared if squared > 0 else np.inf, -limit, limit))
             if np.isfinite(t):
-                bounds.append(t * margin - t * t * squared / 2 - 0.5)
+                bounds.append(t * margin - t * t * squared / 2 - square / 2)
         return max(bounds)
 
 

@@ -162,6 +162,10 @@ class PairMoments(SchemaState):
         """Size in bytes of a state of ``dimension`` features: two packed triangles."""
         return 2 * Tiling(dimension).nbytes
 
+    def of_columns(self, columns: NDArray[np.int64]) -> PairMoments:
+        """The moments of ``k`` of the columns ``(k,)``; see `ClassMoments.of_columns`."""
+        return PairMoments(self.positive.of_columns(columns), self.negative.of_columns(columns))
+
     def columns(self) -> ColumnMoments:
         """The moments of single columns."""
         return self._of_each(lambda m: m.mean, ClassMoments.spread)

@@ -15,6 +15,7 @@ import numpy as np
 
 from spark_auc.core.batch import Batch, hashed_shares
 from spark_auc.core.kernels import compiled
+from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.core.state.rules import COUNTS, INCREASING
 from spark_auc.core.state.schema import COUNT, Schema, Values, array
 from spark_auc.core.types import Float, Int, Keys
@@ -45,6 +46,9 @@ class Folds:
         Folds of these groups, from 0 to ``k - 1``.
     names
         Names of the folds, if they are user-defined.
+    never_held_out
+        Groups that are in the training rows of every fold, and in none: those whose labels chose
+        features. Their number is ``k``. Default: none.
     """
 
     count: int
@@ -52,12 +56,18 @@ class Folds:
     groups: Keys = field(default_factory=lambda: np.empty(0, np.uint64))
     numbers: Int = field(default_factory=lambda: np.empty(0, np.int64))
     names: tuple[str, ...] = ()
+    never_held_out: KeySample | None = None
 
     @classmethod
     def named(cls, names: tuple[str, ...]) -> Folds:
         """User-defined folds; the group of a row is the index of its fold's name."""
         numbers = np.arange(len(names))
         return cls(len(names), groups=numbers.astype(np.uint64), numbers=numbers, names=names)
+
+    @property
+    def parts(self) -> int:
+        """Number of parts of the rows: the folds, and the rows of no fold if there are any."""
+        return self.count + (self.never_held_out is not None)
 
     @property
     def by_hash(self) -> bool:
@@ -70,14 +80,22 @@ class Folds:
         return max(_ENOUGH, _ENOUGH_OF_A_FOLD * self.count)
 
     def of(self, batch: Batch) -> Int:
-        """The fold ``(n,)`` of each row, from 0 to ``k - 1``."""
+        """The fold ``(n,)`` of each row, from 0 to ``k - 1``; ``k`` for a row of no fold."""
         groups = batch.groups()
         folds = (hashed_shares(groups, self.seed, _FOLDS) * self.count).astype(np.int64)
         if self.groups.size:
             positions = np.minimum(np.searchsorted(self.groups, groups), self.groups.size - 1)
             assigned = self.groups[positions] == groups
             folds[assigned] = self.numbers[positions[assigned]]
+        if self.never_held_out:
+            folds[self.never_held_out.of(groups)] = self.count
         return folds
+
+    def counted(self, counts: GroupCounts, batch: Batch) -> GroupCounts:
+        """Group counts including the rows of a batch that are in a fold."""
+        if self.never_held_out:
+            batch = batch.take(np.flatnonzero(self.never_held_out.outside(batch)))
+        return counts.update(batch)
 
     def name(self, number: int) -> str:
         """Name of a fold for messages."""

@@ -166,6 +166,23 @@ class TrainingColumns:
         """Whether `select` computes columns from others, which a Parquet reader cannot."""
         return bool(self.key or self.folds or self.segments)
 
+    def sampled_groups(self, batch: pa.RecordBatch) -> Keys:
+        """Groups ``(n,)`` of which a `KeySample` is drawn: those of keys, or of equal raw values.
+
+        Parameters
+        ----------
+        batch
+            Rows of the columns of `select`.
+        """
+        width = self.features.width
+        groups: Keys | None
+        if self.key:
+            groups = batch.column(width + 1 + bool(self.weight)).to_numpy().view(np.uint64)
+        else:
+            groups = self.features.groups(batch.columns[:width])
+        assert groups is not None, "features of raw columns by their values"
+        return groups
+
     def select(self, df: DataFrame) -> DataFrame:
         """Select the input columns of `BatchReader`."""
         label = self.features.field(df, self.label)
@@ -206,13 +223,20 @@ class BatchReader:
 
     def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Batch]:
         """Decode batches; `DataError` at the first batch with an invalid value."""
-        width = self.columns.features.width
-        for batch in self.source(batches):
+        width, taught = self.columns.features.width, self.columns.features.taught
+        for rows in self.source(batches):
+            batch = rows
+            if taught and batch.num_rows:
+                # A map of the features knows the labels of these rows.
+                groups = self.columns.sampled_groups(batch)
+                inside = np.logical_or.reduce([sample.of(groups) for sample in taught])
+                batch = batch.filter(pa.array(~inside))
             if batch.num_rows:
                 X = self.columns.features.decode(batch.columns[:width])
                 y = self.label_reader.read(batch.column(width))
                 others = iter(batch.columns[width + 1 :])
-                weight = self._weight(next(others)) if self.columns.weight else None
+                named = self.columns.weight
+                weight = row_weights(next(others), named) if named else None
                 key = next(others).to_numpy().view(np.uint64) if self.columns.key else None
                 group = self._fold(next(others)) if self.columns.folds else key
                 if group is None:
@@ -233,13 +257,15 @@ class BatchReader:
         )
         return cast(Keys, numbers.to_numpy().astype(np.uint64))
 
-    def _weight(self, array: pa.Array) -> Float:
-        weight: Float = without_nulls(array, f"weight column {self.columns.weight!r}").to_numpy()
-        bad = weight[~usable_weights(weight)]
-        if bad.size:
-            raise DataError(
-                f"found {bad.size} weights that are not finite and positive, or out of range, in a "
-                f"batch of {len(weight)} rows (the first is {bad[0]}); expected weights from "
-                f"{WEIGHTS[0]} to {WEIGHTS[1]}; drop, repair or rescale these rows"
-            )
-        return weight
+
+def row_weights(array: pa.Array, name: str | None) -> Float:
+    """Weights ``(n,)`` of a weight column; `DataError` if one cannot be used."""
+    weight: Float = without_nulls(array, f"weight column {name!r}").to_numpy()
+    bad = weight[~usable_weights(weight)]
+    if bad.size:
+        raise DataError(
+            f"found {bad.size} weights that are not finite and positive, or out of range, in a "
+            f"batch of {len(weight)} rows (the first is {bad[0]}); expected weights from "
+            f"{WEIGHTS[0]} to {WEIGHTS[1]}; drop, repair or rescale these rows"
+        )
+    return weight

@@ -24,6 +24,7 @@ from pyspark.sql.types import (
     StructField,
 )
 
+from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.core.types import Keys, Rows
 from spark_auc.errors import ConfigError, DataError, unknown_column
 from spark_auc.spark.data.checks import checked
@@ -63,6 +64,16 @@ class Features(Protocol):
     @property
     def names(self) -> tuple[str, ...] | None:
         """Names of the features that belong to the model; None if a map of the model has them."""
+        ...
+
+    @property
+    def taught(self) -> tuple[KeySample, ...]:
+        """Samples of rows whose labels a map of the features learnt; training leaves them out."""
+        ...
+
+    @property
+    def never_held_out(self) -> KeySample | None:
+        """The rows that chose some of the features; see `Folds`."""
         ...
 
     def labels(self) -> Sequence[str] | None:
@@ -194,6 +205,16 @@ class PreparedFeatures:
     def width(self) -> int:
         """See `Features.width`."""
         return len(self.columns)
+
+    @property
+    def taught(self) -> tuple[KeySample, ...]:
+        """See `Features.taught`; no map computes these features."""
+        return ()
+
+    @property
+    def never_held_out(self) -> None:
+        """See `Features.never_held_out`; no rows chose these features."""
+        return None
 
     def labels(self) -> Sequence[str] | None:
         """See `Features.labels`."""

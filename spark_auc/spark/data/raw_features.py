@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from spark_auc.core.batch import Batch
+from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.core.types import Keys, Rows
 from spark_auc.errors import DataError
 from spark_auc.features.embedding import Embedding
@@ -20,6 +24,8 @@ from spark_auc.spark.data.checks import checked
 from spark_auc.spark.data.features import Features, known_column
 from spark_auc.spark.data.raw_arrays import raw_type
 from spark_auc.spark.data.raw_columns import RawColumns
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -34,11 +40,15 @@ class RawFeatures:
         The columns that it maps.
     by_values
         Whether rows of equal values, and not of equal features, are in one fold.
+    taught, never_held_out
+        See `Features`.
     """
 
     recipe: Recipe
     raw: RawColumns
     by_values: bool = False
+    taught: tuple[KeySample, ...] = ()
+    never_held_out: KeySample | None = None
 
     @classmethod
     def of(cls, df: DataFrame, recipe: Recipe) -> RawFeatures:
@@ -63,6 +73,37 @@ class RawFeatures:
         names = dict.fromkeys(column.name for column in recipe.columns)
         others = {column.name for column in recipe.columns if not isinstance(column, Log)}
         return cls(recipe, RawColumns.of(df, list(names), as_text=names.keys() - others))
+
+    def for_training(self, *, of_fit: bool, by_values: bool = False) -> RawFeatures:
+        """The features without the rows that grew trees of the recipe.
+
+        Parameters
+        ----------
+        of_fit
+            Whether the rows are those of the recipe's fit. Other rows are all used: trees that
+            grew elsewhere do not know their labels. Rows that chose pairs or crosses in this fit
+            train, and are never held out.
+        by_values
+            See `RawFeatures`; always, where rows are left out or never held out.
+        """
+        grown = self.recipe.trees.grown if self.recipe.trees else None
+        chosen_by = self.recipe.chosen_by if of_fit else None
+        used = replace(self, by_values=by_values or chosen_by is not None, never_held_out=chosen_by)
+        if grown is None:
+            return used
+        if not of_fit:
+            _log.warning(
+                "found a fitted recipe with trees that grew from %.3g%% of the rows of its fit, "
+                "expected other rows than these: all rows train; to train on the rows of the fit, "
+                "grow the trees in the same RankerPipeline",
+                100.0 * grown.share,
+            )
+            return used
+        _log.info(
+            "%.3g%% of the groups of rows grew the trees and are left out of training",
+            100.0 * grown.share,
+        )
+        return replace(used, by_values=True, taught=(grown,))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -121,10 +162,13 @@ class EmbeddedFeatures:
         The features that the embedding takes.
     embedding
         The embedding.
+    own
+        The rows whose labels the embedding learnt. Default: none.
     """
 
     inner: Features
     embedding: Embedding
+    own: KeySample | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -145,6 +189,16 @@ class EmbeddedFeatures:
     def names(self) -> None:
         """See `Features.names`; the embedding has them."""
         return None
+
+    @property
+    def taught(self) -> tuple[KeySample, ...]:
+        """See `Features.taught`."""
+        return (*self.inner.taught, *([self.own] if self.own else []))
+
+    @property
+    def never_held_out(self) -> KeySample | None:
+        """See `Features.never_held_out`."""
+        return self.inner.never_held_out
 
     def labels(self) -> Sequence[str] | None:
         """See `Features.labels`."""
@@ -170,4 +224,9 @@ class EmbeddedFeatures:
 
     def groups(self, arrays: Sequence[pa.Array]) -> Keys | None:
         """See `Features.groups`."""
-        return self.inner.groups(arrays)
+        groups = self.inner.groups(arrays)
+        if groups is None and self.own:
+            # The sample was drawn by groups of rows before the embedding.
+            X = self.inner.decode(arrays, missing=self.embedding.takes_missing)
+            groups = Batch(X, np.zeros(X.shape[0], np.bool_)).groups()
+        return groups

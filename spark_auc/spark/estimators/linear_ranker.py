@@ -29,6 +29,7 @@ from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import ConfigError
 from spark_auc.spark.data.features import Features, PreparedFeatures, scoreable
 from spark_auc.spark.data.segments import SegmentColumn
+from spark_auc.spark.estimators.prior_settings import NamedWeights
 from spark_auc.spark.estimators.scorer import LinearScorer, SegmentScorer
 from spark_auc.spark.estimators.settings import MBASettings
 from spark_auc.spark.persistence import Stage
@@ -130,6 +131,10 @@ class LinearRankerModel(
             segments = SegmentScorer(column, made.weights)
             scorer = replace(scorer, segments=segments, threshold=made.threshold)
         return self._copyValues(LinearRankerModel(scorer, summary, self.moments))
+
+    def named_weights(self) -> NamedWeights:
+        """Weights of raw features, and their names; with segments, of the ranker of all rows."""
+        return NamedWeights(self.scorer.w, self.scorer.names)
 
     @property
     def segments(self) -> SegmentColumn | None:

@@ -7,10 +7,12 @@ from typing import Unpack
 from pyspark.ml.param.shared import HasElasticNetParam, HasRegParam
 
 from spark_auc.spark.estimators.pair_moments_estimator import PairMomentsEstimator
-from spark_auc.spark.estimators.settings import MBASettings
+from spark_auc.spark.estimators.settings import MBAClassifierSettings
 
 
-class MBAClassifier(PairMomentsEstimator, HasRegParam, HasElasticNetParam, settings=MBASettings):
+class MBAClassifier(
+    PairMomentsEstimator, HasRegParam, HasElasticNetParam, settings=MBAClassifierSettings
+):
     """Trains a linear ranker for AUC on all pairs of a positive and a negative row.
 
     Minimises the squared loss over every pair, ``1/2 E[(1 - w'(x+ - x-))^2]``, with an elastic
@@ -48,11 +50,11 @@ class MBAClassifier(PairMomentsEstimator, HasRegParam, HasElasticNetParam, setti
     'converged'
     """
 
-    def __init__(self, **params: Unpack[MBASettings]) -> None:
+    def __init__(self, **params: Unpack[MBAClassifierSettings]) -> None:
         super().__init__(**params)
 
     def penalties(self) -> tuple[tuple[float, ...] | None, tuple[float, ...]]:
         """See `PairMomentsEstimator.penalties`."""
-        values: MBASettings = self.values()
+        values: MBAClassifierSettings = self.values()
         reg = values["regParam"]
         return None if reg is None else (reg,), (values["elasticNetParam"],)

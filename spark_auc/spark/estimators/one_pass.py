@@ -21,6 +21,7 @@ from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.mba import MBAClassifier
 from spark_auc.spark.estimators.settings import MBASettings
+from spark_auc.training.prior import Prior
 from spark_auc.training.result import TrainingResult
 from spark_auc.training.settings import TrainingSettings
 from spark_auc.training.stream_statistics import StreamStatistics
@@ -78,13 +79,19 @@ def rows_of_any_class(df: DataFrame, columns: TrainingColumns) -> DistributedRow
     )
 
 
-def solved(moments: PairMoments, labels: LabelCounts, estimator: MBAClassifier) -> TrainingResult:
+def solved(
+    moments: PairMoments,
+    labels: LabelCounts,
+    estimator: MBAClassifier,
+    prior: Prior | None = None,
+) -> TrainingResult:
     """What ``estimator`` would make of rows of these moments; errors are those of `model_of`."""
     values: MBASettings = estimator.values()
     regs, mixes = estimator.penalties()
     settings = TrainingSettings(
         reg_params=regs,
         elastic_net_params=mixes,
+        prior=prior,
         standardize=values["standardization"],
         tol=values["tol"],
         max_iter=values["maxIter"],
@@ -98,6 +105,7 @@ def model_of(
     columns: TrainingColumns,
     estimator: MBAClassifier,
     seconds: dict[str, float] | None = None,
+    prior: Prior | None = None,
 ) -> LinearRankerModel:
     """The model that ``estimator`` would fit to the rows of these statistics.
 
@@ -111,6 +119,8 @@ def model_of(
         Penalty, standardization, tolerance and column names; regParam is set.
     seconds
         Wall time of the phases before this one, for the summary.
+    prior
+        Centre of the penalty. Default: 0.
 
     Raises
     ------
@@ -120,6 +130,6 @@ def model_of(
         The solver did not reach tol and whenNotConverged is "raise".
     """
     statistics.labels.classes(columns.positive)
-    result = solved(statistics.moments, statistics.labels, estimator)
+    result = solved(statistics.moments, statistics.labels, estimator, prior)
     seconds = {**(seconds or {}), **result.seconds}
     return estimator.made(replace(result, seconds=seconds), columns)

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
+import pyarrow as pa
 from pyspark.ml.param.shared import HasMaxIter, HasTol, HasWeightCol
 from pyspark.sql import DataFrame
 
 from spark_auc.core.labels import Label
 from spark_auc.core.sampling.folds import Folds
+from spark_auc.errors import ConfigError
+from spark_auc.features.recipe import Recipe
+from spark_auc.features.shared_names import names_beside
 from spark_auc.spark.data.features import Features
+from spark_auc.spark.data.raw_features import EmbeddedFeatures, RawFeatures
 from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.ranker import FoldsEstimator
 from spark_auc.spark.estimators.segments import segmented
 from spark_auc.spark.estimators.settings import PairMomentsSettings
+from spark_auc.training.prior import Prior
 from spark_auc.training.result import TrainingResult
 from spark_auc.training.settings import TrainingSettings
 from spark_auc.training.survey import Sampling
@@ -43,6 +51,12 @@ class PairMomentsEstimator(FoldsEstimator, HasWeightCol, HasTol, HasMaxIter):
         """See `Configured.check`."""
         values: PairMomentsSettings = self.values()
         drawn = values["estimator"] != "exact"
+        if self._has_prior and (drawn or values["segmentCol"] is not None):
+            raise ConfigError(
+                f"found prior with estimator {values['estimator']!r} and segmentCol "
+                f"{values['segmentCol']!r}, expected 'exact' and no segmentCol; leave out prior, "
+                "or the others"
+            )
         if not drawn:
             self.refuse("estimator 'exact'", "numPairs", "batchSize", "pairTol")
         else:
@@ -52,6 +66,66 @@ class PairMomentsEstimator(FoldsEstimator, HasWeightCol, HasTol, HasMaxIter):
         super().check()
         if not (self.has_folds or drawn):
             self.refuse("a single penalty and estimator 'exact'", "keyCol", "seed")
+
+    @property
+    def _has_prior(self) -> bool:
+        return self.values().get("prior") is not None
+
+    def prior_of(
+        self, dimension: int, labels: Sequence[str] | None, recipe: Recipe | None
+    ) -> Prior | None:
+        """The weights of the prior, if one is set, in the order of the features trained on.
+
+        Parameters
+        ----------
+        dimension
+            Number of features.
+        labels
+            Their names; None if they have no names.
+        recipe
+            Their recipe; None if they are columns.
+
+        Raises
+        ------
+        ConfigError
+            The prior cannot be read, has a recipe where the features have none, or the features
+            do not correspond; see `Prior.of`.
+        """
+        if not self._has_prior:
+            return None
+        given = self.values()["prior"]
+        prior = LinearRankerModel.load(given) if isinstance(given, str) else given
+        w, names, before = prior.named_weights()
+        if before is not None:
+            if recipe is None:
+                raise ConfigError(
+                    "found a prior with a recipe for features without one, expected features of "
+                    "raw columns; train in a RankerPipeline"
+                )
+            names, labels = names_beside(before, recipe), list(labels or ())
+        elif recipe is not None and names is not None:
+            raise ConfigError(
+                f"found a prior of columns ({', '.join(names[:5])}) for the features of a recipe, "
+                "expected a RankerPipelineModel with a recipe; name another prior"
+            )
+        return Prior.of(w, names, dimension, labels)
+
+    def _prior(self, features: Features) -> Prior | None:
+        if self._has_prior and isinstance(features, EmbeddedFeatures):
+            raise ConfigError(
+                "found prior with embeddings, expected none: features of two embeddings do not "
+                "correspond; leave out one of them"
+            )
+        recipe = features.recipe if isinstance(features, RawFeatures) else None
+        return self.prior_of(features.dimension, features.labels(), recipe)
+
+    def _saved(self) -> tuple[pa.Table | None, dict[str, Any]]:
+        if self._has_prior and not isinstance(self.values()["prior"], str):
+            raise ConfigError(
+                "found a model as the prior of an estimator to save, expected the path of a saved "
+                "LinearRankerModel; save the model and set prior to its path"
+            )
+        return super()._saved()
 
     def _settings(self, folds: Folds) -> TrainingSettings:
         values: PairMomentsSettings = self.values()
@@ -80,6 +154,8 @@ class PairMomentsEstimator(FoldsEstimator, HasWeightCol, HasTol, HasMaxIter):
         settings = self._settings(folds)
         drawn = settings.sampling.estimator != "exact"
         columns = self.resolved(dataset, features, values["keyCol"], column, placed=drawn)
+        folds, prior = self.held_out(folds, columns), self._prior(columns.features)
+        settings = replace(settings, folds=folds, prior=prior)
         result = train(DistributedRows.of(dataset, columns), settings)
         model, name = self.made(result, columns), values["segmentCol"]
         return segmented(model, dataset, columns, name, result, settings) if name else model

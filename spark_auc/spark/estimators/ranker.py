@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pyspark.ml import Estimator
 from pyspark.ml.param.shared import (
@@ -147,3 +148,9 @@ class FoldsEstimator(RankerEstimator, HasSeed):
             return Folds(values["numFolds"], values["seed"]), None
         column = FoldColumn.of(dataset, values["foldCol"])
         return Folds.named(tuple(map(str, column.values))), column
+
+    def held_out(self, folds: Folds, columns: TrainingColumns) -> Folds:
+        """The folds without the rows that chose features, unless the user has folds."""
+        return (
+            folds if folds.names else replace(folds, never_held_out=columns.features.never_held_out)
+        )

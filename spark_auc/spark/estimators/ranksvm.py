@@ -127,16 +127,16 @@ class RankSVMClassifier(
         self.check()
         values: RankSVMSettings = self.values()
         folds, column = self.folds(dataset)
+        columns = self.resolved(dataset, features, values["keyCol"], column)
         settings = HingeSettings(
             None if self.selects else values["regParam"],
             values["standardization"],
             values["tol"],
             values["maxIter"],
             values["whenNotConverged"],
-            folds,
+            self.held_out(folds, columns),
             values["selectionRule"] == "oneStandardError",
         )
-        columns = self.resolved(dataset, features, values["keyCol"], column)
         result = train_hinge(DistributedRows.of(dataset, columns), settings)
         model = self.made(result, columns)
         assert result.penalty is not None

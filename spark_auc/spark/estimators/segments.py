@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -53,18 +54,23 @@ def segmented(
     """
     segments = SegmentColumn.of(dataset, columns.features, name)
     rows = DistributedRows.of(dataset, replace(columns, segments=segments))
-    _check_memory(rows, len(segments.values), settings.folds.count)
+    _check_memory(rows, len(segments.values), settings.folds.parts)
     moments, _ = moments_of_segments(rows, settings.folds, segments.values)
     everyone = [reduce(PairMoments.merge, parts) for parts in zip(*moments.values(), strict=True)]
     assert result.penalty is not None
     made = segment_rankers(
-        FoldsInMemory(everyone),
-        {segment: FoldsInMemory(parts) for segment, parts in moments.items()},
+        _in_memory(everyone, settings.folds.count),
+        {segment: _in_memory(parts, settings.folds.count) for segment, parts in moments.items()},
         result.w,
         result.penalty,
         settings,
     )
     return model.with_segments(name, made)
+
+
+def _in_memory(parts: Sequence[PairMoments], folds: int) -> FoldsInMemory:
+    """The moments of folds, and of the rows of no fold if there are any."""
+    return FoldsInMemory(parts[:folds], *parts[folds:])
 
 
 def _check_memory(rows: DistributedRows, segments: int, folds: int) -> None:

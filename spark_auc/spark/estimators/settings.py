@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypedDict
 
+from spark_auc.spark.estimators.prior_settings import PriorSettings
 from spark_auc.spark.settings import (
     FEATURES,
     DimensionSettings,
@@ -147,7 +148,7 @@ class PairMomentsSettings(
 
 
 class MBASettings(PairMomentsSettings, total=False):
-    """Settings of `MBAClassifier`, and of the model."""
+    """Settings that `MBAClassifier` has in common with the model."""
 
     regParam: Annotated[
         float | None,
@@ -169,7 +170,11 @@ class MBASettings(PairMomentsSettings, total=False):
     ]
 
 
-class MBASelectorSettings(PairMomentsSettings, total=False):
+class MBAClassifierSettings(MBASettings, PriorSettings, total=False):
+    """Settings of `MBAClassifier`."""
+
+
+class MBASelectorSettings(PairMomentsSettings, PriorSettings, total=False):
     """Settings of `MBASelector`."""
 
     regParams: Annotated[

@@ -12,7 +12,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 from spark_auc.core.segments import SegmentWeights
 from spark_auc.core.types import Float, Int
-from spark_auc.features.contributions import contributions, largest, part_columns
+from spark_auc.features.contributions import TREES, contributions, largest, part_columns
 from spark_auc.features.raw_columns import Columns, Text
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_tokens import Hashed, Tokens
@@ -97,8 +97,8 @@ def listed(
 ) -> pa.ListArray:
     """The largest contributions of each row in absolute value, descending; those of 0 are left out.
 
-    A column with one token is named by it ("C3=68fd1e64"), others by their column ("age"), and a
-    cross by both columns ("C3=68fd1e64 x age").
+    A column with one token is named by it ("C3=68fd1e64"), others by their column ("age"), a
+    cross by both columns ("C3=68fd1e64 x age"), and all leaves by "trees".
 
     Parameters
     ----------
@@ -121,6 +121,7 @@ def listed(
         of_part = rows[order[bounds[part] : bounds[part + 1]]]
         if of_part.size:
             words = [_words(recipe, columns, name, of_part) for name in own]
+            words = words or [_repeated(TREES, of_part.size)]
             names.append(pc.binary_join_element_wise(*words, _JOINT) if own[1:] else words[0])
     if last is not None:
         names.append(last.take(pa.array(rows[order[bounds[-2] :]])))
@@ -136,11 +137,15 @@ def listed(
 
 def _words(recipe: Recipe, columns: Columns, name: str, rows: Int) -> pa.Array:
     """The name of a column, or its token in each of some rows ``(m,)`` if it is one token."""
-    own = [column for column in recipe.columns if column.name == name]
+    own = [column for column in recipe.own_columns if column.name == name]
     tokens = [column for column in recipe.hashed if column.name == name]
     if own != tokens[:1]:
-        return pa.repeat(pa.scalar(name, pa.large_string()), rows.size)
+        return _repeated(name, rows.size)
     return _tokens(tokens[0], columns, rows)
+
+
+def _repeated(name: str, rows: int) -> pa.Array:
+    return pa.repeat(pa.scalar(name, pa.large_string()), rows)
 
 
 def _tokens(hashed: Hashed, columns: Columns, rows: Int) -> pa.Array:

@@ -20,6 +20,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from spark_auc.core.batch import Batch, hashed_shares
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.row_source import rows_where
+from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.core.sampling.repeats import distinct_keys
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.features.embedding import Embedding
@@ -37,7 +38,7 @@ _log = logging.getLogger(__name__)
 # Bytes of an embedding in one row of a saved table.
 _PART = 1 << 24
 # Bytes of a stored entry of a row.
-_ENTRY_BYTES = 12
+ENTRY_BYTES = 12
 # Most features whose names a column has as metadata.
 _NAMED = 1 << 14
 # What a sample's hash is salted with.
@@ -71,6 +72,8 @@ class EmbeddingModel(Stage, Model, HasOutputCol, HasSeed, settings=EmbeddingMode
     ----------
     embedding
         The map of rows.
+    taught
+        The rows of the fit whose labels the map learnt; not stored. Default: none.
 
     Examples
     --------
@@ -82,9 +85,10 @@ class EmbeddingModel(Stage, Model, HasOutputCol, HasSeed, settings=EmbeddingMode
     'embedded'
     """
 
-    def __init__(self, embedding: Embedding | None = None) -> None:
+    def __init__(self, embedding: Embedding | None = None, taught: KeySample | None = None) -> None:
         super().__init__()
         self._embedding = embedding
+        self._taught = taught
 
     @property
     def embedding(self) -> Embedding:
@@ -108,7 +112,7 @@ class EmbeddingModel(Stage, Model, HasOutputCol, HasSeed, settings=EmbeddingMode
                 f"found {inner.dimension} feature columns, expected {made.input_dimension}; "
                 "set inputCol to as many as the embedding was made for"
             )
-        return EmbeddedFeatures(inner, made)
+        return EmbeddedFeatures(inner, made, self._taught)
 
     def _saved(self) -> tuple[pa.Table, dict[str, Any]]:
         data = self.embedding.to_bytes()
@@ -137,11 +141,28 @@ class EmbeddingEstimator(Stage, Estimator[EmbeddingModel], HasOutputCol):
 
     def fitted(self, dataset: DataFrame, features: Features) -> EmbeddingModel:
         """Fit the map to features of the rows of a DataFrame."""
-        made = self.embedding(dataset, features)
+        return self.model_of(self.embedding(dataset, features))
+
+    def fitted_before(
+        self, dataset: DataFrame, features: Features, key: str | None = None
+    ) -> EmbeddingModel:
+        """Fit the map for a ranker of the same rows, which leaves out those that taught the map.
+
+        Parameters
+        ----------
+        dataset, features
+            The rows and their features.
+        key
+            The key column of the ranker.
+        """
+        return self.fitted(dataset, features)
+
+    def model_of(self, made: Embedding, taught: KeySample | None = None) -> EmbeddingModel:
+        """The model of a map; ``taught`` as of `EmbeddingModel`."""
         _log.info(
             "%s makes %d features of %d", type(made).__name__, made.dimension, made.input_dimension
         )
-        return self._copyValues(EmbeddingModel(made))
+        return self._copyValues(EmbeddingModel(made, taught))
 
 
 def unlabelled(df: DataFrame, features: Features, *, missing: bool = False) -> DistributedRows:
@@ -167,7 +188,7 @@ def sampled(rows: DistributedRows, total: float, entries: float, count: int, see
     ResourceError
         The rows do not fit in the memory of the driver.
     """
-    size = _ENTRY_BYTES * entries * min(count / total, 1.0)
+    size = ENTRY_BYTES * entries * min(count / total, 1.0)
     what = f"a sample of {count} rows"
     rows.memory.check_gathered(int(size), what)
     # Of as many as this, enough are below it but for bad luck beyond four standard deviations.

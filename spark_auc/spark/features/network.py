@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Annotated, Unpack
 
 import numpy as np
 from pyspark.ml.param.shared import HasLabelCol, HasMaxIter, HasSeed
 from pyspark.sql import DataFrame
 
+from spark_auc.core.batch import Batch
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.operator import column_moments
+from spark_auc.core.row_source import rows_where
+from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.features.network import NetworkMap
 from spark_auc.spark.data.columns import TrainingColumns
 from spark_auc.spark.data.features import Features
 from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.features.embedding import (
+    ENTRY_BYTES,
     EmbeddingEstimator,
+    EmbeddingModel,
     EmbeddingSettings,
     sampled,
     unlabelled,
 )
 from spark_auc.spark.settings import LabelSettings, Range, Setting
+
+_log = logging.getLogger(__name__)
+
+# Largest share of the rows that a network before a ranker learns from.
+_MOST_TAUGHT = 0.5
+# Added to the seed: samples of one seed are nested, and trees may have drawn theirs by this seed.
+_APART = 0x7A4E
 
 
 class NetworkSettings(EmbeddingSettings, LabelSettings, total=False):
@@ -53,7 +66,8 @@ class NetworkSettings(EmbeddingSettings, LabelSettings, total=False):
 class TanhNetwork(EmbeddingEstimator, HasLabelCol, HasMaxIter, HasSeed, settings=NetworkSettings):
     """The hidden layer of a tanh network of standardised columns, by `NetworkMap`.
 
-    The embedded rows are dense vectors. labelCol, positiveLabel, sampleSize and maxIter are of a
+    The embedded rows are dense vectors. In a `RankerPipeline`, the rows that train a network do
+    not train the ranker. labelCol, positiveLabel, sampleSize and maxIter are of a
     trained network alone.
 
     Raises
@@ -91,14 +105,51 @@ class TanhNetwork(EmbeddingEstimator, HasLabelCol, HasMaxIter, HasSeed, settings
             columns = column_moments(unlabelled(dataset, features))
             made = NetworkMap.random(features.dimension, width or 500, seed=seed)
             return made.of_columns(*_units(columns))
-        labelled = TrainingColumns.resolve(
-            dataset, features, values["labelCol"], values["positiveLabel"]
-        )
-        rows = DistributedRows.of(dataset, labelled)
+        rows = self._labelled(dataset, features)
         columns = column_moments(rows)
-        mean, scale = _units(columns)
         counts = float(columns.rows.sum()), float(columns.entries.sum())
         sample = sampled(rows, *counts, values["sampleSize"], seed)
+        return self._trained(columns, sample)
+
+    def fitted_before(
+        self, dataset: DataFrame, features: Features, key: str | None = None
+    ) -> EmbeddingModel:
+        """See `EmbeddingEstimator.fitted_before`.
+
+        A trained network learns from some sampleSize rows, and at most half of them, drawn by key
+        or, without one, by equal values of the rows before the network.
+        """
+        values: NetworkSettings = self.values()
+        if not values["trained"]:
+            return self.fitted(dataset, features)
+        rows = self._labelled(dataset, features, key)
+        columns = column_moments(rows)
+        total, entries = float(columns.rows.sum()), float(columns.entries.sum())
+        share = min(values["sampleSize"] / total, _MOST_TAUGHT)
+        sample = KeySample(share, values["seed"] + _APART)
+        rows.memory.check_gathered(int(ENTRY_BYTES * entries * share), "rows of a network")
+        taught = rows.changed(rows_where(sample.inside)).gathered().joined()
+        _log.info(
+            "a network learns from %d of %d rows, which are left out of training",
+            *(taught.y.size, int(total)),
+        )
+        # The order of rows after a shuffle is not fixed.
+        order = np.lexsort((taught.keys(), taught.groups()))
+        return self.model_of(self._trained(columns, taught.take(order)), sample)
+
+    def _labelled(
+        self, dataset: DataFrame, features: Features, key: str | None = None
+    ) -> DistributedRows:
+        values: NetworkSettings = self.values()
+        label = values["labelCol"], values["positiveLabel"]
+        columns = TrainingColumns.resolve(dataset, features, *label, key=key)
+        return DistributedRows.of(dataset, columns)
+
+    def _trained(self, columns: ColumnMoments, sample: Batch) -> NetworkMap:
+        """The network of a sample in memory; ``columns`` are of all rows."""
+        values: NetworkSettings = self.values()
+        width, seed = values["numOutputs"], values["seed"]
+        mean, scale = _units(columns)
         X = sample.X if isinstance(sample.X, np.ndarray) else sample.X.toarray()
         made = NetworkMap.trained(
             (X - mean) / scale, sample.y, features=width, max_iter=values["maxIter"], seed=seed

@@ -5,29 +5,29 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Collection
-from typing import Annotated, Any, TypedDict, Unpack, cast
+from dataclasses import replace
+from typing import Annotated, Any, Unpack, cast
 
-import pyarrow as pa
-from pyspark.ml import Estimator, Model
+from pyspark.ml import Estimator
 from pyspark.ml.param.shared import HasOutputCol
 from pyspark.sql import DataFrame
 
 from spark_auc.core.labels import Label
 from spark_auc.errors import ConfigError
 from spark_auc.features.auto_rules import AUTO
-from spark_auc.features.drift import Drift
-from spark_auc.features.recipe import Crosses, Recipe
+from spark_auc.features.crosses import Crosses
+from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_auto import AutoPlan
 from spark_auc.features.recipe_fit import KINDS, RecipePlan
-from spark_auc.features.recipe_json import from_json, to_json
 from spark_auc.spark.data.features import known_column
 from spark_auc.spark.data.lines import source_of
 from spark_auc.spark.data.raw_arrays import raw_type
-from spark_auc.spark.data.raw_features import RawFeatures
-from spark_auc.spark.features.drift import drift_of
-from spark_auc.spark.features.embedding import embedded
-from spark_auc.spark.features.recipe_fit import chosen, fitted
+from spark_auc.spark.features.recipe_crosses import crossed
+from spark_auc.spark.features.recipe_fit import Summary, chosen, summarised
+from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.spark.features.recipe_settings import RecipeSettings
+from spark_auc.spark.features.recipe_trees import with_trees
+from spark_auc.spark.features.tree_settings import tree_settings
 from spark_auc.spark.persistence import Stage
 from spark_auc.spark.settings import LabelSettings, Setting
 
@@ -38,83 +38,6 @@ class RecipeStageSettings(RecipeSettings, LabelSettings, total=False):
     """Settings of `FeatureRecipe`."""
 
     outputCol: Annotated[str, Setting("Column of the rows, a sparse vector each.", "features")]
-
-
-class RecipeModelSettings(TypedDict, total=False):
-    """Settings of `FeatureRecipeModel`."""
-
-    outputCol: Annotated[str, Setting("Column of the rows, a sparse vector each.", "features")]
-
-
-class FeatureRecipeModel(Stage, Model, HasOutputCol, settings=RecipeModelSettings):
-    """Adds outputCol, the sparse rows of raw columns; made by the ``fit`` of a `FeatureRecipe`.
-
-    Rows depend on their own values only. In a `RankerPipeline` no vector is made: the task that
-    reads the raw columns maps them.
-
-    Parameters
-    ----------
-    recipe
-        The map.
-    drift
-        Counts of missing and extreme values in the rows of the fit. Default: unknown.
-
-    Attributes
-    ----------
-    drift
-        See above; None if the recipe has only columns of tokens that the Params name, or was
-        stored as JSON alone.
-
-    Examples
-    --------
-    >>> from spark_auc import FeatureRecipe
-    >>> model = FeatureRecipe(spline=["position", "age"], auto=False, numKnots=4).fit(rows)
-    >>> model.recipe.names()[0]
-    'position: knot 1'
-    """
-
-    def __init__(self, recipe: Recipe | None = None, drift: Drift | None = None) -> None:
-        super().__init__()
-        self._recipe = recipe
-        self.drift = drift
-
-    @property
-    def recipe(self) -> Recipe:
-        """The map."""
-        assert self._recipe is not None, "a FeatureRecipeModel is made by fit() or load()"
-        return self._recipe
-
-    def input_features(self, dataset: DataFrame) -> RawFeatures:
-        """The features of a DataFrame's rows; errors as of `RawFeatures.of`."""
-        return RawFeatures.of(dataset, self.recipe)
-
-    def drift_of(self, dataset: DataFrame) -> Drift:
-        """Counts of missing and extreme values of a DataFrame's rows, by one pass.
-
-        ``model.drift_of(rows).excesses(model.drift)`` are the shares that exceed those of the fit.
-
-        Raises
-        ------
-        ConfigError
-            A column is missing.
-        DataError
-            A column has another type than in the fit, or a line is malformed.
-        """
-        return drift_of(dataset, self.recipe)
-
-    def _transform(self, dataset: DataFrame) -> DataFrame:
-        return embedded(dataset, self.input_features(dataset), self.getOutputCol())
-
-    def _saved(self) -> tuple[pa.Table, dict[str, Any]]:
-        columns: dict[str, Any] = {"recipe": [to_json(self.recipe)]}
-        if self.drift:
-            columns["drift"] = [self.drift.to_bytes()]
-        return pa.table(columns), {}
-
-    def _loaded(self, table: pa.Table, facts: dict[str, Any]) -> None:
-        self._recipe = from_json(table["recipe"][0].as_py())
-        if "drift" in table.column_names:
-            self.drift = Drift.from_bytes(table["drift"][0].as_py())
 
 
 class FeatureRecipe(
@@ -152,6 +75,8 @@ class FeatureRecipe(
         dataset: DataFrame,
         label: tuple[str, Label | bool | None] | None = None,
         others: Collection[str] = (),
+        weight: str | None = None,
+        key: str | None = None,
     ) -> FeatureRecipeModel:
         """Fit the recipe to the rows of a DataFrame.
 
@@ -162,7 +87,10 @@ class FeatureRecipe(
         label
             Label column and positive label. Default: those of the Params.
         others
-            Further columns that ``auto`` leaves out, such as weights.
+            Further columns that ``auto`` leaves out, such as folds.
+        weight, key
+            Columns of the weights and of the groups of the rows that grow trees, which ``auto``
+            leaves out too. Default: weight 1; rows of equal values are a group.
 
         Raises
         ------
@@ -175,7 +103,7 @@ class FeatureRecipe(
                 f"found numKnots {list(knots)} of a recipe without a ranker, expected one number; "
                 "set one, or fit a RankerPipeline whose ranker chooses its penalty"
             )
-        (made,) = self.candidates(dataset, label, others).values()
+        (made,) = self.candidates(dataset, label, others, weight, key).values()
         return made
 
     def candidates(
@@ -183,6 +111,8 @@ class FeatureRecipe(
         dataset: DataFrame,
         label: tuple[str, Label | bool | None] | None = None,
         others: Collection[str] = (),
+        weight: str | None = None,
+        key: str | None = None,
     ) -> dict[int, FeatureRecipeModel]:
         """Recipes of the rows of a DataFrame by their number of knots, without equal recipes.
 
@@ -192,30 +122,72 @@ class FeatureRecipe(
         values: RecipeStageSettings = self.values()
         knots = self.knots()
         label = label or (values["labelCol"], values["positiveLabel"])
-        kinds = self._kinds()
-        types = self._types(dataset, kinds, {label[0], *others})
-        settings: dict[str, Any] = {
-            "knots": knots[0],
-            "dimension": values["dimension"],
-            "crosses": self._crosses(),
-            "missing": values["missing"],
-            "unit": values["unit"],
-        }
-        plan = AutoPlan.of_schema(types, kinds, **settings)
-        if any(column.kind == AUTO for column in plan.columns):
-            explicit, fits = chosen(dataset, plan, *label, knots)
-        else:
-            explicit = plan.widest
-            fits = fitted(dataset, explicit, knots)
+        others = [*others, *(name for name in (weight, key) if name)]
+        summary = self._summary(dataset, label, others)
+        if values["trees"]:
+            summary = self._with_trees(dataset, summary, label, weight, key)
+        fits = summary.fits(knots)
+        if values["crosses"] == "auto":
+            bits, row = values["crossBits"], (label, weight, key)
+            chooser = crossed(dataset, fits[0][0], *row, bits=bits, rows=summary.rows)
+            crosses, rows = chooser.crosses, chooser.chosen_by
+            fits = [(replace(r, crosses=crosses, chosen_by=rows), drift) for r, drift in fits]
         made = dict[int, FeatureRecipeModel]()
         recipes = [recipe for recipe, _ in fits]
         for k, (count, (recipe, drift)) in enumerate(zip(knots, fits, strict=True)):
             if recipe in recipes[:k]:
                 _log.info("%d knots give the recipe of fewer knots", count)
                 continue
-            _log.info("recipe: %s", _described(explicit, recipe))
+            _log.info("recipe: %s", _described(summary.plan, recipe))
             made[count] = self._copyValues(FeatureRecipeModel(recipe, drift))
         return made
+
+    def _summary(
+        self,
+        dataset: DataFrame,
+        label: tuple[str, Label | bool | None],
+        others: Collection[str],
+    ) -> Summary:
+        """The explicit columns of the rows of a DataFrame, and their summary."""
+        values: RecipeStageSettings = self.values()
+        kinds = self._kinds()
+        settings: dict[str, Any] = {
+            "knots": self.knots()[0],
+            "dimension": values["dimension"],
+            "crosses": self._crosses(),
+            "missing": values["missing"],
+            "unit": values["unit"],
+        }
+        types = self._types(dataset, kinds, {label[0], *others})
+        plan = AutoPlan.of_schema(types, kinds, **settings)
+        if any(column.kind == AUTO for column in plan.columns):
+            return chosen(dataset, plan, *label)
+        return summarised(dataset, plan.widest)
+
+    def _with_trees(
+        self,
+        dataset: DataFrame,
+        summary: Summary,
+        label: tuple[str, Label | bool | None],
+        weight: str | None,
+        key: str | None,
+    ) -> Summary:
+        """The summary of a plan with trees."""
+        settings, rows = tree_settings(self.values()["trees"]), summary.rows
+        plan = with_trees(dataset, summary.plan, settings, label, weight, key, rows)
+        if self._leaves_alone:
+            # Drift of columns that only trees use is counted against the rows of the fit.
+            both = zip(summary.plan.numeric, summary.state.columns, strict=True)
+            missing = {column.name: (of.rows, of.missing) for column, of in both}
+            plan = replace(plan, columns=())
+            return Summary(plan, plan.zero(), {**summary.missing, **missing}, rows)
+        return summary._replace(plan=plan)
+
+    @property
+    def _leaves_alone(self) -> bool:
+        """Whether leaves of trees are the only features."""
+        values: RecipeStageSettings = self.values()
+        return values["trees"] is not None and not values["auto"] and not self._kinds()
 
     def _fit(self, dataset: DataFrame) -> FeatureRecipeModel:
         return self.fitted(dataset)
@@ -234,6 +206,8 @@ class FeatureRecipe(
                 f"found numKnots {knots}, expected different numbers in ascending order; set "
                 f"numKnots to {sorted(set(knots))}"
             )
+        if (trees := self.values()["trees"]) is not None:
+            tree_settings(trees)
 
     def _kinds(self) -> dict[str, list[str]]:
         """The kinds of the columns that the Params name."""
@@ -246,7 +220,7 @@ class FeatureRecipe(
     def _crosses(self) -> Crosses | None:
         values: RecipeStageSettings = self.values()
         crosses = values["crosses"]
-        if crosses is None:
+        if crosses in (None, "auto"):
             return None
         pairs = None if isinstance(crosses, str) else tuple(map(tuple, crosses))
         return Crosses(cast(Any, pairs), values["crossBits"])
@@ -261,7 +235,7 @@ class FeatureRecipe(
         source = source_of(df)
         left_out = {*left_out, *(values["leaveOut"] or ()), *(source or ())[:1]}
         types = dict[str, str]()
-        for name in df.columns if values["auto"] else kinds:
+        for name in df.columns if values["auto"] or self._leaves_alone else kinds:
             kind = df.schema[name].dataType
             if name in left_out and name not in kinds:
                 continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TypeAlias, cast
+from typing import NamedTuple, TypeAlias, cast
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -34,10 +34,36 @@ _COLUMNS, _MISSING = "columns", "missing"
 _COLUMN_BYTES = 700_000
 
 
-def fitted(df: DataFrame, plan: RecipePlan, knots: Sequence[int]) -> list[Fit]:
-    """Recipes of a plan of explicit columns, and counts of the rows, by one pass.
+class Summary(NamedTuple):
+    """What a fit knows of some rows.
 
-    Without columns of numbers there is no pass, and there are no counts.
+    Parameters
+    ----------
+    plan
+        Explicit columns.
+    state
+        The summaries of its columns of numbers.
+    missing
+        Numbers of rows, and of missing values, of its columns of tokens by name.
+    rows
+        Number of rows; None if no pass was made.
+    """
+
+    plan: RecipePlan
+    state: RecipeState
+    missing: Missing
+    rows: int | None
+
+    def fits(self, knots: Sequence[int]) -> list[Fit]:
+        """The recipe of each number of knots, and counts of its rows if a pass was made."""
+        recipes = [replace(self.plan, knots=count).fitted(self.state) for count in knots]
+        if self.rows is None:
+            return [(recipe, None) for recipe in recipes]
+        return [(recipe, drift_of_fit(recipe, self.state, self.missing)) for recipe in recipes]
+
+
+def summarised(df: DataFrame, plan: RecipePlan) -> Summary:
+    """The summary of a plan of explicit columns, by one pass; none without columns of numbers.
 
     Parameters
     ----------
@@ -45,8 +71,6 @@ def fitted(df: DataFrame, plan: RecipePlan, knots: Sequence[int]) -> list[Fit]:
         The rows.
     plan
         The plan.
-    knots
-        Numbers of knots, of one recipe each.
 
     Raises
     ------
@@ -54,7 +78,7 @@ def fitted(df: DataFrame, plan: RecipePlan, knots: Sequence[int]) -> list[Fit]:
         There are no rows, or a value cannot be used.
     """
     if not plan.numeric:
-        return [(plan.fitted(plan.zero()), None)] * len(knots)
+        return Summary(plan, plan.zero(), {}, None)
     hashed = plan.fitted(plan.zero()).hashed
     tokens = Recipe(hashed=hashed) if hashed else None
     raw = RawColumns.of(df, list(dict.fromkeys(column.name for column in plan.columns)))
@@ -81,17 +105,11 @@ def fitted(df: DataFrame, plan: RecipePlan, knots: Sequence[int]) -> list[Fit]:
     if not state.columns[0].rows:
         raise DataError("found no rows, expected some to fit a recipe to; check the input")
     drift = cast(Drift | None, states.get(_MISSING))
-    return _fits(plan, state, drift.missing() if drift else {}, knots)
+    return Summary(plan, state, drift.missing() if drift else {}, state.columns[0].rows)
 
 
-def chosen(
-    df: DataFrame,
-    plan: AutoPlan,
-    label: str,
-    positive: Label | bool | None,
-    knots: Sequence[int],
-) -> tuple[RecipePlan, list[Fit]]:
-    """The columns that suit the rows, their recipes, and counts of the rows, by one pass.
+def chosen(df: DataFrame, plan: AutoPlan, label: str, positive: Label | bool | None) -> Summary:
+    """The columns that suit the rows, and their summary, by one pass.
 
     Parameters
     ----------
@@ -101,8 +119,6 @@ def chosen(
         Columns, some of them of kind "auto".
     label, positive
         Label column and positive label; see `label_column`.
-    knots
-        Numbers of knots, of one recipe each.
 
     Raises
     ------
@@ -128,15 +144,8 @@ def chosen(
     explicit, columns, decisions = plan.explicit(state)
     for decision in decisions:
         _log.log(logging.WARNING if decision.warning else logging.INFO, "%s", decision.sentence)
-    return explicit, _fits(explicit, columns, plan.missing(state), knots)
-
-
-def _fits(
-    plan: RecipePlan, state: RecipeState, missing: Missing, knots: Sequence[int]
-) -> list[Fit]:
-    """The recipe of each number of knots, and counts of its rows."""
-    recipes = [replace(plan, knots=count).fitted(state) for count in knots]
-    return [(recipe, drift_of_fit(recipe, state, missing)) for recipe in recipes]
+    rows = state.positive.rows + state.negative.rows
+    return Summary(explicit, columns, plan.missing(state), rows)
 
 
 def _folded(

@@ -5,7 +5,7 @@ This module does not import pyspark: a configuration is checked before Spark is 
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 from spark_auc.spark.settings import Range, Setting
 
@@ -60,11 +60,30 @@ class RecipeSettings(TypedDict, total=False):
         ),
     ]
     crosses: Annotated[
-        list[list[str]] | Literal["all"] | None,
-        Setting("Pairs of columns whose products are features too, hashed; 'all': each pair."),
+        list[list[str]] | Literal["all", "auto"] | None,
+        Setting(
+            "Pairs of columns whose products are features too, hashed. 'all': each pair; 'auto': "
+            "pairs of text, boolean or integer columns of tokens alone, chosen by the AUC of "
+            "held-out rows of a sample, possibly none, of tables with 2 to 16 such columns."
+        ),
     ]
     crossBits: Annotated[
-        int, Setting("Logarithm of the number of features of crosses.", 18, Range(ge=1, le=30))
+        int,
+        Setting(
+            "Logarithm of the number of features of crosses; the largest one with 'auto', which "
+            "takes less for fewer pairs of values.",
+            18,
+            Range(ge=1, le=30),
+        ),
+    ]
+    trees: Annotated[
+        dict[str, Any] | None,
+        Setting(
+            "Leaves of trees as features. {'grow': {...}}: LightGBM grows trees from a sample of "
+            "the rows, by the keys numTrees, numLeaves, learningRate, growShare, maxGrowRows and "
+            "seed; training leaves these rows out. {'path': ..., 'columns': [...]}: those of a "
+            "model of LightGBM, XGBoost or Spark ML. Without auto and named columns, leaves alone."
+        ),
     ]
     missing: Annotated[
         Literal["indicator", "ignore"],

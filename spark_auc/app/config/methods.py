@@ -1,0 +1,33 @@
+"""Keys of the job train that contradict a choice among models."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from spark_auc.app.config.features import RecipeSection
+from spark_auc.app.config.sections import Columns
+
+# Keys that say what the choice decides, or that need one model of all rows.
+_CONTRARY = ("learner", "training", "select", "embeddings", "prior", "moments", "saveMoments")
+
+
+def check_method(keys: Collection[str], features: RecipeSection | None, columns: Columns) -> None:
+    """`ValueError` if keys contradict ``method: auto``.
+
+    Parameters
+    ----------
+    keys
+        The keys that are set.
+    features, columns
+        Their sections.
+    """
+    contrary = [key for key in _CONTRARY if key in keys]
+    contrary += ["columns.fold"] * bool(columns.fold)
+    if contrary:
+        raise ValueError(f"method: auto without {', '.join(contrary)}; leave out one of both")
+    if features is None:
+        raise ValueError("method: auto with features, whose blocks are compared; add features")
+    if features.unit and "unit" in features.model_fields_set:
+        raise ValueError("method: auto with unit: false, as blocks are compared; leave out unit")
+    if isinstance(features.numKnots, list) and len(features.numKnots) > 1:
+        raise ValueError(f"method: auto with one number in features.numKnots: {features.numKnots}")

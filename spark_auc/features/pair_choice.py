@@ -1,0 +1,146 @@
+"""The choice of pairs of numeric columns that a recipe has beside its single columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import cast
+
+import numpy as np
+
+from spark_auc.core.batch import Batch
+from spark_auc.core.types import Bool, Float
+from spark_auc.errors import ConfigError, DataError
+from spark_auc.features.pair_gains import PairGain, best_pairs
+from spark_auc.features.pair_histograms import HATS, PairHistograms
+from spark_auc.features.raw_columns import Columns, Numbers
+from spark_auc.features.recipe import Recipe
+from spark_auc.features.recipe_fit import RecipeState, doubles_of
+from spark_auc.features.recipe_numbers import Spline
+from spark_auc.features.recipe_pairs import Pair
+from spark_auc.features.splines import Splines
+
+# The largest number of columns of which all pairs are compared: their sums take 0.3 GB.
+MOST_COLUMNS = 500
+# The false discovery rate up to which a pair is chosen.
+_RATE = 0.1
+
+
+@dataclass(frozen=True)
+class PairCandidates:
+    """The numeric columns of a recipe that may be paired, with the knots that pairs have.
+
+    Rows are mapped twice: the recipe without pairs is fitted and scored, the states of its scores
+    are merged, and the recipe with the chosen pairs is fitted. The pairs depend on the labels of
+    the rows of the states: a penalty that is chosen on the same rows is too low for few rows. See
+    `spark_auc.training.pairs` for all of it in memory.
+
+    Parameters
+    ----------
+    columns
+        The columns with at least two and at most 8 knots.
+
+    Raises
+    ------
+    ConfigError
+        There are more than 500 columns.
+    """
+
+    columns: tuple[Spline, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.columns) > MOST_COLUMNS:
+            raise ConfigError(
+                f"found {len(self.columns)} numeric columns to choose pairs from, expected at most "
+                f"{MOST_COLUMNS}; name the pairs, or leave columns out"
+            )
+
+    @classmethod
+    def of(cls, recipe: Recipe, state: RecipeState) -> PairCandidates:
+        """The candidates of a recipe.
+
+        Parameters
+        ----------
+        recipe
+            The fitted recipe.
+        state
+            The state that it was fitted from.
+
+        Raises
+        ------
+        DataError
+            The state is of another number of columns.
+        """
+        if len(state.columns) != len(recipe.numeric):
+            raise DataError(
+                f"found a state of {len(state.columns)} columns, expected {len(recipe.numeric)}; "
+                "use the state of the fit of this recipe"
+            )
+        both = zip(recipe.numeric, state.columns, strict=True)
+        # A column may be numeric in several ways.
+        columns = {c.name: (c.type, summary.knots(HATS)) for c, summary in both}
+        splines = (Spline(name, *rest) for name, rest in columns.items())
+        return cls(tuple(spline for spline in splines if len(spline.knots) > 1))
+
+    @cached_property
+    def _splines(self) -> Splines:
+        return Splines.of_knots([column.knots for column in self.columns])
+
+    def zero(self) -> PairHistograms:
+        """The state of no rows."""
+        return PairHistograms.zero(len(self.columns))
+
+    def histograms(
+        self, columns: Columns, y: Bool, scores: Float, weight: Float | None = None
+    ) -> PairHistograms:
+        """The state of some rows.
+
+        Parameters
+        ----------
+        columns
+            Raw columns by name, as for `Recipe.transform`.
+        y : (n,)
+            True for positive rows.
+        scores : (n,)
+            Scores of the rows by the model of the recipe without pairs.
+        weight : (n,), optional
+            Row weights. Default: 1.
+
+        Raises
+        ------
+        DataError
+            A column has another type than in the rows of the fit, or a score is not finite.
+        """
+        X = np.empty((y.size, len(self.columns)))
+        for j, column in enumerate(self.columns):
+            column.check(columns[column.name])
+            X[:, j] = doubles_of(cast(Numbers, columns[column.name]))
+        return PairHistograms.of(self._splines, Batch(X, y, weight), scores)
+
+    def chosen(self, recipe: Recipe, histograms: PairHistograms, count: int = 10) -> Recipe:
+        """The recipe with the best pairs, at most ``count``; see `best_pairs`.
+
+        Only pairs are chosen whose false discovery rate is at most 10 %, so that a table of many
+        columns without interactions has none.
+
+        Raises
+        ------
+        ConfigError
+            ``count`` is not a whole number of at least 1.
+        DataError
+            A class has no rows, or the state is of another number of columns.
+        """
+        return replace(recipe, pairs=tuple(pair for pair, _ in self.best(histograms, count)))
+
+    def best(self, histograms: PairHistograms, count: int = 10) -> list[tuple[Pair, PairGain]]:
+        """The pairs of `chosen` and their gains; errors are those of `chosen`."""
+        if histograms.dimension != len(self.columns):
+            raise DataError(
+                f"found a state of {histograms.dimension} columns, expected {len(self.columns)}; "
+                "use states of these candidates"
+            )
+        return [
+            (Pair(self.columns[g.first], self.columns[g.second]), g)
+            for g in best_pairs(histograms, count)
+            if g.rate <= _RATE
+        ]

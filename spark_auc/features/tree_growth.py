@@ -1,0 +1,94 @@
+"""Trees of a recipe that are grown from a share of its rows, in memory.
+
+The other rows are for the weights of the leaves, and for the choice of their penalty: on the rows
+that grew the trees, both would trust the leaves too much.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, cast
+
+import numpy as np
+
+from spark_auc.core.sampling.key_sample import KeySample
+from spark_auc.core.types import Bool, Float, Keys
+from spark_auc.errors import ConfigError
+from spark_auc.features.raw_columns import Columns, Text, taken
+from spark_auc.features.recipe_trees import Categories, TreeLeaves, Trees
+from spark_auc.features.row_groups import row_groups
+from spark_auc.features.text_keys import most_frequent
+from spark_auc.trees.grow import grow
+
+# Values of a column of text that are categories: LightGBM has 255 bins for a column.
+_CATEGORIES = 250
+# Fewest rows of a value: models are published, and a rare value may be that of a person.
+_LEAST = 10
+
+
+def grown(
+    columns: Columns,
+    types: Mapping[str, str],
+    y: Bool,
+    weight: Float | None = None,
+    *,
+    sample: KeySample,
+    groups: Keys | None = None,
+    categorical: Collection[str] = (),
+    **settings: Any,
+) -> TreeLeaves:
+    """The leaves of trees that LightGBM grows from the rows of a sample.
+
+    Parameters
+    ----------
+    columns
+        All columns of the recipe by name, in its order.
+    types
+        Types of the columns that trees may split, by name. Of a column of text, the 250 most
+        frequent values of at least 10 rows of the sample are categories; others are missing.
+    y : (n,)
+        True for positive rows.
+    weight : (n,), optional
+        Row weights. Default: 1.
+    sample
+        The rows that grow the trees. The leaves keep it, so that later passes know these rows.
+    groups : (n,), optional
+        Groups of the rows, as of a user key. Default: rows of equal values are a group.
+    categorical
+        Names of the columns of categories, which are whole numbers from 0.
+    settings
+        Other settings of `spark_auc.trees.grow.grow`.
+
+    Raises
+    ------
+    ConfigError
+        A setting is out of its range, or a column of categories is not one of the trees.
+    DataError
+        The rows of the sample are of one class, or a column has another type.
+    MissingPackageError
+        LightGBM is not installed.
+    """
+    if unknown := set(categorical) - set(types):
+        raise ConfigError(
+            f"found columns of categories {sorted(unknown)}, expected columns among {list(types)}; "
+            "add them to the columns of the trees"
+        )
+    rows = np.flatnonzero(sample.of(row_groups(columns) if groups is None else groups))
+    X, values = np.empty((rows.size, len(types))), dict[str, tuple[str, ...]]()
+    inside = taken({name: columns[name] for name in types}, rows)
+    for k, (name, kind) in enumerate(types.items()):
+        split: Trees | Categories
+        column = inside[name]
+        if kind == "text":
+            Categories(name, kind, ()).check(column)
+            values[name] = most_frequent(name, cast(Text, column), _CATEGORIES, _LEAST)
+            split = Categories(name, kind, values[name])
+        else:
+            split = Trees(name, kind)
+        X[:, k], validity = split.doubles(column)
+        if validity.size:
+            X[~validity, k] = np.nan
+    places = [k for k, name in enumerate(types) if name in categorical or name in values]
+    weights = None if weight is None else weight[rows]
+    forest = grow(X, y[rows], weights, categorical=places, **settings)
+    return TreeLeaves.of(forest, types, sample, values)

@@ -1,0 +1,100 @@
+"""The fitted recipe as a stage: raw columns of a DataFrame to sparse rows."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypedDict
+
+import pyarrow as pa
+from pyspark.ml import Model
+from pyspark.ml.param.shared import HasOutputCol
+from pyspark.sql import DataFrame
+
+from spark_auc.features.drift import Drift
+from spark_auc.features.recipe import Recipe
+from spark_auc.features.recipe_json import from_json, to_json
+from spark_auc.spark.data.raw_features import RawFeatures
+from spark_auc.spark.features.drift import drift_of
+from spark_auc.spark.features.embedding import embedded
+from spark_auc.spark.persistence import Stage
+from spark_auc.spark.settings import Setting
+
+
+class RecipeModelSettings(TypedDict, total=False):
+    """Settings of `FeatureRecipeModel`."""
+
+    outputCol: Annotated[str, Setting("Column of the rows, a sparse vector each.", "features")]
+
+
+class FeatureRecipeModel(Stage, Model, HasOutputCol, settings=RecipeModelSettings):
+    """Adds outputCol, the sparse rows of raw columns; made by the ``fit`` of a `FeatureRecipe`.
+
+    Rows depend on their own values only. In a `RankerPipeline` no vector is made: the task that
+    reads the raw columns maps them.
+
+    Parameters
+    ----------
+    recipe
+        The map.
+    drift
+        Counts of missing and extreme values in the rows of the fit. Default: unknown.
+
+    Attributes
+    ----------
+    drift
+        See above; None if the recipe has only columns of tokens that the Params name, or was
+        stored as JSON alone.
+
+    Examples
+    --------
+    >>> from spark_auc import FeatureRecipe
+    >>> model = FeatureRecipe(spline=["position", "age"], auto=False, numKnots=4).fit(rows)
+    >>> model.recipe.names()[0]
+    'position: knot 1'
+    """
+
+    def __init__(self, recipe: Recipe | None = None, drift: Drift | None = None) -> None:
+        super().__init__()
+        self._recipe = recipe
+        self.drift = drift
+
+    @property
+    def recipe(self) -> Recipe:
+        """The map."""
+        assert self._recipe is not None, "a FeatureRecipeModel is made by fit() or load()"
+        return self._recipe
+
+    def reduced(self, recipe: Recipe, drift: Drift | None) -> FeatureRecipeModel:
+        """The model with a recipe of some of its blocks."""
+        return self._copyValues(FeatureRecipeModel(recipe, drift))
+
+    def input_features(self, dataset: DataFrame) -> RawFeatures:
+        """The features of a DataFrame's rows; errors as of `RawFeatures.of`."""
+        return RawFeatures.of(dataset, self.recipe)
+
+    def drift_of(self, dataset: DataFrame) -> Drift:
+        """Counts of missing and extreme values of a DataFrame's rows, by one pass.
+
+        ``model.drift_of(rows).excesses(model.drift)`` are the shares that exceed those of the fit.
+
+        Raises
+        ------
+        ConfigError
+            A column is missing.
+        DataError
+            A column has another type than in the fit, or a line is malformed.
+        """
+        return drift_of(dataset, self.recipe)
+
+    def _transform(self, dataset: DataFrame) -> DataFrame:
+        return embedded(dataset, self.input_features(dataset), self.getOutputCol())
+
+    def _saved(self) -> tuple[pa.Table, dict[str, Any]]:
+        columns: dict[str, Any] = {"recipe": [to_json(self.recipe)]}
+        if self.drift:
+            columns["drift"] = [self.drift.to_bytes()]
+        return pa.table(columns), {}
+
+    def _loaded(self, table: pa.Table, facts: dict[str, Any]) -> None:
+        self._recipe = from_json(table["recipe"][0].as_py())
+        if "drift" in table.column_names:
+            self.drift = Drift.from_bytes(table["drift"][0].as_py())

@@ -1,0 +1,147 @@
+"""The trees of a recipe: grown from a sample of the rows, or read from a model."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_auc.core.labels import Label
+from spark_auc.core.sampling.key_sample import KeySample
+from spark_auc.errors import ConfigError, ModelFormatError
+from spark_auc.features.recipe_fit import RecipePlan
+from spark_auc.features.recipe_trees import TreeLeaves
+from spark_auc.features.tree_growth import grown
+from spark_auc.spark.data.features import known_column
+from spark_auc.spark.data.raw_arrays import raw_type
+from spark_auc.spark.data.raw_features import RawFeatures
+from spark_auc.spark.features.label_sample import label_sample
+from spark_auc.spark.features.tree_models import read_spark_trees
+from spark_auc.trees.forest import Forest
+from spark_auc.trees.lightgbm_models import from_lightgbm
+from spark_auc.trees.xgboost_models import from_xgboost
+
+_log = logging.getLogger(__name__)
+
+
+def with_trees(
+    df: DataFrame,
+    plan: RecipePlan,
+    settings: Mapping[str, Any],
+    label: tuple[str, Label | bool | None],
+    weight: str | None = None,
+    key: str | None = None,
+    rows: int | None = None,
+) -> RecipePlan:
+    """The plan with trees.
+
+    Parameters
+    ----------
+    df
+        The rows.
+    plan
+        Explicit columns, which are those of grown trees unless the settings name others.
+    settings
+        What `spark_auc.spark.features.tree_settings.tree_settings` returns.
+    label, weight, key, rows
+        See `label_sample`.
+
+    Raises
+    ------
+    ConfigError
+        A column is unknown, or of a type that trees do not take; or the model has another number
+        of columns.
+    DataError
+        A value is invalid, or the sample has rows of one class only.
+    ModelFormatError
+        The path has no model of trees.
+    MissingPackageError
+        LightGBM is not installed.
+    ResourceError
+        The sample does not fit in the memory of the driver.
+    """
+    types = _types(df, plan, settings["columns"])
+    if settings["path"] is not None:
+        forest = read_trees(settings["path"], df.sparkSession)
+        return replace(plan, trees=TreeLeaves.of(forest, types))
+    chosen = dict(settings["grow"])
+    share, most, seed = (chosen.pop(name) for name in ("growShare", "maxGrowRows", "seed"))
+    sample = KeySample(share, seed)
+    recipe = replace(plan, trees=TreeLeaves.of_columns(types))
+    raw = RawFeatures.of(df, recipe.fitted(recipe.zero())).raw
+    taught = label_sample(df, raw, label, weight, key, sample=sample, most=most, rows=rows)
+    leaves = grown(
+        taught.columns,
+        types,
+        taught.y,
+        taught.weight,
+        sample=taught.sample,
+        groups=taught.groups,
+        seed=seed,
+        threads=os.cpu_count() or 1,
+        **chosen,
+    )
+    _log.info(
+        "%d trees with %d leaves grew from %d rows, which training leaves out",
+        *(leaves.forest.trees, leaves.forest.leaves, taught.y.size),
+    )
+    return replace(plan, trees=leaves)
+
+
+def read_trees(path: str, spark: SparkSession) -> Forest:
+    """The trees of a saved model.
+
+    Parameters
+    ----------
+    path
+        Local file of a LightGBM model in text or an XGBoost model in JSON; or the directory of a
+        model of Spark ML, on any file system that Spark reaches.
+    spark
+        The session.
+
+    Raises
+    ------
+    ConfigError
+        The file cannot be read.
+    ModelFormatError
+        It is no model of trees.
+    """
+    file = Path(path)
+    if not file.is_file():
+        return read_spark_trees(path, spark)
+    try:
+        text = file.read_bytes()
+    except OSError as error:
+        raise ConfigError(
+            f"found no readable file {path} ({error.strerror}), expected a model of trees; set "
+            "trees.path to one"
+        ) from None
+    try:
+        words = text.decode()
+    except UnicodeDecodeError:
+        raise ModelFormatError(
+            f"found binary data in {path}, expected a LightGBM model in text or an XGBoost model "
+            "in JSON; save it as Booster.save_model('NAME.txt') or ('NAME.json') does"
+        ) from None
+    return from_xgboost(words) if words.lstrip().startswith("{") else from_lightgbm(words)
+
+
+def _types(df: DataFrame, plan: RecipePlan, names: list[str] | None) -> dict[str, str]:
+    """Types of the columns of trees by name."""
+    if names is None:
+        return {column.name: column.type for column in plan.columns}
+    types = dict[str, str]()
+    for name in names:
+        kind = known_column(df, name).dataType
+        if (found := raw_type(kind)) is None:
+            raise ConfigError(
+                f"found column {name!r} of type {kind.simpleString()} for trees, expected numbers, "
+                "text, booleans or times; cast it or leave it out"
+            )
+        types[name] = found
+    return types

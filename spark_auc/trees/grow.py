@@ -1,0 +1,103 @@
+"""Growing trees by LightGBM from arrays, on the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from spark_auc.core.types import Bool, Float
+from spark_auc.core.validation import check_above, check_whole
+from spark_auc.errors import DataError, require
+from spark_auc.trees.forest import MOST_WORDS, Forest
+from spark_auc.trees.lightgbm_models import from_lightgbm
+
+
+def grow(
+    X: Float,
+    y: Bool,
+    weight: Float | None = None,
+    *,
+    categorical: Sequence[int] = (),
+    numTrees: int = 100,
+    numLeaves: int = 15,
+    learningRate: float = 0.1,
+    seed: int = 0,
+    threads: int = 1,
+) -> Forest:
+    """Trees that LightGBM boosts for the logistic loss.
+
+    Equal arguments give equal trees, whatever the number of threads.
+
+    Parameters
+    ----------
+    X : (n, d)
+        Rows; NaN is missing.
+    y : (n,)
+        True for positive rows.
+    weight : (n,), optional
+        Row weights. Default: 1.
+    categorical
+        Columns of categories, which are whole numbers, best from 0 on without gaps. Negative ones
+        count as missing.
+    numTrees
+        Number of trees, at least 1. There are fewer if no split helps any more.
+    numLeaves
+        Most leaves of a tree, at least 2.
+    learningRate
+        Factor of each tree's values, above 0.
+    seed
+        Seed of LightGBM's random numbers, at least 0.
+    threads
+        Number of threads, at least 1.
+
+    Raises
+    ------
+    ConfigError
+        A setting is out of its range.
+    DataError
+        All rows are of one class, or a category is so large that the sets of categories might
+        take more than 64 MiB.
+    MissingPackageError
+        LightGBM is not installed.
+    """
+    for name, value, least in (
+        ("numTrees", numTrees, 1),
+        ("numLeaves", numLeaves, 2),
+        ("seed", seed, 0),
+        ("threads", threads, 1),
+    ):
+        check_whole(name, value, least)
+    check_above("learningRate", learningRate, 0.0)
+    if y.all() or not y.any():
+        raise DataError(
+            f"found {y.size} rows of one class to grow trees from, expected rows of both; grow "
+            "them from more rows"
+        )
+    # LightGBM writes a bit for each number up to the largest category of a set.
+    largest = np.nan_to_num(X[:, list(categorical)], posinf=np.inf).max(initial=0.0)
+    most = 32 * (MOST_WORDS // (numTrees * (numLeaves - 1)))
+    if largest > most:
+        raise DataError(
+            f"found category {largest:.0f}, expected at most {most} for {numTrees} trees of "
+            f"{numLeaves} leaves; number the categories from 0, or take the column as numbers"
+        )
+    require("trees", "lightgbm")
+    lightgbm: Any = import_module("lightgbm")
+    settings = {
+        "objective": "binary",
+        "num_leaves": int(numLeaves),
+        "learning_rate": float(learningRate),
+        "seed": int(seed),
+        "num_threads": int(threads),
+        # Histograms added in a fixed order; the choice of layout by timing would change them.
+        "deterministic": True,
+        "force_col_wise": True,
+        "verbose": -1,
+    }
+    rows = lightgbm.Dataset(
+        X, y.astype(float), weight=weight, categorical_feature=list(categorical)
+    )
+    return from_lightgbm(lightgbm.train(settings, rows, int(numTrees)).model_to_string())

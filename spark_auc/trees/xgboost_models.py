@@ -1,0 +1,162 @@
+"""XGBoost models: the JSON that `Booster.save_raw("json")` returns and `save_model` writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_auc.core.types import Float
+from spark_auc.errors import ModelFormatError
+from spark_auc.trees.forest import (
+    CATEGORICAL,
+    NAN_LEFT,
+    OTHERS_LEFT,
+    CategorySets,
+    Forest,
+    Tree,
+    damaged,
+)
+from spark_auc.trees.level_order import level_order
+
+# Objectives whose stored base score is a probability or a positive mean; that of others is added.
+_PROBABILITIES = ("binary:logistic", "reg:logistic")
+_MEANS = ("count:poisson", "reg:gamma", "reg:tweedie", "survival:aft", "survival:cox")
+
+
+def from_xgboost(text: str | bytes) -> Forest:
+    """The trees of an XGBoost model with one score per row.
+
+    NaN is the missing value. A column of categories has the numbers that the model was trained
+    with; for a pandas column of categories these are its codes. The leaf values of `dart` are
+    multiplied by the weights of their trees.
+
+    All trees are read, as `Booster.predict` uses them. After early stopping some are later than
+    the best iteration, and `XGBClassifier` leaves these out: give the JSON of
+    ``booster[: booster.best_iteration + 1]``.
+
+    Parameters
+    ----------
+    text
+        JSON of the model.
+
+    Raises
+    ------
+    ModelFormatError
+        The text is no XGBoost model in JSON, is damaged, is linear, or has more than one score
+        per row.
+    """
+    try:
+        learner = json.loads(text)["learner"]
+        booster, model = learner["gradient_booster"], learner["learner_model_param"]
+    except (ValueError, RecursionError, KeyError, TypeError):
+        raise ModelFormatError(
+            f"found text that begins with {text[:20]!r}, expected the JSON of an XGBoost model; "
+            'give that of Booster.save_raw("json") or of the file NAME.json of save_model'
+        ) from None
+    try:
+        kind, scores = booster["name"], [model["num_class"], model.get("num_target", "1")]
+        if kind not in ("gbtree", "dart"):
+            raise ModelFormatError(
+                f"found an XGBoost model with booster={kind!r}"[:100] + ", expected trees; train "
+                "it with gbtree or dart"
+            )
+        parts = booster["gbtree"] if kind == "dart" else booster
+        trees = parts["model"]["trees"]
+        vectors = {int(tree["tree_param"]["size_leaf_vector"]) for tree in trees}
+        if not (int(scores[0]) <= 1 and int(scores[1]) == 1 and vectors <= {0, 1}):
+            raise ModelFormatError(
+                f"found an XGBoost model of {scores[0]} classes and {scores[1]} targets, expected "
+                "one score per row; train it on two classes with binary:logistic"
+            )
+        sets = CategorySets()
+        weights = booster["weight_drop"] if kind == "dart" else [1.0] * len(trees)
+        return Forest.of(
+            int(model["num_feature"]),
+            "float32",
+            [_tree(tree, weight, sets) for tree, weight in zip(trees, weights, strict=True)],
+            _offset(str(model["base_score"]), learner["objective"]["name"]),
+        )
+    except (KeyError, ValueError, TypeError, IndexError, OverflowError, AttributeError) as error:
+        raise damaged(f"{type(error).__name__} {error}"[:100]) from None
+
+
+def float32_threshold(threshold: NDArray[np.float32]) -> Float:
+    """Doubles ``c`` such that ``x <= c`` if and only if ``float32(x) < threshold``.
+
+    A double rounds to a smaller float32 if it is below the midpoint between the threshold and
+    the float32 before it, or is the midpoint and that float32 is even. Doubles have enough
+    digits for the midpoint. Infinity counts as 2^128, as it does in rounding.
+
+    Parameters
+    ----------
+    threshold : (m,)
+        Finite numbers or infinity.
+
+    Raises
+    ------
+    ModelFormatError
+        A threshold is NaN or minus infinity, below which there is no number.
+    """
+    if not (threshold > -np.inf).all():
+        raise damaged("a threshold is NaN or minus infinity")
+    with np.errstate(over="ignore"):
+        before = np.nextafter(threshold, np.float32(-np.inf))
+    ends = np.clip(np.stack([before, threshold]).astype(float), -(2.0**128), 2.0**128)
+    middle: Float = ends.sum(axis=0) / 2
+    is_even = before.view(np.uint32) % 2 == 0
+    middle[~is_even] = np.nextafter(middle[~is_even], -np.inf)
+    return middle
+
+
+def _offset(base_score: str, objective: str) -> float:
+    """The base score as it is added to leaf values."""
+    base = float(base_score.strip("[]"))
+    if objective in _PROBABILITIES:
+        if not 0.0 < base < 1.0:
+            raise ValueError("base_score")
+        return float(np.log(base) - np.log1p(-base))
+    return float(np.log(base)) if objective in _MEANS else base
+
+
+@np.errstate(all="ignore")
+def _tree(stored: Mapping[str, Any], weight: float, made: CategorySets) -> Tree:
+    inner, leaf, left, right = level_order(
+        _whole(stored["left_children"]), _whole(stored["right_children"])
+    )
+    count = len(stored["left_children"])
+    number = np.array(stored["split_conditions"], np.float32).ravel()
+    is_set = _whole(stored.get("split_type", [0] * count)) == 1
+    column, default = _whole(stored["split_indices"]), _whole(stored["default_left"])
+    if {number.size, is_set.size, column.size, default.size} != {count}:
+        raise ValueError("arrays of unequal lengths")
+    # Categories of a set go right.
+    sets = [np.empty(0, np.uint32)] * count
+    if is_set.any():
+        categories = _whole(stored["categories"])
+        segments = (stored[f"categories_{part}"] for part in ("nodes", "segments", "sizes"))
+        for node, begin, size in zip(*map(_whole, segments), strict=True):
+            if not (0 <= node < count and 0 <= begin <= begin + size <= categories.size):
+                raise ValueError("categories_segments")
+            sets[node] = made.of(categories[begin : begin + size], fill=1)
+    rule = NAN_LEFT * (default[inner] != 0) + (CATEGORICAL + OTHERS_LEFT) * is_set[inner]
+    return Tree(
+        column[inner],
+        np.where(is_set[inner], 0.0, float32_threshold(np.where(is_set, 0, number)[inner])),
+        rule,
+        left,
+        right,
+        [sets[node] if is_set[node] else np.empty(0, np.uint32) for node in inner],
+        leaf,
+        weight * number[leaf].astype(float),
+    )
+
+
+def _whole(values: Any) -> NDArray[np.int64]:
+    whole = np.array(values).ravel()
+    if whole.size and whole.dtype.kind not in "bi":
+        raise ValueError("a list of whole numbers")
+    return whole.astype(np.int64)

@@ -1,0 +1,63 @@
+"""The job train with method: auto, from a table to a report."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from spark_auc.app.cli import run
+from spark_auc.app.jobs.published_model import read_model
+from spark_auc.app.publish import current
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+def test_crosses_win_where_two_columns_interact(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 4, (2, 3000))
+    y = ((a + b) % 2 == 0) ^ (rng.random(3000) < 0.2)
+    table = {"a": [f"a{k}" for k in a], "b": [f"b{k}" for k in b]}
+    table |= {"x": rng.normal(size=3000), "y": y.astype(float)}
+    pq.write_table(pa.table(table), tmp_path / "rows.parquet")
+    section = {
+        "data": {"path": "rows.parquet"},
+        "columns": {"label": "y"},
+        "features": {
+            "tokens": ["a", "b"],
+            "spline": ["x"],
+            "auto": False,
+            "numKnots": 4,
+            "dimension": 64,
+            "crosses": "all",
+            "crossBits": 14,
+        },
+        "method": "auto",
+        "holdout": {"by": "key", "train": 0.7},
+        "output": {"path": "model"},
+    }
+    (tmp_path / "conf.yaml").write_text(yaml.safe_dump({"train": section}))
+    code = run("train", "conf.yaml")
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert code == 0, result
+    assert result["method"].startswith("additive + crosses")
+    assert result["auc"] > 0.75
+    version = current("model", "model")
+    methods = json.loads(version.read("method.json"))
+    candidates = methods["candidates"]
+    assert [c["blocks"] for c in candidates[::2]] == [["additive"], ["additive", "crosses"]]
+    assert [c["loss"] for c in candidates] == ["squared", "hinge"] * 2
+    assert candidates[methods["chosen"]]["name"] == result["method"]
+    assert candidates[0]["auc"] < 0.6
+    assert "behind the best" in candidates[1]["leftOut"]
+    # Crosses have 2^14 features, of which few occur.
+    assert candidates[2]["dimension"] < 200
+    page = version.read("report.html").decode()
+    assert "Candidate models" in page
+    assert f"{candidates[2]['auc']:.4f}" in page
+    model = read_model("model")
+    assert model.recipe.crosses is not None
+    assert model.ranker.summary.selection["methods"] == methods

@@ -1,0 +1,77 @@
+"""The job train with trees, and scores by another process's imports."""
+
+import json
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from pyspark.sql import functions as F
+from sklearn.metrics import roc_auc_score
+
+from spark_auc import FeatureRecipeModel
+from spark_auc.app.cli import run
+from spark_auc.app.jobs.published_model import read_fit, read_model
+from spark_auc.features.contributions import contributions
+from spark_auc.spark.data.raw_arrays import raw_column
+
+pytestmark = pytest.mark.usefixtures("spark")
+ROWS = 2400
+
+
+def table():
+    rng = np.random.default_rng(2)
+    site, price = rng.integers(0, 5, ROWS), rng.normal(size=ROWS)
+    y = 2 * (site % 2 == 0) + price + rng.normal(0, 0.7, ROWS) > 1.2
+    return pa.table({"site": [f"site {k}" for k in site], "price": price, "y": y.astype(float)})
+
+
+def test_leaves_alone_from_yaml_to_scores(spark, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("lightgbm", reason="lightgbm is not installed")
+    monkeypatch.chdir(tmp_path)
+    rows = table()
+    pq.write_table(rows, "rows.parquet")
+
+    def job(name, section):
+        (tmp_path / "conf.yaml").write_text(yaml.safe_dump({name: section}))
+        code = run(name, "conf.yaml")
+        *_, last = capsys.readouterr().out.splitlines()
+        assert code == 0, last
+        return json.loads(last)
+
+    trees = {"grow": {"numTrees": 20, "numLeaves": 6, "growShare": 0.4}}
+    train = {
+        "data": {"path": "rows.parquet"},
+        "columns": {"label": "y"},
+        "features": {"trees": trees, "auto": False},
+        "holdout": {"by": "key", "train": 0.7, "seed": 2},
+        "output": {"path": "model"},
+    }
+    trained = job("train", train)
+    assert trained["auc"] > 0.8
+    # Some 40% of the 70% that are not held out grew the trees.
+    assert 0.32 * ROWS < sum(trained["rows"].values()) < 0.52 * ROWS
+    # Scores need no library of trees.
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    section = {"model": "model", "data": {"path": "rows.parquet"}, "output": {"path": "out"}}
+    scored = pq.read_table(job("score", section)["scores"].removeprefix("file://"))
+    # Contributions of the leaves add up to the scores.
+    model = read_model("model")
+    parts = contributions(
+        model.recipe,
+        model.ranker.coefficients,
+        {n: raw_column(n, rows[n].combine_chunks()) for n in ("site", "price")},
+    )
+    own = model.transform(spark.read.parquet(str(tmp_path / "rows.parquet"))).toArrow()
+    assert roc_auc_score(own["y"].to_numpy(), own["rawPrediction"].to_numpy()) > 0.8
+    in_order = np.sort(own["rawPrediction"].to_numpy())
+    np.testing.assert_array_equal(np.sort(scored["rawPrediction"].to_numpy()), in_order)
+    np.testing.assert_allclose(np.sort(parts.sum(axis=1)), in_order, atol=1e-9)
+    # Columns that only trees use are watched.
+    fitted = FeatureRecipeModel(*read_fit("model"))
+    changed = spark.read.parquet(str(tmp_path / "rows.parquet")).withColumn(
+        "price", F.lit(None).cast("double")
+    )
+    assert {e.column for e in fitted.drift_of(changed).excesses(fitted.drift)} == {"price"}

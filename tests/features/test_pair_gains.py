@@ -1,0 +1,242 @@
+"""Histograms and gains of pairs of columns against brute force over rows and pairs of rows."""
+
+import time
+from itertools import combinations
+
+import numpy as np
+import pytest
+from scipy.stats import chi2, false_discovery_control
+
+from spark_auc.core.batch import Batch
+from spark_auc.errors import ConfigError, DataError
+from spark_auc.features import pair_histograms
+from spark_auc.features.pair_gains import best_pairs, pair_gains
+from spark_auc.features.pair_histograms import PairHistograms
+from spark_auc.features.splines import Splines
+from tests.laws import Case, check_laws
+
+N = 150
+RNG = np.random.default_rng(5)
+# The third column has two knots, the fourth none, the last no missing value.
+KNOTS = [
+    [-1.0, -0.375, 0.0, 0.5, 1.0],
+    [-2.0, -1.0, -0.5, 0.0, 0.125, 0.25, 1.0, 2.0],
+    [0.0, 1.0],
+    [],
+    [-1.0, 0.0, 1.0],
+]
+# Multiples of 1/32, so that midpoints of knots are exact.
+X = np.round(32 * RNG.normal(size=(N, 5))) / 32
+X[:, :4][RNG.random((N, 4)) < 0.15] = np.nan
+X[:3, 0], X[:2, 2] = [np.inf, -np.inf, -0.2], [0.5, 0.25]
+Y = RNG.random(N) < 0.3
+U = RNG.integers(1, 5, N) / 2
+F = RNG.normal(0.5, 0.3, N) + 0.3 * Y
+SPLINES = Splines.of_knots(KNOTS)
+
+
+def state(rows):
+    return PairHistograms.of(SPLINES, Batch(X[rows], Y[rows], U[rows]), F[rows])
+
+
+def bin_of(x, knots):
+    """The knot with the largest hat of a value: the nearest one in its interval."""
+    if np.isnan(x) or not knots:
+        return 8
+    for k in range(len(knots) - 1):
+        if x < (knots[k] + knots[k + 1]) / 2:
+            return k
+    return len(knots) - 1
+
+
+def bins_of(X, knots):
+    return np.array([[bin_of(x, k) for x, k in zip(row, knots, strict=True)] for row in X])
+
+
+@pytest.mark.parametrize("chunk", [4096, 16])
+def test_sums_of_cells(chunk, monkeypatch):
+    monkeypatch.setattr(pair_histograms, "_CHUNK", chunk)
+    found, bins = state(np.arange(N)), bins_of(X, KNOTS)
+    weight, score = np.zeros((2, 2, 10, 9, 9))
+    for i in range(N):
+        for p, (a, b) in enumerate(combinations(range(5), 2)):
+            weight[int(not Y[i]), p, bins[i, a], bins[i, b]] += U[i]
+            score[int(not Y[i]), p, bins[i, a], bins[i, b]] += U[i] * F[i]
+    np.testing.assert_array_equal(found.weight, weight)
+    np.testing.assert_allclose(found.score, score, rtol=1e-13, atol=1e-14)
+
+
+def view(histograms):
+    sums = histograms.weight, histograms.score, histograms.totals
+    return np.concatenate([s.ravel() / N for s in sums])
+
+
+def test_laws():
+    check_laws(Case(PairHistograms.zero(5), state, view, N))
+
+
+def least_loss(effects, y, u, f):
+    """The least mean squared loss over pairs of rows of ``f`` plus effects ``(n, c)``, by SVD."""
+    weight = np.sqrt(np.multiply.outer(u[y], u[~y]) / (u[y].sum() * u[~y].sum())).ravel()
+    differences = (effects[y][:, None] - effects[~y][None]).reshape(weight.size, -1)
+    target = weight * (1.0 - np.subtract.outer(f[y], f[~y])).ravel()
+    A = weight[:, None] * differences
+    return np.sum((target - A @ np.linalg.lstsq(A, target, rcond=1e-10)[0]) ** 2)
+
+
+def test_gains_are_those_of_least_squares_over_pairs_of_rows():
+    found, bins = pair_gains(state(np.arange(N))), bins_of(X, KNOTS)
+    for p, (a, b) in enumerate(combinations(range(5), 2)):
+        present = (bins[:, a] < 8) & (bins[:, b] < 8)
+        one, other = (np.eye(9)[bins[:, j]] * present[:, None] for j in (a, b))
+        cells = np.eye(81)[9 * bins[:, a] + bins[:, b]] * present[:, None]
+        rest = ~present[:, None]
+        additive = least_loss(np.hstack([one, other, rest]), Y, U, F)
+        gain = additive - least_loss(np.hstack([cells, rest]), Y, U, F)
+        assert abs(found[p, 0] - gain) < 1e-12
+        assert (gain > 1e-3) == (found[p, 1] > 1e-12) == (3 not in (a, b))
+        rank = np.linalg.matrix_rank(np.hstack([one, other, rest]))
+        assert found[p, 2] == np.linalg.matrix_rank(np.hstack([cells, rest])) - rank
+
+
+def simulated(n, d, probability, seed=0):
+    """Correlated columns, and labels of a probability given the columns."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) + 0.7 * rng.normal(size=(n, 1))
+    y = rng.random(n) < probability(X)
+    return X, y, Splines.of_knots([np.quantile(x, np.linspace(0.02, 0.98, 8)) for x in X.T])
+
+
+def logistic(odds):
+    return 1 / (1 + np.exp(-odds))
+
+
+def least_squares(Z, y):
+    """Scores and loss of least squares over all pairs of rows, from class moments."""
+    delta = Z[y].mean(axis=0) - Z[~y].mean(axis=0)
+    Sigma = np.cov(Z[y].T, bias=True) + np.cov(Z[~y].T, bias=True) + np.outer(delta, delta)
+    w = np.linalg.lstsq(Sigma, delta, rcond=1e-10)[0]
+    return Z @ w, 1.0 - w @ delta
+
+
+PLANTED = [(0, 3), (2, 5)]
+
+
+def test_planted_pairs_are_those_of_least_squares_on_products_of_hats():
+    def probability(X):
+        additive = np.sin(2 * X[:, 0]) + 0.5 * X[:, 1] ** 2 - X[:, 2]
+        products = X[:, 0] * X[:, 3] + 1.5 * np.sin(X[:, 2]) * np.cos(2 * X[:, 5])
+        return logistic(additive + products)
+
+    X, y, splines = simulated(6000, 6, probability)
+    hats = splines.transform(X).toarray()
+    columns = [hats[:, 9 * j : 9 * j + 8] for j in range(6)]
+    scores, additive = least_squares(hats, y)
+    exact = {}
+    for a, b in combinations(range(6), 2):
+        products = (columns[a][:, :, None] * columns[b][:, None, :]).reshape(-1, 64)
+        exact[a, b] = additive - least_squares(np.hstack([hats, products]), y)[1]
+    assert sorted(sorted(exact, key=exact.get)[-2:]) == PLANTED
+    found = best_pairs(PairHistograms.of(splines, Batch(X, y), scores), 15)
+    assert sorted((g.first, g.second) for g in found[:2]) == PLANTED
+    assert all(g.gain > 3 * g.noise for g in found[:2])
+    assert found[1].gain - found[1].noise > 2 * (found[2].gain - found[2].noise)
+    gains = [exact[g.first, g.second] for g in found]
+    assert np.corrcoef(gains, [g.gain for g in found])[0, 1] > 0.95
+
+
+@pytest.mark.parametrize(
+    "probability",
+    [
+        # The best score is a linear function of the probability if the classes have equal weight.
+        lambda X: 0.5 + 0.15 * (np.sin(2 * X[:, 0]) + np.tanh(X[:, 1]) + np.cos(X[:, 2]) - 0.5),
+        # A function of one column has no interaction, whatever the score.
+        lambda X: logistic(2 * np.sin(2 * X[:, 0]) - 4.0),
+    ],
+)
+def test_gains_without_interactions_are_noise(probability):
+    X, y, splines = simulated(20_000, 12, probability, 1)
+    scores, _ = least_squares(splines.transform(X).toarray(), y)
+    found = pair_gains(PairHistograms.of(splines, Batch(X, y), scores))
+    ratio = found[:, 0] / found[:, 1]
+    # Scores within a cell differ.
+    assert abs(ratio.mean() - 1.0) < 0.15
+    assert ratio.max() < 2.0
+    chances = chi2.sf(found[:, 2] * ratio, found[:, 2])
+    best = best_pairs(PairHistograms.of(splines, Batch(X, y), scores), 66)
+    np.testing.assert_allclose(
+        sorted(g.rate for g in best), sorted(false_discovery_control(chances)), rtol=1e-9
+    )
+    # Shares do not depend on the unit of weights.
+    double = pair_gains(PairHistograms.of(splines, Batch(X, y, np.full(y.size, 2.0)), scores))
+    np.testing.assert_allclose(double, found, rtol=1e-9)
+
+
+@pytest.mark.parametrize("rare", [False, True])
+def test_few_tables_without_interactions_have_a_pair_beyond_noise(rare):
+    def probability(X):
+        odds = 2 * np.sin(2 * X[:, 0]) - 4.0
+        return logistic(odds) if rare else 0.5 + 0.2 * np.sin(2 * X[:, 0]) + 0.2 * np.tanh(X[:, 1])
+
+    beyond = 0
+    for seed in range(20):
+        X, y, splines = simulated(3000, 7, probability, seed)
+        scores, _ = least_squares(splines.transform(X).toarray(), y)
+        found = best_pairs(PairHistograms.of(splines, Batch(X, y), scores), 21)
+        beyond += min(g.rate for g in found) <= 0.1
+    # At a rate of 0.1, 2 of 20 are expected; 6 or more have a probability of 1 %.
+    assert beyond < 6
+
+
+def test_equal_gains_are_in_the_order_of_columns():
+    twice = np.hstack([X[:, :2]] * 3)
+    splines = Splines.of_knots(KNOTS[:2] * 3)
+    found = best_pairs(PairHistograms.of(splines, Batch(twice, Y, U), F), 99)
+    assert len(found) == 15
+    pairs = [(g.first, g.second) for g in found]
+    alike = [pair for pair in pairs if sum(pair) % 2]
+    assert len({g[2:] for g in found if sum(g[:2]) % 2 and g[0] % 2 == 0}) == 1
+    for parity in (0, 1):
+        own = [pair for pair in alike if pair[0] % 2 == parity]
+        assert own == sorted(own)
+    assert best_pairs(PairHistograms.of(splines, Batch(twice, Y, U), F), 3) == found[:3]
+    assert best_pairs(PairHistograms.zero(0).merge(ones(0)), 3) == ()
+
+
+def ones(dimension):
+    """The sums of a positive and a negative row of missing values."""
+    rows = np.full((2, dimension), np.nan)
+    batch = Batch(rows, np.array([True, False]))
+    return PairHistograms.of(Splines.of_knots([[0.0]] * dimension), batch, np.zeros(2))
+
+
+def test_missing_values_alone_gain_nothing():
+    np.testing.assert_allclose(pair_gains(ones(3)), 0.0, atol=1e-15)
+
+
+def test_1891_pairs_of_20000_rows_take_less_than_a_second():
+    rng = np.random.default_rng(0)
+    wide, y = rng.normal(size=(20_000, 62)), rng.random(20_000) < 0.3
+    splines = Splines.of_knots(np.quantile(wide, np.linspace(0, 1, 8), axis=0).T)
+    start = time.process_time()
+    found = best_pairs(PairHistograms.of(splines, Batch(wide, y), 0.3 * y + 0.1 * wide[:, 0]), 10)
+    assert time.process_time() - start < 1.0
+    assert len(found) == 10
+
+
+def test_what_is_refused():
+    batch = Batch(X, Y, U)
+    with pytest.raises(ConfigError, match="found a column of 9 knots, expected at most 8"):
+        PairHistograms.of(Splines.of_knots([np.arange(9.0)] * 5), batch, F)
+    with pytest.raises(DataError, match="found rows of 5 features, expected 4"):
+        PairHistograms.of(Splines.of_knots(KNOTS[:4]), batch, F)
+    for scores in (F[:-1], np.where(F > 1, np.nan, F)):
+        with pytest.raises(DataError, match="expected one finite score for each row"):
+            PairHistograms.of(SPLINES, batch, scores)
+    with pytest.raises(DataError, match="found states of 5 and 4 columns"):
+        PairHistograms.zero(5).merge(PairHistograms.zero(4))
+    for rows in (np.arange(0), np.flatnonzero(Y)):
+        with pytest.raises(DataError, match="expected rows of both classes"):
+            best_pairs(state(rows), 3)
+    with pytest.raises(ConfigError, match="found count = 0"):
+        best_pairs(state(np.arange(N)), 0)

@@ -1,0 +1,81 @@
+"""The choice of a model of a DataFrame, against the same choice on arrays."""
+
+import numpy as np
+import pytest
+from pyspark.sql.types import BooleanType, DoubleType, StringType, StructField, StructType
+
+from spark_auc import FeatureRecipe, MBAClassifier, evaluate
+from spark_auc.core.batch import Batch
+from spark_auc.core.row_source import ArrayRows
+from spark_auc.core.sampling.folds import Folds
+from spark_auc.errors import ConfigError
+from spark_auc.features.recipe_blocks import blocks_of, of_blocks
+from spark_auc.features.row_groups import row_groups
+from spark_auc.spark.method_choice import MethodChooser
+from spark_auc.training.method_choice import MethodSettings, compare_methods
+from tests.features.test_recipe_blocks import whole
+
+
+def frame(spark, columns, y):
+    fields = [("x", DoubleType()), ("z", DoubleType()), ("word", StringType())]
+    schema = StructType([*(StructField(*f) for f in fields), StructField("label", BooleanType())])
+    words = columns["word"]
+    text = [
+        bytes(words.data[a:b]).decode()
+        for a, b in zip(words.starts.tolist(), words.ends.tolist(), strict=True)
+    ]
+    x, z = (columns[name].values.tolist() for name in ("x", "z"))
+    return spark.createDataFrame(list(zip(x, z, text, y.tolist(), strict=True)), schema)
+
+
+def test_a_choice_of_a_dataframe_is_that_of_its_arrays(spark):
+    _, columns, y = whole(3, 600)
+    rows = frame(spark, columns, y).repartition(2)
+    plan = FeatureRecipe(
+        spline=["x", "z"],
+        tokens=["word"],
+        auto=False,
+        numKnots=4,
+        dimension=16,
+        crosses="all",
+        crossBits=5,
+        trees={"grow": {"numTrees": 5, "numLeaves": 4, "growShare": 0.5}},
+    )
+    chooser = MethodChooser(plan)
+    (fitted,) = chooser.pipeline.recipes(rows).values()
+    recipe = fitted.recipe
+    model = chooser.fit(rows)
+    summary = model.ranker.summary
+    told = summary.selection["methods"]
+
+    batch = Batch(recipe.transform(columns), y, group=row_groups(columns))
+    comparison = compare_methods(
+        ArrayRows([batch], recipe.size),
+        blocks_of(recipe),
+        MethodSettings(Folds(5, 0, never_held_out=recipe.trees.grown), frozenset({"leaves"})),
+    )
+    expected = comparison.as_dict()
+    assert told["chosen"] == expected["chosen"]
+    for mine, theirs in zip(told["candidates"], expected["candidates"], strict=True):
+        assert mine["name"] == theirs["name"]
+        assert (mine["leftOut"] is None) == (theirs["leftOut"] is None)
+        if mine["auc"] is not None:
+            assert mine["auc"] == pytest.approx(theirs["auc"], abs=1e-3)
+    chosen = told["candidates"][told["chosen"]]
+    assert model.recipe == of_blocks(recipe, chosen["blocks"])
+    assert summary.reg_param == chosen["regParam"]
+    assert model.ranker.numFeatures == chosen["dimension"]
+    # Rows that grew the trees train the candidates without leaves alone.
+    outside = recipe.trees.grown.of(batch.group)
+    trains = np.count_nonzero(~outside) if "leaves" in chosen["blocks"] else y.size
+    assert sum(summary.rows.values()) == trains
+    assert evaluate(model.transform(rows)).auc > 0.9
+
+
+def test_params_that_contradict_the_choice(spark):
+    with pytest.raises(ConfigError, match="found regParam for a choice"):
+        MethodChooser(FeatureRecipe(), MBAClassifier(regParam=0.1)).check()
+    with pytest.raises(ConfigError, match="unit = True"):
+        MethodChooser(FeatureRecipe(unit=True)).check()
+    with pytest.raises(ConfigError, match=r"numKnots \[2, 9\]"):
+        MethodChooser(FeatureRecipe(numKnots=[2, 9])).check()

@@ -1,0 +1,228 @@
+"""The comparison of candidate models, against a cross-validation of each one alone."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from spark_auc.core.batch import Batch
+from spark_auc.core.memory import ProcessMemory
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.row_source import ArrayRows
+from spark_auc.core.sampling.folds import Folds
+from spark_auc.core.sampling.key_sample import KeySample
+from spark_auc.errors import ResourceError
+from spark_auc.solvers.candidates import Candidate, Selection
+from spark_auc.training.blocks import Method, fitting, unions
+from spark_auc.training.method_choice import MethodSettings, compare_methods
+from spark_auc.training.method_result import MethodComparison, MethodResult
+from spark_auc.training.penalty import choose_penalty
+from spark_auc.training.ranksvm import train_hinge
+from spark_auc.training.settings import HingeSettings, TrainingSettings
+from spark_auc.training.survey import Sampling
+
+TAUGHT = KeySample(0.3, 5)
+FOLDS = Folds(4, 2, never_held_out=TAUGHT)
+
+
+@pytest.fixture(params=[512, 3], ids=["one tile", "many tiles"])
+def _tile(request, monkeypatch):
+    monkeypatch.setattr("spark_auc.core.moments.tiles.LARGEST_TILE", request.param)
+
+
+@pytest.mark.usefixtures("_tile")
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
+def test_moments_of_some_columns_are_those_of_rows_without_the_others(form):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(70, 8)) * (rng.random((70, 8)) < 0.6) + (np.arange(8) == 3) * 1e6
+    X[:, 5] = 7.0
+    y, u = rng.random(70) < 0.4, rng.uniform(0.5, 2.0, 70)
+    for columns in (np.array([0, 3, 4, 5, 7]), np.array([6, 1]), np.arange(8)):
+        found = PairMoments.of(form(X), y, u).of_columns(columns)
+        alone = PairMoments.of(form(X[:, columns]), y, u)
+        assert found.dimension == columns.size
+        a, b = found.quadratic(), alone.quadratic()
+        units = np.sqrt(np.maximum(np.outer(b.diagonal, b.diagonal), 1e-300))
+        assert (np.abs(a.Sigma.toarray() - b.Sigma.toarray()) <= 1e-9 * units).all()
+        np.testing.assert_allclose(a.mu, b.mu, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(found.columns().scatter, alone.columns().scatter, rtol=1e-9)
+        # The parts merge and are stored as those of any other rows.
+        twice = found.merge(alone)
+        assert twice.positive.rows == 2 * alone.positive.rows
+        assert PairMoments.from_bytes(found.to_bytes()).to_bytes() == found.to_bytes()
+    # A subtraction's rounding stays with its column.
+    less = PairMoments.of(X, y, u).subtract(PairMoments.of(X[:20], y[:20], u[:20]))
+    few = less.of_columns(np.array([3, 5]))
+    for whole, part in ((less.positive, few.positive), (less.negative, few.negative)):
+        np.testing.assert_array_equal(part.spread()[1], whole.spread()[1][[3, 5]])
+
+
+def table(n=900, seed=0, signal="leaves"):
+    """Rows whose label depends on one block, with their blocks."""
+    rng = np.random.default_rng(seed)
+    columns = {
+        "additive": np.arange(0, 5),
+        "pairs": np.arange(5, 9),
+        "crosses": np.arange(11, 15),
+        "leaves": np.array([9, 10, 15, 16, 17]),
+    }
+    X = rng.normal(size=(n, 18))
+    X[rng.random((n, 18)) < 0.4] = 0.0
+    score = X[:, :5] @ np.ones(5) * 0.3
+    if signal != "additive":
+        score = score + X[:, columns[signal]].sum(axis=1)
+    y = score + rng.normal(size=n) > 0.3
+    group = rng.integers(0, 2**63, n).astype(np.uint64)
+    return Batch(sparse.csr_matrix(X), y, rng.uniform(0.5, 2.0, n), group=group), columns
+
+
+def rows_of(batch, columns, keep=None):
+    chosen = np.arange(batch.y.size) if keep is None else np.flatnonzero(keep)
+    part = batch.take(chosen)
+    part = part._replace(X=sparse.csr_matrix(part.X.toarray()[:, columns]))
+    cut = part.y.size // 2
+    both = np.arange(cut), np.arange(cut, part.y.size)
+    return ArrayRows([part.take(half) for half in both], len(columns))
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+def test_each_candidate_has_the_auc_of_a_cross_validation_of_its_own(standardize):
+    batch, blocks = table()
+    taught = TAUGHT.of(batch.group)
+    comparison = compare_methods(
+        rows_of(batch, np.arange(18)),
+        blocks,
+        MethodSettings(FOLDS, frozenset({"leaves"}), standardize, hinge=False),
+    )
+    assert [r.blocks for r in comparison.results] == unions(tuple(blocks))
+    for result in comparison.results:
+        columns = Method(result.blocks).columns(blocks)
+        knows = "leaves" in result.blocks
+        alone = choose_penalty(
+            rows_of(batch, columns, ~taught if knows else None),
+            Sampling(),
+            TrainingSettings(folds=FOLDS, standardize=standardize),
+        ).selection
+        assert result.dimension == columns.size
+        np.testing.assert_allclose(
+            [c.regParam for c in result.selection.candidates],
+            [c.regParam for c in alone.candidates],
+            rtol=1e-9,
+        )
+        np.testing.assert_allclose(result.selection.auc, alone.auc, atol=1e-4)
+        assert result.selection.mean[result.selection.chosen] == np.max(result.selection.mean)
+    told = json.loads(json.dumps(comparison.as_dict(), allow_nan=False))
+    assert told["candidates"][told["chosen"]]["blocks"] == ["additive", "leaves"]
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+def test_the_hinge_has_the_auc_of_ranksvms_trained_on_the_other_folds(standardize):
+    batch, blocks = table(600, 3, "pairs")
+    rows = rows_of(batch, np.arange(18))
+    comparison = compare_methods(
+        rows, blocks, MethodSettings(FOLDS, frozenset({"leaves"}), standardize)
+    )
+    folds, taught = comparison.folds, TAUGHT.of(batch.group)
+    tried = 0
+    for result in comparison.results:
+        if result.loss == "squared" or result.left_out:
+            continue
+        tried += 1
+        columns = Method(result.blocks).columns(blocks)
+        number = np.where(taught, -1, folds.of(batch))
+        for i, candidate in enumerate(result.selection.candidates):
+            for k in range(folds.count):
+                trains = (number != k) & ~(taught & ("leaves" in result.blocks))
+                w = train_hinge(
+                    rows_of(batch, columns, trains),
+                    HingeSettings(candidate.regParam, standardize, 1e-8),
+                ).w
+                held = number == k
+                scores, y = batch.X.toarray()[:, columns] @ w, batch.y & held
+                u = batch.weights
+                wins = (scores[y][:, None] > scores[held & ~y][None]) * np.outer(u[y], u[held & ~y])
+                by_hand = wins.sum() / (u[y].sum() * u[held & ~y].sum())
+                assert abs(by_hand - result.selection.auc[i, k]) < 2e-3
+    assert tried >= 2
+
+
+@pytest.mark.parametrize("signal", ["additive", "pairs", "crosses", "leaves"])
+def test_each_block_is_chosen_where_it_has_the_signal(signal):
+    batch, blocks = table(1500, 7, signal)
+    comparison = compare_methods(rows_of(batch, np.arange(18)), blocks, MethodSettings(FOLDS))
+    chosen = comparison.results[comparison.chosen]
+    expected = ("additive",) if signal == "additive" else ("additive", signal)
+    assert chosen.blocks == expected
+
+
+def measured(name, auc, loss="squared"):
+    auc = np.array([auc])
+    selection = Selection((Candidate(1.0, 0.0),), auc, 0.0, np.ones(1), (None,), 0)
+    return MethodResult(name, (name,), loss, 1, selection)
+
+
+def test_the_simplest_candidate_within_one_paired_standard_error_is_chosen():
+    # The folds differ by 0.1, the candidates by 0.01 on each of them.
+    difficulty = np.array([0.6, 0.7, 0.8, 0.9])
+    simple, best = (
+        measured("a", difficulty),
+        measured("b", difficulty + np.array([0.010, 0.011, 0.009, 0.01])),
+    )
+    assert MethodComparison((simple, best), FOLDS).chosen == 1
+    noisy = measured("b", difficulty + np.array([0.04, -0.03, 0.04, -0.03]))
+    comparison = MethodComparison((simple, noisy), FOLDS)
+    assert comparison.chosen == 0
+    mean, error = comparison.behind(0, 1)
+    assert mean == pytest.approx(0.005)
+    assert error == pytest.approx(np.std([0.04, -0.03, 0.04, -0.03], ddof=1) / 2)
+    left_out = measured("0", difficulty + 0.2).without("too large")
+    comparison = MethodComparison((left_out, simple, best), FOLDS)
+    assert comparison.chosen == 2
+    told = comparison.as_dict()["candidates"]
+    assert told[0]["leftOut"] == "too large"
+    assert told[0]["auc"] is None
+    # One that is measured elsewhere takes its place in the order.
+    elsewhere = measured("leaves, same rows", difficulty + 0.01)
+    more = comparison.with_result(elsewhere, after="a")
+    assert [r.name for r in more.results] == ["0", "a", "leaves, same rows", "b"]
+    assert more.chosen == 2
+
+
+def test_the_largest_block_is_left_out_with_its_reason():
+    batch, blocks = table()
+    rows = rows_of(batch, np.arange(18))
+    comparison = compare_methods(rows, blocks, MethodSettings(FOLDS, largest=14, hinge=False))
+    by_blocks = {result.blocks: result for result in comparison.results}
+    # "additive" has 5 features too, and remains: other blocks need it.
+    for names, result in by_blocks.items():
+        assert (result.left_out is not None) == ("leaves" in names)
+    assert "its 5 features are the largest block" in by_blocks["leaves",].left_out
+    assert by_blocks["additive", "pairs", "crosses"].selection
+    with pytest.raises(ResourceError, match=r"additive: found 5 features.*expected at most 2"):
+        compare_methods(rows, blocks, MethodSettings(FOLDS, largest=2))
+    leaves = {"additive": blocks["additive"], "leaves": blocks["leaves"][:2]}
+    comparison = compare_methods(rows, leaves, MethodSettings(FOLDS, largest=2, hinge=False))
+    assert comparison.results[comparison.chosen].blocks == ("leaves",)
+
+
+def test_columns_that_occur_in_no_row_do_not_count():
+    batch, blocks = table(600)
+    wide = sparse.csr_matrix((batch.X.data, 3 * batch.X.indices, batch.X.indptr), (600, 54))
+    spread = {
+        name: np.unique(np.concatenate([3 * columns, 3 * columns + 1]))
+        for name, columns in blocks.items()
+    }
+    settings = MethodSettings(FOLDS, largest=20, hinge=False)
+    one = compare_methods(ArrayRows([batch], 18), blocks, settings)
+    other = compare_methods(ArrayRows([batch._replace(X=wide)], 54), spread, settings)
+    for a, b in zip(one.results, other.results, strict=True):
+        np.testing.assert_array_equal(a.selection.auc, b.selection.auc)
+
+
+def test_a_memory_budget_leaves_out_blocks(monkeypatch):
+    monkeypatch.setattr("spark_auc.core.memory.available_memory", lambda: 7 * 16 * 14**2)
+    kept, left_out = fitting(table()[1], ProcessMemory(), 5, 100)
+    assert left_out
+    assert "MiB" in next(iter(left_out.values()))
+    assert sum(c.size for c in kept.values()) < 18
