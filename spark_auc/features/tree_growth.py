@@ -32,7 +32,7 @@ def grown(
     y: Bool,
     weight: Float | None = None,
     *,
-    sample: KeySample,
+    sample: KeySample | None,
     groups: Keys | None = None,
     categorical: Collection[str] = (),
     **settings: Any,
@@ -52,6 +52,7 @@ def grown(
         Row weights. Default: 1.
     sample
         The rows that grow the trees. The leaves keep it, so that later passes know these rows.
+        None for all rows, which no later pass leaves out.
     groups : (n,), optional
         Groups of the rows, as of a user key. Default: rows of equal values are a group.
     categorical
@@ -73,7 +74,9 @@ def grown(
             f"found columns of categories {sorted(unknown)}, expected columns among {list(types)}; "
             "add them to the columns of the trees"
         )
-    rows = np.flatnonzero(sample.of(row_groups(columns) if groups is None else groups))
+    rows = np.arange(y.size)
+    if sample:
+        rows = np.flatnonzero(sample.of(row_groups(columns) if groups is None else groups))
     X, values = np.empty((rows.size, len(types))), dict[str, tuple[str, ...]]()
     inside = taken({name: columns[name] for name in types}, rows)
     for k, (name, kind) in enumerate(types.items()):

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from pyspark.ml import Estimator
 from pyspark.sql import DataFrame
 
-from spark_auc.errors import ConfigError
+from spark_auc.core.sampling.folds import Folds
+from spark_auc.core.sampling.key_sample import KeySample
+from spark_auc.errors import ConfigError, MissingPackageError, ResourceError, require
+from spark_auc.features.raw_columns import Text
 from spark_auc.features.recipe_blocks import blocks_of, of_blocks
 from spark_auc.spark.data.raw_features import RawFeatures
 from spark_auc.spark.data.rows import DistributedRows
@@ -16,15 +22,26 @@ from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.mba import MBAClassifier
 from spark_auc.spark.estimators.ranker import RankerEstimator
 from spark_auc.spark.estimators.ranksvm import RankSVMClassifier
+from spark_auc.spark.features.label_sample import label_sample
 from spark_auc.spark.features.recipe import FeatureRecipe
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.spark.pipeline import RankerPipeline, RankerPipelineModel
 from spark_auc.training.blocks import LEAVES
 from spark_auc.training.method_choice import MethodSettings, compare_methods
 from spark_auc.training.method_result import MethodResult
+from spark_auc.training.prior import Prior
 from spark_auc.training.ranksvm import train_hinge
 from spark_auc.training.settings import HingeSettings, TrainingSettings
 from spark_auc.training.train import train
+from spark_auc.training.tree_candidates import (
+    RawRows,
+    TreeCandidate,
+    measured,
+    train_grown,
+    tree_candidates,
+)
+
+_log = logging.getLogger(__name__)
 
 # Params of the ranker that the chosen model has too.
 _SHARED = ("labelCol", "positiveLabel", "weightCol", "rawPredictionCol", "predictionCol")
@@ -35,13 +52,32 @@ _CONTRARY = (
 )
 
 
+# Params of a recipe to which a choice adds, where they are not set: `trees` are those of
+# `spark_auc.training.tree_candidates`.
+ADDED = ("crosses", "trees")
+_VALUES: dict[str, Any] = {"unit": False, "crosses": "auto"}
+# Above so many rows, trees that grow anew in each fold take too long.
+_MOST_TREE_ROWS = 250_000
+
+
+class _Trees(NamedTuple):
+    """Candidates by name whose trees grow from all rows, their results, and the raw rows."""
+
+    candidates: dict[str, TreeCandidate]
+    results: list[MethodResult]
+    rows: RawRows | None = None
+    types: Mapping[str, str] = MappingProxyType({})
+
+
 class MethodChooser(Estimator[RankerPipelineModel]):
     """Trains the best of several models of raw rows, by their AUC on held-out folds.
 
     The candidates are models of the blocks of features that the recipe has (single columns, pairs,
     crosses, leaves of trees), each with the squared loss and with the squared hinge of all pairs;
-    see `spark_auc.training.method_choice.compare_methods`. The one that the one-standard-error rule
-    chooses is trained on all rows. ``ranker.summary.selection["methods"]`` lists all of them.
+    see `spark_auc.training.method_choice.compare_methods`. Where the recipe says nothing of trees,
+    trees that all rows grow are candidates too, of tables of at most 250,000 rows; see
+    `spark_auc.training.tree_candidates`. The one that the one-standard-error rule chooses is
+    trained on all rows. ``ranker.summary.selection["methods"]`` lists all of them.
 
     Parameters
     ----------
@@ -49,6 +85,8 @@ class MethodChooser(Estimator[RankerPipelineModel]):
         The raw columns and their blocks. Rows are not divided by their length.
     ranker
         Columns, folds and seed; its penalty is chosen.
+    added
+        Names of the Params of the recipe that are set here where they are not set, of `ADDED`.
 
     Raises
     ------
@@ -57,11 +95,18 @@ class MethodChooser(Estimator[RankerPipelineModel]):
     """
 
     def __init__(
-        self, recipe: FeatureRecipe | FeatureRecipeModel, ranker: MBAClassifier | None = None
+        self,
+        recipe: FeatureRecipe | FeatureRecipeModel,
+        ranker: MBAClassifier | None = None,
+        added: Collection[str] = ADDED,
     ) -> None:
         super().__init__()
-        if isinstance(recipe, FeatureRecipe) and not recipe.isSet("unit"):
-            recipe = recipe.copy({recipe.unit: False})
+        self._grows = False
+        if isinstance(recipe, FeatureRecipe):
+            values = {name: _VALUES[name] for name in ("unit", *added) if name in _VALUES}
+            unset = {k: v for k, v in values.items() if not recipe.isSet(k)}
+            self._grows = "trees" in added and not recipe.isSet("trees")
+            recipe = recipe.copy({recipe.getParam(k): v for k, v in unset.items()})
         self.pipeline = RankerPipeline([recipe, ranker or MBAClassifier()])
 
     @property
@@ -111,31 +156,77 @@ class MethodChooser(Estimator[RankerPipelineModel]):
         )
         rows = DistributedRows.of(dataset, columns)
         comparison = compare_methods(rows, blocks_of(recipe), settings)
+        trees = self._trees(dataset, features, comparison.folds)
+        comparison = replace(comparison, results=(*comparison.results, *trees.results))
         chosen = comparison.results[comparison.chosen]
-        drift = None if LEAVES in chosen.blocks and len(chosen.blocks) == 1 else fitted.drift
-        reduced = fitted.reduced(of_blocks(recipe, chosen.blocks), drift)
+        candidate = trees.candidates.get(chosen.name)
+        if candidate and trees.rows:
+            made = candidate.recipe(candidate.grow(trees.rows, trees.types))
+        else:
+            made = of_blocks(recipe, chosen.blocks)
+        drift = None if chosen.blocks == (LEAVES,) else fitted.drift
+        reduced = fitted.reduced(made, drift)
         features = reduced.input_features(dataset).for_training(of_fit=of_fit, by_values=True)
-        model = RankerPipelineModel(self._trained(dataset, features, chosen), reduced)
+        model = RankerPipelineModel(self._trained(dataset, features, chosen, candidate), reduced)
         assert chosen.selection is not None
         selection = chosen.selection.as_dict() | {"methods": comparison.as_dict()}
         summary = replace(model.ranker.summary, selection=selection)
         return self.pipeline.named(dataset, model.with_ranker(model.ranker.with_summary(summary)))
 
+    def _trees(self, dataset: DataFrame, features: RawFeatures, folds: Folds) -> _Trees:
+        """The candidates whose trees grow from all rows, measured on the folds."""
+        if not self._grows:
+            return _Trees({}, [])
+        candidates = {each.name: each for each in tree_candidates(features.recipe)}
+        rows, values = dataset.count(), self.ranker.values()
+        label, row = (values["labelCol"], values["positiveLabel"]), ("weightCol", "keyCol")
+        try:
+            require("trees", "lightgbm")
+            if rows > _MOST_TREE_ROWS:
+                raise ResourceError(
+                    f"found {rows} rows, expected at most {_MOST_TREE_ROWS} to grow trees anew in "
+                    "each fold; set trees of a recipe, whose rows are left out of training"
+                )
+            sample = label_sample(
+                *(dataset, features.raw, label, *(values[name] for name in row)),
+                sample=KeySample(1.0),
+                rows=rows,
+            )
+        except (MissingPackageError, ResourceError) as error:
+            _log.warning("no trees grow from all rows: %s", error)
+            return _Trees(candidates, [c.without(str(error)) for c in candidates.values()])
+        raw = RawRows(sample.columns, sample.y, sample.weight, sample.groups)
+        types = {
+            column.name: column.type
+            for column in features.recipe.own_columns
+            # Integers of lines stay text where only their tokens are needed.
+            if isinstance(raw.columns[column.name], Text) == (column.type == "text")
+        }
+        results = measured(list(candidates.values()), raw, types, folds)
+        return _Trees(candidates, results, raw, types)
+
     def _trained(
-        self, dataset: DataFrame, features: RawFeatures, chosen: MethodResult
+        self,
+        dataset: DataFrame,
+        features: RawFeatures,
+        chosen: MethodResult,
+        candidate: TreeCandidate | None,
     ) -> LinearRankerModel:
         """The chosen candidate, trained with its penalty on all rows that it may train on."""
         values: dict[str, Any] = dict(self.ranker.values())
         shared = {name: values[name] for name in _SHARED if values[name] is not None}
         assert chosen.selection is not None
-        penalty = chosen.selection.candidate.regParam
+        penalty = chosen.selection.candidate
         kind = RankSVMClassifier if chosen.loss == "hinge" else MBAClassifier
-        estimator = kind(regParam=penalty, standardization=False, **shared)
+        estimator = kind(regParam=penalty.regParam, standardization=False, **shared)
         # The key says which rows grew trees.
         columns = estimator.resolved(dataset, features, values["keyCol"])
         rows = DistributedRows.of(dataset, columns)
-        if chosen.loss == "hinge":
-            result = train_hinge(rows, HingeSettings(penalty, standardize=False))
+        if candidate:
+            result = train_grown(rows, candidate, penalty, Prior.of_trees(features.recipe))
+        elif chosen.loss == "hinge":
+            result = train_hinge(rows, HingeSettings(penalty.regParam, standardize=False))
         else:
-            result = train(rows, TrainingSettings(reg_params=(penalty,), standardize=False))
+            settings = TrainingSettings(reg_params=(penalty.regParam,), standardize=False)
+            result = train(rows, settings)
         return estimator.made(result, columns)

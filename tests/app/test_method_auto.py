@@ -34,6 +34,7 @@ def test_crosses_win_where_two_columns_interact(tmp_path, monkeypatch, capsys):
             "dimension": 64,
             "crosses": "all",
             "crossBits": 14,
+            "trees": None,
         },
         "method": "auto",
         "holdout": {"by": "key", "train": 0.7},
@@ -61,3 +62,39 @@ def test_crosses_win_where_two_columns_interact(tmp_path, monkeypatch, capsys):
     model = read_model("model")
     assert model.recipe.crosses is not None
     assert model.ranker.summary.selection["methods"] == methods
+
+
+def test_features_left_to_the_choice(tmp_path, monkeypatch, capsys):
+    """Keys that are left out are the choice's; keys that are null are declined."""
+    pytest.importorskip("lightgbm", reason="lightgbm is not installed")
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(3, 2500))
+    y = x[0] * x[1] + np.where(x[2] > 0, x[0], -x[0]) + 0.5 * rng.normal(size=2500) > 0
+    table = pa.table({**{f"x{k}": row for k, row in enumerate(x)}, "y": y.astype(float)})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    section = {
+        "data": {"path": "rows.parquet"},
+        "columns": {"label": "y"},
+        "method": "auto",
+        "holdout": {"by": "key", "train": 0.7},
+        "output": {"path": "model", "replace": True},
+    }
+    names = {}
+    for declined in ((), ("crosses", "trees")):
+        features = {"features": {"numKnots": 4, **dict.fromkeys(declined)}}
+        (tmp_path / "conf.yaml").write_text(yaml.safe_dump({"train": section | features}))
+        assert run("train", "conf.yaml") == 0
+        result = json.loads(capsys.readouterr().out.splitlines()[-1])
+        version = current("model", "model")
+        candidates = json.loads(version.read("method.json"))["candidates"]
+        names[declined] = [c["name"] for c in candidates]
+        assert [c["leftOut"] for c in candidates if c["loss"] == "squared"] == [
+            None for c in candidates if c["loss"] == "squared"
+        ]
+        if not declined:
+            assert "trees of" in result["method"]
+            assert result["auc"] > 0.85
+            assert result["method"] in version.read("report.html").decode()
+    assert [name for name in names[()] if "trees" not in name] == names["crosses", "trees"]
+    assert sum("trees" in name for name in names[()]) == 4

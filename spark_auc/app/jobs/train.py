@@ -157,11 +157,14 @@ def _pipeline(config: Train) -> RankerPipeline:
 def _chooser(config: Train) -> MethodChooser:
     """The choice among models of the features that the configuration names."""
     from spark_auc.spark.estimators.mba import MBAClassifier
-    from spark_auc.spark.method_choice import MethodChooser
+    from spark_auc.spark.method_choice import ADDED, MethodChooser
 
     (recipe,), ranker = _recipe(config), estimator_of(config)
     assert isinstance(ranker, MBAClassifier)
-    return MethodChooser(recipe, ranker)
+    assert config.features is not None
+    # A key that is set to null declines what the choice would add.
+    declined = config.features.model_fields_set
+    return MethodChooser(recipe, ranker, [name for name in ADDED if name not in declined])
 
 
 def _recipe(config: Train) -> list[FeatureRecipe | FeatureRecipeModel]:

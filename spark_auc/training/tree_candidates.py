@@ -1,0 +1,296 @@
+"""Candidate models whose trees grow from the rows that train them, measured on held-out folds.
+
+In every fold the trees grow anew from the rows of the other folds, so that no held-out row has
+grown a tree. The values of the leaves are the centre of the penalty, or 0 is: see
+`spark_auc.training.same_rows`, which measures on a single fold.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from spark_auc.core.batch import Batch
+from spark_auc.core.evaluation.paired_auc import PairedAUC
+from spark_auc.core.moments.operator import column_moments
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.products import settled_product
+from spark_auc.core.row_source import RowSource, batchwise
+from spark_auc.core.sampling.folds import Folds
+from spark_auc.core.types import Bool, Float, Int, Keys
+from spark_auc.features.raw_columns import Columns, taken
+from spark_auc.features.recipe import Recipe
+from spark_auc.features.recipe_blocks import blocks_of
+from spark_auc.features.recipe_trees import TreeLeaves
+from spark_auc.features.tree_growth import grown
+from spark_auc.solvers.candidates import Candidate, Selection, choice, ridge_grid
+from spark_auc.training.blocks import LEAVES
+from spark_auc.training.cross_validation import CrossValidation
+from spark_auc.training.hinge_candidates import restricted
+from spark_auc.training.method_result import MethodResult
+from spark_auc.training.prior import Prior
+from spark_auc.training.result import TrainingResult
+from spark_auc.training.settings import TrainingSettings
+from spark_auc.training.train import train
+
+_log = logging.getLogger(__name__)
+
+# Above so many features, the moments of each fold cost more than all else: trees of more leaves
+# rank as they are, and have no other features beside them.
+_MOST_FEATURES = 3_000
+
+
+class RawRows(NamedTuple):
+    """Raw rows in memory.
+
+    Parameters
+    ----------
+    columns
+        Raw columns by name.
+    y : (n,)
+        True for positive rows.
+    weight : (n,), optional
+        Row weights. Default: 1.
+    groups : (n,)
+        Groups of the rows; see `spark_auc.core.sampling.folds`.
+    """
+
+    columns: Columns
+    y: Bool
+    weight: Float | None
+    groups: Keys
+
+    def take(self, rows: Int) -> RawRows:
+        """The rows of these numbers."""
+        weight = None if self.weight is None else self.weight[rows]
+        return RawRows(taken(self.columns, rows), self.y[rows], weight, self.groups[rows])
+
+
+@dataclass(frozen=True)
+class TreeCandidate:
+    """A model of trees: their growth, and the features beside their leaves.
+
+    Parameters
+    ----------
+    trees, leaves, rate
+        Number of trees, most leaves of a tree, and learning rate; see `spark_auc.trees.grow.grow`.
+    beside
+        Recipe of the features beside the leaves. Default: none.
+    """
+
+    trees: int
+    leaves: int
+    rate: float
+    beside: Recipe | None = None
+
+    @property
+    def as_grown(self) -> bool:
+        """Whether the values of the leaves are the weights, up to one factor."""
+        return self.trees * self.leaves > _MOST_FEATURES
+
+    @property
+    def name(self) -> str:
+        """The name in reports."""
+        name = f"{self.trees} trees of {self.leaves} leaves, same rows"
+        return f"{name} + other features" if self.beside else name
+
+    @property
+    def blocks(self) -> tuple[str, ...]:
+        """Names of its blocks of features."""
+        return (LEAVES, *(blocks_of(self.beside) if self.beside else ()))
+
+    def grow(self, rows: RawRows, types: Mapping[str, str]) -> TreeLeaves:
+        """The trees of some rows.
+
+        Parameters
+        ----------
+        rows
+            The rows.
+        types
+            Types of the columns that trees may split, by name.
+
+        Raises
+        ------
+        DataError
+            The rows are of one class, or a column has another type.
+        MissingPackageError
+            LightGBM is not installed.
+        """
+        return grown(
+            *(rows.columns, types, rows.y, rows.weight),
+            sample=None,
+            groups=rows.groups,
+            threads=os.cpu_count() or 1,
+            numTrees=self.trees,
+            numLeaves=self.leaves,
+            learningRate=self.rate,
+        )
+
+    def without(self, reason: str) -> MethodResult:
+        """The candidate, left out for a reason before it was measured."""
+        return MethodResult(self.name, self.blocks, "squared", 0, left_out=reason)
+
+    def recipe(self, trees: TreeLeaves) -> Recipe:
+        """The recipe of the leaves and of the features beside them."""
+        if self.beside is None:
+            return Recipe(trees=trees, unit=False)
+        return replace(self.beside, trees=trees, unit=False)
+
+
+# One factor of the trees' scores ranks as they do, whatever it is: there is no penalty.
+_AS_GROWN = Candidate(0.0, 0.0, prior=True)
+# All penalties are used: those that miss the tolerance rank nearly as well.
+_SOLVER = CrossValidation(
+    Folds.named(("the held-out rows",)),
+    TrainingSettings().tol,
+    TrainingSettings().max_iter,
+    "warn",
+    one_standard_error=False,
+    at_once=1,
+)
+# From small to large; the largest ones rank as they are.
+GROWTHS = ((60, 5, 0.1), (100, 15, 0.1), (160, 31, 0.06))
+# Trees with other features beside their leaves.
+_BESIDE = GROWTHS[1]
+
+
+def tree_candidates(recipe: Recipe) -> list[TreeCandidate]:
+    """The candidates for rows with the features of a recipe beside the leaves."""
+    return [*(TreeCandidate(*growth) for growth in GROWTHS), TreeCandidate(*_BESIDE, recipe)]
+
+
+def measured(
+    candidates: Sequence[TreeCandidate], rows: RawRows, types: Mapping[str, str], folds: Folds
+) -> list[MethodResult]:
+    """The held-out AUC of each candidate's penalties on each fold.
+
+    Parameters
+    ----------
+    candidates
+        The candidates.
+    rows
+        All rows.
+    types
+        Types of the columns that trees may split, by name.
+    folds
+        The balanced folds; the rows of no fold train in all folds.
+
+    Raises
+    ------
+    DataError
+        A fold has rows of one class, or a column has another type.
+    MissingPackageError
+        LightGBM is not installed.
+    """
+    fold = folds.of(Batch(np.empty((rows.y.size, 0)), rows.y, rows.weight, group=rows.groups))
+    halves = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(folds.count)]
+    grown_before = dict[TreeCandidate, tuple[list[TreeLeaves], float]]()
+    results = []
+    for candidate in candidates:
+        growth = replace(candidate, beside=None)
+        if growth not in grown_before:
+            start = time.process_time()
+            trees = [growth.grow(rows.take(fit), types) for fit, _ in halves]
+            grown_before[growth] = trees, time.process_time() - start
+        trees, seconds = grown_before[growth]
+        start = time.process_time()
+        result = _measured(candidate, rows, halves, trees)
+        seconds += time.process_time() - start
+        results.append(replace(result, seconds=seconds))
+        _log.info("measured %s in %.1f s: %s", result.name, seconds, _outcome(result))
+    return results
+
+
+def _outcome(result: MethodResult) -> str:
+    return result.left_out or f"mean AUC {result.auc.mean():.4f}"
+
+
+def _measured(
+    candidate: TreeCandidate,
+    rows: RawRows,
+    halves: Sequence[tuple[Int, Int]],
+    trees: Sequence[TreeLeaves],
+) -> MethodResult:
+    """The AUC of each penalty on each fold, with the trees of the other folds' rows."""
+    result = MethodResult(candidate.name, candidate.blocks, "squared", 0)
+    penalties: list[Candidate] = []
+    aucs, nonzeros = list[Float](), list[Float]()
+    for k, ((fit, test), leaves) in enumerate(zip(halves, trees, strict=True)):
+        if leaves.forest.leaves == leaves.forest.trees:
+            return result.without(f"its trees have no split in fold {k + 1}")
+        recipe = candidate.recipe(leaves)
+        prior, held_out = Prior.of_trees(recipe), rows.take(test)
+        if candidate.as_grown:
+            result, penalties = replace(result, dimension=recipe.size), [_AS_GROWN]
+            W = prior.w[:, None]
+        else:
+            train = rows.take(fit)
+            X = recipe.transform(train.columns)
+            here = np.unique(X.indices)
+            if here.size > _MOST_FEATURES:
+                return result.without(
+                    f"found {here.size} features, expected at most {_MOST_FEATURES}"
+                )
+            batch = restricted(here, Batch(X, train.y, train.weight, group=train.groups))
+            quadratic = PairMoments.of(*batch[:3]).quadratic(None)
+            if not penalties:
+                values = ridge_grid(float(quadratic.diagonal.sum()))
+                penalties = [Candidate(v, 0.0, p) for p in (False, True) for v in values]
+                result = replace(result, dimension=here.size)
+            local = replace(prior, w=prior.w[here])
+            solver = replace(_SOLVER, prior=local)
+            (weights,), _ = solver.train(penalties, [(quadratic, None)])
+            W = np.zeros((recipe.size, len(penalties)))
+            W[here] = weights
+        scores = settled_product(recipe.transform(held_out.columns), W)
+        aucs.append(PairedAUC.of(scores, held_out.y, held_out.weight).auc)
+        nonzeros.append((W != 0).sum(axis=0))
+    auc = np.stack(aucs, axis=1)
+    best = choice(penalties, auc, one_standard_error=False)
+    left_out = (None,) * len(penalties)
+    selection = Selection(tuple(penalties), auc, 0.0, np.mean(nonzeros, axis=0), left_out, best)
+    return replace(result, selection=selection)
+
+
+def train_grown(
+    rows: RowSource, candidate: TreeCandidate, penalty: Candidate, prior: Prior
+) -> TrainingResult:
+    """Train a candidate on the rows that grew its trees.
+
+    Parameters
+    ----------
+    rows
+        The rows, with the features of the candidate's recipe.
+    candidate
+        The candidate.
+    penalty
+        The penalty that the folds chose.
+    prior
+        The values of the leaves.
+
+    Raises
+    ------
+    DataError
+        A value is unusable, or all rows are of one class.
+    ResourceError
+        The moments do not fit in memory.
+    """
+    settings = TrainingSettings(
+        reg_params=(penalty.regParam,), standardize=False, on_failure="warn"
+    )
+    if not candidate.as_grown:
+        return train(rows, replace(settings, prior=prior if penalty.prior else None))
+
+    def score(batch: Batch) -> Batch:
+        return batch._replace(X=settled_product(batch.X, prior.w[:, None]))
+
+    result = train(rows.changed(batchwise(score), 1), settings)
+    scale = float(result.w[0])
+    columns, told = column_moments(rows), prior.report(scale)
+    return replace(result, w=scale * prior.w, columns=columns, prior=told)

@@ -1,0 +1,130 @@
+"""Trees that all rows grow among the candidates of a choice, on DataFrames."""
+
+import builtins
+import sys
+
+import numpy as np
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from spark_auc import FeatureRecipe, MBAClassifier
+from spark_auc.core.batch import Batch
+from spark_auc.core.sampling.folds import Folds, GroupCounts
+from spark_auc.features.row_groups import row_groups
+from spark_auc.spark.method_choice import MethodChooser
+from spark_auc.spark.pipeline import RankerPipelineModel
+from spark_auc.training.tree_candidates import measured, tree_candidates
+from tests.training.test_tree_candidates import TYPES, raw
+
+pytest.importorskip("lightgbm", reason="lightgbm is not installed")
+
+RECIPE = {"spline": ["a"], "standard": ["b", "c", "d"], "auto": False, "numKnots": 4}
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    X, rows = raw(0, 1200)
+    weight = np.random.default_rng(9).uniform(0.5, 2.0, 1200)
+    return X, rows._replace(weight=weight, groups=row_groups(rows.columns))
+
+
+@pytest.fixture(scope="module")
+def df(spark, drawn):
+    X, rows = drawn
+    values = zip(X.tolist(), rows.y.tolist(), rows.weight.tolist(), strict=True)
+    named = spark.createDataFrame(
+        [(*x, "yes" if label else "no", u) for x, label, u in values], [*"abcd", "label", "u"]
+    )
+    return named.repartition(3)
+
+
+@pytest.fixture(scope="module")
+def ranker():
+    return MBAClassifier(positiveLabel="yes", weightCol="u", seed=2)
+
+
+@pytest.fixture(scope="module")
+def model(df, ranker):
+    return MethodChooser(FeatureRecipe(**RECIPE), ranker).fit(df)
+
+
+def test_trees_win_where_columns_interact(model, df, drawn):
+    told = model.ranker.summary.selection["methods"]
+    chosen = told["candidates"][told["chosen"]]
+    assert "leaves" in chosen["blocks"]
+    assert chosen["auc"] > told["candidates"][0]["auc"] + 0.03
+    assert model.recipe.trees.grown is None
+    assert model.ranker.summary.rows == {
+        "no": int((~drawn[1].y).sum()),
+        "yes": int(drawn[1].y.sum()),
+    }
+    own = model.transform(df).toPandas()
+    others, labels = raw(1, 3000)[0], raw(1, 3000)[1].y
+    new = df.sparkSession.createDataFrame(
+        [(*x, "no", 1.0) for x in others.tolist()], [*"abcd", "label", "u"]
+    )
+    scores = np.array([row[0] for row in model.transform(new).select("rawPrediction").collect()])
+    assert roc_auc_score(labels, scores) == pytest.approx(chosen["auc"], abs=0.03)
+    assert set(own["prediction"]) == {"yes", "no"}
+
+
+def test_held_out_aucs_are_those_of_arrays(model, drawn):
+    _, rows = drawn
+    told = model.ranker.summary.selection["methods"]
+    first = tree_candidates(model.recipe)[:3]
+    batch = Batch(np.empty((rows.y.size, 0)), rows.y, group=rows.groups)
+    folds = Folds(5, 2).assigned(GroupCounts.zero(10_000).update(batch))
+    results = measured(first, rows, TYPES, folds)
+    listed = {each["name"]: each for each in told["candidates"]}
+    for result in results:
+        assert listed[result.name]["folds"] == pytest.approx(result.auc.tolist(), abs=1e-6)
+        assert listed[result.name]["seconds"] > 0
+
+
+def test_a_stored_model_scores_without_lightgbm(model, df, tmp_path, monkeypatch):
+    model.write().overwrite().save(str(tmp_path / "model"))
+    found = builtins.__import__
+
+    def blocked(name, *others, **named):
+        assert not name.startswith("lightgbm")
+        return found(name, *others, **named)
+
+    monkeypatch.setattr(builtins, "__import__", blocked)
+    monkeypatch.delitem(sys.modules, "lightgbm", raising=False)
+    loaded = RankerPipelineModel.load(str(tmp_path / "model"))
+    both = (each.transform(df).select("rawPrediction").collect() for each in (model, loaded))
+    assert next(both) == next(both)
+
+
+def test_without_trees(df, ranker, monkeypatch):
+    recipe = FeatureRecipe(**RECIPE)
+    names = ["additive", "additive, hinge"]
+
+    def candidates(*added):
+        made = MethodChooser(recipe, ranker, added).fit(df)
+        return made.ranker.summary.selection["methods"]["candidates"]
+
+    assert [c["name"] for c in candidates()] == names
+    monkeypatch.setattr("spark_auc.spark.method_choice._MOST_TREE_ROWS", 1199)
+    listed = candidates("trees")
+    assert [c["name"] for c in listed[:2]] == names
+    assert all("found 1200 rows, expected at most 1199" in c["leftOut"] for c in listed[2:])
+    monkeypatch.setattr("spark_auc.spark.method_choice._MOST_TREE_ROWS", 1200)
+    monkeypatch.setattr("spark_auc.errors.find_spec", lambda name: None)
+    assert "pip install 'spark-auc[trees]'" in candidates("trees")[2]["leftOut"]
+
+
+def test_equal_rows_and_keys_are_in_one_fold(spark, ranker):
+    """Rows of a key repeat with other noise: the fold of the key holds all of them."""
+    rng = np.random.default_rng(5)
+    base, labels = rng.normal(size=(150, 4)), rng.random(150) < 0.4
+    rows = [
+        (*(x + 1e-3 * rng.normal(size=4)).tolist(), "yes" if label else "no", 1.0, k)
+        for k, (x, label) in enumerate(zip(base, labels, strict=True))
+        for _ in range(4)
+    ]
+    df = spark.createDataFrame(rows, [*"abcd", "label", "u", "key"])
+    keyed = ranker.copy({ranker.keyCol: "key"})
+    told = MethodChooser(FeatureRecipe(**RECIPE), keyed).fit(df)
+    for candidate in told.ranker.summary.selection["methods"]["candidates"]:
+        assert abs(candidate["auc"] - 0.5) < 0.15, candidate["name"]
