@@ -78,8 +78,9 @@ class TreeCandidate:
 
     Parameters
     ----------
-    trees, leaves, rate
-        Number of trees, most leaves of a tree, and learning rate; see `spark_auc.trees.grow.grow`.
+    trees, leaves, rate, share
+        Number of trees, most leaves of a tree, learning rate and share of the columns of a tree;
+        see `spark_auc.trees.grow.grow`.
     beside
         Recipe of the features beside the leaves. Default: none.
     """
@@ -87,6 +88,7 @@ class TreeCandidate:
     trees: int
     leaves: int
     rate: float
+    share: float = 1.0
     beside: Recipe | None = None
 
     @property
@@ -130,6 +132,7 @@ class TreeCandidate:
             numTrees=self.trees,
             numLeaves=self.leaves,
             learningRate=self.rate,
+            columnShare=self.share,
         )
 
     def without(self, reason: str) -> MethodResult:
@@ -154,15 +157,20 @@ _SOLVER = CrossValidation(
     one_standard_error=False,
     at_once=1,
 )
-# From small to large; the largest ones rank as they are.
-GROWTHS = ((60, 5, 0.1), (100, 15, 0.1), (160, 31, 0.06))
 # Trees with other features beside their leaves.
-_BESIDE = GROWTHS[1]
+_BESIDE = TreeCandidate(100, 15, 0.1)
+# From small to large; the largest ones rank as they are.
+GROWTHS = (
+    TreeCandidate(60, 5, 0.1),
+    _BESIDE,
+    TreeCandidate(700, 7, 0.05),
+    TreeCandidate(160, 31, 0.08, 0.5),
+)
 
 
 def tree_candidates(recipe: Recipe) -> list[TreeCandidate]:
     """The candidates for rows with the features of a recipe beside the leaves."""
-    return [*(TreeCandidate(*growth) for growth in GROWTHS), TreeCandidate(*_BESIDE, recipe)]
+    return [*GROWTHS, replace(_BESIDE, beside=recipe)]
 
 
 def measured(
@@ -203,12 +211,9 @@ def measured(
         result = _measured(candidate, rows, halves, trees)
         seconds += time.process_time() - start
         results.append(replace(result, seconds=seconds))
-        _log.info("measured %s in %.1f s: %s", result.name, seconds, _outcome(result))
+        told = result.left_out or f"mean AUC {result.auc.mean():.4f}"
+        _log.info("measured %s in %.1f s: %s", result.name, seconds, told)
     return results
-
-
-def _outcome(result: MethodResult) -> str:
-    return result.left_out or f"mean AUC {result.auc.mean():.4f}"
 
 
 def _measured(
@@ -251,9 +256,8 @@ def _measured(
         scores = settled_product(recipe.transform(held_out.columns), W)
         aucs.append(PairedAUC.of(scores, held_out.y, held_out.weight).auc)
         nonzeros.append((W != 0).sum(axis=0))
-    auc = np.stack(aucs, axis=1)
+    auc, left_out = np.stack(aucs, axis=1), (None,) * len(penalties)
     best = choice(penalties, auc, one_standard_error=False)
-    left_out = (None,) * len(penalties)
     selection = Selection(tuple(penalties), auc, 0.0, np.mean(nonzeros, axis=0), left_out, best)
     return replace(result, selection=selection)
 

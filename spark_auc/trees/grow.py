@@ -10,7 +10,7 @@ import numpy as np
 
 from spark_auc.core.types import Bool, Float
 from spark_auc.core.validation import check_above, check_whole
-from spark_auc.errors import DataError, require
+from spark_auc.errors import ConfigError, DataError, require
 from spark_auc.trees.forest import MOST_WORDS, Forest
 from spark_auc.trees.lightgbm_models import from_lightgbm
 
@@ -24,6 +24,7 @@ def grow(
     numTrees: int = 100,
     numLeaves: int = 15,
     learningRate: float = 0.1,
+    columnShare: float = 1.0,
     seed: int = 0,
     threads: int = 1,
 ) -> Forest:
@@ -48,6 +49,8 @@ def grow(
         Most leaves of a tree, at least 2.
     learningRate
         Factor of each tree's values, above 0.
+    columnShare
+        Share of the columns that a tree may split, drawn anew for each tree, above 0 and at most 1.
     seed
         Seed of LightGBM's random numbers, at least 0.
     threads
@@ -71,6 +74,11 @@ def grow(
     ):
         check_whole(name, value, least)
     check_above("learningRate", learningRate, 0.0)
+    check_above("columnShare", columnShare, 0.0)
+    if columnShare > 1.0:
+        raise ConfigError(
+            f"found columnShare = {columnShare}, expected at most 1; set a lower share"
+        )
     if y.all() or not y.any():
         raise DataError(
             f"found {y.size} rows of one class to grow trees from, expected rows of both; grow "
@@ -90,6 +98,7 @@ def grow(
         "objective": "binary",
         "num_leaves": int(numLeaves),
         "learning_rate": float(learningRate),
+        "feature_fraction": float(columnShare),
         "seed": int(seed),
         "num_threads": int(threads),
         # Histograms added in a fixed order; the choice of layout by timing would change them.

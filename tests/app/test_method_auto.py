@@ -97,4 +97,4 @@ def test_features_left_to_the_choice(tmp_path, monkeypatch, capsys):
             assert result["auc"] > 0.85
             assert result["method"] in version.read("report.html").decode()
     assert [name for name in names[()] if "trees" not in name] == names["crosses", "trees"]
-    assert sum("trees" in name for name in names[()]) == 4
+    assert sum("trees" in name for name in names[()]) == 5

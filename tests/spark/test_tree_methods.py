@@ -71,7 +71,7 @@ def test_trees_win_where_columns_interact(model, df, drawn):
 def test_held_out_aucs_are_those_of_arrays(model, drawn):
     _, rows = drawn
     told = model.ranker.summary.selection["methods"]
-    first = tree_candidates(model.recipe)[:3]
+    first = tree_candidates(model.recipe)[:4]
     batch = Batch(np.empty((rows.y.size, 0)), rows.y, group=rows.groups)
     folds = Folds(5, 2).assigned(GroupCounts.zero(10_000).update(batch))
     results = measured(first, rows, TYPES, folds)

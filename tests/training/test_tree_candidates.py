@@ -49,6 +49,7 @@ def booster(X, y, candidate, weight=None):
         "objective": "binary",
         "num_leaves": candidate.leaves,
         "learning_rate": candidate.rate,
+        "feature_fraction": candidate.share,
         "verbose": -1,
         "deterministic": True,
         "force_row_wise": True,
@@ -119,24 +120,25 @@ def test_large_trees_rank_as_the_library_does(monkeypatch):
     monkeypatch.setattr("spark_auc.training.tree_candidates._MOST_FEATURES", 50)
     weight = np.random.default_rng(3).uniform(0.5, 2.0, 900)
     X, rows = raw(1, weight=weight)
-    assert SMALL.as_grown
+    large = replace(SMALL, share=0.5)
+    assert large.as_grown
     folds = Folds(4, 0)
-    (result,) = measured([SMALL], rows, TYPES, folds)
+    (result,) = measured([large], rows, TYPES, folds)
     fold = fold_of(rows, folds)
     for k in range(4):
         fit, test = fold != k, fold == k
-        scores = booster(X[fit], rows.y[fit], SMALL, weight[fit]).predict(X[test], raw_score=True)
+        scores = booster(X[fit], rows.y[fit], large, weight[fit]).predict(X[test], raw_score=True)
         expected = roc_auc_score(rows.y[test], scores, sample_weight=weight[test])
         assert result.selection.auc[:, k] == pytest.approx([expected], abs=1e-9)
     told = MethodComparison((result,), folds).as_dict()
     assert json.loads(json.dumps(told, allow_nan=False))["candidates"][0]["auc"] > 0.7
 
-    recipe = SMALL.recipe(SMALL.grow(rows, TYPES))
+    recipe = large.recipe(large.grow(rows, TYPES))
     batch = Batch(recipe.transform(rows.columns), rows.y, weight)
     trained = train_grown(
-        ArrayRows((batch,), recipe.size), SMALL, result.selection.candidate, Prior.of_trees(recipe)
+        ArrayRows((batch,), recipe.size), large, result.selection.candidate, Prior.of_trees(recipe)
     )
-    own = booster(X, rows.y, SMALL, weight).predict(X, raw_score=True)
+    own = booster(X, rows.y, large, weight).predict(X, raw_score=True)
     scores = batch.X @ trained.w / trained.prior["scale"]
     np.testing.assert_allclose(scores - scores.mean(), own - own.mean(), atol=1e-9)
     assert trained.prior["scale"] > 0
@@ -177,6 +179,6 @@ def test_candidates_that_are_left_out(monkeypatch):
 
 def test_the_declared_candidates():
     candidates = tree_candidates(SPLINE)
-    assert [c.as_grown for c in candidates] == [False, False, True, False]
-    assert [c.blocks for c in candidates] == [("leaves",)] * 3 + [("leaves", "additive")]
-    assert len({c.name for c in candidates}) == 4
+    assert [c.as_grown for c in candidates] == [False, False, True, True, False]
+    assert [c.blocks for c in candidates] == [("leaves",)] * 4 + [("leaves", "additive")]
+    assert len({c.name for c in candidates}) == 5
