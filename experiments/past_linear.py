@@ -19,7 +19,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from experiments import past_ours, past_peers, past_refresh
+from experiments import past_auto, past_peers, past_refresh
 from experiments.past_results import Key, Results
 from experiments.past_sets import SETS, SPLITS, Rows
 
@@ -27,7 +27,7 @@ PARTS = ("splits", "few rows", "time")
 OURS = "ours"
 METHODS = (*past_peers.METHODS, OURS)
 # The last result of a job with several.
-LAST = {OURS: "best held-out", "few rows": "trees of all", "time": "regrown trees"}
+LAST = {OURS: past_auto.AUTO, "few rows": "trees of all", "time": "regrown trees"}
 # Sets of enough rows for a twentieth of a half to grow trees.
 FEW_ROWS = tuple(name for name in SETS if name not in ("german.numer_scale", "diabetes_scale"))
 FEW_SPLITS, LAST_BLOCK = 5, past_refresh.BLOCKS - 1
@@ -51,8 +51,8 @@ def measure(key: Key, data: Path) -> list[tuple[Key, Mapping[str, Any]]]:
             blocks = past_refresh.in_time(_rows(name, data))
             return [((part, name, block, each), row) for (each, block), row in blocks.items()]
         if method == OURS:
-            results = past_ours.measured(train, test, split)
-            return [((part, name, split, ours), row) for ours, row in results.items()]
+            ours = past_auto.results(train, test, split)
+            return [((part, name, split, each), row) for each, row in ours]
         return [(key, past_peers.measured(past_peers.METHODS[method], train, test, split))]
 
 

@@ -14,7 +14,7 @@ decides its penalty, and the share of the old values in the refit, as a held-out
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -22,7 +22,6 @@ import numpy as np
 from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped]
 
 from experiments.past_features import Leaves
-from experiments.past_ours import TREES
 from experiments.past_peers import Codes
 from experiments.past_rankers import RELATIVE, centres
 from experiments.past_sets import Rows
@@ -35,6 +34,7 @@ from spark_auc.training.settings import TrainingSettings
 from spark_auc.training.train import train
 from spark_auc.trees.lightgbm_models import from_lightgbm
 
+TREES: Mapping[str, Any] = {"numTrees": 100, "numLeaves": 15, "learningRate": 0.1}
 SHARE = 0.05
 DECAYS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99)
 BLOCKS, GROWING = 16, 2

@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 from scipy.stats import t
 
-from experiments.past_ours import CANDIDATES
+from experiments.past_auto import AUTO
 from experiments.past_results import Results
 from experiments.past_sets import CATEGORICAL, SETS
 
 # By part, set and method: the result of each split.
 Table = Mapping[tuple[str, str, str], Mapping[int, Mapping[str, Any]]]
-PRIORS = (("prior, small", "trees, small"), ("prior", "trees"), ("prior, large", "trees, large"))
+PRIORS = (("same rows, 60", "trees, 60"), ("same rows, 100", "trees, 100"))
 
 
 def table(rows: Iterable[Mapping[str, Any]]) -> Table:
@@ -98,43 +98,40 @@ def _priors(results: Table) -> None:
 
 
 def _choices(results: Table) -> None:
+    methods = (AUTO, "LightGBM", "XGBoost")
     _print(
         "The choice among candidates: mean AUC, differences from tuned peers, CPU seconds of a fit",
-        ["set", "auto", "LightGBM", "auto - LightGBM", "auto - XGBoost", "best - LightGBM", "s"],
+        ["set", *methods, "auto - LightGBM", "auto - XGBoost", *(f"s, {m}" for m in methods)],
         [
             [
                 f"{name} *" if name in CATEGORICAL else name,
-                _mean(results, "splits", name, "auto"),
-                _mean(results, "splits", name, "LightGBM"),
-                difference(results, "splits", name, "auto", "LightGBM"),
-                difference(results, "splits", name, "auto", "XGBoost"),
-                difference(results, "splits", name, "best held-out", "LightGBM"),
-                " ".join(
-                    _mean(results, "splits", name, method, "seconds")
-                    for method in ("auto", "LightGBM", "XGBoost")
-                ),
+                *(_mean(results, "splits", name, method) for method in methods),
+                *(difference(results, "splits", name, AUTO, peer) for peer in methods[1:]),
+                *(_mean(results, "splits", name, method, "seconds") for method in methods),
             ]
             for name in SETS
         ],
     )
-    print("\n* categories; s: seconds of auto with all candidates, of LightGBM and of XGBoost")
+    print("\n* categories; seconds of auto with all candidates")
     for name in SETS:
         _print(
             f"{name}: candidates, and how often auto chose them",
-            ["candidate", "AUC", "- LightGBM", "s", "chosen"],
+            ["candidate", "held-out AUC", "s", "splits", "chosen"],
             _candidates(results, name),
         )
 
 
 def _candidates(results: Table, name: str) -> Iterable[Sequence[str]]:
-    choices = [row["chosen"] for row in results.get(("splits", name, "auto"), {}).values()]
-    for method in (*CANDIDATES, *(trees for _, trees in PRIORS), "LightGBM", "XGBoost"):
-        if ("splits", name, method) in results:
+    choices = [row["chosen"] for row in results.get(("splits", name, AUTO), {}).values()]
+    for part, table_, method in results:
+        rows = results[part, table_, method].values()
+        measured = [row for row in rows if "heldOut" in row and "dimension" in row]
+        if (part, table_) == ("splits", name) and measured:
             yield (
                 method,
-                _mean(results, "splits", name, method),
-                difference(results, "splits", name, method, "LightGBM"),
-                _mean(results, "splits", name, method, "seconds"),
+                f"{np.mean([row['heldOut'] for row in measured]):.2f}",
+                f"{np.mean([row['seconds'] for row in measured]):.1f}",
+                str(len(measured)),
                 str(choices.count(method) or ""),
             )
 

@@ -157,7 +157,7 @@ class MethodChooser(Estimator[RankerPipelineModel]):
         rows = DistributedRows.of(dataset, columns)
         comparison = compare_methods(rows, blocks_of(recipe), settings)
         trees = self._trees(dataset, features, comparison.folds)
-        comparison = replace(comparison, results=(*comparison.results, *trees.results))
+        comparison = comparison.with_results(trees.results)
         chosen = comparison.results[comparison.chosen]
         candidate = trees.candidates.get(chosen.name)
         if candidate and trees.rows:

@@ -81,18 +81,9 @@ class MethodComparison:
     results: tuple[MethodResult, ...]
     folds: Folds
 
-    def with_result(self, result: MethodResult, after: str) -> MethodComparison:
-        """The comparison with another candidate, measured elsewhere on the same folds.
-
-        Parameters
-        ----------
-        result
-            The candidate; its selection has one AUC for each of the folds.
-        after
-            Name of the candidate that it follows in the order from simple to complex.
-        """
-        place = [r.name for r in self.results].index(after) + 1
-        return replace(self, results=(*self.results[:place], result, *self.results[place:]))
+    def with_results(self, results: Sequence[MethodResult]) -> MethodComparison:
+        """The comparison with more complex candidates, measured elsewhere on the same folds."""
+        return replace(self, results=(*self.results, *results))
 
     @property
     def chosen(self) -> int:

@@ -182,11 +182,11 @@ def test_the_simplest_candidate_within_one_paired_standard_error_is_chosen():
     told = comparison.as_dict()["candidates"]
     assert told[0]["leftOut"] == "too large"
     assert told[0]["auc"] is None
-    # One that is measured elsewhere takes its place in the order.
+    # One that is measured elsewhere is the most complex.
     elsewhere = measured("leaves, same rows", difficulty + 0.01)
-    more = comparison.with_result(elsewhere, after="a")
-    assert [r.name for r in more.results] == ["0", "a", "leaves, same rows", "b"]
-    assert more.chosen == 2
+    more = comparison.with_results([elsewhere])
+    assert [r.name for r in more.results] == ["0", "a", "b", "leaves, same rows"]
+    assert more.chosen == comparison.chosen
 
 
 def test_the_largest_block_is_left_out_with_its_reason():
