@@ -293,8 +293,9 @@ def _merged(scores: Iterable[ColumnMoments]) -> ColumnMoments:
 def _solved(moments: PairMoments, candidate: Candidate, settings: TrainingSettings) -> Float:
     """The weights ``(d,)`` of raw columns."""
     scale = moments.columns().standard_deviation() if settings.standardize else None
-    solution = solve(
-        moments.quadratic(scale), candidate.penalty, tol=settings.tol, max_iter=settings.max_iter
-    )
+    quadratic = moments.quadratic(scale)
+    if settings.prior and candidate.prior:
+        quadratic = settings.prior.centred(quadratic, scale).quadratic
+    solution = solve(quadratic, candidate.penalty, tol=settings.tol, max_iter=settings.max_iter)
     solution.checked(settings.on_failure)
     return solution.w if scale is None else solution.w / scale

@@ -23,6 +23,7 @@ from spark_auc.spark.contributions import with_contributions
 from spark_auc.spark.data import resources
 from spark_auc.spark.data import segments as segment_column
 from spark_auc.spark.estimators import segments as segments_stage
+from spark_auc.training.prior import Prior
 from spark_auc.training.segments import REST, FoldsInMemory, segment_rankers
 from spark_auc.training.settings import TrainingSettings
 
@@ -57,7 +58,15 @@ def numbers(site, values):
     return np.array([values.index(s) if s in values else len(values) for s in site])
 
 
-def test_model_is_that_of_arrays(table, model):
+@pytest.mark.parametrize("has_prior", [False, True])
+def test_model_is_that_of_arrays(table, rows, model, has_prior):
+    settings = TrainingSettings()
+    if has_prior:
+        before = MBAClassifier(featuresCol=COLUMNS, regParam=5.0).fit(rows.limit(300))
+        settings = TrainingSettings(prior=Prior(before.scorer.w, D))
+        named = {"regParam": 2.0, "segmentCol": "site", "seed": 3, "prior": before}
+        model = MBAClassifier(featuresCol=COLUMNS, **named).fit(rows)
+    penalty = Candidate(2.0 if has_prior else 0.1, 0.0, has_prior)
     X, y = table[COLUMNS].to_numpy(), table["label"].to_numpy() > 0
     site = table["site"].fillna(REST).to_numpy()
     fold = Folds(5, 3).of(Batch(X, y))
@@ -72,8 +81,8 @@ def test_model_is_that_of_arrays(table, model):
         moments(np.full(N, True)),
         parts,
         model.scorer.w,
-        Candidate(0.1, 0.0),
-        TrainingSettings(),
+        penalty,
+        settings,
     )
     segments = model.scorer.segments
     assert segments.column == "site"

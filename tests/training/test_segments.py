@@ -14,6 +14,7 @@ from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.gaussian import log_odds_line, mixture_auc
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.solvers.candidates import Candidate
+from spark_auc.training.prior import Prior
 from spark_auc.training.segments import (
     LEAST_ROWS,
     OF_A_SOLVE,
@@ -54,7 +55,7 @@ def stored(X, y, segment, fold):
     return everyone, parts
 
 
-def ridge(X, y, u, standardize, counted=0):
+def ridge(X, y, u, standardize, counted=0, w0=None):
     """All-pairs ridge of weighted rows; ``counted`` rows are in the moments twice."""
     total, rows = u.sum(), max(u.sum(), len(u) + counted)
     mean = u @ X / total
@@ -66,7 +67,11 @@ def ridge(X, y, u, standardize, counted=0):
         sides.append((centre, (part - centre).T * weight @ (part - centre)))
     mu = sides[0][0] - sides[1][0]
     Sigma = sides[0][1] + sides[1][1] + np.outer(mu, mu)
-    return np.linalg.solve(Sigma + REG * np.eye(D), mu) / scale
+    centre = np.zeros(D)
+    if w0 is not None:
+        v = w0 * scale
+        centre = v * (v @ mu) / (v @ Sigma @ v)
+    return (centre + np.linalg.solve(Sigma + REG * np.eye(D), mu - Sigma @ centre)) / scale
 
 
 def gaussian_auc(scores, y):
@@ -78,17 +83,20 @@ def weights_of(segment, name, strength):
     return strength + (segment == name)
 
 
-def fitted(table, standardize=True):
+def fitted(table, standardize=True, w0=None):
     X, y, *_ = table
-    settings = TrainingSettings(standardize=standardize, tol=1e-12)
-    w = ridge(X, y, np.ones(len(y)), standardize)
-    return segment_rankers(*stored(*table), w, Candidate(REG, 0.0), settings), w
+    prior = None if w0 is None else Prior(w0, D)
+    settings = TrainingSettings(standardize=standardize, tol=1e-12, prior=prior)
+    w = ridge(X, y, np.ones(len(y)), standardize, w0=w0)
+    penalty = Candidate(REG, 0.0, prior=w0 is not None)
+    return segment_rankers(*stored(*table), w, penalty, settings), w
 
 
+@pytest.mark.parametrize("w0", [None, np.array([0.5, 1.0, 0.0, -0.3, 0.2])], ids=["0", "a prior"])
 @pytest.mark.parametrize("standardize", [True, False])
-def test_rankers_are_those_of_weighted_rows(standardize):
+def test_rankers_are_those_of_weighted_rows(standardize, w0):
     table = X, y, segment, fold = rows(0.6)
-    made, w = fitted(table, standardize)
+    made, w = fitted(table, standardize, w0)
     names = ["a", "b", "c"]
     scores = {}
     for strength in STRENGTHS:
@@ -98,7 +106,7 @@ def test_rankers_are_those_of_weighted_rows(standardize):
             for k in range(FOLDS):
                 rest = fold != k
                 own = np.count_nonzero(segment[rest] == name)
-                of[~rest] = X[~rest] @ ridge(X[rest], y[rest], u[rest], standardize, own)
+                of[~rest] = X[~rest] @ ridge(X[rest], y[rest], u[rest], standardize, own, w0=w0)
             scores[strength, name] = of
     sizes = np.array([np.count_nonzero(segment == name) for name in names])
     within = [
@@ -124,20 +132,20 @@ def test_rankers_are_those_of_weighted_rows(standardize):
         at = segment == name
         held_out = scores[chosen, name][at][:, None]
         line = LinearDiscriminantAnalysis("lsqr").fit(held_out, y[at])
-        expected = ridge(X, y, weights_of(segment, name, chosen), standardize, at.sum())
+        expected = ridge(X, y, weights_of(segment, name, chosen), standardize, at.sum(), w0)
         np.testing.assert_allclose(made.weights.W[number], expected * line.coef_[0, 0], rtol=1e-8)
         np.testing.assert_allclose(made.weights.intercept[number], line.intercept_[0], rtol=1e-8)
     # Rows of no segment: the ranker of all rows, and the line of its scores on their held-out rows.
     of = np.full(len(y), np.nan)
     for k in range(FOLDS):
         rest = fold != k
-        of[~rest] = X[~rest] @ ridge(X[rest], y[rest], np.ones(rest.sum()), standardize)
+        of[~rest] = X[~rest] @ ridge(X[rest], y[rest], np.ones(rest.sum()), standardize, w0=w0)
     assert np.count_nonzero(y[segment == REST]) >= LEAST_ROWS
     assert_line(made, w, of[segment == REST], y[segment == REST])
     # If these are few, the line is that of all rows.
     positives = np.flatnonzero((segment == REST) & y)
     few = np.where(np.isin(np.arange(len(y)), positives[LEAST_ROWS - 1 :]), "a", segment)
-    made, w = fitted((X, y, few, fold), standardize)
+    made, w = fitted((X, y, few, fold), standardize, w0)
     assert_line(made, w, of, y)
 
 

@@ -172,8 +172,6 @@ class Retrain(Section):
     def _of_periods(self) -> Retrain:
         check_columns(self.features, self.columns)
         check_one_recipe(self.features)
-        if self.prior and self.training.model_dump(exclude_unset=True).get("segmentCol"):
-            raise ValueError("prior without training.segmentCol; leave out one of them")
         if not _is_of_period(self.data):
             raise ValueError(f"{PERIOD} in data.path, data.table or data.where; add it")
         if both := sorted({*self.accept} & {*self.exclude}):

@@ -51,11 +51,10 @@ class PairMomentsEstimator(FoldsEstimator, HasWeightCol, HasTol, HasMaxIter):
         """See `Configured.check`."""
         values: PairMomentsSettings = self.values()
         drawn = values["estimator"] != "exact"
-        if self._has_prior and (drawn or values["segmentCol"] is not None):
+        if self._has_prior and drawn:
             raise ConfigError(
-                f"found prior with estimator {values['estimator']!r} and segmentCol "
-                f"{values['segmentCol']!r}, expected 'exact' and no segmentCol; leave out prior, "
-                "or the others"
+                f"found prior with estimator {values['estimator']!r}, expected 'exact'; leave out "
+                "one of them"
             )
         if not drawn:
             self.refuse("estimator 'exact'", "numPairs", "batchSize", "pairTol")
