@@ -12,13 +12,12 @@ import numpy as np
 from spark_auc.core.batch import Batch
 from spark_auc.core.memory import ProcessMemory
 from spark_auc.core.moments.operator import column_moments
-from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.products import settled_scores
 from spark_auc.core.row_source import ArrayRows
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.core.types import Bool, Float, Int, Keys
-from spark_auc.errors import DataError, HoldOutError, ResourceError
+from spark_auc.errors import DataError, HoldOutError
 from spark_auc.features.cross_gains import CrossGain, bits_of, cross_gains, pair_residuals
 from spark_auc.features.crosses import Crosses
 from spark_auc.features.raw_columns import Columns
@@ -44,17 +43,8 @@ _SHARES = (1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1)
 # Of many features, which have no matrix, weaker penalties take most of the time.
 _WEAKEST = 1e-4
 _STEPS = 100
-
-
-class _Memory(ProcessMemory):
-    """A budget in which matrices of 2048 features fit; the rows are faster than larger ones."""
-
-    def check(self, state_bytes: int, what: str) -> None:
-        """See `MemoryBudget.check`."""
-        if state_bytes > PairMoments.nbytes(LARGEST_FACTORISED):
-            raise ResourceError(
-                f"found {what}, expected at most {LARGEST_FACTORISED} features; use the rows"
-            )
+# The rows are faster than larger matrices.
+_MEMORY = ProcessMemory(matrix_limit=LARGEST_FACTORISED)
 
 
 class _Candidate(NamedTuple):
@@ -199,7 +189,7 @@ def _compared(words: str, recipe: Recipe, columns: Columns, rows: Batch) -> _Can
 
 
 def _source(recipe: Recipe, batch: Batch) -> ArrayRows:
-    return ArrayRows((batch,), recipe.size, _Memory())
+    return ArrayRows((batch,), recipe.size, _MEMORY)
 
 
 def _settings(penalties: tuple[float, ...]) -> TrainingSettings:

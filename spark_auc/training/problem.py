@@ -235,8 +235,13 @@ def _gathered(rows: RowSource, entries: float) -> Folding:
 
 
 def fits_in_matrix(rows: RowSource) -> bool:
-    """Whether the pair moments of all features fit in memory; a warning gives the reason if not."""
+    """Whether the pair moments of all features fit in memory; a warning gives the reason if not.
+
+    They are not made either, without a warning, of more features than `MemoryBudget.matrix_limit`.
+    """
     dimension = rows.dimension
+    if dimension > rows.memory.matrix_limit:
+        return False
     try:
         rows.memory.check(PairMoments.nbytes(dimension), f"moments of {dimension} features")
     except ResourceError as error:

@@ -66,6 +66,7 @@ def test_planted_pairs_are_chosen_and_rank_as_an_exact_dictionary(caplog):
     assert from_json(to_json(made)) == made
     assert "chose 2 of 15 pairs of 6 categorical columns" in caplog.text
     assert "no crosses: AUC 0." in caplog.text
+    assert not [record for record in caplog.records if record.levelno > logging.INFO]
 
     def auc(X):
         ranker = MBAClassifier(regParam=0.01, standardization=False).fit(X[train], y[train])
