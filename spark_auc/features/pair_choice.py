@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
@@ -71,16 +72,7 @@ class PairCandidates:
         DataError
             The state is of another number of columns.
         """
-        if len(state.columns) != len(recipe.numeric):
-            raise DataError(
-                f"found a state of {len(state.columns)} columns, expected {len(recipe.numeric)}; "
-                "use the state of the fit of this recipe"
-            )
-        both = zip(recipe.numeric, state.columns, strict=True)
-        # A column may be numeric in several ways.
-        columns = {c.name: (c.type, summary.knots(HATS)) for c, summary in both}
-        splines = (Spline(name, *rest) for name, rest in columns.items())
-        return cls(tuple(spline for spline in splines if len(spline.knots) > 1))
+        return cls(tuple(_splines(recipe, state).values()))
 
     @cached_property
     def _splines(self) -> Splines:
@@ -144,3 +136,59 @@ class PairCandidates:
             for g in best_pairs(histograms, count)
             if g.rate <= _RATE
         ]
+
+
+def check_names(names: Sequence[Sequence[str]]) -> None:
+    """`ConfigError` unless these are different pairs of two different columns."""
+    sets = [frozenset(pair) for pair in names]
+    if len(set(sets)) < len(sets) or any(len(pair) != 2 for pair in (*sets, *names)):
+        raise ConfigError(
+            f"found the pairs {[list(pair) for pair in names]}, expected different pairs of two "
+            "columns; correct the names"
+        )
+
+
+def named_pairs(
+    recipe: Recipe, state: RecipeState, names: Sequence[Sequence[str]]
+) -> tuple[Pair, ...]:
+    """The pairs of columns with these names, with the knots that chosen pairs have.
+
+    Parameters
+    ----------
+    recipe
+        The fitted recipe.
+    state
+        The state that it was fitted from.
+    names
+        Pairs of names of its numeric columns.
+
+    Raises
+    ------
+    ConfigError
+        The names are not different pairs of two numeric columns with at least two values each.
+    DataError
+        The state is of another number of columns.
+    """
+    check_names(names)
+    splines = _splines(recipe, state)
+    if unknown := dict.fromkeys(name for pair in names for name in pair if name not in splines):
+        raise ConfigError(
+            f"found a pair of the columns {', '.join(map(repr, unknown))}, expected numeric "
+            f"columns of two or more values, {list(splines)}; change the pair, or name these "
+            "columns among those of spline or standard"
+        )
+    return tuple(Pair(*(splines[name] for name in pair)) for pair in names)
+
+
+def _splines(recipe: Recipe, state: RecipeState) -> dict[str, Spline]:
+    """The numeric columns with at least two knots by name, with the knots that pairs have."""
+    if len(state.columns) != len(recipe.numeric):
+        raise DataError(
+            f"found a state of {len(state.columns)} columns, expected {len(recipe.numeric)}; "
+            "use the state of the fit of this recipe"
+        )
+    both = zip(recipe.numeric, state.columns, strict=True)
+    # A column may be numeric in several ways.
+    columns = {c.name: (c.type, summary.knots(HATS)) for c, summary in both}
+    splines = {name: Spline(name, *rest) for name, rest in columns.items()}
+    return {name: spline for name, spline in splines.items() if len(spline.knots) > 1}

@@ -12,7 +12,7 @@ from spark_auc.core.row_source import ArrayRows
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.core.types import Bool, Float, Keys
-from spark_auc.errors import DataError
+from spark_auc.errors import DataError, HoldOutError
 from spark_auc.features.column_summary import ColumnSummary
 from spark_auc.features.pair_choice import PairCandidates
 from spark_auc.features.raw_columns import Columns, Numbers
@@ -82,7 +82,11 @@ def with_pairs(
     state = RecipeState(tuple(ColumnSummary.of(values) for values in numbers))
     candidates = PairCandidates.of(recipe, state)
     settings = TrainingSettings(folds=Folds(5), standardize=not recipe.unit, on_failure="warn")
-    ranker = train(ArrayRows((batch,), single.size), settings)
+    try:
+        ranker = train(ArrayRows((batch,), single.size), settings)
+    except HoldOutError as error:
+        _log.warning("no pairs were chosen: %s", error)
+        return replace(recipe, pairs=())
     scores = settled_scores(batch.X, ranker.w)
     best = candidates.best(candidates.histograms(columns, y, scores, weight), count)
     for pair, gain in best:

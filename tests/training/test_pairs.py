@@ -105,3 +105,18 @@ def test_what_is_refused():
         with_pairs(many, wide, y)
     with pytest.raises(ConfigError, match="count"):
         with_pairs(recipe, columns, y, count=0)
+
+
+def test_rows_of_which_no_folds_are_made_choose_no_pairs(caplog):
+    columns, _, _ = table(40, 0.0)
+    recipe = fitted(columns)
+    assert with_pairs(recipe, columns, np.arange(40) == 7) == recipe
+    assert "no pairs were chosen: " in caplog.text
+
+
+def test_two_columns_have_one_pair_and_one_has_none():
+    columns, y, _ = table(3000, 2.0)
+    two = {name: columns[name] for name in ("x1", "x2", "constant")}
+    assert names(with_pairs(fitted(two), two, y, count=50)) == [("x1", "x2")]
+    one = {name: columns[name] for name in ("x1", "constant")}
+    assert with_pairs(fitted(one), one, y).pairs == ()

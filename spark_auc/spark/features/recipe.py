@@ -16,14 +16,15 @@ from spark_auc.core.labels import Label
 from spark_auc.errors import ConfigError
 from spark_auc.features.auto_rules import AUTO
 from spark_auc.features.crosses import Crosses
+from spark_auc.features.pair_choice import check_names, named_pairs
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_auto import AutoPlan
 from spark_auc.features.recipe_fit import KINDS, RecipePlan
 from spark_auc.spark.data.features import known_column
 from spark_auc.spark.data.lines import source_of
 from spark_auc.spark.data.raw_arrays import raw_type
-from spark_auc.spark.features.recipe_crosses import crossed
-from spark_auc.spark.features.recipe_fit import Summary, chosen, summarised
+from spark_auc.spark.features.recipe_fit import Fit, Summary, chosen, summarised
+from spark_auc.spark.features.recipe_interactions import with_interactions
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.spark.features.recipe_settings import RecipeSettings
 from spark_auc.spark.features.recipe_trees import with_trees
@@ -43,12 +44,13 @@ class RecipeStageSettings(RecipeSettings, LabelSettings, total=False):
 class FeatureRecipe(
     Stage, Estimator[FeatureRecipeModel], HasOutputCol, settings=RecipeStageSettings
 ):
-    """Maps raw columns to sparse rows: splines of numbers, hashed tokens and crosses.
+    """Maps raw columns to sparse rows: splines of numbers and pairs, tokens, crosses.
 
     Columns are numbers, text, booleans or times. Knots, means and deviations come from one pass and
     depend on the rows only. A value of more than 1/numKnots of the rows has a knot of its own. The
-    first features are those of columns of numbers, with exact names; then the tokens; then the
-    crosses. With ``auto``, the label tells which columns may contain it, and is no feature.
+    first features are those of columns of numbers and of their pairs, with exact names; then the
+    tokens; then the crosses. With ``auto``, the label tells which columns may contain it, and is no
+    feature.
 
     Raises
     ------
@@ -126,12 +128,7 @@ class FeatureRecipe(
         summary = self._summary(dataset, label, others)
         if values["trees"]:
             summary = self._with_trees(dataset, summary, label, weight, key)
-        fits = summary.fits(knots)
-        if values["crosses"] == "auto":
-            bits, row = values["crossBits"], (label, weight, key)
-            chooser = crossed(dataset, fits[0][0], *row, bits=bits, rows=summary.rows)
-            crosses, rows = chooser.crosses, chooser.chosen_by
-            fits = [(replace(r, crosses=crosses, chosen_by=rows), drift) for r, drift in fits]
+        fits = self._with_interactions(dataset, summary, label, weight, key)
         made = dict[int, FeatureRecipeModel]()
         recipes = [recipe for recipe, _ in fits]
         for k, (count, (recipe, drift)) in enumerate(zip(knots, fits, strict=True)):
@@ -183,6 +180,33 @@ class FeatureRecipe(
             return Summary(plan, plan.zero(), {**summary.missing, **missing}, rows)
         return summary._replace(plan=plan)
 
+    def _with_interactions(
+        self,
+        dataset: DataFrame,
+        summary: Summary,
+        label: tuple[str, Label | bool | None],
+        weight: str | None,
+        key: str | None,
+    ) -> list[Fit]:
+        """The recipe of each number of knots, with the same pairs and crosses."""
+        values: RecipeStageSettings = self.values()
+        fits, pairs = summary.fits(self.knots()), values["pairs"]
+        chooser = fits[0][0]
+        if isinstance(pairs, list):
+            chooser = replace(chooser, pairs=named_pairs(chooser, summary.state, pairs))
+        chooser = with_interactions(
+            dataset,
+            chooser,
+            label,
+            weight,
+            key,
+            pairs=pairs if isinstance(pairs, int) else None,
+            bits=values["crossBits"] if values["crosses"] == "auto" else None,
+            rows=summary.rows,
+        )
+        made = {name: getattr(chooser, name) for name in ("pairs", "crosses", "chosen_by")}
+        return [(replace(recipe, **made), drift) for recipe, drift in fits]
+
     @property
     def _leaves_alone(self) -> bool:
         """Whether leaves of trees are the only features."""
@@ -208,6 +232,13 @@ class FeatureRecipe(
             )
         if (trees := self.values()["trees"]) is not None:
             tree_settings(trees)
+        check_names(self._named_pairs)
+
+    @property
+    def _named_pairs(self) -> list[list[str]]:
+        """Pairs of numeric columns that the Params name."""
+        pairs = self.values()["pairs"]
+        return pairs if isinstance(pairs, list) else []
 
     def _kinds(self) -> dict[str, list[str]]:
         """The kinds of the columns that the Params name."""
@@ -230,7 +261,8 @@ class FeatureRecipe(
     ) -> dict[str, str]:
         """Types of the columns that the Params name or, with ``auto``, of all that are left."""
         values: RecipeStageSettings = self.values()
-        for name in (*kinds, *(values["leaveOut"] or ())):
+        paired = (name for pair in self._named_pairs for name in pair)
+        for name in (*kinds, *(values["leaveOut"] or ()), *paired):
             known_column(df, name)
         source = source_of(df)
         left_out = {*left_out, *(values["leaveOut"] or ()), *(source or ())[:1]}
@@ -255,4 +287,6 @@ class FeatureRecipe(
 
 def _described(plan: RecipePlan, recipe: Recipe) -> str:
     kinds = {kind: [c.name for c in plan.columns if c.kind == kind] for kind in KINDS}
-    return json.dumps({k: v for k, v in kinds.items() if v} | {"features": recipe.size})
+    pairs = [[column.name for column in pair.columns] for pair in recipe.pairs]
+    found = {name: names for name, names in (kinds | {"pairs": pairs}).items() if names}
+    return json.dumps(found | {"features": recipe.size})

@@ -59,6 +59,16 @@ class RecipeSettings(TypedDict, total=False):
             Range(ge=1),
         ),
     ]
+    pairs: Annotated[
+        int | list[list[str]] | None,
+        Setting(
+            "Pairs of columns of numbers whose interactions are features too, products of hats on "
+            "at most 8 knots each. A number: at most so many, chosen from a sample of the rows if "
+            "they lower the loss beyond noise, possibly none. A list: these pairs.",
+            None,
+            Range(ge=1),
+        ),
+    ]
     crosses: Annotated[
         list[list[str]] | Literal["all", "auto"] | None,
         Setting(

@@ -1,0 +1,94 @@
+"""The pairs and the crosses of a recipe, chosen from one sample of the rows."""
+
+from __future__ import annotations
+
+import logging
+
+from pyspark.sql import DataFrame
+
+from spark_auc.core.labels import Label
+from spark_auc.core.sampling.key_sample import KeySample
+from spark_auc.features.recipe import Recipe
+from spark_auc.spark.data.raw_features import RawFeatures
+from spark_auc.spark.features.label_sample import label_sample
+from spark_auc.training.crosses import categorical, with_crosses
+from spark_auc.training.pairs import with_pairs
+
+_log = logging.getLogger(__name__)
+
+# The other rows choose the penalty.
+_SAMPLE = KeySample(0.5)
+_MOST_ROWS = 100_000
+_MOST_COLUMNS = 16
+
+
+def with_interactions(
+    df: DataFrame,
+    recipe: Recipe,
+    label: tuple[str, Label | bool | None],
+    weight: str | None = None,
+    key: str | None = None,
+    *,
+    pairs: int | None = None,
+    bits: int | None = None,
+    rows: int | None = None,
+) -> Recipe:
+    """The recipe with pairs and crosses that a sample chooses; see `with_pairs`, `with_crosses`.
+
+    The sample is half of the groups of rows, or the groups that grew the trees of the recipe, at
+    most about 100,000 rows, which the driver gathers by one pass. There is no pass without a
+    choice: there are no pairs of less than 2 numeric columns, and no crosses of less than 2 or more
+    than 16 categorical ones, as the crosses of many take long, and gain little on click logs.
+
+    Parameters
+    ----------
+    df
+        The rows.
+    recipe
+        Their fitted recipe.
+    label, weight, key, rows
+        See `label_sample`.
+    pairs
+        Most pairs of numeric columns to choose. Default: those of the recipe remain.
+    bits
+        The largest logarithm of the number of features of crosses. Default: those of the recipe
+        remain.
+
+    Raises
+    ------
+    ConfigError
+        A column is unknown or of an unsupported type, or there are more than 500 numeric columns to
+        choose pairs from.
+    DataError
+        A value is invalid, or the sample has rows of one class only.
+    ResourceError
+        The sample does not fit in the memory of the driver.
+    """
+    numeric = {column.name for column in recipe.numeric}
+    if pairs is not None and len(numeric) < 2:
+        _log.info("no pairs of %d numeric columns: less than 2", len(numeric))
+        pairs = None
+    if bits is not None and not _has_crosses(recipe):
+        bits = None
+    if pairs is None and bits is None:
+        return recipe
+    raw = RawFeatures.of(df, recipe).raw
+    # The rows that grew trees do not train anyway.
+    grown = recipe.trees.grown if recipe.trees else None
+    sample = grown or _SAMPLE
+    taught = label_sample(df, raw, label, weight, key, sample=sample, most=_MOST_ROWS, rows=rows)
+    labelled = taught.columns, taught.y, taught.weight, taught.groups
+    chosen_by = None if grown else taught.sample
+    if pairs is not None:
+        recipe = with_pairs(recipe, *labelled, count=pairs, chosen_by=chosen_by)
+    if bits is not None:
+        recipe = with_crosses(recipe, *labelled, bits=bits, chosen_by=chosen_by, rows=taught.rows)
+    return recipe
+
+
+def _has_crosses(recipe: Recipe) -> bool:
+    """Whether crosses are chosen for the categorical columns of a recipe."""
+    count = len(categorical(recipe))
+    if count > _MOST_COLUMNS:
+        _log.info("no crosses of %d categorical columns: more than %d", count, _MOST_COLUMNS)
+    return 2 <= count <= _MOST_COLUMNS
