@@ -138,16 +138,6 @@ class PairCandidates:
         ]
 
 
-def check_names(names: Sequence[Sequence[str]]) -> None:
-    """`ConfigError` unless these are different pairs of two different columns."""
-    sets = [frozenset(pair) for pair in names]
-    if len(set(sets)) < len(sets) or any(len(pair) != 2 for pair in (*sets, *names)):
-        raise ConfigError(
-            f"found the pairs {[list(pair) for pair in names]}, expected different pairs of two "
-            "columns; correct the names"
-        )
-
-
 def named_pairs(
     recipe: Recipe, state: RecipeState, names: Sequence[Sequence[str]]
 ) -> tuple[Pair, ...]:
@@ -165,11 +155,10 @@ def named_pairs(
     Raises
     ------
     ConfigError
-        The names are not different pairs of two numeric columns with at least two values each.
+        A name is not that of a numeric column with at least two values, or a pair has one column.
     DataError
         The state is of another number of columns.
     """
-    check_names(names)
     splines = _splines(recipe, state)
     if unknown := dict.fromkeys(name for pair in names for name in pair if name not in splines):
         raise ConfigError(
@@ -177,7 +166,7 @@ def named_pairs(
             f"columns of two or more values, {list(splines)}; change the pair, or name these "
             "columns among those of spline or standard"
         )
-    return tuple(Pair(*(splines[name] for name in pair)) for pair in names)
+    return tuple(Pair(splines[first], splines[second]) for first, second in names)
 
 
 def _splines(recipe: Recipe, state: RecipeState) -> dict[str, Spline]:

@@ -102,6 +102,13 @@ def changed(location, value):
         (changed(("train", "features"), {"numKnots": [1, 16]}), "found 1 at .*numKnots"),
         (changed(("train", "features"), {"numKnots": []}), "numKnots"),
         (changed(("train", "features"), {"numKnots": "many"}), "numKnots"),
+        (changed(("train", "features"), {"pairs": 0}), "pairs"),
+        (changed(("train", "features"), {"pairs": ["ab"]}), "pairs"),
+        (
+            changed(("train", "features"), {"pairs": [["a", "b"], ["b", "a"]]}),
+            "different pairs of two columns in pairs",
+        ),
+        (changed(("train", "features"), {"pairs": [["a", "a", "b"]]}), "different pairs of two"),
         (
             {
                 "adadsg": TRAIN

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from spark_auc.app.config.sections import Columns, Location
 from spark_auc.app.config.training import params_of, settings_section
-from spark_auc.spark.features.recipe_settings import RecipeSettings
+from spark_auc.spark.features.recipe_settings import RecipeSettings, are_pairs
 from spark_auc.spark.features.tree_settings import GrowSettings, TreeSettings
 
 
@@ -40,6 +40,12 @@ class RecipeSection(settings_section("FeatureRecipe", RecipeSettings)):  # type:
         others = sorted(self.model_fields_set - {"recipe"})
         if self.recipe is not None and others:
             raise ValueError(f"recipe alone, which is fitted; leave out {', '.join(others)}")
+        return self
+
+    @model_validator(mode="after")
+    def _different_pairs(self) -> RecipeSection:
+        if isinstance(self.pairs, list) and not are_pairs(self.pairs):
+            raise ValueError(f"different pairs of two columns in pairs, not {self.pairs}")
         return self
 
     def params(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from spark_auc.core.labels import Label
 from spark_auc.errors import ConfigError
 from spark_auc.features.auto_rules import AUTO
 from spark_auc.features.crosses import Crosses
-from spark_auc.features.pair_choice import check_names, named_pairs
+from spark_auc.features.pair_choice import named_pairs
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_auto import AutoPlan
 from spark_auc.features.recipe_fit import KINDS, RecipePlan
@@ -26,7 +26,7 @@ from spark_auc.spark.data.raw_arrays import raw_type
 from spark_auc.spark.features.recipe_fit import Fit, Summary, chosen, summarised
 from spark_auc.spark.features.recipe_interactions import with_interactions
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
-from spark_auc.spark.features.recipe_settings import RecipeSettings
+from spark_auc.spark.features.recipe_settings import RecipeSettings, are_pairs
 from spark_auc.spark.features.recipe_trees import with_trees
 from spark_auc.spark.features.tree_settings import tree_settings
 from spark_auc.spark.persistence import Stage
@@ -232,7 +232,11 @@ class FeatureRecipe(
             )
         if (trees := self.values()["trees"]) is not None:
             tree_settings(trees)
-        check_names(self._named_pairs)
+        if not are_pairs(self._named_pairs):
+            raise ConfigError(
+                f"found pairs {self._named_pairs}, expected different pairs of two columns; "
+                "correct the names"
+            )
 
     @property
     def _named_pairs(self) -> list[list[str]]:

@@ -5,6 +5,7 @@ This module does not import pyspark: a configuration is checked before Spark is 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypedDict
 
 from spark_auc.spark.settings import Range, Setting
@@ -112,3 +113,9 @@ class RecipeSettings(TypedDict, total=False):
             True,
         ),
     ]
+
+
+def are_pairs(names: Sequence[Sequence[str]]) -> bool:
+    """Whether these are different pairs of two different columns."""
+    sets = [frozenset(pair) for pair in names]
+    return len(set(sets)) == len(sets) and all(len(pair) == 2 for pair in (*sets, *names))
