@@ -54,8 +54,8 @@ _CONTRARY = (
 
 # Params of a recipe to which a choice adds, where they are not set: `trees` are those of
 # `spark_auc.training.tree_candidates`.
-ADDED = ("crosses", "trees")
-_VALUES: dict[str, Any] = {"unit": False, "crosses": "auto"}
+ADDED = ("pairs", "crosses", "trees")
+_VALUES: dict[str, Any] = {"unit": False, "pairs": 20, "crosses": "auto"}
 # Above so many rows, trees that grow anew in each fold take too long.
 _MOST_TREE_ROWS = 250_000
 

@@ -81,7 +81,7 @@ def test_features_left_to_the_choice(tmp_path, monkeypatch, capsys):
         "output": {"path": "model", "replace": True},
     }
     names = {}
-    for declined in ((), ("crosses", "trees")):
+    for declined in ((), ("pairs", "crosses", "trees")):
         features = {"features": {"numKnots": 4, **dict.fromkeys(declined)}}
         (tmp_path / "conf.yaml").write_text(yaml.safe_dump({"train": section | features}))
         assert run("train", "conf.yaml") == 0
@@ -93,8 +93,9 @@ def test_features_left_to_the_choice(tmp_path, monkeypatch, capsys):
             None for c in candidates if c["loss"] == "squared"
         ]
         if not declined:
-            assert "trees of" in result["method"]
+            assert result["method"] != "additive"
             assert result["auc"] > 0.85
             assert result["method"] in version.read("report.html").decode()
-    assert [name for name in names[()] if "trees" not in name] == names["crosses", "trees"]
+    assert names["pairs", "crosses", "trees"] == ["additive", "additive, hinge"]
+    assert "additive + pairs" in names[()]
     assert sum("trees" in name for name in names[()]) == 5

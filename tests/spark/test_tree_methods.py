@@ -45,7 +45,7 @@ def ranker():
 
 @pytest.fixture(scope="module")
 def model(df, ranker):
-    return MethodChooser(FeatureRecipe(**RECIPE), ranker).fit(df)
+    return MethodChooser(FeatureRecipe(**RECIPE), ranker, ["trees"]).fit(df)
 
 
 def test_trees_win_where_columns_interact(model, df, drawn):

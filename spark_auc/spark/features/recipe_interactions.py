@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 
 from spark_auc.core.labels import Label
 from spark_auc.core.sampling.key_sample import KeySample
+from spark_auc.features.pair_choice import MOST_COLUMNS
 from spark_auc.features.recipe import Recipe
 from spark_auc.spark.data.raw_features import RawFeatures
 from spark_auc.spark.features.label_sample import label_sample
@@ -37,8 +38,9 @@ def with_interactions(
 
     The sample is half of the groups of rows, or the groups that grew the trees of the recipe, at
     most about 100,000 rows, which the driver gathers by one pass. There is no pass without a
-    choice: there are no pairs of less than 2 numeric columns, and no crosses of less than 2 or more
-    than 16 categorical ones, as the crosses of many take long, and gain little on click logs.
+    choice: there are no pairs of less than 2 or more than 500 numeric columns, and no crosses of
+    less than 2 or more than 16 categorical ones, as the crosses of many take long, and gain little
+    on click logs.
 
     Parameters
     ----------
@@ -57,16 +59,18 @@ def with_interactions(
     Raises
     ------
     ConfigError
-        A column is unknown or of an unsupported type, or there are more than 500 numeric columns to
-        choose pairs from.
+        A column is unknown or of an unsupported type.
     DataError
         A value is invalid, or the sample has rows of one class only.
     ResourceError
         The sample does not fit in the memory of the driver.
     """
     numeric = {column.name for column in recipe.numeric}
-    if pairs is not None and len(numeric) < 2:
-        _log.info("no pairs of %d numeric columns: less than 2", len(numeric))
+    if pairs is not None and not 2 <= len(numeric) <= MOST_COLUMNS:
+        level = logging.INFO if len(numeric) < 2 else logging.WARNING
+        _log.log(
+            level, "no pairs of %d numeric columns, expected 2 to %d", len(numeric), MOST_COLUMNS
+        )
         pairs = None
     if bits is not None and not _has_crosses(recipe):
         bits = None

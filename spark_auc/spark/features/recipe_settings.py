@@ -65,7 +65,7 @@ class RecipeSettings(TypedDict, total=False):
         Setting(
             "Pairs of columns of numbers whose interactions are features too, products of hats on "
             "at most 8 knots each. A number: at most so many, chosen from a sample of the rows if "
-            "they lower the loss beyond noise, possibly none. A list: these pairs.",
+            "they lower the loss beyond noise, possibly none, of 2 to 500 columns. A list: these.",
             None,
             Range(ge=1),
         ),
