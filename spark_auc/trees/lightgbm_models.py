@@ -58,6 +58,21 @@ def from_lightgbm(text: str) -> Forest:
     return Forest.of(columns, "truncated", trees)
 
 
+def lightgbm_names(text: str) -> list[str]:
+    """Names of the columns of a LightGBM model as it writes them, with `_` for a space.
+
+    Raises
+    ------
+    ModelFormatError
+        The text has other than one name for each column.
+    """
+    model = _fields(text.partition("\nTree=")[0])
+    names = model.get("feature_names", "").split(" ")
+    if str(len(names) - 1) != model.get("max_feature_idx"):
+        raise damaged("it has not one name for each column")
+    return names
+
+
 def _fields(text: str) -> dict[str, str]:
     parts = (line.partition("=") for line in text.splitlines())
     return {name: value for name, sign, value in parts if sign}

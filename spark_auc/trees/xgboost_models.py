@@ -1,4 +1,4 @@
-"""XGBoost models: the JSON that `Booster.save_raw("json")` returns and `save_model` writes."""
+"""XGBoost models: the JSON and UBJ that `Booster.save_raw` returns and `save_model` writes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from spark_auc.trees.forest import (
     damaged,
 )
 from spark_auc.trees.level_order import level_order
+from spark_auc.trees.ubjson import OBJECTS, from_ubjson
 
 # Objectives whose stored base score is a probability or a positive mean; that of others is added.
 _PROBABILITIES = ("binary:logistic", "reg:logistic")
 _MEANS = ("count:poisson", "reg:gamma", "reg:tweedie", "survival:aft", "survival:cox")
 
 
-def from_xgboost(text: str | bytes) -> Forest:
+def from_xgboost(model: str | bytes | bytearray) -> Forest:
     """The trees of an XGBoost model with one score per row.
 
     NaN is the missing value. A column of categories has the numbers that the model was trained
@@ -35,30 +36,24 @@ def from_xgboost(text: str | bytes) -> Forest:
     multiplied by the weights of their trees.
 
     All trees are read, as `Booster.predict` uses them. After early stopping some are later than
-    the best iteration, and `XGBClassifier` leaves these out: give the JSON of
+    the best iteration, and `XGBClassifier` leaves these out: give the model
     ``booster[: booster.best_iteration + 1]``.
 
     Parameters
     ----------
-    text
-        JSON of the model.
+    model
+        The model in JSON or UBJ.
 
     Raises
     ------
     ModelFormatError
-        The text is no XGBoost model in JSON, is damaged, is linear, or has more than one score
-        per row.
+        The text is no XGBoost model in JSON or UBJ, is damaged, is linear, or has more than one
+        score per row.
     """
+    learner = _learner(model)
     try:
-        learner = json.loads(text)["learner"]
-        booster, model = learner["gradient_booster"], learner["learner_model_param"]
-    except (ValueError, RecursionError, KeyError, TypeError):
-        raise ModelFormatError(
-            f"found text that begins with {text[:20]!r}, expected the JSON of an XGBoost model; "
-            'give that of Booster.save_raw("json") or of the file NAME.json of save_model'
-        ) from None
-    try:
-        kind, scores = booster["name"], [model["num_class"], model.get("num_target", "1")]
+        booster, shape = learner["gradient_booster"], learner["learner_model_param"]
+        kind, scores = booster["name"], [shape["num_class"], shape.get("num_target", "1")]
         if kind not in ("gbtree", "dart"):
             raise ModelFormatError(
                 f"found an XGBoost model with booster={kind!r}"[:100] + ", expected trees; train "
@@ -75,13 +70,46 @@ def from_xgboost(text: str | bytes) -> Forest:
         sets = CategorySets()
         weights = booster["weight_drop"] if kind == "dart" else [1.0] * len(trees)
         return Forest.of(
-            int(model["num_feature"]),
+            int(shape["num_feature"]),
             "float32",
             [_tree(tree, weight, sets) for tree, weight in zip(trees, weights, strict=True)],
-            _offset(str(model["base_score"]), learner["objective"]["name"]),
+            _offset(str(shape["base_score"]), learner["objective"]["name"]),
         )
     except (KeyError, ValueError, TypeError, IndexError, OverflowError, AttributeError) as error:
         raise damaged(f"{type(error).__name__} {error}"[:100]) from None
+
+
+def xgboost_names(model: str | bytes | bytearray) -> list[str]:
+    """Names of the columns of an XGBoost model in JSON or UBJ; none if it was trained without.
+
+    Raises
+    ------
+    ModelFormatError
+        The text is no XGBoost model, or has other than one name for each column.
+    """
+    learner = _learner(model)
+    names, columns = learner.get("feature_names", []), learner["learner_model_param"]
+    is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    if not is_list or (names and str(len(names)) != columns.get("num_feature")):
+        raise damaged("it has not one name for each column")
+    return list(names)
+
+
+def _learner(model: str | bytes | bytearray) -> dict[str, Any]:
+    """The learner of a stored model, with the parameters of the model."""
+    try:
+        if isinstance(model, str) or not model.startswith(OBJECTS):
+            learner = json.loads(model)["learner"]
+        else:
+            learner = from_ubjson(model)["learner"]
+        if isinstance(learner["learner_model_param"], dict):
+            return dict(learner)
+    except (ValueError, RecursionError, KeyError, TypeError):
+        pass
+    raise ModelFormatError(
+        f"found data that begin with {model[:20]!r}, expected an XGBoost model in JSON or UBJ; "
+        "give that of Booster.save_raw, or of the file NAME.json or NAME.ubj of save_model"
+    )
 
 
 def float32_threshold(threshold: NDArray[np.float32]) -> Float:
@@ -151,7 +179,7 @@ def _tree(stored: Mapping[str, Any], weight: float, made: CategorySets) -> Tree:
         right,
         [sets[node] if is_set[node] else np.empty(0, np.uint32) for node in inner],
         leaf,
-        weight * number[leaf].astype(float),
+        float(np.float32(weight)) * number[leaf].astype(float),
     )
 
 

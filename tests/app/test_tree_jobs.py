@@ -16,6 +16,8 @@ from spark_auc.app.cli import run
 from spark_auc.app.jobs.published_model import read_fit, read_model
 from spark_auc.features.contributions import contributions
 from spark_auc.spark.data.raw_arrays import raw_column
+from spark_auc.trees.xgboost_models import from_xgboost
+from tests.trees.forests import same
 
 pytestmark = pytest.mark.usefixtures("spark")
 ROWS = 2400
@@ -28,19 +30,25 @@ def table():
     return pa.table({"site": [f"site {k}" for k in site], "price": price, "y": y.astype(float)})
 
 
-def test_leaves_alone_from_yaml_to_scores(spark, tmp_path, monkeypatch, capsys):
-    pytest.importorskip("lightgbm", reason="lightgbm is not installed")
+@pytest.fixture
+def job(tmp_path, monkeypatch, capsys):
+    """Runs a job, in a new directory, and gives its last line."""
     monkeypatch.chdir(tmp_path)
-    rows = table()
-    pq.write_table(rows, "rows.parquet")
 
-    def job(name, section):
+    def ran(name, section):
         (tmp_path / "conf.yaml").write_text(yaml.safe_dump({name: section}))
         code = run(name, "conf.yaml")
         *_, last = capsys.readouterr().out.splitlines()
         assert code == 0, last
         return json.loads(last)
 
+    return ran
+
+
+def test_leaves_alone_from_yaml_to_scores(spark, tmp_path, monkeypatch, job):
+    pytest.importorskip("lightgbm", reason="lightgbm is not installed")
+    rows = table()
+    pq.write_table(rows, "rows.parquet")
     trees = {"grow": {"numTrees": 20, "numLeaves": 6, "growShare": 0.4}}
     train = {
         "data": {"path": "rows.parquet"},
@@ -75,3 +83,30 @@ def test_leaves_alone_from_yaml_to_scores(spark, tmp_path, monkeypatch, capsys):
         "price", F.lit(None).cast("double")
     )
     assert {e.column for e in fitted.drift_of(changed).excesses(fitted.drift)} == {"price"}
+
+
+def test_trees_of_a_file_train_all_rows(job):
+    """The columns are those that the model names."""
+    xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(ROWS, 2))
+    y = X[:, 0] * X[:, 1] + rng.normal(0, 0.3, ROWS) > 0
+    other, mine = slice(0, 800), slice(800, ROWS)
+    data = xgboost.DMatrix(X[other], y[other], feature_names=["b", "a c"], nthread=1)
+    grown = xgboost.train({"objective": "binary:logistic", "max_depth": 4}, data, 20)
+    grown.save_model("trees.ubj")
+    rows = {"a c": X[mine, 1], "noise": X[mine, 0] ** 2, "b": X[mine, 0], "y": y[mine] * 1.0}
+    pq.write_table(pa.table(rows), "rows.parquet")
+    train = {
+        "data": {"path": "rows.parquet"},
+        "columns": {"label": "y"},
+        "features": {"trees": {"path": "trees.ubj"}, "auto": False},
+        "holdout": {"by": "key", "train": 0.7, "seed": 2},
+        "output": {"path": "model"},
+    }
+    trained = job("train", train)
+    assert trained["auc"] > 0.85
+    assert 0.65 * 1600 < sum(trained["rows"].values()) < 0.75 * 1600
+    trees = read_model("model").recipe.trees
+    assert [column.name for column in trees.columns] == ["b", "a c"]
+    assert same(trees.forest, from_xgboost(grown.save_raw("json")))

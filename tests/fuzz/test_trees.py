@@ -79,13 +79,18 @@ def data():
 
 
 @cache
-def xgboost_model():
+def xgboost_booster():
     xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
     X, y = data()
     kinds = ["float", "float", "c"]
     rows = xgboost.DMatrix(X, y, feature_types=kinds, enable_categorical=True)
     settings = {"objective": "binary:logistic", "max_depth": 3, "max_cat_to_onehot": 1}
-    stored = json.loads(xgboost.train(settings, rows, 2).save_raw("json"))
+    return xgboost.train(settings, rows, 2)
+
+
+@cache
+def xgboost_model():
+    stored = json.loads(xgboost_booster().save_raw("json"))
     # Only these fields are read.
     used = {"tree_param", "left_children", "right_children", "split_indices", "split_conditions"}
     used |= {"default_left", "split_type", "categories", "categories_nodes"}
@@ -99,6 +104,18 @@ def xgboost_model():
 @inputs(5_000)
 def test_mutated_xgboost_models(seed):
     read_and_used(from_xgboost, mutated(random.Random(seed), json.loads(xgboost_model())))
+
+
+@given(st.integers(0, 2**32))
+@inputs(5_000)
+def test_mutated_bytes_of_xgboost_models(seed):
+    draw, model = random.Random(seed), xgboost_booster().save_raw("ubj")
+    for _ in range(draw.randrange(1, 3)):
+        at, some = draw.randrange(len(model)), draw.randbytes(draw.choice([1, 1, 4]))
+        model[at : at + draw.choice([0, len(some), len(some), len(some)])] = some
+    if draw.random() < 0.2:
+        del model[draw.randrange(len(model)) :]
+    read_and_used(from_xgboost, model)
 
 
 @cache

@@ -8,7 +8,7 @@ import pytest
 from spark_auc.errors import ModelFormatError
 from spark_auc.trees.forest_json import from_json, to_json
 from spark_auc.trees.leaves import leaves
-from spark_auc.trees.lightgbm_models import from_lightgbm
+from spark_auc.trees.lightgbm_models import from_lightgbm, lightgbm_names
 from tests.trees.forests import edge_rows, labels, same
 
 lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
@@ -197,3 +197,13 @@ def test_models_of_several_classes_and_linear_trees_are_refused():
         from_lightgbm(
             trained([0, 1], linear_tree=True, categorical_feature="auto").model_to_string()
         )
+
+
+def test_names_are_those_of_the_columns():
+    data = lightgbm.Dataset(X[:, :4], Y, feature_name=["a", "b c d", "ü", "x_y"])
+    model = lightgbm.train({"objective": "binary", "verbose": -1}, data, 1)
+    assert lightgbm_names(model.model_to_string()) == ["a", "b_c_d", "ü", "x_y"]
+    assert lightgbm_names(TEXT) == [f"Column_{k}" for k in range(D)]
+    for wrong in ("", "feature_names=a b\n"):
+        with pytest.raises(ModelFormatError, match="not one name for each column"):
+            lightgbm_names(re.sub(r"feature_names=.*\n", wrong, TEXT))

@@ -9,7 +9,7 @@ import pytest
 from spark_auc.errors import ModelFormatError
 from spark_auc.trees.forest_json import from_json, to_json
 from spark_auc.trees.leaves import leaves
-from spark_auc.trees.xgboost_models import float32_threshold, from_xgboost
+from spark_auc.trees.xgboost_models import float32_threshold, from_xgboost, xgboost_names
 from tests.trees.forests import edge_rows, labels, same
 
 xgboost = pytest.importorskip("xgboost", reason="xgboost is not installed")
@@ -50,6 +50,7 @@ def trained(rounds=12, y=Y, **settings):
 def check(model, kinds=KINDS):
     """Leaves and scores of rows at the edges of all nodes are those of the library."""
     forest = from_xgboost(model.save_raw("json"))
+    assert same(from_xgboost(model.save_raw("ubj")), forest)
     hostile = edge_rows(forest, 6000)
     with np.errstate(over="ignore"):
         # The library refuses infinite numbers.
@@ -171,11 +172,12 @@ def first(value):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "expected the JSON of an XGBoost model"),
-        ("[]", "expected the JSON of an XGBoost model"),
-        ("[" * 10**5, "expected the JSON of an XGBoost model"),
-        ('{"learner": 3}', "expected the JSON of an XGBoost model"),
-        (bytes(trained(rounds=1).save_raw("ubj")), "expected the JSON of an XGBoost model"),
+        ("", "expected an XGBoost model in JSON or UBJ"),
+        ("[]", "expected an XGBoost model in JSON or UBJ"),
+        ("[" * 10**5, "expected an XGBoost model in JSON or UBJ"),
+        ('{"learner": 3}', "expected an XGBoost model in JSON or UBJ"),
+        (b"{" + bytes(1000), "expected an XGBoost model in JSON or UBJ"),
+        (b"{}", "expected an XGBoost model in JSON or UBJ"),
         (changed(num_class="3"), "found an XGBoost model of 3 classes and 1 targets"),
         (changed(num_target="2"), "found an XGBoost model of 0 classes and 2 targets"),
         (changed(size_leaf_vector="2"), "expected one score per row"),
@@ -234,7 +236,8 @@ def test_sets_of_categories_are_bounded():
     assert from_xgboost(json.dumps(model)).words.size == 31 * (2**19 + 1)
 
 
-def test_models_of_several_scores_are_refused():
+@pytest.mark.parametrize("form", ["json", "ubj"])
+def test_models_of_several_scores_are_refused(form):
     labels = np.clip(X[:, 0].round(), -1, 1)
     for settings in (
         {"objective": "multi:softprob", "num_class": 3, "y": np.nan_to_num(labels) + 1},
@@ -248,7 +251,24 @@ def test_models_of_several_scores_are_refused():
         },
     ):
         with pytest.raises(ModelFormatError, match="expected one score per row"):
-            from_xgboost(trained(rounds=2, **settings).save_raw("json"))
+            from_xgboost(trained(rounds=2, **settings).save_raw(form))
     linear = trained(rounds=1, booster="gblinear", kinds=None, max_depth=None)
     with pytest.raises(ModelFormatError, match="booster='gblinear'"):
-        from_xgboost(linear.save_raw("json"))
+        from_xgboost(linear.save_raw(form))
+
+
+@pytest.mark.parametrize("form", ["json", "ubj"])
+def test_names_are_those_of_the_columns(form):
+    names = ["a", "b c", "ü", "x_y", "e.f", "0"]
+    data = xgboost.DMatrix(X, Y, feature_names=names, nthread=1)
+    named = xgboost.train({"objective": "binary:logistic"}, data, 1)
+    assert xgboost_names(named.save_raw(form)) == names
+    assert xgboost_names(trained(rounds=1).save_raw(form)) == []
+
+
+@pytest.mark.parametrize("names", [["a"], "abcdef", [1, 2, 3, 4, 5, 6], None, {}])
+def test_names_that_are_not_one_for_each_column_are_refused(names):
+    model = json.loads(json.dumps(MODEL))
+    model["learner"]["feature_names"] = names
+    with pytest.raises(ModelFormatError, match="not one name for each column"):
+        xgboost_names(json.dumps(model))

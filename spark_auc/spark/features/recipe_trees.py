@@ -22,9 +22,10 @@ from spark_auc.spark.data.raw_arrays import raw_type
 from spark_auc.spark.data.raw_features import RawFeatures
 from spark_auc.spark.features.label_sample import label_sample
 from spark_auc.spark.features.tree_models import read_spark_trees
+from spark_auc.trees.column_names import columns_named
 from spark_auc.trees.forest import Forest
-from spark_auc.trees.lightgbm_models import from_lightgbm
-from spark_auc.trees.xgboost_models import from_xgboost
+from spark_auc.trees.lightgbm_models import from_lightgbm, lightgbm_names
+from spark_auc.trees.xgboost_models import from_xgboost, xgboost_names
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +46,8 @@ def with_trees(
     df
         The rows.
     plan
-        Explicit columns, which are those of grown trees unless the settings name others.
+        Explicit columns, which are those of grown trees unless the settings name others. Those of
+        a model are its own.
     settings
         What `spark_auc.spark.features.tree_settings.tree_settings` returns.
     label, weight, key, rows
@@ -65,10 +67,12 @@ def with_trees(
     ResourceError
         The sample does not fit in the memory of the driver.
     """
-    types = _types(df, plan, settings["columns"])
     if settings["path"] is not None:
-        forest = read_trees(settings["path"], df.sparkSession)
-        return replace(plan, trees=TreeLeaves.of(forest, types))
+        forest, names = read_trees(settings["path"], df.sparkSession)
+        if (columns := settings["columns"]) is None:
+            columns = columns_named(names, df.columns)
+        return replace(plan, trees=TreeLeaves.of(forest, _types(df, plan, columns)))
+    types = _types(df, plan, settings["columns"])
     chosen = dict(settings["grow"])
     share, most, seed = (chosen.pop(name) for name in ("growShare", "maxGrowRows", "seed"))
     sample = KeySample(share, seed)
@@ -93,14 +97,14 @@ def with_trees(
     return replace(plan, trees=leaves)
 
 
-def read_trees(path: str, spark: SparkSession) -> Forest:
-    """The trees of a saved model.
+def read_trees(path: str, spark: SparkSession) -> tuple[Forest, list[str]]:
+    """The trees of a saved model, and the names of their columns; none if the model has none.
 
     Parameters
     ----------
     path
-        Local file of a LightGBM model in text or an XGBoost model in JSON; or the directory of a
-        model of Spark ML, on any file system that Spark reaches.
+        Local file of a LightGBM model in text or an XGBoost model in JSON or UBJ; or the
+        directory of a model of Spark ML, on any file system that Spark reaches.
     spark
         The session.
 
@@ -113,22 +117,25 @@ def read_trees(path: str, spark: SparkSession) -> Forest:
     """
     file = Path(path)
     if not file.is_file():
-        return read_spark_trees(path, spark)
+        return read_spark_trees(path, spark), []
     try:
-        text = file.read_bytes()
+        model = file.read_bytes()
     except OSError as error:
         raise ConfigError(
             f"found no readable file {path} ({error.strerror}), expected a model of trees; set "
             "trees.path to one"
         ) from None
+    if model.lstrip().startswith(b"{"):
+        return from_xgboost(model), xgboost_names(model)
     try:
-        words = text.decode()
+        text = model.decode()
     except UnicodeDecodeError:
         raise ModelFormatError(
-            f"found binary data in {path}, expected a LightGBM model in text or an XGBoost model "
-            "in JSON; save it as Booster.save_model('NAME.txt') or ('NAME.json') does"
+            f"found other binary data in {path}, expected a LightGBM model in text or an XGBoost "
+            "model in JSON or UBJ; save it by Booster.save_model('NAME.txt') of LightGBM, or "
+            "('NAME.json') of XGBoost"
         ) from None
-    return from_xgboost(words) if words.lstrip().startswith("{") else from_lightgbm(words)
+    return from_lightgbm(text), lightgbm_names(text)
 
 
 def _types(df: DataFrame, plan: RecipePlan, names: list[str] | None) -> dict[str, str]:

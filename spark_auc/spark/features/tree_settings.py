@@ -36,15 +36,15 @@ class TreeSettings(TypedDict, total=False):
     path: Annotated[
         str | None,
         Setting(
-            "A file of a LightGBM model in text or of an XGBoost model in JSON, or the directory "
-            "of a tree, forest or GBT model of Spark ML."
+            "A file of a LightGBM model in text or of an XGBoost model in JSON or UBJ, or the "
+            "directory of a tree, forest or GBT model of Spark ML."
         ),
     ]
     columns: Annotated[
         list[str] | None,
         Setting(
             "Columns that the trees split; those of a model in the order in which it was trained. "
-            "Default of grown trees: the columns of the recipe."
+            "Default: the names that the model has; of grown trees, the columns of the recipe."
         ),
     ]
 
@@ -57,19 +57,13 @@ def tree_settings(trees: Mapping[str, Any]) -> dict[str, Any]:
     TypeError
         A key is unknown, or a value is of another type.
     ConfigError
-        A value is out of range, or there are not exactly one of grow and path, or a path without
-        columns.
+        A value is out of range, or there are not exactly one of grow and path.
     """
     values = _values("trees", TreeSettings, trees)
     if (values["grow"] is None) == (values["path"] is None):
         raise ConfigError(
             f"found trees with {sorted(trees)}, expected either grow (LightGBM grows trees) or "
             "path (those of a model); set one of them"
-        )
-    if values["path"] is not None and values["columns"] is None:
-        raise ConfigError(
-            "found trees.path without trees.columns, expected the columns of the model's trees, in "
-            "the order in which it was trained; name them"
         )
     if values["grow"] is not None:
         values["grow"] = _values("trees.grow", GrowSettings, values["grow"])
