@@ -97,9 +97,15 @@ def test_tutorial(spark, tmp_path, monkeypatch):
     assert list(Path("evaluation").glob("versions/*/report.html"))
 
 
-def test_choose_a_method_without_spark():
+def test_methods(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("lightgbm", reason="lightgbm is not installed")
+    monkeypatch.chdir(tmp_path)
     names: dict = {}
     exec(python_of("docs/guides/methods.md"), names)
+    _, column, *aucs, _ = capsys.readouterr().out.splitlines()
+    assert column == "rating"
+    assert all(float(auc) > 0.68 for auc in aucs), aucs
+    assert len(aucs) == 2
     assert (
         names["roc_auc_score"](names["y_test"], names["ranker"].decision_function(names["X_test"]))
         > 0.98
