@@ -249,8 +249,8 @@ class CategorySets:
             A category is not from 0 to 2^24, the largest that float32 tells from its neighbours,
             or the sets of the model are too large.
         """
-        if fault := outside(categories, 2**24 + 1):
-            raise damaged(f"in a set of categories, {fault}")
+        if outside(categories, 2**24 + 1):
+            raise damaged(f"a set of categories has one outside 0 to {2**24}")
         size = int(categories.max(initial=-1)) // 32 + 1
         self._words += size
         if self._words > MOST_WORDS:

@@ -39,10 +39,10 @@ def grow(
     y : (n,)
         True for positive rows.
     weight : (n,), optional
-        Row weights. Default: 1.
+        Row weights of at least 0, which LightGBM rounds to float32. Default: 1.
     categorical
-        Columns of categories, which are whole numbers, best from 0 on without gaps. Negative ones
-        count as missing.
+        Numbers of the columns of categories, which are whole numbers, best from 0 on without gaps.
+        Negative ones count as missing.
     numTrees
         Number of trees, at least 1. There are fewer if no split helps any more.
     numLeaves
@@ -61,7 +61,8 @@ def grow(
     ConfigError
         A setting is out of its range.
     DataError
-        All rows are of one class, or a category is so large that the sets of categories might
+        Lengths or weights are invalid, all rows with a weight are of one class, a column of
+        categories is none of ``X``, or a category is so large that the sets of categories might
         take more than 64 MiB.
     MissingPackageError
         LightGBM is not installed.
@@ -79,11 +80,7 @@ def grow(
         raise ConfigError(
             f"found columnShare = {columnShare}, expected at most 1; set a lower share"
         )
-    if y.all() or not y.any():
-        raise DataError(
-            f"found {y.size} rows of one class to grow trees from, expected rows of both; grow "
-            "them from more rows"
-        )
+    _check_rows(X, y, weight, categorical)
     # LightGBM writes a bit for each number up to the largest category of a set.
     largest = np.nan_to_num(X[:, list(categorical)], posinf=np.inf).max(initial=0.0)
     most = 32 * (MOST_WORDS // (numTrees * (numLeaves - 1)))
@@ -110,3 +107,31 @@ def grow(
         X, y.astype(float), weight=weight, categorical_feature=list(categorical)
     )
     return from_lightgbm(lightgbm.train(settings, rows, int(numTrees)).model_to_string())
+
+
+def _check_rows(X: Float, y: Bool, weight: Float | None, categorical: Sequence[int]) -> None:
+    """`DataError` for rows that LightGBM would refuse in its own way, or take silently."""
+    shapes = [y.shape, *([] if weight is None else [weight.shape])]
+    if X.ndim != 2 or set(shapes) != {X.shape[:1]}:
+        raise DataError(
+            f"found rows of shape {X.shape} with labels and weights of shapes {shapes}, expected "
+            "(n, d), and (n,) for each; pass one label and one weight for each row"
+        )
+    most = float(np.finfo(np.float32).max)
+    if weight is not None and not ((weight >= 0) & (weight <= most)).all():
+        k = int(np.flatnonzero(~((weight >= 0) & (weight <= most)))[0])
+        raise DataError(
+            f"found weight {weight[k]} of row {k}, expected weights from 0 to {most:.1e}; repair "
+            "or remove the row"
+        )
+    chosen = y if weight is None else y[weight > 0]
+    if chosen.all() or not chosen.any():
+        raise DataError(
+            f"found {chosen.size} rows of one class to grow trees from, expected rows of both; "
+            "grow them from more rows"
+        )
+    if outside := [k for k in categorical if not 0 <= k < X.shape[1]]:
+        raise DataError(
+            f"found column {outside[0]} of categories, expected numbers from 0 to "
+            f"{X.shape[1] - 1}; name columns of the rows"
+        )

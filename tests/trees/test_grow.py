@@ -59,6 +59,46 @@ def test_rows_of_one_class_are_refused():
         grow(X[:3], np.ones(3, bool))
 
 
+@pytest.mark.parametrize(
+    ("weight", "said"),
+    [
+        (-1.0, "found weight -1.0 of row 2, expected weights from 0 to 3.4e"),
+        (np.nan, "found weight nan of row 2"),
+        (np.inf, "found weight inf of row 2"),
+        (1e39, r"found weight 1e\+39 of row 2"),
+    ],
+)
+def test_weights_that_lightgbm_would_take_silently_are_refused(weight, said):
+    weights = np.ones(len(X))
+    weights[2] = weight
+    with pytest.raises(DataError, match=said):
+        grow(X, Y, weights)
+
+
+def test_rows_without_weight_are_of_no_class():
+    with pytest.raises(DataError, match="rows of one class"):
+        grow(X, Y, np.where(Y, 1.0, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ((X, Y[:-1]), "labels and weights of shapes"),
+        ((X, Y, np.ones(3)), "labels and weights of shapes"),
+        ((X[:, 0], Y), r"found rows of shape \(3000,\)"),
+    ],
+)
+def test_rows_of_other_shapes_are_refused(rows, said):
+    with pytest.raises(DataError, match=said):
+        grow(*rows)
+
+
+@pytest.mark.parametrize("column", [4, -1])
+def test_columns_of_categories_that_the_rows_have_not_are_refused(column):
+    with pytest.raises(DataError, match=f"found column {column} of .* from 0 to 3; name"):
+        grow(X, Y, categorical=[3, column])
+
+
 @pytest.mark.parametrize("largest", [383_457.0, np.inf])
 def test_categories_whose_sets_fill_the_memory_are_refused(largest):
     some = X.copy()
