@@ -158,3 +158,15 @@ def test_models_without_names_ask_for_columns(spark, tmp_path):
     (tmp_path / "cut.ubj").write_bytes(b"{L" + bytes(7) + b"\7learner{")
     with pytest.raises(ModelFormatError, match="of Universal Binary JSON"):
         fitted(path=str(tmp_path / "cut.ubj"))
+
+
+@pytest.mark.parametrize("others", [{"standard": ["price"]}, {"tokens": ["name"]}])
+def test_columns_of_trees_alone_are_watched(others, spark, tmp_path):
+    path, _ = lightgbm_model(spark, tmp_path)
+    train = frame(spark, X, Y).withColumn("kind", F.when(F.col("id") % 5 > 0, F.col("kind")))
+    fitted = FeatureRecipe(auto=False, trees={"path": path}, **others).fit(train)
+    assert fitted.drift_of(train).excesses(fitted.drift) == ()
+    places = [column.name for column in fitted.recipe.columns]
+    assert fitted.drift.counts[places.index("kind"), :2].tolist() == [ROWS, ROWS // 5]
+    changed = train.withColumn("kind", F.lit(None).cast("double"))
+    assert {e.column for e in fitted.drift_of(changed).excesses(fitted.drift)} == {"kind"}

@@ -172,12 +172,12 @@ class FeatureRecipe(
         """The summary of a plan with trees."""
         settings, rows = tree_settings(self.values()["trees"]), summary.rows
         plan = with_trees(dataset, summary.plan, settings, label, weight, key, rows)
+        # Drift of columns that only trees use is counted against the rows of the fit.
+        split = plan.trees.columns if plan.trees else ()
+        summary = summary.with_counts_of({column.name: column.type for column in split}, dataset)
         if self._leaves_alone:
-            # Drift of columns that only trees use is counted against the rows of the fit.
-            both = zip(summary.plan.numeric, summary.state.columns, strict=True)
-            missing = {column.name: (of.rows, of.missing) for column, of in both}
             plan = replace(plan, columns=())
-            return Summary(plan, plan.zero(), {**summary.missing, **missing}, rows)
+            return Summary(plan, plan.zero(), summary.counted, summary.rows)
         return summary._replace(plan=plan)
 
     def _with_interactions(

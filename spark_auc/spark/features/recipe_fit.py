@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias, cast
 
@@ -53,6 +53,29 @@ class Summary(NamedTuple):
     state: RecipeState
     missing: Missing
     rows: int | None
+
+    @property
+    def counted(self) -> Missing:
+        """Numbers of rows, and of missing values, of all columns by name."""
+        both = zip(self.plan.numeric, self.state.columns, strict=True)
+        return {**self.missing, **{column.name: (of.rows, of.missing) for column, of in both}}
+
+    def with_counts_of(self, types: Mapping[str, str], df: DataFrame) -> Summary:
+        """The summary with the missing values of further columns, by one more pass.
+
+        Parameters
+        ----------
+        types
+            Types of the columns by name. Those that are counted already are left out.
+        df
+            The rows.
+        """
+        others = {name: kind for name, kind in types.items() if name not in self.counted}
+        if not others:
+            return self
+        more = summarised(df, AutoPlan.of_schema(others).widest)
+        rows = self.rows if self.rows is not None else more.rows
+        return self._replace(missing={**self.missing, **more.counted}, rows=rows)
 
     def fits(self, knots: Sequence[int]) -> list[Fit]:
         """The recipe of each number of knots, and counts of its rows if a pass was made."""
