@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from spark_auc.errors import ConfigError
 
@@ -47,3 +48,27 @@ def columns_named(names: Sequence[str], columns: Sequence[str]) -> list[str]:
             f"columns; {_REMEDY}"
         )
     return chosen
+
+
+def check_categories(values: Iterable[Sequence[Any]]) -> None:
+    """Check that the categories of a model's columns are the values of these columns.
+
+    The trees of a pandas column of categories have the places of the values instead.
+
+    Parameters
+    ----------
+    values
+        The values of each column of categories, by their numbers in the trees.
+
+    Raises
+    ------
+    ConfigError
+        A value is not its own number.
+    """
+    for column in values:
+        if list(column) != list(range(len(column))):
+            raise ConfigError(
+                f"found categories {str(list(column))[:60]} of a column in the model of trees.path "
+                "whose trees have their numbers from 0, expected the values that trees have; make "
+                f"a column of these numbers, and {_REMEDY}"
+            )

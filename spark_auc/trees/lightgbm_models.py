@@ -6,12 +6,14 @@ threshold above 1e300 as 1e300.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 import numpy as np
 
 from spark_auc.core.types import Float, Int
 from spark_auc.errors import ModelFormatError
+from spark_auc.trees.column_names import check_categories
 from spark_auc.trees.forest import CATEGORICAL, NAN_LEFT, ZERO, ZERO_MISSING, Forest, Tree, damaged
 
 # Bits of LightGBM's decision types. Bits 2 and 3 are the missing type.
@@ -65,11 +67,18 @@ def lightgbm_names(text: str) -> list[str]:
     ------
     ModelFormatError
         The text has other than one name for each column.
+    ConfigError
+        Trees have other numbers than the values of a column of categories.
     """
     model = _fields(text.partition("\nTree=")[0])
     names = model.get("feature_names", "").split(" ")
     if str(len(names) - 1) != model.get("max_feature_idx"):
         raise damaged("it has not one name for each column")
+    stored = text.rpartition("\npandas_categorical:")[2].partition("\n")[0]
+    try:
+        check_categories(json.loads(stored) or () if stored.startswith("[") else ())
+    except (ValueError, TypeError, RecursionError):
+        raise damaged("pandas_categorical") from None
     return names
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from spark_auc.core.types import Float
 from spark_auc.errors import ModelFormatError
+from spark_auc.trees.column_names import check_categories
 from spark_auc.trees.forest import (
     CATEGORICAL,
     NAN_LEFT,
@@ -86,13 +88,32 @@ def xgboost_names(model: str | bytes | bytearray) -> list[str]:
     ------
     ModelFormatError
         The text is no XGBoost model, or has other than one name for each column.
+    ConfigError
+        Trees have other numbers than the values of a column of categories.
     """
     learner = _learner(model)
     names, columns = learner.get("feature_names", []), learner["learner_model_param"]
     is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
     if not is_list or (names and str(len(names)) != columns.get("num_feature")):
         raise damaged("it has not one name for each column")
+    try:
+        booster = learner["gradient_booster"]
+        # Versions before 3.1 do not keep the values.
+        kept = booster.get("gbtree", booster)["model"].get("cats", {}).get("enc", [])
+        check_categories([_categories(entry) for entry in kept])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise damaged(f"{type(error).__name__} {error}"[:100]) from None
     return list(names)
+
+
+def _categories(kept: Mapping[str, Any]) -> list[Any]:
+    """The values of a column of categories; none of a column of numbers."""
+    offsets = _whole(kept.get("offsets", [])).tolist()
+    if not offsets:
+        return list(np.array(kept["values"]).ravel().tolist())
+    # Text is kept as bytes, some of which are below 0, and XGBoost 3.2 cuts text beyond ASCII.
+    text = _whole(kept["values"]).astype(np.uint8).tobytes()
+    return [text[begin:end].decode(errors="replace") for begin, end in pairwise(offsets)]
 
 
 def _learner(model: str | bytes | bytearray) -> dict[str, Any]:

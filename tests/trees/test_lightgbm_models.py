@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from spark_auc.errors import ModelFormatError
+from spark_auc.errors import ConfigError, ModelFormatError
 from spark_auc.trees.forest_json import from_json, to_json
 from spark_auc.trees.leaves import leaves
 from spark_auc.trees.lightgbm_models import from_lightgbm, lightgbm_names
@@ -207,3 +207,23 @@ def test_names_are_those_of_the_columns():
     for wrong in ("", "feature_names=a b\n"):
         with pytest.raises(ModelFormatError, match="not one name for each column"):
             lightgbm_names(re.sub(r"feature_names=.*\n", wrong, TEXT))
+
+
+@pytest.mark.parametrize(("values", "said"), [([10, 20], r"\[10, 20\]"), (["b", "a"], "'a', 'b'")])
+def test_columns_of_pandas_categories_have_other_numbers(values, said):
+    """The trees have places of values, so that the values alone would find other leaves."""
+    pandas = pytest.importorskip("pandas")
+
+    def named(categories):
+        kind = pandas.Categorical(np.array(categories)[(X[:, 3] == 2).astype(int)])
+        table = pandas.DataFrame({"a": X[:, 0], "kind": kind})
+        model = lightgbm.train(
+            {"objective": "binary", "verbose": -1}, lightgbm.Dataset(table, Y), 2
+        )
+        return model.model_to_string()
+
+    assert lightgbm_names(named([0, 1])) == ["a", "kind"]
+    with pytest.raises(ConfigError, match=f"found categories .*{said}.* set trees.columns"):
+        lightgbm_names(named(values))
+    with pytest.raises(ModelFormatError, match="pandas_categorical"):
+        lightgbm_names(named([0, 1]).replace("pandas_categorical:[[", "pandas_categorical:[3, [["))

@@ -6,7 +6,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from spark_auc.errors import ModelFormatError
+from spark_auc.errors import ConfigError, ModelFormatError
 from spark_auc.trees.forest_json import from_json, to_json
 from spark_auc.trees.leaves import leaves
 from spark_auc.trees.xgboost_models import float32_threshold, from_xgboost, xgboost_names
@@ -271,4 +271,33 @@ def test_names_that_are_not_one_for_each_column_are_refused(names):
     model = json.loads(json.dumps(MODEL))
     model["learner"]["feature_names"] = names
     with pytest.raises(ModelFormatError, match="not one name for each column"):
+        xgboost_names(json.dumps(model))
+
+
+@pytest.mark.parametrize("form", ["json", "ubj"])
+def test_columns_of_pandas_categories_have_other_numbers(form):
+    """The trees have places of values, so that the values alone would find other leaves."""
+    pandas = pytest.importorskip("pandas")
+
+    def named(categories):
+        kind = pandas.Categorical(np.array(categories)[(X[:, 3] == 2).astype(int)])
+        table = pandas.DataFrame({"a": X[:, 0], "kind": kind})
+        data = xgboost.DMatrix(table, Y, enable_categorical=True, nthread=1)
+        return xgboost.train({"objective": "binary:logistic"}, data, 2).save_raw(form)
+
+    assert xgboost_names(named([0, 1])) == ["a", "kind"]
+    for values, said in (([10, 20], r"\[10, 20\]"), (["b", "ä"], "'b', '")):
+        assert same(from_xgboost(named(values)), from_xgboost(named([0, 1])))
+        with pytest.raises(ConfigError, match=f"found categories .*{said}.* set trees.columns"):
+            xgboost_names(named(values))
+
+
+@pytest.mark.parametrize(
+    "kept", [{"enc": 3}, {"enc": [{}]}, {"enc": [{"values": [0], "offsets": ["a"]}]}, 3]
+)
+def test_damaged_categories_are_refused(kept):
+    model = json.loads(json.dumps(MODEL))
+    model["learner"]["feature_names"] = []
+    model["learner"]["gradient_booster"]["model"]["cats"] = kept
+    with pytest.raises(ModelFormatError, match="damaged trees"):
         xgboost_names(json.dumps(model))

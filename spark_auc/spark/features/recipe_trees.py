@@ -68,9 +68,10 @@ def with_trees(
         The sample does not fit in the memory of the driver.
     """
     if settings["path"] is not None:
-        forest, names = read_trees(settings["path"], df.sparkSession)
-        if (columns := settings["columns"]) is None:
-            columns = columns_named(names, df.columns)
+        path, columns = settings["path"], settings["columns"]
+        forest = read_trees(path, df.sparkSession)
+        if columns is None:
+            columns = columns_named(_names(path), df.columns)
         return replace(plan, trees=TreeLeaves.of(forest, _types(df, plan, columns)))
     types = _types(df, plan, settings["columns"])
     chosen = dict(settings["grow"])
@@ -97,8 +98,8 @@ def with_trees(
     return replace(plan, trees=leaves)
 
 
-def read_trees(path: str, spark: SparkSession) -> tuple[Forest, list[str]]:
-    """The trees of a saved model, and the names of their columns; none if the model has none.
+def read_trees(path: str, spark: SparkSession) -> Forest:
+    """The trees of a saved model.
 
     Parameters
     ----------
@@ -115,9 +116,23 @@ def read_trees(path: str, spark: SparkSession) -> tuple[Forest, list[str]]:
     ModelFormatError
         It is no model of trees.
     """
+    if (model := _stored(path)) is None:
+        return read_spark_trees(path, spark)
+    return from_xgboost(model) if isinstance(model, bytes) else from_lightgbm(model)
+
+
+def _names(path: str) -> list[str]:
+    """Names of the columns of a saved model; none if it has none."""
+    if (model := _stored(path)) is None:
+        return []
+    return xgboost_names(model) if isinstance(model, bytes) else lightgbm_names(model)
+
+
+def _stored(path: str) -> bytes | str | None:
+    """An XGBoost model, the text of a LightGBM model, or None if the path is no local file."""
     file = Path(path)
     if not file.is_file():
-        return read_spark_trees(path, spark), []
+        return None
     try:
         model = file.read_bytes()
     except OSError as error:
@@ -125,17 +140,14 @@ def read_trees(path: str, spark: SparkSession) -> tuple[Forest, list[str]]:
             f"found no readable file {path} ({error.strerror}), expected a model of trees; set "
             "trees.path to one"
         ) from None
-    if model.lstrip().startswith(b"{"):
-        return from_xgboost(model), xgboost_names(model)
     try:
-        text = model.decode()
+        return model if model.lstrip().startswith(b"{") else model.decode()
     except UnicodeDecodeError:
         raise ModelFormatError(
             f"found other binary data in {path}, expected a LightGBM model in text or an XGBoost "
             "model in JSON or UBJ; save it by Booster.save_model('NAME.txt') of LightGBM, or "
             "('NAME.json') of XGBoost"
         ) from None
-    return from_lightgbm(text), lightgbm_names(text)
 
 
 def _types(df: DataFrame, plan: RecipePlan, names: list[str] | None) -> dict[str, str]:
