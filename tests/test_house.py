@@ -38,7 +38,7 @@ ORDER = {
     "spark_auc.spark": [
         ["contributions", "method_choice", "retraining"],
         ["pipeline"],
-        ["recipe_ranker"],
+        ["recipe_ranker", "same_rows"],
         ["estimators", "features", "evaluation", "streaming"],
         ["persistence"],
         ["params"],

@@ -173,6 +173,11 @@ class TreeLeaves:
         return cls.of(forest, types, values={n: () for n, kind in types.items() if kind == "text"})
 
     @property
+    def types(self) -> dict[str, str]:
+        """Types of the columns by name, in their order."""
+        return {column.name: column.type for column in self.columns}
+
+    @property
     def slots(self) -> int:
         """Number of slots: one for each tree."""
         return self.forest.trees

@@ -1,7 +1,8 @@
-"""Trees of a recipe that are grown from a share of its rows, in memory.
+"""Trees of a recipe that are grown from its rows in memory, or from a share of them.
 
 The other rows are for the weights of the leaves, and for the choice of their penalty: on the rows
-that grew the trees, both would trust the leaves too much.
+that grew the trees, both would trust the leaves too much. Without other rows, see
+`spark_auc.training.same_rows`.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def grown(
     categorical: Collection[str] = (),
     **settings: Any,
 ) -> TreeLeaves:
-    """The leaves of trees that LightGBM grows from the rows of a sample.
+    """The leaves of trees that LightGBM grows from the rows of a sample, or from all rows.
 
     Parameters
     ----------
@@ -78,10 +79,10 @@ def grown(
     if sample:
         rows = np.flatnonzero(sample.of(row_groups(columns) if groups is None else groups))
     X, values = np.empty((rows.size, len(types))), dict[str, tuple[str, ...]]()
-    inside = taken({name: columns[name] for name in types}, rows)
+    chosen = taken({name: columns[name] for name in types}, rows)
     for k, (name, kind) in enumerate(types.items()):
         split: Trees | Categories
-        column = inside[name]
+        column = chosen[name]
         if kind == "text":
             Categories(name, kind, ()).check(column)
             values[name] = most_frequent(name, cast(Text, column), _CATEGORIES, _LEAST)

@@ -12,7 +12,6 @@ from pyspark.ml import Estimator
 from pyspark.sql import DataFrame
 
 from spark_auc.core.sampling.folds import Folds
-from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.errors import ConfigError, MissingPackageError, ResourceError, require
 from spark_auc.features.raw_columns import Text
 from spark_auc.features.recipe_blocks import blocks_of, of_blocks
@@ -189,7 +188,7 @@ class MethodChooser(Estimator[RankerPipelineModel]):
                 )
             sample = label_sample(
                 *(dataset, features.raw, label, *(values[name] for name in row)),
-                sample=KeySample(1.0),
+                sample=None,
                 rows=rows,
             )
         except (MissingPackageError, ResourceError) as error:

@@ -22,7 +22,14 @@ from spark_auc.spark.features.embedding import EmbeddingEstimator, EmbeddingMode
 from spark_auc.spark.features.recipe import FeatureRecipe
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.spark.persistence import Stage
-from spark_auc.spark.recipe_ranker import named_by_tokens, named_weights, suited
+from spark_auc.spark.recipe_ranker import (
+    check_knots,
+    named_by_tokens,
+    named_weights,
+    recipes_for,
+    suited,
+)
+from spark_auc.spark.same_rows import SameRows
 from spark_auc.training.knots import KnotSelection
 
 if TYPE_CHECKING:
@@ -217,17 +224,15 @@ class RankerPipeline(Estimator[RankerPipelineModel]):
         """`ConfigError` where Params of a stage contradict each other, or those of the ranker."""
         for stage in [*self.stages[:-1], self.learner]:
             stage.check()
-        if isinstance(self.recipe, FeatureRecipe) and not self.learner.selects:
-            knots = list(self.recipe.knots())
-            if len(knots) > 1:
-                raise ConfigError(
-                    f"found numKnots {knots} and a {type(self.ranker).__name__} that chooses no "
-                    "penalty, expected one number, or held-out folds to choose from; set one "
-                    "number, or use MBAClassifier without regParam"
-                )
+        if isinstance(self.recipe, FeatureRecipe):
+            check_knots(self.recipe, self.learner)
+        SameRows.of(self.recipe, self.embeddings, self.ranker)
 
     def _fit(self, dataset: DataFrame) -> RankerPipelineModel:
         self.check()
+        if same_rows := SameRows.of(self.recipe, self.embeddings, self.ranker):
+            fitted, ranker = same_rows.fitted(dataset)
+            return self.named(dataset, RankerPipelineModel(ranker, fitted))
         if self.learner is not self.ranker:
             _log.info("standardization is false: the recipe gives rows of unit length")
         recipes = self.recipes(dataset)
@@ -289,12 +294,4 @@ class RankerPipeline(Estimator[RankerPipelineModel]):
 
     def recipes(self, dataset: DataFrame) -> dict[int, FeatureRecipeModel]:
         """The recipes by number of knots, fitted to the rows unless the recipe is fitted."""
-        if self.recipe is None:
-            return {}
-        if not isinstance(self.recipe, FeatureRecipe):
-            return {0: self.recipe}
-        values = self.ranker.values()
-        label = values["labelCol"], values["positiveLabel"]
-        others = [values[name] for name in ("foldCol", "orderCol") if values.get(name)]
-        row = values.get("weightCol"), values.get("keyCol")
-        return self.recipe.candidates(dataset, label, others, *row)
+        return {} if self.recipe is None else recipes_for(self.ranker, dataset, self.recipe)

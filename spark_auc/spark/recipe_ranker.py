@@ -40,6 +40,40 @@ def suited(ranker: R, recipe: FeatureRecipe | FeatureRecipeModel | None) -> R:
     return ranker.copy({ranker.standardization: False})
 
 
+def check_knots(recipe: FeatureRecipe, ranker: RankerEstimator) -> None:
+    """`ConfigError` for several numbers of knots, and a ranker without folds to choose from."""
+    knots = list(recipe.knots())
+    if len(knots) > 1 and not ranker.selects:
+        raise ConfigError(
+            f"found numKnots {knots} and a {type(ranker).__name__} that chooses no penalty, "
+            "expected one number, or held-out folds to choose from; set one number, or use "
+            "MBAClassifier without regParam"
+        )
+
+
+def recipes_for(
+    ranker: RankerEstimator, dataset: DataFrame, recipe: FeatureRecipe | FeatureRecipeModel
+) -> dict[int, FeatureRecipeModel]:
+    """The recipes of rows by number of knots, with the columns of the ranker's Params.
+
+    Parameters
+    ----------
+    ranker
+        The ranker.
+    dataset
+        The rows.
+    recipe
+        The recipe; a fitted one is the only one.
+    """
+    if isinstance(recipe, FeatureRecipeModel):
+        return {0: recipe}
+    values = ranker.values()
+    label = values["labelCol"], values["positiveLabel"]
+    others = [values[name] for name in ("foldCol", "orderCol") if values.get(name)]
+    row = values.get("weightCol"), values.get("keyCol")
+    return recipe.candidates(dataset, label, others, *row)
+
+
 def named_by_tokens(
     dataset: DataFrame, features: Features, ranker: LinearRankerModel
 ) -> LinearRankerModel:

@@ -176,14 +176,14 @@ def _compared(rows: RowSource, W: Float) -> PairedAUC:
     if gathered is None:
         raise ResourceError(
             f"found scores of {W.shape[1]} penalties for the rows outside of the sample that grows "
-            f"trees, expected at most {limit / 2**20:.0f} MiB; set a higher share, fewer penalties "
-            "or regParam"
+            f"trees, expected at most {limit / 2**20:.0f} MiB; set fewer penalties or regParam, or "
+            "let fewer rows grow the trees"
         )
     scored = gathered.joined()
     if scored.y.all() or not scored.y.any():
         raise DataError(
             f"found {scored.y.size} rows of one class outside of the sample that grows trees, "
-            "expected rows of both; set a lower share, another seed, or regParam"
+            "expected rows of both; set another seed of trees.grow, or regParam"
         )
     return PairedAUC.of(np.asarray(scored.X), scored.y, scored.weight)
 

@@ -121,7 +121,14 @@ def changed(location, value):
             r"features.trees.grow in the job train alone",
         ),
         (changed(("train", "features"), {"trees": {"grow": {"numTree": 1}}}), "numTree"),
-        (changed(("train", "features"), {"trees": {"grow": {"growShare": 1}}}), "growShare"),
+        (changed(("train", "features"), {"trees": {"grow": {"growShare": 1.5}}}), "growShare"),
+        (
+            {
+                "train": TRAIN
+                | {"method": "auto", "features": {"trees": {"grow": {"growShare": 1}}}}
+            },
+            "method: auto with growShare below 1",
+        ),
         (
             {"opauc": TRAIN | {"training": {"regParam": 1}, "features": {"numKnots": [2, 9]}}},
             r"one number in features.numKnots.* from \[2, 9\]; set one number",

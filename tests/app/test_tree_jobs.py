@@ -32,8 +32,9 @@ def table():
 
 @pytest.fixture
 def job(tmp_path, monkeypatch, capsys):
-    """Runs a job, in a new directory, and gives its last line."""
+    """Runs a job on ``rows.parquet`` and returns its result."""
     monkeypatch.chdir(tmp_path)
+    pq.write_table(table(), "rows.parquet")
 
     def ran(name, section):
         (tmp_path / "conf.yaml").write_text(yaml.safe_dump({name: section}))
@@ -45,10 +46,35 @@ def job(tmp_path, monkeypatch, capsys):
     return ran
 
 
-def test_leaves_alone_from_yaml_to_scores(spark, tmp_path, monkeypatch, job):
+def test_all_rows_grow_trees_and_train(job, spark, tmp_path, monkeypatch):
+    pytest.importorskip("lightgbm", reason="lightgbm is not installed")
+    trees = {"grow": {"numTrees": 20, "numLeaves": 6, "growShare": 1.0}}
+    train = {
+        "data": {"path": "rows.parquet"},
+        "columns": {"label": "y"},
+        "features": {"trees": trees, "auto": False},
+        "holdout": {"by": "key", "train": 0.7, "seed": 2},
+        "output": {"path": "model"},
+    }
+    trained = job("train", train)
+    assert trained["auc"] > 0.8
+    assert 0.65 * ROWS < sum(trained["rows"].values()) < 0.75 * ROWS
+    assert trained["prior"]["shared"] == trained["features"]
+    (published,) = tmp_path.glob("model/**/selection.json")
+    assert len(json.loads(published.read_text())["candidates"]) == 50
+    assert published.with_name("selection.png").is_file()
+    # Scores need no library of trees.
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    section = {"model": "model", "data": {"path": "rows.parquet"}, "output": {"path": "out"}}
+    scored = pq.read_table(job("score", section)["scores"].removeprefix("file://"))
+    own = read_model("model").transform(spark.read.parquet(str(tmp_path / "rows.parquet")))
+    own = np.sort(own.toArrow()["rawPrediction"].to_numpy())
+    np.testing.assert_array_equal(np.sort(scored["rawPrediction"].to_numpy()), own)
+
+
+def test_leaves_alone_from_yaml_to_scores(job, spark, tmp_path, monkeypatch):
     pytest.importorskip("lightgbm", reason="lightgbm is not installed")
     rows = table()
-    pq.write_table(rows, "rows.parquet")
     trees = {"grow": {"numTrees": 20, "numLeaves": 6, "growShare": 0.4}}
     train = {
         "data": {"path": "rows.parquet"},

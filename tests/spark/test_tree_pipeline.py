@@ -22,6 +22,7 @@ from spark_auc import (
 from spark_auc.features.row_groups import row_groups
 from spark_auc.spark.data.raw_arrays import raw_column
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
+from spark_auc.trees.grow import grow
 
 lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
 
@@ -111,8 +112,31 @@ def trees_values(table: pa.Table, trees) -> dict[str, int]:
     return {item["values"]: item["counts"] for item in values}
 
 
-def groups(table: pa.Table) -> np.ndarray:
-    return row_groups({name: raw_column(name, table[name].combine_chunks()) for name in NAMES})
+def groups(table: pa.Table, names: list[str] = NAMES) -> np.ndarray:
+    return row_groups({name: raw_column(name, table[name].combine_chunks()) for name in names})
+
+
+@pytest.mark.parametrize("columns", [None, ["income", "city"]], ids=["all", "named"])
+def test_the_rows_left_out_are_those_that_grew_the_trees(columns, rows, table, monkeypatch):
+    """In any order of the columns, and if the trees split some of them only."""
+    given = []
+
+    def seen(X, y, *others, **settings):
+        given.append(X)
+        return grow(X, y, *others, **settings)
+
+    monkeypatch.setattr("spark_auc.features.tree_growth.grow", seen)
+    trees = GROW | ({} if columns is None else {"columns": columns})
+    recipe = FeatureRecipe(auto=False, trees=trees, leaveOut=["user", "noise"])
+    model = RankerPipeline([recipe, MBAClassifier(regParam=1.0)]).fit(
+        rows.select("city", "income", "age", "label", "noise", "user")
+    )
+    made, (X,) = model.recipe, given
+    inside = made.trees.grown.of(groups(table, [c.name for c in made.columns]))
+    income = table["income"].to_numpy()[inside]
+    place = [c.name for c in made.trees.columns].index("income")
+    np.testing.assert_array_equal(np.sort(X[:, place]), np.sort(income))
+    assert sum(model.ranker.summary.rows.values()) == (~inside).sum()
 
 
 def test_labels_of_noise_have_no_auc(rows):

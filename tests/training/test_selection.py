@@ -123,3 +123,17 @@ def test_the_picture_of_a_selection_without_some(monkeypatch):
     (above, _) = penalties(found.as_dict()).axes
     drawn = above.lines[0].get_xdata()
     np.testing.assert_array_equal(drawn, [1e-2, 0.1, 1.0])
+
+
+def test_the_picture_of_one_part_of_held_out_rows(monkeypatch):
+    """It has no standard error."""
+    pytest.importorskip("matplotlib")
+    from spark_auc.app.report.penalties import penalties
+    from spark_auc.app.report.pictures import png
+
+    found, _ = select(lambda fold, l2: False, monkeypatch)
+    figure = penalties(replace(found, auc=found.auc[:, :1]).as_dict())
+    (above, _) = figure.axes
+    assert "±" not in above.get_title() + above.get_ylabel()
+    np.testing.assert_array_equal(np.sort(above.lines[0].get_ydata()), np.sort(found.auc[:, 0]))
+    assert png(figure)

@@ -18,7 +18,8 @@ _COLOURS = (POSITIVE, NEGATIVE, "#7a52cc", "#2a9461", "#a8326e")
 def penalties(selection: Mapping[str, Any]) -> Figure:
     """Return a figure of two plots against the penalty.
 
-    Above: the mean AUC on held-out folds with a band of one standard error. Below: the number of
+    Above: the mean AUC on held-out folds with a band of one standard error, which a single part of
+    held-out rows does not have. Below: the number of
     nonzero weights. A dashed line marks the chosen penalty. Penalties that were left out are not
     drawn. ``selection`` is `Selection.as_dict`.
     """
@@ -36,7 +37,7 @@ def penalties(selection: Mapping[str, Any]) -> Figure:
             path = sorted((c for c in candidates if _kind(c) == kind), key=lambda c: c["regParam"])
             colour = _COLOURS[number % len(_COLOURS)]
             reg, auc, error, count = (
-                np.array([c[name] for c in path])
+                np.array([c[name] for c in path], float)
                 for name in ("regParam", "auc", "standardError", "nonzeros")
             )
             above.plot(reg, auc, "o-", color=colour, markersize=3, label=_label(kind))
@@ -46,14 +47,14 @@ def penalties(selection: Mapping[str, Any]) -> Figure:
             axes.axvline(chosen["regParam"], color=GUIDE, linestyle="--", linewidth=1)
         if all(c["regParam"] > 0 for c in candidates):
             above.set_xscale("log")
-        above.set_ylabel("held-out AUC ± 1 standard error")
+        error = chosen["standardError"]
+        above.set_ylabel("held-out AUC" + (" ± 1 standard error" if error is not None else ""))
         below.set_ylabel("nonzero weights")
         below.set_ylim(bottom=0)
         below.set_xlabel("penalty (regParam)")
         above.set_title(
             f"Chosen: regParam {chosen['regParam']:.3g}, {_label(_kind(chosen))}, held-out AUC "
-            f"{chosen['auc']:.4f} ± "
-            f"{chosen['standardError']:.4f}"
+            f"{chosen['auc']:.4f}" + (f" ± {error:.4f}" if error is not None else "")
         )
         figure.legend(loc="outside lower center", ncols=3, frameon=False)
     return figure

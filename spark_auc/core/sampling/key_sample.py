@@ -25,7 +25,7 @@ class KeySample:
     Parameters
     ----------
     share
-        Probability of a group to be in the sample, above 0 and at most 1.
+        Probability of a group to be in the sample, above 0 and below 1.
     seed
         A whole number of at least 0.
 
@@ -46,10 +46,10 @@ class KeySample:
     def __post_init__(self) -> None:
         check_above("share", self.share, 0.0)
         check_whole("seed", self.seed, 0)
-        if self.share > 1.0:
+        if self.share >= 1.0:
             raise ConfigError(
-                f"found share = {self.share} of the rows to learn a feature map from, expected at "
-                "most 1; set a lower share"
+                f"found share = {self.share} of the rows to learn a feature map from, expected "
+                "less than 1, as the other rows are for the weights; set a lower share"
             )
 
     def limited(self, most: int, rows: int) -> KeySample:

@@ -126,7 +126,8 @@ class PairMomentsEstimator(FoldsEstimator, HasWeightCol, HasTol, HasMaxIter):
             )
         return super()._saved()
 
-    def _settings(self, folds: Folds) -> TrainingSettings:
+    def training_settings(self, folds: Folds) -> TrainingSettings:
+        """The settings of a training run with these folds, without a prior."""
         values: PairMomentsSettings = self.values()
         regs, mixes = self.penalties()
         pairs, seed = values["numPairs"], values["seed"]
@@ -150,7 +151,7 @@ class PairMomentsEstimator(FoldsEstimator, HasWeightCol, HasTol, HasMaxIter):
         self.check()
         values: PairMomentsSettings = self.values()
         folds, column = self.folds(dataset)
-        settings = self._settings(folds)
+        settings = self.training_settings(folds)
         drawn = settings.sampling.estimator != "exact"
         columns = self.resolved(dataset, features, values["keyCol"], column, placed=drawn)
         folds, prior = self.held_out(folds, columns), self._prior(columns.features)

@@ -20,7 +20,7 @@ from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.core.state.schema import Schema, array
 from spark_auc.core.state.schema_state import SchemaState
 from spark_auc.core.types import Bool, Float, Keys
-from spark_auc.errors import DataError, ResourceError
+from spark_auc.errors import ConfigError, DataError, ResourceError
 from spark_auc.features.raw_columns import Columns, taken
 from spark_auc.features.row_groups import row_groups, values_of
 from spark_auc.spark.data.aggregate import aggregate, task_number
@@ -56,7 +56,7 @@ class LabelSample:
     groups : (m,)
         Groups of the rows: hashes of the key, else of the values of the columns.
     sample
-        The sample, after the limit.
+        The sample, after the limit; None for all rows.
     rows
         Number ``n`` of rows of the DataFrame.
     """
@@ -65,7 +65,7 @@ class LabelSample:
     y: Bool
     weight: Float | None
     groups: Keys
-    sample: KeySample
+    sample: KeySample | None
     rows: int
 
 
@@ -76,11 +76,11 @@ def label_sample(
     weight: str | None = None,
     key: str | None = None,
     *,
-    sample: KeySample,
+    sample: KeySample | None,
     most: int = 10**6,
     rows: int | None = None,
 ) -> LabelSample:
-    """Gather the rows of a sample in the memory of the driver, by one pass.
+    """Gather the rows of a sample, or all rows, in the memory of the driver, by one pass.
 
     Parameters
     ----------
@@ -96,24 +96,31 @@ def label_sample(
     key
         Key column. Default: groups of equal values.
     sample
-        The groups to draw.
+        The groups to draw; None for all.
     most
-        About the most rows to gather; the share of the sample is lowered accordingly.
+        About the most rows to gather; the share of a sample is lowered accordingly.
     rows
         Number of rows of ``df``, if known. Default: they are counted.
 
     Raises
     ------
     ConfigError
-        A column is unknown or of an unsupported type.
+        A column is unknown or of an unsupported type, or there are more than the most rows, and no
+        sample.
     DataError
         A value is invalid, or no row is in the sample.
     ResourceError
-        The sample exceeds the memory that the driver may gather.
+        The rows exceed the memory that the driver may gather.
     """
     column, positive = label_column(df, *label, raw.field(df, label[0]))
     rows = df.count() if rows is None else rows
-    sample = sample.limited(most, rows)
+    if sample:
+        sample = sample.limited(most, rows)
+    elif rows > most:
+        raise ConfigError(
+            f"found {rows} rows to gather on the driver for growShare 1, expected at most "
+            f"maxGrowRows {most}; set a growShare below 1, or raise maxGrowRows"
+        )
     expressions = [*raw.expressions(), column]
     names = [*raw.columns, label[0]]
     if weight:
@@ -133,7 +140,7 @@ def label_sample(
     values = np.column_stack([values_of(name, values) for name, values in columns.items()])
     values[np.isnan(values)] = np.nan
     order = np.lexsort((Batch(values, y, weights).keys(), groups))
-    _log.info("a sample of %d of %d rows is in memory", y.size, rows)
+    _log.info("%d of %d rows are in memory", y.size, rows)
     ordered = None if weights is None else weights[order]
     return LabelSample(taken(columns, order), y[order], ordered, groups[order], sample, rows)
 
@@ -146,13 +153,13 @@ def _groups(raw: RawColumns, arrays: Sequence[pa.Array], keyed: bool) -> Keys:
 
 
 def _gathered(
-    source: TaskRows, raw: RawColumns, keyed: bool, sample: KeySample, rows: int
+    source: TaskRows, raw: RawColumns, keyed: bool, sample: KeySample | None, rows: int
 ) -> pa.Table:
     """The rows of the sample; control rows confirm that the parts of all tasks are there."""
     memory = SessionMemory(source.frame.sparkSession)
     limit, read = memory.gather_limit, source.read
     share = limit // memory.slots
-    expected = f"a sample of some {int(sample.share * rows)} of {rows} rows"
+    expected = f"a sample of some {int((sample.share if sample else 1.0) * rows)} of {rows} rows"
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, State]]:
         task, size = task_number(), 0
@@ -160,8 +167,9 @@ def _gathered(
         for batch in read(batches):
             if not batch.num_rows:
                 continue
-            inside = sample.of(_groups(raw, batch.columns, keyed))
-            part = batch.filter(pa.array(inside))
+            part = batch
+            if sample:
+                part = batch.filter(pa.array(sample.of(_groups(raw, batch.columns, keyed))))
             size += part.nbytes
             if size > share:
                 yield f"{task:08}/{_EXCEEDED}", cast(State, RowsPart(np.empty(0, np.uint8)))

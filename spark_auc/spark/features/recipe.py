@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Annotated, Any, Unpack, cast
 
@@ -13,6 +13,7 @@ from pyspark.ml.param.shared import HasOutputCol
 from pyspark.sql import DataFrame
 
 from spark_auc.core.labels import Label
+from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.errors import ConfigError
 from spark_auc.features.auto_rules import AUTO
 from spark_auc.features.crosses import Crosses
@@ -21,14 +22,14 @@ from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_auto import AutoPlan
 from spark_auc.features.recipe_fit import KINDS, RecipePlan
 from spark_auc.spark.data.features import known_column
-from spark_auc.spark.data.lines import source_of
-from spark_auc.spark.data.raw_arrays import raw_type
 from spark_auc.spark.features.recipe_fit import Fit, Summary, chosen, summarised
 from spark_auc.spark.features.recipe_interactions import with_interactions
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
+from spark_auc.spark.features.recipe_schema import types_of
 from spark_auc.spark.features.recipe_settings import RecipeSettings, are_pairs
-from spark_auc.spark.features.recipe_trees import with_trees
-from spark_auc.spark.features.tree_settings import tree_settings
+from spark_auc.spark.features.recipe_trees import with_columns_of_trees, with_trees
+from spark_auc.spark.features.tree_growth import TreeGrowth
+from spark_auc.spark.features.tree_settings import grows_from_all, tree_settings
 from spark_auc.spark.persistence import Stage
 from spark_auc.spark.settings import LabelSettings, Setting
 
@@ -122,12 +123,19 @@ class FeatureRecipe(
         """
         self.check()
         values: RecipeStageSettings = self.values()
+        if grows_from_all(values["trees"]):
+            raise ConfigError(
+                "found growShare 1 for a recipe that is fitted before its ranker, expected less, "
+                "as the other rows are for the weights; set a lower growShare, or fit a "
+                "RankerPipeline with MBAClassifier"
+            )
         knots = self.knots()
         label = label or (values["labelCol"], values["positiveLabel"])
         others = [*others, *(name for name in (weight, key) if name)]
         summary = self._summary(dataset, label, others)
         if values["trees"]:
-            summary = self._with_trees(dataset, summary, label, weight, key)
+            trees = tree_settings(values["trees"]), label, weight, key, summary.rows
+            summary = summary._replace(plan=with_trees(dataset, summary.plan, *trees))
         fits = self._with_interactions(dataset, summary, label, weight, key)
         made = dict[int, FeatureRecipeModel]()
         recipes = [recipe for recipe, _ in fits]
@@ -137,6 +145,36 @@ class FeatureRecipe(
                 continue
             _log.info("recipe: %s", _described(summary.plan, recipe))
             made[count] = self._copyValues(FeatureRecipeModel(recipe, drift))
+        return made
+
+    def growing(
+        self,
+        dataset: DataFrame,
+        label: tuple[str, Label | bool | None],
+        weight: str | None = None,
+        key: str | None = None,
+    ) -> Callable[[KeySample | None], FeatureRecipeModel]:
+        """Gather all rows, to grow trees from them and from a sample of them.
+
+        Parameters are those of `fitted`; growShare is 1.
+
+        Returns
+        -------
+        made
+            Makes the recipe whose trees grow from a sample of the rows, or from all (None). Its
+            other features are those of all rows.
+        """
+        settings = tree_settings(self.values()["trees"])["grow"]
+        summary = self._summary(dataset, label, [name for name in (weight, key) if name])
+        row = label, weight, key, summary.rows
+        growth = TreeGrowth.of(dataset, summary.plan, settings, *row)
+
+        def made(sample: KeySample | None) -> FeatureRecipeModel:
+            plan = replace(summary.plan, trees=growth.leaves(sample))
+            ((recipe, drift),) = summary._replace(plan=plan).fits(self.knots())
+            recipe = self._with_named_pairs(recipe, summary)
+            return self._copyValues(FeatureRecipeModel(recipe, drift))
+
         return made
 
     def _summary(
@@ -155,30 +193,20 @@ class FeatureRecipe(
             "missing": values["missing"],
             "unit": values["unit"],
         }
-        types = self._types(dataset, kinds, {label[0], *others})
+        unused = values["leaveOut"] or ()
+        for name in (*kinds, *unused, *(name for pair in self._named_pairs for name in pair)):
+            known_column(dataset, name)
+        names = dataset.columns if values["auto"] or self._leaves_alone else list(kinds)
+        types = types_of(dataset, names, kinds, {label[0], *others, *unused})
         plan = AutoPlan.of_schema(types, kinds, **settings)
         if any(column.kind == AUTO for column in plan.columns):
-            return chosen(dataset, plan, *label)
-        return summarised(dataset, plan.widest)
-
-    def _with_trees(
-        self,
-        dataset: DataFrame,
-        summary: Summary,
-        label: tuple[str, Label | bool | None],
-        weight: str | None,
-        key: str | None,
-    ) -> Summary:
-        """The summary of a plan with trees."""
-        settings, rows = tree_settings(self.values()["trees"]), summary.rows
-        plan = with_trees(dataset, summary.plan, settings, label, weight, key, rows)
-        # Drift of columns that only trees use is counted against the rows of the fit.
-        split = plan.trees.columns if plan.trees else ()
-        summary = summary.with_counts_of({column.name: column.type for column in split}, dataset)
-        if self._leaves_alone:
-            plan = replace(plan, columns=())
-            return Summary(plan, plan.zero(), summary.counted, summary.rows)
-        return summary._replace(plan=plan)
+            summary = chosen(dataset, plan, *label)
+        else:
+            summary = summarised(dataset, plan.widest)
+        if not values["trees"]:
+            return summary
+        settings = tree_settings(values["trees"])
+        return with_columns_of_trees(dataset, summary, settings, alone=self._leaves_alone)
 
     def _with_interactions(
         self,
@@ -191,12 +219,9 @@ class FeatureRecipe(
         """The recipe of each number of knots, with the same pairs and crosses."""
         values: RecipeStageSettings = self.values()
         fits, pairs = summary.fits(self.knots()), values["pairs"]
-        chooser = fits[0][0]
-        if isinstance(pairs, list):
-            chooser = replace(chooser, pairs=named_pairs(chooser, summary.state, pairs))
         chooser = with_interactions(
             dataset,
-            chooser,
+            self._with_named_pairs(fits[0][0], summary),
             label,
             weight,
             key,
@@ -206,6 +231,12 @@ class FeatureRecipe(
         )
         made = {name: getattr(chooser, name) for name in ("pairs", "crosses", "chosen_by")}
         return [(replace(recipe, **made), drift) for recipe, drift in fits]
+
+    def _with_named_pairs(self, recipe: Recipe, summary: Summary) -> Recipe:
+        """The recipe with the pairs of columns that the Params name."""
+        if not (pairs := self._named_pairs):
+            return recipe
+        return replace(recipe, pairs=named_pairs(recipe, summary.state, pairs))
 
     @property
     def _leaves_alone(self) -> bool:
@@ -259,34 +290,6 @@ class FeatureRecipe(
             return None
         pairs = None if isinstance(crosses, str) else tuple(map(tuple, crosses))
         return Crosses(cast(Any, pairs), values["crossBits"])
-
-    def _types(
-        self, df: DataFrame, kinds: Collection[str], left_out: Collection[str]
-    ) -> dict[str, str]:
-        """Types of the columns that the Params name or, with ``auto``, of all that are left."""
-        values: RecipeStageSettings = self.values()
-        paired = (name for pair in self._named_pairs for name in pair)
-        for name in (*kinds, *(values["leaveOut"] or ()), *paired):
-            known_column(df, name)
-        source = source_of(df)
-        left_out = {*left_out, *(values["leaveOut"] or ()), *(source or ())[:1]}
-        types = dict[str, str]()
-        for name in df.columns if values["auto"] or self._leaves_alone else kinds:
-            kind = df.schema[name].dataType
-            if name in left_out and name not in kinds:
-                continue
-            if type_ := raw_type(kind):
-                types[name] = type_
-            elif name in kinds:
-                raise ConfigError(
-                    f"found column {name!r} of type {kind.simpleString()}, expected numbers, text, "
-                    "booleans or times; cast it or leave it out"
-                )
-            else:
-                _log.warning(
-                    "left out %r of type %s, which recipes do not take", name, kind.simpleString()
-                )
-        return types
 
 
 def _described(plan: RecipePlan, recipe: Recipe) -> str:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,15 +11,13 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_auc.core.labels import Label
-from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.errors import ConfigError, ModelFormatError
 from spark_auc.features.recipe_fit import RecipePlan
 from spark_auc.features.recipe_trees import TreeLeaves
-from spark_auc.features.tree_growth import grown
 from spark_auc.spark.data.features import known_column
 from spark_auc.spark.data.raw_arrays import raw_type
-from spark_auc.spark.data.raw_features import RawFeatures
-from spark_auc.spark.features.label_sample import label_sample
+from spark_auc.spark.features.recipe_fit import Summary
+from spark_auc.spark.features.tree_growth import TreeGrowth
 from spark_auc.spark.features.tree_models import read_spark_trees
 from spark_auc.trees.column_names import columns_named
 from spark_auc.trees.forest import Forest
@@ -28,6 +25,44 @@ from spark_auc.trees.lightgbm_models import from_lightgbm, lightgbm_names
 from spark_auc.trees.xgboost_models import from_xgboost, xgboost_names
 
 _log = logging.getLogger(__name__)
+
+
+def with_columns_of_trees(
+    df: DataFrame, summary: Summary, settings: Mapping[str, Any], *, alone: bool
+) -> Summary:
+    """The summary of a plan with trees that are not grown or read yet.
+
+    Parameters
+    ----------
+    df
+        The rows.
+    summary
+        Explicit columns, which are those of grown trees unless the settings name others. Those of
+        a model are its own.
+    settings
+        What `spark_auc.spark.features.tree_settings.tree_settings` returns.
+    alone
+        Whether leaves are the only features.
+
+    Raises
+    ------
+    ConfigError
+        A column is unknown, or of a type that trees do not take; or the model cannot be read, or
+        does not name its columns.
+    ModelFormatError
+        The path has no model of trees.
+    """
+    names = settings["columns"]
+    if names is None and settings["path"] is not None:
+        names = columns_named(_names(settings["path"]), df.columns)
+    trees = TreeLeaves.of_columns(_types(df, summary.plan, names))
+    plan = replace(summary.plan, trees=trees)
+    # Drift of columns that only trees use is counted against the rows of the fit.
+    summary = summary.with_counts_of(trees.types, df)
+    if not alone:
+        return summary._replace(plan=plan)
+    plan = replace(plan, columns=())
+    return Summary(plan, plan.zero(), summary.counted, summary.rows)
 
 
 def with_trees(
@@ -39,15 +74,14 @@ def with_trees(
     key: str | None = None,
     rows: int | None = None,
 ) -> RecipePlan:
-    """The plan with trees.
+    """The plan with trees of a model, or grown from rows that training leaves out.
 
     Parameters
     ----------
     df
         The rows.
     plan
-        Explicit columns, which are those of grown trees unless the settings name others. Those of
-        a model are its own.
+        Columns, those of the trees among them; see `with_columns_of_trees`.
     settings
         What `spark_auc.spark.features.tree_settings.tree_settings` returns.
     label, weight, key, rows
@@ -56,8 +90,7 @@ def with_trees(
     Raises
     ------
     ConfigError
-        A column is unknown, or of a type that trees do not take; or the model has another number
-        of columns.
+        The model has another number of columns.
     DataError
         A value is invalid, or the sample has rows of one class only.
     ModelFormatError
@@ -67,33 +100,15 @@ def with_trees(
     ResourceError
         The sample does not fit in the memory of the driver.
     """
+    assert plan.trees is not None, "a plan with columns of trees"
     if settings["path"] is not None:
-        path, columns = settings["path"], settings["columns"]
-        forest = read_trees(path, df.sparkSession)
-        if columns is None:
-            columns = columns_named(_names(path), df.columns)
-        return replace(plan, trees=TreeLeaves.of(forest, _types(df, plan, columns)))
-    types = _types(df, plan, settings["columns"])
-    chosen = dict(settings["grow"])
-    share, most, seed = (chosen.pop(name) for name in ("growShare", "maxGrowRows", "seed"))
-    sample = KeySample(share, seed)
-    recipe = replace(plan, trees=TreeLeaves.of_columns(types))
-    raw = RawFeatures.of(df, recipe.fitted(recipe.zero())).raw
-    taught = label_sample(df, raw, label, weight, key, sample=sample, most=most, rows=rows)
-    leaves = grown(
-        taught.columns,
-        types,
-        taught.y,
-        taught.weight,
-        sample=taught.sample,
-        groups=taught.groups,
-        seed=seed,
-        threads=os.cpu_count() or 1,
-        **chosen,
-    )
+        forest = read_trees(settings["path"], df.sparkSession)
+        return replace(plan, trees=TreeLeaves.of(forest, plan.trees.types))
+    growth = TreeGrowth.of(df, plan, settings["grow"], label, weight, key, rows)
+    leaves = growth.leaves(growth.taught.sample)
     _log.info(
         "%d trees with %d leaves grew from %d rows, which training leaves out",
-        *(leaves.forest.trees, leaves.forest.leaves, taught.y.size),
+        *(leaves.forest.trees, leaves.forest.leaves, growth.taught.y.size),
     )
     return replace(plan, trees=leaves)
 
@@ -150,7 +165,7 @@ def _stored(path: str) -> bytes | str | None:
         ) from None
 
 
-def _types(df: DataFrame, plan: RecipePlan, names: list[str] | None) -> dict[str, str]:
+def _types(df: DataFrame, plan: RecipePlan, names: Sequence[str] | None) -> dict[str, str]:
     """Types of the columns of trees by name."""
     if names is None:
         return {column.name: column.type for column in plan.columns}

@@ -18,9 +18,10 @@ class GrowSettings(TypedDict, total=False):
     growShare: Annotated[
         float,
         Setting(
-            "Share of the rows that grow the trees, drawn by key; the others are for the weights.",
+            "Share of the rows that grow the trees, drawn by key; the others are for the weights. "
+            "1: all rows are for both, in a RankerPipeline with MBAClassifier.",
             0.5,
-            Range(gt=0, lt=1),
+            Range(gt=0, le=1),
         ),
     ]
     maxGrowRows: Annotated[
@@ -68,6 +69,12 @@ def tree_settings(trees: Mapping[str, Any]) -> dict[str, Any]:
     if values["grow"] is not None:
         values["grow"] = _values("trees.grow", GrowSettings, values["grow"])
     return values
+
+
+def grows_from_all(trees: Mapping[str, Any] | None) -> bool:
+    """Whether all rows grow the trees of the Param ``trees``; errors as of `tree_settings`."""
+    grow = tree_settings(trees)["grow"] if trees else None
+    return grow is not None and grow["growShare"] == 1.0
 
 
 def _values(where: str, settings: type, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,126 @@
+"""Trees and the weights of their leaves from the same rows of a DataFrame."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame
+
+from spark_auc.core.sampling.folds import Folds
+from spark_auc.core.sampling.key_sample import KeySample
+from spark_auc.errors import ConfigError
+from spark_auc.spark.data.columns import TrainingColumns
+from spark_auc.spark.data.rows import DistributedRows
+from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
+from spark_auc.spark.estimators.pair_moments_estimator import PairMomentsEstimator
+from spark_auc.spark.estimators.ranker import RankerEstimator
+from spark_auc.spark.features.embedding import EmbeddingEstimator
+from spark_auc.spark.features.recipe import FeatureRecipe
+from spark_auc.spark.features.recipe_model import FeatureRecipeModel
+from spark_auc.spark.features.tree_settings import grows_from_all, tree_settings
+from spark_auc.training.prior import Prior
+from spark_auc.training.same_rows import GrownRows, train_on_same_rows
+
+# The other rows choose the penalty.
+_SHARE = 0.8
+# Params of the ranker that contradict this training.
+_CONTRARY = (
+    *("estimator", "prior", "segmentCol", "keepMoments"),
+    *("numFolds", "foldCol", "selectionRule", "seed"),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class SameRows:
+    """A recipe whose growShare is 1, and the ranker that is trained on the rows of its trees.
+
+    Rows are not divided by their length, and columns are not standardised.
+
+    Parameters
+    ----------
+    recipe
+        The recipe.
+    ranker
+        The ranker.
+    """
+
+    recipe: FeatureRecipe
+    ranker: PairMomentsEstimator
+
+    @classmethod
+    def of(
+        cls,
+        recipe: FeatureRecipe | FeatureRecipeModel | None,
+        embeddings: Sequence[EmbeddingEstimator],
+        ranker: RankerEstimator,
+    ) -> SameRows | None:
+        """The stages of a pipeline; None unless all rows grow the trees of its recipe.
+
+        Raises
+        ------
+        ConfigError
+            All rows do, but the other stages or Params cannot serve.
+        """
+        if not isinstance(recipe, FeatureRecipe) or not grows_from_all(recipe.values()["trees"]):
+            return None
+        if embeddings or not isinstance(ranker, PairMomentsEstimator):
+            raise ConfigError(
+                f"found growShare 1 with {len(embeddings)} embeddings and a "
+                f"{type(ranker).__name__}, expected none and MBAClassifier or MBASelector, which "
+                "train on the rows that grow the trees; change the stages, or set a lower growShare"
+            )
+        made, values = recipe.values(), ranker.values()
+        found = [n for n in _CONTRARY if values[n] != ranker.SETTINGS[n].setting.default]
+        for stage, name in ((ranker, "standardization"), (recipe, "unit")):
+            found += [name] * (stage.isSet(name) and stage.getOrDefault(name))
+        found += ["crosses 'auto'"] * (made["crosses"] == "auto")
+        found += [f"pairs {made['pairs']}"] * isinstance(made["pairs"], int)
+        found += [f"numKnots {made['numKnots']}"] * (len(recipe.knots()) > 1)
+        if found:
+            raise ConfigError(
+                f"found {', '.join(found)} with growShare 1, expected none of them: the trees are "
+                "the prior of the weights of their leaves, and one sample of the rows chooses the "
+                "penalty; leave them out, or set a lower growShare"
+            )
+        recipe, ranker = recipe.copy(), ranker.copy()
+        recipe.setParams(unit=False)
+        ranker.setParams(standardization=False)
+        return cls(recipe, ranker)
+
+    def fitted(self, dataset: DataFrame) -> tuple[FeatureRecipeModel, LinearRankerModel]:
+        """Grow the trees from all rows of a DataFrame, and train the ranker on them.
+
+        The driver gathers the rows once; see `train_on_same_rows`.
+
+        Raises
+        ------
+        ConfigError
+            There are more rows than maxGrowRows, or a column cannot serve.
+        DataError
+            A value is invalid, or a part of the rows is of one class.
+        MissingPackageError
+            LightGBM is not installed.
+        ResourceError
+            The rows, or the moments of their features, do not fit in memory.
+        ConvergenceError
+            The solver did not reach its tolerance.
+        """
+        values, ranker = self.ranker.values(), self.ranker
+        label = values["labelCol"], values["positiveLabel"]
+        growing = self.recipe.growing(dataset, label, values["weightCol"], values["keyCol"])
+        made = dict[KeySample | None, tuple[FeatureRecipeModel, TrainingColumns]]()
+
+        def grown(sample: KeySample | None) -> GrownRows:
+            model = growing(sample)
+            # Groups are those of which the sample is drawn.
+            features = replace(model.input_features(dataset), by_values=True)
+            columns = ranker.resolved(dataset, features, values["keyCol"])
+            made[sample] = model, columns
+            return GrownRows(DistributedRows.of(dataset, columns), Prior.of_trees(model.recipe))
+
+        seed = tree_settings(self.recipe.values()["trees"])["grow"]["seed"]
+        settings = ranker.training_settings(Folds(values["numFolds"]))
+        result = train_on_same_rows(grown, KeySample(_SHARE, seed), settings)
+        model, columns = made[None]
+        return model, ranker.made(result, columns)
