@@ -16,10 +16,12 @@ from spark_auc.core.types import Bool, Float
 # Keeps the slope of the polynomial weight finite at 0, as in the authors' program.
 _LEAST = 1e-6
 
+Form = Literal["equal", "polynomial", "exponential"]
+
 
 @dataclass(frozen=True)
 class Weight:
-    """A concave weight of an error ``t`` in [0, 1].
+    """A concave weight of the error ``t`` of a row, in [0, 1].
 
     Parameters
     ----------
@@ -28,14 +30,17 @@ class Weight:
         the squared loss of all pairs, with which the authors warm up.
     gamma
         Above 2 for the polynomial, above 0 for the exponential weight.
+    of_positives
+        Whether the positive rows are weighted too; otherwise it is the one-way partial AUC.
     """
 
-    form: Literal["equal", "polynomial", "exponential"] = "equal"
+    form: Form = "equal"
     gamma: float = 0.0
+    of_positives: bool = True
 
-    def of(self, error: Float) -> tuple[Float, Float]:
-        """The weights and their derivatives ``(n,)``."""
-        if self.form == "equal":
+    def of(self, error: Float, positive: bool) -> tuple[Float, Float]:
+        """The weights of rows of one class and their derivatives ``(n,)``."""
+        if self.form == "equal" or (positive and not self.of_positives):
             return np.ones_like(error), np.zeros_like(error)
         if self.form == "exponential":
             rest = np.exp(-self.gamma * error)
@@ -68,11 +73,11 @@ def objective(
         Penalty of the weights.
     """
     s = expit(X @ w[:-1] + w[-1])
-    errors = (1 - s[y], s[~y])
+    errors = {True: 1 - s[y], False: s[~y]}
     # Terms v, v e, v e^2 of each class and their derivatives.
     terms, slopes = [], []
-    for e in errors:
-        v, slope = weight.of(e)
+    for positive, e in errors.items():
+        v, slope = weight.of(e, positive)
         terms.append(np.array([v.mean(), (v * e).mean(), (v * e * e).mean()]))
         slopes.append(np.stack([slope, slope * e + v, slope * e * e + 2 * v * e]) / e.size)
     (p0, p1, p2), (n0, n1, n2) = terms

@@ -5,13 +5,18 @@ from scipy import sparse
 from scipy.optimize import approx_fprime
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from experiments import partial_auc, past_tables
+from experiments import partial_auc, partial_auc_tables, past_tables
 from experiments.comparators.two_way import Weight, fitted, objective
 from experiments.past_results import Results
 from experiments.past_sets import Rows
 from spark_auc.core.moments.pair_moments import PairMoments
 
-WEIGHTS = (Weight(), Weight("polynomial", 3.0), Weight("exponential", 8.0))
+WEIGHTS = (
+    Weight(),
+    Weight("polynomial", 3.0),
+    Weight("exponential", 8.0),
+    Weight("exponential", 8.0, of_positives=False),
+)
 
 
 def _rows(count=60, seed=1):
@@ -71,6 +76,8 @@ def test_the_two_way_surrogate_is_that_of_all_pairs_with_its_gradient(weight):
                 v = 1 - np.exp(-8 * errors)
             else:
                 v = np.ones(2)
+            if not weight.of_positives:
+                v[0] = 1
             brute.append(v.prod() * (1 - (s - t)) ** 2)
     assert value == pytest.approx(np.mean(brute) + l2 / 2 * w[:4] @ w[:4], rel=1e-5)
     numeric = approx_fprime(w, lambda v: objective(v, X, y, weight, l2)[0], 1e-6)
@@ -105,12 +112,14 @@ def test_every_method_is_measured_and_depends_on_the_training_rows_only(tmp_path
     for name, row in results.items():
         assert row["chosen"] == flipped[name]["chosen"]
         assert row["auc"] == pytest.approx(100 - flipped[name]["auc"], abs=1e-3)
-        assert row["auc"] > 70
+        assert row["auc"] > 65
         assert 0 < row["0.01"] < row["0.1"] < row["auc"]
         for split in range(3):
             gain = 1.0 if name == "second step" else 0.0
             shifted = {**row, "0.01": 5.0, "0.1": 7.0 + gain + split / 100}
             file.add((partial_auc.PART, "magic04", split, name), shifted)
     found = past_tables.table(file.rows())
-    assert "| magic04 | 7.01 | +0.00 (+0.00 to +0.00) | +1.00 (+1.00" in partial_auc.tables(found)
-    assert partial_auc.verdict(found, "second step") == {"0.01": (0, 0), "0.1": (1, 0)}
+    assert "| magic04 | 7.01 | +0.00 (+0.00 to +0.00) | +1.00 (+1.00" in partial_auc_tables.tables(
+        found
+    )
+    assert partial_auc_tables.verdict(found, "second step") == {"0.01": (0, 0), "0.1": (1, 0)}
