@@ -102,9 +102,7 @@ def _typed(frame: pd.DataFrame, y: Bool) -> Rows:
     return Rows(pd.DataFrame(columns), y, tuple(whole))
 
 
-def of_file(name: str) -> Callable[[Path], Rows]:
-    """A reader of a LIBSVM file."""
-
+def _of_file(name: str) -> Callable[[Path], Rows]:
     def read(data: Path) -> Rows:
         table = scaled(name)(data)
         return _typed(table.frame, table.y)
@@ -185,14 +183,14 @@ def _mixed_columns(data: Path) -> Rows:
 # Small sets first: a run that is interrupted has most sets.
 SETS: Mapping[str, Callable[[Path], Rows]] = {
     "german.numer_scale": _known("german.numer_scale"),
-    "diabetes_scale": of_file("diabetes_scale"),
+    "diabetes_scale": _of_file("diabetes_scale"),
     "avazu_9k": _avazu,
     "magic04": _known("magic04"),
     "nine_categories": _nine_categories,
     "ten_numbers": _ten_numbers,
     "mixed_columns": _mixed_columns,
     "adult_raw": _known("adult_raw"),
-    "a9a": of_file("a9a"),
+    "a9a": _of_file("a9a"),
     "ijcnn1": _known("ijcnn1"),
     "criteo_80k": _known("criteo_80k"),
 }

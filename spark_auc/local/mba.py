@@ -67,6 +67,10 @@ class MBAClassifier(LinearRanker):
         AUC is too high. `sklearn.base.clone` unfits a ranker: wrap it in
         `sklearn.frozen.FrozenEstimator`, or pass its ``coef_[0]``, for `cross_val_score` and the
         like.
+    maxFPR : float in (0, 0.2), optional
+        Greatest false positive rate that matters. A second step trains again, with the same
+        penalty, on rows of which the negatives that the first ranker scores highest, 5 maxFPR of
+        them, count 4 times. It needs the estimator "exact". By default all rates matter.
 
     Examples
     --------
@@ -95,6 +99,7 @@ class MBAClassifier(LinearRanker):
         whenNotConverged: OnFailure = "raise",
         seed: int = 0,
         prior: Any = None,
+        maxFPR: float | None = None,
     ) -> None:
         self.regParam = regParam
         self.elasticNetParam = elasticNetParam
@@ -110,6 +115,7 @@ class MBAClassifier(LinearRanker):
         self.whenNotConverged = whenNotConverged
         self.seed = seed
         self.prior = prior
+        self.maxFPR = maxFPR
 
     def _train(self, rows: ArrayRows) -> TrainingResult:
         check_choice("estimator", self.estimator, "exact", "paired", "complete")
@@ -134,6 +140,7 @@ class MBAClassifier(LinearRanker):
             tol=self.tol,
             max_iter=self.maxIter,
             on_failure=self.whenNotConverged,
+            max_fpr=self.maxFPR,
         )
         try:
             return train(rows, settings)

@@ -13,6 +13,7 @@ from spark_auc.errors import ConfigError
 from spark_auc.solvers.candidates import Candidate, default_grid
 from spark_auc.solvers.solution import OnFailure
 from spark_auc.training.prior import Prior
+from spark_auc.training.second_step import TOP
 from spark_auc.training.survey import Sampling
 
 
@@ -44,6 +45,10 @@ class TrainingSettings:
         See `path` and `Solution.checked`.
     keep_moments
         Whether the result holds the pair moments.
+    max_fpr
+        Greatest false positive rate that matters, in (0, 0.2): a second step trains again, with the
+        same penalty, on rows of which the negatives of the highest scores count more often; see
+        `spark_auc.training.second_step`. It needs all pairs ("exact"). Default: one step.
 
     Raises
     ------
@@ -64,6 +69,7 @@ class TrainingSettings:
     max_iter: int = 1000
     on_failure: OnFailure = "raise"
     keep_moments: bool = False
+    max_fpr: float | None = None
 
     def __post_init__(self) -> None:
         regs, mixes = self.reg_params, self.elastic_net_params
@@ -91,6 +97,17 @@ class TrainingSettings:
                 f"found batchSize {self.batch_size} and pairTol {self.pair_tolerance}, expected "
                 "batchSize >= 1 and pairTol > 0; raise the value that is out of range"
             )
+        if self.max_fpr is not None:
+            if not 0 < TOP * self.max_fpr < 1:
+                raise ConfigError(
+                    f"found maxFPR {self.max_fpr}, expected a rate above 0 and below {1 / TOP:g}; "
+                    "change it, or leave it out to train for all rates"
+                )
+            if self.sampling.estimator != "exact":
+                raise ConfigError(
+                    f"found maxFPR {self.max_fpr} with the estimator "
+                    f"{self.sampling.estimator!r}, expected 'exact'; leave out one of them"
+                )
         check_solver(self.tol, self.max_iter)
 
     @property

@@ -6,8 +6,10 @@ import logging
 from dataclasses import replace
 
 from spark_auc.core.labels import LabelCounts
+from spark_auc.core.moments.operator import column_moments
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.core.row_source import ArrayRows, RowSource
+from spark_auc.core.products import settled_scores
+from spark_auc.core.row_source import ArrayRows, RowSource, batchwise
 from spark_auc.errors import ConfigError, ConvergenceError
 from spark_auc.solvers.candidates import Candidate, Selection
 from spark_auc.solvers.path import solve
@@ -15,6 +17,7 @@ from spark_auc.solvers.solution import Solution
 from spark_auc.training.penalty import choose_penalty
 from spark_auc.training.problem import Problem, build_problem, fits_in_matrix
 from spark_auc.training.result import TrainingResult
+from spark_auc.training.second_step import reweighted
 from spark_auc.training.settings import TrainingSettings
 from spark_auc.training.suboptimality import suboptimality
 from spark_auc.training.survey import Sampling, Survey
@@ -59,6 +62,8 @@ def train(rows: RowSource, settings: TrainingSettings) -> TrainingResult:
     sampling = settings.sampling
     if sampling.estimator == "exact":
         result = _train_once(rows, sampling, settings)
+        if settings.max_fpr is not None:
+            result = _second_step(rows, result, settings.max_fpr, settings)
     elif sampling.pairs:
         result = _train_on_draws(rows, sampling.pairs, settings)
     else:
@@ -147,6 +152,32 @@ def _train_once(rows: RowSource, sampling: Sampling, settings: TrainingSettings)
         problem = build_problem(rows, sampling)
         timer.end("moments")
     return _solve(problem, selection.candidate, selection, settings, sampling, timer)
+
+
+def _second_step(
+    rows: RowSource, first: TrainingResult, max_fpr: float, settings: TrainingSettings
+) -> TrainingResult:
+    """Train again on rows of which the negatives of high scores count more often."""
+    assert first.penalty is not None, "a penalty"
+    timer, sampling = PhaseTimer(first.seconds), Sampling()
+    problem = build_problem(reweighted(rows, first.w, max_fpr), sampling)
+    once = replace(settings, keep_moments=False)
+    second = _solve(problem, first.penalty, None, once, sampling, PhaseTimer())
+    with_scores = batchwise(
+        lambda batch: batch._replace(X=settled_scores(batch.X, second.w)[:, None])
+    )
+    scores = column_moments(rows.changed(with_scores, 1))
+    timer.end("second step")
+    # The summary, the threshold and the moments are those of the rows as they are.
+    return replace(
+        second,
+        scores=scores,
+        columns=first.columns,
+        labels=first.labels,
+        seconds=timer.seconds,
+        selection=first.selection,
+        moments=first.moments,
+    )
 
 
 def _solve(

@@ -10,6 +10,7 @@ from experiments.comparators.two_way import Weight, fitted, objective
 from experiments.past_results import Results
 from experiments.past_sets import Rows
 from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.local import MBAClassifier
 
 WEIGHTS = (
     Weight(),
@@ -91,6 +92,18 @@ def test_more_steps_reach_lower_values_and_stay_after_convergence():
     values = [objective(w, X, y, weight, 0.1)[0] for w in path]
     assert values[0] > values[1] > values[2] > values[3] == values[4]
     assert np.abs(objective(path[3], X, y, weight, 0.1)[1]).max() < 1e-4
+
+
+def test_the_second_step_without_a_choice_is_that_of_the_package():
+    X, y = _rows(600)
+    # A quarter of the negatives is a whole number.
+    kept = np.append(np.flatnonzero(y), np.flatnonzero(~y)[:400])
+    X, y = X[kept], y[kept]
+    first = partial_auc.PENALTIES.index(0.01)
+    w = partial_auc.fixed(X, y, 0.05, first)
+    penalty = 0.01 * PairMoments.of(X, y).quadratic(None).diagonal.sum()
+    ranker = MBAClassifier(regParam=penalty, standardization=False, maxFPR=0.05).fit(X, y)
+    np.testing.assert_allclose(w, ranker.coef_[0], rtol=1e-3)
 
 
 def test_candidates_are_chosen_by_folds_for_each_measure():
