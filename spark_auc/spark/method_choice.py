@@ -47,7 +47,7 @@ _SHARED = ("labelCol", "positiveLabel", "weightCol", "rawPredictionCol", "predic
 # Params of the ranker that contradict the choice.
 _CONTRARY = (
     *("regParam", "elasticNetParam", "standardization", "selectionRule", "estimator", "prior"),
-    *("foldCol", "segmentCol", "keepMoments"),
+    *("foldCol", "segmentCol", "keepMoments", "maxFPR"),
 )
 
 

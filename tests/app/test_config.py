@@ -137,6 +137,10 @@ def changed(location, value):
             {"opauc": TRAIN | {"training": {"regParam": 1, "segmentCol": "site"}}},
             r"leave out \['segmentCol'\]",
         ),
+        (
+            {"opauc": TRAIN | {"training": {"regParam": 1, "maxFPR": 0.1}}},
+            r"leave out \['maxFPR'\]",
+        ),
         (changed(("train", "embeddings"), ["NystroemEmbeding"]), "did you mean 'NystroemEmbedding"),
         (changed(("train", "embeddings"), ["MBAClassifier"]), "NystroemEmbedding.*of your own"),
         (changed(("train", "embeddings"), [3]), "the name of an embedding"),

@@ -163,6 +163,7 @@ def test_moments_of_other_features_labels_and_weights_are_refused(train, spark):
         ({"moments": {"store": "m"}, "holdout": {"by": "key"}}, "no holdout"),
         ({"moments": {"store": "m"}, "training": {"numPairs": 9}}, "training.numPairs"),
         ({"moments": {"store": "m"}, "training": {"segmentCol": "city"}}, "training.segmentCol"),
+        ({"moments": {"store": "m"}, "training": {"maxFPR": 0.1}}, "training.maxFPR"),
         ({"moments": {"store": "m"}, "learner": "SOLAMClassifier"}, "no learner"),
     ],
 )

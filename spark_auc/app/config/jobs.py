@@ -27,7 +27,11 @@ from spark_auc.app.config.training import (
     params_section,
     settings_section,
 )
-from spark_auc.spark.estimators.settings import AdaDSGSettings, MBASelectorSettings, MBASettings
+from spark_auc.spark.estimators.settings import (
+    AdaDSGSettings,
+    MBAClassifierSettings,
+    MBASelectorSettings,
+)
 
 _LEARNER = "MBAClassifier"
 _DRIFT = "count missing and extreme values of raw columns, in a pass of its own"
@@ -41,7 +45,7 @@ class Prepare(Section):
     output: Output
 
 
-class Training(settings_section("MBAClassifier", MBASettings)):  # type: ignore[misc]
+class Training(settings_section("MBAClassifier", MBAClassifierSettings)):  # type: ignore[misc]
     """The Params of MBAClassifier."""
 
 
@@ -223,7 +227,7 @@ class Opauc(Section):
     @model_validator(mode="after")
     def _all_pairs(self) -> Opauc:
         draws = {"estimator", "numPairs", "batchSize", "pairTol", "seed"}
-        draws |= {"numFolds", "selectionRule", "segmentCol"}
+        draws |= {"numFolds", "selectionRule", "segmentCol", "maxFPR"}
         # Folds of stored moments are by key.
         has_key = bool(self.columns.key) and not (self.stream and self.stream.store)
         given = sorted(draws & self.training.model_fields_set) + ["key"] * has_key

@@ -9,7 +9,9 @@ from pydantic import Field, model_validator
 from spark_auc.app.config.sections import Label, Location, Name, Section, store_location
 from spark_auc.app.config.sources import Source
 
-_DRAWN = ("estimator", "numPairs", "batchSize", "pairTol", "numFolds", "seed", "segmentCol")
+_DRAWN = (
+    *("estimator", "numPairs", "batchSize", "pairTol", "numFolds", "seed", "segmentCol", "maxFPR"),
+)
 
 
 class MomentsSection(Section):

@@ -59,9 +59,11 @@ class PairMomentsEstimator(FoldsEstimator, HasWeightCol, HasTol, HasMaxIter):
         if not drawn:
             self.refuse("estimator 'exact'", "numPairs", "batchSize", "pairTol")
         else:
-            self.refuse(f"estimator {values['estimator']!r}", "segmentCol")
+            self.refuse(f"estimator {values['estimator']!r}", "segmentCol", "maxFPR")
             if values["numPairs"] != "auto":
                 self.refuse(f"numPairs {values['numPairs']}", "pairTol")
+        if values["segmentCol"] is not None:
+            self.refuse(f"segmentCol {values['segmentCol']!r}", "maxFPR")
         super().check()
         if not (self.has_folds or drawn):
             self.refuse("a single penalty and estimator 'exact'", "keyCol", "seed")
@@ -144,6 +146,7 @@ class PairMomentsEstimator(FoldsEstimator, HasWeightCol, HasTol, HasMaxIter):
             max_iter=values["maxIter"],
             on_failure=values["whenNotConverged"],
             keep_moments=values["keepMoments"],
+            max_fpr=self.values()["maxFPR"],
         )
 
     def fitted(self, dataset: DataFrame, features: Features | None = None) -> LinearRankerModel:

@@ -147,6 +147,22 @@ class PairMomentsSettings(
     ]
 
 
+class SecondStepSettings(TypedDict, total=False):
+    """A second step for low false positive rates."""
+
+    maxFPR: Annotated[
+        float | None,
+        Setting(
+            "Greatest false positive rate that matters. A second step trains again, with the same "
+            "penalty, on rows of which the negatives that the first ranker scores highest, 5 "
+            "maxFPR of them, count 4 times; it takes three more passes. It needs the estimator "
+            "'exact', and no segmentCol. By default all rates matter.",
+            None,
+            Range(gt=0, lt=0.2),
+        ),
+    ]
+
+
 class MBASettings(PairMomentsSettings, total=False):
     """Settings that `MBAClassifier` has in common with the model."""
 
@@ -170,11 +186,11 @@ class MBASettings(PairMomentsSettings, total=False):
     ]
 
 
-class MBAClassifierSettings(MBASettings, PriorSettings, total=False):
+class MBAClassifierSettings(MBASettings, SecondStepSettings, PriorSettings, total=False):
     """Settings of `MBAClassifier`."""
 
 
-class MBASelectorSettings(PairMomentsSettings, PriorSettings, total=False):
+class MBASelectorSettings(PairMomentsSettings, SecondStepSettings, PriorSettings, total=False):
     """Settings of `MBASelector`."""
 
     regParams: Annotated[
