@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from sklearn.metrics import roc_auc_score
 
 from spark_auc.app.cli import run
 from spark_auc.app.jobs.published_model import read_model
@@ -29,7 +30,7 @@ def job(spark, tmp_path, monkeypatch, capsys):
     pq.write_table(pa.table(columns), "rows.parquet")
 
     def job(name, **section):
-        section["output"] = {"path": "model" if name == "train" else "out"}
+        section["output"] = {"path": "out" if name == "score" else "model"}
         section["data"] = {"path": "rows.parquet"}
         (tmp_path / "conf.yaml").write_text(yaml.safe_dump({name: section}))
         code = run(name, "conf.yaml")
@@ -72,3 +73,13 @@ def test_the_choice_among_models_has_pairs(job):
     candidates = {c["name"]: c for c in methods["candidates"]}
     assert candidates["additive + pairs"]["auc"] > candidates["additive"]["auc"] + 0.1
     assert read_model("model").recipe.pairs
+
+
+@pytest.mark.parametrize("pairs", [3, [["b", "a"]]], ids=["number", "names"])
+def test_a_job_that_takes_rows_again_has_pairs(job, pairs, spark, tmp_path):
+    features = {"pairs": pairs, "numKnots": 4}
+    job("opauc", columns={"label": "y"}, features=features, training={"regParam": 0.01})
+    model = read_model("model")
+    assert {"a", "b"} == {column.name for column in model.recipe.pairs[0].columns}
+    rows = model.transform(spark.read.parquet(str(tmp_path / "rows.parquet"))).toPandas()
+    assert roc_auc_score(rows["y"], rows["rawPrediction"]) > 0.85

@@ -12,6 +12,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 from spark_auc import FeatureRecipe
 from spark_auc.app.cli import run
+from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.errors import ConfigError
 from spark_auc.features.recipe_json import from_json
 
@@ -88,3 +89,13 @@ def test_params(spark):
     assert FeatureRecipe(crosses="auto").fit(numbers).recipe.crosses is None
     with pytest.raises(ConfigError, match="or 'all' or 'auto'"):
         FeatureRecipe(crosses="some")
+
+
+def test_the_rows_that_grew_trees_choose(spark):
+    pytest.importorskip("lightgbm", reason="lightgbm is not installed")
+    rows = spark.createDataFrame(table(3000))
+    trees = {"grow": {"numTrees": 5, "numLeaves": 4, "growShare": 0.6}}
+    recipe = FeatureRecipe(crosses="auto", trees=trees).fit(rows).recipe
+    assert recipe.trees.grown == KeySample(0.6)
+    assert ("c1", "c7") in recipe.crosses.pairs
+    assert recipe.chosen_by is None
