@@ -165,7 +165,8 @@ class MethodChooser(Estimator[RankerPipelineModel]):
             made = of_blocks(recipe, chosen.blocks)
         drift = None if chosen.blocks == (LEAVES,) else fitted.drift
         reduced = fitted.reduced(made, drift)
-        features = reduced.input_features(dataset).for_training(of_fit=of_fit, by_values=True)
+        # The groups of rows are those of all columns, by which trees and folds know them.
+        features = replace(features, recipe=made).for_training(of_fit=of_fit, by_values=True)
         model = RankerPipelineModel(self._trained(dataset, features, chosen, candidate), reduced)
         assert chosen.selection is not None
         selection = chosen.selection.as_dict() | {"methods": comparison.as_dict()}

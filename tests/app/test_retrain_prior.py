@@ -204,3 +204,10 @@ def test_a_chain_of_champions_and_the_deletion_of_rows_that_only_its_priors_saw(
     expected = by_all_rows(again.model.recipe, again.record)
     found = again.model.ranker.scorer.w
     np.testing.assert_allclose(found, expected, atol=1e-8 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("chosen", [{"pairs": 5}, {"crosses": "auto"}])
+def test_rows_that_would_choose_features_are_held_out(chosen):
+    features = SECTION.get("features", {}) | chosen
+    with pytest.raises(ValidationError, match="choose them in the job train"):
+        Retrain.model_validate(SECTION | {"features": features})

@@ -223,6 +223,8 @@ def test_one_penalty_grows_once(rows, monkeypatch):
         ({}, [MBASelector(selectionRule="oneStandardError")], "found selectionRule with"),
         ({}, [MBAClassifier(seed=3)], "found seed with"),
         ({}, [MBAClassifier(keepMoments=True)], "found keepMoments with"),
+        ({}, [MBAClassifier(maxFPR=0.1)], "found maxFPR with"),
+        ({"pairs": 3}, [MBAClassifier()], "found pairs 3 with"),
         ({}, [MBAClassifier(standardization=True)], "found standardization with"),
         ({"unit": True}, [MBAClassifier()], "found unit with"),
         ({"crosses": "auto"}, [MBAClassifier()], "found crosses 'auto' with"),

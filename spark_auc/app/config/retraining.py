@@ -172,6 +172,11 @@ class Retrain(Section):
     def _of_periods(self) -> Retrain:
         check_columns(self.features, self.columns)
         check_one_recipe(self.features)
+        if self.features and (self.features.crosses == "auto" or type(self.features.pairs) is int):
+            raise ValueError(
+                "features.pairs and features.crosses without a choice, as its rows are held out; "
+                "choose them in the job train, and set features.recipe to its model"
+            )
         if not _is_of_period(self.data):
             raise ValueError(f"{PERIOD} in data.path, data.table or data.where; add it")
         if both := sorted({*self.accept} & {*self.exclude}):
