@@ -24,6 +24,7 @@ from spark_auc.spark.estimators.ranksvm import RankSVMClassifier
 from spark_auc.spark.features.label_sample import label_sample
 from spark_auc.spark.features.recipe import FeatureRecipe
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
+from spark_auc.spark.features.tree_settings import grows_from_all
 from spark_auc.spark.pipeline import RankerPipeline, RankerPipelineModel
 from spark_auc.training.blocks import LEAVES
 from spark_auc.training.method_choice import MethodSettings, compare_methods
@@ -115,8 +116,14 @@ class MethodChooser(Estimator[RankerPipelineModel]):
 
     def check(self) -> None:
         """`ConfigError` where Params of the recipe and of the ranker cannot serve."""
+        recipe = self.pipeline.recipe
+        if isinstance(recipe, FeatureRecipe) and grows_from_all(recipe.values()["trees"]):
+            raise ConfigError(
+                "found growShare 1 for a choice of methods, expected a lower one: trees that all "
+                "rows grow are candidates where the recipe has none; leave out trees"
+            )
         self.pipeline.check()
-        recipe, ranker = self.pipeline.recipe, self.ranker
+        ranker = self.ranker
         unit = recipe.recipe.unit if isinstance(recipe, FeatureRecipeModel) else None
         if isinstance(recipe, FeatureRecipe):
             unit = recipe.values()["unit"]

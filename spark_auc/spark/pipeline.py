@@ -163,7 +163,8 @@ class RankerPipeline(Estimator[RankerPipelineModel]):
 
     With several numKnots the other stages are fitted for each number, on the same folds; rows of
     equal values of the raw columns are in one fold. The number whose chosen penalty has the best
-    mean AUC on held-out folds is kept; ``ranker.summary.selection["numKnots"]`` has all.
+    mean AUC on held-out folds is kept; ``ranker.summary.selection["numKnots"]`` has all. With
+    growShare 1 of the recipe's trees, see `spark_auc.spark.same_rows`.
 
     Parameters
     ----------

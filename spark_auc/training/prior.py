@@ -122,7 +122,8 @@ class Prior:
         if trees is None or not trees.forest.values.any():
             raise ConfigError(
                 "found a recipe without values of leaves, expected trees whose leaves have values "
-                "other than 0; add trees to the recipe, or leave out the prior"
+                "other than 0; add trees to the recipe, grow them from more rows, or leave out the "
+                "prior"
             )
         w = np.zeros(recipe.size)
         # Trees are the last of the joint entries.

@@ -241,9 +241,10 @@ def test_other_stages_are_refused(spark, params, stages, found):
 
 
 def test_a_recipe_without_its_ranker_is_refused(rows):
-    for fit in (recipe().fit, MethodChooser(recipe()).fit):
-        with pytest.raises(ConfigError, match="growShare 1 for a recipe that is fitted before"):
-            fit(rows)
+    with pytest.raises(ConfigError, match="growShare 1 for a recipe that is fitted before"):
+        recipe().fit(rows)
+    with pytest.raises(ConfigError, match="growShare 1 for a choice of methods"):
+        MethodChooser(recipe()).fit(rows)
 
 
 def test_rows_above_the_most_are_refused(rows):

@@ -13,7 +13,7 @@ from spark_auc.spark.features.tree_settings import GrowSettings, TreeSettings
 
 
 class Grow(settings_section("trees.grow", GrowSettings)):  # type: ignore[misc]
-    """Trees that LightGBM grows from a sample of the rows, which training leaves out."""
+    """Trees that LightGBM grows from rows that training leaves out, or from all rows."""
 
 
 class Trees(settings_section("trees", TreeSettings)):  # type: ignore[misc]

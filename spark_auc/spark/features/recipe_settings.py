@@ -92,8 +92,9 @@ class RecipeSettings(TypedDict, total=False):
         Setting(
             "Leaves of trees as features. {'grow': {...}}: LightGBM grows trees from a sample of "
             "the rows, by the keys numTrees, numLeaves, learningRate, growShare, maxGrowRows and "
-            "seed; training leaves these rows out. {'path': ..., 'columns': [...]}: those of a "
-            "model of LightGBM, XGBoost or Spark ML. Without auto and named columns, leaves alone."
+            "seed; training leaves these rows out, unless growShare is 1. {'path': ..., 'columns': "
+            "[...]}: those of a model of LightGBM, XGBoost or Spark ML. Without auto and named "
+            "columns, leaves alone."
         ),
     ]
     missing: Annotated[
