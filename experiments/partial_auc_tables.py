@@ -52,7 +52,7 @@ def tables(results: Table) -> str:
             cells = [name, f"{np.mean([row[limit] for row in rows]):.2f}"]
             for method in METHODS[:1] + METHODS[2:]:
                 mean, half = interval(results, name, method, limit)
-                cells.append(f"{mean:+.2f} ({mean - half:+.2f} to {mean + half:+.2f})")
+                cells.append(f"{mean:+.2f} ± {half:.2f}")
             lines.append("| " + " | ".join(cells) + " |")
         counts = [f"{m}: {verdict(results, m)[limit]}" for m in METHODS if m != "one step"]
         lines += ["", "sets above and below one step: " + "; ".join(counts)]

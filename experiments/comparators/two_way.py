@@ -95,8 +95,8 @@ def fitted(
 ) -> list[Float]:
     """Weights and intercept ``(d + 1,)`` after some numbers of L-BFGS steps from a start.
 
-    The objective is not convex, and 0 where all rows have the score 0 or 1: as with the authors'
-    epochs, the number of steps is a parameter. After convergence the weights stay.
+    The objective is not convex, and about 0 where all scores are 0 or all are 1: as with the
+    authors' epochs, the number of steps is a parameter. After convergence the weights stay.
 
     References
     ----------

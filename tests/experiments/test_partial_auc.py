@@ -132,7 +132,5 @@ def test_every_method_is_measured_and_depends_on_the_training_rows_only(tmp_path
             shifted = {**row, "0.01": 5.0, "0.1": 7.0 + gain + split / 100}
             file.add((partial_auc.PART, "magic04", split, name), shifted)
     found = past_tables.table(file.rows())
-    assert "| magic04 | 7.01 | +0.00 (+0.00 to +0.00) | +1.00 (+1.00" in partial_auc_tables.tables(
-        found
-    )
+    assert "| magic04 | 7.01 | +0.00 ± 0.00 | +1.00 ± 0.00" in partial_auc_tables.tables(found)
     assert partial_auc_tables.verdict(found, "second step") == {"0.01": (0, 0), "0.1": (1, 0)}

@@ -31,8 +31,8 @@ def check_method(keys: Collection[str], features: RecipeSection | None, columns:
         raise ValueError("method: auto with unit: false, as blocks are compared; leave out unit")
     if features.trees and features.trees.grow and features.trees.grow.growShare == 1:
         raise ValueError(
-            "method: auto with growShare below 1, as candidates do not train on the rows that grew "
-            "the trees"
+            "method: auto with growShare below 1: trees that all rows grow are candidates where "
+            "features has none; leave out trees"
         )
     if isinstance(features.numKnots, list) and len(features.numKnots) > 1:
         raise ValueError(f"method: auto with one number in features.numKnots: {features.numKnots}")
