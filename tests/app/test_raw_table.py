@@ -107,6 +107,19 @@ def test_csv_with_every_trap_to_a_ranker_a_report_and_scores(job, at):
     assert "found no column 'plan'" in result["message"]
 
 
+def test_a_choice_among_models(job):
+    write_csv("rows.csv", table())
+    options = {"data": "rows.csv", "label": "gone", "output": "model"}
+    code, result, lines = job("train", "train.method=auto", **options)
+    assert code == 0, result
+    assert result["method"]
+    assert "numKnots" not in result
+    assert lines[0].startswith(f"AUC {result['auc']:.4f} of held-out rows")
+    code, result, _ = job("score", model="model", data="rows.csv", output="scores")
+    assert code == 0, result
+    assert read_scores(result)["rawPrediction"].nunique() > 5
+
+
 def test_a_label_of_words_and_the_latest_rows_held_out(job):
     columns = table(("stays", "yes"))
     # The first column has no name, as in files of pandas.

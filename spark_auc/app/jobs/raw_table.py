@@ -158,10 +158,10 @@ def _resolved_train(spark: SparkSession, train: Train, options: Mapping[str, Any
 
 
 def _free_of_knots(train: Train) -> bool:
-    """Whether the number of knots is not set, and folds are there to choose it."""
+    """Whether the number of knots is not set, and folds are there to choose it alone."""
     section = train.features
     is_set = section is None or section.model_fields_set & {"numKnots", "recipe"}
-    return not is_set and estimator_of(train).selects
+    return not (is_set or train.method) and estimator_of(train).selects
 
 
 def _resolved_score(spark: SparkSession, score: Score) -> Score:
