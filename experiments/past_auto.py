@@ -34,11 +34,11 @@ from spark_auc.training.method_result import MethodResult
 from spark_auc.training.pairs import with_pairs
 from spark_auc.training.prior import Prior
 from spark_auc.training.ranksvm import train_hinge
+from spark_auc.training.raw_rows import RawRows
 from spark_auc.training.settings import HingeSettings, TrainingSettings
 from spark_auc.training.train import train
 from spark_auc.training.tree_candidates import (
     GROWTHS,
-    RawRows,
     TreeCandidate,
     measured,
     train_grown,

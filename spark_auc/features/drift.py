@@ -130,6 +130,21 @@ class Drift(SchemaState):
         counts = self.counts + other.counts
         return Drift(self.names, self.kinds, counts, _text(sorted(unknown)), _text(sorted(absent)))
 
+    def for_recipe(self, recipe: Recipe) -> Drift:
+        """The counts of the same rows for the columns of another recipe.
+
+        Entries that this one has not, such as columns of trees, have the rows and missing values of
+        their column; those of other columns have none.
+        """
+        entries = zip(self.names.tolist(), self.kinds.tolist(), strict=True)
+        known, missing = dict(zip(entries, self.counts, strict=True)), self.missing()
+        made = Drift.zero(recipe)
+        both = zip(made.names.tolist(), made.kinds.tolist(), strict=True)
+        for counts, entry in zip(made.counts, both, strict=True):
+            counts[:2] = missing.get(entry[0], (0, 0))
+            counts[:] = known.get(entry, counts)
+        return made
+
     def missing(self) -> dict[str, tuple[int, int]]:
         """Numbers of rows, and of missing values, of the columns by name."""
         counts = self.counts[:, :2].tolist()

@@ -31,10 +31,10 @@ from spark_auc.training.method_choice import MethodSettings, compare_methods
 from spark_auc.training.method_result import MethodResult
 from spark_auc.training.prior import Prior
 from spark_auc.training.ranksvm import train_hinge
+from spark_auc.training.raw_rows import RawRows
 from spark_auc.training.settings import HingeSettings, TrainingSettings
 from spark_auc.training.train import train
 from spark_auc.training.tree_candidates import (
-    RawRows,
     TreeCandidate,
     measured,
     train_grown,
@@ -48,7 +48,7 @@ _SHARED = ("labelCol", "positiveLabel", "weightCol", "rawPredictionCol", "predic
 # Params of the ranker that contradict the choice.
 _CONTRARY = (
     *("regParam", "elasticNetParam", "standardization", "selectionRule", "estimator", "prior"),
-    *("foldCol", "segmentCol", "keepMoments", "maxFPR"),
+    *("foldCol", "segmentCol", "keepMoments", "maxFPR", "tol", "maxIter", "whenNotConverged"),
 )
 
 
@@ -170,8 +170,7 @@ class MethodChooser(Estimator[RankerPipelineModel]):
             made = candidate.recipe(candidate.grow(trees.rows, trees.types))
         else:
             made = of_blocks(recipe, chosen.blocks)
-        drift = None if chosen.blocks == (LEAVES,) else fitted.drift
-        reduced = fitted.reduced(made, drift)
+        reduced = fitted.reduced(made, fitted.drift and fitted.drift.for_recipe(made))
         # The groups of rows are those of all columns, by which trees and folds know them.
         features = replace(features, recipe=made).for_training(of_fit=of_fit, by_values=True)
         model = RankerPipelineModel(self._trained(dataset, features, chosen, candidate), reduced)
@@ -196,6 +195,7 @@ class MethodChooser(Estimator[RankerPipelineModel]):
                 )
             sample = label_sample(
                 *(dataset, features.raw, label, *(values[name] for name in row)),
+                remedy="set trees to null",
                 sample=None,
                 rows=rows,
             )
@@ -209,6 +209,9 @@ class MethodChooser(Estimator[RankerPipelineModel]):
             # Integers of lines stay text where only their tokens are needed.
             if isinstance(raw.columns[column.name], Text) == (column.type == "text")
         }
+        if not types:
+            without = [c.without("no column that trees can split") for c in candidates.values()]
+            return _Trees(candidates, without)
         results = measured(list(candidates.values()), raw, types, folds)
         return _Trees(candidates, results, raw, types)
 

@@ -12,7 +12,6 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -23,8 +22,8 @@ from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.products import settled_product
 from spark_auc.core.row_source import RowSource, batchwise
 from spark_auc.core.sampling.folds import Folds
-from spark_auc.core.types import Bool, Float, Int, Keys
-from spark_auc.features.raw_columns import Columns, taken
+from spark_auc.core.types import Float, Int
+from spark_auc.errors import ConvergenceError
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_blocks import blocks_of
 from spark_auc.features.recipe_trees import TreeLeaves
@@ -35,6 +34,7 @@ from spark_auc.training.cross_validation import CrossValidation
 from spark_auc.training.hinge_candidates import restricted
 from spark_auc.training.method_result import MethodResult
 from spark_auc.training.prior import Prior
+from spark_auc.training.raw_rows import RawRows
 from spark_auc.training.result import TrainingResult
 from spark_auc.training.settings import TrainingSettings
 from spark_auc.training.train import train
@@ -44,32 +44,6 @@ _log = logging.getLogger(__name__)
 # Above so many features, the moments of each fold cost more than all else: trees of more leaves
 # rank as they are, and have no other features beside them.
 _MOST_FEATURES = 3_000
-
-
-class RawRows(NamedTuple):
-    """Raw rows in memory.
-
-    Parameters
-    ----------
-    columns
-        Raw columns by name.
-    y : (n,)
-        True for positive rows.
-    weight : (n,), optional
-        Row weights. Default: 1.
-    groups : (n,)
-        Groups of the rows; see `spark_auc.core.sampling.folds`.
-    """
-
-    columns: Columns
-    y: Bool
-    weight: Float | None
-    groups: Keys
-
-    def take(self, rows: Int) -> RawRows:
-        """The rows of these numbers."""
-        weight = None if self.weight is None else self.weight[rows]
-        return RawRows(taken(self.columns, rows), self.y[rows], weight, self.groups[rows])
 
 
 @dataclass(frozen=True)
@@ -148,12 +122,11 @@ class TreeCandidate:
 
 # One factor of the trees' scores ranks as they do, whatever it is: there is no penalty.
 _AS_GROWN = Candidate(0.0, 0.0, prior=True)
-# All penalties are used: those that miss the tolerance rank nearly as well.
 _SOLVER = CrossValidation(
     Folds.named(("the held-out rows",)),
     TrainingSettings().tol,
     TrainingSettings().max_iter,
-    "warn",
+    "raise",
     one_standard_error=False,
     at_once=1,
 )
@@ -225,6 +198,7 @@ def _measured(
     """The AUC of each penalty on each fold, with the trees of the other folds' rows."""
     result = MethodResult(candidate.name, candidate.blocks, "squared", 0)
     penalties: list[Candidate] = []
+    left_out: list[str | None] = [None]
     aucs, nonzeros = list[Float](), list[Float]()
     for k, ((fit, test), leaves) in enumerate(zip(halves, trees, strict=True)):
         if leaves.forest.leaves == leaves.forest.trees:
@@ -247,18 +221,27 @@ def _measured(
             if not penalties:
                 values = ridge_grid(float(quadratic.diagonal.sum()))
                 penalties = [Candidate(v, 0.0, p) for p in (False, True) for v in values]
+                left_out = [None] * len(penalties)
                 result = replace(result, dimension=here.size)
             local = replace(prior, w=prior.w[here])
             solver = replace(_SOLVER, prior=local)
-            (weights,), _ = solver.train(penalties, [(quadratic, None)])
+            try:
+                (weights,), reasons = solver.train(penalties, [(quadratic, None)])
+            except ConvergenceError as error:
+                return result.without(str(error))
+            left_out = [before or now for before, now in zip(left_out, reasons, strict=True)]
             W = np.zeros((recipe.size, len(penalties)))
             W[here] = weights
         scores = settled_product(recipe.transform(held_out.columns), W)
         aucs.append(PairedAUC.of(scores, held_out.y, held_out.weight).auc)
         nonzeros.append((W != 0).sum(axis=0))
-    auc, left_out = np.stack(aucs, axis=1), (None,) * len(penalties)
+    auc, counts = np.stack(aucs, axis=1), np.mean(nonzeros, axis=0)
+    if None not in left_out:
+        return result.without(str(left_out[0]))
+    missed = [reason is not None for reason in left_out]
+    auc[missed], counts[missed] = np.nan, np.nan
     best = choice(penalties, auc, one_standard_error=False)
-    selection = Selection(tuple(penalties), auc, 0.0, np.mean(nonzeros, axis=0), left_out, best)
+    selection = Selection(tuple(penalties), auc, 0.0, counts, tuple(left_out), best)
     return replace(result, selection=selection)
 
 
@@ -284,10 +267,10 @@ def train_grown(
         A value is unusable, or all rows are of one class.
     ResourceError
         The moments do not fit in memory.
+    ConvergenceError
+        The solver did not reach its tolerance.
     """
-    settings = TrainingSettings(
-        reg_params=(penalty.regParam,), standardize=False, on_failure="warn"
-    )
+    settings = TrainingSettings(reg_params=(penalty.regParam,), standardize=False)
     if not candidate.as_grown:
         return train(rows, replace(settings, prior=prior if penalty.prior else None))
 

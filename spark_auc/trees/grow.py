@@ -117,6 +117,8 @@ def _check_rows(X: Float, y: Bool, weight: Float | None, categorical: Sequence[i
             f"found rows of shape {X.shape} with labels and weights of shapes {shapes}, expected "
             "(n, d), and (n,) for each; pass one label and one weight for each row"
         )
+    if not X.shape[1]:
+        raise DataError("found no columns to grow trees from, expected one or more; name some")
     most = float(np.finfo(np.float32).max)
     if weight is not None and not ((weight >= 0) & (weight <= most)).all():
         k = int(np.flatnonzero(~((weight >= 0) & (weight <= most)))[0])

@@ -132,7 +132,10 @@ def test_the_penalty_without_the_prior_is_the_best_with_the_centre_0():
     assert without_prior(made) is None
 
 
-def test_the_only_prior_is_the_champion():
+def test_a_prior_and_segments_are_refused():
+    section = SECTION | {"prior": "champion", "training": {"segmentCol": "city"}}
+    with pytest.raises(ValidationError, match=r"prior without training\.segmentCol"):
+        Retrain.model_validate(section)
     with pytest.raises(ValidationError, match="champion"):
         Retrain.model_validate(SECTION | {"prior": "other"})
 

@@ -12,12 +12,14 @@ import pytest
 
 from spark_auc.errors import DataError, ModelFormatError
 from spark_auc.features import recipe as recipe_module
+from spark_auc.features import watched
 from spark_auc.features.drift import Drift, Excess
 from spark_auc.features.raw_columns import Numbers
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_fit import Planned, RecipePlan
 from spark_auc.features.recipe_numbers import Spline
 from spark_auc.features.recipe_tokens import Tokens
+from spark_auc.features.recipe_trees import TreeLeaves
 from spark_auc.features.seen import Seen
 from spark_auc.features.watched import Watched, drift_of_fit, missing_of
 from tests.features.raw_rows import murmur3, numbers, take, text, times, token
@@ -95,6 +97,22 @@ def test_counts(old, dimension, crosses, missing, monkeypatch):
         "tokens",
         "weekday",
     ]
+
+
+def test_counts_of_another_recipe_of_the_same_rows():
+    columns = columns_of(LISTS)
+    names = {column.name: column.type for column in RECIPE.columns}
+    trees = TreeLeaves.of_columns(names)
+    first = RECIPE.numeric[:1]
+    counts = watched.counted(RECIPE, columns)
+    for made in (Recipe(trees=trees), replace(RECIPE, trees=trees), Recipe(first, trees=trees)):
+        found, expected = counts.for_recipe(made), watched.counted(made, columns)
+        assert expected.excesses(found) == ()
+        np.testing.assert_array_equal(found.counts, expected.counts)
+    back = watched.counted(replace(RECIPE, trees=trees), columns).for_recipe(RECIPE)
+    np.testing.assert_array_equal(back.counts, counts.counts)
+    other = Recipe((replace(first[0], name="no column of the fit"),))
+    assert not counts.for_recipe(other).counts.any()
 
 
 def test_new_tokens_are_found():

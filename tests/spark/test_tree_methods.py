@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from pyspark.sql import functions as F
 from sklearn.metrics import roc_auc_score
 
 from spark_auc import FeatureRecipe, MBAClassifier
@@ -66,6 +67,15 @@ def test_trees_win_where_columns_interact(model, df, drawn):
     scores = np.array([row[0] for row in model.transform(new).select("rawPrediction").collect()])
     assert roc_auc_score(labels, scores) == pytest.approx(chosen["auc"], abs=0.03)
     assert set(own["prediction"]) == {"yes", "no"}
+
+
+def test_the_drift_of_the_chosen_model_counts_its_columns(model, df):
+    assert model.recipe.trees is not None
+    measured_now = model.stages[0].drift_of(df)
+    assert measured_now.excesses(model.stages[0].drift) == ()
+    gone = df.withColumn("a", F.lit(None).cast("double"))
+    found = model.stages[0].drift_of(gone).excesses(model.stages[0].drift)
+    assert {excess.column for excess in found} == {"a"}
 
 
 def test_held_out_aucs_are_those_of_arrays(model, drawn):

@@ -16,8 +16,8 @@ from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_numbers import Spline
 from spark_auc.training.method_result import MethodComparison
 from spark_auc.training.prior import Prior
+from spark_auc.training.raw_rows import RawRows
 from spark_auc.training.tree_candidates import (
-    RawRows,
     TreeCandidate,
     measured,
     train_grown,

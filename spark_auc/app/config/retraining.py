@@ -172,6 +172,11 @@ class Retrain(Section):
     def _of_periods(self) -> Retrain:
         check_columns(self.features, self.columns)
         check_one_recipe(self.features)
+        if self.prior and self.training.model_dump(exclude_unset=True).get("segmentCol"):
+            raise ValueError(
+                "prior without training.segmentCol, whose folds hold out rows of the champion's "
+                "window; leave out one of them"
+            )
         if self.features and (self.features.crosses == "auto" or type(self.features.pairs) is int):
             raise ValueError(
                 "features.pairs and features.crosses without a choice, as its rows are held out; "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -24,6 +25,8 @@ from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.scorer import LinearScorer
 from spark_auc.spark.persistence import Stage
 from spark_auc.training.result import TrainingResult
+
+_log = logging.getLogger(__name__)
 
 
 class RankerEstimator(
@@ -151,6 +154,10 @@ class FoldsEstimator(RankerEstimator, HasSeed):
 
     def held_out(self, folds: Folds, columns: TrainingColumns) -> Folds:
         """The folds without the rows that chose features, unless the user has folds."""
-        return (
-            folds if folds.names else replace(folds, never_held_out=columns.features.never_held_out)
-        )
+        chose = columns.features.never_held_out
+        if folds.names and chose:
+            _log.warning(
+                "foldCol holds out rows whose labels chose pairs or crosses of columns: the AUC of "
+                "folds is too high; name the pairs and crosses, or leave out foldCol"
+            )
+        return folds if folds.names else replace(folds, never_held_out=chose)

@@ -79,6 +79,7 @@ def label_sample(
     sample: KeySample | None,
     most: int = 10**6,
     rows: int | None = None,
+    remedy: str = "set a lower growShare or maxGrowRows",
 ) -> LabelSample:
     """Gather the rows of a sample, or all rows, in the memory of the driver, by one pass.
 
@@ -101,6 +102,8 @@ def label_sample(
         About the most rows to gather; the share of a sample is lowered accordingly.
     rows
         Number of rows of ``df``, if known. Default: they are counted.
+    remedy
+        What to do, for the error of rows that do not fit in memory.
 
     Raises
     ------
@@ -131,7 +134,7 @@ def label_sample(
         expressions.append(F.xxhash64(F.col(quoted(key))))
     selected = df.select(*(c.alias(f"c{k}") for k, c in enumerate(expressions)))
     source = TaskRows(selected, iter, cheap=False) if key else rows_for_tasks(df, names, selected)
-    table = _gathered(source, raw, bool(key), sample, rows)
+    table = _gathered(source, raw, bool(key), sample, rows, remedy)
     arrays = [column.combine_chunks() for column in table.columns]
     columns = raw.decode(arrays[: raw.width])
     y = LabelReader(label[0], positive).read(arrays[raw.width])
@@ -153,7 +156,7 @@ def _groups(raw: RawColumns, arrays: Sequence[pa.Array], keyed: bool) -> Keys:
 
 
 def _gathered(
-    source: TaskRows, raw: RawColumns, keyed: bool, sample: KeySample | None, rows: int
+    source: TaskRows, raw: RawColumns, keyed: bool, sample: KeySample | None, rows: int, remedy: str
 ) -> pa.Table:
     """The rows of the sample; control rows confirm that the parts of all tasks are there."""
     memory = SessionMemory(source.frame.sparkSession)
@@ -183,15 +186,15 @@ def _gathered(
     if any(name.endswith(_EXCEEDED) for name in states):
         raise ResourceError(
             f"found {expected} that exceeds {share // 2**20} MiB in a task, expected at most "
-            f"{limit // 2**20} MiB in {memory.slots} tasks; set a lower growShare or "
-            "maxGrowRows, or raise spark.driver.memory"
+            f"{limit // 2**20} MiB in {memory.slots} tasks; {remedy}, or raise "
+            "spark.driver.memory"
         )
     tables = [
         pa.ipc.open_stream(pa.py_buffer(cast(RowsPart, states[name]).data)).read_all()
         for name in sorted(states)
     ]
     if not tables:
-        raise DataError(f"found no row in {expected}, expected some; set a larger growShare")
+        raise DataError(f"found no row in {expected}, expected some; pass more rows, or draw more")
     return pa.concat_tables(tables)
 
 

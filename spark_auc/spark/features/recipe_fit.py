@@ -19,11 +19,13 @@ from spark_auc.features.raw_columns import Columns
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_auto import AutoPlan
 from spark_auc.features.recipe_fit import RecipePlan, RecipeState
+from spark_auc.features.recipe_trees import TreeLeaves
 from spark_auc.features.watched import Missing, counted, drift_of_fit
 from spark_auc.spark.data.aggregate import aggregate
 from spark_auc.spark.data.labels import LabelReader, label_column
 from spark_auc.spark.data.raw_columns import RawColumns
 from spark_auc.spark.data.readers import rows_for_tasks
+from spark_auc.spark.features.drift import drift_of
 
 _log = logging.getLogger(__name__)
 
@@ -73,9 +75,9 @@ class Summary(NamedTuple):
         others = {name: kind for name, kind in types.items() if name not in self.counted}
         if not others:
             return self
-        more = summarised(df, AutoPlan.of_schema(others).widest)
-        rows = self.rows if self.rows is not None else more.rows
-        return self._replace(missing={**self.missing, **more.counted}, rows=rows)
+        more = drift_of(df, Recipe(trees=TreeLeaves.of_columns(others))).missing()
+        rows = self.rows if self.rows is not None else next(iter(more.values()))[0]
+        return self._replace(missing={**self.missing, **more}, rows=rows)
 
     def fits(self, knots: Sequence[int]) -> list[Fit]:
         """The recipe of each number of knots, and counts of its rows if a pass was made."""

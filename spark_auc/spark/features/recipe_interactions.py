@@ -40,7 +40,7 @@ def with_interactions(
     most about 100,000 rows, which the driver gathers by one pass. There is no pass without a
     choice: there are no pairs of less than 2 or more than 500 numeric columns, and no crosses of
     less than 2 or more than 16 categorical ones, as the crosses of many take long, and gain little
-    on click logs.
+    on click logs. From a sample of one class nothing is chosen.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def with_interactions(
     ConfigError
         A column is unknown or of an unsupported type.
     DataError
-        A value is invalid, or the sample has rows of one class only.
+        A value is invalid.
     ResourceError
         The sample does not fit in the memory of the driver.
     """
@@ -80,7 +80,20 @@ def with_interactions(
     # The rows that grew trees do not train anyway.
     grown = recipe.trees.grown if recipe.trees else None
     sample = grown or _SAMPLE
-    taught = label_sample(df, raw, label, weight, key, sample=sample, most=_MOST_ROWS, rows=rows)
+    taught = label_sample(
+        *(df, raw, label, weight, key),
+        sample=sample,
+        most=_MOST_ROWS,
+        rows=rows,
+        remedy="name the pairs and crosses, or set them to null",
+    )
+    if taught.y.all() or not taught.y.any():
+        _log.warning(
+            "no pairs and crosses are chosen: found a sample of %d rows of one class, expected "
+            "rows of both",
+            taught.y.size,
+        )
+        return recipe
     labelled = taught.columns, taught.y, taught.weight, taught.groups
     chosen_by = None if grown else taught.sample
     if pairs is not None:
