@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
@@ -14,6 +15,13 @@ R = TypeVar("R")
 # The number of BLAS threads belongs to the process. Two overlapping limits would restore it in the
 # wrong order, and leave the process with the lower number.
 _limiting = Lock()
+
+
+def cpus() -> int:
+    """Number of processors that this process may use, at least 1; a container may set fewer."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def in_threads(function: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[R]:

@@ -130,7 +130,7 @@ class TreeLeaves:
         grown: KeySample | None = None,
         values: Mapping[str, Sequence[str]] | None = None,
     ) -> Self:
-        """The leaves of trees, with a warning if their moments are expensive.
+        """The leaves of trees.
 
         Parameters
         ----------
@@ -148,15 +148,6 @@ class TreeLeaves:
         ConfigError
             The trees have another number of columns, or a column is of text without values.
         """
-        if forest.leaves > _MANY:
-            _log.warning(
-                "found %d leaves of %d trees, expected at most %d: the moments of a row take some "
-                "4 us at 1500 leaves, 49 us at 4500 and 221 us at 15500; grow fewer or smaller "
-                "trees",
-                forest.leaves,
-                forest.trees,
-                _MANY,
-            )
         known = values or {}
         columns = (
             Categories(name, kind, tuple(known[name])) if name in known else Trees(name, kind)
@@ -171,6 +162,16 @@ class TreeLeaves:
         leaf = Tree(none, np.empty(0), none, none, none, [], np.zeros(1, np.int64), np.zeros(1))
         forest = Forest.of(len(types), "exact", [leaf])
         return cls.of(forest, types, values={n: () for n, kind in types.items() if kind == "text"})
+
+    def warn_of_moments(self) -> None:
+        """Log a warning if the moments of so many leaves are expensive."""
+        if self.size > _MANY:
+            _log.warning(
+                "found %d leaves of %d trees, expected at most %d: the moments of a row take some "
+                "4 us at 1500 leaves, 49 us at 4500 and 221 us at 15500; grow fewer or smaller "
+                "trees",
+                *(self.size, self.slots, _MANY),
+            )
 
     @property
     def types(self) -> dict[str, str]:

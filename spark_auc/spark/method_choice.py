@@ -27,12 +27,12 @@ from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.spark.features.tree_settings import grows_from_all
 from spark_auc.spark.pipeline import RankerPipeline, RankerPipelineModel
 from spark_auc.training.blocks import LEAVES
-from spark_auc.training.method_choice import MethodSettings, compare_methods
+from spark_auc.training.method_choice import compare_methods
 from spark_auc.training.method_result import MethodResult
 from spark_auc.training.prior import Prior
 from spark_auc.training.ranksvm import train_hinge
 from spark_auc.training.raw_rows import RawRows
-from spark_auc.training.settings import HingeSettings, TrainingSettings
+from spark_auc.training.settings import HingeSettings, MethodSettings, TrainingSettings
 from spark_auc.training.train import train
 from spark_auc.training.tree_candidates import (
     TreeCandidate,

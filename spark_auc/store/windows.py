@@ -15,6 +15,7 @@ from threading import Lock
 from spark_auc.core.moments.moments_tile import MomentsTile, part_names
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.moments.tiles import Tiling
+from spark_auc.core.parallel import cpus
 from spark_auc.errors import ConfigError, DataError, ModelFormatError
 from spark_auc.store.facts import Facts
 from spark_auc.store.files import SourceFile
@@ -165,7 +166,7 @@ class MergedFolds:
             return reduce(MomentsTile.merge, (self._tile(k, name) for k in numbers))
 
         names = part_names(self.facts.dimension)
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        with ThreadPoolExecutor(cpus()) as pool:
             parts = dict(zip(names, pool.map(merged, names), strict=True))
         return PairMoments.of_parts(parts, self.facts.dimension)
 
@@ -280,7 +281,7 @@ def merged_windows(
                 left.store(name, running[shared])
 
     names = [f"{i}/{j}" for i, j in Tiling(facts.dimension).places()]
-    with ThreadPoolExecutor(min(os.cpu_count() or 1, _MOST_THREADS)) as pool:
+    with ThreadPoolExecutor(min(cpus(), _MOST_THREADS)) as pool:
         list(pool.map(merge, range(len(names)), names))
     return merged
 

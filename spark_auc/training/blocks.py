@@ -6,7 +6,6 @@ submatrix of the union's: all candidates share the passes over the rows.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -33,8 +32,6 @@ _UNIONS = (
     (ADDITIVE, PAIRS, CROSSES),
     (ADDITIVE, LEAVES),
 )
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -99,7 +96,6 @@ def fitting(
 
     def leave_out(name: str, reason: str) -> None:
         left_out[name] = reason
-        _log.warning("the block %s is left out: %s", name, reason)
         del kept[name]
 
     additive = {ADDITIVE: blocks[ADDITIVE]} if ADDITIVE in blocks else {}

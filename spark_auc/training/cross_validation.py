@@ -8,7 +8,6 @@ scores each row with the weights of every penalty, trained on the other folds.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -20,7 +19,7 @@ from spark_auc.core.labels import LabelCounts
 from spark_auc.core.memory import FOLDS_AT_ONCE
 from spark_auc.core.moments.objective import Quadratic
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.core.parallel import in_threads
+from spark_auc.core.parallel import cpus, in_threads
 from spark_auc.core.row_source import ArrayRows, Folding, rows_where
 from spark_auc.core.sampling.folds import Folds, GroupCounts
 from spark_auc.core.types import Float
@@ -140,7 +139,7 @@ class CrossValidation:
                 solved |= dict(zip(numbers, solutions, strict=True))
             return solved, scale
 
-        threads = min(FOLDS_AT_ONCE, os.cpu_count() or 1)
+        threads = min(FOLDS_AT_ONCE, cpus())
         for k, (solutions, scale) in enumerate(in_threads(solve, training, threads)):
             for i, solution in solutions.items():
                 if not solution.converged and left_out[i] is None:

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
-from scipy import sparse
 
-from spark_auc.core.batch import Batch
 from spark_auc.core.evaluation.roc import auc
 from spark_auc.core.evaluation.score_table import ScoreTable
 from spark_auc.core.hinge.pair_hinge import PairHinge
 from spark_auc.core.moments.operator import column_moments
 from spark_auc.core.products import settled_scores
-from spark_auc.core.row_source import ArrayRows, rows_where
+from spark_auc.core.row_source import ArrayRows
 from spark_auc.core.sampling.folds import Folds
-from spark_auc.core.types import Bool, Float, Int, Rows
+from spark_auc.core.types import Float, Int
 from spark_auc.solvers.candidates import Candidate, Selection, choice
 from spark_auc.solvers.truncated_newton import truncated_newton
+from spark_auc.training.fold_rows import FoldRows, to_columns
 from spark_auc.training.held_out import held_out_auc
 
 # Penalties that are tried, relative to the squared loss's penalty times the share of pairs that
@@ -65,21 +63,18 @@ class HingeFolds:
         reg_param
             Its penalty.
         """
-        rows = self.rows.changed(partial(map, partial(restricted, columns)), columns.size)
-        training = [
-            rows.changed(rows_where(partial(_trains, self.folds, k, taught)))
-            for k in range(self.folds.count)
-        ]
+        rows = self.rows.changed(*to_columns(columns))
+        training = list(FoldRows(rows, self.folds).training(taught))
         share = np.mean([violating(r, w) for r, w in zip(training, starts, strict=True)])
         candidates = [Candidate(reg_param * float(share) * f, 0.0) for f in _FACTORS]
         left_out: list[str | None] = [None] * len(candidates)
         weights = []
         for k, (part, start) in enumerate(zip(training, starts, strict=True)):
             W, w = np.empty((columns.size, len(candidates))), start
-            of_columns = column_moments(part)
-            scale = of_columns.standard_deviation() if self.standardize else None
+            moments = column_moments(part)
+            scale = moments.standard_deviation() if self.standardize else None
             for i, candidate in enumerate(candidates):
-                hinge = PairHinge(part, of_columns, candidate.regParam, scale)
+                hinge = PairHinge(part, moments, candidate.regParam, scale)
                 w = w if scale is None else w * scale
                 solution = truncated_newton(hinge, None, tol=_TOL, max_iter=_STEPS, start=w)
                 w = W[:, i] = solution.w if scale is None else solution.w / scale
@@ -102,26 +97,3 @@ def violating(rows: ArrayRows, w: Float) -> float:
     batch = rows.joined()
     scores = settled_scores(batch.X, w)
     return 1.0 - auc(ScoreTable.of(scores - batch.y, batch.y, batch.weight))
-
-
-def _trains(folds: Folds, k: int, taught: bool, batch: Batch) -> Bool:
-    """Whether each row ``(n,)`` of a batch is a training row of fold ``k``."""
-    numbers = folds.of(batch)
-    others: Bool = numbers != k
-    return others if taught else others & (numbers < folds.count)
-
-
-def restricted(columns: Int, batch: Batch) -> Batch:
-    """A batch with some of its columns ``(d,)``, ascending; the groups are those of all columns."""
-    return batch._replace(X=_of_columns(batch.X, columns), group=batch.groups())
-
-
-def _of_columns(X: Rows, columns: Int) -> Rows:
-    if isinstance(X, np.ndarray):
-        return X[:, columns]
-    place = np.full(X.shape[1], -1, np.int32)
-    place[columns] = np.arange(columns.size, dtype=np.int32)
-    places = place[X.indices]
-    kept = places >= 0
-    indptr = np.append(0, np.cumsum(kept))[X.indptr].astype(X.indptr.dtype)
-    return sparse.csr_matrix((X.data[kept], places[kept], indptr), (X.shape[0], columns.size))

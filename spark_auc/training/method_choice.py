@@ -2,71 +2,45 @@
 
 One pass computes the pair moments of the union on each fold. The moments of a candidate are a
 submatrix, from which its penalties are solved without rows. One more pass scores the held-out rows
-with all candidates and penalties. The squared hinge has no moments: it is solved on rows in memory,
-from the weights of the squared loss.
+with all candidates and penalties. Candidates with too many features for a matrix are solved by
+passes over rows in memory. So is the squared hinge, which has no moments; it begins with the
+weights of the squared loss.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
 
 import numpy as np
 
-from spark_auc.core.moments.column_moments import ColumnMoments
-from spark_auc.core.moments.objective import Quadratic
 from spark_auc.core.moments.operator import column_moments
-from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.row_source import ArrayRows, RowSource
-from spark_auc.core.sampling.folds import Folds
-from spark_auc.core.types import Float
+from spark_auc.core.types import Float, Int
 from spark_auc.errors import ConvergenceError, ResourceError
 from spark_auc.solvers.candidates import Candidate, Selection, choice, ridge_grid
-from spark_auc.solvers.ridge import LARGEST_DIRECT
 from spark_auc.training.blocks import Blocks, Method, fitting, unions
+from spark_auc.training.candidate_quadratics import (
+    CandidateQuadratics,
+    RowQuadratics,
+    UnionMoments,
+)
 from spark_auc.training.cross_validation import CrossValidation
+from spark_auc.training.fold_rows import to_columns
 from spark_auc.training.held_out import held_out_auc
-from spark_auc.training.hinge_candidates import HingeFolds, restricted
+from spark_auc.training.hinge_candidates import HingeFolds
 from spark_auc.training.method_result import MethodComparison, MethodResult, best_mean
-from spark_auc.training.penalty import cross_validation_of, histogram_bins, in_memory
-from spark_auc.training.settings import TrainingSettings
+from spark_auc.training.penalty import cross_validation_of, histogram_bins
+from spark_auc.training.settings import MethodSettings, TrainingSettings
 
 _log = logging.getLogger(__name__)
 
 # The hinge is tried for candidates whose squared loss is at most this far behind the best in AUC.
 _REACH = 0.01
-
-
-@dataclass(frozen=True)
-class MethodSettings:
-    """Settings of `compare_methods`.
-
-    Parameters
-    ----------
-    folds
-        The folds; rows that taught features are in none (`Folds.never_held_out`).
-    knowing
-        Names of the blocks whose features know the labels of these rows, such as leaves. Candidates
-        with one of them do not train on these rows; the others do.
-    standardize
-        Whether the penalty applies to columns of unit variance.
-    hinge
-        Whether the squared hinge is tried.
-    hinge_rows
-        Greatest number of rows for it.
-    largest
-        Greatest number of features of the union.
-    """
-
-    folds: Folds = field(default_factory=lambda: Folds(5))
-    knowing: frozenset[str] = frozenset()
-    standardize: bool = False
-    hinge: bool = True
-    hinge_rows: int = 100_000
-    largest: int = LARGEST_DIRECT
+# Relative tolerance of penalties that are solved by passes over rows, and rank held-out rows only.
+_ROUGH = 1e-3
 
 
 def compare_methods(rows: RowSource, blocks: Blocks, settings: MethodSettings) -> MethodComparison:
@@ -88,45 +62,28 @@ def compare_methods(rows: RowSource, blocks: Blocks, settings: MethodSettings) -
     DataError
         A value is unusable, or a fold has rows of one class only.
     ResourceError
-        The moments of no block fit in memory.
+        The moments of no block fit in memory, and the rows do not fit or are too many.
     """
-    parts = settings.folds.parts
-    here = rows.gathered_within(rows.memory.rows_limit) if settings.hinge else None
-    if here is not None:
-        rows = here
-    kept, left_out = fitting(blocks, rows.memory, parts, settings.largest)
+    rows = rows.gathered_within(rows.memory.rows_limit) or rows
+    parts, largest = settings.folds.parts, settings.largest
+    kept, left_out = fitting(blocks, rows.memory, parts, largest)
     if left_out:
         # Hashed features have many columns that occur in no row.
         varies = column_moments(rows).varies()
         blocks = {name: columns[varies[columns]] for name, columns in blocks.items()}
         blocks = {name: columns for name, columns in blocks.items() if columns.size}
-        kept, left_out = fitting(blocks, rows.memory, parts, settings.largest)
-    if not kept:
-        raise ResourceError("; ".join(f"{name}: {reason}" for name, reason in left_out.items()))
-    names = list(dict.fromkeys([*unions(tuple(blocks)), *unions(tuple(kept))]))
-    union = Method(tuple(kept)).columns(kept)
-    kept = {name: np.searchsorted(union, columns) for name, columns in kept.items()}
-    if union.size < rows.dimension:
-        rows = rows.changed(partial(map, partial(restricted, union)), union.size)
-    compared = _Comparison.of(rows, kept, settings)
-
-    methods = [Method(name) for name in names]
-    possible = [method for method in methods if set(method.blocks) <= set(kept)]
-    squared = compared.squared(possible)
+        kept, left_out = fitting(blocks, rows.memory, parts, largest)
+    for name, reason in left_out.items():
+        _log.info("the block %s has no moments: %s", name, reason)
+    compared = _Comparison.of(rows, blocks, kept, left_out, settings)
+    names = dict.fromkeys([*unions(tuple(blocks)), *unions(tuple(kept))])
+    squared = compared.squared([Method(name) for name in names])
     best = best_mean(list(squared.values()))
     results = []
-    for method in methods:
-        hinge = replace(method, loss="hinge")
-        if method not in squared:
-            absent = ", ".join(name for name in method.blocks if name in left_out)
-            reason = f"without {absent}: {left_out[absent.split(', ')[0]]}"
-            size = sum(blocks[name].size for name in method.blocks)
-            empty = [_result(m, size).without(reason) for m in (method, hinge)]
-            results += empty if settings.hinge else empty[:1]
-            continue
-        results.append(squared[method])
+    for method, result in squared.items():
+        results.append(result)
         if settings.hinge:
-            results.append(compared.hinge(hinge, squared[method], best))
+            results.append(compared.hinge(replace(method, loss="hinge"), result, best))
     comparison = MethodComparison(tuple(results), compared.folds.held_out)
     if not any(result.selection for result in results):
         raise ConvergenceError(f"found no candidate solved: {results[0].left_out}")
@@ -135,108 +92,122 @@ def compare_methods(rows: RowSource, blocks: Blocks, settings: MethodSettings) -
     return comparison
 
 
-def _result(method: Method, dimension: int) -> MethodResult:
-    return MethodResult(method.name, method.blocks, method.loss, dimension)
-
-
 @dataclass(frozen=True, eq=False)
 class _Comparison:
-    """The moments of the union on the rows of each fold.
+    """The moments of the union on the rows of each fold, and the rows.
 
     Parameters
     ----------
     rows
-        All rows, with the columns of the union.
+        All rows.
     blocks
         The columns of each block.
+    left_out
+        Why blocks are not in the union.
     settings
         See `MethodSettings`.
     folds
         The balanced folds, and the settings of the solver.
-    others
-        Moments of the rows of all other folds, for each fold.
-    taught
-        Moments of the rows of no fold, if there are any.
-    columns
-        Moments of the columns on the rows in folds, and on all rows.
+    moments
+        The moments of the union; None without a block.
     weights
         The best weights of the squared loss of each candidate in each fold.
     """
 
     rows: RowSource
     blocks: Blocks
+    left_out: Mapping[str, str]
     settings: MethodSettings
     folds: CrossValidation
-    others: Sequence[PairMoments]
-    taught: PairMoments | None
-    columns: tuple[ColumnMoments, ColumnMoments]
+    moments: UnionMoments | None
     weights: dict[Method, list[Float]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, rows: RowSource, blocks: Blocks, settings: MethodSettings) -> _Comparison:
+    def of(
+        cls,
+        rows: RowSource,
+        blocks: Blocks,
+        kept: Blocks,
+        left_out: Mapping[str, str],
+        settings: MethodSettings,
+    ) -> _Comparison:
         """The comparison of some rows, after one pass over them."""
-        rows = in_memory(rows, settings.folds.parts)
-        solver = TrainingSettings(folds=settings.folds, standardize=settings.standardize)
-        folds, parts, _ = cross_validation_of(rows, solver).by_moments(rows)
-        count = folds.folds
-        taught = parts.pop() if len(parts) > count else None
-        inside = reduce(ColumnMoments.merge, (part.columns() for part in parts))
-        everywhere = inside.merge(taught.columns()) if taught else inside
-        others = PairMoments.complements(parts)
-        return cls(rows, blocks, settings, folds, others, taught, (inside, everywhere))
-
-    def _trains_taught(self, method: Method) -> bool:
-        return self.taught is not None and not self.settings.knowing & {*method.blocks}
-
-    def _training(self, method: Method) -> Iterator[tuple[Quadratic, Float | None]]:
-        """The quadratic of each fold's training rows, and the divisors of its columns."""
-        columns = method.columns(self.blocks)
-        taught = None
-        if self.taught is not None and self._trains_taught(method):
-            taught = self.taught.of_columns(columns)
-        for others in self.others:
-            part = others.of_columns(columns)
-            if taught is not None:
-                part = part.merge(taught)
-            scale = part.columns().standard_deviation() if self.settings.standardize else None
-            yield part.quadratic(scale), scale
-
-    def _penalties(self, method: Method) -> list[Candidate]:
-        """The default grid of a candidate."""
-        moments = self.columns[self._trains_taught(method)]
-        squares = moments.variance.sum(axis=0) + moments.delta**2
-        if self.settings.standardize:
-            squares = squares / moments.standard_deviation() ** 2
-        trace = float(squares[method.columns(self.blocks)].sum())
-        return [Candidate(float(value), 0.0) for value in ridge_grid(trace)]
+        solver, moments = TrainingSettings(folds=settings.folds), None
+        if kept:
+            union = Method(tuple(kept)).columns(kept)
+            part = _with_columns(rows, union)
+            inside = {name: np.searchsorted(union, columns) for name, columns in kept.items()}
+            moments, folds = UnionMoments.of(part, inside, cross_validation_of(part, solver))
+        else:
+            gathered = _gathered(rows, settings.wide_rows)
+            if isinstance(gathered, str):
+                reasons = [f"{name}: {reason}" for name, reason in left_out.items()]
+                raise ResourceError("; ".join([*reasons, gathered]))
+            folds, _ = cross_validation_of(gathered, solver).by_rows(gathered)
+        return cls(rows, blocks, left_out, settings, folds, moments)
 
     def squared(self, methods: Sequence[Method]) -> dict[Method, MethodResult]:
-        """The candidates with the squared loss; one pass measures all of them."""
-        union, count = self.rows.dimension, self.folds.folds
+        """The candidates with the squared loss; one pass measures all that have moments."""
+        results = {}
+        with_moments = [m for m in methods if not set(m.blocks) & set(self.left_out)]
+        if self.moments:
+            results = self._measured(with_moments, self.moments, self.folds)
+        gathered = _gathered(self.rows, self.settings.wide_rows)
+        for method in methods:
+            if method in results:
+                continue
+            if isinstance(gathered, str):
+                absent = [name for name in method.blocks if name in self.left_out]
+                reason = f"without {', '.join(absent)}: {self.left_out[absent[0]]}; {gathered}"
+                results[method] = self._result(method).without(reason)
+            else:
+                quadratics = RowQuadratics(gathered, self.blocks, self.folds.held_out)
+                rough = replace(self.folds, tol=max(self.folds.tol, _ROUGH))
+                results |= self._measured([method], quadratics, rough)
+        return {method: results[method] for method in methods}
+
+    def _result(self, method: Method) -> MethodResult:
+        size = sum(self.blocks[name].size for name in method.blocks)
+        return MethodResult(method.name, method.blocks, method.loss, size)
+
+    def _taught(self, method: Method) -> bool:
+        """Whether a candidate trains on the rows that are in no fold."""
+        return not self.settings.knowing & {*method.blocks}
+
+    def _measured(
+        self, methods: Sequence[Method], quadratics: CandidateQuadratics, folds: CrossValidation
+    ) -> dict[Method, MethodResult]:
+        """Candidates with the squared loss, measured in one pass."""
+        columns = [method.columns(self.blocks) for method in methods]
+        union, count = np.unique(np.concatenate(columns)), self.folds.folds
         results: dict[Method, MethodResult] = {}
         solved: dict[Method, tuple[list[Candidate], list[str | None], list[int]]] = {}
+        places = {m: np.searchsorted(union, own) for m, own in zip(methods, columns, strict=True)}
         embedded: list[list[Float]] = [[] for _ in range(count)]
         for method in methods:
-            columns, start = method.columns(self.blocks), time.process_time()
-            candidates = self._penalties(method)
-            result = _result(method, columns.size)
+            start, result = time.process_time(), self._result(method)
+            taught, standardize = self._taught(method), self.settings.standardize
+            trace = quadratics.trace(method, taught=taught, standardize=standardize)
+            candidates = [Candidate(float(value), 0.0) for value in ridge_grid(trace)]
+            training = quadratics.training(method, taught=taught, standardize=standardize)
             try:
-                weights, left_out = self.folds.train(candidates, self._training(method))
+                weights, left_out = folds.train(candidates, training)
             except ConvergenceError as error:
                 results[method] = result.without(str(error))
                 continue
             inside = [i for i, reason in enumerate(left_out) if reason is None]
             for k, W in enumerate(weights):
-                full = np.zeros((union, len(inside)))
-                full[columns] = W[:, inside]
+                full = np.zeros((union.size, len(inside)))
+                full[places[method]] = W[:, inside]
                 embedded[k].append(full)
             solved[method] = candidates, left_out, inside
             results[method] = replace(result, seconds=time.process_time() - start)
         if not solved:
             return results
         together = [np.concatenate(parts, axis=1) for parts in embedded]
-        bins = histogram_bins(self.rows, count, together[0].shape[1])
-        measured, uncertainty = held_out_auc(together, self.rows, self.folds.held_out, bins)
+        rows = _with_columns(self.rows, union)
+        bins = histogram_bins(rows, count, together[0].shape[1])
+        measured, uncertainty = held_out_auc(together, rows, self.folds.held_out, bins)
         first = 0
         for method, (candidates, left_out, inside) in solved.items():
             own = range(first, first + len(inside))
@@ -250,8 +221,8 @@ class _Comparison:
                 best,
             )
             results[method] = replace(results[method], selection=selection)
-            place, columns = own[inside.index(best)], method.columns(self.blocks)
-            self.weights[method] = [W[columns, place] for W in together]
+            place = own[inside.index(best)]
+            self.weights[method] = [W[places[method], place] for W in together]
         return results
 
     def hinge(self, method: Method, squared: MethodResult, best: float) -> MethodResult:
@@ -266,29 +237,40 @@ class _Comparison:
         best
             The best mean AUC of all candidates with the squared loss.
         """
-        result = _result(method, squared.dimension)
+        result = self._result(method)
         if squared.selection is None:
             return result.without(f"as with the squared loss: {squared.left_out}")
-        count = int(self.columns[1].rows.sum())
-        if not isinstance(self.rows, ArrayRows):
-            return result.without("the rows do not fit in this process's memory")
-        if count > self.settings.hinge_rows:
-            return result.without(
-                f"found {count} rows, expected at most {self.settings.hinge_rows} for the hinge"
-            )
+        gathered = _gathered(self.rows, self.settings.hinge_rows)
+        if isinstance(gathered, str):
+            return result.without(gathered)
         behind = best - float(squared.auc.mean())
         if behind > _REACH:
             return result.without(
                 f"its squared loss is {behind:.4f} behind the best, more than {_REACH}"
             )
         start = time.process_time()
-        folds = HingeFolds(self.rows, self.folds.held_out, self.settings.standardize)
+        folds = HingeFolds(gathered, self.folds.held_out, self.settings.standardize)
         selection = folds.selection(
             method.columns(self.blocks),
-            self._trains_taught(method),
+            self._taught(method),
             self.weights[replace(method, loss="squared")],
             squared.selection.candidate.regParam,
         )
         if None not in selection.left_out:
             return result.without(str(selection.left_out[0]))
         return replace(result, selection=selection, seconds=time.process_time() - start)
+
+
+def _with_columns(rows: RowSource, columns: Int) -> RowSource:
+    """The rows with some of their columns ``(d,)``, ascending; the same object with all of them."""
+    return rows if columns.size == rows.dimension else rows.changed(*to_columns(columns))
+
+
+def _gathered(rows: RowSource, most: int) -> ArrayRows | str:
+    """The rows in memory, or why candidates that need them are left out."""
+    if not isinstance(rows, ArrayRows):
+        return "the rows do not fit in this process's memory"
+    count = sum(batch.y.size for batch in rows.batches)
+    if count > most:
+        return f"found {count} rows, expected at most {most} for passes in memory"
+    return rows

@@ -11,6 +11,7 @@ from spark_auc.core.moments.objective import Quadratic
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConfigError
 from spark_auc.solvers.candidates import Candidate, default_grid
+from spark_auc.solvers.ridge import LARGEST_DIRECT
 from spark_auc.solvers.solution import OnFailure
 from spark_auc.training.prior import Prior
 from spark_auc.training.second_step import TOP
@@ -179,6 +180,38 @@ class HingeSettings:
     def fixed(self) -> float | None:
         """The ridge factor; None if folds choose it."""
         return 1e-3 if self.reg_param is None and self.standardize else self.reg_param
+
+
+@dataclass(frozen=True)
+class MethodSettings:
+    """Settings of `compare_methods`.
+
+    Parameters
+    ----------
+    folds
+        The folds; rows that taught features are in none (`Folds.never_held_out`).
+    knowing
+        Names of the blocks whose features know the labels of these rows, such as leaves. Candidates
+        with one of them do not train on these rows; the others do.
+    standardize
+        Whether the penalty applies to columns of unit variance.
+    hinge
+        Whether the squared hinge is tried.
+    hinge_rows
+        Greatest number of rows for it.
+    largest
+        Greatest number of features of the union whose moments are computed.
+    wide_rows
+        Greatest number of rows for candidates with other features.
+    """
+
+    folds: Folds = field(default_factory=lambda: Folds(5))
+    knowing: frozenset[str] = frozenset()
+    standardize: bool = False
+    hinge: bool = True
+    hinge_rows: int = 100_000
+    largest: int = LARGEST_DIRECT
+    wide_rows: int = 250_000
 
 
 def check_solver(tol: float, max_iter: int) -> None:

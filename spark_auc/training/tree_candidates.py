@@ -8,7 +8,6 @@ grown a tree. The values of the leaves are the centre of the penalty, or 0 is: s
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from spark_auc.core.batch import Batch
 from spark_auc.core.evaluation.paired_auc import PairedAUC
 from spark_auc.core.moments.operator import column_moments
 from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.parallel import cpus
 from spark_auc.core.products import settled_product
 from spark_auc.core.row_source import RowSource, batchwise
 from spark_auc.core.sampling.folds import Folds
@@ -31,7 +31,7 @@ from spark_auc.features.tree_growth import grown
 from spark_auc.solvers.candidates import Candidate, Selection, choice, ridge_grid
 from spark_auc.training.blocks import LEAVES
 from spark_auc.training.cross_validation import CrossValidation
-from spark_auc.training.hinge_candidates import restricted
+from spark_auc.training.fold_rows import restricted
 from spark_auc.training.method_result import MethodResult
 from spark_auc.training.prior import Prior
 from spark_auc.training.raw_rows import RawRows
@@ -52,9 +52,9 @@ class TreeCandidate:
 
     Parameters
     ----------
-    trees, leaves, rate, share
-        Number of trees, most leaves of a tree, learning rate and share of the columns of a tree;
-        see `spark_auc.trees.grow.grow`.
+    trees, leaves, rate, share, leaf_rows
+        Number of trees, most leaves of a tree, learning rate, share of the columns of a tree, and
+        least number of rows of a leaf; see `spark_auc.trees.grow.grow`.
     beside
         Recipe of the features beside the leaves. Default: none.
     """
@@ -63,6 +63,7 @@ class TreeCandidate:
     leaves: int
     rate: float
     share: float = 1.0
+    leaf_rows: int = 20
     beside: Recipe | None = None
 
     @property
@@ -102,11 +103,12 @@ class TreeCandidate:
             *(rows.columns, types, rows.y, rows.weight),
             sample=None,
             groups=rows.groups,
-            threads=os.cpu_count() or 1,
+            threads=cpus(),
             numTrees=self.trees,
             numLeaves=self.leaves,
             learningRate=self.rate,
             columnShare=self.share,
+            leafRows=self.leaf_rows,
         )
 
     def without(self, reason: str) -> MethodResult:
@@ -136,8 +138,9 @@ _BESIDE = TreeCandidate(100, 15, 0.1)
 GROWTHS = (
     TreeCandidate(60, 5, 0.1),
     _BESIDE,
-    TreeCandidate(700, 7, 0.05),
-    TreeCandidate(160, 31, 0.08, 0.5),
+    TreeCandidate(700, 7, 0.05, leaf_rows=100),
+    TreeCandidate(400, 15, 0.05, share=0.5),
+    TreeCandidate(400, 63, 0.05, share=0.8, leaf_rows=50),
 )
 
 

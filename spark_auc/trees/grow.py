@@ -14,6 +14,10 @@ from spark_auc.errors import ConfigError, DataError, require
 from spark_auc.trees.forest import MOST_WORDS, Forest
 from spark_auc.trees.lightgbm_models import from_lightgbm
 
+# Rows by which the values of categories shrink to the mean. LightGBM's default of 10 trusts rare
+# categories: held-out AUC of tables with many categories is up to a point lower.
+_SHRINKAGE = 50.0
+
 
 def grow(
     X: Float,
@@ -25,12 +29,14 @@ def grow(
     numLeaves: int = 15,
     learningRate: float = 0.1,
     columnShare: float = 1.0,
+    leafRows: int = 20,
     seed: int = 0,
     threads: int = 1,
 ) -> Forest:
     """Trees that LightGBM boosts for the logistic loss.
 
-    Equal arguments give equal trees, whatever the number of threads.
+    The values of categories shrink to the mean, as if of 50 rows more. Equal arguments give equal
+    trees, whatever the number of threads.
 
     Parameters
     ----------
@@ -51,6 +57,8 @@ def grow(
         Factor of each tree's values, above 0.
     columnShare
         Share of the columns that a tree may split, drawn anew for each tree, above 0 and at most 1.
+    leafRows
+        Least number of rows of a leaf, at least 1; LightGBM estimates it from second derivatives.
     seed
         Seed of LightGBM's random numbers, at least 0.
     threads
@@ -70,6 +78,7 @@ def grow(
     for name, value, least in (
         ("numTrees", numTrees, 1),
         ("numLeaves", numLeaves, 2),
+        ("leafRows", leafRows, 1),
         ("seed", seed, 0),
         ("threads", threads, 1),
     ):
@@ -96,6 +105,9 @@ def grow(
         "num_leaves": int(numLeaves),
         "learning_rate": float(learningRate),
         "feature_fraction": float(columnShare),
+        "min_data_in_leaf": int(leafRows),
+        "cat_smooth": _SHRINKAGE,
+        "cat_l2": _SHRINKAGE,
         "seed": int(seed),
         "num_threads": int(threads),
         # Histograms added in a fixed order; the choice of layout by timing would change them.

@@ -225,9 +225,9 @@ def test_thousands_of_trees_take_few_rows_at_a_time():
 
 def test_many_leaves_are_warned_of(caplog):
     with caplog.at_level(logging.WARNING):
-        TreeLeaves.of(random_forest(0, sizes=(5000,), columns=4), TYPES)
+        TreeLeaves.of(random_forest(0, sizes=(5000,), columns=4), TYPES).warn_of_moments()
         assert not caplog.records
-        TreeLeaves.of(random_forest(0, sizes=(5000, 1), columns=4), TYPES)
+        TreeLeaves.of(random_forest(0, sizes=(5000, 1), columns=4), TYPES).warn_of_moments()
     assert "found 5001 leaves of 2 trees" in caplog.text
     assert "221 us at 15500" in caplog.text
 

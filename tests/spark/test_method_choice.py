@@ -12,7 +12,9 @@ from spark_auc.errors import ConfigError
 from spark_auc.features.recipe_blocks import blocks_of, of_blocks
 from spark_auc.features.row_groups import row_groups
 from spark_auc.spark.method_choice import MethodChooser
-from spark_auc.training.method_choice import MethodSettings, compare_methods
+from spark_auc.spark.pipeline import RankerPipeline
+from spark_auc.training.method_choice import compare_methods
+from spark_auc.training.settings import MethodSettings
 from tests.features.test_recipe_blocks import whole
 
 
@@ -70,6 +72,27 @@ def test_a_choice_of_a_dataframe_is_that_of_its_arrays(spark):
     trains = np.count_nonzero(~outside) if "leaves" in chosen["blocks"] else y.size
     assert sum(summary.rows.values()) == trains
     assert evaluate(model.transform(rows)).auc > 0.9
+
+
+def test_tokens_too_many_for_a_matrix_are_chosen_and_trained(spark):
+    """11,000 tokens occur: their moments have no matrix, and the rows are in memory."""
+    rng = np.random.default_rng(6)
+    number, tokens = rng.normal(size=4500), rng.integers(0, 4500, (4500, 4))
+    scores = rng.normal(size=(4, 4500))[np.arange(4), tokens].sum(axis=1)
+    y = (0.2 * number + scores + rng.logistic(size=4500) > 1).tolist()
+    columns = zip(number.tolist(), *tokens.astype(str).T.tolist(), y, strict=True)
+    rows = spark.createDataFrame(list(columns), ["x", *"abcd", "label"])
+    plan = {"spline": ["x"], "tokens": [*"abcd"], "auto": False, "numKnots": 3, "unit": False}
+    recipe = FeatureRecipe(dimension=2**15, **plan)
+    model = MethodChooser(recipe, added=[]).fit(rows)
+    additive, hinge = model.ranker.summary.selection["methods"]["candidates"]
+    assert additive["dimension"] == hinge["dimension"] > 8192
+    assert 0.55 < additive["auc"] < 0.8
+    assert abs(hinge["auc"] - additive["auc"]) < 0.05
+    assert model.ranker.summary.selection["methods"]["chosen"] == 0
+    ranker = MBAClassifier(regParam=additive["regParam"], standardization=False)
+    alone = RankerPipeline([recipe, ranker]).fit(rows)
+    np.testing.assert_array_equal(model.ranker.coefficients, alone.ranker.coefficients)
 
 
 def test_params_that_contradict_the_choice(spark):

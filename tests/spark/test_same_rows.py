@@ -90,6 +90,7 @@ def boosted(lightgbm, X, y, u, groups):
     order = np.argsort(groups, kind="stable")
     settings = {"objective": "binary", "num_leaves": 6, "seed": 3, "verbose": -1}
     settings |= {"deterministic": True, "force_col_wise": True, "num_threads": 1}
+    settings |= {"cat_smooth": 50.0, "cat_l2": 50.0}
     known = lightgbm.Dataset(X[order], y[order], weight=u[order], categorical_feature=[0])
     return lightgbm.train(settings, known, 15)
 

@@ -140,4 +140,4 @@ def test_equal_rows_and_keys_are_in_one_fold(spark, ranker):
     measured_ones = [candidate for candidate in candidates if candidate["auc"]]
     assert len(measured_ones) >= 6
     for candidate in measured_ones:
-        assert abs(candidate["auc"] - 0.5) < 0.15, candidate["name"]
+        assert candidate["auc"] < 0.65, candidate["name"]

@@ -15,11 +15,11 @@ from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.errors import ResourceError
 from spark_auc.solvers.candidates import Candidate, Selection
 from spark_auc.training.blocks import Method, fitting, unions
-from spark_auc.training.method_choice import MethodSettings, compare_methods
+from spark_auc.training.method_choice import compare_methods
 from spark_auc.training.method_result import MethodComparison, MethodResult
 from spark_auc.training.penalty import choose_penalty
 from spark_auc.training.ranksvm import train_hinge
-from spark_auc.training.settings import HingeSettings, TrainingSettings
+from spark_auc.training.settings import HingeSettings, MethodSettings, TrainingSettings
 from spark_auc.training.survey import Sampling
 
 TAUGHT = KeySample(0.3, 5)
@@ -192,18 +192,48 @@ def test_the_simplest_candidate_within_one_paired_standard_error_is_chosen():
 def test_the_largest_block_is_left_out_with_its_reason():
     batch, blocks = table()
     rows = rows_of(batch, np.arange(18))
-    comparison = compare_methods(rows, blocks, MethodSettings(FOLDS, largest=14, hinge=False))
+    settings = MethodSettings(FOLDS, largest=14, hinge=False, wide_rows=899)
+    comparison = compare_methods(rows, blocks, settings)
     by_blocks = {result.blocks: result for result in comparison.results}
     # "additive" has 5 features too, and remains: other blocks need it.
     for names, result in by_blocks.items():
         assert (result.left_out is not None) == ("leaves" in names)
     assert "its 5 features are the largest block" in by_blocks["leaves",].left_out
     assert by_blocks["additive", "pairs", "crosses"].selection
-    with pytest.raises(ResourceError, match=r"additive: found 5 features.*expected at most 2"):
-        compare_methods(rows, blocks, MethodSettings(FOLDS, largest=2))
+    assert "found 900 rows, expected at most 899" in by_blocks["leaves",].left_out
+    none = MethodSettings(FOLDS, largest=2, hinge=False, wide_rows=899)
+    with pytest.raises(ResourceError, match=r"additive: found 5 features.*at most 2.*900 rows"):
+        compare_methods(rows, blocks, none)
     leaves = {"additive": blocks["additive"], "leaves": blocks["leaves"][:2]}
-    comparison = compare_methods(rows, leaves, MethodSettings(FOLDS, largest=2, hinge=False))
+    comparison = compare_methods(rows, leaves, none)
     assert comparison.results[comparison.chosen].blocks == ("leaves",)
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+@pytest.mark.parametrize("largest", [14, 5, 2])
+def test_blocks_too_large_for_a_matrix_are_measured_from_rows(largest, standardize):
+    batch, blocks = table()
+    rows = rows_of(batch, np.arange(18))
+    knowing = frozenset({"leaves"})
+    expected = compare_methods(rows, blocks, MethodSettings(FOLDS, knowing, standardize))
+    settings = MethodSettings(FOLDS, knowing, standardize, largest=largest)
+    found = compare_methods(rows, blocks, settings)
+    assert found.folds.count == expected.folds.count
+    by_name = {result.name: result for result in expected.results}
+    assert set(by_name) <= {result.name for result in found.results}
+    for result in found.results:
+        other = by_name.get(result.name)
+        if other is None or not (result.selection and other.selection):
+            assert other is None or result.loss == "hinge"
+            continue
+        assert result.dimension == other.dimension
+        if result.loss == "hinge":
+            np.testing.assert_allclose(result.auc, other.auc, atol=5e-3)
+            continue
+        penalties = [[c.regParam for c in r.selection.candidates] for r in (result, other)]
+        np.testing.assert_allclose(*penalties, rtol=1e-9)
+        np.testing.assert_allclose(result.selection.auc, other.selection.auc, atol=1e-3)
+    assert found.results[found.chosen].blocks == expected.results[expected.chosen].blocks
 
 
 def test_columns_that_occur_in_no_row_do_not_count():

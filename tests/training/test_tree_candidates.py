@@ -179,6 +179,6 @@ def test_candidates_that_are_left_out(monkeypatch):
 
 def test_the_declared_candidates():
     candidates = tree_candidates(SPLINE)
-    assert [c.as_grown for c in candidates] == [False, False, True, True, False]
-    assert [c.blocks for c in candidates] == [("leaves",)] * 4 + [("leaves", "additive")]
-    assert len({c.name for c in candidates}) == 5
+    assert [c.as_grown for c in candidates] == [False, False, True, True, True, False]
+    assert [c.blocks for c in candidates] == [("leaves",)] * 5 + [("leaves", "additive")]
+    assert len({c.name for c in candidates}) == 6

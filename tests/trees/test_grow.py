@@ -47,11 +47,28 @@ def test_equal_arguments_give_equal_trees():
 
 
 @pytest.mark.parametrize(
-    "setting", [{"numTrees": 0}, {"numLeaves": 1}, {"learningRate": 0.0}, {"seed": -1}]
+    "setting",
+    [
+        {"numTrees": 0},
+        {"numLeaves": 1},
+        {"learningRate": 0.0},
+        {"columnShare": 1.1},
+        {"leafRows": 0},
+        {"seed": -1},
+    ],
 )
 def test_settings_out_of_range_are_refused(setting):
     with pytest.raises(ConfigError, match=f"found {next(iter(setting))} = "):
         grow(X, Y, **setting)
+
+
+def test_a_leaf_has_its_least_number_of_rows():
+    pytest.importorskip("lightgbm", reason="lightgbm is not installed")
+    for least in (5, 60):
+        forest = grow(X, Y, numTrees=20, numLeaves=31, leafRows=least)
+        counts = np.asarray(leaves(forest, X).sum(axis=0)).ravel()
+        # LightGBM estimates numbers of rows from second derivatives.
+        assert 0.7 * least <= counts.min() < 3 * least
 
 
 def test_rows_of_one_class_are_refused():

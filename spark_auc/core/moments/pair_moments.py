@@ -7,7 +7,6 @@ Pairs are never formed.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.moments_tile import MomentsTile, part_names
 from spark_auc.core.moments.objective import Quadratic, difference_rounding
 from spark_auc.core.moments.tiles import SymmetricTiles, Tiling
+from spark_auc.core.parallel import cpus
 from spark_auc.core.state.schema import Part, Schema, Values
 from spark_auc.core.state.schema_state import SchemaState
 from spark_auc.core.types import Float, Rows
@@ -153,7 +153,7 @@ class PairMoments(SchemaState):
             for part, tile in zip(tiles, merged, strict=True):
                 part[name] = tile
 
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        with ThreadPoolExecutor(cpus()) as pool:
             list(pool.map(complete, part_names(dimension)))
         return [PairMoments.of_parts(part, dimension) for part in tiles]
 
@@ -231,7 +231,7 @@ class PairMoments(SchemaState):
                 tile *= np.outer(factors[i], factors[j])
             tile += np.outer(means[i], means[j])
 
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
+        with ThreadPoolExecutor(cpus()) as pool:
             list(pool.map(fill, range(tiling.count), *zip(*tiling.places(), strict=True)))
         Sigma = SymmetricTiles(self.dimension, tiles)
         class_means, diagonal = np.stack([p.mean, n.mean]) * inverse, Sigma.diagonal()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.kernels import tiles_times_vector
+from spark_auc.core.parallel import cpus
 from spark_auc.core.types import Float, Places
 
 LARGEST_TILE = 512
@@ -123,7 +123,7 @@ class SymmetricTiles:
         if len(parts) == 1:
             product(0)
         else:
-            with ThreadPoolExecutor(os.cpu_count()) as pool:
+            with ThreadPoolExecutor(cpus()) as pool:
                 list(pool.map(product, range(len(parts))))
         total: Float = parts.sum(axis=0)[: self.dimension]
         return total

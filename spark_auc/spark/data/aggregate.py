@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +19,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
+from spark_auc.core.parallel import cpus
 from spark_auc.core.row_source import State
 from spark_auc.core.state.codec import kind_of
 from spark_auc.errors import SparkAUCError
@@ -230,6 +230,6 @@ def _merged_by_key(table: pa.Table, kinds: Kinds) -> tuple[dict[str, State], int
             "expected all; raise spark.driver.memory and run again"
         )
     keys = sorted(by_key)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(cpus()) as pool:
         merged = pool.map(lambda key: _merged(by_key[key], kinds), keys)
         return dict(zip(keys, merged, strict=True)), partitions

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from pyspark.sql import DataFrame
 from spark_auc.core.batch import Batch, Change
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.memory import ProcessMemory
+from spark_auc.core.parallel import cpus
 from spark_auc.core.row_source import ArrayRows, Fold, FoldResult, State
 from spark_auc.core.sampling.draws import Draws
 from spark_auc.core.state.codec import kind_of
@@ -228,7 +228,7 @@ class DistributedRows:
         _log.info("the rows take less memory than their moments: using the rows")
         labels = reduce(LabelCounts.merge, _of_kind(states, LabelCounts), LabelCounts())
         self.check(labels)
-        memory = ProcessMemory(os.cpu_count() or 1)
+        memory = ProcessMemory(cpus())
         return ArrayRows(_of_kind(states, Batch), self.dimension, memory, labels)
 
 

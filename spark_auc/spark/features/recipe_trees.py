@@ -103,7 +103,9 @@ def with_trees(
     assert plan.trees is not None, "a plan with columns of trees"
     if settings["path"] is not None:
         forest = read_trees(settings["path"], df.sparkSession)
-        return replace(plan, trees=TreeLeaves.of(forest, plan.trees.types))
+        leaves = TreeLeaves.of(forest, plan.trees.types)
+        leaves.warn_of_moments()
+        return replace(plan, trees=leaves)
     growth = TreeGrowth.of(df, plan, settings["grow"], label, weight, key, rows)
     leaves = growth.leaves(growth.taught.sample)
     _log.info(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from spark_auc.core.labels import Label
+from spark_auc.core.parallel import cpus
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.features.recipe_fit import RecipePlan
 from spark_auc.features.recipe_trees import TreeLeaves
@@ -81,13 +81,15 @@ class TreeGrowth:
     def leaves(self, sample: KeySample | None) -> TreeLeaves:
         """The leaves of trees that grow from the rows of a sample, or from all rows in memory."""
         taught = self.taught
-        return grown(
+        leaves = grown(
             taught.columns,
             self.types,
             taught.y,
             taught.weight,
             sample=sample,
             groups=taught.groups,
-            threads=os.cpu_count() or 1,
+            threads=cpus(),
             **self.settings,
         )
+        leaves.warn_of_moments()
+        return leaves
