@@ -51,6 +51,9 @@ class TrainingResult:
         The pair moments, if ``keep_moments`` was set.
     prior
         The use of the prior; see `spark_auc.training.prior.Prior.report`. None without a prior.
+    max_fpr
+        Greatest false positive rate of the second step; see `spark_auc.training.second_step`. None
+        without one.
     """
 
     w: Float
@@ -69,6 +72,7 @@ class TrainingResult:
     held_out: dict[str, Any] | None = None
     moments: PairMoments | None = None
     prior: dict[str, Any] | None = None
+    max_fpr: float | None = None
 
     @property
     def threshold(self) -> float:
@@ -82,6 +86,8 @@ class TrainingResult:
         text = f"trained {self.w.size} weights by {self.estimator!r} on rows: {rows}"
         if self.form is not None:
             text += f"; form of the quadratic: {self.form}"
+        if self.max_fpr is not None:
+            text += f"; second step for false positive rates up to {self.max_fpr:g}"
         if self.penalty is not None:
             text += (
                 f"; regParam {self.penalty.regParam:.4g}, elasticNetParam "
@@ -123,4 +129,5 @@ class TrainingResult:
             selection=None if selection is None else selection.as_dict(),
             held_out=self.held_out,
             prior=self.prior,
+            max_fpr=self.max_fpr,
         )

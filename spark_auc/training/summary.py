@@ -67,6 +67,8 @@ class TrainingSummary:
     prior
         Factor of the prior in the centre of the penalty, and numbers of features; see
         `spark_auc.training.prior.Prior.report`. None without a prior.
+    max_fpr
+        Greatest false positive rate that a second step trained for; None without one.
     """
 
     rows: dict[str, int]
@@ -88,12 +90,13 @@ class TrainingSummary:
     held_out: dict[str, Any] | None = None
     segments: dict[str, Any] | None = None
     prior: dict[str, Any] | None = None
+    max_fpr: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The fields as JSON types."""
         fields = asdict(self)
         # Summaries of earlier versions do not have these fields.
-        for name in ("segments", "prior"):
+        for name in ("segments", "prior", "max_fpr"):
             if fields[name] is None:
                 del fields[name]
         return fields

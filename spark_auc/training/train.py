@@ -177,6 +177,7 @@ def _second_step(
         seconds=timer.seconds,
         selection=first.selection,
         moments=first.moments,
+        max_fpr=max_fpr,
     )
 
 

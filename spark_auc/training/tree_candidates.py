@@ -44,6 +44,8 @@ _log = logging.getLogger(__name__)
 # Above so many features, the moments of each fold cost more than all else: trees of more leaves
 # rank as they are, and have no other features beside them.
 _MOST_FEATURES = 3_000
+# Rows whose features are in memory at once for their scores.
+_AT_ONCE = 8_192
 
 
 @dataclass(frozen=True)
@@ -235,7 +237,7 @@ def _measured(
             left_out = [before or now for before, now in zip(left_out, reasons, strict=True)]
             W = np.zeros((recipe.size, len(penalties)))
             W[here] = weights
-        scores = settled_product(recipe.transform(held_out.columns), W)
+        scores = _scores(recipe, held_out, W)
         aucs.append(PairedAUC.of(scores, held_out.y, held_out.weight).auc)
         nonzeros.append((W != 0).sum(axis=0))
     auc, counts = np.stack(aucs, axis=1), np.mean(nonzeros, axis=0)
@@ -246,6 +248,14 @@ def _measured(
     best = choice(penalties, auc, one_standard_error=False)
     selection = Selection(tuple(penalties), auc, 0.0, counts, tuple(left_out), best)
     return replace(result, selection=selection)
+
+
+def _scores(recipe: Recipe, rows: RawRows, W: Float) -> Float:
+    """Scores ``(n, l)`` by weights ``(d, l)``; the features of few rows are in memory at once."""
+    parts = np.split(np.arange(rows.y.size), range(_AT_ONCE, rows.y.size, _AT_ONCE))
+    return np.concatenate(
+        [settled_product(recipe.transform(rows.take(part).columns), W) for part in parts]
+    )
 
 
 def train_grown(

@@ -1,11 +1,18 @@
 """A second step for low false positive rates, of DataFrames as of arrays."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from spark_auc import MBAClassifier, MBASelector
+from spark_auc.app.cli import run
 from spark_auc.app.config.jobs import Train
+from spark_auc.app.jobs.published_model import read_model
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import ConfigError
 from spark_auc.local import MBAClassifier as LocalMBA
@@ -37,6 +44,7 @@ def test_the_weights_are_those_of_arrays(spark, table, tmp_path):
         np.testing.assert_allclose(model.scorer.w, local.coef_[0], rtol=1e-6)
         assert model.summary.rows == {"0.0": int(400 - y.sum()), "1.0": int(y.sum())}
         assert model.summary.negative_weight == 400 - y.sum()
+        assert model.summary.max_fpr == 0.05
     kept = MBAClassifier(featuresCol=["a", "b"], regParam=0.1, maxFPR=0.05, keepMoments=True)
     assert kept.fit(rows).moments.negative.weight == 400 - y.sum()
 
@@ -49,9 +57,23 @@ def test_moments_without_rows_are_refused(spark, table):
         retrained(RankerPipelineModel(model, None), moments, {"regParam": 0.1, "maxFPR": 0.1})
 
 
-def test_the_job_train_has_the_key():
-    keys = {"data": {"path": "rows"}, "output": {"path": "model"}, "training": {"maxFPR": 0.05}}
-    assert Train.model_validate(keys).training.maxFPR == 0.05
+def test_the_job_train_says_what_it_trained_for(table, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(table, "rows.parquet")
+    X = np.column_stack([table["a"].to_numpy(), table["b"].to_numpy()])
+    local = LocalMBA(regParam=0.1, maxFPR=0.05).fit(X, table["label"].to_numpy())
+    keys = {"data": {"path": "rows.parquet"}, "output": {"path": "model"}}
+    keys |= {"columns": {"features": ["a", "b"]}, "training": {"maxFPR": 0.05, "regParam": 0.1}}
+    Path("conf.yaml").write_text(yaml.safe_dump({"train": keys}))
+    assert run("train", "conf.yaml") == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["maxFPR"] == 0.05
+    model = read_model("model")
+    np.testing.assert_allclose(model.ranker.scorer.w, local.coef_[0], rtol=1e-6)
+    assert model.ranker.summary.max_fpr == 0.05
+
+
+def test_the_job_train_refuses_other_rates():
+    keys = {"data": {"path": "rows"}, "output": {"path": "model"}}
     for wrong in (0.0, 0.2):
         with pytest.raises(ValueError, match="maxFPR"):
             Train.model_validate(keys | {"training": {"maxFPR": wrong}})
