@@ -25,8 +25,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from spark_auc.app.directory import Directory
 from spark_auc.app.jobs.stream_state import Checkpoint, StreamState
+from spark_auc.publication.directory import Directory
 
 JOB = Path(__file__).parents[1] / "jobs" / "opauc.py"
 VICTIMS = ("driver", "worker", "driver", "worker", "jvm")

@@ -10,10 +10,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import sparse
 
-from spark_auc.app.directory import Directory
 from spark_auc.core.batch import Batch
 from spark_auc.core.types import Int
 from spark_auc.errors import DataError
+from spark_auc.publication.directory import Directory
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spark_auc.app.directory import Directory
+from spark_auc.publication.directory import Directory
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,9 +14,9 @@ from experiments.datasets import load, present
 from experiments.experiment import Experiment, Row, Settings
 from experiments.one_pass import FOLDS, Algorithm, tested
 from experiments.pictures import panels
-from spark_auc.app.directory import Directory
 from spark_auc.app.report.pictures import GUIDE, NEGATIVE
 from spark_auc.core.batch import Batch, stacked
+from spark_auc.publication.directory import Directory
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

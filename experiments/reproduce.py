@@ -34,10 +34,10 @@ from experiments import (
 )
 from experiments.experiment import Experiment, Settings
 from spark_auc.app.config.sources import check_path
-from spark_auc.app.directory import Directory
-from spark_auc.app.publish import check_free, publication
 from spark_auc.app.report.pictures import check_packages, png
 from spark_auc.errors import ConfigError, SparkAUCError
+from spark_auc.publication.directory import Directory
+from spark_auc.publication.publish import check_free, publication
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,5 +1,7 @@
 """The public names and their modules, for type checkers and for ``__init__.py``."""
 
+from spark_auc.serving.load import load as load
+from spark_auc.serving.ranker import ServedRanker as ServedRanker
 from spark_auc.spark.estimators.adadsg import AdaDSGClassifier as AdaDSGClassifier
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel as LinearRankerModel
 from spark_auc.spark.estimators.mba import MBAClassifier as MBAClassifier

@@ -112,6 +112,16 @@ def test_methods(tmp_path, monkeypatch, capsys):
     )
 
 
+def test_serving(rows, capsys):
+    names = {"rows": rows}
+    exec(python_of("docs/guides/serving.md"), names)
+    columns, numbers = capsys.readouterr().out.splitlines()
+    assert columns == "('position', 'age')"
+    score, probability, label = map(float, numbers.split())
+    assert 0 < probability < 1
+    assert label == (score > names["ranker"].threshold)
+
+
 def test_retraining(spark):
     names: dict = {}
     exec(python_of("docs/guides/retraining.md"), names)

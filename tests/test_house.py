@@ -19,6 +19,8 @@ ORDER = {
     "spark_auc": [
         ["app"],
         ["spark", "local", "store"],
+        ["serving"],
+        ["publication"],
         ["retraining"],
         ["training"],
         ["learners", "solvers", "features"],
@@ -30,11 +32,14 @@ ORDER = {
         ["cli"],
         ["jobs"],
         ["report", "config"],
-        ["publish"],
-        ["manifest"],
-        ["directory"],
-        ["redaction"],
     ],
+    "spark_auc.serving": [
+        ["load"],
+        ["ranker"],
+        ["tables", "score_curves", "stored_stage"],
+        ["linear_scorer", "arrow_columns"],
+    ],
+    "spark_auc.publication": [["publish"], ["manifest"], ["directory"], ["redaction"]],
     "spark_auc.spark": [
         ["contributions", "method_choice", "retraining"],
         ["pipeline"],
@@ -60,7 +65,7 @@ ORDER = {
         ["row_source"],
         ["sampling"],
         ["batch", "labels", "segments"],
-        ["state", "products", "validation", "memory", "parallel"],
+        ["state", "products", "strict_exp", "validation", "memory", "parallel"],
         ["kernels"],
         ["types"],
     ],
@@ -102,8 +107,10 @@ def test_imports_point_downward(path):
                 assert below, f"{module(path)} imports {name}"
         elif not module(path).startswith(WITH_SPARK):
             forbidden = {"pyspark", "pyarrow", "pandas", "pydantic", "yaml"}
-            if module(path).startswith("spark_auc.store"):
+            if module(path).startswith(("spark_auc.store", "spark_auc.serving")):
                 forbidden.remove("pyarrow")
+            if module(path).startswith("spark_auc.publication"):
+                forbidden -= {"pyarrow", "pydantic"}
             assert theirs[0] not in forbidden, name
 
 
@@ -154,6 +161,19 @@ def test_core_needs_no_spark():
         "    for m in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):\n"
         "        importlib.import_module(m.name)\n"
     )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_serving_needs_neither_spark_nor_pandas():
+    code = (
+        "import sys\n"
+        "for name in ('pyspark', 'pandas', 'yaml', 'sklearn'):\n"
+        "    sys.modules[name] = None\n"
+        "from spark_auc import ServedRanker, load\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    # Executors have no pydantic.
+    code = "import sys; sys.modules['pydantic'] = None; import spark_auc.spark.estimators.mba"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

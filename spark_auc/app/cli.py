@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 from spark_auc.app.config.arguments import add_arguments, content, listed, options_of
 from spark_auc.app.config.jobs import Configuration
 from spark_auc.app.config.load import configured, load
-from spark_auc.app.redaction import Redaction, redacted, redacted_text
 from spark_auc.errors import ConfigError, SparkAUCError
+from spark_auc.publication.redaction import Redaction, redacted, redacted_text
 
 _log = logging.getLogger(__name__)
 

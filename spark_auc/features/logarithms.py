@@ -65,7 +65,7 @@ def hash_logarithms(
                 return begin + row
         # Most values are small; a call for them would take as long as all the rest.
         small = 0 <= value < SMALL
-        hashed = bins[1 + value] if small else _logarithm(prefix, bins, value, buffer)
+        hashed = bins[1 + value] if small else logarithm(prefix, bins, value, buffer)
         put(slots, row, hashed, inverse)
     return -1
 
@@ -119,7 +119,7 @@ def hash_logarithms_of_integers(
     inverse, buffer = 1.0 / slots.dimension, np.empty(DIGITS, np.uint8)
     for row in range(slots.indices.size):
         if not validity.size or validity[begin + row]:
-            hashed = _logarithm(prefix, bins, values[begin + row], buffer)
+            hashed = logarithm(prefix, bins, values[begin + row], buffer)
             put(slots, row, hashed, inverse)
         elif empty:
             put(slots, row, bins[0], inverse)
@@ -128,9 +128,8 @@ def hash_logarithms_of_integers(
 
 
 @compiled()
-def _logarithm(
-    prefix: Prefix, bins: Index, value: np.int64, buffer: NDArray[np.uint8]
-) -> np.uint32:
+def logarithm(prefix: Prefix, bins: Index, value: np.int64, buffer: NDArray[np.uint8]) -> np.uint32:
+    """The hash of the token of an integer; ``buffer`` has room for its digits."""
     if value >= SMALL:
         log = np.log(np.float64(value))
         return np.uint32(bins[1 + SMALL + np.int64(np.floor(log * log))])

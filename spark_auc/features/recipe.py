@@ -121,7 +121,7 @@ class Recipe:
     @cached_property
     def starts(self) -> tuple[int, ...]:
         """First index of each numeric entry, joint entry, tokens and crosses; then the size."""
-        both = zip(self.numeric, self._indicators, strict=True)
+        both = zip(self.numeric, self.indicators, strict=True)
         widths = [len(column.names()) + indicator for column, indicator in both]
         widths += [entry.size for entry in self.joint]
         widths.append(self.dimension if self.hashed else 0)
@@ -129,7 +129,7 @@ class Recipe:
         return tuple(np.cumsum([0, *widths]).tolist())
 
     @cached_property
-    def _indicators(self) -> tuple[bool, ...]:
+    def indicators(self) -> tuple[bool, ...]:
         """Whether each numeric entry has an indicator of missing values."""
         last = len(self.numeric) - 1
         first = {c.name: last - k for k, c in enumerate(reversed(self.numeric))}
@@ -144,7 +144,7 @@ class Recipe:
     def names(self) -> tuple[str, ...]:
         """Names of the features of numeric and of joint entries, which are the first features."""
         names: list[str] = []
-        for column, indicator in zip(self.numeric, self._indicators, strict=True):
+        for column, indicator in zip(self.numeric, self.indicators, strict=True):
             names += [*column.names(), *([f"{column.name} missing"] if indicator else [])]
         return (*names, *(name for entry in self.joint for name in entry.names()))
 
@@ -223,7 +223,7 @@ class Recipe:
         """
         rows, fillers = self._rows(columns), self._fillers(columns)
         chunk = max(1, min(rows, _CHUNK, _SLOTS // self.slots.size))
-        entries = self._entries(chunk)
+        entries = self.empty_entries(chunk)
         for begin in range(0, rows, chunk):
             count = min(rows - begin, chunk)
             for fill in fillers:
@@ -247,7 +247,8 @@ class Recipe:
             )
         return rows[self.columns[0].name]
 
-    def _entries(self, rows: int) -> Entries:
+    def empty_entries(self, rows: int) -> Entries:
+        """Arrays for the features of so many rows."""
         slots = self.slots.size
         numeric = slots - len(self.hashed)
         width = rows + _PADDING
@@ -274,7 +275,7 @@ class Recipe:
         """Functions that fill the slots of a column, from a first row on and for some rows."""
         slot, missing = 0, self.missing == "indicator"
         fillers: list[Callable[[int, int, Entries], None]] = []
-        starts = zip(self.numeric, self.starts, self._indicators, strict=False)
+        starts = zip(self.numeric, self.starts, self.indicators, strict=False)
         for column, first, indicator in starts:
             own = slice(slot, slot + column.slots)
             numbers = column.filler(columns[column.name], first, indicator)

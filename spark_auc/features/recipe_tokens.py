@@ -46,13 +46,14 @@ class _Hashed(Named):
     PART: ClassVar[str] = ""
 
     @cached_property
-    def _prefix(self) -> Prefix:
+    def prefix(self) -> Prefix:
+        """The state of the hash before the value."""
         return prefix_of(f"{self.name}{self.PART}=")
 
     @property
     def missing_hash(self) -> int:
         """The signed hash of the token of missing values."""
-        return hash_of(self._prefix, "")
+        return hash_of(self.prefix, "")
 
     def token(self, column: Column, row: int) -> str:
         """The token of a row as text, such as "city=a", "city missing" or "when: hour=7"."""
@@ -94,7 +95,7 @@ class _Hashed(Named):
     def _of_codes(
         self, words: Sequence[str], codes: NDArray[np.uint8], column: Column, empty: bool
     ) -> FillTokens:
-        hashed = [hash_of(self._prefix, word) for word in (*words, "")]
+        hashed = [hash_of(self.prefix, word) for word in (*words, "")]
         hashes = np.array(hashed, np.int32).view(np.uint32)
         codes, validity = read_only(codes), validity_of(column)
 
@@ -137,20 +138,20 @@ class Log(_Hashed):
             an integer.
         """
         self.check(column)
-        state = self._prefix, self._bins
+        state = self.prefix, self.bins
         if isinstance(column, Text):
             kernel = partial(hash_logarithms, *state)
             return self._of_text(kernel, "an integer of at most 18 digits", column, empty)
         return self._of_integers(partial(hash_logarithms_of_integers, *state), column, empty)
 
     @cached_property
-    def _bins(self) -> Index:
+    def bins(self) -> Index:
         """See `hash_logarithms`."""
         # Each task makes the table, so that one call of a kernel takes the place of thousands.
         bins = _hashes(prefix_of(f"{self.name}={_LOGARITHM}"), np.arange(_BINS))
         small = bins[np.floor(np.log(np.arange(3, SMALL)) ** 2).astype(np.int64)]
         missing = np.array([self.missing_hash], np.int32).view(np.uint32)
-        parts = missing, _hashes(self._prefix, np.arange(3)), small, bins
+        parts = missing, _hashes(self.prefix, np.arange(3)), small, bins
         return read_only(np.concatenate(parts))
 
 
@@ -174,12 +175,12 @@ class Tokens(_Hashed):
         """As `Log.filler`; the function raises `DataError` for rows outside the bytes."""
         self.check(column)
         if isinstance(column, Text):
-            kernel = partial(hash_text, self._prefix)
+            kernel = partial(hash_text, self.prefix)
             return self._of_text(kernel, "starts and ends within the bytes", column, empty)
         if column.values.dtype == np.bool_:
             codes = column.values.astype(np.uint8)
             return self._of_codes(("false", "true"), codes, column, empty)
-        return self._of_integers(partial(hash_integers, self._prefix), column, empty)
+        return self._of_integers(partial(hash_integers, self.prefix), column, empty)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame
 
 from spark_auc.core.validation import check_whole
 from spark_auc.errors import ConfigError
+from spark_auc.spark.data.segments import SegmentColumn
 from spark_auc.spark.features.contributions import contribution_column, segment_contribution_column
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.spark.pipeline import RankerPipelineModel
@@ -53,7 +54,7 @@ def with_contributions(model: RankerPipelineModel, dataset: DataFrame, count: in
     if (segments := scorer.segments) is None:
         column = contribution_column(features, scorer.w, count)
     else:
-        number = segments.number(dataset, features)
+        number = SegmentColumn(segments.column, segments.weights.values).number(dataset, features)
         column = segment_contribution_column(
             features, segments.weights, segments.column, number, count
         )

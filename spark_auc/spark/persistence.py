@@ -1,16 +1,14 @@
 """Saving and loading through Spark, on any file system that Spark reaches, classic and Connect.
 
-A saved stage is a directory ``metadata`` (Spark ML's JSON of the Params) and, for models, a
-directory ``data`` (a Parquet table); a stage of several stages has a directory for each. Spark ML's
-own writer clears the target through the JVM, which Connect cannot; here each directory is
-overwritten by itself. The metadata has a hash of the table, so that a half-replaced pair is
-refused, and a hash of itself. ``load`` always makes the class that it is called on: no class name
-in the metadata is imported, and only Params of that class are set.
+`spark_auc.serving.stored_stage` has the format. Spark ML's own writer clears the target through the
+JVM, which Connect cannot; here each directory is overwritten by itself. The metadata has a hash of
+the table, so that a half-replaced pair is refused, and a hash of itself. ``load`` always makes the
+class that it is called on: no class name in the metadata is imported, and only Params of that class
+are set.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
@@ -27,12 +25,19 @@ from pyspark.ml.util import (
 from pyspark.sql import SparkSession
 
 from spark_auc.errors import ConfigError, ModelFormatError
+from spark_auc.serving.stored_stage import (
+    DAMAGES,
+    VERSION,
+    check_seal,
+    check_version,
+    checked_table,
+    damaged,
+    hash_of,
+    seal,
+)
 from spark_auc.spark.data.failures import SPARK_FAILURES, first_line
 from spark_auc.spark.params import Configured
 
-VERSION = 2
-# What reading damaged metadata raises.
-_DAMAGES = (ValueError, KeyError, TypeError, AttributeError)
 T = TypeVar("T", bound="Stage")
 
 
@@ -84,14 +89,14 @@ class StageWriter(MLWriter):
             writer = part.write()
             (writer.overwrite() if self.shouldOverwrite else writer).save(f"{path}/{name}")
         if table is not None:
-            facts = facts | {"hash": _hash(table)}
+            facts = facts | {"hash": hash_of(table)}
             frame = spark.createDataFrame(table).coalesce(1)
             frame.write.mode(mode).parquet(f"{path}/data")
         noted = DefaultParamsWriter._get_metadata_to_save(
             self.instance, spark, {"spark_auc": {"version": VERSION, **facts}}
         )
         content = json.loads(noted)
-        content["spark_auc"]["metadata"] = _seal(content)
+        content["spark_auc"]["metadata"] = seal(content)
         text = json.dumps(content, separators=(",", ":"))
         frame = spark.createDataFrame([(text,)], "value string").coalesce(1)
         frame.write.mode(mode).text(f"{path}/metadata")
@@ -119,24 +124,18 @@ class StageReader(MLReader[Any], Generic[T]):
         try:
             metadata: dict[str, Any] = DefaultParamsReader.loadMetadata(path, spark)
             facts: dict[str, Any] = metadata["spark_auc"]
-            found, version = metadata["class"].rsplit(".", 1)[-1], facts["version"]
+            check_version(path, metadata["class"], facts["version"], expected, self.kind.__name__)
         except SPARK_FAILURES as failure:
             raise ConfigError(
                 f"found nothing that can be read at {path!r} ({first_line(failure)}), expected "
                 f"{expected}; check the path"
             ) from None
-        except (*_DAMAGES, RecursionError) as failure:
-            raise _damaged(path, expected, failure) from None
-        if found != self.kind.__name__ or version != VERSION:
-            raise ModelFormatError(
-                f"found a saved {found[:60]!a} of version {ascii(version)[:60]} at {path!r}, "
-                f"expected {expected} of version {VERSION}; save it again with this version of "
-                "spark_auc"
-            )
+        except DAMAGES as failure:
+            raise damaged(path, expected, failure) from None
         instance: Any = self.kind()
         try:
-            if facts.pop("metadata") != _seal(metadata):
-                raise ValueError("its hash is another")
+            check_seal(metadata)
+            facts.pop("metadata")
             instance._resetUid(metadata["uid"])
             for name in self.kind.ABSENT:
                 metadata["defaultParamMap"].pop(name, None)
@@ -148,15 +147,15 @@ class StageReader(MLReader[Any], Generic[T]):
                 reason = self.kind.ABSENT.get(name, "save it again without")
                 raise ValueError(f"there is no Param {name[:60]!a}: {reason}")
             DefaultParamsReader.getAndSetParams(instance, metadata)
-        except (*_DAMAGES, AssertionError, ConfigError) as failure:
-            raise _damaged(path, expected, failure) from None
+        except (*DAMAGES, AssertionError, ConfigError) as failure:
+            raise damaged(path, expected, failure) from None
         parts = self._parts(path, facts, expected)
         table = _table(path, facts["hash"], spark) if "hash" in facts else None
         if table is not None or parts:
             try:
                 instance._loaded(table, facts | {"parts": parts})
-            except (*_DAMAGES, pa.ArrowException) as failure:
-                raise _damaged(path, expected, failure) from None
+            except (*DAMAGES, pa.ArrowException) as failure:
+                raise damaged(path, expected, failure) from None
         return instance  # type: ignore[no-any-return]
 
     def _parts(self, path: str, facts: dict[str, Any], expected: str) -> dict[str, Stage]:
@@ -166,7 +165,7 @@ class StageReader(MLReader[Any], Generic[T]):
             try:
                 kind = self.kind._part(name)
             except KeyError as failure:
-                raise _damaged(path, expected, failure) from None
+                raise damaged(path, expected, failure) from None
             parts[name] = kind.load(f"{path}/{name}")
             if parts[name].uid != uid:
                 raise ModelFormatError(
@@ -185,39 +184,4 @@ def _table(path: str, hashed: str, spark: SparkSession) -> pa.Table:
             f"found no readable weights at {path!r}/data ({first_line(failure)}), "
             "expected those saved with the metadata; restore the files or save it again"
         ) from None
-    table = table.sort_by(table.column_names[0])
-    if _hash(table) != hashed:
-        raise ModelFormatError(
-            f"found weights at {path!r}/data that are not those saved with the metadata, "
-            "expected an unchanged directory; restore the files or save it again"
-        )
-    return table
-
-
-def _damaged(path: str, expected: str, failure: Exception) -> ModelFormatError:
-    return ModelFormatError(
-        f"found damaged metadata at {path!r} ({type(failure).__name__}: {str(failure)[:200]}), "
-        f"expected {expected}; restore the files or save it again"
-    )
-
-
-def _seal(metadata: dict[str, Any]) -> str:
-    """Hash of the metadata without the hash itself."""
-    facts = {k: v for k, v in metadata["spark_auc"].items() if k != "metadata"}
-    content = json.dumps(metadata | {"spark_auc": facts}, sort_keys=True)
-    return hashlib.sha256(content.encode()).hexdigest()
-
-
-def _hash(table: pa.Table) -> str:
-    """Hash of the values; chunks and annotations of the schema do not count."""
-    digest = hashlib.sha256()
-    for name in table.column_names:
-        digest.update(name.encode())
-        column = table[name].combine_chunks()
-        if pa.types.is_string(column.type):
-            digest.update("\0".join(map(str, column.to_pylist())).encode())
-        elif pa.types.is_binary(column.type):
-            digest.update(b"".join(column.to_pylist()))
-        else:
-            digest.update(column.to_numpy(zero_copy_only=False).tobytes())
-    return digest.hexdigest()
+    return checked_table(f"{path}/data", table, hashed)

@@ -163,7 +163,7 @@ def scored(
         if segments is not None and not columns:
             columns.append(segments.value(rows, features).alias(SEGMENT))
         chosen = scoreable(chosen, features)
-        columns.append(model.ranker.scorer.column(rows, features).alias(name))
+        columns.append(model.ranker.score_column(rows, features).alias(name))
     of_label, _ = label_column(rows, label, positive, features.field(rows, label))
     of_weight = F.lit(1.0) if weight is None else weight_column(rows, weight)
     return chosen.select(of_label.alias("label"), of_weight.alias("weight"), *columns)

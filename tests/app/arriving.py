@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from spark_auc.app.cli import run
-from spark_auc.app.directory import Directory
 from spark_auc.app.jobs.stream_state import Checkpoint
 from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.publication.directory import Directory
 
 NAMES = ["a", "b", "c"]
 SCHEMA = "a double, b double, c double, label double, u double"

@@ -7,8 +7,8 @@ import yaml
 
 from spark_auc.app.cli import JOBS
 from spark_auc.app.config.load import configured, load
-from spark_auc.app.redaction import Redaction, redacted
 from spark_auc.errors import ConfigError
+from spark_auc.publication.redaction import Redaction, redacted
 
 CONF = Path(__file__).parents[2] / "conf"
 

@@ -7,8 +7,8 @@ import pytest
 pytest.importorskip("jinja2")
 
 from spark_auc.app.jobs.retrain_history import History
-from spark_auc.app.publish import current, publication
 from spark_auc.errors import ConfigError
+from spark_auc.publication.publish import current, publication
 from tests.disk import Disk
 
 

@@ -16,11 +16,11 @@ from experiments.mixtures import MIXTURES
 from experiments.paper import TABLE2
 from experiments.reproduce import EXPERIMENTS, run
 from experiments.training import exact, percent, sampled
-from spark_auc.app.directory import Directory
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.row_source import ArrayRows
 from spark_auc.core.sampling.draws import Draws
 from spark_auc.errors import DataError
+from spark_auc.publication.directory import Directory
 
 
 @pytest.fixture

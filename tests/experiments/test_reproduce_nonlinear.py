@@ -11,9 +11,9 @@ from experiments import datasets, figure5, khalid_figure1, khalid_table2, khalid
 from experiments.experiment import Settings
 from experiments.paper import KHALID_TABLE2, KHALID_TABLE4
 from experiments.reproduce import EXPERIMENTS
-from spark_auc.app.directory import Directory
 from spark_auc.core.batch import Batch
 from spark_auc.errors import ConvergenceError, DataError
+from spark_auc.publication.directory import Directory
 
 ROWS = 240
 

@@ -11,9 +11,9 @@ from experiments.opauc_table2 import ALGORITHMS
 from experiments.paper import OPAUC_TABLE2, SOLAM_TABLE3
 from experiments.reproduce import EXPERIMENTS
 from experiments.solam_table3 import ALGORITHMS as SOLAMS
-from spark_auc.app.directory import Directory
 from spark_auc.core.batch import Batch
 from spark_auc.errors import ConvergenceError
+from spark_auc.publication.directory import Directory
 
 
 @pytest.fixture

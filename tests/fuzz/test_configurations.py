@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from spark_auc.app.config.jobs import Configuration
 from spark_auc.app.config.load import load
-from spark_auc.app.redaction import redacted
 from spark_auc.errors import ConfigError
+from spark_auc.publication.redaction import redacted
 from tests.fuzz.inputs import inputs
 
 pytestmark = pytest.mark.fuzz

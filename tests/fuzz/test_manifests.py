@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_auc.app.manifest import MANIFEST
-from spark_auc.app.publish import current, publication, resolve
 from spark_auc.errors import ConfigError, ModelFormatError
+from spark_auc.publication.manifest import MANIFEST
+from spark_auc.publication.publish import current, publication, resolve
 from tests.fuzz.inputs import inputs
 
 pytestmark = pytest.mark.fuzz

@@ -22,6 +22,7 @@ from spark_auc.features.recipe_numbers import Spline, Standard
 from spark_auc.features.recipe_pairs import Pair
 from spark_auc.features.recipe_tokens import Hour, Log, Tokens, Weekday
 from spark_auc.features.recipe_trees import TreeLeaves
+from spark_auc.features.single_row import SingleRow
 from tests.features.raw_rows import EPOCH, features, numbers, take, text, times
 from tests.fuzz.inputs import inputs
 from tests.trees.forests import random_forest
@@ -115,6 +116,7 @@ def test_random_recipes(seed):
     }
     X = from_json(to_json(recipe)).transform(columns)
     assert X.has_canonical_format
+    single = SingleRow.of(recipe)
     for i in range(rows):
         expected = features(recipe, {name: values[i] for name, values in lists.items()})
         row = slice(X.indptr[i], X.indptr[i + 1])
@@ -122,6 +124,9 @@ def test_random_recipes(seed):
         np.testing.assert_allclose(X.data[row], list(expected.values()), rtol=1e-13, atol=0)
         alone = recipe.transform({n: take(c, slice(i, i + 1)) for n, c in columns.items()})
         assert alone.data.tobytes() == X.data[row].tobytes()
+        data, indices = single({name: values[i] for name, values in lists.items()})
+        assert indices.tolist() == X.indices[row].tolist()
+        assert data.tobytes() == X.data[row].tobytes()
 
 
 def places(stored):

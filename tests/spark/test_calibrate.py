@@ -16,14 +16,10 @@ from sklearn.metrics import roc_auc_score
 from spark_auc.core.evaluation.calibration import calibration_error
 from spark_auc.core.evaluation.score_table import ScoreTable
 from spark_auc.errors import ConfigError, DataError, ModelFormatError
+from spark_auc.serving.score_curves import Isotone, Sigmoid
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.estimators.mba import MBAClassifier
-from spark_auc.spark.evaluation.calibrate import (
-    Isotone,
-    ScoreCalibrationModel,
-    ScoreCalibrator,
-    Sigmoid,
-)
+from spark_auc.spark.evaluation.calibrate import ScoreCalibrationModel, ScoreCalibrator
 
 METHODS = ["platt", "isotonic"]
 rng = np.random.default_rng(3)

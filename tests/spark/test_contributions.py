@@ -28,10 +28,10 @@ from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_numbers import Standard
 from spark_auc.features.recipe_tokens import Hour, Log, Tokens
 from spark_auc.features.recipe_trees import TreeLeaves
+from spark_auc.serving.arrow_columns import raw_column
 from spark_auc.spark.contributions import with_contributions
 from spark_auc.spark.data.layouts import Layout
 from spark_auc.spark.data.lines import delimited
-from spark_auc.spark.data.raw_arrays import raw_column
 from spark_auc.spark.features.contributions import listed
 from spark_auc.spark.pipeline import RankerPipelineModel
 from tests.features.raw_rows import numbers, text, times

@@ -14,9 +14,9 @@ from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.errors import ConfigError, DataError, ResourceError
 from spark_auc.features.raw_columns import Text
 from spark_auc.features.row_groups import row_groups
+from spark_auc.serving.arrow_columns import raw_column
 from spark_auc.spark.data.layouts import Layout
 from spark_auc.spark.data.lines import delimited
-from spark_auc.spark.data.raw_arrays import raw_column
 from spark_auc.spark.data.raw_columns import RawColumns
 from spark_auc.spark.data.resources import SessionMemory
 from spark_auc.spark.features.label_sample import LabelSample, label_sample

@@ -25,8 +25,8 @@ from spark_auc.features.raw_columns import Numbers
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_trees import TreeLeaves
 from spark_auc.features.row_groups import row_groups
+from spark_auc.serving.arrow_columns import raw_column
 from spark_auc.spark.data.columns import TrainingColumns
-from spark_auc.spark.data.raw_arrays import raw_column
 from spark_auc.spark.data.raw_features import RawFeatures
 from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.method_choice import MethodChooser

@@ -20,7 +20,7 @@ from spark_auc import (
     TanhNetwork,
 )
 from spark_auc.features.row_groups import row_groups
-from spark_auc.spark.data.raw_arrays import raw_column
+from spark_auc.serving.arrow_columns import raw_column
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.trees.grow import grow
 

@@ -12,9 +12,9 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from spark_auc.app.directory import is_local
-from spark_auc.app.publish import resolve
 from spark_auc.errors import ConfigError
+from spark_auc.publication.directory import is_local
+from spark_auc.publication.publish import resolve
 
 # Format of files by suffix; those of text may be compressed.
 _FORMATS = {

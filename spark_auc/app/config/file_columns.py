@@ -8,9 +8,9 @@ import re
 from collections.abc import Collection, Mapping
 
 from spark_auc.app.config.sections import Setting, text_of
-from spark_auc.app.directory import is_local
-from spark_auc.app.publish import resolve
 from spark_auc.errors import unknown_column
+from spark_auc.publication.directory import is_local
+from spark_auc.publication.publish import resolve
 
 # The separators of CSV that the command line tells apart.
 _SEPARATORS = ",;\t|"

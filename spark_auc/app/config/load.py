@@ -14,8 +14,8 @@ from pydantic import ValidationError
 
 from spark_auc.app.config.jobs import Configuration
 from spark_auc.app.config.sections import Section
-from spark_auc.app.redaction import PLACEHOLDER, Redaction, names_secret, redacted
 from spark_auc.errors import ConfigError
+from spark_auc.publication.redaction import PLACEHOLDER, Redaction, names_secret, redacted
 
 # Numbers of YAML 1.2 that YAML 1.1 reads as text: 1e-4, 1.5e3.
 _EXPONENT = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$")

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from spark_auc.app.directory import Directory
-from spark_auc.app.redaction import redacted_text
+from spark_auc.publication.directory import Directory
+from spark_auc.publication.redaction import redacted_text
 
 Label = float | str
 

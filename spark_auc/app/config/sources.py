@@ -15,10 +15,10 @@ from pydantic import Field, model_validator
 
 from spark_auc.app.config.file_columns import check_columns
 from spark_auc.app.config.sections import Location, Section, Setting, text_of
-from spark_auc.app.directory import is_local
-from spark_auc.app.publish import resolve
-from spark_auc.app.redaction import redacted_text
 from spark_auc.errors import ConfigError
+from spark_auc.publication.directory import is_local
+from spark_auc.publication.publish import resolve
+from spark_auc.publication.redaction import redacted_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

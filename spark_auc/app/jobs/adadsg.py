@@ -28,10 +28,10 @@ from spark_auc.app.jobs.raw_rows import (
     fitted_recipe,
     named,
 )
-from spark_auc.app.publish import check_free, publication
 from spark_auc.app.report.pictures import GUIDE, NEGATIVE, STYLE, check_packages, png
 from spark_auc.errors import ConfigError
 from spark_auc.learners.dsgd import DSGD
+from spark_auc.publication.publish import check_free, publication
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

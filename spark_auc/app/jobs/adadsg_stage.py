@@ -12,13 +12,13 @@ from pydantic import NonNegativeInt
 
 from spark_auc.app.config.jobs import Adadsg
 from spark_auc.app.config.sections import Section
-from spark_auc.app.directory import Directory
 from spark_auc.app.jobs.stored_json import as_json, json_of
-from spark_auc.app.redaction import names_secret, redacted
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.state.schema import TEXT, Part, Schema, array, reals
 from spark_auc.errors import ConfigError
 from spark_auc.learners.dsgd import DSGD
+from spark_auc.publication.directory import Directory
+from spark_auc.publication.redaction import names_secret, redacted
 
 _FILE = "stage.bin"
 

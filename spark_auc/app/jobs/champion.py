@@ -12,14 +12,14 @@ import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from spark_auc.app.directory import Directory
 from spark_auc.app.jobs.deletion_record import containing
 from spark_auc.app.jobs.gate_rows import ANCHOR, CHALLENGER, CHAMPION
 from spark_auc.app.jobs.published_model import KIND, write_model
-from spark_auc.app.manifest import MANIFEST
-from spark_auc.app.publish import current, kept, publication
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.errors import ConfigError, ConflictError, DataError, ModelFormatError
+from spark_auc.publication.directory import Directory
+from spark_auc.publication.manifest import MANIFEST
+from spark_auc.publication.publish import current, kept, publication
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -164,7 +164,7 @@ def unscorable(model: RankerPipelineModel, rows: DataFrame) -> str | None:
     """The reason why a model cannot score rows; None if it can."""
     try:
         # The rankers of segments need their column, too.
-        model.ranker.scorer.column(rows, model.features(rows))
+        model.ranker.score_column(rows, model.features(rows))
     except (ConfigError, DataError) as error:
         return str(error)
     return None

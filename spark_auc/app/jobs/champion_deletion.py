@@ -6,13 +6,13 @@ import json
 from typing import Any
 
 from spark_auc.app.config.retraining import Retrain
-from spark_auc.app.directory import Directory
 from spark_auc.app.jobs.challenger import window_of
 from spark_auc.app.jobs.champion import Champion, publish_champion, read_champion
 from spark_auc.app.jobs.champion_prior import first_seen, without_prior
 from spark_auc.app.jobs.retrain_history import History
 from spark_auc.app.jobs.window_segments import settings_of, with_segments
-from spark_auc.app.manifest import VERSIONS
+from spark_auc.publication.directory import Directory
+from spark_auc.publication.manifest import VERSIONS
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.spark.retraining import retrained
 from spark_auc.store.moment_store import MomentStore

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from spark_auc.app.config.retraining import Retrain
-from spark_auc.app.directory import Directory
 from spark_auc.errors import ConfigError, ModelFormatError
+from spark_auc.publication.directory import Directory
 
 _DIRECTORY = "deletions"
 

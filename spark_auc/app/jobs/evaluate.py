@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from spark_auc.app.config.jobs import Evaluate
 from spark_auc.app.jobs.evaluation import drift_of_evaluated, evaluation, write_evaluation
 from spark_auc.app.jobs.published_model import check_model, read_model
-from spark_auc.app.publish import check_free, publication
 from spark_auc.app.report.pictures import check_packages
 from spark_auc.core.evaluation.measures import MEASURES
+from spark_auc.publication.publish import check_free, publication
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from spark_auc import __version__
 from spark_auc.app.config.jobs import Measures
-from spark_auc.app.directory import Directory
 from spark_auc.app.jobs.drift import drift_of, log_unknown
 from spark_auc.app.jobs.published_model import recipe_stage
-from spark_auc.app.redaction import redacted
 from spark_auc.app.report.page import page
 from spark_auc.app.report.pictures import pictures, png
 from spark_auc.app.report.shapes import shape_pictures
 from spark_auc.core.evaluation.measures import MEASURES
 from spark_auc.features.shapes import shapes
+from spark_auc.publication.directory import Directory
+from spark_auc.publication.redaction import redacted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

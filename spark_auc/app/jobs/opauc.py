@@ -40,14 +40,14 @@ from spark_auc.app.config.jobs import Opauc
 from spark_auc.app.config.sections import text_of
 from spark_auc.app.config.sources import Source, check_path
 from spark_auc.app.config.stream import Stream
-from spark_auc.app.directory import Directory
 from spark_auc.app.jobs.drift import drift_of, log_unknown
 from spark_auc.app.jobs.published_model import KIND, read_recipe, write_model
 from spark_auc.app.jobs.raw_rows import features_by, fitted_recipe, named
 from spark_auc.app.jobs.stop_signals import stop_signals
 from spark_auc.app.jobs.stream_state import ACCOUNT, Checkpoint, StreamState, settings
-from spark_auc.app.publish import check_free, publication, resolve
 from spark_auc.errors import ConfigError
+from spark_auc.publication.directory import Directory
+from spark_auc.publication.publish import check_free, publication, resolve
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

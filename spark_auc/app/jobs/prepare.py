@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from spark_auc.app.config.jobs import Prepare
 from spark_auc.app.jobs.parts import parted
-from spark_auc.app.publish import check_free, publication
 from spark_auc.errors import DataError
+from spark_auc.publication.publish import check_free, publication
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from spark_auc.app.config.sections import Section
-from spark_auc.app.directory import Directory
-from spark_auc.app.publish import current
 from spark_auc.errors import ConfigError
 from spark_auc.features.drift import Drift
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_json import from_json, to_json
+from spark_auc.publication.directory import Directory
+from spark_auc.publication.publish import current
 
 if TYPE_CHECKING:
     from spark_auc.spark.features.recipe_model import FeatureRecipeModel

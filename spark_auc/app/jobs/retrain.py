@@ -25,7 +25,6 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from spark_auc.app.config.retraining import Retrain
-from spark_auc.app.directory import Directory
 from spark_auc.app.jobs.champion import (
     Champion,
     check_pin,
@@ -43,10 +42,11 @@ from spark_auc.app.jobs.due_periods import (
 )
 from spark_auc.app.jobs.raw_rows import features_by, fitted_recipe
 from spark_auc.app.jobs.retrain_history import History
-from spark_auc.app.publish import check_free
 from spark_auc.app.report.pictures import check_packages
 from spark_auc.errors import ConfigError, DriftError
 from spark_auc.features.recipe_json import from_json
+from spark_auc.publication.directory import Directory
+from spark_auc.publication.publish import check_free
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,17 +8,17 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from spark_auc.app.config.retraining import Retrain
-from spark_auc.app.directory import Directory
 from spark_auc.app.jobs.champion_deletion import containing_versions, retrained_champion
 from spark_auc.app.jobs.deletion_record import DeletionRecord
 from spark_auc.app.jobs.period_rows import training_columns
 from spark_auc.app.jobs.raw_rows import features_by
 from spark_auc.app.jobs.retrain_history import History
-from spark_auc.app.manifest import VERSIONS
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.features.recipe_json import from_json
+from spark_auc.publication.directory import Directory
+from spark_auc.publication.manifest import VERSIONS
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.spark.retraining import fold_moments
 from spark_auc.store.deletion import remaining

@@ -7,11 +7,11 @@ from collections.abc import Collection
 from datetime import date
 from typing import Any
 
-from spark_auc.app.directory import Directory
 from spark_auc.app.report.history import history_page, period_page
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.core.labels import LabelCounts
 from spark_auc.errors import ConflictError, DataError, ModelFormatError
+from spark_auc.publication.directory import Directory
 
 _LOG, _PAGE, _SCORES = "history.jsonl", "history.html", ".scores"
 # Bins of the scores of a period; a bin takes 56 bytes.

@@ -19,7 +19,7 @@ from spark_auc.app.jobs.published_model import (
     read_model,
     recipe_stage,
 )
-from spark_auc.app.publish import check_free, publication
+from spark_auc.publication.publish import check_free, publication
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 from spark_auc.app.config.jobs import Train
 from spark_auc.app.config.moments import MomentsSection
 from spark_auc.app.jobs.published_model import KIND, read_model
-from spark_auc.app.publish import current
 from spark_auc.core.labels import Label
 from spark_auc.core.moments.moments_tile import MomentsTile, part_names
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import ConfigError, DataError, ModelFormatError
 from spark_auc.features.recipe_json import to_json
+from spark_auc.publication.publish import current
 from spark_auc.store.facts import Facts
 from spark_auc.store.moment_store import MomentStore
 from spark_auc.store.stored_labels import negative_label

@@ -16,8 +16,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from spark_auc.app.directory import Directory
 from spark_auc.errors import ConfigError
+from spark_auc.publication.directory import Directory
 
 _log = logging.getLogger(__name__)
 

@@ -21,13 +21,13 @@ from pydantic import Field, NonNegativeInt
 
 from spark_auc.app.config.jobs import Opauc
 from spark_auc.app.config.stream import Stream
-from spark_auc.app.directory import Directory
 from spark_auc.app.jobs.stored_json import as_json, json_of
 from spark_auc.app.jobs.stream_account import Account
 from spark_auc.core.state.schema import Part, Schema, array
 from spark_auc.errors import ConfigError, ModelFormatError
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_json import to_json
+from spark_auc.publication.directory import Directory
 from spark_auc.training.stream_statistics import StreamStatistics
 
 _log = logging.getLogger(__name__)

@@ -22,15 +22,15 @@ import pyarrow.parquet as pq
 
 from spark_auc.app.config.jobs import Calibration, Measures, Train
 from spark_auc.app.config.training import estimator_class
-from spark_auc.app.directory import Directory
 from spark_auc.app.jobs.evaluation import drift_of_evaluated, evaluation, write_evaluation
 from spark_auc.app.jobs.parts import halves
 from spark_auc.app.jobs.published_model import KIND, check_model, read_model, write_model
 from spark_auc.app.jobs.raw_rows import recipe_of
-from spark_auc.app.publish import check_free, publication
 from spark_auc.app.report.penalties import penalties
 from spark_auc.app.report.pictures import check_packages, png
 from spark_auc.errors import ConfigError
+from spark_auc.publication.directory import Directory
+from spark_auc.publication.publish import check_free, publication
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

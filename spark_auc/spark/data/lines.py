@@ -27,9 +27,9 @@ from pyspark.sql.types import StructField
 from spark_auc.errors import DataError
 from spark_auc.features.lines import split
 from spark_auc.features.raw_columns import Text
+from spark_auc.serving.arrow_columns import raw_column
 from spark_auc.spark.data.features import quoted
 from spark_auc.spark.data.layouts import LINE, Layout
-from spark_auc.spark.data.raw_arrays import raw_column
 from spark_auc.spark.data.resources import task_slots
 
 _log = logging.getLogger(__name__)

@@ -17,9 +17,9 @@ from pyspark.sql import functions as F
 from spark_auc.errors import LineError
 from spark_auc.features.quotes import Quotes
 from spark_auc.features.raw_columns import Text
+from spark_auc.serving.arrow_columns import raw_column
 from spark_auc.spark.data.layouts import LINE
 from spark_auc.spark.data.line_faults import parts_of_files
-from spark_auc.spark.data.raw_arrays import raw_column
 
 _log = logging.getLogger(__name__)
 

@@ -12,9 +12,9 @@ from pyspark.sql import functions as F
 from spark_auc.core.types import Keys
 from spark_auc.features.raw_columns import Columns, Text
 from spark_auc.features.row_groups import row_groups
+from spark_auc.serving.arrow_columns import raw_column
 from spark_auc.spark.data.features import known_column, quoted
 from spark_auc.spark.data.lines import Lines
-from spark_auc.spark.data.raw_arrays import raw_column
 from spark_auc.spark.data.text_numbers import numbers
 
 

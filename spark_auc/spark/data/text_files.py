@@ -21,6 +21,7 @@ from spark_auc.errors import DataError
 from spark_auc.features.lines import contiguous, field
 from spark_auc.features.raw_columns import Text
 from spark_auc.features.text_lines import first_break, lines_within
+from spark_auc.serving.arrow_columns import raw_column
 from spark_auc.spark.data.layouts import Layout
 from spark_auc.spark.data.lines import field_number, is_whole_source, source_of
 from spark_auc.spark.data.local_files import (
@@ -29,7 +30,6 @@ from spark_auc.spark.data.local_files import (
     check_same,
     local_paths,
 )
-from spark_auc.spark.data.raw_arrays import raw_column
 from spark_auc.spark.data.text_numbers import numbers
 
 # Spark's default number of rows in a batch.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyspark.ml import Model
-from pyspark.ml.linalg import DenseVector, Vectors
+from pyspark.ml.linalg import DenseVector, SparseVector, Vector, Vectors
 from pyspark.ml.param.shared import (
     HasElasticNetParam,
     HasLabelCol,
@@ -22,15 +22,20 @@ from pyspark.ml.param.shared import (
     HasTol,
     HasWeightCol,
 )
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from scipy import sparse
 
+from spark_auc.core.labels import Label
 from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.types import Rows
 from spark_auc.errors import ConfigError
+from spark_auc.serving.linear_scorer import LinearScorer, SegmentScorer
+from spark_auc.serving.ranker import ServedRanker
 from spark_auc.spark.data.features import Features, PreparedFeatures, scoreable
 from spark_auc.spark.data.segments import SegmentColumn
 from spark_auc.spark.estimators.prior_settings import NamedWeights
-from spark_auc.spark.estimators.scorer import LinearScorer, SegmentScorer
+from spark_auc.spark.estimators.scorer import scores_of
 from spark_auc.spark.estimators.settings import MBASettings
 from spark_auc.spark.persistence import Stage
 from spark_auc.training.segments import SegmentRankers
@@ -156,9 +161,42 @@ class LinearRankerModel(
         return int(self.scorer.w.size)
 
     @property
+    def intercept(self) -> float:
+        """0: the score is ``w'x``, and the threshold stands beside it."""
+        return 0.0
+
+    @property
     def threshold(self) -> float:
         """Scores above it are predicted positive."""
         return self.scorer.threshold
+
+    def predictRaw(self, value: Vector) -> DenseVector:
+        """The score of one row and its negation, ``[-w'x, w'x]``, without a Spark job.
+
+        Parameters
+        ----------
+        value
+            The features of the row.
+
+        Raises
+        ------
+        ConfigError
+            The model has rankers of segments.
+        DataError
+            The row has another number of features, or one that is NaN or infinite.
+        """
+        if self.scorer.segments is not None:
+            raise ConfigError(
+                "found a vector for rankers of segments, expected the row with its segment; use "
+                "transform, or load the model by spark_auc.load"
+            )
+        score = float(ServedRanker(self.scorer).score(_row(value))[0])
+        return Vectors.dense([-score, score])
+
+    def predict(self, value: Vector) -> Label:
+        """The predicted label of one row; see `predictRaw`."""
+        above = self.predictRaw(value)[1] > self.threshold
+        return self.scorer.positive if above else self.scorer.negative
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
         return self.scored(dataset, self.input_features(dataset))
@@ -166,6 +204,10 @@ class LinearRankerModel(
     def input_features(self, dataset: DataFrame) -> Features:
         """The features of a DataFrame's rows, in the columns that featuresCol names."""
         return PreparedFeatures.resolve(dataset, self.getFeaturesCol(), self.numFeatures)
+
+    def score_column(self, dataset: DataFrame, features: Features) -> Column:
+        """The scores of rows with these features; errors as of `scores_of`."""
+        return scores_of(self.scorer, dataset, features)
 
     def scored(self, dataset: DataFrame, features: Features) -> DataFrame:
         """Add the columns of scores and predictions.
@@ -185,7 +227,7 @@ class LinearRankerModel(
                 f"found column {taken[0]!r} in the data already, expected it to be new; "
                 "drop it or set rawPredictionCol and predictionCol"
             )
-        score = scorer.column(dataset, features)
+        score = self.score_column(dataset, features)
         rows = scoreable(dataset, features)
         scored = rows.withColumn(raw, score) if raw else rows
         if prediction:
@@ -195,32 +237,17 @@ class LinearRankerModel(
         return scored
 
     def _saved(self) -> tuple[pa.Table, dict[str, Any]]:
-        s = self.scorer
-        columns: dict[str, Any] = {"feature": np.arange(s.w.size), "weight": s.w}
-        if s.names:
-            columns["name"] = list(s.names)
-        facts: dict[str, Any] = {"threshold": s.threshold}
-        facts |= {"positive": s.positive, "negative": s.negative}
-        if s.segments:
-            columns |= s.segments.columns()
-            facts["segments"] = s.segments.facts()
-        return pa.table(columns), facts | {"summary": self.summary.as_dict()}
+        table, facts = self.scorer.saved()
+        return table, facts | {"summary": self.summary.as_dict()}
 
     def _loaded(self, table: pa.Table, facts: dict[str, Any]) -> None:
-        named = "name" in table.column_names
-        w, labels = table["weight"].to_numpy(), (facts["positive"], facts["negative"])
-        features = table["feature"].to_numpy()
-        threshold = facts["threshold"]
-        if not (
-            w.dtype == np.float64
-            and np.isfinite(w).all()
-            and np.array_equal(features, np.arange(w.size))
-            and isinstance(threshold, float | int)
-            and all(isinstance(label, float | int | str) for label in labels)
-        ):
-            raise ValueError("its weights, threshold or labels are invalid")
-        names = tuple(map(str, table["name"].to_pylist())) if named else None
-        saved = facts.get("segments")
-        segments = None if saved is None else SegmentScorer.restored(table, saved)
-        self._scorer = LinearScorer(w, threshold, *labels, names, segments)
+        self._scorer = LinearScorer.restored(table, facts)
         self._summary = TrainingSummary.from_dict(facts["summary"])
+
+
+def _row(value: Vector) -> Rows:
+    """A vector as one row of features."""
+    if not isinstance(value, SparseVector):
+        return np.asarray(value.toArray(), float)[None]
+    indptr = np.array([0, value.indices.size], np.int32)
+    return sparse.csr_matrix((value.values, value.indices, indptr), (1, value.size))

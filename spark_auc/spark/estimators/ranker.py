@@ -19,10 +19,10 @@ from pyspark.sql import DataFrame
 from spark_auc.core.labels import Label
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConfigError
+from spark_auc.serving.linear_scorer import LinearScorer
 from spark_auc.spark.data.columns import FoldColumn, TrainingColumns
 from spark_auc.spark.data.features import Features, PreparedFeatures
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
-from spark_auc.spark.estimators.scorer import LinearScorer
 from spark_auc.spark.persistence import Stage
 from spark_auc.training.result import TrainingResult
 

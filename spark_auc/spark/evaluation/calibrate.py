@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, Unpack
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyspark.ml import Estimator, Model
 from pyspark.ml.classification import LogisticRegression
 from pyspark.ml.feature import VectorAssembler
@@ -20,6 +18,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from spark_auc.core.batch import WEIGHTS
 from spark_auc.core.labels import LabelCounts
 from spark_auc.errors import ConfigError, ConvergenceError, DataError
+from spark_auc.serving.score_curves import Curve, Isotone, Sigmoid, restored, saved
 from spark_auc.spark.data.checks import checked
 from spark_auc.spark.data.columns import weight_column
 from spark_auc.spark.data.failures import translated
@@ -27,66 +26,6 @@ from spark_auc.spark.data.labels import label_column
 from spark_auc.spark.evaluation.score_columns import score_column
 from spark_auc.spark.persistence import Stage
 from spark_auc.spark.settings import LabelSettings, Range, Setting, WeightSettings
-
-
-@dataclass(frozen=True)
-class Sigmoid:
-    """Platt scaling: the probability ``1 / (1 + exp(-(slope * score + intercept)))``."""
-
-    slope: float
-    intercept: float
-
-    @classmethod
-    def fitted(cls, rows: DataFrame, rate: float) -> Sigmoid:
-        """Fit by maximum likelihood and correct for the share ``rate`` of negatives kept."""
-        vectors = VectorAssembler(inputCols=["score"], outputCol="features").transform(rows)
-        model = LogisticRegression(weightCol="weight", tol=1e-9, maxIter=100).fit(vectors)
-        if model.summary.totalIterations >= 100:
-            raise ConvergenceError(
-                "found that Platt scaling did not converge in 100 iterations, expected about 10; "
-                "rescale the scores"
-            )
-        slope = float(model.coefficients[0])
-        if not slope > 0:
-            raise _no_order(f"the best sigmoid to have the slope {slope}")
-        return cls(slope, float(model.intercept) + float(np.log(rate)))
-
-    def column(self, score: Column) -> Column:
-        """Express the probability at each score."""
-        # An exponential that overflows gives infinity, whose inverse is the 0 wanted.
-        return 1 / (F.exp(-(score * self.slope + self.intercept)) + 1)
-
-
-@dataclass(frozen=True, eq=False)
-class Isotone:
-    """A curve that never falls: ``probabilities`` ``(k,)`` at ascending scores ``boundaries``.
-
-    It is linear between boundaries and constant outside.
-    """
-
-    boundaries: NDArray[np.float64]
-    probabilities: NDArray[np.float64]
-
-    @classmethod
-    def fitted(cls, rows: DataFrame, rate: float) -> Isotone:
-        """Fit by least squares and correct for the share ``rate`` of negatives kept."""
-        model = IsotonicRegression(featuresCol="score", weightCol="weight").fit(rows)
-        share = model.predictions.toArray()
-        if share[0] == share[-1]:
-            raise _no_order(f"the best rising curve to be {share[0]} everywhere")
-        # These are also the knots of a fit in which a negative row weighs 1 / rate.
-        return cls(model.boundaries.toArray(), share * rate / (share * rate + 1 - share))
-
-    def column(self, score: Column) -> Column:
-        """Express the probability at each score."""
-
-        def probabilities(scores: pa.Array) -> pa.Array:
-            return pa.array(np.interp(scores.to_numpy(), self.boundaries, self.probabilities))
-
-        # Spark reads the types themselves, which are but text under postponed annotations.
-        probabilities.__annotations__ = {"scores": pa.Array, "return": pa.Array}
-        column: Column = arrow_udf(probabilities, "double")(score)  # type: ignore[call-overload]
-        return column
 
 
 class CalibrationSettings(LabelSettings, WeightSettings, total=False):
@@ -150,12 +89,12 @@ class ScoreCalibrationModel(CalibrationColumns, Model, settings=CalibrationSetti
     True
     """
 
-    def __init__(self, curve: Sigmoid | Isotone | None = None) -> None:
+    def __init__(self, curve: Curve | None = None) -> None:
         super().__init__()
         self._curve = curve
 
     @property
-    def curve(self) -> Sigmoid | Isotone:
+    def curve(self) -> Curve:
         """Slope and intercept, or boundaries and probabilities; corrected for down-sampling."""
         assert self._curve is not None, "a ScoreCalibrationModel is made by fit() or load()"
         return self._curve
@@ -172,17 +111,13 @@ class ScoreCalibrationModel(CalibrationColumns, Model, settings=CalibrationSetti
             "found the score %s, expected finite numbers; drop these rows or set rawPredictionCol"
         )
         fault = F.when(~_usable(F.abs(score)), F.format_string(text, score.cast("string")))
-        return dataset.withColumn(output, self.curve.column(checked(score, fault)))
+        return dataset.withColumn(output, _probability(self.curve, checked(score, fault)))
 
     def _saved(self) -> tuple[pa.Table | None, dict[str, Any]]:
-        return pa.table({name: np.atleast_1d(v) for name, v in vars(self.curve).items()}), {}
+        return saved(self.curve), {}
 
     def _loaded(self, table: pa.Table, facts: dict[str, Any]) -> None:
-        first, second = (np.asarray(column.to_numpy(), float) for column in table.columns)
-        if not (np.isfinite(first).all() and np.isfinite(second).all() and first.size):
-            raise ValueError("its numbers are not finite")
-        is_sigmoid = table.column_names[0] == "slope"
-        self._curve = Sigmoid(first.item(), second.item()) if is_sigmoid else Isotone(first, second)
+        self._curve = restored(table)
 
 
 class ScoreCalibrator(
@@ -242,8 +177,48 @@ class ScoreCalibrator(
                     "training, or set method='isotonic'"
                 )
             binary = rows.withColumn("label", (F.col("label") == truth).cast("double"))
-            curve = (Sigmoid if method == "platt" else Isotone).fitted(binary, rate)
+            curve = (_sigmoid if method == "platt" else _isotone)(binary, rate)
         return self._copyValues(ScoreCalibrationModel(curve))
+
+
+def _sigmoid(rows: DataFrame, rate: float) -> Curve:
+    """Fit by maximum likelihood and correct for the share ``rate`` of negatives kept."""
+    vectors = VectorAssembler(inputCols=["score"], outputCol="features").transform(rows)
+    model = LogisticRegression(weightCol="weight", tol=1e-9, maxIter=100).fit(vectors)
+    if model.summary.totalIterations >= 100:
+        raise ConvergenceError(
+            "found that Platt scaling did not converge in 100 iterations, expected about 10; "
+            "rescale the scores"
+        )
+    slope = float(model.coefficients[0])
+    if not slope > 0:
+        raise _no_order(f"the best sigmoid to have the slope {slope}")
+    return Sigmoid(slope, float(model.intercept) + float(np.log(rate)))
+
+
+def _isotone(rows: DataFrame, rate: float) -> Curve:
+    """Fit by least squares and correct for the share ``rate`` of negatives kept."""
+    model = IsotonicRegression(featuresCol="score", weightCol="weight").fit(rows)
+    share = model.predictions.toArray()
+    if share[0] == share[-1]:
+        raise _no_order(f"the best rising curve to be {share[0]} everywhere")
+    # These are also the knots of a fit in which a negative row weighs 1 / rate.
+    return Isotone(model.boundaries.toArray(), share * rate / (share * rate + 1 - share))
+
+
+def _probability(curve: Curve, score: Column) -> Column:
+    """The probability at each score."""
+    if isinstance(curve, Sigmoid):
+        # An exponential that overflows gives infinity, whose inverse is the 0 wanted.
+        return 1 / (F.exp(-(score * curve.slope + curve.intercept)) + 1)
+
+    def probabilities(scores: pa.Array) -> pa.Array:
+        return pa.array(curve.at(scores.to_numpy()))
+
+    # Spark reads the types themselves, which are but text under postponed annotations.
+    probabilities.__annotations__ = {"scores": pa.Array, "return": pa.Array}
+    column: Column = arrow_udf(probabilities, "double")(score)  # type: ignore[call-overload]
+    return column
 
 
 def _usable(number: Column) -> Column:

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from spark_auc.errors import ConfigError
 from spark_auc.spark.data.lines import source_of
-from spark_auc.spark.data.raw_arrays import raw_type
+from spark_auc.spark.data.raw_types import raw_type
 
 _log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from spark_auc.errors import ConfigError, ModelFormatError
 from spark_auc.features.recipe_fit import RecipePlan
 from spark_auc.features.recipe_trees import TreeLeaves
 from spark_auc.spark.data.features import known_column
-from spark_auc.spark.data.raw_arrays import raw_type
+from spark_auc.spark.data.raw_types import raw_type
 from spark_auc.spark.features.recipe_fit import Summary
 from spark_auc.spark.features.tree_growth import TreeGrowth
 from spark_auc.spark.features.tree_models import read_spark_trees

@@ -7,12 +7,12 @@ import pytest
 from pyarrow import fs
 from pyarrow._fs import _MockFileSystem
 
-from spark_auc.app import publish as publishing
 from spark_auc.app.config.sources import check_path
-from spark_auc.app.directory import Directory, is_local
-from spark_auc.app.manifest import MANIFEST
-from spark_auc.app.publish import current, kept, publication, resolve
 from spark_auc.errors import ConfigError, ModelFormatError
+from spark_auc.publication import publish as publishing
+from spark_auc.publication.directory import Directory, is_local
+from spark_auc.publication.manifest import MANIFEST
+from spark_auc.publication.publish import current, kept, publication, resolve
 
 
 def publish(path, text="one", replace=False, keep=0):

@@ -10,7 +10,7 @@ import pytest
 
 from spark_auc.app.cli import _Formatter
 from spark_auc.app.config.jobs import Configuration
-from spark_auc.app.redaction import (
+from spark_auc.publication.redaction import (
     PLACEHOLDER,
     Redaction,
     names_secret,

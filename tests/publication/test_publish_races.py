@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from spark_auc.app import publish as publishing
-from spark_auc.app.directory import Directory
-from spark_auc.app.manifest import MANIFEST
-from spark_auc.app.publish import current, publication
 from spark_auc.errors import ConfigError, ConflictError
+from spark_auc.publication import publish as publishing
+from spark_auc.publication.directory import Directory
+from spark_auc.publication.manifest import MANIFEST
+from spark_auc.publication.publish import current, publication
 
 FORK = multiprocessing.get_context("fork")
 TIMEOUT = 60

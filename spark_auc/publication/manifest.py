@@ -21,8 +21,8 @@ from pydantic import (
 )
 from pydantic_core import from_json
 
-from spark_auc.app.directory import Directory
 from spark_auc.errors import ModelFormatError
+from spark_auc.publication.directory import Directory
 
 MANIFEST = "manifest.json"
 VERSIONS = "versions"

@@ -28,9 +28,9 @@ from datetime import UTC, datetime
 
 from pyarrow import fs
 
-from spark_auc.app.directory import Directory, is_local
-from spark_auc.app.manifest import MANIFEST, VERSIONS, Manifest, Superseded
 from spark_auc.errors import ConfigError, ConflictError, ModelFormatError
+from spark_auc.publication.directory import Directory, is_local
+from spark_auc.publication.manifest import MANIFEST, VERSIONS, Manifest, Superseded
 
 _log = logging.getLogger(__name__)
 

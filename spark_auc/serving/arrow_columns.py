@@ -5,34 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import (
-    BooleanType,
-    DataType,
-    DateType,
-    FractionalType,
-    IntegralType,
-    StringType,
-    TimestampNTZType,
-    TimestampType,
-)
 
 from spark_auc.core.types import Bool
 from spark_auc.errors import DataError
 from spark_auc.features.raw_columns import Column, Numbers, Text
-
-# Spark's types of raw columns and their names in recipes.
-_TYPES: tuple[tuple[type[DataType] | tuple[type[DataType], ...], str], ...] = (
-    (BooleanType, "boolean"),
-    (IntegralType, "integer"),
-    (FractionalType, "float"),
-    (StringType, "text"),
-    ((DateType, TimestampType, TimestampNTZType), "time"),
-)
-
-
-def raw_type(kind: DataType) -> str | None:
-    """The type of a column in recipes; None for types that recipes do not take."""
-    return next((name for spark, name in _TYPES if isinstance(kind, spark)), None)
 
 
 def raw_column(name: str, array: pa.Array) -> Column:

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import fs
 
-from spark_auc.app.redaction import redacted
 from spark_auc.errors import ConfigError
+from spark_auc.publication.redaction import redacted
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 

@@ -1,0 +1,130 @@
+"""The values of a single row as the kernels of columns take them: numbers, words and integers.
+
+A value means the same in whichever class it comes: an integer of Python or NumPy, or a whole float
+that pandas made of an integer; a time with a zone, or without one in UTC.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, date, datetime
+from typing import Any
+
+import numpy as np
+
+from spark_auc.errors import DataError
+from spark_auc.features.raw_columns import Column, Numbers, Text
+from spark_auc.features.recipe_tokens import Hashed, Hour, Log, Weekday
+from spark_auc.features.times import MICROSECONDS_OF_DAY, MICROSECONDS_OF_HOUR, THURSDAY
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NAN = float("nan")
+_PANDAS_MISSING = ("NaTType", "NAType")
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, NaT or pandas' NA, which do not equal themselves."""
+    if isinstance(value, float | np.floating):
+        return math.isnan(value)
+    if isinstance(value, np.datetime64):
+        return bool(np.isnat(value))
+    return value is None or type(value).__name__ in _PANDAS_MISSING
+
+
+def number(name: str, value: Any) -> float:
+    """A number or a boolean as a double, NaN if it is missing; `DataError` for others."""
+    if type(value) is float:
+        return value
+    if is_missing(value):
+        return _NAN
+    if not isinstance(value, str | bytes | datetime | date | np.datetime64):
+        try:
+            return float(value)
+        except (TypeError, ValueError, OverflowError):
+            pass
+    raise _other(name, value, "a number or a boolean")
+
+
+def days(name: str, value: Any) -> float:
+    """A time as days since 1970-01-01, NaN if it is missing; `DataError` for others."""
+    if is_missing(value):
+        return _NAN
+    return float(_microseconds(name, value)) / float(MICROSECONDS_OF_DAY)
+
+
+def _microseconds(name: str, value: Any) -> int:
+    """Microseconds since 1970 in UTC; a time without a zone is one in UTC, a date its midnight."""
+    if isinstance(value, np.datetime64):
+        return int(value.astype("datetime64[us]").astype(np.int64))
+    if isinstance(value, datetime):
+        zoned = value.replace(tzinfo=UTC) if value.tzinfo is None else value
+        gap = zoned - _EPOCH
+        return (gap.days * 86_400 + gap.seconds) * 1_000_000 + gap.microseconds
+    if isinstance(value, date):
+        return (value.toordinal() - _EPOCH.toordinal()) * MICROSECONDS_OF_DAY
+    raise _other(name, value, "a date or a time")
+
+
+def word(column: Hashed, value: Any) -> bytes:
+    """The word of a value that is not missing."""
+    if isinstance(column, Hour | Weekday):
+        since = _microseconds(column.name, value)
+        if isinstance(column, Hour):
+            return str(since // MICROSECONDS_OF_HOUR % 24).encode()
+        return str((since // MICROSECONDS_OF_DAY + THURSDAY) % 7 + 1).encode()
+    if column.type == "boolean":
+        if isinstance(value, bool | np.bool_):
+            return b"true" if value else b"false"
+        raise _other(column.name, value, "a boolean")
+    if isinstance(value, str):
+        try:
+            return value.encode()
+        except UnicodeEncodeError:
+            raise _other(column.name, value, "text that UTF-8 can hold") from None
+    return str(_whole(column, value)).encode()
+
+
+def _whole(column: Hashed, value: Any) -> int:
+    """An integer; pandas makes floats of integers among which some are missing."""
+    if isinstance(value, float | np.floating) and column.type == "integer":
+        known, limit = value % 1 == 0, 2**53
+    else:
+        known, limit = isinstance(value, int | np.integer) and not isinstance(value, bool), 2**63
+    if known and -limit <= value < limit:
+        return int(value)
+    raise _other(column.name, value, "text or an integer of 64 bits")
+
+
+def integer(column: Log, value: Any) -> int | None:
+    """An integer, possibly as text; None for empty text, and `DataError` for others."""
+    if not isinstance(value, str):
+        return _whole(column, value)
+    digits = value[1:] if value[:1] in ("-", "+") else value
+    if not value:
+        return None
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 18):
+        raise _other(column.name, value, "an integer of at most 18 digits")
+    return int(value)
+
+
+def _other(name: str, value: Any, expected: str) -> DataError:
+    return DataError(
+        f"found {str(value)[:100]!r} of class {type(value).__name__} in column {name!r}, expected "
+        f"{expected} as in the rows of the fit; convert it"
+    )
+
+
+def column_of(name: str, kind: str, value: Any) -> Column:
+    """A column of one row, of a type of the recipe."""
+    if kind == "text":
+        known = not is_missing(value)
+        if known and not isinstance(value, str):
+            raise _other(name, value, "text")
+        data = np.frombuffer(value.encode() if known else b"", np.uint8)
+        ends = np.array([data.size], np.int64)
+        return Text(np.zeros(1, np.int64), ends, data, np.array([known]))
+    if kind == "time":
+        missing = is_missing(value)
+        since = 0 if missing else _microseconds(name, value)
+        return Numbers(np.array([since]).view("datetime64[us]"), np.array([not missing]))
+    return Numbers(np.array([number(name, value)]))

@@ -1,0 +1,194 @@
+"""Scores of rows in this process: one row at a time, tables, and arrays of features."""
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from scipy import sparse
+
+from spark_auc.core.products import settled_scores
+from spark_auc.core.segments import SegmentWeights
+from spark_auc.errors import ConfigError, DataError, ModelFormatError
+from spark_auc.features.fourier import FourierMap
+from spark_auc.features.recipe import Recipe
+from spark_auc.features.recipe_numbers import Spline
+from spark_auc.features.recipe_tokens import Hour, Tokens
+from spark_auc.serving.arrow_columns import raw_column
+from spark_auc.serving.linear_scorer import LinearScorer, SegmentScorer
+from spark_auc.serving.ranker import ServedRanker
+from spark_auc.serving.score_curves import Isotone, Sigmoid
+from spark_auc.serving.stored_stage import StoredStage
+
+RECIPE = Recipe(
+    (Spline("age", "integer", (0.0, 30.0, 90.0)),),
+    (Tokens("city", "text"), Tokens("code", "integer"), Hour("time", "time")),
+    dimension=64,
+)
+RNG = np.random.default_rng(0)
+W = RNG.normal(size=RECIPE.size)
+SCORER = LinearScorer(W, 0.1, "yes", "no")
+N = 40
+FRAME = pd.DataFrame(
+    {
+        "age": pd.array(RNG.integers(0, 99, N), "Int64"),
+        "city": RNG.choice(["", "a", "ö", "long name"], N),
+        "code": RNG.integers(0, 5, N),
+        "time": pd.to_datetime(RNG.integers(0, 10**9, N), unit="s"),
+        "other": RNG.normal(size=N),
+    }
+)
+FRAME.loc[3, "age"] = pd.NA
+FRAME.loc[4, "city"] = None
+FRAME.loc[5, "time"] = pd.NaT
+
+
+def test_rows_tables_and_frames_have_the_same_scores():
+    ranker = ServedRanker(SCORER, RECIPE)
+    table = pa.Table.from_pandas(FRAME, preserve_index=False)
+    expected = ranker.score(table)
+    assert expected.shape == (N,)
+    assert len(set(expected.tolist())) > 10
+    chunks = pa.concat_tables([table.slice(0, 7), table.slice(7)])
+    for form in (FRAME, chunks, chunks.combine_chunks().to_batches()[0]):
+        assert ranker.score(form).tobytes() == expected.tobytes()
+    for row, score in zip(FRAME.to_dict("records"), expected.tolist(), strict=True):
+        assert ranker.score(row) == score
+    for row, score in zip(table.to_pylist(), expected.tolist(), strict=True):
+        found = ranker.score(row)
+        assert type(found) is float
+        assert found == score
+    assert ranker.columns == ("age", "city", "code", "time")
+    labels = ranker.predict(FRAME)
+    np.testing.assert_array_equal(labels, np.where(expected > 0.1, "yes", "no"))
+    assert ranker.predict(table.to_pylist()[0]) == labels[0]
+    assert ranker.score(table.slice(0, 0)).shape == (0,)
+
+
+def test_whole_numbers_among_missing_ones_are_integers_in_pandas():
+    frame = FRAME.assign(age=FRAME["age"].astype(float), code=FRAME["code"].astype(float))
+    ranker = ServedRanker(SCORER, RECIPE)
+    np.testing.assert_array_equal(ranker.score(frame), ranker.score(FRAME))
+    frame.loc[7, "code"] = np.nan
+    found = ranker.score(frame)
+    assert found[7] == ranker.score(frame.to_dict("records")[7]) != ranker.score(FRAME)[7]
+    frame.loc[7, "code"] = 1.5
+    with pytest.raises(DataError, match="column 'code' of type float, expected type integer"):
+        ranker.score(frame)
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("city", ["a", "ö", None, "elsewhere"]),
+        ("code", [1, 2, None, 9]),
+        ("flag", [True, False, None, True]),
+        ("day", [datetime.date(2024, 2, 29), datetime.date(1, 1, 1), None, datetime.date.max]),
+    ],
+)
+def test_rankers_of_segments(column, values):
+    known = tuple(sorted(str(pa.array([v]).cast(pa.string())[0]) for v in values[:2]))
+    weights = SegmentWeights(known, RNG.normal(size=(3, RECIPE.size)), RNG.normal(size=3))
+    ranker = ServedRanker(
+        LinearScorer(W, 0.0, 1, 0, segments=SegmentScorer(column, weights)), RECIPE
+    )
+    rows = FRAME.iloc[:4].drop(columns=[column], errors="ignore")
+    table = pa.Table.from_pandas(rows, preserve_index=False)
+    if column == "code":
+        table = table.append_column("code", pa.array(values, pa.int64()))
+    else:
+        table = table.append_column(column, pa.array(values))
+    X = RECIPE.transform({c.name: v for c in RECIPE.columns for v in [_column(c.name, table)]})
+    texts = [None if v is None else str(pa.array([v]).cast(pa.string())[0]) for v in values]
+    number = [known.index(text) if text in known else 2 for text in texts]
+    expected = [
+        settled_scores(X[i], weights.W[s])[0] + weights.intercept[s] for i, s in enumerate(number)
+    ]
+    assert number[2:] == [2, 2] or column == "flag"
+    assert ranker.score(table).tolist() == expected
+    assert [ranker.score(row) for row in table.to_pylist()] == expected
+    assert column in ranker.columns
+    with pytest.raises(DataError, match=f"no segment column '{column}'|no column '{column}'"):
+        ranker.score(table.drop_columns([column]))
+
+
+def _column(name, table):
+    return raw_column(name, table[name].combine_chunks())
+
+
+def test_embeddings_and_calibrations():
+    fourier = FourierMap.random(RECIPE.size, 0.5, 8, 1)
+    ranker = ServedRanker(
+        LinearScorer(RNG.normal(size=fourier.dimension), 0.0, 1, 0),
+        RECIPE,
+        (fourier,),
+        Sigmoid(2.0, -1.0),
+    )
+    scores = ranker.score(FRAME)
+    rows = FRAME.to_dict("records")
+    assert [ranker.score(row) for row in rows] == scores.tolist()
+    np.testing.assert_allclose(ranker.probability(FRAME), 1 / (1 + np.exp(1 - 2 * scores)))
+    assert [ranker.probability(row) for row in rows] == ranker.probability(FRAME).tolist()
+    curve = Isotone(np.array([-1.0, 1.0]), np.array([0.0, 1.0]))
+    isotone = ServedRanker(ranker.scorer, RECIPE, (fourier,), curve)
+    np.testing.assert_allclose(isotone.probability(FRAME), np.clip((scores + 1) / 2, 0, 1))
+
+
+def test_features_without_a_recipe():
+    ranker = ServedRanker(LinearScorer(np.array([1.0, -2.0]), 0.0, 1, 0))
+    X = RNG.normal(size=(5, 2))
+    expected = settled_scores(X, ranker.scorer.w)
+    np.testing.assert_array_equal(ranker.score(X), expected)
+    twice = sparse.csr_matrix((np.array([1.0, 2.0, 3.0]), [1, 0, 1], [0, 3]), (1, 2))
+    assert ranker.score(twice).tolist() == [2.0 - 8.0]
+    assert ranker.score([3.0, 1.0]) == 1.0
+    assert ranker.columns is None
+    for wrong, said in (
+        (X[:, :1], r"shape \(5, 1\), expected \(n, 2\)"),
+        ([1.0, np.nan], "features that are missing, NaN or infinite"),
+        ([[np.inf, 1.0]], "features that are missing, NaN or infinite"),
+    ):
+        with pytest.raises(DataError, match=said):
+            ranker.score(wrong)
+    for named in ({"a": 1.0}, pd.DataFrame(X)):
+        with pytest.raises(ConfigError, match="for features without names, expected an array"):
+            ranker.score(named)
+    with pytest.raises(ConfigError, match="class list for a ranker of features"):
+        ranker.score(["a", "b"])
+
+
+def test_features_are_taken_by_their_names():
+    """The order of the columns of a table does not count."""
+    ranker = ServedRanker(LinearScorer(np.array([1.0, -2.0]), 0.0, 1, 0, names=("b", "a")))
+    frame = pd.DataFrame({"a": [1, 2], "other": ["x", "y"], "b": [5.0, 7.5]})
+    expected = [3.0, 3.5]
+    assert ranker.columns == ("b", "a")
+    assert ranker.score(frame).tolist() == expected
+    assert ranker.score(pa.Table.from_pandas(frame)).tolist() == expected
+    assert [ranker.score(row) for row in frame.to_dict("records")] == expected
+    assert ranker.score([5.0, 1.0]) == 3.0
+    with pytest.raises(DataError, match=r"no feature 'a' among \['b', 'other'\]"):
+        ranker.score(frame[["b", "other"]])
+    with pytest.raises(DataError, match="column 'a' of type string, expected numbers"):
+        ranker.score(frame.assign(a="1"))
+    with pytest.raises(DataError, match="class str in column 'a', expected a number"):
+        ranker.score({"a": "1", "b": 1.0})
+    for missing in ({"a": None, "b": 1.0}, frame.assign(a=[1.0, None])):
+        with pytest.raises(DataError, match="features that are missing"):
+            ranker.score(missing)
+
+
+def test_what_cannot_be_scored():
+    ranker = ServedRanker(SCORER, RECIPE)
+    with pytest.raises(DataError, match=r"no column 'age', 'code' among \['city', 'time'\]"):
+        ranker.score(FRAME[["city", "time"]])
+    with pytest.raises(ConfigError, match="found rows of class list, expected a mapping"):
+        ranker.score([1.0])
+    with pytest.raises(ConfigError, match="found a ranker without a calibration"):
+        ranker.probability(FRAME)
+    with pytest.raises(DataError, match="column 'city' of type boolean"):
+        ranker.score(FRAME.assign(city=True))
+    stage = StoredStage("here", "FeatureRecipeModel", {}, {}, None, {})
+    with pytest.raises(ModelFormatError, match="found a saved 'FeatureRecipeModel' at 'here'"):
+        ServedRanker.of(stage)
