@@ -15,9 +15,9 @@ from sklearn.metrics import roc_auc_score
 
 from spark_auc import LinearRankerModel, MBAClassifier
 from spark_auc.errors import ConfigError, ConvergenceError, DataError, ModelFormatError
+from spark_auc.serving.stored_stage import VERSION, seal
 from spark_auc.solvers import solution
 from spark_auc.spark.data.libsvm import libsvm
-from spark_auc.spark.persistence import VERSION, _seal
 from tests import data
 from tests.spark.test_moments import D, N, U, X, Y, arrays, vectors
 
@@ -187,7 +187,7 @@ def test_damaged_models_are_refused(model, tmp_path):
     ):
         metadata = json.loads(text)
         change(metadata)
-        metadata["spark_auc"]["metadata"] = _seal(metadata)
+        metadata["spark_auc"]["metadata"] = seal(metadata)
         file.write_text(json.dumps(metadata))
         with pytest.raises(ModelFormatError, match="damaged metadata"):
             LinearRankerModel.load(str(other))

@@ -23,8 +23,8 @@ from spark_auc import (
     TanhNetwork,
 )
 from spark_auc.errors import ConfigError, ModelFormatError
+from spark_auc.serving.stored_stage import seal
 from spark_auc.spark.params import Configured
-from spark_auc.spark.persistence import _seal
 
 STAGES = {
     name: thing
@@ -187,7 +187,7 @@ def test_stored_params_of_before(tmp_path, spark):
     metadata = json.loads(file.read_text())
 
     def stored():
-        metadata["spark_auc"]["metadata"] = _seal(metadata)
+        metadata["spark_auc"]["metadata"] = seal(metadata)
         file.write_text(json.dumps(metadata))
         for check in file.parent.glob(".*.crc"):
             check.unlink()

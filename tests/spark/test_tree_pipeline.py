@@ -89,6 +89,8 @@ def test_weights_are_those_of_lightgbms_leaves_of_the_other_rows(rows, table, ca
         "learning_rate": 0.1,
         "deterministic": True,
         "force_col_wise": True,
+        "cat_smooth": 50.0,
+        "cat_l2": 50.0,
         "verbose": -1,
     }
     known = lightgbm.Dataset(X[inside][order], y[inside][order], categorical_feature=[2])
