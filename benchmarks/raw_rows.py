@@ -45,7 +45,7 @@ from spark_auc.spark.data.readers import rows_for_tasks
 from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.data.session import session
 from spark_auc.spark.estimators.one_pass import statistics
-from spark_auc.spark.pipeline import RankerPipelineModel
+from spark_auc.spark.pipeline_model import RankerPipelineModel
 
 # Tokens that occur less often in the 80,000 rows are renamed in each repetition.
 _RARE = 10

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Unpack
 from experiments.comparators.oam import OAM
 from spark_auc.spark.data.prepared import SequentialRows
 from spark_auc.spark.estimators.online import OnlineEstimator
-from spark_auc.spark.estimators.settings import ParallelSettings, RoundsSettings
+from spark_auc.spark.estimators.online_settings import ParallelSettings, RoundsSettings
 from spark_auc.spark.settings import Range, Setting
 
 

@@ -25,7 +25,7 @@ from spark_auc.spark.features.recipe import FeatureRecipe as FeatureRecipe
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel as FeatureRecipeModel
 from spark_auc.spark.features.splines import SplineBasis as SplineBasis
 from spark_auc.spark.pipeline import RankerPipeline as RankerPipeline
-from spark_auc.spark.pipeline import RankerPipelineModel as RankerPipelineModel
+from spark_auc.spark.pipeline_model import RankerPipelineModel as RankerPipelineModel
 
 __version__: str
 __all__: list[str]

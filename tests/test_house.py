@@ -43,8 +43,10 @@ ORDER = {
     "spark_auc.spark": [
         ["contributions", "method_choice", "retraining"],
         ["pipeline"],
+        ["pipeline_model"],
         ["recipe_ranker", "same_rows"],
-        ["estimators", "features", "evaluation", "streaming"],
+        ["estimators", "features", "streaming"],
+        ["evaluation"],
         ["persistence"],
         ["params"],
         ["settings"],

@@ -94,7 +94,8 @@ class LabelCounts:
                 "one of them"
             )
         (negative,) = self.rows.keys() - {positive}
-        return positive, negative
+        # Booleans are counted as numbers.
+        return positive, type(positive)(negative)
 
 
 _SCHEMA = Schema(

@@ -136,6 +136,13 @@ class Standard(NumberColumn):
         """The numbers that are 5 deviations from the mean."""
         return self.mean - _FAR * self.deviation, self.mean + _FAR * self.deviation
 
+    def usable(self, column: Column) -> Bool:
+        """Whether each value ``(n,)`` is missing, or has a finite feature."""
+        values, validity = self.doubles(column)
+        with np.errstate(over="ignore"):
+            usable: Bool = ~np.isinf((values - self.mean) / self.deviation)
+        return usable | ~validity if validity.size else usable
+
     def filler(self, column: Column, first: int, indicator: bool) -> FillNumbers:
         """As `Spline.filler`; the function raises `DataError` for an infinite value."""
         values, validity = self.doubles(column)

@@ -66,7 +66,7 @@ class LinearScorer:
     w : (d,)
         Weights for raw feature values.
     threshold
-        Scores above it are predicted positive.
+        Scores at or above it are predicted positive.
     positive, negative
         The label values.
     names

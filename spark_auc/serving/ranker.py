@@ -100,7 +100,7 @@ class ServedRanker:
             calibration = parts.pop("calibration", None)
             names = [f"{_EMBEDDING}{k}" for k in range(1, 1 + len(parts))]
             return cls(
-                LinearScorer.restored(_table(ranker), ranker.facts),
+                LinearScorer.restored(_table(ranker), dict(ranker.facts) | _chosen(ranker)),
                 from_json(_table(recipe)["recipe"][0].as_py()) if recipe else None,
                 tuple(
                     restore(b"".join(_table(parts[name])["payload"].to_pylist())) for name in names
@@ -128,7 +128,7 @@ class ServedRanker:
 
     @property
     def threshold(self) -> float:
-        """Scores above it are predicted positive."""
+        """Scores at or above it are predicted positive."""
         return self.scorer.threshold
 
     def score(self, rows: Any) -> Any:
@@ -186,9 +186,9 @@ class ServedRanker:
         """Predicted labels: one for one row, ``(n,)`` for several. Errors are those of `score`."""
         scores = self.score(rows)
         if isinstance(scores, float):
-            return self._label(scores > self.threshold)
+            return self._label(scores >= self.threshold)
         labels = np.array([self.scorer.negative, self.scorer.positive])
-        return labels[(scores > self.threshold).astype(int)]
+        return labels[(scores >= self.threshold).astype(int)]
 
     def _label(self, above: bool) -> Label:
         return self.scorer.positive if above else self.scorer.negative
@@ -196,6 +196,11 @@ class ServedRanker:
     @property
     def _width(self) -> int:
         return self.embeddings[0].input_dimension if self.embeddings else self.scorer.w.size
+
+
+def _chosen(stage: StoredStage) -> dict[str, Any]:
+    """The threshold that was set, in place of that of the training."""
+    return {name: value for name, value in stage.params.items() if name == "threshold"}
 
 
 def _table(stage: StoredStage) -> pa.Table:

@@ -9,7 +9,7 @@ from spark_auc.errors import ConfigError
 from spark_auc.spark.data.segments import SegmentColumn
 from spark_auc.spark.features.contributions import contribution_column, segment_contribution_column
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
-from spark_auc.spark.pipeline import RankerPipelineModel
+from spark_auc.spark.pipeline_model import RankerPipelineModel
 
 CONTRIBUTIONS = "contributions"
 

@@ -25,7 +25,8 @@ from spark_auc.spark.features.label_sample import label_sample
 from spark_auc.spark.features.recipe import FeatureRecipe
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.spark.features.tree_settings import grows_from_all
-from spark_auc.spark.pipeline import RankerPipeline, RankerPipelineModel
+from spark_auc.spark.pipeline import RankerPipeline
+from spark_auc.spark.pipeline_model import RankerPipelineModel
 from spark_auc.training.blocks import LEAVES
 from spark_auc.training.method_choice import compare_methods
 from spark_auc.training.method_result import MethodResult
@@ -44,7 +45,10 @@ from spark_auc.training.tree_candidates import (
 _log = logging.getLogger(__name__)
 
 # Params of the ranker that the chosen model has too.
-_SHARED = ("labelCol", "positiveLabel", "weightCol", "rawPredictionCol", "predictionCol")
+_SHARED = (
+    *("labelCol", "positiveLabel", "weightCol", "rawPredictionCol", "predictionCol"),
+    *("vectorOutput", "handleInvalid"),
+)
 # Params of the ranker that contradict the choice.
 _CONTRARY = (
     *("regParam", "elasticNetParam", "standardization", "selectionRule", "estimator", "prior"),

@@ -18,8 +18,9 @@ class Configured(Params):
 
     The class gets a Param of each setting, its default, ``getX`` and ``setX``, and, where its
     constructor takes ``**params``, their signature and the section Parameters of its docstring.
-    Members that the class or its bases define, such as those of Spark's mixins, are kept.
-    Among the bases of a class it comes before Spark's mixins, so that its defaults prevail.
+    Members that the class or its bases define are kept, but for the getters of Spark's mixins,
+    which fail where a Param has no value. Among the bases of a class it comes before Spark's
+    mixins, so that its defaults prevail.
 
     Class arguments: ``settings``, a ``TypedDict`` of `spark_auc.spark.settings`; ``absent``, names
     of settings that similar classes have and this one does not, each with the reason.
@@ -48,7 +49,7 @@ class Configured(Params):
             setattr(cls, name, Param(Params._dummy(), name, doc, setting.convert))
             capital = name[0].upper() + name[1:]
             for prefix, made in (("get", _getter), ("set", _setter)):
-                if not hasattr(cls, prefix + capital):
+                if _is_spark_s(getattr(cls, prefix + capital, None)):
                     setattr(cls, prefix + capital, made(cls, prefix + capital, name))
         constructor = vars(cls).get("__init__")
         if constructor is not None and _takes_params(constructor):
@@ -67,7 +68,7 @@ class Configured(Params):
         self.setParams(**params)
 
     def setParams(self, **params: Any) -> Self:
-        """Set any Params by name; None leaves one as it is.
+        """Set any Params by name; None clears one, which then has its default or no value.
 
         Raises
         ------
@@ -79,7 +80,11 @@ class Configured(Params):
         for name in params:
             if name not in self.SETTINGS:
                 raise TypeError(self._unknown(name))
-        self._set(**{name: value for name, value in params.items() if value is not None})
+        for name, value in params.items():
+            if value is None:
+                self.clear(self.getParam(name))
+            else:
+                self._set(**{name: value})
         return self
 
     def _setDefault(self, **defaults: Any) -> Self:
@@ -129,6 +134,11 @@ class Configured(Params):
             f"found the unknown argument {name!r} of {cls.__name__}, expected some of "
             f"{', '.join(cls.SETTINGS)}; {remedy}"
         )
+
+
+def _is_spark_s(member: Any) -> bool:
+    """Whether a member is missing, or one of Spark's."""
+    return member is None or member.__module__.startswith("pyspark.")
 
 
 def _takes_params(constructor: Callable[..., None]) -> bool:

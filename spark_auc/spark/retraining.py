@@ -26,7 +26,7 @@ from spark_auc.spark.evaluation.groups import by_group
 from spark_auc.spark.evaluation.score_columns import ScoreColumns
 from spark_auc.spark.evaluation.scores import tabulated
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
-from spark_auc.spark.pipeline import RankerPipelineModel
+from spark_auc.spark.pipeline_model import RankerPipelineModel
 from spark_auc.spark.recipe_ranker import suited
 from spark_auc.training.fold_moments import moments_of_folds
 from spark_auc.training.prior import Prior

@@ -148,7 +148,7 @@ class LabelSettings(TypedDict, total=False):
         str, Setting("Label: 0/1, -1/+1, or any two values with positiveLabel.", "label")
     ]
     positiveLabel: Annotated[
-        float | str | bool | None,
+        int | float | str | bool | None,
         Setting("Label of the positive class; labels 0/1 and -1/+1 do not need it."),
     ]
 
@@ -156,7 +156,10 @@ class LabelSettings(TypedDict, total=False):
 class WeightSettings(TypedDict, total=False):
     """The weight column."""
 
-    weightCol: Annotated[str | None, Setting("Row weights > 0; by default 1 for each row.")]
+    weightCol: Annotated[
+        str | None,
+        Setting("Row weights; rows of weight 0 do not train. By default 1 for each row."),
+    ]
 
 
 class DimensionSettings(TypedDict, total=False):
@@ -217,6 +220,8 @@ class _NoChoiceError(Exception):
 def _converted(kind: Any, value: Any) -> Any:
     parts = parts_of(kind)
     if len(parts) > 1:
+        if type(value) in parts:
+            return value
         wrong: Exception = TypeError()
         for part in parts:
             try:

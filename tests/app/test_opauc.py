@@ -48,7 +48,7 @@ def test_a_batch_is_the_all_pairs_fit(job, spark, training, weight):
     rows = spark.read.parquet(str(Path("rows").absolute()))
     expected = MBAClassifier(featuresCol=NAMES, weightCol=weight, **training).fit(rows)
     np.testing.assert_allclose(weights().w, expected.scorer.w, rtol=1e-8, atol=1e-12)
-    assert weights().threshold == pytest.approx(expected.threshold, rel=1e-8)
+    assert weights().threshold == pytest.approx(expected.getThreshold(), rel=1e-8)
     assert weights().names == tuple(NAMES)
     assert result["rows"] == expected.summary.rows
 

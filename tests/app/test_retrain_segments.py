@@ -133,7 +133,7 @@ def assert_segments(champion, days, names):
     size = np.abs(expected.weights.W).max()
     np.testing.assert_allclose(weights.W, expected.weights.W, rtol=1e-9, atol=1e-10 * size)
     np.testing.assert_allclose(weights.intercept, expected.weights.intercept, rtol=1e-9)
-    assert ranker.threshold == pytest.approx(expected.threshold, rel=1e-9)
+    assert ranker.getThreshold() == pytest.approx(expected.threshold, rel=1e-9)
     for number, name in enumerate(weights.values):
         u = made["segments"]["chosen"] + (city == name)
         found = weights.W[number] / np.linalg.norm(weights.W[number])

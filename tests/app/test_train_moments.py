@@ -113,7 +113,7 @@ def test_windows_of_a_store_with_rows_and_models_beside(train, spark):
     wanted = read_model("all").ranker
     np.testing.assert_allclose(found.scorer.w, wanted.scorer.w, rtol=1e-10)
     assert found.scorer.names == wanted.scorer.names == tuple(NAMES)
-    assert found.threshold == pytest.approx(wanted.threshold, rel=1e-10)
+    assert found.getThreshold() == pytest.approx(wanted.getThreshold(), rel=1e-10)
     assert (found.scorer.positive, found.scorer.negative) == (1.0, 0.0)
 
     # A penalty is chosen on stored folds; moments of a model have none.

@@ -225,7 +225,7 @@ def test_behind_the_ranker_in_a_pipeline(spark, method, tmp_path):
         ("u", None, "found 1 weights that are not finite and positive among 800"),
         ("u", float("nan"), "found 1 weights that are not"),
         ("u", float("inf"), "found 1 weights that are not"),
-        ("u", 0.0, "found 1 weights that are not"),
+        ("u", -1.0, "found 1 weights that are not"),
     ],
 )
 def test_unusable_values(rows, column, value, message):

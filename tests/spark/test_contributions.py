@@ -33,7 +33,7 @@ from spark_auc.spark.contributions import with_contributions
 from spark_auc.spark.data.layouts import Layout
 from spark_auc.spark.data.lines import delimited
 from spark_auc.spark.features.contributions import listed
-from spark_auc.spark.pipeline import RankerPipelineModel
+from spark_auc.spark.pipeline_model import RankerPipelineModel
 from tests.features.raw_rows import numbers, text, times
 from tests.features.test_contributions import named
 from tests.features.watched_rows import RECIPE, columns_of, table

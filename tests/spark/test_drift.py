@@ -20,7 +20,7 @@ from spark_auc.features.drift import Drift
 from spark_auc.spark.data.layouts import Layout
 from spark_auc.spark.data.lines import delimited
 from spark_auc.spark.features.drift import drift_of
-from spark_auc.spark.pipeline import RankerPipelineModel
+from spark_auc.spark.pipeline_model import RankerPipelineModel
 
 ROWS = 700
 EXPLICIT = FeatureRecipe(

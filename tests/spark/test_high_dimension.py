@@ -83,7 +83,7 @@ def test_every_form_is_the_same_problem(few, monkeypatch, form, estimator):
     assert found.summary.form == form
     np.testing.assert_allclose(found.scorer.w, expected.scorer.w, atol=1e-7)
     assert found.summary.estimated_auc == pytest.approx(expected.summary.estimated_auc, abs=1e-9)
-    assert found.threshold == pytest.approx(expected.threshold, abs=1e-6)
+    assert found.getThreshold() == pytest.approx(expected.getThreshold(), abs=1e-6)
 
 
 def test_what_cannot_be_done_without_a_matrix_is_refused(few, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
@@ -139,3 +140,14 @@ def test_refusals(spark, sources, monkeypatch):
     monkeypatch.setattr(SessionMemory, "gather_limit", 2000)
     with pytest.raises(ResourceError, match="or raise spark"):
         drawn(df)
+
+
+def test_rows_of_weight_0_are_left_out(table, sources):
+    """The sample is that of the table without these rows, for groups do not depend on weights."""
+    for name in ("shuffled", "parquet"):
+        df = sources[name]
+        zero = F.when(F.col("income") > 0, 0.0).otherwise(F.col("weight"))
+        found = drawn(df.withColumn("weight", zero))
+        rows = table.filter(pc.fill_null(pc.less_equal(table["income"], 0.0), True))
+        groups = row_groups({name: raw_column(name, rows[name].combine_chunks()) for name in NAMES})
+        assert by_text(plain(found)) == by_text(expected(rows, groups))

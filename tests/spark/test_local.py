@@ -56,7 +56,8 @@ def same(rows, name, given, weighted):
         ranker = getattr(local, name)(**given).fit(form, labels, U if weighted else None)
         w = distributed.scorer.w
         assert np.abs(ranker.coef_[0] - w).max() <= 1e-12 * np.abs(w).max()
-        assert -ranker.intercept_[0] == pytest.approx(distributed.threshold, rel=1e-9, abs=1e-12)
+        threshold = distributed.getThreshold()
+        assert -ranker.intercept_[0] == pytest.approx(threshold, rel=1e-9, abs=1e-12)
         ours, theirs = ranker.summary_, distributed.summary
         for field in ("pairs", "elastic_net_param", "form", "nonzeros"):
             assert getattr(ours, field) == getattr(theirs, field)

@@ -57,9 +57,9 @@ def test_scores_predictions_and_threshold(model, rows):
     scored = model.transform(rows).toPandas()
     scores = X @ model.scorer.w
     np.testing.assert_allclose(scored["rawPrediction"], scores, rtol=1e-12)
-    np.testing.assert_array_equal(scored["prediction"], scores > model.threshold)
+    np.testing.assert_array_equal(scored["prediction"], scores >= model.getThreshold())
     # The Gaussian rule is approximate; weighted shares of these rows agree to a few percent.
-    predicted = np.average(scores > model.threshold, weights=U)
+    predicted = np.average(scores >= model.getThreshold(), weights=U)
     assert predicted == pytest.approx(np.average(Y, weights=U), abs=0.05)
 
 
@@ -116,7 +116,7 @@ def test_save_and_load(model, rows, tmp_path):
     loaded = LinearRankerModel.load(path)
     np.testing.assert_array_equal(loaded.scorer.w, model.scorer.w)
     assert loaded.summary == model.summary
-    assert loaded.threshold == model.threshold
+    assert loaded.getThreshold() == model.getThreshold()
     assert loaded.getRegParam() == 0.01
     assert loaded.uid == model.uid
     with pytest.raises(Exception, match="already exists"):

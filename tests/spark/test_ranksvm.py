@@ -159,7 +159,7 @@ def test_without_a_matrix(rows, model, monkeypatch):
     monkeypatch.setattr(ranksvm, "_MATRIX", D - 1)
     other = RankSVMClassifier(regParam=REG, tol=TOL, weightCol="u").fit(rows)
     np.testing.assert_allclose(other.scorer.w, model.scorer.w, rtol=1e-3, atol=1e-4)
-    assert other.threshold == pytest.approx(model.threshold, rel=1e-3)
+    assert other.getThreshold() == pytest.approx(model.getThreshold(), rel=1e-3)
     assert other.summary.estimated_auc == pytest.approx(model.summary.estimated_auc, rel=1e-4)
 
 

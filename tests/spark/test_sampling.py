@@ -160,7 +160,7 @@ def test_the_model_tells_how_it_was_made(rows, estimator, tmp_path):
     assert (s.reg_param, s.form, s.selection) == (0.05, "tiles", None)
     assert s.positive_weight == pytest.approx(U[Y].sum())
     z = X @ model.scorer.w
-    shares = [np.average(z[mine] > model.threshold, weights=U[mine]) for mine in (Y, ~Y)]
+    shares = [np.average(z[mine] >= model.getThreshold(), weights=U[mine]) for mine in (Y, ~Y)]
     weights = np.array([U[Y].sum(), U[~Y].sum()])
     assert weights @ shares / weights.sum() == pytest.approx(weights[0] / weights.sum(), abs=0.05)
     exact = MBAClassifier(regParam=0.05, weightCol="u").fit(rows).summary

@@ -16,7 +16,7 @@ from spark_auc.app.jobs.published_model import read_model
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import ConfigError
 from spark_auc.local import MBAClassifier as LocalMBA
-from spark_auc.spark.pipeline import RankerPipelineModel
+from spark_auc.spark.pipeline_model import RankerPipelineModel
 from spark_auc.spark.retraining import retrained
 
 

@@ -90,7 +90,7 @@ def test_model_is_that_of_arrays(table, rows, model, has_prior):
     assert segments.weights.values == ("mail", "news", "shop")
     np.testing.assert_allclose(segments.weights.W, made.weights.W, rtol=1e-9)
     np.testing.assert_allclose(segments.weights.intercept, made.weights.intercept, rtol=1e-9)
-    assert model.threshold == pytest.approx(made.threshold, rel=1e-9)
+    assert model.getThreshold() == pytest.approx(made.threshold, rel=1e-9)
     assert model.summary.segments["column"] == "site"
     assert model.summary.segments["chosen"] == made.selection["chosen"]
     whole = MBAClassifier(featuresCol=COLUMNS, regParam=0.1)
@@ -103,7 +103,7 @@ def test_rows_are_scored_by_their_segment(table, rows, model, tmp_path):
     X, number = scored[COLUMNS].to_numpy(), numbers(scored["site"], weights.values)
     expected = np.einsum("nd,nd->n", X, weights.W[number]) + weights.intercept[number]
     np.testing.assert_allclose(scored["rawPrediction"], expected, rtol=1e-10, atol=1e-12)
-    assert (scored["prediction"] == (scored["rawPrediction"] > model.threshold)).all()
+    assert (scored["prediction"] == (scored["rawPrediction"] >= model.getThreshold())).all()
     assert scored["prediction"].mean() == pytest.approx(table["label"].mean(), abs=0.05)
     # The same bits after saving, for other partitions, a column of other values, and one by one.
     model.save(str(tmp_path / "model"))
@@ -231,7 +231,7 @@ def test_equal_segments_give_the_ranker_of_all_rows(rows, model):
     assert same.summary.segments["chosen"] == "global"
     assert same.scorer.segments is None
     assert (same.scorer.w == plain.scorer.w).all()
-    assert same.threshold == plain.threshold
+    assert same.getThreshold() == plain.getThreshold()
     assert plain.summary.segments is None
     assert (plain.scorer.w == model.scorer.w).all()
 

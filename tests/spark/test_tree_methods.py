@@ -13,7 +13,7 @@ from spark_auc.core.batch import Batch
 from spark_auc.core.sampling.folds import Folds, GroupCounts
 from spark_auc.features.row_groups import row_groups
 from spark_auc.spark.method_choice import MethodChooser
-from spark_auc.spark.pipeline import RankerPipelineModel
+from spark_auc.spark.pipeline_model import RankerPipelineModel
 from spark_auc.training.tree_candidates import measured, tree_candidates
 from tests.training.test_tree_candidates import TYPES, raw
 

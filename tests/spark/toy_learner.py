@@ -13,7 +13,7 @@ from spark_auc.learners.learner import Stored
 from spark_auc.learners.linear import scores
 from spark_auc.spark.data.prepared import SequentialRows
 from spark_auc.spark.estimators.online import OnlineEstimator
-from spark_auc.spark.estimators.settings import ParallelSettings, RoundsSettings
+from spark_auc.spark.estimators.online_settings import ParallelSettings, RoundsSettings
 from spark_auc.spark.settings import Range, Setting
 
 

@@ -33,6 +33,8 @@ ELSEWHERE = {
     "outputCol": "",
     "rawPredictionCol": "",
     "predictionCol": "",
+    "vectorOutput": "",
+    "handleInvalid": "",
 }
 
 

@@ -74,7 +74,7 @@ def run(spark: SparkSession, config: Adadsg) -> dict[str, Any]:
     SparkAUCError
         The job failed; nothing is published.
     """
-    from spark_auc.spark.pipeline import RankerPipelineModel
+    from spark_auc.spark.pipeline_model import RankerPipelineModel
     from spark_auc.spark.recipe_ranker import suited
 
     checkpoint = StageCheckpoint.of(config)

@@ -22,7 +22,7 @@ from spark_auc.store.windows import MergedFolds, Window, ages
 if TYPE_CHECKING:
     from spark_auc.spark.data.columns import TrainingColumns
     from spark_auc.spark.features.recipe_model import FeatureRecipeModel
-    from spark_auc.spark.pipeline import RankerPipelineModel
+    from spark_auc.spark.pipeline_model import RankerPipelineModel
 
 # Params that the choice of window and penalty sets.
 _CHOSEN = {"regParams", "elasticNetParams", "selectionRule"}
@@ -104,7 +104,7 @@ def challenger(
         None if no periods before the gate have rows of both classes in every fold, or no window
         has them outside of every fold.
     """
-    from spark_auc.spark.pipeline import RankerPipelineModel
+    from spark_auc.spark.pipeline_model import RankerPipelineModel
     from spark_auc.spark.retraining import trained
 
     left_out = sorted({*excluded} & {*store.periods()})

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_auc.app.config.retraining import Retrain
-    from spark_auc.spark.pipeline import RankerPipelineModel
+    from spark_auc.spark.pipeline_model import RankerPipelineModel
 
 _log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ def read_champion(location: str) -> Champion | None:
 
 
 def _champion(version: Directory) -> Champion:
-    from spark_auc.spark.pipeline import RankerPipelineModel
+    from spark_auc.spark.pipeline_model import RankerPipelineModel
 
     model: RankerPipelineModel = RankerPipelineModel.load(f"{version.uri}/model")
     anchor: RankerPipelineModel | None = None

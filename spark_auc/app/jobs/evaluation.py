@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from spark_auc.spark.data.segments import SegmentColumn
-    from spark_auc.spark.pipeline import RankerPipelineModel
+    from spark_auc.spark.pipeline_model import RankerPipelineModel
 
 _OF_PROBABILITIES = (
     *(name for name, measure in MEASURES.items() if measure.probabilities),
@@ -60,25 +60,16 @@ def evaluation(
     dict
         The content of ``evaluation.json``.
     """
-    from spark_auc.spark.evaluation.evaluate import evaluate
-
     ranker = model.ranker
-    columns = {
-        "labelCol": ranker.getLabelCol(),
-        "positiveLabel": ranker.scorer.positive,
-        "weightCol": ranker.values()["weightCol"],
-    }
     scored = model.transform(rows)
     if segments is not None:
         value = segments.value(scored, model.features(rows))
         scored = scored.withColumn(segments.column, value)
-    measured = evaluate(
-        scored, scoreCol=ranker.getRawPredictionCol(), **columns, **measures.model_dump()
-    ).as_dict()
+    measured = ranker.measured(scored, **measures.model_dump()).as_dict()
     if model.calibration:
         # A calibration may tie scores, so the AUC is that of the uncalibrated scores.
         probability = model.calibration.getProbabilityCol()
-        calibrated = evaluate(scored, scoreCol=probability, probabilities=True, **columns).as_dict()
+        calibrated = ranker.measured(scored, scoreCol=probability, probabilities=True).as_dict()
         measured |= {name: calibrated[name] for name in _OF_PROBABILITIES}
     summary = ranker.summary.as_dict()
     return measured | {

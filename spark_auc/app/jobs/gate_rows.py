@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from spark_auc.spark.evaluation.evaluate import Comparison
-    from spark_auc.spark.pipeline import RankerPipelineModel
+    from spark_auc.spark.pipeline_model import RankerPipelineModel
 
 CHALLENGER, CHAMPION, ANCHOR = "challenger", "champion", "anchor"
 _NEWEST = "newest"

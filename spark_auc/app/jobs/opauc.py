@@ -153,7 +153,7 @@ def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
     from spark_auc.spark.data.columns import TrainingColumns
     from spark_auc.spark.data.rows import DistributedRows
     from spark_auc.spark.estimators.one_pass import model_of, statistics
-    from spark_auc.spark.pipeline import RankerPipelineModel
+    from spark_auc.spark.pipeline_model import RankerPipelineModel
     from spark_auc.spark.recipe_ranker import suited
 
     assert config.data is not None
@@ -182,7 +182,7 @@ def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
 
 def _stream(spark: SparkSession, config: Opauc, section: Stream) -> dict[str, Any]:
     from spark_auc.app.jobs.stream_learner import StreamLearner
-    from spark_auc.spark.pipeline import RankerPipelineModel
+    from spark_auc.spark.pipeline_model import RankerPipelineModel
     from spark_auc.spark.recipe_ranker import suited
     from spark_auc.spark.streaming.stream import check_classic
     from spark_auc.spark.streaming.stream import run as run_stream

@@ -20,7 +20,7 @@ from spark_auc.publication.publish import current
 
 if TYPE_CHECKING:
     from spark_auc.spark.features.recipe_model import FeatureRecipeModel
-    from spark_auc.spark.pipeline import RankerPipelineModel
+    from spark_auc.spark.pipeline_model import RankerPipelineModel
 
 KIND = "model"
 _RECIPE, _DRIFT = "recipe.json", "drift.bin"
@@ -61,7 +61,7 @@ def read_model(location: str) -> RankerPipelineModel:
     ModelFormatError
         A file is missing or damaged.
     """
-    from spark_auc.spark.pipeline import RankerPipelineModel
+    from spark_auc.spark.pipeline_model import RankerPipelineModel
 
     model: RankerPipelineModel = RankerPipelineModel.load(f"{current(location, KIND).uri}/model")
     return model
@@ -131,7 +131,7 @@ def write_model(
         if recipe.drift:
             version.write(_DRIFT, recipe.drift.to_bytes())
     ranker = model.ranker
-    summary = ranker.summary.as_dict() | {"threshold": ranker.threshold} | others
+    summary = ranker.summary.as_dict() | {"threshold": ranker.getThreshold()} | others
     version.write_json("summary.json", summary)
     version.write_json("config.json", config.model_dump(mode="json", by_alias=True))
     return summary

@@ -1,9 +1,9 @@
 """Score rows with a published model.
 
 Section ``score`` of the configuration: model, data, keep (input columns to copy), contributions
-(how many of a row), drift, output. Publishes ``scores``, Parquet files with these columns, the
-score, the prediction and, of a calibrated model, the probability. The rows need the columns of the
-model's features, and no label.
+(how many of a row), threshold, evaluation, handleInvalid, drift, output. Publishes ``scores``,
+Parquet files with these columns, the score, the prediction and, of a calibrated model, the
+probability. The rows need the columns of the model's features, and no label.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_auc.app.config.jobs import Score
 from spark_auc.app.jobs.drift import drift_of, log_unknown
+from spark_auc.app.jobs.operating_point import threshold_of
 from spark_auc.app.jobs.published_model import (
     check_contributions,
     check_model,
@@ -40,6 +41,7 @@ def check(config: Score) -> None:
     else:
         check_model(config.model)
     config.data.check()
+    threshold_of(config)
     check_free(config.output.path, config.output.replace)
 
 
@@ -57,6 +59,7 @@ def run(spark: SparkSession, config: Score) -> dict[str, Any]:
     from spark_auc.spark.data.features import known_column, quoted
 
     model = read_model(config.model)
+    model.ranker.setParams(threshold=threshold_of(config), handleInvalid=config.handleInvalid)
     with (
         config.data.read(spark) as data,
         publication(config.output.path, config.output.replace, "scores") as version,
@@ -74,7 +77,9 @@ def run(spark: SparkSession, config: Score) -> dict[str, Any]:
         scored = scored.select(*columns, *outputs)
         scored.write.parquet(f"{version.uri}/scores")
         rows = spark.read.parquet(f"{version.uri}/scores").count()
-        _log.info("wrote the scores of %d rows", rows)
+        skipped = data.count() - rows if config.handleInvalid == "skip" else 0
+        _log.info("wrote the scores of %d rows; %d were skipped", rows, skipped)
         drift = drift_of(recipe_stage(model), data) if config.drift else {}
         log_unknown(drift)
-    return {"scores": f"{version.uri}/scores", "rows": rows, "columns": scored.columns, **drift}
+    result = {"scores": f"{version.uri}/scores", "rows": rows, "skipped": skipped}
+    return result | {"columns": scored.columns, **drift}

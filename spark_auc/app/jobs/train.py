@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from spark_auc.spark.features.recipe import FeatureRecipe
     from spark_auc.spark.features.recipe_model import FeatureRecipeModel
     from spark_auc.spark.method_choice import MethodChooser
-    from spark_auc.spark.pipeline import RankerPipeline, RankerPipelineModel
+    from spark_auc.spark.pipeline import RankerPipeline
+from spark_auc.spark.pipeline_model import RankerPipelineModel
 
 
 def check(config: Train) -> None:

@@ -22,7 +22,7 @@ from spark_auc.retraining.choice import choose
 from spark_auc.spark.data.columns import TrainingColumns
 from spark_auc.spark.estimators.pair_moments_estimator import PairMomentsEstimator
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
-from spark_auc.spark.pipeline import RankerPipelineModel
+from spark_auc.spark.pipeline_model import RankerPipelineModel
 from spark_auc.spark.recipe_ranker import suited
 from spark_auc.spark.retraining import fold_moments
 from spark_auc.training.segments import REST

@@ -29,7 +29,7 @@ def estimated_auc(scores: ColumnMoments) -> float:
 
 
 def class_ratio_threshold(scores: ColumnMoments) -> float:
-    """Threshold at which the share of weight above it equals the share of the positive class.
+    """Threshold at which the share of weight at or above it is that of the positive class.
 
     The paper's rule for a classifier (MBA, section IV-A), here from the moments of the scores
     ``X w``; approximate unless the scores of each class are Gaussian.
@@ -48,7 +48,9 @@ def class_ratio_threshold(scores: ColumnMoments) -> float:
         return float(share @ stats.norm.sf(threshold, mean, spread) - share[0])
 
     low, high = (mean - 40 * spread).min(), (mean + 40 * spread).max()
-    return float(optimize.brentq(excess, low, high)) if low < high else float(low)
+    root = optimize.brentq(excess, low, high) if low < high else low
+    # Of equal scores none is at or above it: rare positives are the rule.
+    return float(np.nextafter(root, np.inf))
 
 
 class Line(NamedTuple):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import IntegralType, NumericType, StringType
+from pyspark.sql.types import BooleanType, IntegralType, NumericType, StringType
 
 from spark_auc.core.batch import WEIGHTS, Batch, usable_weights
 from spark_auc.core.labels import Label, LabelCounts
@@ -22,6 +23,8 @@ from spark_auc.spark.data.features import Features, known_column, quoted
 from spark_auc.spark.data.labels import LabelReader, label_column
 from spark_auc.spark.data.readers import Read
 from spark_auc.spark.data.segments import SegmentColumn
+
+R = TypeVar("R", pa.RecordBatch, pa.Table)
 
 # Every fold needs moments of all features.
 _MAX_FOLDS = 100
@@ -150,6 +153,9 @@ class TrainingColumns:
             another type.
         """
         _, value = label_column(df, label, positive)
+        if isinstance(df.schema[label].dataType, BooleanType):
+            # Predictions have the type of the label.
+            value = value is None or bool(value)
         if weight:
             weight_column(df, weight)
         if key:
@@ -231,6 +237,8 @@ class BatchReader:
                 groups = self.columns.sampled_groups(batch)
                 inside = np.logical_or.reduce([sample.of(groups) for sample in taught])
                 batch = batch.filter(pa.array(~inside))
+            if self.columns.weight:
+                batch = weighted(batch, width + 1)
             if batch.num_rows:
                 X = self.columns.features.decode(batch.columns[:width])
                 y = self.label_reader.read(batch.column(width))
@@ -258,6 +266,13 @@ class BatchReader:
         return cast(Keys, numbers.to_numpy().astype(np.uint64))
 
 
+def weighted(rows: R, column: int) -> R:
+    """The rows of a batch or table whose weight, in the column of this number, is not 0."""
+    # A null is an error, as of `row_weights`.
+    kept = pc.fill_null(pc.not_equal(rows.column(column), 0.0), True)
+    return rows if pc.all(kept).as_py() else rows.filter(kept)
+
+
 def row_weights(array: pa.Array, name: str | None) -> Float:
     """Weights ``(n,)`` of a weight column; `DataError` if one cannot be used."""
     weight: Float = without_nulls(array, f"weight column {name!r}").to_numpy()
@@ -265,7 +280,7 @@ def row_weights(array: pa.Array, name: str | None) -> Float:
     if bad.size:
         raise DataError(
             f"found {bad.size} weights that are not finite and positive, or out of range, in a "
-            f"batch of {len(weight)} rows (the first is {bad[0]}); expected weights from "
+            f"batch of {len(weight)} rows (the first is {bad[0]}); expected 0 or weights from "
             f"{WEIGHTS[0]} to {WEIGHTS[1]}; drop, repair or rescale these rows"
         )
     return weight

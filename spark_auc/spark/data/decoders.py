@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from scipy import sparse
 
-from spark_auc.core.types import Float, Rows
+from spark_auc.core.types import Bool, Float, Rows
 from spark_auc.errors import DataError
 
 
@@ -168,3 +169,40 @@ def decode(
             "these rows"
         )
     return X
+
+
+def usable(form: str, arrays: Sequence[pa.Array], *, missing: bool = False) -> Bool:
+    """Whether each row ``(n,)`` has features that are neither null nor, unless missing, infinite.
+
+    Parameters
+    ----------
+    form, arrays, missing
+        As of `decode`.
+    """
+    present = np.ones(len(arrays[0]), np.bool_)
+    if form == "numbers":
+        if not missing:
+            for array in arrays:
+                present &= np.isfinite(array.fill_null(np.nan).to_numpy())
+        return present
+    for array in arrays:
+        present &= array.is_valid().to_numpy(zero_copy_only=False)
+    lists = arrays
+    if form == "vector":
+        # Indices of a dense vector are null.
+        lists = [pc.struct_field(arrays[0], "values")]
+    for array in lists:
+        present &= _whole(array, missing)
+    return present
+
+
+def _whole(array: pa.ListArray, missing: bool) -> Bool:
+    """Whether the elements of each list ``(n,)`` are valid."""
+    offsets = array.offsets.to_numpy().astype(np.int64)
+    elements = array.values.slice(offsets[0], offsets[-1] - offsets[0])
+    wrong = elements.is_null().to_numpy(zero_copy_only=False)
+    if pa.types.is_floating(elements.type) and not missing:
+        wrong = wrong | ~np.isfinite(elements.fill_null(0.0).to_numpy())
+    before = np.concatenate([[0], np.cumsum(wrong)])
+    at = offsets - offsets[0]
+    return np.asarray(before[at[1:]] == before[at[:-1]])

@@ -18,17 +18,17 @@ from pyspark.sql.types import (
     ArrayType,
     BooleanType,
     DataType,
-    FractionalType,
     IntegralType,
     NumericType,
     StructField,
 )
 
 from spark_auc.core.sampling.key_sample import KeySample
-from spark_auc.core.types import Keys, Rows
+from spark_auc.core.types import Bool, Keys, Rows
 from spark_auc.errors import ConfigError, DataError, unknown_column
 from spark_auc.spark.data.checks import checked
-from spark_auc.spark.data.decoders import decode
+from spark_auc.spark.data.decoders import decode, usable
+from spark_auc.spark.data.vector_metadata import names_and_size
 
 
 def known_column(df: DataFrame, name: str) -> StructField:
@@ -88,7 +88,7 @@ class Features(Protocol):
         """Another column of the same rows, for use beside `decode`."""
         ...
 
-    def as_rows(self, df: DataFrame, *, missing: bool = False) -> DataFrame:
+    def as_rows(self, df: DataFrame, *, missing: bool = False, invalid: bool = False) -> DataFrame:
         """Add a filter that raises `DataError` at a row with null features, where it is needed.
 
         Parameters
@@ -97,7 +97,13 @@ class Features(Protocol):
             The rows.
         missing
             Whether null numbers are valid.
+        invalid
+            Whether rows that cannot be used are kept.
         """
+        ...
+
+    def usable(self, arrays: Sequence[pa.Array], *, missing: bool = False) -> Bool:
+        """Whether each row ``(n,)`` of Arrow columns has valid values; arguments as of `decode`."""
         ...
 
     def decode(self, arrays: Sequence[pa.Array], *, missing: bool = False) -> Rows:
@@ -189,7 +195,7 @@ class PreparedFeatures:
             return cls("indexed", requested, dimension)
         if len(types) == 1 and (isinstance(types[0], VectorUDT) or _is_array(types[0])):
             form = "vector" if isinstance(types[0], VectorUDT) else "array"
-            names, stated = _metadata(fields[0])
+            names, stated = names_and_size(fields[0])
             size = dimension or stated or _first_size(df, requested[0])
             return cls(form, requested, size, names if names and len(names) == size else None)
         types_text = ", ".join(
@@ -226,11 +232,12 @@ class PreparedFeatures:
 
     def expressions(self) -> list[Column]:
         """See `Features.expressions`."""
+        columns = [F.col(quoted(name)) for name in self.columns]
         if self.form == "numbers":
-            return [F.col(quoted(c)).cast("double") for c in self.columns]
-        return [F.col(quoted(c)) for c in self.columns]
+            return [column.cast("double") for column in columns]
+        return columns
 
-    def as_rows(self, df: DataFrame, *, missing: bool = False) -> DataFrame:
+    def as_rows(self, df: DataFrame, *, missing: bool = False, invalid: bool = False) -> DataFrame:
         """See `Features.as_rows`.
 
         The filter is also a workaround: Spark 4.3 passes the batches of a columnar source to an
@@ -240,12 +247,16 @@ class PreparedFeatures:
         for name in self.columns:
             column = F.col(quoted(name))
             null = F.lit(f"found null in column {name!r}, expected features; drop these rows")
-            allowed = missing and self.form == "numbers"
+            allowed = invalid or (missing and self.form == "numbers")
             # Always false; the optimizer cannot prove it and so keeps the filter.
             never = F.hash(column).bitwiseAND(F.lit(1)) > 1
             fault = F.when(never if allowed else column.isNull(), null)
             df = df.filter(checked(F.lit(True), fault))
         return df
+
+    def usable(self, arrays: Sequence[pa.Array], *, missing: bool = False) -> Bool:
+        """See `Features.usable` and `decoders.usable`."""
+        return usable(self.form, arrays, missing=missing)
 
     def decode(self, arrays: Sequence[pa.Array], *, missing: bool = False) -> Rows:
         """See `Features.decode` and `decoders.decode`."""
@@ -255,28 +266,17 @@ class PreparedFeatures:
         """See `Features.groups`."""
 
 
-def scoreable(df: DataFrame, features: Features) -> DataFrame:
+def scoreable(df: DataFrame, features: Features, *, invalid: bool = False) -> DataFrame:
     """The rows in a form whose columns an Arrow function can take; see `Features.as_rows`.
 
     Without a vector column `decode` raises the errors of null features.
     """
     vectors = any(isinstance(field.dataType, VectorUDT) for field in df.schema)
-    return features.as_rows(df) if vectors else df
+    return features.as_rows(df, invalid=invalid) if vectors else df
 
 
-def _is_array(kind: DataType, element: type[DataType] = FractionalType) -> bool:
+def _is_array(kind: DataType, element: type[DataType] = NumericType) -> bool:
     return isinstance(kind, ArrayType) and isinstance(kind.elementType, element)
-
-
-def _metadata(column: StructField) -> tuple[tuple[str, ...] | None, int | None]:
-    """Feature names and dimension in the metadata of Spark ML or of the LIBSVM source."""
-    metadata = (column.metadata or {}).get("ml_attr", {})
-    attributes = sorted(
-        (a for group in metadata.get("attrs", {}).values() for a in group), key=lambda a: a["idx"]
-    )
-    names = tuple(str(a["name"]) for a in attributes if "name" in a)
-    dimension = metadata.get("num_attrs") or (column.metadata or {}).get("numFeatures")
-    return names or None, int(dimension or len(attributes)) or None
 
 
 def _first_size(df: DataFrame, column: str) -> int:

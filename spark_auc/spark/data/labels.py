@@ -58,11 +58,14 @@ def label_column(
         value = None if positive is None else float(positive)
         if value is not None and not np.isfinite(value):
             raise ValueError
+        if isinstance(kind, BooleanType) and value not in (None, 0.0, 1.0):
+            raise ValueError
         return column.cast("double"), value
     except ValueError:
         raise ConfigError(
-            f"found positiveLabel {positive!r} for the numeric label column {name!r}; "
-            "expected a finite number; set positiveLabel"
+            f"found positiveLabel {positive!r} for the label column {name!r} of type "
+            f"{kind.simpleString()}; expected a finite number, and for booleans True or False; set "
+            "positiveLabel"
         ) from None
 
 

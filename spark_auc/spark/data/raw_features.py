@@ -13,10 +13,11 @@ from pyspark.sql import functions as F
 
 from spark_auc.core.batch import Batch
 from spark_auc.core.sampling.key_sample import KeySample
-from spark_auc.core.types import Keys, Rows
+from spark_auc.core.types import Bool, Keys, Rows
 from spark_auc.errors import DataError
 from spark_auc.features.embedding import Embedding
 from spark_auc.features.recipe import Recipe
+from spark_auc.features.recipe_numbers import Standard
 from spark_auc.features.recipe_tokens import Log
 from spark_auc.features.row_groups import row_groups
 from spark_auc.features.token_names import FeatureNames
@@ -137,11 +138,20 @@ class RawFeatures:
         """See `Features.field`."""
         return self.raw.field(df, name)
 
-    def as_rows(self, df: DataFrame, *, missing: bool = False) -> DataFrame:
+    def as_rows(self, df: DataFrame, *, missing: bool = False, invalid: bool = False) -> DataFrame:
         """See `Features.as_rows`; missing values are valid."""
         # Always false; the optimizer cannot prove it and so keeps the filter.
         never = F.hash(self.raw.probe()).bitwiseAND(F.lit(1)) > 1
         return df.filter(checked(F.lit(True), F.when(never, F.lit(""))))
+
+    def usable(self, arrays: Sequence[pa.Array], *, missing: bool = False) -> Bool:
+        """See `Features.usable`; missing values are valid."""
+        columns = self.raw.decode(arrays)
+        usable: Bool = np.ones(len(arrays[0]), np.bool_)
+        for column in self.recipe.numeric:
+            if isinstance(column, Standard):
+                usable &= column.usable(columns[column.name])
+        return usable
 
     def decode(self, arrays: Sequence[pa.Array], *, missing: bool = False) -> Rows:
         """See `Features.decode`; missing values are valid."""
@@ -213,9 +223,13 @@ class EmbeddedFeatures:
         """See `Features.field`."""
         return self.inner.field(df, name)
 
-    def as_rows(self, df: DataFrame, *, missing: bool = False) -> DataFrame:
+    def as_rows(self, df: DataFrame, *, missing: bool = False, invalid: bool = False) -> DataFrame:
         """See `Features.as_rows`."""
-        return self.inner.as_rows(df, missing=self.embedding.takes_missing)
+        return self.inner.as_rows(df, missing=self.embedding.takes_missing, invalid=invalid)
+
+    def usable(self, arrays: Sequence[pa.Array], *, missing: bool = False) -> Bool:
+        """See `Features.usable`."""
+        return self.inner.usable(arrays, missing=self.embedding.takes_missing)
 
     def decode(self, arrays: Sequence[pa.Array], *, missing: bool = False) -> Rows:
         """See `Features.decode`."""

@@ -25,7 +25,7 @@ from spark_auc.spark.data.features import Features
 from spark_auc.spark.data.prepared import SequentialRows
 from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.estimators.online import OnlineEstimator, Pass, learned
-from spark_auc.spark.estimators.settings import AdaDSGSettings
+from spark_auc.spark.estimators.online_settings import AdaDSGSettings
 
 _log = logging.getLogger(__name__)
 

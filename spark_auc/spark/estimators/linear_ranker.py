@@ -26,6 +26,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from scipy import sparse
 
+from spark_auc.core.evaluation.report import AUCReport
 from spark_auc.core.labels import Label
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.types import Rows
@@ -36,7 +37,9 @@ from spark_auc.spark.data.features import Features, PreparedFeatures, scoreable
 from spark_auc.spark.data.segments import SegmentColumn
 from spark_auc.spark.estimators.prior_settings import NamedWeights
 from spark_auc.spark.estimators.scorer import scores_of
-from spark_auc.spark.estimators.settings import MBASettings
+from spark_auc.spark.estimators.settings import LinearRankerSettings
+from spark_auc.spark.evaluation.evaluate import evaluate
+from spark_auc.spark.evaluation.score_columns import score_column, vector_of_two
 from spark_auc.spark.persistence import Stage
 from spark_auc.training.segments import SegmentRankers
 from spark_auc.training.summary import TrainingSummary
@@ -55,13 +58,13 @@ class LinearRankerModel(
     HasMaxIter,
     HasRegParam,
     HasElasticNetParam,
-    settings=MBASettings,
+    settings=LinearRankerSettings,
 ):
     """A linear ranker; made by the ``fit`` of an estimator or by ``load``.
 
     ``transform`` adds rawPredictionCol (double: the score ``w'x``, an uncalibrated ranking score;
-    use `ScoreCalibrator` for probabilities) and predictionCol (one of the two label values; the
-    threshold predicts about as many rows positive as were positive in training).
+    use `ScoreCalibrator` for probabilities) and predictionCol (one of the two label values, of the
+    label's type if it is boolean or string, else double).
 
     Parameters
     ----------
@@ -165,10 +168,10 @@ class LinearRankerModel(
         """0: the score is ``w'x``, and the threshold stands beside it."""
         return 0.0
 
-    @property
-    def threshold(self) -> float:
-        """Scores above it are predicted positive."""
-        return self.scorer.threshold
+    def getThreshold(self) -> float:
+        """Scores at or above it are predicted positive: that of setThreshold or of the training."""
+        chosen = self.values()["threshold"]
+        return self.scorer.threshold if chosen is None else float(chosen)
 
     def predictRaw(self, value: Vector) -> DenseVector:
         """The score of one row and its negation, ``[-w'x, w'x]``, without a Spark job.
@@ -195,7 +198,7 @@ class LinearRankerModel(
 
     def predict(self, value: Vector) -> Label:
         """The predicted label of one row; see `predictRaw`."""
-        above = self.predictRaw(value)[1] > self.threshold
+        above = self.predictRaw(value)[1] >= self.getThreshold()
         return self.scorer.positive if above else self.scorer.negative
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
@@ -205,9 +208,43 @@ class LinearRankerModel(
         """The features of a DataFrame's rows, in the columns that featuresCol names."""
         return PreparedFeatures.resolve(dataset, self.getFeaturesCol(), self.numFeatures)
 
-    def score_column(self, dataset: DataFrame, features: Features) -> Column:
-        """The scores of rows with these features; errors as of `scores_of`."""
-        return scores_of(self.scorer, dataset, features)
+    def evaluate(self, dataset: DataFrame, **measures: Any) -> AUCReport:
+        """Score labelled rows, and measure the scores.
+
+        Parameters
+        ----------
+        dataset
+            The rows, with the label and weight columns of the training.
+        measures
+            Further arguments of `spark_auc.evaluate`, such as maxFPR or groupCol.
+
+        Returns
+        -------
+        AUCReport
+            The AUC with its interval, curves and thresholds.
+
+        Raises
+        ------
+        ConfigError, DataError
+            As by ``transform`` and `spark_auc.evaluate`.
+        """
+        return self.measured(self.transform(dataset), **measures)
+
+    def measured(self, scored: DataFrame, **measures: Any) -> AUCReport:
+        """The evaluation of rows that have this model's scores; see `evaluate`."""
+        columns = {
+            "scoreCol": self.getRawPredictionCol(),
+            "labelCol": self.getLabelCol(),
+            "positiveLabel": self.scorer.positive,
+            "weightCol": self.values()["weightCol"],
+        }
+        return evaluate(scored, **(columns | measures))
+
+    def score_column(
+        self, dataset: DataFrame, features: Features, *, invalid: bool = False
+    ) -> Column:
+        """The scores of rows with these features; arguments and errors as of `scores_of`."""
+        return scores_of(self.scorer, dataset, features, invalid=invalid)
 
     def scored(self, dataset: DataFrame, features: Features) -> DataFrame:
         """Add the columns of scores and predictions.
@@ -227,12 +264,19 @@ class LinearRankerModel(
                 f"found column {taken[0]!r} in the data already, expected it to be new; "
                 "drop it or set rawPredictionCol and predictionCol"
             )
-        score = self.score_column(dataset, features)
-        rows = scoreable(dataset, features)
-        scored = rows.withColumn(raw, score) if raw else rows
+        values: LinearRankerSettings = self.values()
+        invalid, vectors = values["handleInvalid"] != "error", values["vectorOutput"]
+        score = self.score_column(dataset, features, invalid=invalid)
+        scored = scoreable(dataset, features, invalid=invalid)
+        if raw:
+            scored = scored.withColumn(raw, vector_of_two(-score, score) if vectors else score)
+            score = score_column(scored, raw)
+        if values["handleInvalid"] == "skip":
+            scored = scored.filter(score.isNotNull())
         if prediction:
-            above = (F.col(raw) if raw else score) > F.lit(scorer.threshold)
-            label = F.when(above, F.lit(scorer.positive)).otherwise(F.lit(scorer.negative))
+            # A row without a score has no prediction.
+            above = score >= F.lit(self.getThreshold())
+            label = F.when(above, F.lit(scorer.positive)).when(~above, F.lit(scorer.negative))
             scored = scored.withColumn(prediction, label)
         return scored
 

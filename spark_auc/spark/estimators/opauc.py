@@ -13,7 +13,7 @@ from spark_auc.spark.data.prepared import SequentialRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.mba import MBAClassifier
 from spark_auc.spark.estimators.online import OnlineEstimator
-from spark_auc.spark.estimators.settings import RoundsSettings
+from spark_auc.spark.estimators.online_settings import RoundsSettings
 from spark_auc.spark.settings import Range, Setting
 
 # Default steps in units of 1 / R^2: short, as the last weights are not averaged.

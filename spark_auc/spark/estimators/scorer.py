@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.pandas.functions import arrow_udf
 
@@ -15,7 +16,9 @@ from spark_auc.spark.data.features import Features
 from spark_auc.spark.data.segments import SegmentColumn
 
 
-def scores_of(scorer: LinearScorer, df: DataFrame, features: Features) -> Column:
+def scores_of(
+    scorer: LinearScorer, df: DataFrame, features: Features, *, invalid: bool = False
+) -> Column:
     """The scores of rows with these features; see `score_column`.
 
     Raises
@@ -24,28 +27,54 @@ def scores_of(scorer: LinearScorer, df: DataFrame, features: Features) -> Column
         The segment column is missing, or of another type.
     """
     if scorer.segments is None:
-        return score_column(features, scorer.w)
+        return score_column(features, scorer.w, invalid=invalid)
     column, weights = scorer.segments
     number = SegmentColumn(column, weights.values).number(df, features)
 
-    def scores(*arrays: pa.Array) -> pa.Array:
-        X = features.decode(arrays[:-1])
-        return pa.array(weights.scores(X, arrays[-1].to_numpy()))
+    def scores(arrays: Sequence[pa.Array]) -> Float:
+        result: Float = weights.scores(features.decode(arrays[:-1]), arrays[-1].to_numpy())
+        return result
 
-    return _column(scores, [*features.expressions(), number])
-
-
-def score_column(features: Features, w: Float) -> Column:
-    """The scores ``w'x`` as a column; a row that cannot be used fails the job (`DataError`)."""
-
-    def scores(*arrays: pa.Array) -> pa.Array:
-        return pa.array(settled_scores(features.decode(arrays), w))
-
-    return _column(scores, features.expressions())
+    return _column(features, scores, [*features.expressions(), number], invalid)
 
 
-def _column(scores: Callable[..., pa.Array], expressions: Sequence[Column]) -> Column:
+def score_column(features: Features, w: Float, *, invalid: bool = False) -> Column:
+    """The scores ``w'x`` as a column.
+
+    Parameters
+    ----------
+    features
+        The features of the rows.
+    w : (d,)
+        The weights.
+    invalid
+        Whether a row that cannot be used has a null score; else it fails the job (`DataError`).
+    """
+
+    def scores(arrays: Sequence[pa.Array]) -> Float:
+        return settled_scores(features.decode(arrays), w)
+
+    return _column(features, scores, features.expressions(), invalid)
+
+
+def _column(
+    features: Features,
+    scores: Callable[[Sequence[pa.Array]], Float],
+    expressions: Sequence[Column],
+    invalid: bool,
+) -> Column:
+    width = features.width
+
+    def column(*arrays: pa.Array) -> pa.Array:
+        usable = pa.array(features.usable(arrays[:width])) if invalid else None
+        if usable is None or usable.true_count == len(usable):
+            return pa.array(scores(arrays))
+        found = pa.array(scores([array.filter(usable) for array in arrays]))
+        # A place that is null gives a null score.
+        places = pc.if_else(usable, pc.cumulative_sum(usable.cast("int64")), None)
+        return found.take(pc.subtract(places, 1))
+
     # Spark reads the types themselves, which are but text under postponed annotations.
-    scores.__annotations__ = {"arrays": pa.Array, "return": pa.Array}
-    scored: Column = arrow_udf(scores, "double")(*expressions)  # type: ignore[call-overload]
+    column.__annotations__ = {"arrays": pa.Array, "return": pa.Array}
+    scored: Column = arrow_udf(column, "double")(*expressions)  # type: ignore[call-overload]
     return scored

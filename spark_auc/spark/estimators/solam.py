@@ -10,7 +10,7 @@ from pyspark.ml.param.shared import HasWeightCol
 from spark_auc.learners.solam import SOLAM
 from spark_auc.spark.data.prepared import SequentialRows
 from spark_auc.spark.estimators.online import OnlineEstimator
-from spark_auc.spark.estimators.settings import ParallelSettings, RoundsSettings
+from spark_auc.spark.estimators.online_settings import ParallelSettings, RoundsSettings
 from spark_auc.spark.settings import Range, Setting, WeightSettings
 
 # Default steps in units of 1 / R^2, and the radius in units of one over the length of a row.

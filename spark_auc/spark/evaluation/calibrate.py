@@ -23,7 +23,7 @@ from spark_auc.spark.data.checks import checked
 from spark_auc.spark.data.columns import weight_column
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.labels import label_column
-from spark_auc.spark.evaluation.score_columns import score_column
+from spark_auc.spark.evaluation.score_columns import score_column, vector_of_two
 from spark_auc.spark.persistence import Stage
 from spark_auc.spark.settings import LabelSettings, Range, Setting, WeightSettings
 
@@ -40,6 +40,22 @@ class CalibrationSettings(LabelSettings, WeightSettings, total=False):
         ),
     ]
     probabilityCol: Annotated[str, Setting("Column that the model adds.", "probability")]
+    vectorOutput: Annotated[
+        bool,
+        Setting(
+            "Whether probabilities are vectors of two, (negative, positive), as those of Spark "
+            "ML's classifiers.",
+            False,
+        ),
+    ]
+    handleInvalid: Annotated[
+        Literal["error", "skip", "keep"],
+        Setting(
+            "What the model does with scores that are null, NaN or infinite: 'error' fails the "
+            "job, 'skip' leaves the rows out, 'keep' gives them a null probability.",
+            "error",
+        ),
+    ]
     method: Annotated[
         Literal["platt", "isotonic"],
         Setting(
@@ -73,8 +89,7 @@ class CalibrationColumns(
 class ScoreCalibrationModel(CalibrationColumns, Model, settings=CalibrationSettings):
     """A map from scores to probabilities; made by `ScoreCalibrator.fit` or by ``load``.
 
-    ``transform`` adds probabilityCol (double: the probability of the positive class). An action
-    that reads it fails at a score that is null, NaN or infinite.
+    ``transform`` adds probabilityCol (double: the probability of the positive class).
 
     Parameters
     ----------
@@ -110,8 +125,18 @@ class ScoreCalibrationModel(CalibrationColumns, Model, settings=CalibrationSetti
         text = (
             "found the score %s, expected finite numbers; drop these rows or set rawPredictionCol"
         )
-        fault = F.when(~_usable(F.abs(score)), F.format_string(text, score.cast("string")))
-        return dataset.withColumn(output, _probability(self.curve, checked(score, fault)))
+        values: CalibrationSettings = self.values()
+        usable = _usable(F.abs(score))
+        if values["handleInvalid"] == "error":
+            fault = F.when(~usable, F.format_string(text, score.cast("string")))
+            probability = _probability(self.curve, checked(score, fault))
+        else:
+            probability = F.when(usable, _probability(self.curve, score))
+        if values["handleInvalid"] == "skip":
+            dataset = dataset.filter(usable)
+        if values["vectorOutput"]:
+            probability = vector_of_two(1 - probability, probability)
+        return dataset.withColumn(output, probability)
 
     def _saved(self) -> tuple[pa.Table | None, dict[str, Any]]:
         return saved(self.curve), {}
@@ -163,6 +188,7 @@ class ScoreCalibrator(
             label.alias("label"),
             (weight_column(dataset, weight) if weight else F.lit(1.0)).alias("weight"),
         )
+        rows = rows.filter(~F.col("weight").eqNullSafe(0.0))
         with translated():
             by_label = _by_label(rows)
             labels = LabelCounts({value: row["rows"] for value, row in by_label.items()})

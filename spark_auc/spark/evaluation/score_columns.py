@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.ml.functions import vector_to_array
+from pyspark.ml.functions import array_to_vector, vector_to_array
 from pyspark.ml.linalg import VectorUDT
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -57,6 +57,12 @@ def score_column(df: DataFrame, name: str) -> Column:
     size = F.array_size(elements)
     text = "found %d scores a row, expected two; set the score's column"
     return checked(F.get(elements, F.lit(1)), F.when(size != 2, F.format_string(text, size)))
+
+
+def vector_of_two(negative: Column, positive: Column) -> Column:
+    """A vector column of the numbers of both classes, as Spark ML's; null where they are null."""
+    vector: Column = F.when(positive.isNotNull(), array_to_vector(F.array(negative, positive)))
+    return vector
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from spark_auc.errors import ConfigError, DataError, ResourceError
 from spark_auc.features.raw_columns import Columns, taken
 from spark_auc.features.row_groups import row_groups, values_of
 from spark_auc.spark.data.aggregate import aggregate, task_number
-from spark_auc.spark.data.columns import row_weights, weight_column
+from spark_auc.spark.data.columns import row_weights, weight_column, weighted
 from spark_auc.spark.data.features import known_column, quoted
 from spark_auc.spark.data.labels import LabelReader, label_column
 from spark_auc.spark.data.raw_columns import RawColumns
@@ -135,6 +135,8 @@ def label_sample(
     selected = df.select(*(c.alias(f"c{k}") for k, c in enumerate(expressions)))
     source = TaskRows(selected, iter, cheap=False) if key else rows_for_tasks(df, names, selected)
     table = _gathered(source, raw, bool(key), sample, rows, remedy)
+    if weight:
+        table = weighted(table, raw.width + 1)
     arrays = [column.combine_chunks() for column in table.columns]
     columns = raw.decode(arrays[: raw.width])
     y = LabelReader(label[0], positive).read(arrays[raw.width])

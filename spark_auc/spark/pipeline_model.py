@@ -1,0 +1,156 @@
+"""Raw rows to scores: a fitted recipe, embeddings, a ranker and a calibration as one stage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+from pyspark.ml import Model
+from pyspark.sql import DataFrame
+
+from spark_auc.core.evaluation.report import AUCReport
+from spark_auc.features.recipe import Recipe
+from spark_auc.spark.data.features import Features
+from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
+from spark_auc.spark.estimators.prior_settings import NamedWeights
+from spark_auc.spark.evaluation.calibrate import ScoreCalibrationModel
+from spark_auc.spark.features.embedding import EmbeddingModel
+from spark_auc.spark.features.recipe_model import FeatureRecipeModel
+from spark_auc.spark.persistence import Stage
+from spark_auc.spark.recipe_ranker import named_weights
+
+if TYPE_CHECKING:
+    from pyspark.ml._typing import ParamMap
+
+_RECIPE, _EMBEDDING, _RANKER, _CALIBRATION = "recipe", "embedding", "ranker", "calibration"
+
+Fitted: TypeAlias = FeatureRecipeModel | EmbeddingModel | LinearRankerModel | ScoreCalibrationModel
+
+
+class RankerPipelineModel(Stage, Model):
+    """Adds scores and predictions to raw rows; made by the ``fit`` of a `RankerPipeline`.
+
+    The task that reads a row maps and scores it: no column of features is made.
+
+    Parameters
+    ----------
+    ranker
+        The ranker.
+    recipe
+        The map of raw columns. Default: the ranker or the first embedding takes the columns that
+        its Params name.
+    embeddings
+        The maps between the recipe and the ranker, in order.
+    calibration
+        The map of scores to probabilities. Default: none.
+
+    Examples
+    --------
+    >>> from spark_auc import FeatureRecipe, MBAClassifier, RankerPipeline
+    >>> pipeline = RankerPipeline([FeatureRecipe(), MBAClassifier(regParam=0.1)])
+    >>> model = pipeline.fit(rows)
+    >>> model.transform(rows).select("rawPrediction", "prediction").columns
+    ['rawPrediction', 'prediction']
+    """
+
+    def __init__(
+        self,
+        ranker: LinearRankerModel | None = None,
+        recipe: FeatureRecipeModel | None = None,
+        embeddings: Sequence[EmbeddingModel] = (),
+        calibration: ScoreCalibrationModel | None = None,
+    ) -> None:
+        super().__init__()
+        self._ranker = ranker
+        self._recipe = recipe
+        self.embeddings = tuple(embeddings)
+        self.calibration = calibration
+
+    @property
+    def ranker(self) -> LinearRankerModel:
+        """The ranker."""
+        assert self._ranker is not None, "a RankerPipelineModel is made by fit() or load()"
+        return self._ranker
+
+    @property
+    def recipe(self) -> Recipe | None:
+        """The map of raw columns, if there is one."""
+        return self._recipe.recipe if self._recipe else None
+
+    @property
+    def stages(self) -> list[Fitted]:
+        """All stages, in order."""
+        parts: list[Fitted | None] = [self._recipe, *self.embeddings, self._ranker]
+        return [part for part in [*parts, self.calibration] if part is not None]
+
+    def named_weights(self) -> NamedWeights:
+        """See `spark_auc.spark.recipe_ranker.named_weights`."""
+        return named_weights(self.ranker, self.recipe, len(self.embeddings))
+
+    def calibrated(self, calibration: ScoreCalibrationModel) -> RankerPipelineModel:
+        """The pipeline with a calibration."""
+        return RankerPipelineModel(self.ranker, self._recipe, self.embeddings, calibration)
+
+    def with_ranker(self, ranker: LinearRankerModel) -> RankerPipelineModel:
+        """The pipeline with another ranker of the same features."""
+        return RankerPipelineModel(ranker, self._recipe, self.embeddings, self.calibration)
+
+    def features(self, dataset: DataFrame) -> Features:
+        """The features of a DataFrame's rows.
+
+        Raises
+        ------
+        ConfigError
+            A column is missing.
+        DataError
+            A column has another type, or the features have another number.
+        """
+        first = self._recipe or next(iter(self.embeddings), self.ranker)
+        features: Features = first.input_features(dataset)
+        for embedding in self.embeddings:
+            features = embedding.features(features)
+        return features
+
+    def copy(self, extra: ParamMap | None = None) -> RankerPipelineModel:
+        """A pipeline of copies of the stages, with other values of their Params."""
+        made = RankerPipelineModel()
+        made._resetUid(self.uid)
+        made._assemble({name: part.copy(extra) for name, part in self._parts().items()})
+        return made
+
+    def evaluate(self, dataset: DataFrame, **measures: Any) -> AUCReport:
+        """Score labelled rows, and measure the scores; see `LinearRankerModel.evaluate`."""
+        return self.ranker.measured(self.transform(dataset), **measures)
+
+    def _transform(self, dataset: DataFrame) -> DataFrame:
+        scored = self.ranker.scored(dataset, self.features(dataset))
+        if self.calibration is None:
+            return scored
+        invalid = {self.calibration.handleInvalid: self.ranker.getHandleInvalid()}
+        return self.calibration.transform(scored, invalid)
+
+    def _parts(self) -> Mapping[str, Stage]:
+        embeddings = {f"{_EMBEDDING}{k}": e for k, e in enumerate(self.embeddings, 1)}
+        parts: dict[str, Stage | None] = {_RECIPE: self._recipe, **embeddings}
+        parts |= {_RANKER: self._ranker, _CALIBRATION: self.calibration}
+        return {name: part for name, part in parts.items() if part is not None}
+
+    @classmethod
+    def _part(cls, name: str) -> type[Stage]:
+        kinds: dict[str, type[Stage]] = {
+            _RECIPE: FeatureRecipeModel,
+            _EMBEDDING: EmbeddingModel,
+            _RANKER: LinearRankerModel,
+            _CALIBRATION: ScoreCalibrationModel,
+        }
+        return kinds[name.rstrip("0123456789")]
+
+    def _loaded(self, table: pa.Table, facts: dict[str, Any]) -> None:
+        self._assemble(dict(facts["parts"]))
+
+    def _assemble(self, parts: dict[str, Any]) -> None:
+        """Take the stages of these names; `KeyError` if there is no ranker."""
+        self._ranker, self._recipe = parts.pop(_RANKER), parts.pop(_RECIPE, None)
+        self.calibration = parts.pop(_CALIBRATION, None)
+        self.embeddings = tuple(parts[f"{_EMBEDDING}{k}"] for k in range(1, 1 + len(parts)))
