@@ -22,7 +22,7 @@ from pyspark.ml.util import (
     MLWritable,
     MLWriter,
 )
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_auc.errors import ConfigError, ModelFormatError
 from spark_auc.serving.stored_stage import (
@@ -36,13 +36,26 @@ from spark_auc.serving.stored_stage import (
     seal,
 )
 from spark_auc.spark.data.failures import SPARK_FAILURES, first_line
+from spark_auc.spark.data.nested import with_fields, without_fields
 from spark_auc.spark.params import Configured
 
 T = TypeVar("T", bound="Stage")
 
 
 class Stage(Configured, MLWritable, MLReadable[Any]):
-    """A configured stage of Spark ML that can be saved and loaded."""
+    """A configured stage of Spark ML that can be saved and loaded.
+
+    Its Params may name fields of structs, as ``user.age``.
+    """
+
+    def fit(self, dataset: DataFrame, params: Any = None) -> Any:
+        """Fit the stage to rows, or one for each map of Params in a list; see Spark's Estimator."""
+        return super().fit(with_fields(dataset), params)  # type: ignore[misc]
+
+    def transform(self, dataset: DataFrame, params: Any = None) -> DataFrame:
+        """Add the stage's columns to rows; see Spark's Transformer."""
+        result = super().transform(with_fields(dataset), params)  # type: ignore[misc]
+        return without_fields(result, dataset)
 
     def write(self) -> StageWriter:
         """A writer; ``write().overwrite().save(path)`` replaces."""

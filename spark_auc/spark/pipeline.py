@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame
 
 from spark_auc.errors import ConfigError, ConvergenceError, ResourceError
 from spark_auc.spark.data.features import Features
+from spark_auc.spark.data.nested import with_fields
 from spark_auc.spark.estimators.ranker import RankerEstimator
 from spark_auc.spark.features.embedding import EmbeddingEstimator
 from spark_auc.spark.features.recipe import FeatureRecipe
@@ -110,6 +111,7 @@ class RankerPipeline(Estimator[RankerPipelineModel]):
 
     def _fit(self, dataset: DataFrame) -> RankerPipelineModel:
         self.check()
+        dataset = with_fields(dataset)
         if same_rows := SameRows.of(self.recipe, self.embeddings, self.ranker):
             fitted, ranker = same_rows.fitted(dataset)
             return self.named(dataset, RankerPipelineModel(ranker, fitted))

@@ -306,6 +306,33 @@ def test_arrays_of_integers(rows):
         )
 
 
+def test_fields_of_structs(rows, pipeline):
+    """A model of nested columns is that of flat ones; a column of the same name goes before."""
+    nested = rows.select(
+        F.struct("a", F.struct("b").alias("inner")).alias("user"),
+        F.struct("label", F.lit(1.0).alias("u")).alias("of"),
+        F.lit(7.0).alias("of.v"),
+        "id",
+    )
+    names = {"labelCol": "of.label", "weightCol": "of.u", "regParam": 0.1}
+    model = MBAClassifier(featuresCol=["user.a", "user.inner.b"], **names).fit(nested)
+    flat = MBAClassifier(featuresCol=COLUMNS, regParam=0.1).fit(rows)
+    np.testing.assert_allclose(model.coefficients, flat.coefficients, rtol=1e-12)
+    made = model.transform(nested)
+    assert made.columns == ["user", "of", "of.v", "id", "rawPrediction", "prediction"]
+    assert model.evaluate(nested).auc == flat.evaluate(rows).auc
+    with pytest.raises(ConfigError, match=r"found no column 'user\.inner\.c'"):
+        MBAClassifier(featuresCol=["user.a", "user.inner.c"], **names).fit(nested)
+
+    recipe = FeatureRecipe(spline=["user.a"], standard=["user.inner.b"], auto=False)
+    found = RankerPipeline([recipe, MBAClassifier(**names)]).fit(nested)
+    np.testing.assert_allclose(
+        scored(found, nested, "rawPrediction"), scored(pipeline, rows, "rawPrediction"), rtol=1e-12
+    )
+    own = RankerPipeline([FeatureRecipe(leaveOut=["of.u", "id", "of.v"]), MBAClassifier(**names)])
+    assert {c.name for c in own.fit(nested).recipe.columns} == {"user.a", "user.inner.b"}
+
+
 def test_stages_pickle(model, pipeline, rows):
     expected = scored(pipeline, rows, "probability")
     pd.testing.assert_frame_equal(

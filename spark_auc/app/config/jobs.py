@@ -17,7 +17,8 @@ from spark_auc.app.config.features import Embedding, RecipeSection, check_column
 from spark_auc.app.config.methods import check_method
 from spark_auc.app.config.moments import RowsAndMoments
 from spark_auc.app.config.retraining import Retrain
-from spark_auc.app.config.sections import Columns, Location, Output, Section, SparkSection
+from spark_auc.app.config.scoring import Score
+from spark_auc.app.config.sections import DRIFT, Columns, Location, Output, Section, SparkSection
 from spark_auc.app.config.sources import Layout, Source
 from spark_auc.app.config.split import Split
 from spark_auc.app.config.stream import Stream
@@ -34,7 +35,6 @@ from spark_auc.spark.estimators.settings import (
 )
 
 _LEARNER = "MBAClassifier"
-_DRIFT = "count missing and extreme values of raw columns, in a pass of its own"
 
 
 class Prepare(Section):
@@ -99,7 +99,7 @@ class Train(RowsAndMoments):
     holdout: Split | None = Field(
         None, description="rows of the part test are not trained on, and are evaluated"
     )
-    drift: bool = Field(True, description=f"{_DRIFT} over the rows of holdout")
+    drift: bool = Field(True, description=f"{DRIFT} over the rows of holdout")
     saveMoments: bool = Field(False, description="publish the pair moments with the model")
     output: Output
 
@@ -191,55 +191,8 @@ class Evaluate(Section):
     model: Location = Field(description="directory that the train job published")
     data: Source
     measures: Measures = Measures()
-    drift: bool = Field(True, description=_DRIFT)
+    drift: bool = Field(True, description=DRIFT)
     output: Output
-
-
-class Score(Section):
-    """A model and rows to Parquet of scores and predictions."""
-
-    model: Location = Field(description="directory that the train job published")
-    data: Source
-    keep: list[str] = Field(default_factory=list, description="columns to keep with the scores")
-    contributions: int = Field(
-        0,
-        ge=0,
-        description="number of a row's largest contributions of raw columns, in the column "
-        "contributions; a model with a recipe and without embeddings alone",
-    )
-    threshold: float | Literal["f1", "classRatio", "cost", "fprBudget"] | None = Field(
-        None,
-        allow_inf_nan=False,
-        description="scores at or above it are predicted positive; a criterion takes the threshold "
-        "of evaluation; default: that of the model",
-    )
-    evaluation: Location | None = Field(
-        None,
-        description="directory of the job evaluate, for the threshold of a criterion; default: the "
-        "held-out rows of the model",
-    )
-    handleInvalid: Literal["error", "skip", "keep"] = Field(
-        "error",
-        description="what happens to rows that cannot be scored: 'error' fails the job, 'skip' "
-        "leaves them out, 'keep' gives them null",
-    )
-    drift: bool = Field(True, description=_DRIFT)
-    output: Output
-
-    @model_validator(mode="after")
-    def _one_threshold(self) -> Score:
-        if self.evaluation is not None and not isinstance(self.threshold, str):
-            raise ValueError("evaluation with a criterion as threshold; leave out evaluation")
-        return self
-
-    @model_validator(mode="after")
-    def _sums_of_scores(self) -> Score:
-        if self.contributions and self.handleInvalid == "keep":
-            raise ValueError(
-                "contributions without handleInvalid: keep, as rows without a score have none; "
-                "leave out one of both"
-            )
-        return self
 
 
 class Opauc(Section):
@@ -251,7 +204,7 @@ class Opauc(Section):
         None, description="raw columns to features; for a stream a published recipe"
     )
     training: Training
-    drift: bool = Field(True, description=f"{_DRIFT}; with features.recipe alone")
+    drift: bool = Field(True, description=f"{DRIFT}; with features.recipe alone")
     stream: Stream | None = Field(None, description="how --stream learns; a batch leaves it out")
     output: Output
 

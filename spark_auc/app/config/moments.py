@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
-from spark_auc.app.config.sections import Label, Location, Name, Section, store_location
+from spark_auc.app.config.sections import Location, Name, Section, store_location
 from spark_auc.app.config.sources import Source
 
 _DRAWN = (
@@ -34,7 +34,7 @@ class MomentsSection(Section):
     models: list[Location] = Field(
         default_factory=list, description="published models that were trained with saveMoments"
     )
-    negativeLabel: Label | None = Field(
+    negativeLabel: float | str | None = Field(
         None,
         description="label of negative rows; needed for a store alone in which no job stored it",
     )

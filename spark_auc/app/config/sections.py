@@ -10,7 +10,10 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.redaction import redacted_text
 
-Label = float | str
+Label = int | float | str
+
+# What the key `drift` of a job does.
+DRIFT = "count missing and extreme values of raw columns, in a pass of its own"
 
 
 def _within_64_bits(value: Any) -> Any:
@@ -107,7 +110,9 @@ class Columns(Section):
     positiveLabel: Label | None = Field(
         None, description="label of the positive class; needed unless labels are 0/1 or -1/+1"
     )
-    weight: str | None = Field(None, description="column of row weights, > 0; default: weight 1")
+    weight: str | None = Field(
+        None, description="column of row weights; rows of 0 do not train; default: 1"
+    )
     key: str | None = Field(
         None,
         description="column of a row key: rows of a key are in one fold, and sampling separates "

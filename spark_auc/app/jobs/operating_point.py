@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 
-from spark_auc.app.config.jobs import Score
+from spark_auc.app.config.scoring import Score
 from spark_auc.app.jobs.published_model import KIND
 from spark_auc.errors import ConfigError, ModelFormatError
 from spark_auc.publication.publish import current

@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from spark_auc.app.config.jobs import Score, Train
+from spark_auc.app.config.jobs import Train
+from spark_auc.app.config.scoring import Score
 from spark_auc.app.config.sections import text_of
 from spark_auc.app.config.sources import Source
 from spark_auc.app.config.split import Split

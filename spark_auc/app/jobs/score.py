@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from spark_auc.app.config.jobs import Score
+from spark_auc.app.config.scoring import Score
 from spark_auc.app.jobs.drift import drift_of, log_unknown
 from spark_auc.app.jobs.operating_point import threshold_of
 from spark_auc.app.jobs.published_model import (

@@ -39,11 +39,12 @@ def facts_of(
     segments
         The segment column; None for rows that are stored together.
     """
+    label = 1 if columns.positiveLabel is None else columns.positiveLabel
     return Facts(
         dimension,
         folds,
         seed,
-        1.0 if columns.positiveLabel is None else columns.positiveLabel,
+        float(label) if isinstance(label, int) else label,
         columns.weight,
         None if recipe is None else to_json(recipe.recipe),
         *(() if segments is None else (segments.column, segments.values)),

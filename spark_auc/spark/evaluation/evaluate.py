@@ -29,6 +29,7 @@ from spark_auc.core.labels import Label
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.features import known_column
+from spark_auc.spark.data.nested import with_fields
 from spark_auc.spark.evaluation.groups import by_group
 from spark_auc.spark.evaluation.score_columns import ScoreColumns
 from spark_auc.spark.evaluation.scores import tabulated
@@ -107,7 +108,7 @@ def evaluate(
     True
     """
     options = _options(maxFPR, costRatio, fprBudget, level, probabilities)
-    columns = ScoreColumns(scoreCol, labelCol, positiveLabel, weightCol)
+    columns, df = ScoreColumns(scoreCol, labelCol, positiveLabel, weightCol), with_fields(df)
     if groupCol is not None:
         known_column(df, groupCol)
     with tabulated(df, columns, max_bins=maxBins, keep=exact) as scored:
@@ -231,6 +232,7 @@ def compare(
         )
     options = _options(1.0, 1.0, 0.0, level)
     inputs = [ScoreColumns(name, labelCol, positiveLabel, weightCol) for name in scoreCols]
+    df = with_fields(df)
     # All passes read these cached rows: rows that are scored again can have other scores.
     cached = inputs[0].select(df, **{f"s{k}": c.score_column(df) for k, c in enumerate(inputs)})
     cached = cached.drop("score").persist(StorageLevel.DISK_ONLY)

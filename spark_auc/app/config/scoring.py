@@ -1,0 +1,56 @@
+"""The section of the job score."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from spark_auc.app.config.sections import DRIFT, Location, Output, Section
+from spark_auc.app.config.sources import Source
+
+
+class Score(Section):
+    """A model and rows to Parquet of scores and predictions."""
+
+    model: Location = Field(description="directory that the train job published")
+    data: Source
+    keep: list[str] = Field(default_factory=list, description="columns to keep with the scores")
+    contributions: int = Field(
+        0,
+        ge=0,
+        description="number of a row's largest contributions of raw columns, in the column "
+        "contributions; a model with a recipe and without embeddings alone",
+    )
+    threshold: float | Literal["f1", "classRatio", "cost", "fprBudget"] | None = Field(
+        None,
+        description="scores at or above it are predicted positive; a criterion takes the threshold "
+        "of evaluation; default: that of the model",
+    )
+    evaluation: Location | None = Field(
+        None,
+        description="directory of the job evaluate, for the threshold of a criterion; default: the "
+        "held-out rows of the model",
+    )
+    handleInvalid: Literal["error", "skip", "keep"] = Field(
+        "error",
+        description="what happens to rows that cannot be scored: 'error' fails the job, 'skip' "
+        "leaves them out, 'keep' gives them null",
+    )
+    drift: bool = Field(True, description=DRIFT)
+    output: Output
+
+    @model_validator(mode="after")
+    def _one_threshold(self) -> Score:
+        if self.evaluation is not None and not isinstance(self.threshold, str):
+            raise ValueError("evaluation with a criterion as threshold; leave out evaluation")
+        return self
+
+    @model_validator(mode="after")
+    def _sums_of_scores(self) -> Score:
+        if self.contributions and self.handleInvalid == "keep":
+            raise ValueError(
+                "contributions without handleInvalid: keep, as rows without a score have none; "
+                "leave out one of both"
+            )
+        return self
