@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame
 
 from spark_auc.core.validation import check_whole
 from spark_auc.errors import ConfigError
+from spark_auc.spark.data.nested import with_fields, without_fields
 from spark_auc.spark.data.segments import SegmentColumn
 from spark_auc.spark.features.contributions import contribution_column, segment_contribution_column
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
@@ -49,13 +50,14 @@ def with_contributions(model: RankerPipelineModel, dataset: DataFrame, count: in
         raise ConfigError(
             f"found column {CONTRIBUTIONS!r} in the data already, expected it to be new; drop it"
         )
-    features = recipe.input_features(dataset)
+    read = with_fields(dataset, model.strings())
+    features = recipe.input_features(read)
     scorer = model.ranker.scorer
     if (segments := scorer.segments) is None:
         column = contribution_column(features, scorer.w, count)
     else:
-        number = SegmentColumn(segments.column, segments.weights.values).number(dataset, features)
+        number = SegmentColumn(segments.column, segments.weights.values).number(read, features)
         column = segment_contribution_column(
             features, segments.weights, segments.column, number, count
         )
-    return model.transform(dataset).withColumn(CONTRIBUTIONS, column)
+    return without_fields(model.transform(read).withColumn(CONTRIBUTIONS, column), dataset, read)

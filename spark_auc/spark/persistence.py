@@ -10,7 +10,7 @@ are set.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
@@ -50,12 +50,18 @@ class Stage(Configured, MLWritable, MLReadable[Any]):
 
     def fit(self, dataset: DataFrame, params: Any = None) -> Any:
         """Fit the stage to rows, or one for each map of Params in a list; see Spark's Estimator."""
-        return super().fit(with_fields(dataset), params)  # type: ignore[misc]
+        return super().fit(with_fields(dataset, self.strings()), params)  # type: ignore[misc]
 
     def transform(self, dataset: DataFrame, params: Any = None) -> DataFrame:
         """Add the stage's columns to rows; see Spark's Transformer."""
-        result = super().transform(with_fields(dataset), params)  # type: ignore[misc]
-        return without_fields(result, dataset)
+        read = with_fields(dataset, self.strings())
+        result = super().transform(read, params)  # type: ignore[misc]
+        return without_fields(result, dataset, read)
+
+    def strings(self) -> Iterator[str]:
+        """All strings among the values of the Params; those that name columns are read."""
+        for value in self.values().values():
+            yield from (item for item in _flat(value) if isinstance(item, str))
 
     def write(self) -> StageWriter:
         """A writer; ``write().overwrite().save(path)`` replaces."""
@@ -78,6 +84,15 @@ class Stage(Configured, MLWritable, MLReadable[Any]):
     def _part(cls, name: str) -> type[Stage]:
         """The class of a part; `KeyError` for a name that no part has."""
         raise KeyError(name)
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    """A value, or the values of nested lists."""
+    if isinstance(value, list):
+        for item in value:
+            yield from _flat(item)
+    else:
+        yield value
 
 
 class StageWriter(MLWriter):

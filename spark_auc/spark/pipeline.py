@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pyspark.ml import Estimator
@@ -111,7 +112,7 @@ class RankerPipeline(Estimator[RankerPipelineModel]):
 
     def _fit(self, dataset: DataFrame) -> RankerPipelineModel:
         self.check()
-        dataset = with_fields(dataset)
+        dataset = with_fields(dataset, chain(*(stage.strings() for stage in self.stages)))
         if same_rows := SameRows.of(self.recipe, self.embeddings, self.ranker):
             fitted, ranker = same_rows.fitted(dataset)
             return self.named(dataset, RankerPipelineModel(ranker, fitted))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
@@ -129,6 +129,11 @@ class RankerPipelineModel(Stage, Model):
             return scored
         invalid = {self.calibration.handleInvalid: self.ranker.getHandleInvalid()}
         return self.calibration.transform(scored, invalid)
+
+    def strings(self) -> Iterator[str]:
+        """See `Stage.strings`; with those of the stages."""
+        for stage in self.stages:
+            yield from stage.strings()
 
     def _parts(self) -> Mapping[str, Stage]:
         embeddings = {f"{_EMBEDDING}{k}": e for k, e in enumerate(self.embeddings, 1)}

@@ -27,6 +27,7 @@ from spark_auc import (
     evaluate,
 )
 from spark_auc.errors import ConfigError, DataError
+from spark_auc.spark.contributions import with_contributions
 
 N = 600
 rng = np.random.default_rng(8)
@@ -329,8 +330,9 @@ def test_fields_of_structs(rows, pipeline):
     np.testing.assert_allclose(
         scored(found, nested, "rawPrediction"), scored(pipeline, rows, "rawPrediction"), rtol=1e-12
     )
-    own = RankerPipeline([FeatureRecipe(leaveOut=["of.u", "id", "of.v"]), MBAClassifier(**names)])
-    assert {c.name for c in own.fit(nested).recipe.columns} == {"user.a", "user.inner.b"}
+    explained = with_contributions(found, nested, 3)
+    assert explained.columns == [*nested.columns, "rawPrediction", "prediction", "contributions"]
+    assert found.stages[0].drift_of(nested).counts[:, 0].tolist() == [N, N]
 
 
 def test_stages_pickle(model, pipeline, rows):

@@ -1,46 +1,51 @@
-"""Fields of structs as columns, so that a stage takes ``user.age`` as Spark SQL does."""
+"""Fields of structs as columns, so that ``user.age`` names one as in Spark SQL."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
 from spark_auc.spark.data.features import quoted
 
 
-def with_fields(df: DataFrame) -> DataFrame:
-    """The rows with a column for each field of their structs, of any depth, named by its path.
+def with_fields(df: DataFrame, names: Iterable[str | None]) -> DataFrame:
+    """The rows with a column for each name that is the path of a field, of any depth.
 
-    A column of this name, where there is one, is kept. Spark reads none of the columns that are
-    not used.
+    Parameters
+    ----------
+    df
+        The rows. A column of the name itself goes before a field.
+    names
+        Names of columns, paths of fields, and others, which are ignored.
     """
-    fields = {
-        path: column
-        for name in df.columns
-        if isinstance(kind := df.schema[name].dataType, StructType)
-        for path, column in _fields(name, F.col(quoted(name)), kind)
-        if path not in df.columns
-    }
-    return (
-        df.select("*", *(column.alias(path) for path, column in fields.items())) if fields else df
-    )
+    paths = sorted({name for name in names if name and "." in name})
+    added = []
+    for path in paths:
+        columns = ((f.name, F.col(quoted(f.name)), f.dataType) for f in df.schema.fields)
+        if path not in df.columns and (field := _field(path, columns)) is not None:
+            added.append(field.alias(path))
+    return df.select("*", *added) if added else df
 
 
-def without_fields(result: DataFrame, df: DataFrame) -> DataFrame:
-    """What a stage made of ``with_fields(df)``, without the columns of fields."""
-    added = {*with_fields(df).columns} - {*df.columns}
+def without_fields(result: DataFrame, df: DataFrame, read: DataFrame) -> DataFrame:
+    """What a stage made of rows ``df``, read as ``read`` with fields, without these fields."""
+    added = {*read.columns} - {*df.columns} if read is not df else set()
     if not added:
         return result
     return result.select(*(quoted(name) for name in result.columns if name not in added))
 
 
-def _fields(path: str, column: Column, kind: StructType) -> Iterator[tuple[str, Column]]:
-    for field in kind.fields:
-        inner, value = f"{path}.{field.name}", column.getField(field.name)
-        if isinstance(field.dataType, StructType):
-            yield from _fields(inner, value, field.dataType)
-        else:
-            yield inner, value
+def _field(path: str, columns: Iterable[tuple[str, Column, DataType]]) -> Column | None:
+    """The field of this path among columns of a name and a type; None if there is none."""
+    for name, column, kind in columns:
+        if path == name:
+            return column
+        if isinstance(kind, StructType) and path.startswith(f"{name}."):
+            fields = ((f.name, column.getField(f.name), f.dataType) for f in kind.fields)
+            found = _field(path.removeprefix(f"{name}."), fields)
+            if found is not None:
+                return found
+    return None

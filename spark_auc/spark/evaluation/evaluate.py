@@ -108,7 +108,8 @@ def evaluate(
     True
     """
     options = _options(maxFPR, costRatio, fprBudget, level, probabilities)
-    columns, df = ScoreColumns(scoreCol, labelCol, positiveLabel, weightCol), with_fields(df)
+    columns = ScoreColumns(scoreCol, labelCol, positiveLabel, weightCol)
+    df = with_fields(df, [scoreCol, labelCol, weightCol, groupCol])
     if groupCol is not None:
         known_column(df, groupCol)
     with tabulated(df, columns, max_bins=maxBins, keep=exact) as scored:
@@ -232,7 +233,7 @@ def compare(
         )
     options = _options(1.0, 1.0, 0.0, level)
     inputs = [ScoreColumns(name, labelCol, positiveLabel, weightCol) for name in scoreCols]
-    df = with_fields(df)
+    df = with_fields(df, [*scoreCols, labelCol, weightCol])
     # All passes read these cached rows: rows that are scored again can have other scores.
     cached = inputs[0].select(df, **{f"s{k}": c.score_column(df) for k, c in enumerate(inputs)})
     cached = cached.drop("score").persist(StorageLevel.DISK_ONLY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, TypedDict
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ from pyspark.sql import DataFrame
 from spark_auc.features.drift import Drift
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_json import from_json, to_json
+from spark_auc.spark.data.nested import with_fields
 from spark_auc.spark.data.raw_features import RawFeatures
 from spark_auc.spark.features.drift import drift_of
 from spark_auc.spark.features.embedding import embedded
@@ -67,6 +69,11 @@ class FeatureRecipeModel(Stage, Model, HasOutputCol, settings=RecipeModelSetting
         """The model with a recipe of some of its blocks."""
         return self._copyValues(FeatureRecipeModel(recipe, drift))
 
+    def strings(self) -> Iterator[str]:
+        """See `Stage.strings`; with the columns of the recipe."""
+        yield from super().strings()
+        yield from (column.name for column in self.recipe.columns)
+
     def input_features(self, dataset: DataFrame) -> RawFeatures:
         """The features of a DataFrame's rows; errors as of `RawFeatures.of`."""
         return RawFeatures.of(dataset, self.recipe)
@@ -83,7 +90,7 @@ class FeatureRecipeModel(Stage, Model, HasOutputCol, settings=RecipeModelSetting
         DataError
             A column has another type than in the fit, or a line is malformed.
         """
-        return drift_of(dataset, self.recipe)
+        return drift_of(with_fields(dataset, self.strings()), self.recipe)
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
         return embedded(dataset, self.input_features(dataset), self.getOutputCol())
