@@ -2,6 +2,7 @@
 
 from spark_auc.serving.load import load as load
 from spark_auc.serving.ranker import ServedRanker as ServedRanker
+from spark_auc.spark.contributions import with_contributions as with_contributions
 from spark_auc.spark.estimators.adadsg import AdaDSGClassifier as AdaDSGClassifier
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel as LinearRankerModel
 from spark_auc.spark.estimators.mba import MBAClassifier as MBAClassifier
@@ -24,6 +25,8 @@ from spark_auc.spark.features.random_features import RandomThresholds as RandomT
 from spark_auc.spark.features.recipe import FeatureRecipe as FeatureRecipe
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel as FeatureRecipeModel
 from spark_auc.spark.features.splines import SplineBasis as SplineBasis
+from spark_auc.spark.importances import feature_weights as feature_weights
+from spark_auc.spark.importances import importances as importances
 from spark_auc.spark.pipeline import RankerPipeline as RankerPipeline
 from spark_auc.spark.pipeline_model import RankerPipelineModel as RankerPipelineModel
 

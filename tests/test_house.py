@@ -41,6 +41,7 @@ ORDER = {
     ],
     "spark_auc.publication": [["publish"], ["manifest"], ["directory"], ["redaction"]],
     "spark_auc.spark": [
+        ["importances"],
         ["contributions", "method_choice", "retraining"],
         ["pipeline"],
         ["pipeline_model"],

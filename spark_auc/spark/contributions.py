@@ -32,20 +32,28 @@ def with_contributions(model: RankerPipelineModel, dataset: DataFrame, count: in
     count
         Largest number of contributions of a row.
 
+    Returns
+    -------
+    DataFrame
+        The scored rows.
+
     Raises
     ------
     ConfigError
         There is no recipe, or an embedding after it, or the column exists already; or the segment
         column is missing.
+
+    Examples
+    --------
+    >>> from spark_auc import FeatureRecipe, MBAClassifier, RankerPipeline, with_contributions
+    >>> recipe = FeatureRecipe(spline=["position", "age"], auto=False)
+    >>> model = RankerPipeline([recipe, MBAClassifier(regParam=0.1)]).fit(rows)
+    >>> explained = with_contributions(model, rows, 2)
+    >>> explained.selectExpr("size(contributions) = 2").distinct().collect()[0][0]
+    True
     """
     check_whole("count", count, 1)
-    recipe = model.stages[0]
-    if not isinstance(recipe, FeatureRecipeModel) or model.embeddings:
-        kinds = ", ".join(type(stage).__name__ for stage in model.stages)
-        raise ConfigError(
-            f"found a model of {kinds}, expected a recipe and a linear ranker without embeddings, "
-            "whose scores are sums over raw columns; leave out contributions"
-        )
+    recipe = recipe_stage(model)
     if CONTRIBUTIONS in dataset.columns:
         raise ConfigError(
             f"found column {CONTRIBUTIONS!r} in the data already, expected it to be new; drop it"
@@ -61,3 +69,15 @@ def with_contributions(model: RankerPipelineModel, dataset: DataFrame, count: in
             features, segments.weights, segments.column, number, count
         )
     return without_fields(model.transform(read).withColumn(CONTRIBUTIONS, column), dataset, read)
+
+
+def recipe_stage(model: RankerPipelineModel) -> FeatureRecipeModel:
+    """The recipe of a model whose scores are sums over raw columns; else `ConfigError`."""
+    recipe = model.stages[0]
+    if not isinstance(recipe, FeatureRecipeModel) or model.embeddings:
+        kinds = ", ".join(type(stage).__name__ for stage in model.stages)
+        raise ConfigError(
+            f"found a model of {kinds}, expected a recipe and a linear ranker without embeddings, "
+            "whose scores are sums over raw columns; leave out contributions"
+        )
+    return recipe
