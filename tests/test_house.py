@@ -68,7 +68,7 @@ ORDER = {
         ["row_source"],
         ["sampling"],
         ["batch", "labels", "segments"],
-        ["state", "products", "strict_exp", "validation", "memory", "parallel"],
+        ["state", "products", "strict_exp", "validation", "memory", "parallel", "html"],
         ["kernels"],
         ["types"],
     ],

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pyspark.ml import Model
 from pyspark.sql import DataFrame
 
+from spark_auc.core import html
 from spark_auc.core.evaluation.report import AUCReport
 from spark_auc.features.recipe import Recipe
 from spark_auc.spark.data.features import Features
@@ -83,6 +84,11 @@ class RankerPipelineModel(Stage, Model):
         """All stages, in order."""
         parts: list[Fitted | None] = [self._recipe, *self.embeddings, self._ranker]
         return [part for part in [*parts, self.calibration] if part is not None]
+
+    def _repr_html_(self) -> str:
+        return html.page(
+            " > ".join(type(s).__name__ for s in self.stages), self.ranker._repr_html_()
+        )
 
     def named_weights(self) -> NamedWeights:
         """See `spark_auc.spark.recipe_ranker.named_weights`."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from spark_auc.core import html
 from spark_auc.core.types import Float
 
 
@@ -91,6 +92,29 @@ class TrainingSummary:
     segments: dict[str, Any] | None = None
     prior: dict[str, Any] | None = None
     max_fpr: float | None = None
+
+    def _repr_html_(self) -> str:
+        certificate, selection = self.certificate or {}, self.selection or {}
+        facts = {
+            "rows": ", ".join(f"{label}: {count}" for label, count in self.rows.items()),
+            "estimator": self.estimator,
+            "regParam": self.reg_param,
+            "elasticNetParam": self.elastic_net_param,
+            "nonzero weights": self.nonzeros,
+            "AUC estimated on the training rows": self.estimated_auc,
+            "KKT residual": certificate.get("kkt"),
+            "reason to stop": certificate.get("reason"),
+        }
+        parts = [html.table(["training", ""], facts.items())]
+        if candidates := selection.get("candidates"):
+            keys = ("regParam", "elasticNetParam", "auc", "standardError", "leftOut")
+            rows = [[candidate[key] for key in keys] for candidate in candidates]
+            chosen = f"candidate {selection['chosen'] + 1} is chosen"
+            parts.append(html.page(f"AUC of held-out folds: {chosen}", html.table(keys, rows)))
+        weights = [(w.feature, w.weight, w.standardized) for w in self.largest_weights]
+        head = ["feature", "weight", "weight per deviation"]
+        parts.append(html.page("Largest weights", html.table(head, weights)))
+        return "".join(parts)
 
     def as_dict(self) -> dict[str, Any]:
         """The fields as JSON types."""

@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from xml.etree import ElementTree
 
 import numpy as np
 import pandas as pd
@@ -24,6 +25,7 @@ from spark_auc import (
     ScoreCalibrator,
     SOLAMClassifier,
     SplineBasis,
+    compare,
     evaluate,
 )
 from spark_auc.errors import ConfigError, DataError
@@ -367,3 +369,20 @@ def test_params_of_models_are_explained(model, pipeline):
     for name in ("regParam", "threshold", "vectorOutput"):
         assert name in model.explainParams()
     assert "probabilityCol" in pipeline.calibration.explainParams()
+
+
+def test_notebooks_show_results_as_html(model, pipeline, rows):
+    report = model.evaluate(rows)
+    for thing, found in [
+        (report, f"AUC {report.auc:.4f}, 95% interval"),
+        (model, f"{model.uid}: 2 features"),
+        (model.summary, "Largest weights"),
+        (pipeline, "FeatureRecipeModel &gt; LinearRankerModel &gt; ScoreCalibrationModel"),
+        (compare(rows, ["a", "b"]), "a - b"),
+    ]:
+        assert found in thing._repr_html_()
+        ElementTree.fromstring(f"<div>{thing._repr_html_()}</div>")
+    one = evaluate(
+        rows.filter("label = 0").limit(5).union(rows.filter("label = 1").limit(1)), scoreCol="a"
+    )
+    ElementTree.fromstring(one._repr_html_())

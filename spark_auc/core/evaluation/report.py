@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from spark_auc.core import html
 from spark_auc.core.evaluation.calibration import error_of, reliability_of
 from spark_auc.core.evaluation.delong import (
     AUCInterval,
@@ -177,6 +178,18 @@ class AUCReport:
             name: best_threshold(self.sweep, criterion)
             for name, criterion in self.asked.criteria.items()
         }
+
+    def _repr_html_(self) -> str:
+        found = self.as_dict()
+        low, high = found["interval"]["lower"], found["interval"]["upper"]
+        interval = "" if low is None else f", {self.level:.0%} interval {low:.4f} to {high:.4f}"
+        points = [[name, *point.values()] for name, point in found["thresholds"].items()]
+        return html.page(
+            f"AUC {self.auc:.4f}{interval}",
+            html.curve("ROC curve", found["curve"]["fpr"], found["curve"]["tpr"]),
+            html.table(["measure", "value"], [(m.title, found[n]) for n, m in MEASURES.items()]),
+            html.table(["threshold of", "score", "TPR", "FPR", "precision"], points),
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """The report for JSON; None replaces infinite and undefined values."""

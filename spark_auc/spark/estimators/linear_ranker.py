@@ -26,6 +26,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from scipy import sparse
 
+from spark_auc.core import html
 from spark_auc.core.evaluation.report import AUCReport
 from spark_auc.core.labels import Label
 from spark_auc.core.moments.pair_moments import PairMoments
@@ -112,6 +113,9 @@ class LinearRankerModel(
         """How the model was made."""
         assert self._summary is not None, "a LinearRankerModel is made by fit() or load()"
         return self._summary
+
+    def _repr_html_(self) -> str:
+        return html.page(f"{self.uid}: {self.numFeatures} features", self.summary._repr_html_())
 
     def renamed(self, names: Mapping[str, str]) -> LinearRankerModel:
         """The same ranker with other names of features among its largest weights.
@@ -223,10 +227,7 @@ class LinearRankerModel(
         AUCReport
             The AUC with its interval, curves and thresholds.
 
-        Raises
-        ------
-        ConfigError, DataError
-            As by ``transform`` and `spark_auc.evaluate`.
+        Errors are those of ``transform`` and `spark_auc.evaluate`.
         """
         return self.measured(self.transform(dataset), **measures)
 

@@ -9,13 +9,14 @@ import logging
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
+from itertools import combinations, combinations_with_replacement
 
 import numpy as np
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from spark_auc.core import html
 from spark_auc.core.evaluation.delong import (
     SMALL_CLASS,
     AUCInterval,
@@ -171,6 +172,20 @@ class Comparison:
     paired: PairedAUC
     intervals: tuple[AUCInterval, ...]
     level: float
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (n, i.auc, i.lower, i.upper) for n, i in zip(self.names, self.intervals, strict=True)
+        ]
+        pairs = [
+            (f"{first} - {second}", *self.difference(first, second))
+            for first, second in combinations(self.names, 2)
+        ]
+        return html.page(
+            f"AUC on the same rows, {self.level:.0%} intervals",
+            html.table(["score", "AUC", "lower", "upper"], rows),
+            html.table(["difference", "AUC", "lower", "upper", "z", "p-value"], pairs),
+        )
 
     def difference(self, first: str, second: str) -> AUCDifference:
         """Difference of two AUCs with its confidence interval and test.
