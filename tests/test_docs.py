@@ -112,6 +112,13 @@ def test_methods(tmp_path, monkeypatch, capsys):
     )
 
 
+def test_spark_ml(rows, capsys):
+    exec(python_of("docs/guides/spark_ml.md"), {"rows": rows})
+    auc, *tables = capsys.readouterr().out.splitlines()
+    assert 0.5 < float(auc.removeprefix("AUC ")) < 1.0
+    assert sum("position" in line for line in tables) >= 3
+
+
 def test_serving(rows, capsys):
     names = {"rows": rows}
     exec(python_of("docs/guides/serving.md"), names)
