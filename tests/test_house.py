@@ -17,6 +17,7 @@ PACKAGE = ROOT / "spark_auc"
 # room may import what stands below it. Rooms that are not named here hold files alone.
 ORDER = {
     "spark_auc": [
+        ["mlflow"],
         ["app"],
         ["spark", "local", "store"],
         ["serving"],
@@ -39,6 +40,7 @@ ORDER = {
         ["tables", "score_curves", "stored_stage"],
         ["linear_scorer", "arrow_columns"],
     ],
+    "spark_auc.mlflow": [["log"], ["facts", "flavour"], ["signature"]],
     "spark_auc.publication": [["publish"], ["manifest"], ["directory"], ["redaction"]],
     "spark_auc.spark": [
         ["importances"],
@@ -73,7 +75,7 @@ ORDER = {
         ["types"],
     ],
 }
-WITH_SPARK = ("spark_auc.app", "spark_auc.spark")
+WITH_SPARK = ("spark_auc.app", "spark_auc.spark", "spark_auc.mlflow")
 FILES = sorted(p for p in PACKAGE.rglob("*/*.py") if p.name != "__init__.py")
 
 

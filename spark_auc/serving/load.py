@@ -41,13 +41,22 @@ def load(location: str) -> ServedRanker:
     >>> load(path).score([1.0, 40.0]) > load(path).score([7.0, 40.0])
     True
     """
+    return ServedRanker.of(stored(location)[0])
+
+
+def stored(location: str) -> tuple[StoredStage, Directory | None]:
+    """The saved ranker of a location, and the directory of its version if a job published it.
+
+    Errors are those of `load`.
+    """
     directory = Directory.of(location)
     names = directory.names()
     if MANIFEST in names:
-        return ServedRanker.of(StoredStage.read(current(location, "model") / "model"))
+        version = current(location, "model")
+        return StoredStage.read(version / "model"), version
     if "metadata" not in names:
         raise ConfigError(
             f"found no ranker at {location!r}, expected one that a job published or that was "
             "saved; check the path"
         )
-    return ServedRanker.of(StoredStage.read(directory))
+    return StoredStage.read(directory), None

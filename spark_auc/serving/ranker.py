@@ -53,6 +53,8 @@ class ServedRanker:
         The maps between the recipe and the ranker, in order.
     curve
         The map of scores to probabilities. Default: none.
+    stage
+        The saved stage that has these parts, with how it was trained. Default: none.
 
     Examples
     --------
@@ -74,6 +76,7 @@ class ServedRanker:
     recipe: Recipe | None = None
     embeddings: tuple[Embedding, ...] = ()
     curve: Curve | None = None
+    stage: StoredStage | None = None
 
     @cached_property
     def _single(self) -> SingleRow:
@@ -106,6 +109,7 @@ class ServedRanker:
                     restore(b"".join(_table(parts[name])["payload"].to_pylist())) for name in names
                 ),
                 restored(_table(calibration)) if calibration else None,
+                stage,
             )
         except (*DAMAGES, pa.ArrowException) as failure:
             raise damaged(stage.uri, "a saved ranker", failure) from None
@@ -127,6 +131,11 @@ class ServedRanker:
         return None if self.embeddings else self.scorer.names
 
     @property
+    def width(self) -> int:
+        """Number of features of a row, as an array has them without a recipe."""
+        return self.embeddings[0].input_dimension if self.embeddings else self.scorer.w.size
+
+    @property
     def threshold(self) -> float:
         """Scores at or above it are predicted positive."""
         return self.scorer.threshold
@@ -143,7 +152,7 @@ class ServedRanker:
         """
         one, named = isinstance(rows, Mapping), rows
         if self.recipe is None:
-            X, one = features_of(rows, self._width, self._names)
+            X, one = features_of(rows, self.width, self._names)
         elif one:
             data, indices = self._single(rows)
             if self.scorer.segments is None and not self.embeddings:
@@ -192,10 +201,6 @@ class ServedRanker:
 
     def _label(self, above: bool) -> Label:
         return self.scorer.positive if above else self.scorer.negative
-
-    @property
-    def _width(self) -> int:
-        return self.embeddings[0].input_dimension if self.embeddings else self.scorer.w.size
 
 
 def _chosen(stage: StoredStage) -> dict[str, Any]:

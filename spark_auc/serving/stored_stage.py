@@ -1,4 +1,4 @@
-"""The format of a saved stage, and reading it without Spark.
+"""The format of a saved stage, and reading and writing it without Spark.
 
 A saved stage is a directory ``metadata`` (Spark ML's JSON of the Params in text files) and, for
 models, a directory ``data`` (a Parquet table); a stage of several stages has a directory for each.
@@ -42,6 +42,10 @@ class Files(Protocol):
         """The content of a file."""
         ...
 
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file, and create its directory if necessary."""
+        ...
+
 
 @dataclass(frozen=True, eq=False)
 class StoredStage:
@@ -51,12 +55,8 @@ class StoredStage:
     ----------
     uri
         Its directory.
-    kind
-        Name of its class.
-    params
-        Values of its Params, defaults included.
-    facts
-        Further values of the metadata.
+    metadata
+        The metadata, as Spark ML's JSON.
     table
         The table; None of a stage without one.
     parts
@@ -64,11 +64,26 @@ class StoredStage:
     """
 
     uri: str
-    kind: str
-    params: Mapping[str, Any]
-    facts: Mapping[str, Any]
+    metadata: Mapping[str, Any]
     table: pa.Table | None
     parts: Mapping[str, StoredStage]
+
+    @property
+    def kind(self) -> str:
+        """Name of its class."""
+        return kind_of(self.metadata["class"])
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Values of its Params, defaults included."""
+        params: dict[str, Any] = self.metadata["defaultParamMap"] | self.metadata["paramMap"]
+        return params
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Further values of the metadata."""
+        facts: dict[str, Any] = self.metadata["spark_auc"]
+        return facts
 
     @classmethod
     def read(cls, files: Files) -> StoredStage:
@@ -90,18 +105,31 @@ class StoredStage:
             facts = dict(metadata["spark_auc"])
             check_version(uri, metadata["class"], facts["version"], expected)
             check_seal(metadata)
-            params = metadata["defaultParamMap"] | metadata["paramMap"]
             table = _table(files / "data", facts["hash"]) if "hash" in facts else None
-            kind, parts = kind_of(metadata["class"]), dict[str, StoredStage]()
+            parts = dict[str, StoredStage]()
             for name, uid in facts.get("parts", {}).items():
                 if name in {"", ".", ".."} or "/" in name:
                     raise ValueError(f"a part with the name {name[:60]!a}")
                 parts[name] = cls.read(files / name)
-                if parts[name].facts["uid"] != uid:
+                if parts[name].metadata["uid"] != uid:
                     raise ValueError(f"its {name} was not saved with it")
         except (*DAMAGES, pa.ArrowException, OSError) as failure:
             raise damaged(uri, expected, failure) from None
-        return cls(uri, kind, params, facts | {"uid": metadata["uid"]}, table, parts)
+        return cls(uri, metadata, table, parts)
+
+    def write(self, files: Files) -> None:
+        """Write the stage with its parts, as Spark would; `read` and Spark's ``load`` read it."""
+        for name, part in self.parts.items():
+            part.write(files / name)
+        if self.table is not None:
+            sink = pa.BufferOutputStream()
+            pq.write_table(self.table, sink)
+            (files / "data").write("part-00000.parquet", bytes(sink.getvalue()))
+        (files / "metadata").write("part-00000", f"{self.text()}\n".encode())
+
+    def text(self) -> str:
+        """The metadata as one line of JSON."""
+        return json.dumps(self.metadata, separators=(",", ":"))
 
 
 def kind_of(name: str) -> str:

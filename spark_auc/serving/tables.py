@@ -18,6 +18,15 @@ from spark_auc.features.single_values import number
 from spark_auc.serving.arrow_columns import raw_column
 from spark_auc.serving.linear_scorer import SegmentScorer
 
+# The types of raw columns without a value, by the types of recipes.
+_EMPTY = {
+    "text": pa.string(),
+    "boolean": pa.bool_(),
+    "integer": pa.int64(),
+    "float": pa.float64(),
+    "time": pa.timestamp("us"),
+}
+
 
 def table_of(rows: Any) -> pa.Table:
     """The rows as an Arrow table.
@@ -42,7 +51,8 @@ def table_of(rows: Any) -> pa.Table:
 def columns_of(table: pa.Table, recipe: Recipe) -> Columns:
     """The raw columns of a recipe.
 
-    Whole numbers that pandas made floats, for missing values among them, are integers again.
+    Whole numbers that pandas made floats, for missing values among them, are integers again. A
+    column without any value, which has no type of its own, is of the type of the fit.
 
     Raises
     ------
@@ -58,7 +68,10 @@ def columns_of(table: pa.Table, recipe: Recipe) -> Columns:
     types = {column.name: column for column in reversed(recipe.columns)}
     found = dict[str, Column]()
     for name in names:
-        column = raw_column(name, _joined(table[name]))
+        array = _joined(table[name])
+        if pa.types.is_null(array.type):
+            array = array.cast(_EMPTY[types[name].type])
+        column = raw_column(name, array)
         if types[name].type == "integer" and not types[name].accepts(type_of(name, column)):
             column = _whole(column)
         found[name] = column

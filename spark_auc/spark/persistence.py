@@ -28,6 +28,7 @@ from spark_auc.errors import ConfigError, ModelFormatError
 from spark_auc.serving.stored_stage import (
     DAMAGES,
     VERSION,
+    StoredStage,
     check_seal,
     check_version,
     checked_table,
@@ -96,7 +97,7 @@ def _flat(value: Any) -> Iterator[Any]:
 
 
 class StageWriter(MLWriter):
-    """Writes an instance's Params, and the table and facts that ``_saved()`` gives."""
+    """Writes an instance's Params, the table and facts that ``_saved()`` gives, and its parts."""
 
     def __init__(self, instance: Any) -> None:
         super().__init__()
@@ -107,26 +108,32 @@ class StageWriter(MLWriter):
 
     def saveImpl(self, path: str) -> None:
         """Write to ``path``."""
-        spark = self.sparkSession
-        mode = "overwrite" if self.shouldOverwrite else "error"
+        self._write(self.stored(), path)
+
+    def stored(self) -> StoredStage:
+        """What is written."""
         table, facts = self.instance._saved()
-        parts = self.instance._parts()
+        parts = {name: part.write().stored() for name, part in self.instance._parts().items()}
         if parts:
-            facts = facts | {"parts": {name: part.uid for name, part in parts.items()}}
-        for name, part in parts.items():
-            writer = part.write()
-            (writer.overwrite() if self.shouldOverwrite else writer).save(f"{path}/{name}")
+            uids = {name: part.metadata["uid"] for name, part in parts.items()}
+            facts = facts | {"parts": uids}
         if table is not None:
             facts = facts | {"hash": hash_of(table)}
-            frame = spark.createDataFrame(table).coalesce(1)
-            frame.write.mode(mode).parquet(f"{path}/data")
         noted = DefaultParamsWriter._get_metadata_to_save(
-            self.instance, spark, {"spark_auc": {"version": VERSION, **facts}}
+            self.instance, self.sparkSession, {"spark_auc": {"version": VERSION, **facts}}
         )
-        content = json.loads(noted)
-        content["spark_auc"]["metadata"] = seal(content)
-        text = json.dumps(content, separators=(",", ":"))
-        frame = spark.createDataFrame([(text,)], "value string").coalesce(1)
+        metadata = json.loads(noted)
+        metadata["spark_auc"]["metadata"] = seal(metadata)
+        return StoredStage(self.instance.uid, metadata, table, parts)
+
+    def _write(self, stored: StoredStage, path: str) -> None:
+        spark, mode = self.sparkSession, "overwrite" if self.shouldOverwrite else "error"
+        for name, part in stored.parts.items():
+            self._write(part, f"{path}/{name}")
+        if stored.table is not None:
+            frame = spark.createDataFrame(stored.table).coalesce(1)
+            frame.write.mode(mode).parquet(f"{path}/data")
+        frame = spark.createDataFrame([(stored.text(),)], "value string").coalesce(1)
         frame.write.mode(mode).text(f"{path}/metadata")
 
 

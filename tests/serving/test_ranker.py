@@ -78,6 +78,20 @@ def test_whole_numbers_among_missing_ones_are_integers_in_pandas():
         ranker.score(frame)
 
 
+@pytest.mark.parametrize("kind", ["text", "boolean", "integer", "float", "time"])
+def test_a_column_without_any_value(kind):
+    """Such a column of pandas or JSON has no type of its own."""
+    numeric = (Spline("s", kind, (0.0, 30.0)),) if kind in ("integer", "float", "time") else ()
+    hashed = (Tokens("t", kind),) if kind in ("text", "integer", "boolean") else ()
+    recipe = Recipe(numeric, hashed, dimension=16)
+    ranker = ServedRanker(LinearScorer(RNG.normal(size=recipe.size), 0.0, 1, 0), recipe)
+    row = dict.fromkeys(ranker.columns)
+    expected = ranker.score(row)
+    assert expected != 0.0
+    assert ranker.score(pd.DataFrame([row, row])).tolist() == [expected, expected]
+    assert ranker.score(pa.Table.from_pylist([row])).tolist() == [expected]
+
+
 @pytest.mark.parametrize(
     ("column", "values"),
     [
@@ -189,6 +203,6 @@ def test_what_cannot_be_scored():
         ranker.probability(FRAME)
     with pytest.raises(DataError, match="column 'city' of type boolean"):
         ranker.score(FRAME.assign(city=True))
-    stage = StoredStage("here", "FeatureRecipeModel", {}, {}, None, {})
+    stage = StoredStage("here", {"class": "FeatureRecipeModel"}, None, {})
     with pytest.raises(ModelFormatError, match="found a saved 'FeatureRecipeModel' at 'here'"):
         ServedRanker.of(stage)

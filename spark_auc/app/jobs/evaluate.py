@@ -64,5 +64,11 @@ def run(spark: SparkSession, config: Evaluate) -> dict[str, Any]:
         data = config.data.model_dump(mode="json", exclude_none=True)
         result = evaluation(model, rows, config.measures, config.model, data)
         drift = drift_of_evaluated(model, rows) if config.drift else {}
-        report = write_evaluation(version, result | drift, model)
+        report = write_evaluation(
+            version,
+            result | drift,
+            model.ranker.scorer.w,
+            model.recipe,
+            embedded=bool(model.embeddings),
+        )
     return {name: result[name] for name in _RESULT} | {"report": report} | drift

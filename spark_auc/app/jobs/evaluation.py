@@ -13,6 +13,8 @@ from spark_auc.app.report.page import page
 from spark_auc.app.report.pictures import pictures, png
 from spark_auc.app.report.shapes import shape_pictures
 from spark_auc.core.evaluation.measures import MEASURES
+from spark_auc.core.types import Float
+from spark_auc.features.recipe import Recipe
 from spark_auc.features.shapes import shapes
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.redaction import redacted
@@ -71,19 +73,33 @@ def evaluation(
         probability = model.calibration.getProbabilityCol()
         calibrated = ranker.measured(scored, scoreCol=probability, probabilities=True).as_dict()
         measured |= {name: calibrated[name] for name in _OF_PROBABILITIES}
-    summary = ranker.summary.as_dict()
     return measured | {
-        "model": {
-            "path": path,
-            "features": ranker.numFeatures,
-            "nonzeros": summary["nonzeros"],
-            "certificate": summary["certificate"],
-            "largestWeights": summary["largest_weights"],
-            "numKnots": (summary["selection"] or {}).get("numKnots"),
-            "methods": (summary["selection"] or {}).get("methods"),
-        },
+        "model": model_facts(path, ranker.numFeatures, ranker.summary.as_dict()),
         "data": redacted(data),
         "version": __version__,
+    }
+
+
+def model_facts(path: str, features: int, summary: Mapping[str, Any]) -> dict[str, Any]:
+    """The key ``model`` of ``evaluation.json``.
+
+    Parameters
+    ----------
+    path
+        Where the model is, for the report.
+    features
+        Number of its features.
+    summary
+        Its `TrainingSummary.as_dict`.
+    """
+    return {
+        "path": path,
+        "features": features,
+        "nonzeros": summary["nonzeros"],
+        "certificate": summary["certificate"],
+        "largestWeights": summary["largest_weights"],
+        "numKnots": (summary["selection"] or {}).get("numKnots"),
+        "methods": (summary["selection"] or {}).get("methods"),
     }
 
 
@@ -97,15 +113,35 @@ def drift_of_evaluated(model: RankerPipelineModel, rows: DataFrame) -> dict[str,
     return drift
 
 
-def write_evaluation(version: Directory, result: dict[str, Any], model: RankerPipelineModel) -> str:
+def write_evaluation(
+    version: Directory,
+    result: dict[str, Any],
+    w: Float,
+    recipe: Recipe | None,
+    *,
+    embedded: bool = False,
+) -> str:
     """Write ``evaluation.json``, ``report.html`` and the pictures; returns the report's URI.
 
     Of a model of a recipe with numeric columns and no embeddings, ``shapes.json`` has its curves
     and surfaces, and the report plots of the most important ones.
+
+    Parameters
+    ----------
+    version
+        Directory of the files.
+    result
+        See `evaluation`.
+    w : (d,)
+        Weights of the model.
+    recipe
+        Its recipe, if there is one.
+    embedded
+        Whether it has embeddings.
     """
-    figures, recipe = pictures(result), model.recipe
+    figures = pictures(result)
     version.write_json("evaluation.json", result)
-    found = shapes(recipe, model.ranker.scorer.w) if recipe and not model.embeddings else []
+    found = shapes(recipe, w) if recipe and not embedded else []
     if found:
         version.write_json("shapes.json", {"shapes": [shape.as_dict() for shape in found]})
     unit = recipe is not None and recipe.unit

@@ -250,7 +250,13 @@ def _evaluated(
     measures = Measures(groupCol=None if segments is None else segments.column)
     result = evaluation(model, test, measures, config.output.path, source, segments)
     drift = drift_of_evaluated(model, test) if config.drift else {}
-    report = write_evaluation(version, result | drift, model)
+    report = write_evaluation(
+        version,
+        result | drift,
+        model.ranker.scorer.w,
+        model.recipe,
+        embedded=bool(model.embeddings),
+    )
     return {"auc": result["auc"], "interval": result["interval"], "report": report, **drift}
 
 
