@@ -1,5 +1,8 @@
 """The public names and their modules, for type checkers and for ``__init__.py``."""
 
+from spark_auc.export.logistic import to_logistic_regression as to_logistic_regression
+from spark_auc.export.onnx_model import to_onnx as to_onnx
+from spark_auc.export.sql import to_sql as to_sql
 from spark_auc.serving.load import load as load
 from spark_auc.serving.ranker import ServedRanker as ServedRanker
 from spark_auc.spark.contributions import with_contributions as with_contributions

@@ -153,6 +153,16 @@ def test_mlflow(rows, tmp_path, monkeypatch, capsys):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_exports(rows, capsys):
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    names = {"rows": rows}
+    exec(python_of("docs/guides/exports.md"), names)
+    columns, equal, entries = capsys.readouterr().out.splitlines()
+    assert columns.endswith("'score', 'prediction', 'probability']")
+    assert equal == "True"
+    assert entries == "[('position', 'spline'), ('age', 'spline')]"
+
+
 def test_retraining(spark):
     names: dict = {}
     exec(python_of("docs/guides/retraining.md"), names)

@@ -52,7 +52,7 @@ def ranker_of(model: Any) -> tuple[ServedRanker, Directory | None]:
             )
         return model, None
     from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
-    from spark_auc.spark.pipeline import RankerPipelineModel
+    from spark_auc.spark.pipeline_model import RankerPipelineModel
 
     if isinstance(model, RankerPipelineModel | LinearRankerModel):
         return ServedRanker.of(model.write().stored()), None

@@ -49,7 +49,7 @@ def importances(model: RankerPipelineModel, dataset: DataFrame) -> DataFrame:
     >>> recipe = FeatureRecipe(spline=["position", "age"], auto=False)
     >>> model = RankerPipeline([recipe, MBAClassifier(regParam=0.1)]).fit(rows)
     >>> [row.column for row in importances(model, rows).collect()]
-    ['age', 'position']
+    ['position', 'age']
     """
     stage, w = recipe_stage(model), model.ranker.scorer.w
     read = with_fields(dataset, model.strings())
@@ -102,7 +102,7 @@ def feature_weights(model: RankerPipelineModel, dataset: DataFrame) -> DataFrame
     >>> recipe = FeatureRecipe(standard=["position", "age"], auto=False)
     >>> model = RankerPipeline([recipe, MBAClassifier(regParam=0.1)]).fit(rows)
     >>> [row.feature for row in feature_weights(model, rows).collect()]
-    ['position', 'age']
+    ['position', 'position missing', 'age', 'age missing']
     """
     stage, w = recipe_stage(model), model.ranker.scorer.w
     names = list(FeatureNames(stage.recipe))

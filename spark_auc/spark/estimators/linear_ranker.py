@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyspark.ml import Model
+from pyspark.ml.classification import LogisticRegressionModel
 from pyspark.ml.linalg import DenseVector, SparseVector, Vector, Vectors
 from pyspark.ml.param.shared import (
     HasElasticNetParam,
@@ -23,7 +24,6 @@ from pyspark.ml.param.shared import (
     HasWeightCol,
 )
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 from scipy import sparse
 
 from spark_auc.core import html
@@ -34,13 +34,14 @@ from spark_auc.core.types import Rows
 from spark_auc.errors import ConfigError
 from spark_auc.serving.linear_scorer import LinearScorer, SegmentScorer
 from spark_auc.serving.ranker import ServedRanker
+from spark_auc.serving.score_curves import Curve
 from spark_auc.spark.data.features import Features, PreparedFeatures, scoreable
 from spark_auc.spark.data.segments import SegmentColumn
+from spark_auc.spark.estimators.logistic import logistic_regression
 from spark_auc.spark.estimators.prior_settings import NamedWeights
-from spark_auc.spark.estimators.scorer import scores_of
+from spark_auc.spark.estimators.scorer import scores_of, with_predictions
 from spark_auc.spark.estimators.settings import LinearRankerSettings
 from spark_auc.spark.evaluation.evaluate import evaluate
-from spark_auc.spark.evaluation.score_columns import score_column, vector_of_two
 from spark_auc.spark.persistence import Stage
 from spark_auc.training.segments import SegmentRankers
 from spark_auc.training.summary import TrainingSummary
@@ -205,6 +206,24 @@ class LinearRankerModel(
         above = self.predictRaw(value)[1] >= self.getThreshold()
         return self.scorer.positive if above else self.scorer.negative
 
+    def toLogisticRegressionModel(self, curve: Curve | None = None) -> LogisticRegressionModel:
+        """The ranker as Spark ML's model, with the columns of this one.
+
+        Parameters
+        ----------
+        curve
+            The curve of a `ScoreCalibrationModel` of Platt scaling. Default: scores are taken for
+            log odds; see `spark_auc.to_logistic_regression`, also for the errors.
+
+        Raises
+        ------
+        ConfigError
+            The session is one of Spark Connect, or featuresCol names several columns.
+        """
+        columns = (self.getFeaturesCol(), self.getLabelCol(), self.getPredictionCol())
+        ranker = ServedRanker(replace(self.scorer, threshold=self.getThreshold()), curve=curve)
+        return logistic_regression(ranker, *columns, self.getRawPredictionCol())
+
     def _transform(self, dataset: DataFrame) -> DataFrame:
         return self.scored(dataset, self.input_features(dataset))
 
@@ -257,29 +276,11 @@ class LinearRankerModel(
         features
             The features of its rows.
         """
-        scorer = self.scorer
-        raw, prediction = self.getRawPredictionCol(), self.getPredictionCol()
-        taken = [c for c in (raw, prediction) if c and c in dataset.columns]
-        if taken:
-            raise ConfigError(
-                f"found column {taken[0]!r} in the data already, expected it to be new; "
-                "drop it or set rawPredictionCol and predictionCol"
-            )
         values: LinearRankerSettings = self.values()
-        invalid, vectors = values["handleInvalid"] != "error", values["vectorOutput"]
+        invalid = values["handleInvalid"] != "error"
         score = self.score_column(dataset, features, invalid=invalid)
-        scored = scoreable(dataset, features, invalid=invalid)
-        if raw:
-            scored = scored.withColumn(raw, vector_of_two(-score, score) if vectors else score)
-            score = score_column(scored, raw)
-        if values["handleInvalid"] == "skip":
-            scored = scored.filter(score.isNotNull())
-        if prediction:
-            # A row without a score has no prediction.
-            above = score >= F.lit(self.getThreshold())
-            label = F.when(above, F.lit(scorer.positive)).when(~above, F.lit(scorer.negative))
-            scored = scored.withColumn(prediction, label)
-        return scored
+        rows = scoreable(dataset, features, invalid=invalid)
+        return with_predictions(rows, score, self.scorer, values, self.getThreshold())
 
     def _saved(self) -> tuple[pa.Table, dict[str, Any]]:
         table, facts = self.scorer.saved()

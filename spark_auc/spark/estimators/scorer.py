@@ -7,13 +7,18 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
 
 from spark_auc.core.products import settled_scores
 from spark_auc.core.types import Float
+from spark_auc.errors import ConfigError
 from spark_auc.serving.linear_scorer import LinearScorer
 from spark_auc.spark.data.features import Features
 from spark_auc.spark.data.segments import SegmentColumn
+from spark_auc.spark.estimators.settings import LinearRankerSettings
+from spark_auc.spark.evaluation.score_columns import score_column as number_of_score
+from spark_auc.spark.evaluation.score_columns import vector_of_two
 
 
 def scores_of(
@@ -55,6 +60,54 @@ def score_column(features: Features, w: Float, *, invalid: bool = False) -> Colu
         return settled_scores(features.decode(arrays), w)
 
     return _column(features, scores, features.expressions(), invalid)
+
+
+def with_predictions(
+    df: DataFrame,
+    score: Column,
+    scorer: LinearScorer,
+    values: LinearRankerSettings,
+    threshold: float,
+) -> DataFrame:
+    """The rows with the columns of scores and predictions.
+
+    Parameters
+    ----------
+    df
+        The rows.
+    score
+        Their scores; null for rows that cannot be scored.
+    scorer
+        The labels.
+    values
+        Names and form of the columns.
+    threshold
+        Scores at or above it are predicted positive.
+
+    Raises
+    ------
+    ConfigError
+        The rows have a column of these names already.
+    """
+    raw, prediction = values["rawPredictionCol"], values["predictionCol"]
+    taken = [c for c in (raw, prediction) if c and c in df.columns]
+    if taken:
+        raise ConfigError(
+            f"found column {taken[0]!r} in the data already, expected it to be new; "
+            "drop it or set rawPredictionCol and predictionCol"
+        )
+    if raw:
+        shown = vector_of_two(-score, score) if values["vectorOutput"] else score
+        df = df.withColumn(raw, shown)
+        score = number_of_score(df, raw)
+    if values["handleInvalid"] == "skip":
+        df = df.filter(score.isNotNull())
+    if prediction:
+        # A row without a score has no prediction.
+        above = score >= F.lit(threshold)
+        label = F.when(above, F.lit(scorer.positive)).when(~above, F.lit(scorer.negative))
+        df = df.withColumn(prediction, label)
+    return df
 
 
 def _column(

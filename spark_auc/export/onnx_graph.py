@@ -1,0 +1,119 @@
+"""A graph of ONNX operators in double precision, as it is built."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+import spark_auc
+
+# The oldest operators that have all types used here, and the format of files of their time.
+_OPERATORS, _FILES = 18, 8
+# Names of results; "/" keeps them apart from the columns of most tables.
+_RESULT = "spark_auc/"
+
+
+class Graph:
+    """Operators in the order in which they run, with constants and inputs.
+
+    All numbers are doubles: float32 would round thresholds, and the values compared with them.
+    """
+
+    def __init__(self) -> None:
+        self._nodes = list[Any]()
+        self._inputs = list[Any]()
+        self._constants = dict[tuple[str, tuple[int, ...], bytes], Any]()
+
+    def input(self, name: str, said: str, *shape: int) -> str:
+        """An input of rows: a number of each, or the numbers of a shape."""
+        from onnx import TensorProto, helper
+
+        info = helper.make_tensor_value_info(name, TensorProto.DOUBLE, ["rows", *shape], said)
+        self._inputs.append(info)
+        return name
+
+    @property
+    def input_names(self) -> list[str]:
+        """Names of the inputs."""
+        return [info.name for info in self._inputs]
+
+    def constant(self, value: ArrayLike, type: type[np.generic] = np.float64) -> str:
+        """A constant; equal ones are one."""
+        from onnx import numpy_helper
+
+        array = np.ascontiguousarray(value, type).reshape(np.shape(value))
+        key = (array.dtype.str, array.shape, array.tobytes())
+        if key not in self._constants:
+            name = f"{_RESULT}constant {len(self._constants)}"
+            self._constants[key] = numpy_helper.from_array(array, name)
+        return str(self._constants[key].name)
+
+    def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        """The result of an operator."""
+        name = f"{_RESULT}{len(self._nodes)}"
+        self._append(operator, inputs, name, attributes)
+        return name
+
+    def doubles(self, flags: str) -> str:
+        """Booleans as 0 and 1."""
+        from onnx import TensorProto
+
+        return self.add("Cast", flags, to=TensorProto.DOUBLE)
+
+    def total(self, x: str, axis: int = 1) -> str:
+        """The sum over an axis, which is kept."""
+        return self.add("ReduceSum", x, self.constant([axis], np.int64), keepdims=1)
+
+    def column(self, x: str) -> str:
+        """Numbers ``(n,)`` as ``(n, 1)``."""
+        return self.add("Unsqueeze", x, self.constant([1], np.int64))
+
+    def joined(self, parts: list[str]) -> str:
+        """Rows ``(n, k)`` side by side."""
+        return self.add("Concat", *parts, axis=1) if len(parts) > 1 else parts[0]
+
+    def taken(self, x: str, places: ArrayLike) -> str:
+        """Columns of rows ``(n, k)``."""
+        return self.add("Gather", x, self.constant(places, np.int64), axis=1)
+
+    def model(self, outputs: Mapping[str, str], said: str, facts: Mapping[str, str]) -> bytes:
+        """The bytes of the model.
+
+        Parameters
+        ----------
+        outputs
+            Results ``(n, 1)`` by the names of outputs ``(n,)``.
+        said
+            What the model is.
+        facts
+            Its metadata.
+        """
+        from onnx import TensorProto, checker, helper
+
+        one = self.constant([1], np.int64)
+        for name, result in outputs.items():
+            self._append("Squeeze", (result, one), name, {})
+        infos = [helper.make_tensor_value_info(n, TensorProto.DOUBLE, ["rows"]) for n in outputs]
+        constants = list(self._constants.values())
+        graph = helper.make_graph(self._nodes, "ranker", self._inputs, infos, constants)
+        model = helper.make_model(
+            graph,
+            producer_name="spark_auc",
+            producer_version=spark_auc.__version__,
+            ir_version=_FILES,
+            opset_imports=[helper.make_opsetid("", _OPERATORS)],
+            doc_string=said,
+        )
+        helper.set_model_props(model, dict(facts))
+        checker.check_model(model, full_check=True)
+        return bytes(model.SerializeToString())
+
+    def _append(
+        self, operator: str, inputs: tuple[str, ...], output: str, attributes: Mapping[str, Any]
+    ) -> None:
+        from onnx import helper
+
+        self._nodes.append(helper.make_node(operator, inputs, [output], **attributes))

@@ -1,0 +1,87 @@
+"""What other systems cannot say: errors that name the part of a ranker."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spark_auc.errors import ConfigError
+from spark_auc.features.recipe import Recipe
+from spark_auc.features.recipe_trees import Categories, TreeLeaves
+from spark_auc.serving.ranker import ServedRanker
+from spark_auc.trees.forest import CATEGORICAL
+
+# The columns that an export adds.
+OUTPUTS = ("score", "prediction", "probability")
+
+
+def refused(found: str, format: str, expected: str, remedy: str) -> ConfigError:
+    """The error for a part of a ranker that a format cannot hold."""
+    return ConfigError(f"found {found}, expected {expected} for {format}; {remedy}")
+
+
+def check_segments(ranker: ServedRanker, format: str) -> None:
+    """`ConfigError` for rankers of segments."""
+    if segments := ranker.scorer.segments:
+        raise refused(
+            f"rankers of the segments of column {segments.column!r}",
+            *(format, "one ranker for all rows", "train without segmentCol"),
+        )
+
+
+def check_columns(ranker: ServedRanker, format: str, takes_text: bool) -> None:
+    """`ConfigError` for raw columns that a format cannot take.
+
+    Parameters
+    ----------
+    ranker
+        The ranker.
+    format
+        Name of the format.
+    takes_text
+        Whether trees may split columns of text.
+    """
+    names = ranker.columns or ()
+    if taken := [name for name in names if name.casefold() in OUTPUTS]:
+        raise refused(
+            f"column {taken[0]!r}",
+            *(format, f"other names than {', '.join(OUTPUTS)}", "rename it and train again"),
+        )
+    if ranker.recipe is not None:
+        _check_recipe(ranker.recipe, format, takes_text)
+
+
+def _check_recipe(recipe: Recipe, format: str, takes_text: bool) -> None:
+    remedy = "leave it out of the recipe, or score in Python by spark_auc.load"
+    if recipe.hashed:
+        names = ", ".join(repr(column.name) for column in recipe.hashed)
+        raise refused(f"hashed tokens of column {names}", format, "columns of numbers", remedy)
+    if recipe.crosses:
+        names = ", ".join(repr(column.name) for column in recipe.numeric)
+        raise refused(f"hashed crosses of column {names}", format, "no crosses", remedy)
+    if recipe.trees:
+        forest, columns = recipe.trees.forest, recipe.trees.columns
+        by_sets = {columns[j] for j in forest.column[(forest.rule & CATEGORICAL) > 0]}
+        split = [columns[j] for j in split_columns(recipe.trees)]
+        if found := [
+            column
+            for column in split
+            if (not takes_text if isinstance(column, Categories) else column in by_sets)
+        ]:
+            names = ", ".join(repr(column.name) for column in found)
+            raise refused(
+                f"trees that split the categories of column {names}",
+                *(format, f"trees of numbers{' or text' if takes_text else ''}", remedy),
+            )
+
+
+def split_columns(trees: TreeLeaves) -> list[int]:
+    """The columns that trees split, by their places; the first if they split none."""
+    used: list[int] = np.unique(trees.forest.column).tolist()
+    return used or [0]
+
+
+def read_columns(recipe: Recipe) -> dict[str, str]:
+    """Types by name of the columns that scores depend on: trees need not split all of theirs."""
+    trees = recipe.trees
+    split = [trees.columns[j] for j in split_columns(trees)] if trees else []
+    return {column.name: column.type for column in (*recipe.numeric, *split)}

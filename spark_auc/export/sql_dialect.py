@@ -1,0 +1,94 @@
+"""Literals, names and sums of SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from spark_auc.core.labels import Label
+from spark_auc.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """A dialect of SQL.
+
+    Parameters
+    ----------
+    quote
+        What encloses names, and is doubled within them.
+    has_nan
+        Whether NaN can be in a column, and is found by ``isnan``.
+    backslash
+        Whether a backslash in text is an escape.
+    group
+        What stands before the parentheses of a group: nothing, or the name of a function that
+        returns its argument.
+    """
+
+    quote: str
+    has_nan: bool
+    backslash: bool
+    group: str
+
+    def name(self, name: str) -> str:
+        """The name of a column."""
+        return self.quote + name.replace(self.quote, self.quote * 2) + self.quote
+
+    def missing(self, name: str, type: str) -> str:
+        """The test of whether a column of a type has no value in a row."""
+        null = f"{self.name(name)} IS NULL"
+        # A boolean is no number, so that isnan does not take it.
+        return f"{null} OR isnan({self.name(name)})" if self.has_nan and type != "boolean" else null
+
+    def grouped(self, text: str) -> str:
+        """An expression as one operand."""
+        return f"{self.group}({text})"
+
+    def total(self, terms: Sequence[str]) -> str:
+        """The sum of expressions, as deep as the logarithm of their number.
+
+        Parsers and planners recur into sums: thousands of terms in a row overflow their stack.
+        """
+        if len(terms) < 2:
+            return "".join(terms) or number(0.0)
+        middle = (len(terms) + 1) // 2
+        parts = terms[:middle], terms[middle:]
+        return " + ".join(
+            self.grouped(self.total(part)) if len(part) > 1 else part[0] for part in parts
+        )
+
+    def label(self, label: Label) -> str:
+        """A label value."""
+        if isinstance(label, bool):
+            return str(label).upper()
+        if not isinstance(label, str):
+            return number(label)
+        if self.backslash:
+            label = label.replace("\\", "\\\\").replace("'", "\\'")
+        return "'" + label.replace("'", "''" if not self.backslash else "'") + "'"
+
+
+_DIALECTS = {
+    # Spark's parser reads to the end of a bare parenthesis before it knows what begins there, and
+    # keeps what it tried: 200 trees took more than a GB.
+    "spark": Dialect("`", has_nan=True, backslash=True, group="positive"),
+    "ansi": Dialect('"', has_nan=False, backslash=False, group=""),
+}
+
+
+def dialect_of(name: str) -> Dialect:
+    """The dialect of a name; `ConfigError` for another name."""
+    if name not in _DIALECTS:
+        raise ConfigError(
+            f"found the dialect {name!r}, expected {' or '.join(_DIALECTS)}; choose one of them"
+        )
+    return _DIALECTS[name]
+
+
+def number(value: float) -> str:
+    """A literal of type double: without an exponent it would be a decimal to most systems."""
+    text = repr(float(value))
+    text = text if "e" in text else f"{text}E0"
+    # Two minus signs begin a comment.
+    return f"({text})" if text.startswith("-") else text

@@ -1,0 +1,237 @@
+"""The terms of a recipe's score in SQL: functions of one column, of two, and trees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from spark_auc.core.types import Float
+from spark_auc.export.sql_dialect import Dialect, number
+from spark_auc.features.recipe import Recipe
+from spark_auc.features.recipe_columns import Named
+from spark_auc.features.recipe_numbers import Spline, Standard
+from spark_auc.features.recipe_pairs import Pair
+from spark_auc.features.recipe_trees import Categories, TreeLeaves
+from spark_auc.trees.forest import NAN_LEFT, ZERO, ZERO_MISSING, Forest, Tree
+from spark_auc.trees.leaves import leaves as leaves_of
+
+
+class Term(NamedTuple):
+    """What some features of a row add.
+
+    Parameters
+    ----------
+    score
+        To the score, before rows are divided by their norm.
+    square
+        To the squared norm of the row.
+    """
+
+    score: str
+    square: str
+
+
+class Part(NamedTuple):
+    """A numeric column with the weights of its features.
+
+    Parameters
+    ----------
+    column
+        The column.
+    weights
+        Weights ``(k,)`` of its features without the indicator.
+    missing
+        Weight of the indicator of missing values; None if there is no indicator.
+    """
+
+    column: Spline | Standard
+    weights: Float
+    missing: float | None
+
+
+def terms(recipe: Recipe, w: Float, dialect: Dialect) -> Iterator[Term]:
+    """The terms of a recipe without hashed columns, for weights ``w`` ``(F,)``."""
+    starts = iter(recipe.starts)
+    for column, indicator in zip(recipe.numeric, recipe.indicators, strict=True):
+        first, size = next(starts), len(column.names())
+        missing = float(w[first + size]) if indicator else None
+        part = Part(column, w[first : first + size], missing)
+        yield (_spline if isinstance(column, Spline) else _standard)(part, dialect)
+    for pair in recipe.pairs:
+        first = next(starts)
+        shape = len(pair.first.knots), len(pair.second.knots)
+        yield _pair(pair, w[first : first + pair.size].reshape(shape), dialect)
+    if recipe.trees:
+        first = next(starts)
+        leaves = w[first : first + recipe.trees.size]
+        trees = [_tree(recipe.trees, t, leaves, dialect) for t in range(recipe.trees.slots)]
+        yield Term(dialect.total(trees), number(len(trees)))
+
+
+def curve(x: str, knots: Sequence[float], heights: Sequence[float]) -> str:
+    """The function of ``x`` that is linear between knots and constant beyond the outer ones."""
+
+    def between(k: int, share: str) -> str:
+        rise = heights[k + 1] - heights[k]
+        return f"{number(heights[k])} + {number(rise)} * {share}" if rise else number(heights[k])
+
+    return _pieces(x, knots, lambda k: number(heights[k]), between)
+
+
+def _pieces(
+    x: str,
+    knots: Sequence[float],
+    at: Callable[[int], str],
+    between: Callable[[int, str], str],
+) -> str:
+    """A function in pieces: its values at the outer knots, and in each interval of knots.
+
+    ``between`` takes the number of the interval and the share of it that lies below ``x``.
+    """
+    last = len(knots) - 1
+    if last < 1:
+        return at(0)
+    # A value at a knot belongs to the interval above it.
+    whens = [f"WHEN {x} <= {number(knots[0])} THEN {at(0)}"]
+    for k in range(last):
+        piece = between(k, _share(x, knots[k], knots[k + 1]))
+        whens.append(f"WHEN {x} < {number(knots[k + 1])} THEN {piece}")
+    return f"CASE {' '.join(whens)} ELSE {at(last)} END"
+
+
+def _share(x: str, low: float, high: float) -> str:
+    step = high - low
+    if np.isinf(step):
+        step, low, x = high / 2 - low / 2, low / 2, f"{x} / 2E0"
+    return f"(({x} - {number(low)}) / {number(step)})"
+
+
+def _square(x: str, knots: Sequence[float]) -> str:
+    """The sum of the squared hats of ``x``: those of ``s`` and ``1 - s``."""
+    return _pieces(
+        x,
+        knots,
+        lambda _: number(1.0),
+        lambda _, share: f"0.5E0 + 2E0 * POWER({share} - 0.5E0, 2E0)",
+    )
+
+
+def _value(column: Named, dialect: Dialect) -> str:
+    name = dialect.name(column.name)
+    # Not all systems compare booleans with numbers.
+    if column.type == "boolean":
+        return f"CASE WHEN {name} THEN 1E0 WHEN NOT {name} THEN 0E0 END"
+    return name
+
+
+def _unless_missing(part: Part, score: str, square: str, dialect: Dialect) -> Term:
+    case = f"CASE WHEN {dialect.missing(part.column.name, part.column.type)}"
+    indicator = 0.0 if part.missing is None else 1.0
+    return Term(
+        f"{case} THEN {number(part.missing or 0.0)} ELSE {score} END",
+        f"{case} THEN {number(indicator)} ELSE {square} END",
+    )
+
+
+def _spline(part: Part, dialect: Dialect) -> Term:
+    assert isinstance(part.column, Spline), "a spline"
+    x, knots = _value(part.column, dialect), part.column.knots
+    if not knots:
+        return _unless_missing(part, number(0.0), number(0.0), dialect)
+    score = curve(x, knots, part.weights.tolist())
+    return _unless_missing(part, score, _square(x, knots), dialect)
+
+
+def _standard(part: Part, dialect: Dialect) -> Term:
+    column = part.column
+    assert isinstance(column, Standard), "a standardised column"
+    scaled = f"(({_value(column, dialect)} - {number(column.mean)}) / {number(column.deviation)})"
+    score = f"{number(part.weights[0])} * {scaled}"
+    return _unless_missing(part, score, f"POWER({scaled}, 2E0)", dialect)
+
+
+def _pair(pair: Pair, heights: Float, dialect: Dialect) -> Term:
+    """The term of a pair with a height ``(k, m)`` at each pair of knots."""
+    (x, y), (knots, others) = zip(
+        *((_value(c, dialect), c.knots) for c in pair.columns), strict=True
+    )
+    score = _pieces(
+        x,
+        knots,
+        lambda k: curve(y, others, heights[k].tolist()),
+        lambda k, share: (
+            f"{curve(y, others, heights[k].tolist())} + "
+            f"{share} * {curve(y, others, (heights[k + 1] - heights[k]).tolist())}"
+        ),
+    )
+    square = f"{_square(x, knots)} * {_square(y, others)}"
+    missing = " OR ".join(dialect.missing(column.name, column.type) for column in pair.columns)
+    case = f"CASE WHEN {missing} THEN 0E0 ELSE"
+    return Term(f"{case} {score} END", f"{case} {square} END")
+
+
+def _tree(trees: TreeLeaves, tree: int, leaves: Float, dialect: Dialect) -> str:
+    """The weight of a row's leaf in a tree."""
+    forest = trees.forest
+    root = int(forest.starts[tree])
+    if root == forest.starts[tree + 1]:
+        return number(leaves[root + tree])
+    # Children are above their parents.
+    said = dict[int, str]()
+    for m in range(int(forest.starts[tree + 1]) - 1, root - 1, -1):
+        left, right = (
+            said.pop(child) if child >= 0 else number(leaves[~child])
+            for child in (int(forest.left[m]), int(forest.right[m]))
+        )
+        test = _goes_left(trees, m, dialect)
+        said[m] = f"CASE WHEN {test} THEN {left} ELSE {right} END"
+    return said[root]
+
+
+def _goes_left(trees: TreeLeaves, node: int, dialect: Dialect) -> str:
+    forest = trees.forest
+    column, rule = trees.columns[forest.column[node]], int(forest.rule[node])
+    if isinstance(column, Categories):
+        return _has_words_of_left(trees.forest, node, column, dialect)
+    missing = dialect.missing(column.name, column.type)
+    x, threshold = _value(column, dialect), float(forest.threshold[node])
+    if np.isfinite(threshold):
+        test = f"{x} <= {number(threshold)}"
+    else:
+        test = f"NOT ({missing})" if threshold > 0 else f"{x} < {number(-np.finfo(float).max)}"
+    # A comparison with null is not true, nor in Spark is NaN below a number.
+    if rule & ZERO_MISSING:
+        near = f"ABS({x}) <= {number(ZERO)}"
+        return f"{test} OR {near} OR {missing}" if rule & NAN_LEFT else f"{test} AND NOT {near}"
+    return f"{test} OR {missing}" if rule & NAN_LEFT else test
+
+
+def _has_words_of_left(forest: Forest, node: int, column: Categories, dialect: Dialect) -> str:
+    """The test of whether a node sends a row of text left; empty text is missing."""
+    name, own = dialect.name(column.name), slice(node, node + 1)
+    alone = Tree(
+        np.zeros(1, np.int64),
+        forest.threshold[own],
+        forest.rule[own].astype(np.int64),
+        np.array([-1]),
+        np.array([-2]),
+        [forest.words[forest.sets[node] : forest.sets[node + 1]]],
+        np.arange(2),
+        np.zeros(2),
+    )
+    # The kernel of the trees decides on each known value, and on those that are not known.
+    numbers = np.append(np.arange(float(len(column.values))), np.nan)
+    is_left = leaves_of(Forest.of(1, forest.categories, [alone]), numbers[:, None]).indices == 0
+    words = {
+        side: ", ".join(
+            dialect.label(word)
+            for word, left in zip(column.values, is_left, strict=False)
+            if word and left == side
+        )
+        for side in (True, False)
+    }
+    if is_left[-1]:
+        return f"{name} IS NULL OR {name} NOT IN ({words[False]})" if words[False] else "1 = 1"
+    return f"{name} IN ({words[True]})" if words[True] else "1 = 0"
