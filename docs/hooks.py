@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import inspect
 import typing
-from datetime import datetime
 from functools import cached_property
-from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union
+from typing import Any
 
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
 
 import spark_auc
+from spark_auc.app.config.described import keys_of
 from spark_auc.app.config.jobs import Configuration
-from spark_auc.app.config.sections import Section
+from spark_auc.app.config.sections import sections_of
 from spark_auc.app.config.training import params_section, public_names
 
 _PAGES = {
     "reference/api.md": lambda text: text + _public_names(),
     "reference/configuration.md": lambda text: text + _configuration(),
 }
-_LAYOUT = {"input": "rows to read, by their layout", "layout": "kind of input"}
-_NAMES = {str: "text", int: "integer", float: "number", bool: "boolean", datetime: "date and time"}
-_NAMES[Any] = "its Params"
-_BOUNDS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}
+# Defaults that are words about a value.
+_WORDS = {"required", "none", "its defaults", "empty"}
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
@@ -92,7 +87,7 @@ def _configuration() -> str:
     """A table for each section, those of the jobs first."""
     text, shared = "", list[type[BaseModel]]()
     for name, field in Configuration.model_fields.items():
-        (section,) = _sections(field.annotation)
+        (section,) = sections_of(field.annotation)
         text += _table(f"`{name}`", section, shared)
     for section in shared:
         text += _table(section.__name__, section, shared)
@@ -105,15 +100,13 @@ def _configuration() -> str:
 
 def _table(title: str, section: type[BaseModel], shared: list[type[BaseModel]]) -> str:
     rows = ""
-    for name, field in section.model_fields.items():
-        for part in _sections(field.annotation):
-            if part not in shared:
-                shared.append(part)
-        described = _described(name, field)
-        rows += (
-            f"| `{field.alias or name}` | {_type(field.annotation)}{_bounds(field)} "
-            f"| {_default(field)} | {described} |\n".replace("\n|", "|")
-        )
+    for key in keys_of(section):
+        shared += [part for part in key.sections if part not in shared]
+        kind = key.kind(lambda choice: f"`{choice}`", _link)
+        kind = kind.replace(">=", "≥").replace("<=", "≤")
+        default = key.default if key.default in _WORDS else f"`{key.default}`"
+        described = key.description.replace("|", "\\|")
+        rows += f"| `{key.name}` | {kind} | {default} | {described} |\n".replace("\n|", "|")
     doc = inspect.getdoc(section) or ""
     return (
         f"\n\n## {title} {{#{_anchor(title)}}}\n\n{doc}\n\n"
@@ -127,60 +120,5 @@ def _anchor(title: str) -> str:
     return f"job-{name}" if title.startswith("`") else f"section-{name}"
 
 
-def _sections(annotation: Any) -> list[type[BaseModel]]:
-    """The sections of which a key's value can be one."""
-    if inspect.isclass(annotation) and issubclass(annotation, Section):
-        return [annotation]
-    return [found for part in typing.get_args(annotation) for found in _sections(part)]
-
-
-def _type(annotation: Any) -> str:
-    origin, parts = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is Literal:
-        return " or ".join(f'`"{part}"`' for part in parts)
-    inner = [_type(part) for part in parts if inspect.isclass(part) or typing.get_args(part)]
-    if origin is Annotated:
-        text = inner[0]
-    elif origin in (Union, UnionType):
-        text = " or ".join(dict.fromkeys(t for t in inner if t != NoneType.__name__))
-    elif origin is list:
-        text = f"list of {inner[0]}"
-    elif origin is dict:
-        text = f"mapping of {inner[0]} to {inner[1]}"
-    elif _sections(annotation):
-        text = f"[{annotation.__name__}](#{_anchor(annotation.__name__)})"
-    else:
-        text = _NAMES.get(annotation, str(annotation.__name__))
-    return text
-
-
-def _bounds(field: FieldInfo) -> str:
-    limits = [
-        f"{sign} {value}"
-        for bound in field.metadata
-        for name, sign in _BOUNDS.items()
-        if (value := getattr(bound, name, None)) is not None
-    ]
-    return f", {', '.join(limits)}" if limits else ""
-
-
-def _default(field: FieldInfo) -> str:
-    if field.is_required():
-        return "required"
-    value = field.get_default(call_default_factory=True)
-    if value is None or value is PydanticUndefined:
-        return "none"
-    if isinstance(value, BaseModel):
-        return "its defaults"
-    if isinstance(value, bool):
-        return f"`{str(value).lower()}`"
-    return f"`{value}`" if value not in ([], {}) else "empty"
-
-
-def _described(name: str, field: FieldInfo) -> str:
-    """The key's description; if it has none, that of its section."""
-    text = field.description or _LAYOUT.get(name)
-    sections = _sections(field.annotation)
-    if text is None and len(sections) == 1:
-        text = (inspect.getdoc(sections[0]) or "").splitlines()[0]
-    return (text or "").replace("|", "\\|").rstrip(".")
+def _link(section: type[BaseModel]) -> str:
+    return f"[{section.__name__}](#{_anchor(section.__name__)})"

@@ -17,7 +17,7 @@ PACKAGE = ROOT / "spark_auc"
 # room may import what stands below it. Rooms that are not named here hold files alone.
 ORDER = {
     "spark_auc": [
-        ["mlflow"],
+        ["__main__", "mlflow"],
         ["app"],
         ["spark", "local", "store"],
         ["export"],
@@ -32,6 +32,7 @@ ORDER = {
     ],
     "spark_auc.app": [
         ["cli"],
+        ["commands", "versions"],
         ["jobs"],
         ["report", "config"],
     ],

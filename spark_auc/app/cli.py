@@ -1,4 +1,4 @@
-"""Run a job from the command line: arguments, configuration, session, exit code."""
+"""Run a job or a command: arguments, configuration, session, exit code."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import importlib
 import json
 import logging
+import shutil
 import sys
 import time
 import traceback
@@ -13,14 +14,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from spark_auc.app.config.arguments import add_arguments, content, listed, options_of
+from spark_auc.app.config.described import key_lines
 from spark_auc.app.config.jobs import Configuration
 from spark_auc.app.config.load import configured, load
+from spark_auc.app.config.sections import sections_of
 from spark_auc.errors import ConfigError, SparkAUCError
 from spark_auc.publication.redaction import Redaction, redacted, redacted_text
 
 _log = logging.getLogger(__name__)
 
 JOBS = ("prepare", "train", "evaluate", "score", "opauc", "adadsg", "retrain")
+# What is no job of Spark: modules of `spark_auc.app.commands`, with `add_arguments` and `run`.
+COMMANDS = ("init",)
 
 # Parts of a job's section that need a command line flag, and the help text of the flag.
 _PARTS = {
@@ -41,6 +46,17 @@ Exit codes: 0 success, 2 configuration error, 3 data error, 4 not converged, 5 s
 
 
 class _Parser(argparse.ArgumentParser):
+    # The job whose keys the help lists.
+    job: str | None = None
+
+    def format_help(self) -> str:
+        text = super().format_help()
+        if self.job is None:
+            return text
+        (section,) = sections_of(Configuration.model_fields[self.job].annotation)
+        width = max(40, shutil.get_terminal_size().columns - 2)
+        return f"{text}\nkeys of the section {self.job}:\n{key_lines(self.job, section, width)}"
+
     def error(self, message: str) -> NoReturn:
         text = redacted_text(message)
         result = {"status": "error", "error": ConfigError.__name__, "message": text}
@@ -59,29 +75,41 @@ class _Formatter(logging.Formatter):
         return self._hide(super().format(record))
 
 
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        from spark_auc.app.versions import versions
+
+        print(versions(), end="")
+        parser.exit()
+
+
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Run ``spark-auc JOB --config FILE [dotted.key=value ...]``, or JOB with a raw table."""
+    """Run ``spark-auc JOB --config FILE [dotted.key=value ...]``, a raw table, or a command."""
     parser = _Parser(
         "spark-auc",
         description="AUC maximization on Apache Spark.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    jobs = parser.add_subparsers(dest="job", required=True, metavar="JOB")
-    for name in JOBS:
+    parser.add_argument("--version", action=_Version, nargs=0, help="print versions, and leave")
+    names = parser.add_subparsers(dest="job", required=True, metavar="JOB")
+    for name in (*JOBS, *COMMANDS):
         doc = _module(name).__doc__ or ""
-        _add_arguments(
+        added = names.add_parser(
             name,
-            jobs.add_parser(
-                name,
-                help=doc.splitlines()[0],
-                description=doc,
-                epilog=_EPILOG,
-                formatter_class=argparse.RawDescriptionHelpFormatter,
-            ),
+            help=doc.splitlines()[0],
+            description=doc,
+            epilog=_EPILOG,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
+        if name in JOBS:
+            _add_arguments(name, added)
+        else:
+            _module(name).add_arguments(added)
     arguments = parser.parse_args(argv)
-    sys.exit(_run_with(arguments.job, arguments))
+    if arguments.job in JOBS:
+        sys.exit(_run_with(arguments.job, arguments))
+    sys.exit(_reported(arguments.job, lambda _: _module(arguments.job).run(arguments)))
 
 
 def script(job: str) -> NoReturn:
@@ -130,26 +158,45 @@ def run(
     int
         The exit code.
     """
-    hide = Redaction()
-    _log_to_stderr(hide)
-    start = time.perf_counter()
-    result: dict[str, Any] = {"job": job}
-    code = 0
     options = options or {}
-    try:
+
+    def configured_run(hiding: Callable[[Any], Redaction]) -> dict[str, Any]:
         file = _configuration(job, config, overrides, options)
-        hide = Redaction(file.model_dump())
-        _log_to_stderr(hide)
+        hide = hiding(file.model_dump())
         _log.info("job %s: configuration %s", job, config or "of the arguments")
-        result |= {"status": "ok", **redacted(_run(job, file, config, parts, options))}
+        result = redacted(_run(job, file, config, parts, options))
         if not config:
             print(hide(_module("raw_table").summary(job, result, options)))
+        return dict(result)
+
+    return _reported(job, configured_run)
+
+
+def _reported(name: str, work: Callable[[Callable[[Any], Redaction]], dict[str, Any]]) -> int:
+    """Do the work of a job or a command, print its result, and return the exit code.
+
+    ``work`` takes a function that hides the secrets of a configuration from then on.
+    """
+    hide = Redaction()
+
+    def hiding(content: Any) -> Redaction:
+        nonlocal hide
+        hide = Redaction(content)
+        _log_to_stderr(hide)
+        return hide
+
+    _log_to_stderr(hide)
+    start = time.perf_counter()
+    result: dict[str, Any] = {"job": name}
+    code = 0
+    try:
+        result |= {"status": "ok", **redacted(work(hiding))}
     except SparkAUCError as error:
         code = error.exit_code
         message = hide(str(error))
         result |= redacted(dict(error.result))
         result |= {"status": "error", "error": type(error).__name__, "message": message}
-        print(f"{job}: {type(error).__name__}: {message}", file=sys.stderr)
+        print(f"{name}: {type(error).__name__}: {message}", file=sys.stderr)
     except Exception as error:
         code = SparkAUCError.exit_code
         from spark_auc.spark.data.failures import first_line
@@ -158,7 +205,7 @@ def run(
         result |= {"status": "error", "error": type(error).__name__, "message": message}
         print(hide(traceback.format_exc()), end="", file=sys.stderr)
     result["seconds"] = round(time.perf_counter() - start, 3)
-    _log.info("job %s: %s after %.1f s", job, result["status"], result["seconds"])
+    _log.info("%s: %s after %.1f s", name, result["status"], result["seconds"])
     sys.stderr.flush()
     print(json.dumps(result, allow_nan=False), flush=True)
     return code
@@ -212,11 +259,13 @@ def _run(
     return result
 
 
-def _module(job: str) -> Any:
-    return importlib.import_module(f"spark_auc.app.jobs.{job}")
+def _module(name: str) -> Any:
+    room = "commands" if name in COMMANDS else "jobs"
+    return importlib.import_module(f"spark_auc.app.{room}.{name}")
 
 
-def _add_arguments(job: str, parser: argparse.ArgumentParser) -> None:
+def _add_arguments(job: str, parser: _Parser) -> None:
+    parser.job = job
     parser.set_defaults(parts=[])
     for part, text in _PARTS.get(job, {}).items():
         parser.add_argument(f"--{part}", dest="parts", action="append_const", const=part, help=text)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import codecs
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from spark_auc.errors import ConfigError
@@ -24,7 +24,7 @@ _FORMATS = {
     ".jsonl": "json",
     ".parquet": "parquet",
 }
-_COMPRESSED = (".gz", ".bz2")
+COMPRESSED = (".gz", ".bz2")
 # First bytes of files that are no text, what they are, and the remedy.
 _BINARY = {
     b"PAR1": ("Parquet", "rename it to end with .parquet"),
@@ -48,6 +48,17 @@ def add_arguments(job: str, parser: argparse.ArgumentParser) -> None:
     if job == "score":
         add("--model", metavar="DIR", help="directory that train published")
         return
+    add_table_options(add)
+
+
+def add_table_options(add: Callable[..., argparse.Action]) -> None:
+    """Add the options about the columns of a raw table that a ranker is trained on.
+
+    Parameters
+    ----------
+    add
+        ``add_argument`` of a parser or of a group of it.
+    """
     add("--label", metavar="COLUMN", help="column of the two classes")
     add("--positive", metavar="VALUE", help="label of the positive class; default: 1 of 0/1, -1/+1")
     add("--time", metavar="COLUMN", help="hold out the latest rows by this column; default: a hash")
@@ -147,7 +158,7 @@ def source(data: str) -> dict[str, Any]:
 def _format(path: str) -> str | None:
     name = path.lower().rstrip("/")
     stem, suffix = os.path.splitext(name)
-    if suffix in _COMPRESSED:
+    if suffix in COMPRESSED:
         suffix = os.path.splitext(stem)[1]
     return _FORMATS.get(suffix)
 
@@ -161,7 +172,7 @@ def _beginning(path: str) -> bytes:
         The file is empty, or no text.
     """
     file = resolve(path).removeprefix("file://")
-    if not os.path.isfile(file) or file.lower().endswith(_COMPRESSED):
+    if not os.path.isfile(file) or file.lower().endswith(COMPRESSED):
         return b""
     with open(file, "rb") as opened:
         first = opened.read(_BEGINNING)

@@ -13,12 +13,12 @@ import yaml
 from pydantic import ValidationError
 
 from spark_auc.app.config.jobs import Configuration
-from spark_auc.app.config.sections import Section
+from spark_auc.app.config.sections import Section, sections_of
 from spark_auc.errors import ConfigError
 from spark_auc.publication.redaction import PLACEHOLDER, Redaction, names_secret, redacted
 
 # Numbers of YAML 1.2 that YAML 1.1 reads as text: 1e-4, 1.5e3.
-_EXPONENT = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$")
+EXPONENT = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+$")
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 200
 # Exceptions of PyYAML for a value that does not fit its tag, such as !!timestamp x.
@@ -40,7 +40,7 @@ class _Loader(yaml.SafeLoader):
         return value
 
 
-_Loader.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+.0123456789"))
+_Loader.add_implicit_resolver("tag:yaml.org,2002:float", EXPONENT, list("-+.0123456789"))
 
 
 def load(path: str, overrides: Sequence[str] = ()) -> Configuration:
@@ -186,12 +186,5 @@ def _known_keys(location: Sequence[str | int]) -> list[str]:
             for section in sections
             if "layout" in section.model_fields
             and part in get_args(section.model_fields["layout"].annotation)
-        ] or [s for keys in fields if part in keys for s in _sections(keys[str(part)].annotation)]
+        ] or [s for keys in fields if part in keys for s in sections_of(keys[str(part)].annotation)]
     return sorted({f.alias or key for s in sections for key, f in s.model_fields.items()})
-
-
-def _sections(annotation: Any) -> list[type[Section]]:
-    """The sections of a type or of a union of types."""
-    if isinstance(annotation, type) and issubclass(annotation, Section):
-        return [annotation]
-    return [section for part in get_args(annotation) for section in _sections(part)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -72,6 +72,13 @@ class Section(BaseModel):
         # The value may be a secret; `load` shows the values of other keys.
         hide_input_in_errors=True,
     )
+
+
+def sections_of(annotation: Any) -> list[type[Section]]:
+    """The sections of a type, of a union of types, or of the items of a list."""
+    if isinstance(annotation, type) and issubclass(annotation, Section):
+        return [annotation]
+    return [section for part in get_args(annotation) for section in sections_of(part)]
 
 
 class SparkSection(Section):

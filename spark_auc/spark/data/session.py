@@ -43,12 +43,16 @@ def launched_by_spark_submit() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
+def java() -> str | None:
+    """Path of the program that Spark starts as Java: that of JAVA_HOME, or of PATH."""
+    home = os.environ.get("JAVA_HOME")
+    program = os.path.join(home, "bin", "java") if home else ""
+    return program if os.path.exists(program) else shutil.which("java")
+
+
 def check_java() -> None:
     """`ConfigError` if Java is not installed."""
-    home = os.environ.get("JAVA_HOME")
-    if not (home and os.path.exists(os.path.join(home, "bin", "java"))) and not shutil.which(
-        "java"
-    ):
+    if java() is None:
         raise ConfigError(
             "found no Java, expected version 17 or 21; install it (Debian and Ubuntu: "
             "apt-get install openjdk-17-jre-headless) or set JAVA_HOME"

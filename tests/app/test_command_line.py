@@ -1,0 +1,111 @@
+"""Help of every key and versions, before Spark is loaded."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+
+import spark_auc
+from spark_auc.app.cli import COMMANDS, JOBS, main
+from spark_auc.app.config.jobs import Configuration
+from spark_auc.app.config.sections import sections_of
+
+
+def shown(capsys, *arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == 0
+    return capsys.readouterr().out
+
+
+def keys(section):
+    """Dotted names of all keys of a section, without `described`."""
+    names = set()
+    for name, field in section.model_fields.items():
+        key = field.alias or name
+        names.add(key)
+        for part in sections_of(field.annotation):
+            names |= {f"{key}.{inner}" for inner in keys(part)}
+    return names
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_help_lists_every_key_once(job, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    _, listed = shown(capsys, job, "--help").split(f"\nkeys of the section {job}:\n")
+    entries = listed.replace("\n    ", " ")
+    named = set(re.findall(rf"^{job}\.(\S+?)[: ]", entries, re.M))
+    again = rf"^{job}\.(\S+?): .*; keys as of {job}\.(\S+)$"
+    repeated = dict(re.findall(again, entries, re.M))
+    (section,) = sections_of(Configuration.model_fields[job].annotation)
+    wanted = keys(section)
+    assert named <= wanted
+    for missing in wanted - named:
+        first = next(name for name in repeated if missing.startswith(f"{name}."))
+        assert missing.replace(first, repeated[first], 1) in named
+    assert max(map(len, listed.splitlines())) <= 78
+    assert all(line.strip() for line in listed.splitlines())
+
+
+def test_help_has_type_default_and_description(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    text = shown(capsys, "train", "--help")
+    assert "\ntrain.columns.label: text, default label\n    column of class labels\n" in text
+    assert "\ntrain.output.path: text, required\n" in text
+    assert '\ntrain.training.selectionRule: "best" or "oneStandardError", default best\n' in text
+    assert "\ntrain.training.regParam: number, >= 0, default none\n" in text
+
+
+def test_help_loads_no_spark():
+    code = (
+        "import sys, subprocess\n"
+        "from spark_auc.app.cli import main\n"
+        "subprocess.Popen = None\n"
+        "try:\n"
+        "    main(['train', '--help'])\n"
+        "finally:\n"
+        "    names = [n for n in ('pyspark.sql', 'matplotlib', 'pandas') if n in sys.modules]\n"
+        "    print('loaded', names, file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "keys of the section train" in done.stdout
+    assert done.stderr.splitlines()[-1] == "loaded []"
+
+
+def test_versions(capsys, monkeypatch, tmp_path):
+    def lines():
+        return shown(capsys, "--version").splitlines()
+
+    ours, python, spark, java = lines()
+    assert ours == f"spark_auc {spark_auc.__version__}"
+    assert python == f"Python {sys.version.split()[0]} ({sys.executable})"
+    assert spark == f"pyspark {pyspark.__version__}"
+    assert re.fullmatch(r"Java (17|21)[\w.+-]* \(/.*java\)", java)
+    program = tmp_path / "bin/java"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert lines()[-1].startswith(f"Java without a version ({program}: ")
+    monkeypatch.delenv("JAVA_HOME")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert lines()[-1] == "Java not found"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_commands_are_no_jobs(name):
+    assert name not in JOBS
+    assert name not in Configuration.model_fields
+
+
+def test_as_a_module():
+    env = os.environ | {"PYTHONPATH": str(Path(spark_auc.__file__).parents[1])}
+    command = [sys.executable, "-m", "spark_auc", "train"]
+    done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
+    assert done.returncode == 2
+    assert json.loads(done.stdout)["error"] == "ConfigError"
