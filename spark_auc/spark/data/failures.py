@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import re
+import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
@@ -31,6 +35,11 @@ _CAUSE = re.compile(r"Caused by: (.*)")
 # The classes of Java, Netty and Arrow. Arrow's buffers lie outside the heap, and their limit is
 # the heap's.
 _NO_MEMORY = re.compile(r"\w*OutOf(?:Direct)?Memory(?:Error|Exception)\b")
+# Of the Python of Spark's workers.
+_NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
+_NO_PACKAGE = re.compile(r"\[(?:PACKAGE_NOT_INSTALLED|UNSUPPORTED_PACKAGE_VERSION)\] (\w+) >= ")
+_OTHER_PYTHON = re.compile(r"PYTHON_VERSION_MISMATCH.*? different version: ([\d.]+)")
+_NO_PYTHON = re.compile(r'Cannot run program "([^"]*)"[^:]*: (?:Exec failed, )?error=')
 _ENDED = (
     "found that the JVM of Spark's driver ended during the job, expected it to run until the end; "
     "if its log has an OutOfMemoryError, raise spark.driver.memory"
@@ -47,6 +56,8 @@ def translated() -> Iterator[None]:
         An executor raised it: the same class with the same message.
     DataError
         Spark cannot read a file, or a CSV file has other columns than expected.
+    ConfigError
+        The workers run another Python than the driver, or none.
     ResourceError
         Spark's JVM ended, or a task found no memory.
     """
@@ -71,6 +82,12 @@ def _raise_known(failure: Exception) -> None:
     kind = vars(errors).get(raised[1]) if raised else None
     if raised and isinstance(kind, type) and issubclass(kind, errors.SparkAUCError):
         raise kind(raised[2]) from None
+    if lack := _lack_of_workers(text):
+        raise errors.ConfigError(
+            f"found {lack}, expected Python {platform.python_version()} with the packages of the "
+            f"driver's; set the environment variable PYSPARK_PYTHON before Spark starts, in local "
+            f"mode to {sys.executable}"
+        ) from None
     if no_memory := _NO_MEMORY.search(text):
         raise errors.ResourceError(
             f"found {no_memory[0]} in a task of Spark, expected its rows to fit in the memory "
@@ -96,6 +113,21 @@ def _raise_known(failure: Exception) -> None:
             + (f" ({causes[-1].strip()})" if causes else "")
             + "; expected a complete file of the configured format; replace or remove it"
         ) from failure
+
+
+def _lack_of_workers(text: str) -> str | None:
+    """What the Python of Spark's workers lacks; None if an error is of another kind."""
+    python = os.environ.get("PYSPARK_PYTHON", "python3, as PYSPARK_PYTHON is not set")
+    if no_python := _NO_PYTHON.search(text):
+        return f"no program {no_python[1]!r} where Spark's workers run"
+    if other := _OTHER_PYTHON.search(text):
+        return f"Python {other[1]} on Spark's workers ({python})"
+    if module := _NO_MODULE.search(text) or _NO_PACKAGE.search(text):
+        package = module[1].partition(".")[0]
+        # A module of the user's own may be missing here too.
+        if find_spec(package) or find_spec(package.lower()):
+            return f"no package {package!r} in the Python of Spark's workers ({python})"
+    return None
 
 
 def _of_py4j(failure: BaseException) -> bool:

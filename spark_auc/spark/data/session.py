@@ -28,6 +28,7 @@ _AT_LAUNCH = (
     "spark.jars.repositories",
     "spark.jars.ivySettings",
 )
+_PYTHON = "spark.pyspark.python"
 # Without memory, a thread of Spark ends and the job never does. With this option, the JVM ends.
 _EXIT = "-XX:+ExitOnOutOfMemoryError"
 # Spark redacts the values of settings with such names in its logs, plans and pages.
@@ -80,9 +81,7 @@ def session(
         Java is not installed, or a setting of the running JVM cannot change any more.
     """
     conf = dict(conf or {})
-    # By default workers run the system's Python, without the packages of this environment.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    _choose_python(conf)
     running = SparkSession.getActiveSession()
     if running is not None:
         fixed = [key for key in conf if not running.conf.isModifiable(key)]
@@ -126,6 +125,18 @@ def session(
         # A JVM that ended has no session to stop, and one that is ending does not answer.
         with suppress(ConnectionError, Py4JError):
             spark.stop()
+
+
+def _choose_python(conf: Mapping[str, str]) -> None:
+    """Set the Python of the workers: that of the settings, of the environment, or this one.
+
+    By default workers run the system's Python, without the packages of this environment.
+    """
+    if _PYTHON in conf:
+        # Only spark-submit takes it from the settings.
+        os.environ["PYSPARK_PYTHON"] = conf[_PYTHON]
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
 
 
 def _refuse_late(running: SparkSession, keys: list[str], conf: Mapping[str, str]) -> None:
