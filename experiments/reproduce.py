@@ -34,8 +34,8 @@ from experiments import (
 )
 from experiments.experiment import Experiment, Settings
 from spark_auc.app.config.sources import check_path
-from spark_auc.app.report.pictures import check_packages, png
-from spark_auc.errors import ConfigError, SparkAUCError
+from spark_auc.app.report.pictures import png
+from spark_auc.errors import ConfigError, SparkAUCError, require
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.publish import check_free, publication
 
@@ -107,7 +107,7 @@ def _published(arguments: argparse.Namespace) -> dict[str, Any]:
             "at least 1 and a seed of at least 0; set --repeats and --seed so"
         )
     check_path(arguments.data)
-    check_packages()
+    require("report", "jinja2", "matplotlib")
     check_free(arguments.output, replace=True)
     chosen, left_out = _plan(arguments)
     if not chosen:

@@ -28,7 +28,7 @@ from spark_auc.app.jobs.raw_rows import (
     fitted_recipe,
     named,
 )
-from spark_auc.app.report.pictures import GUIDE, NEGATIVE, STYLE, check_packages, png
+from spark_auc.app.report.pictures import GUIDE, NEGATIVE, STYLE, check_packages, drawable, png
 from spark_auc.errors import ConfigError
 from spark_auc.learners.dsgd import DSGD
 from spark_auc.publication.publish import check_free, publication
@@ -97,7 +97,8 @@ def run(spark: SparkSession, config: Adadsg) -> dict[str, Any]:
         model = named(config.features, rows, recipe, model)
         summary = write_model(version, RankerPipelineModel(model, recipe), config)
         version.write_json("stages.json", {"stages": log, "stopped": stopped})
-        version.write("stages.png", png(picture(log)))
+        if drawable():
+            version.write("stages.png", png(picture(log)))
     checkpoint.clear()
     return {
         "model": config.output.path,

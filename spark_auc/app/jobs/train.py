@@ -27,7 +27,7 @@ from spark_auc.app.jobs.parts import halves
 from spark_auc.app.jobs.published_model import KIND, check_model, read_model, write_model
 from spark_auc.app.jobs.raw_rows import recipe_of
 from spark_auc.app.report.penalties import penalties
-from spark_auc.app.report.pictures import check_packages, png
+from spark_auc.app.report.pictures import check_packages, drawable, png
 from spark_auc.errors import ConfigError
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.publish import check_free, publication
@@ -95,7 +95,8 @@ def run(spark: SparkSession, config: Train) -> dict[str, Any]:
         summary = write_model(version, model, config, **others)
         if selection := model.ranker.summary.selection:
             version.write_json("selection.json", selection)
-            version.write("selection.png", png(penalties(selection)))
+            if drawable():
+                version.write("selection.png", png(penalties(selection)))
             if methods := selection.get("methods"):
                 version.write_json("method.json", methods)
         if model.ranker.moments is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spark_auc.app.report.pictures import GUIDE, NEGATIVE, POSITIVE, STYLE, svg
+from spark_auc.app.report.pictures import GUIDE, NEGATIVE, POSITIVE, STYLE, drawable, svg
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -19,11 +19,15 @@ _COLOURS = {"challenger": POSITIVE, "champion": NEGATIVE}
 def aucs(records: Sequence[Mapping[str, Any]]) -> Figure | None:
     """A figure of the AUCs by period with their intervals; None if no gate had enough rows.
 
+    Without matplotlib it is None too.
+
     Parameters
     ----------
     records
         Records of the periods, as the job ``retrain`` writes them.
     """
+    if not drawable():
+        return None
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import logging
 import re
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,8 @@ from spark_auc.errors import require
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+_log = logging.getLogger(__name__)
 
 # Series and guides have a contrast of 3:1 or more on white and on near-black. `svg` replaces the
 # ink by the text colour of the page, so series and guides must not have the colour of the ink.
@@ -43,15 +47,33 @@ def label_text(label: float | str) -> str:
 
 
 def check_packages() -> None:
-    """Raise `MissingPackageError` if a package of the extra ``report`` is not installed."""
-    require("report", "jinja2", "matplotlib")
+    """Check the packages of the extra ``report``; the log says if results have no pictures.
+
+    Raises
+    ------
+    MissingPackageError
+        A package that pages need is not installed.
+    """
+    require("report", "jinja2")
+    if not drawable():
+        _log.warning(
+            "results have no pictures: found no package matplotlib; run pip install "
+            "'spark-auc[report]' to have them"
+        )
+
+
+def drawable() -> bool:
+    """Whether the package that draws is installed."""
+    return find_spec("matplotlib") is not None
 
 
 def pictures(result: Mapping[str, Any]) -> dict[str, Figure]:
     """Return the plots of an evaluation by name; that of calibration needs probabilities.
 
-    ``result`` is `AUCReport.as_dict`.
+    ``result`` is `AUCReport.as_dict`. Without matplotlib there are none.
     """
+    if not drawable():
+        return {}
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_auc.app.report.pictures import GUIDE, NEGATIVE, STYLE
+from spark_auc.app.report.pictures import GUIDE, NEGATIVE, STYLE, drawable
 from spark_auc.core.types import Float
 from spark_auc.features.shapes import Shape
 from spark_auc.features.times import datetimes
@@ -31,8 +31,11 @@ def shape_pictures(shapes: Sequence[Shape]) -> dict[str, Figure]:
     Parameters
     ----------
     shapes
-        Shapes by importance, as `spark_auc.features.shapes.shapes` returns them.
+        Shapes by importance, as `spark_auc.features.shapes.shapes` returns them. Without
+        matplotlib there are no plots.
     """
+    if not drawable():
+        return {}
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
