@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 JOBS = ("prepare", "train", "evaluate", "score", "opauc", "adadsg", "retrain")
 # What is no job of Spark: modules of `spark_auc.app.commands`, with `add_arguments` and `run`.
-COMMANDS = ("init",)
+COMMANDS = ("init", "export")
 
 # Parts of a job's section that need a command line flag, and the help text of the flag.
 _PARTS = {

@@ -47,7 +47,7 @@ _SHOWN = {
         *("features.leaveOut", "features.spline", "features.tokens", "features.auto"),
         *("training.regParam", "training.numFolds", "training.maxFPR", "calibration", "prior"),
     ),
-    "score": ("contributions",),
+    "score": ("threshold", "handleInvalid", "contributions"),
     "evaluate": ("measures.groupCol", "measures.maxFPR", "measures.costRatio"),
 }
 

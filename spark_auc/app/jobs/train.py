@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from spark_auc.spark.features.recipe_model import FeatureRecipeModel
     from spark_auc.spark.method_choice import MethodChooser
     from spark_auc.spark.pipeline import RankerPipeline
-from spark_auc.spark.pipeline_model import RankerPipelineModel
+    from spark_auc.spark.pipeline_model import RankerPipelineModel
 
 
 def check(config: Train) -> None:
