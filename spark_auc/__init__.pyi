@@ -2,6 +2,7 @@
 
 from spark_auc.export.logistic import to_logistic_regression as to_logistic_regression
 from spark_auc.export.onnx_model import to_onnx as to_onnx
+from spark_auc.export.sql import SQLRanker as SQLRanker
 from spark_auc.export.sql import to_sql as to_sql
 from spark_auc.serving.load import load as load
 from spark_auc.serving.ranker import ServedRanker as ServedRanker

@@ -132,11 +132,11 @@ def _leaves(graph: Graph, X: str, places: Int, forest: Forest) -> str:
     sums = graph.add("MatMulInteger", sides, graph.constant(paths, np.int8))
     depths = np.abs(paths).sum(axis=1, keepdims=True)
     at_leaf = graph.add("Equal", sums, graph.constant(depths, np.int32))
-    lines = graph.add("Transpose", graph.doubles(at_leaf), perm=[1, 0, 2])
+    lines = graph.add("Transpose", at_leaf, perm=[1, 0, 2])
     size = sizes.size * (width + 1)
     flat = graph.add("Reshape", lines, graph.constant([-1, size], np.int64))
     leaves = [np.arange(m + 1) + t * (width + 1) for t, m in enumerate(sizes)]
-    return graph.taken(flat, np.concatenate(leaves))
+    return graph.doubles(graph.taken(flat, np.concatenate(leaves)))
 
 
 def _padded(values: Any, place: Any, size: int) -> Any:

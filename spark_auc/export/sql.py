@@ -32,6 +32,14 @@ class SQLRanker:
     probability
         The probability of the positive class, an expression of a column ``score``; None without a
         calibration.
+
+    Examples
+    --------
+    >>> from spark_auc import SQLRanker
+    >>> sql = SQLRanker("1E0 * `age`", "CASE WHEN score > 4E1 THEN 1E0 ELSE 0E0 END")
+    >>> rows.createOrReplaceTempView("customers")
+    >>> spark.sql(sql.select("customers")).select("score", "prediction").columns
+    ['score', 'prediction']
     """
 
     score: str
