@@ -184,7 +184,7 @@ def test_serving_needs_neither_spark_nor_pandas():
         "import sys\n"
         "for name in ('pyspark', 'pandas', 'yaml', 'sklearn'):\n"
         "    sys.modules[name] = None\n"
-        "from spark_auc import ServedRanker, load\n"
+        "from spark_auc import ServedRanker, load, to_logistic_regression, to_onnx, to_sql\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
     # Executors have no pydantic.

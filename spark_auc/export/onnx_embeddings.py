@@ -45,14 +45,11 @@ def _robust(graph: Graph, X: str, scale: RobustScale) -> str:
     parts = list[str]()
     for j in range(scale.input_dimension):
         own = slice(scale.starts[j], scale.starts[j + 1])
-        knots, heights = scale.knots[own], scale.heights[own]
         x, zero = graph.taken(X, [j]), graph.constant(0.0)
-        missing = graph.add("IsNaN", x)
-        if knots.size > 1:
-            value = interpolated(graph, x, knots, heights)
-        else:
-            value = graph.constant([[heights[0] if knots.size else 0.0]])
-        parts.append(graph.add("Where", missing, zero, value))
+        value = zero
+        if own.start < own.stop:
+            value = interpolated(graph, x, scale.knots[own], scale.heights[own])
+        parts.append(graph.add("Where", graph.add("IsNaN", x), zero, value))
     return graph.joined(parts)
 
 

@@ -60,6 +60,8 @@ def ramps(graph: Graph, x: str, knots: Float) -> str:
 
 def interpolated(graph: Graph, x: str, knots: Float, heights: Float) -> str:
     """The function ``(n, 1)`` of ``x`` that is linear between knots and constant beyond them."""
+    if knots.size == 1:
+        knots, heights = np.append(knots, np.nextafter(knots, np.inf)), np.repeat(heights, 2)
     rises = graph.add("MatMul", ramps(graph, x, knots), graph.constant(np.diff(heights)[:, None]))
     return graph.add("Add", rises, graph.constant([[heights[0]]]))
 

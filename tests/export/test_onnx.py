@@ -65,6 +65,16 @@ def test_recipes_score_as_in_python(curve, unit, missing):
     assert set(found) == {"score", "probability"}
 
 
+@pytest.mark.parametrize("boundaries", [[0.3], [0.3, 0.4]])
+def test_curves_of_few_boundaries(boundaries):
+    heights = np.linspace(0.2, 0.9, len(boundaries))
+    curve = Isotone(np.array(boundaries), heights)
+    served = ServedRanker(LinearScorer(np.ones(1), 0, 1, 0), None, (), curve)
+    x = np.array([[-5.0], [0.3], [0.35], [0.4], [1e308]])
+    found = run(onnx_bytes(served), {"features": x})["probability"]
+    np.testing.assert_allclose(found, served.probability(x), rtol=1e-14)
+
+
 def test_rows_without_features_and_no_rows():
     made = Recipe(
         (Spline("a", "float", (0.0, 1.0)), Spline("b", "float", (0.0, 2.0))), missing="ignore"
