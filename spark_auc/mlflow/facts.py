@@ -40,9 +40,9 @@ def params_of(ranker: ServedRanker) -> dict[str, str]:
         "positiveLabel": scorer.positive,
         "negativeLabel": scorer.negative,
         "stopReason": certificate.get("reason"),
-        "embeddings": [type(embedding).__name__ for embedding in ranker.embeddings] or None,
+        "embeddings": len(ranker.embeddings) or None,
         "calibration": type(ranker.curve).__name__ if ranker.curve else None,
-        "segmentCol": scorer.segments.column if scorer.segments else None,
+        "segmentCol": (summary.get("segments") or {}).get("column"),
         "recipe": _recipe(ranker.recipe) if ranker.recipe else {},
     }
     return {
@@ -106,20 +106,23 @@ def write_files(
     report
         An evaluation, if there is one.
     """
-    from spark_auc.app.jobs.evaluation import model_facts, write_evaluation
-    from spark_auc.app.report.penalties import penalties
-    from spark_auc.app.report.pictures import check_packages, png
-
     summary, evaluation = _summary(ranker), None
     if version is not None:
         evaluation = _copy(version, directory)
     else:
         directory.write_json("summary.json", summary)
         if selection := summary["selection"]:
+            from spark_auc.app.report.penalties import penalties
+            from spark_auc.app.report.pictures import check_packages, png
+
             check_packages()
             directory.write_json("selection.json", selection)
             directory.write("selection.png", png(penalties(selection)))
     if report is not None:
+        # Drawing needs the extra `report`; a publication has its pictures.
+        from spark_auc.app.jobs.evaluation import model_facts, write_evaluation
+        from spark_auc.app.report.pictures import check_packages
+
         check_packages()
         model = model_facts(name, ranker.scorer.w.size, summary)
         evaluation = report.as_dict() | {"model": model, "data": {}, "version": __version__}

@@ -65,14 +65,15 @@ def columns_of(table: pa.Table, recipe: Recipe) -> Columns:
             f"found no column {', '.join(map(repr, absent))} among {table.column_names}, expected "
             "all columns of the fit; add them"
         )
-    types = {column.name: column for column in reversed(recipe.columns)}
     found = dict[str, Column]()
     for name in names:
+        entries = [column for column in recipe.columns if column.name == name]
         array = _joined(table[name])
         if pa.types.is_null(array.type):
-            array = array.cast(_EMPTY[types[name].type])
+            array = array.cast(_EMPTY[entries[0].type])
         column = raw_column(name, array)
-        if types[name].type == "integer" and not types[name].accepts(type_of(name, column)):
+        kind = type_of(name, column)
+        if any(entry.type == "integer" and not entry.accepts(kind) for entry in entries):
             column = _whole(column)
         found[name] = column
     return found

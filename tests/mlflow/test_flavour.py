@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import mlflow
 import numpy as np
@@ -11,8 +12,19 @@ import pytest
 from mlflow.exceptions import MlflowException
 
 import spark_auc.mlflow
-from spark_auc import MBAClassifier, ServedRanker
+from spark_auc import (
+    FeatureRecipe,
+    MBAClassifier,
+    NystroemEmbedding,
+    RankerPipeline,
+    ServedRanker,
+    SOLAMClassifier,
+)
+from spark_auc.core.segments import SegmentWeights
 from spark_auc.errors import ConfigError, DataError, ModelFormatError
+from spark_auc.mlflow.facts import metrics_of, params_of
+from spark_auc.mlflow.signature import signature_of
+from spark_auc.serving.linear_scorer import SegmentScorer
 
 
 def test_rows_as_mlflow_sends_them(table, model, tmp_path):
@@ -91,3 +103,49 @@ def test_without_mlflow():
     code = "import sys; sys.modules['mlflow'] = None; import spark_auc.mlflow"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "run pip install 'spark-auc[mlflow]'" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.slow
+def test_settings_of_other_rankers(spark, rows):
+    """Online learners have no certificate; trees, pairs, embeddings and segments are counted."""
+    many = [f"feature {k}" for k in range(200)]
+    wide = rows.selectExpr("label", *[f"rand({k}) as `{name}`" for k, name in enumerate(many)])
+    online = served(SOLAMClassifier(featuresCol=many).fit(wide))
+    params, metrics = params_of(online), metrics_of(online, None)
+    assert params["estimator"] == "SOLAM"
+    assert params["numFeatures"] == "200"
+    assert len(params["featuresCol"]) == 1000
+    assert params["featuresCol"].startswith("['feature 0', 'feature 1'")
+    assert not {"regParam", "stopReason", "recipe.spline"} & set(params)
+    assert metrics["rows"] == rows.count()
+    assert not {"kkt", "auc"} & set(metrics)
+
+    trees = {"grow": {"numTrees": 3, "numLeaves": 4}}
+    recipe = FeatureRecipe(spline=["x", "age"], pairs=[["x", "age"]], trees=trees, auto=False)
+    stages = [recipe, MBAClassifier(regParam=0.1)]
+    params = params_of(served(RankerPipeline(stages).fit(rows)))
+    assert params["recipe.pairs"] == "1"
+    assert params["recipe.trees"] == "3"
+    assert 3 < int(params["recipe.leaves"]) <= 12
+    assert "recipe.dimension" not in params
+
+    plan = FeatureRecipe(tokens=["city"], auto=False, dimension=64)
+    ranker = MBAClassifier(segmentCol="code", regParam=0.1)
+    assert params_of(served(RankerPipeline([plan, ranker]).fit(rows)))["segmentCol"] == "code"
+    stages = [plan, NystroemEmbedding(numLandmarks=5), MBAClassifier(regParam=0.1)]
+    params = params_of(served(RankerPipeline(stages).fit(rows)))
+    assert params["embeddings"] == "1"
+
+
+def test_the_column_of_segments_is_an_input(model):
+    part = model.write().stored()
+    ranker = ServedRanker.of(part)
+    weights = SegmentWeights(("a",), np.ones((2, ranker.scorer.w.size)), np.zeros(2))
+    scorer = replace(ranker.scorer, segments=SegmentScorer("region", weights))
+    specs = signature_of(replace(ranker, scorer=scorer)).inputs.inputs
+    assert [spec.name for spec in specs] == [*ranker.columns, "region"]
+    assert str(specs[-1].type) == "Any"
+
+
+def served(model):
+    return ServedRanker.of(model.write().stored())

@@ -64,7 +64,7 @@ def versions(client, name):
     return client.search_model_versions(f"name = '{name}'")
 
 
-def test_a_publication_becomes_the_champion(client, table, published):
+def test_a_publication_becomes_the_champion(client, table, published, caplog):
     row = table.slice(0, 1).to_pylist()[0]
     info = spark_auc.mlflow.log_model(
         published,
@@ -73,6 +73,7 @@ def test_a_publication_becomes_the_champion(client, table, published):
         alias="champion",
         input_example=row,
     )
+    assert "Failed to validate" not in caplog.text
     ranker = spark_auc.load(published)
     version = client.get_model_version_by_alias("clicks", "champion")
     assert str(version.version) == str(info.registered_model_version) == "1"
@@ -149,11 +150,16 @@ def test_a_process_without_pyspark_scores(client, table, published, tmp_path):
         "rows = pd.read_parquet('rows.parquet')\n"
         f"function = mlflow.pyfunc.load_model({info.model_uri!r})\n"
         "function.predict(rows.set_index(rows.index + 7)).to_parquet('scores.parquet')\n"
+        "from spark_auc.mlflow import log_model\n"
+        f"print(log_model({published!r}).run_id)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
+    # A publication is logged without Spark too.
+    told = client.get_run(done.stdout.splitlines()[-1]).data
+    assert told.metrics == client.get_run(info.run_id).data.metrics
     scores = pd.read_parquet(tmp_path / "scores.parquet")
     ranker = spark_auc.load(published)
     assert list(scores.columns) == ["score", "probability"]
@@ -199,6 +205,12 @@ def test_models_in_memory(client, spark, rows, table, model, tmp_path):
     assert again.ranker.summary == model.ranker.summary
     found = again.transform(rows).select("rawPrediction").toArrow()["rawPrediction"]
     assert found.to_numpy().tobytes() == scored["rawPrediction"].to_numpy().tobytes()
+    names = list(served.columns)
+    kind = "score double, probability double"
+    udf = mlflow.pyfunc.spark_udf(spark, first.model_uri, result_type=kind, env_manager="local")
+    both = model.transform(rows).select("rawPrediction", udf(*names)["score"].alias("score"))
+    raw, score = both.toArrow().columns
+    assert score.to_numpy().tobytes() == raw.to_numpy().tobytes()
     third = spark_auc.mlflow.log_model(served, "third")
     assert client.get_logged_model(third.model_id).params == params[0]
 

@@ -78,6 +78,15 @@ def test_whole_numbers_among_missing_ones_are_integers_in_pandas():
         ranker.score(frame)
 
 
+def test_whole_numbers_of_a_column_of_several_kinds():
+    """A spline takes floats, and tokens of the same column do not."""
+    recipe = Recipe((Spline("k", "integer", (0.0, 9.0)),), (Tokens("k", "integer"),), dimension=16)
+    ranker = ServedRanker(LinearScorer(RNG.normal(size=recipe.size), 0.0, 1, 0), recipe)
+    rows = [{"k": 3}, {"k": None}, {"k": 7}]
+    frame = pd.DataFrame({"k": [3.0, np.nan, 7.0]})
+    assert ranker.score(frame).tolist() == [ranker.score(row) for row in rows]
+
+
 @pytest.mark.parametrize("kind", ["text", "boolean", "integer", "float", "time"])
 def test_a_column_without_any_value(kind):
     """Such a column of pandas or JSON has no type of its own."""
