@@ -19,6 +19,7 @@ from scipy.stats import binomtest, norm
 from spark_auc.app.report.page import page
 from spark_auc.app.report.pictures import _wilson, pictures, png, svg
 from spark_auc.app.report.shapes import axis_texts, shape_pictures
+from spark_auc.app.report.weights import weights_picture
 from spark_auc.core.evaluation.measures import MEASURES
 from spark_auc.features.shapes import Shape
 
@@ -218,6 +219,27 @@ def test_shapes_are_drawn_in_units_of_their_columns(drawn):
     at = np.searchsorted(line.get_xdata(), MONEY)
     np.testing.assert_allclose(line.get_xdata()[at], MONEY)
     np.testing.assert_allclose(line.get_ydata()[at], some_shapes()[5].values)
+
+
+def test_the_largest_weights_are_drawn_by_their_names():
+    names = ["C3=$x$ <b>", "age: knot 7", "x" * 60]
+    values = [1.5, -1.0, 0.25]
+    weights = [
+        {"feature": name, "weight": 2 * value, "standardized": value}
+        for name, value in zip(names, values, strict=True)
+    ]
+    figure = weights_picture(weights)
+    (axes,) = figure.axes
+    assert [bar.get_width() for bar in axes.patches] == values
+    assert len({bar.get_facecolor() for bar in axes.patches}) == 2
+    text = page(evaluation(), {}, weights=figure)
+    Reader(text)
+    assert "C3=$x$ &lt;b&gt;" in svg(figure)
+    assert "<b>" not in svg(figure)
+    assert "x" * 41 not in svg(figure)
+    assert weights_picture([]) is None
+    many = [{"feature": str(k), "weight": 1.0, "standardized": 1.0} for k in range(30)]
+    assert len(weights_picture(many).axes[0].patches) == 20
 
 
 def test_the_page_needs_no_network(whole):

@@ -12,6 +12,7 @@ from spark_auc.app.jobs.published_model import recipe_stage
 from spark_auc.app.report.page import page
 from spark_auc.app.report.pictures import pictures, png
 from spark_auc.app.report.shapes import shape_pictures
+from spark_auc.app.report.weights import weights_picture
 from spark_auc.core.evaluation.measures import MEASURES
 from spark_auc.core.types import Float
 from spark_auc.features.recipe import Recipe
@@ -146,7 +147,8 @@ def write_evaluation(
         version.write_json("shapes.json", {"shapes": [shape.as_dict() for shape in found]})
     unit = recipe is not None and recipe.unit
     drawn = shape_pictures(found)
-    version.write("report.html", page(result, figures, drawn, unit=unit).encode())
+    weights = weights_picture(result["model"]["largestWeights"])
+    version.write("report.html", page(result, figures, drawn, weights, unit=unit).encode())
     for name, figure in figures.items():
         version.write(f"{name}.png", png(figure))
     return f"{version.uri}/report.html"

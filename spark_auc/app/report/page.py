@@ -18,6 +18,7 @@ def page(
     result: Mapping[str, Any],
     figures: Mapping[str, Figure],
     shapes: Mapping[str, Figure] | None = None,
+    weights: Figure | None = None,
     *,
     unit: bool = False,
 ) -> str:
@@ -32,6 +33,8 @@ def page(
         Plots of the evaluation by name, as `pictures` returns them.
     shapes
         Plots of the model's shapes by name, as `shape_pictures` returns them. Default: none.
+    weights
+        Plot of the model's largest weights. Default: none.
     unit
         Whether the model divides rows by their norm.
     """
@@ -52,6 +55,7 @@ def page(
         result=result,
         figures=_drawn(figures),
         shapes=_drawn(shapes or {}),
+        weights=_drawn({"weights": weights} if weights else {}),
         unit=unit,
         small_class=SMALL_CLASS,
         measures=MEASURES,
