@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from spark_auc.core.types import Float, Int
+from spark_auc.core.types import Float
 from spark_auc.export.onnx_graph import Graph
-from spark_auc.export.refusals import read_columns, split_columns
+from spark_auc.export.onnx_trees import tree_leaves
+from spark_auc.export.refusals import read_columns
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_numbers import Standard
-from spark_auc.trees.forest import NAN_LEFT, ZERO, ZERO_MISSING, Forest
 
 _UNITS = {"boolean": "0 or 1", "time": "days since 1970-01-01 in UTC"}
 
@@ -21,6 +19,7 @@ def recipe_features(graph: Graph, recipe: Recipe) -> str:
     columns = {
         name: graph.column(graph.input(name, f"{_UNITS.get(kind, 'a number')}; NaN if missing"))
         for name, kind in read_columns(recipe).items()
+        if kind != "text"
     }
     parts = list[str]()
     for entry, indicator in zip(recipe.numeric, recipe.indicators, strict=True):
@@ -37,10 +36,7 @@ def recipe_features(graph: Graph, recipe: Recipe) -> str:
         )
         parts.append(_products(graph, first, second, pair.size))
     if recipe.trees:
-        split = split_columns(recipe.trees)
-        X = graph.joined([columns[recipe.trees.columns[j].name] for j in split])
-        places = np.searchsorted(split, recipe.trees.forest.column)
-        parts.append(_leaves(graph, X, places, recipe.trees.forest))
+        parts.append(tree_leaves(graph, columns, recipe.trees))
     features = graph.joined(parts)
     return _unit(graph, features) if recipe.unit else features
 
@@ -98,68 +94,3 @@ def _unit(graph: Graph, X: str) -> str:
     norm = graph.add("Sqrt", graph.total(graph.add("Mul", X, X)))
     nothing = graph.add("Equal", norm, graph.constant(0.0))
     return graph.add("Div", X, graph.add("Where", nothing, graph.constant(1.0), norm))
-
-
-def _leaves(graph: Graph, X: str, places: Int, forest: Forest) -> str:
-    """The leaves ``(n, F)`` of rows ``(n, d)``: 1 for the leaf of a row in each tree, else 0.
-
-    Each node splits the column of ``X`` at its place ``(M,)``.
-
-    All nodes are compared. A row is in a leaf if it goes to the leaf's side at each node above it:
-    the sum of the sides, 1 for left and -1 for right, is then the leaf's depth.
-    """
-    sizes = np.diff(forest.starts)
-    width = max(1, int(sizes.max()))
-    # Trees are padded to the size of the largest, by nodes that no leaf has above it.
-    place = np.concatenate([np.arange(m) + t * width for t, m in enumerate(sizes)]).astype(int)
-    column, threshold, rule = (
-        _padded(values, place, width * sizes.size)
-        for values in (places, forest.threshold, forest.rule)
-    )
-    x = graph.taken(X, column)
-    missing = graph.add("IsNaN", x)
-    if (rule & ZERO_MISSING).any():
-        near = graph.add("LessOrEqual", graph.add("Abs", x), graph.constant(ZERO))
-        zero = graph.add("And", near, graph.constant((rule & ZERO_MISSING) > 0, np.bool_))
-        missing = graph.add("Or", missing, zero)
-    left = graph.add("LessOrEqual", x, graph.constant(threshold))
-    by_rule = graph.add("And", missing, graph.constant((rule & NAN_LEFT) > 0, np.bool_))
-    left = graph.add("Or", graph.add("And", left, graph.add("Not", missing)), by_rule)
-    # Whole numbers of a byte take an eighth of the memory.
-    signs = [graph.constant(side, np.int8) for side in (1, -1)]
-    sides = graph.add("Where", left, *signs)
-    by_tree = graph.constant([-1, sizes.size, width], np.int64)
-    sides = graph.add("Transpose", graph.add("Reshape", sides, by_tree), perm=[1, 0, 2])
-    paths = _paths(forest, width)
-    sums = graph.add("MatMulInteger", sides, graph.constant(paths, np.int8))
-    depths = np.abs(paths).sum(axis=1, keepdims=True)
-    at_leaf = graph.add("Equal", sums, graph.constant(depths, np.int32))
-    lines = graph.add("Transpose", at_leaf, perm=[1, 0, 2])
-    size = sizes.size * (width + 1)
-    flat = graph.add("Reshape", lines, graph.constant([-1, size], np.int64))
-    leaves = [np.arange(m + 1) + t * (width + 1) for t, m in enumerate(sizes)]
-    return graph.doubles(graph.taken(flat, np.concatenate(leaves)))
-
-
-def _padded(values: Any, place: Any, size: int) -> Any:
-    out = np.zeros(size, values.dtype)
-    out[place] = values
-    return out
-
-
-def _paths(forest: Forest, width: int) -> Int:
-    """The way to each leaf ``(T, m, m + 1)``: 1 if it goes left at a node, -1 if it goes right."""
-    paths = np.zeros((forest.trees, width, width + 1), np.int64)
-    for t in range(forest.trees):
-        first, end = int(forest.starts[t]), int(forest.starts[t + 1])
-        above = {first: dict[int, int]()}
-        for m in range(first, end):
-            way = above.pop(m)
-            for child, side in ((int(forest.left[m]), 1), (int(forest.right[m]), -1)):
-                ahead = way | {m - first: side}
-                if child >= 0:
-                    above[child] = ahead
-                else:
-                    leaf = ~child - first - t
-                    paths[t, list(ahead), leaf] = list(ahead.values())
-    return paths

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 import spark_auc
 
 # The oldest operators that have all types used here, and the format of files of their time.
-_OPERATORS, _FILES = 18, 8
+_OPERATORS, _FILES = 19, 9
 # Names of results; "/" keeps them apart from the columns of most tables.
 _RESULT = "spark_auc/"
 
@@ -29,11 +29,19 @@ class Graph:
 
     def input(self, name: str, said: str, *shape: int) -> str:
         """An input of rows: a number of each, or the numbers of a shape."""
-        from onnx import TensorProto, helper
+        from onnx import TensorProto
 
-        info = helper.make_tensor_value_info(name, TensorProto.DOUBLE, ["rows", *shape], said)
-        self._inputs.append(info)
-        return name
+        return self._input(name, TensorProto.DOUBLE, said, *shape)
+
+    def words(self, name: str, known: list[str]) -> str:
+        """An input of text, as booleans ``(n, k)`` of whether it is each of the known words."""
+        from onnx import TensorProto, numpy_helper
+
+        text = self.column(self._input(name, TensorProto.STRING, "text; empty if missing"))
+        row = f"{_RESULT}words of {name}"
+        array = numpy_helper.from_array(np.array([known], object).reshape(1, -1), row)
+        self._constants[row, (), b""] = array
+        return self.add("Equal", text, row)
 
     @property
     def input_names(self) -> list[str]:
@@ -110,6 +118,13 @@ class Graph:
         helper.set_model_props(model, dict(facts))
         checker.check_model(model, full_check=True)
         return bytes(model.SerializeToString())
+
+    def _input(self, name: str, type: int, said: str, *shape: int) -> str:
+        from onnx import helper
+
+        info = helper.make_tensor_value_info(name, type, ["rows", *shape], said)
+        self._inputs.append(info)
+        return name
 
     def _append(
         self, operator: str, inputs: tuple[str, ...], output: str, attributes: Mapping[str, Any]

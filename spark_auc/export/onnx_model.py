@@ -23,12 +23,12 @@ def to_onnx(ranker: ServedRanker, path: str) -> None:
     """Write a ranker as an ONNX model in double precision; needs the extra ``onnx``.
 
     A recipe has an input for each raw column that scores depend on: doubles of shape (rows,), NaN
-    for missing values, 0 and 1 for booleans, and days since 1970-01-01 in UTC for times. Without a
-    recipe there is one input ``features`` of shape (rows, features). The outputs are ``score`` and,
-    with a calibration, ``probability``, doubles of shape (rows,). The metadata of the model have
-    the label values and the threshold: a score at or above it predicts the positive one. The score
-    of a row that is an error in Python is not defined: with an infinite value in a standardised
-    column, or, without a recipe, a missing value.
+    for missing values, 0 and 1 for booleans, and days since 1970-01-01 in UTC for times; strings
+    for text, empty for missing values. Without a recipe there is one input ``features`` of shape
+    (rows, features). The outputs are ``score`` and, with a calibration, ``probability``, doubles of
+    shape (rows,). The metadata of the model have the label values and the threshold: a score at or
+    above it predicts the positive one. The score of a row that is an error in Python is not
+    defined: with an infinite value in a standardised column, or, without a recipe, a missing value.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def to_onnx(ranker: ServedRanker, path: str) -> None:
     Raises
     ------
     ConfigError
-        The ranker has hashed columns, trees of categories, segments, or an embedding that has no
+        The ranker has hashed columns, trees that split numbers by sets, segments, or an embedding that has no
         operators; a column has the name of an output; or the path exists or cannot be written.
     MissingPackageError
         onnx is not installed.
@@ -61,7 +61,7 @@ def onnx_bytes(ranker: ServedRanker) -> bytes:
     """The file that `to_onnx` writes."""
     require("onnx", "onnx")
     check_segments(ranker, _FORMAT)
-    check_columns(ranker, _FORMAT, takes_text=False)
+    check_columns(ranker, _FORMAT)
     graph, scorer = Graph(), ranker.scorer
     if ranker.recipe is not None:
         X = recipe_features(graph, ranker.recipe)

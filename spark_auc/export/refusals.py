@@ -28,18 +28,8 @@ def check_segments(ranker: ServedRanker, format: str) -> None:
         )
 
 
-def check_columns(ranker: ServedRanker, format: str, takes_text: bool) -> None:
-    """`ConfigError` for raw columns that a format cannot take.
-
-    Parameters
-    ----------
-    ranker
-        The ranker.
-    format
-        Name of the format.
-    takes_text
-        Whether trees may split columns of text.
-    """
+def check_columns(ranker: ServedRanker, format: str) -> None:
+    """`ConfigError` for raw columns that are hashed, or that have the name of an output."""
     names = ranker.columns or ()
     if taken := [name for name in names if name.casefold() in OUTPUTS]:
         raise refused(
@@ -47,10 +37,10 @@ def check_columns(ranker: ServedRanker, format: str, takes_text: bool) -> None:
             *(format, f"other names than {', '.join(OUTPUTS)}", "rename it and train again"),
         )
     if ranker.recipe is not None:
-        _check_recipe(ranker.recipe, format, takes_text)
+        _check_recipe(ranker.recipe, format)
 
 
-def _check_recipe(recipe: Recipe, format: str, takes_text: bool) -> None:
+def _check_recipe(recipe: Recipe, format: str) -> None:
     remedy = "leave it out of the recipe, or score in Python by spark_auc.load"
     if recipe.hashed:
         names = ", ".join(repr(column.name) for column in recipe.hashed)
@@ -61,16 +51,11 @@ def _check_recipe(recipe: Recipe, format: str, takes_text: bool) -> None:
     if recipe.trees:
         forest, columns = recipe.trees.forest, recipe.trees.columns
         by_sets = {columns[j] for j in forest.column[(forest.rule & CATEGORICAL) > 0]}
-        split = [columns[j] for j in split_columns(recipe.trees)]
-        if found := [
-            column
-            for column in split
-            if (not takes_text if isinstance(column, Categories) else column in by_sets)
-        ]:
+        if found := [c for c in columns if c in by_sets and not isinstance(c, Categories)]:
             names = ", ".join(repr(column.name) for column in found)
             raise refused(
                 f"trees that split the categories of column {names}",
-                *(format, f"trees of numbers{' or text' if takes_text else ''}", remedy),
+                *(format, "sets of text, and numbers compared with thresholds", remedy),
             )
 
 

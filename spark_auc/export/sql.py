@@ -107,7 +107,7 @@ def to_sql(ranker: ServedRanker, dialect: Literal["spark", "ansi"] = "spark") ->
         raise refused(
             "features without names", _FORMAT, "columns", "train with names in featuresCol"
         )
-    check_columns(ranker, _FORMAT, takes_text=True)
+    check_columns(ranker, _FORMAT)
     positive, negative = (said.label(v) for v in (ranker.scorer.positive, ranker.scorer.negative))
     above = f"score >= {number(ranker.threshold)}"
     return SQLRanker(

@@ -9,13 +9,13 @@ import numpy as np
 
 from spark_auc.core.types import Float
 from spark_auc.export.sql_dialect import Dialect, number
+from spark_auc.export.tree_words import goes_left, words_of
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_columns import Named
 from spark_auc.features.recipe_numbers import Spline, Standard
 from spark_auc.features.recipe_pairs import Pair
 from spark_auc.features.recipe_trees import Categories, TreeLeaves
-from spark_auc.trees.forest import NAN_LEFT, ZERO, ZERO_MISSING, Forest, Tree
-from spark_auc.trees.leaves import leaves as leaves_of
+from spark_auc.trees.forest import NAN_LEFT, ZERO, ZERO_MISSING, Forest
 
 
 class Term(NamedTuple):
@@ -209,29 +209,12 @@ def _goes_left(trees: TreeLeaves, node: int, dialect: Dialect) -> str:
 
 
 def _has_words_of_left(forest: Forest, node: int, column: Categories, dialect: Dialect) -> str:
-    """The test of whether a node sends a row of text left; empty text is missing."""
-    name, own = dialect.name(column.name), slice(node, node + 1)
-    alone = Tree(
-        np.zeros(1, np.int64),
-        forest.threshold[own],
-        forest.rule[own].astype(np.int64),
-        np.array([-1]),
-        np.array([-2]),
-        [forest.words[forest.sets[node] : forest.sets[node + 1]]],
-        np.arange(2),
-        np.zeros(2),
-    )
-    # The kernel of the trees decides on each known value, and on those that are not known.
-    numbers = np.append(np.arange(float(len(column.values))), np.nan)
-    is_left = leaves_of(Forest.of(1, forest.categories, [alone]), numbers[:, None]).indices == 0
-    words = {
-        side: ", ".join(
-            dialect.label(word)
-            for word, left in zip(column.values, is_left, strict=False)
-            if word and left == side
-        )
-        for side in (True, False)
-    }
-    if is_left[-1]:
-        return f"{name} IS NULL OR {name} NOT IN ({words[False]})" if words[False] else "1 = 1"
-    return f"{name} IN ({words[True]})" if words[True] else "1 = 0"
+    """The test of whether a node sends a row of text left."""
+    name, is_left = dialect.name(column.name), goes_left(forest, node, column)
+    words = [dialect.label(word) for word in words_of(column)]
+    # Other text, and missing text with it, goes to the side of which no words are listed.
+    other = is_left[-1]
+    listed = ", ".join(word for word, left in zip(words, is_left, strict=False) if left != other)
+    if other:
+        return f"{name} IS NULL OR {name} NOT IN ({listed})" if listed else "1 = 1"
+    return f"{name} IN ({listed})" if listed else "1 = 0"

@@ -9,7 +9,16 @@ from spark_auc.features.recipe_pairs import Pair
 from spark_auc.features.recipe_trees import TreeLeaves
 from spark_auc.serving.linear_scorer import LinearScorer
 from spark_auc.serving.ranker import ServedRanker
-from spark_auc.trees.forest import NAN_LEFT, ZERO, ZERO_MISSING, Forest, Tree
+from spark_auc.trees.forest import (
+    CATEGORICAL,
+    NAN_LEFT,
+    OTHERS_LEFT,
+    ZERO,
+    ZERO_MISSING,
+    CategorySets,
+    Forest,
+    Tree,
+)
 
 TYPES = {
     "plain": "float",
@@ -113,6 +122,40 @@ def rows(seed, n=400):
     table = pa.table(found)
     assert all(table[name].null_count for name in table.column_names)
     return table
+
+
+WORDS = ("a", "b\\'c", "ö", "NULL", "it's", "last")
+
+
+def ranker_of_words(categories, with_numbers):
+    """Trees of a node that compares numbers of words or sets of them, or numbers; and rows.
+
+    The rows have known words, and unknown, empty and missing ones.
+    """
+    rng, sets, trees = np.random.default_rng(8), CategorySets(), []
+    types = {"the town": "text", **({"size": "float"} if with_numbers else {})}
+    for _ in range(40):
+        column = int(rng.integers(len(types)))
+        is_set = column == 0 and rng.random() < 0.7
+        rules = [CATEGORICAL, CATEGORICAL + NAN_LEFT, CATEGORICAL + OTHERS_LEFT]
+        rule = rng.choice(rules if is_set else [0, NAN_LEFT])
+        chosen = rng.permutation(40)[: rng.integers(0, 30)] % (4 if rng.random() < 0.5 else 40)
+        words = sets.of(np.unique(chosen)) if is_set else np.empty(0, np.uint32)
+        one = np.zeros(1, np.int64)
+        threshold = rng.choice([-0.5, 0.0, 2.5, 5.0, np.inf], 1)
+        sides = one - 1, one - 2
+        node = one + column, threshold, one + rule, *sides, [words]
+        trees.append(Tree(*node, np.arange(2), np.ones(2)))
+    made = TreeLeaves.of(
+        Forest.of(len(types), categories, trees), types, values={"the town": WORDS}
+    )
+    recipe = Recipe((), trees=made)
+    served = ServedRanker(LinearScorer(rng.normal(size=recipe.size), 0.0, 1.0, 0.0), recipe)
+    towns = [*WORDS, None, "", "other", "A"]
+    size = pa.array([0.0, 2.5, 3.0, None, -1.0, 5.0, 9.0, None, 0.0, 1.0])
+    table = pa.table({"the town": towns, "size": size, "k": range(10)})
+    assert len(set(served.score(table).tolist())) >= 6
+    return served, table
 
 
 def spread(scores):

@@ -27,8 +27,8 @@ from spark_auc.features.thresholds import ThresholdMap
 from spark_auc.serving.linear_scorer import LinearScorer, SegmentScorer
 from spark_auc.serving.ranker import ServedRanker
 from spark_auc.serving.score_curves import Isotone, Sigmoid
-from spark_auc.trees.forest import Forest, Tree
-from tests.export.rankers import forest, ranker, recipe, rows, spread
+from spark_auc.trees.forest import CATEGORICAL, Forest, Tree
+from tests.export.rankers import ranker, ranker_of_words, recipe, rows, spread
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
@@ -42,7 +42,7 @@ def run(content, inputs):
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(content, options, ["CPUExecutionProvider"])
-    assert {i.type for i in session.get_inputs()} == {"tensor(double)"}
+    assert {i.type for i in session.get_inputs()} <= {"tensor(double)", "tensor(string)"}
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(None, inputs), strict=True))
 
@@ -211,6 +211,31 @@ def test_columns_that_no_tree_splits_are_no_inputs():
     assert "town" not in to_sql(served).score
 
 
+@pytest.mark.parametrize("with_numbers", [True, False])
+@pytest.mark.parametrize("categories", ["exact", "truncated", "float32"])
+def test_trees_of_text(categories, with_numbers):
+    served, table = ranker_of_words(categories, with_numbers)
+    expected = served.score(table)
+    inputs = {"the town": np.array([w or "" for w in table["the town"].to_pylist()], object)}
+    if with_numbers:
+        inputs["size"] = np.array(table["size"].to_pylist(), float)
+    found = run(onnx_bytes(served), inputs)["score"]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9 * spread(expected))
+
+
+def test_trees_of_text_without_splits_or_words():
+    none = np.empty(0, np.int64)
+    leaf = Tree(none, np.empty(0), none, none, none, [], np.zeros(1, np.int64), np.zeros(1))
+    for words in ((), ("x",)):
+        trees = TreeLeaves.of(
+            Forest.of(1, "exact", [leaf, leaf]), {"a": "text"}, values={"a": words}
+        )
+        served = ServedRanker(LinearScorer(np.array([2.0, 3.0]), 0, 1, 0), Recipe((), trees=trees))
+        texts = np.array(["x", "", "y"], object)
+        expected = [served.score({"a": text}) for text in texts]
+        np.testing.assert_allclose(run(onnx_bytes(served), {"a": texts})["score"], expected)
+
+
 def test_the_model_says_what_it_is(tmp_path):
     served = ranker(1, PLATT, ("yes", "no"))
     to_onnx(served, str(tmp_path / "made" / "ranker.onnx"))
@@ -236,11 +261,15 @@ def refusals():
     segments = SegmentScorer("city", SegmentWeights(("x",), np.ones((2, 3)), np.zeros(2)))
     hashed = Recipe(numeric, (Hour("when", "time"),))
     crossed = CrossMap(3, 4, 0)
-    texts = TreeLeaves.of(forest(RNG, 1), {"town": "text"}, values={"town": ["x", "y"]})
+    split = Tree(
+        *(np.zeros(1, np.int64), np.zeros(1), np.array([CATEGORICAL]), np.array([-1])),
+        *(np.array([-2]), [np.ones(1, np.uint32)], np.arange(2), np.zeros(2)),
+    )
+    codes = TreeLeaves.of(Forest.of(1, "exact", [split]), {"code": "integer"})
     return [
         (
-            ServedRanker(LinearScorer(np.ones(texts.size), 0, 1, 0), Recipe((), trees=texts)),
-            "categories of column 'town'",
+            ServedRanker(LinearScorer(np.ones(codes.size), 0, 1, 0), Recipe((), trees=codes)),
+            "categories of column 'code'",
         ),
         (ServedRanker(LinearScorer(np.ones(hashed.size), 0, 1, 0), hashed), "column 'when'"),
         (
