@@ -40,8 +40,9 @@ def to_onnx(ranker: ServedRanker, path: str) -> None:
     Raises
     ------
     ConfigError
-        The ranker has hashed columns, trees that split numbers by sets, segments, or an embedding that has no
-        operators; a column has the name of an output; or the path exists or cannot be written.
+        The ranker has hashed columns, trees that split numbers by sets, segments, or an embedding
+        that has no operators; a column has the name of an output; or the path exists or cannot be
+        written.
     MissingPackageError
         onnx is not installed.
 
