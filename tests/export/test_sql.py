@@ -86,6 +86,18 @@ def test_spark_scores_as_python_does(spark, settings):
     assert query["prediction"] == found["prediction"]
 
 
+def test_rows_without_features_score_0(spark):
+    made = Recipe((Spline("a", "float", (0.0, 1.0)),), missing="ignore")
+    served = ServedRanker(LinearScorer(np.array([1.0, 2.0]), 0.0, 1.0, 0.0), made)
+    table = pa.table({"a": [None, 0.5], "k": [0, 1]})
+    expected = served.score(table)
+    assert expected[0] == 0.0
+    found = [row["score"] for row in in_sqlite(to_sql(served, "ansi"), table)]
+    np.testing.assert_allclose(found, expected, rtol=1e-14)
+    frame = spark.createDataFrame(table).select("k", F.expr(to_sql(served).score).alias("score"))
+    np.testing.assert_allclose(frame.toArrow().sort_by("k")["score"], expected, rtol=1e-14)
+
+
 def test_other_numeric_types_in_spark(spark):
     served = ranker(11, unit=False)
     table = rows(11, 100)
