@@ -44,20 +44,7 @@ T = TypeVar("T", bound="Stage")
 
 
 class Stage(Configured, MLWritable, MLReadable[Any]):
-    """A configured stage of Spark ML that can be saved and loaded.
-
-    Its Params may name fields of structs, as ``user.age``.
-    """
-
-    def fit(self, dataset: DataFrame, params: Any = None) -> Any:
-        """Fit the stage to rows, or one for each map of Params in a list; see Spark's Estimator."""
-        return super().fit(with_fields(dataset, self.strings()), params)  # type: ignore[misc]
-
-    def transform(self, dataset: DataFrame, params: Any = None) -> DataFrame:
-        """Add the stage's columns to rows; see Spark's Transformer."""
-        read = with_fields(dataset, self.strings())
-        result = super().transform(read, params)  # type: ignore[misc]
-        return without_fields(result, dataset, read)
+    """A configured stage of Spark ML that can be saved and loaded."""
 
     def strings(self) -> Iterator[str]:
         """All strings among the values of the Params; those that name columns are read."""
@@ -85,6 +72,24 @@ class Stage(Configured, MLWritable, MLReadable[Any]):
     def _part(cls, name: str) -> type[Stage]:
         """The class of a part; `KeyError` for a name that no part has."""
         raise KeyError(name)
+
+
+class EstimatorStage(Stage):
+    """A stage that is fitted; its Params may name fields of structs, as ``user.age``."""
+
+    def fit(self, dataset: DataFrame, params: Any = None) -> Any:
+        """Fit the stage to rows, or one for each map of Params in a list; see Spark's Estimator."""
+        return super().fit(with_fields(dataset, self.strings()), params)  # type: ignore[misc]
+
+
+class ModelStage(Stage):
+    """A stage that adds columns; its Params may name fields of structs, as ``user.age``."""
+
+    def transform(self, dataset: DataFrame, params: Any = None) -> DataFrame:
+        """Add the stage's columns to rows; see Spark's Transformer."""
+        read = with_fields(dataset, self.strings())
+        result = super().transform(read, params)  # type: ignore[misc]
+        return without_fields(result, dataset, read)
 
 
 def _flat(value: Any) -> Iterator[Any]:

@@ -18,7 +18,7 @@ from spark_auc.spark.estimators.prior_settings import NamedWeights
 from spark_auc.spark.evaluation.calibrate import ScoreCalibrationModel
 from spark_auc.spark.features.embedding import EmbeddingModel
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
-from spark_auc.spark.persistence import Stage
+from spark_auc.spark.persistence import ModelStage, Stage
 from spark_auc.spark.recipe_ranker import named_weights
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _RECIPE, _EMBEDDING, _RANKER, _CALIBRATION = "recipe", "embedding", "ranker", "c
 Fitted: TypeAlias = FeatureRecipeModel | EmbeddingModel | LinearRankerModel | ScoreCalibrationModel
 
 
-class RankerPipelineModel(Stage, Model):
+class RankerPipelineModel(ModelStage, Model):
     """Adds scores and predictions to raw rows; made by the ``fit`` of a `RankerPipeline`.
 
     The task that reads a row maps and scores it: no column of features is made.

@@ -17,6 +17,7 @@ from pyspark.sql.types import BooleanType, DoubleType
 
 import spark_auc
 from spark_auc import (
+    AUCEvaluator,
     FeatureRecipe,
     LinearRankerModel,
     MBAClassifier,
@@ -207,6 +208,8 @@ def test_rows_that_cannot_be_scored(spark, model, pipeline, rows, form):
         kept[~kept.id.isin(wrong)].reset_index(drop=True), expected, check_dtype=False
     )
     if form == "recipe":
+        skipped = with_contributions(made.copy({ranker.handleInvalid: "skip"}), frame, 2)
+        assert skipped.select("contributions").count() == len(skipped.collect()) == 19
         probability = made.transform(frame).filter("probability is null").select("id").collect()
         assert [row.id for row in probability] == [5]
     both = made.copy({ranker.vectorOutput: True, ranker.handleInvalid: "keep"})
@@ -353,6 +356,13 @@ def test_stages_pickle(model, pipeline, rows):
             assert made.explainParams() == stage().explainParams()
     unfitted = pickle.loads(pickle.dumps(RankerPipeline([FeatureRecipe(), MBAClassifier()])))
     assert isinstance(unfitted.fit(rows.select("a", "b", "label")), RankerPipelineModel)
+
+
+def test_only_models_transform_and_only_estimators_fit(model, pipeline):
+    for thing in (model, pipeline, pipeline.calibration, AUCEvaluator()):
+        assert not hasattr(thing, "fit")
+    for thing in (MBAClassifier(), FeatureRecipe(), ScoreCalibrator(), AUCEvaluator()):
+        assert not hasattr(thing, "transform")
 
 
 def test_none_clears_a_param():

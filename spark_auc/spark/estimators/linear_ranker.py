@@ -42,13 +42,13 @@ from spark_auc.spark.estimators.prior_settings import NamedWeights
 from spark_auc.spark.estimators.scorer import scores_of, with_predictions
 from spark_auc.spark.estimators.settings import LinearRankerSettings
 from spark_auc.spark.evaluation.evaluate import evaluate
-from spark_auc.spark.persistence import Stage
+from spark_auc.spark.persistence import ModelStage
 from spark_auc.training.segments import SegmentRankers
 from spark_auc.training.summary import TrainingSummary
 
 
 class LinearRankerModel(
-    Stage,
+    ModelStage,
     Model,
     HasLabelCol,
     HasWeightCol,

@@ -23,14 +23,14 @@ from spark_auc.serving.linear_scorer import LinearScorer
 from spark_auc.spark.data.columns import FoldColumn, TrainingColumns
 from spark_auc.spark.data.features import Features, PreparedFeatures
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
-from spark_auc.spark.persistence import Stage
+from spark_auc.spark.persistence import EstimatorStage
 from spark_auc.training.result import TrainingResult
 
 _log = logging.getLogger(__name__)
 
 
 class RankerEstimator(
-    Stage,
+    EstimatorStage,
     Estimator[LinearRankerModel],
     HasLabelCol,
     HasRawPredictionCol,

@@ -24,7 +24,7 @@ from spark_auc.spark.data.columns import weight_column
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.labels import label_column
 from spark_auc.spark.evaluation.score_columns import score_column, vector_of_two
-from spark_auc.spark.persistence import Stage
+from spark_auc.spark.persistence import EstimatorStage, ModelStage, Stage
 from spark_auc.spark.settings import LabelSettings, Range, Setting, WeightSettings
 
 
@@ -86,7 +86,7 @@ class CalibrationColumns(
     """The columns of `ScoreCalibrator` and `ScoreCalibrationModel`."""
 
 
-class ScoreCalibrationModel(CalibrationColumns, Model, settings=CalibrationSettings):
+class ScoreCalibrationModel(CalibrationColumns, ModelStage, Model, settings=CalibrationSettings):
     """A map from scores to probabilities; made by `ScoreCalibrator.fit` or by ``load``.
 
     ``transform`` adds probabilityCol (double: the probability of the positive class).
@@ -146,7 +146,10 @@ class ScoreCalibrationModel(CalibrationColumns, Model, settings=CalibrationSetti
 
 
 class ScoreCalibrator(
-    CalibrationColumns, Estimator[ScoreCalibrationModel], settings=CalibrationSettings
+    CalibrationColumns,
+    EstimatorStage,
+    Estimator[ScoreCalibrationModel],
+    settings=CalibrationSettings,
 ):
     """Learns to map the scores of any ranker to probabilities of the positive class.
 

@@ -30,7 +30,7 @@ from spark_auc.spark.data.features import Features, PreparedFeatures
 from spark_auc.spark.data.raw_features import EmbeddedFeatures
 from spark_auc.spark.data.readers import Read, rows_for_tasks
 from spark_auc.spark.data.rows import DistributedRows
-from spark_auc.spark.persistence import Stage
+from spark_auc.spark.persistence import EstimatorStage, ModelStage
 from spark_auc.spark.settings import FEATURES, DimensionSettings, Setting
 
 _log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class EmbeddingModelSettings(EmbeddingSettings, total=False):
     seed: Annotated[int, Setting("Seed that the embedding was made with.", 0)]
 
 
-class EmbeddingModel(Stage, Model, HasOutputCol, HasSeed, settings=EmbeddingModelSettings):
+class EmbeddingModel(ModelStage, Model, HasOutputCol, HasSeed, settings=EmbeddingModelSettings):
     """Adds outputCol, the embedding of inputCol; made by the ``fit`` of an embedding.
 
     The task that reads a row embeds it: a stage fitted on the result embeds the rows again in
@@ -123,7 +123,7 @@ class EmbeddingModel(Stage, Model, HasOutputCol, HasSeed, settings=EmbeddingMode
         self._embedding = restore(b"".join(table["payload"].to_pylist()))
 
 
-class EmbeddingEstimator(Stage, Estimator[EmbeddingModel], HasOutputCol):
+class EmbeddingEstimator(EstimatorStage, Estimator[EmbeddingModel], HasOutputCol):
     """An estimator of `EmbeddingModel`; a subclass makes the map of rows in `embedding`."""
 
     def embedding(self, dataset: DataFrame, features: Features) -> Embedding:

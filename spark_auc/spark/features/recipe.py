@@ -30,7 +30,7 @@ from spark_auc.spark.features.recipe_settings import RecipeSettings, are_pairs
 from spark_auc.spark.features.recipe_trees import with_columns_of_trees, with_trees
 from spark_auc.spark.features.tree_growth import TreeGrowth
 from spark_auc.spark.features.tree_settings import grows_from_all, tree_settings
-from spark_auc.spark.persistence import Stage
+from spark_auc.spark.persistence import EstimatorStage
 from spark_auc.spark.settings import LabelSettings, Setting
 
 _log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class RecipeStageSettings(RecipeSettings, LabelSettings, total=False):
 
 
 class FeatureRecipe(
-    Stage, Estimator[FeatureRecipeModel], HasOutputCol, settings=RecipeStageSettings
+    EstimatorStage, Estimator[FeatureRecipeModel], HasOutputCol, settings=RecipeStageSettings
 ):
     """Maps raw columns to sparse rows: splines of numbers and pairs, tokens, crosses.
 

@@ -17,7 +17,7 @@ from spark_auc.spark.data.nested import with_fields
 from spark_auc.spark.data.raw_features import RawFeatures
 from spark_auc.spark.features.drift import drift_of
 from spark_auc.spark.features.embedding import embedded
-from spark_auc.spark.persistence import Stage
+from spark_auc.spark.persistence import ModelStage
 from spark_auc.spark.settings import Setting
 
 
@@ -27,7 +27,7 @@ class RecipeModelSettings(TypedDict, total=False):
     outputCol: Annotated[str, Setting("Column of the rows, a sparse vector each.", "features")]
 
 
-class FeatureRecipeModel(Stage, Model, HasOutputCol, settings=RecipeModelSettings):
+class FeatureRecipeModel(ModelStage, Model, HasOutputCol, settings=RecipeModelSettings):
     """Adds outputCol, the sparse rows of raw columns; made by the ``fit`` of a `FeatureRecipe`.
 
     Rows depend on their own values only. In a `RankerPipeline` no vector is made: the task that
