@@ -6,7 +6,8 @@ regression) and LightGBM on numbers and codes of categories. Scores of single ro
 one, of warm processes: ours from a dict; scikit-learn's from a data frame of one row, its only form
 with names; LightGBM's from an array of 39 numbers, into which no text has to be turned. Prints a
 JSON object for each: microseconds of a single row (median and 99th percentile), and rows a second
-of the whole table, which each takes as it likes best (Arrow, pandas, array).
+of the whole table, which each takes as it likes best (Arrow, pandas, array). A second ranker of
+ours has six pairs of columns and the leaves of 100 trees too.
 
     python -m benchmarks.serving [--rows 1000000] [--single 3000]
 """
@@ -29,6 +30,8 @@ import pyarrow as pa
 NUMBERS = [f"I{k}" for k in range(1, 14)]
 TEXTS = [f"C{k}" for k in range(1, 27)]
 FITTED = 20_000
+PAIRS = [["I1", "I2"], ["I1", "I3"], ["I2", "I3"], ["I4", "I5"], ["I6", "I7"], ["I8", "I9"]]
+TREES = {"grow": {"numTrees": 100, "numLeaves": 15}}
 
 
 def made(rows: int, seed: int) -> pa.Table:
@@ -74,21 +77,27 @@ def many(score: Callable[[Any], Any], rows: Any, count: int) -> dict[str, float]
     return {"rows/s": round(count / best), "s": round(best, 2)}
 
 
-def published(table: pa.Table, y: np.ndarray) -> str:
-    """A ranker that Spark trained on some rows."""
+def published(table: pa.Table, y: np.ndarray) -> dict[str, str]:
+    """Rankers that Spark trained on some rows."""
     from spark_auc import FeatureRecipe, MBAClassifier, RankerPipeline
     from spark_auc.spark.data.session import session
 
-    path = str(Path(tempfile.mkdtemp()) / "ranker")
+    home = Path(tempfile.mkdtemp())
     conf = {"spark.master": "local[1]", "spark.ui.enabled": "false"}
+    paths = {}
     with session("serving", conf) as spark:
         rows = spark.createDataFrame(table.append_column("label", pa.array(y)))
-        recipe = FeatureRecipe(spline=NUMBERS, tokens=TEXTS, auto=False)
-        RankerPipeline([recipe, MBAClassifier(regParam=1e-3)]).fit(rows).save(path)
-    return path
+        for who, blocks in (
+            ("spark_auc", {}),
+            ("spark_auc, pairs and trees", {"pairs": PAIRS, "trees": TREES}),
+        ):
+            recipe = FeatureRecipe(spline=NUMBERS, tokens=TEXTS, auto=False, **blocks)
+            paths[who] = str(home / f"ranker{len(paths)}")
+            RankerPipeline([recipe, MBAClassifier(regParam=1e-3)]).fit(rows).save(paths[who])
+    return paths
 
 
-def ours(path: str, table: pa.Table, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def ours(who: str, path: str, table: pa.Table, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     import spark_auc
 
     start = time.perf_counter()
@@ -98,7 +107,7 @@ def ours(path: str, table: pa.Table, rows: Sequence[dict[str, Any]]) -> dict[str
     told = single(ranker.score, rows) | many(ranker.score, table, len(table))
     some = ranker.score(table.slice(0, len(rows)))
     assert some.tolist() == [ranker.score(row) for row in rows]
-    return {"who": "spark_auc", "load s": loaded, **told}
+    return {"who": who, "load s": loaded, **told}
 
 
 def scikit_learn(fit: pd.DataFrame, y: np.ndarray, frame: pd.DataFrame, few: int) -> dict[str, Any]:
@@ -150,9 +159,9 @@ def main() -> None:
         os.environ.setdefault(name, "1")
     fit, table = made(FITTED, 0), made(options.rows, 1)
     y = labels(fit)
-    path = published(fit, y)
     rows = table.slice(0, options.single).to_pylist()
-    print(json.dumps(ours(path, table, rows)), flush=True)
+    for who, path in published(fit, y).items():
+        print(json.dumps(ours(who, path, table, rows)), flush=True)
     frames = fit.to_pandas(), y, table.to_pandas(), options.single
     print(json.dumps(scikit_learn(*frames)), flush=True)
     print(json.dumps(lightgbm(*frames)), flush=True)
