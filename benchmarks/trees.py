@@ -27,7 +27,7 @@ from spark_auc.core.moments.accumulator import PairAccumulator
 from spark_auc.features.raw_columns import Numbers
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_trees import TreeLeaves
-from spark_auc.trees.leaves import find, leaves
+from spark_auc.trees.leaves import Plan, find, leaves
 from spark_auc.trees.lightgbm_models import from_lightgbm
 
 TREES = 100
@@ -102,7 +102,7 @@ def with_moments(rows: int) -> dict[str, float]:
     for k in range(0, rows, BATCH):
         part, positive = X[k : k + BATCH], y[k : k + BATCH] > 0
         labels = timed("pred_leaf", model.predict, part, pred_leaf=True, num_threads=1)
-        timed("indices", find, forest, part, 0, np.empty((TREES, len(part)), np.int32))
+        timed("indices", find, Plan.of(forest), part, 0, np.empty((TREES, len(part)), np.int32))
         numbers = np.ascontiguousarray(part.T)
         columns = {name: Numbers(line) for name, line in zip(types, numbers, strict=True)}
         made_rows = timed("CSR", recipe.transform, columns)

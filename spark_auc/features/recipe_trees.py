@@ -19,7 +19,7 @@ from spark_auc.features.recipe_columns import Named
 from spark_auc.features.recipe_numbers import NUMERIC, FillNumbers, NumberColumn
 from spark_auc.features.text_keys import keys_of, text_of
 from spark_auc.trees.forest import Forest, Tree
-from spark_auc.trees.leaves import find
+from spark_auc.trees.leaves import Plan, find
 
 _log = logging.getLogger(__name__)
 # More leaves than these have moments that cost more than all else.
@@ -194,6 +194,10 @@ class TreeLeaves:
         both = zip(forest.tree_of_leaf.tolist(), forest.labels.tolist(), strict=True)
         return [f"tree {t} leaf {leaf}" for t, leaf in both]
 
+    @cached_property
+    def _plan(self) -> Plan:
+        return Plan.of(self.forest)
+
     def filler(self, columns: Columns, first: int) -> FillNumbers:
         """A function that fills a slot for each tree; the first leaf has index ``first``.
 
@@ -203,6 +207,7 @@ class TreeLeaves:
             A column has another type than in the rows from which the trees were grown.
         """
         values = [column.doubles(columns[column.name]) for column in self.columns]
+        plan = self._plan
 
         def fill(begin: int, indices: NDArray[np.int32], out: Float) -> None:
             rows = slice(begin, begin + indices.shape[1])
@@ -211,7 +216,7 @@ class TreeLeaves:
                 line[:] = numbers[rows]
                 if validity.size:
                     line[~validity[rows]] = np.nan
-            find(self.forest, lines.T, first, indices)
+            find(plan, lines.T, first, indices)
             out[:] = 1.0
 
         return fill

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -180,13 +181,16 @@ class SingleRow:
                 words[k] = word(column, value)
         return words, integers, valid
 
+    @cached_property
+    def _joint_types(self) -> dict[str, str]:
+        """Types of the columns of pairs and trees by name."""
+        return {column.name: column.type for entry in self.recipe.joint for column in entry.columns}
+
     def _fill_joint(self, row: Mapping[str, Any], entries: Entries) -> None:
         """Fill the slots of pairs and trees, as those of a table of one row."""
         recipe, slot = self.recipe, sum(column.slots for column in self.recipe.numeric)
         columns = {
-            column.name: column_of(column.name, column.type, row[column.name])
-            for entry in recipe.joint
-            for column in entry.columns
+            name: column_of(name, kind, row[name]) for name, kind in self._joint_types.items()
         }
         for entry, first in zip(recipe.joint, recipe.starts[len(recipe.numeric) :], strict=False):
             own = slice(slot, slot + entry.slots)

@@ -91,41 +91,64 @@ def leaves(forest: Forest, X: Float) -> sparse.csr_matrix:
         )
     entries = X.shape[0] * forest.trees
     indices = np.empty(entries, np.int32)
-    find(forest, np.asarray(X, float), 0, indices.reshape(X.shape[0], forest.trees).T)
+    find(Plan.of(forest), np.asarray(X, float), 0, indices.reshape(X.shape[0], forest.trees).T)
     indptr = np.arange(0, entries + 1, forest.trees)
     return sparse.csr_matrix((np.ones(entries), indices, indptr), (X.shape[0], forest.leaves))
 
 
-def find(forest: Forest, X: Float, first: int, out: NDArray[np.int32]) -> None:
+class Plan(NamedTuple):
+    """A forest as the kernels take it; it serves any number of calls.
+
+    Parameters
+    ----------
+    used
+        Columns of the rows that the nodes compare.
+    nodes
+        The nodes.
+    categories
+        See `Forest`, as a number.
+    """
+
+    used: Whole
+    nodes: _Nodes
+    categories: int
+
+    @classmethod
+    def of(cls, forest: Forest) -> Plan:
+        """The plan of a forest."""
+        used, column = np.unique(forest.column, return_inverse=True)
+        child = np.stack([forest.right, forest.left], axis=1).ravel()
+        kept, leaf = np.empty(forest.column.size, np.uint64), np.empty(forest.leaves, np.int32)
+        _arrange(forest.starts, child, kept, leaf)
+        nodes = _Nodes(
+            forest.starts,
+            column.astype(np.uint32),
+            forest.threshold,
+            forest.rule,
+            forest.sets,
+            forest.words,
+            child,
+            kept,
+            leaf,
+        )
+        return cls(used, nodes, _CATEGORIES[forest.categories])
+
+
+def find(plan: Plan, X: Float, first: int, out: NDArray[np.int32]) -> None:
     """Write the leaves of rows, one for each tree.
 
     Parameters
     ----------
-    forest
+    plan
         The trees.
     X : (n, d)
-        Rows, of the forest's number of columns.
+        Rows, or the transpose of contiguous columns.
     first
         Number of the first leaf of the first tree.
     out : (T, n)
         Receives the leaf of each row in each tree.
     """
-    used, column = np.unique(forest.column, return_inverse=True)
-    child = np.stack([forest.right, forest.left], axis=1).ravel()
-    kept, leaf = np.empty(forest.column.size, np.uint64), np.empty(forest.leaves, np.int32)
-    _arrange(forest.starts, child, kept, leaf)
-    nodes = _Nodes(
-        forest.starts,
-        column.astype(np.uint32),
-        forest.threshold,
-        forest.rule,
-        forest.sets,
-        forest.words,
-        child,
-        kept,
-        leaf,
-    )
-    _find(X, used, nodes, _CATEGORIES[forest.categories], first, out)
+    _find(X, plan.used, plan.nodes, plan.categories, first, out)
 
 
 @compiled()
