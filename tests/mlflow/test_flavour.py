@@ -149,3 +149,11 @@ def test_the_column_of_segments_is_an_input(model):
 
 def served(model):
     return ServedRanker.of(model.write().stored())
+
+
+def test_params_have_no_secrets(model):
+    stage = model.write().stored()
+    stage.parts["ranker"].metadata["paramMap"]["labelCol"] = "s3://user:correct-horse@bucket/x"
+    found = params_of(ServedRanker.of(stage))
+    assert found["labelCol"] == "s3://***redacted***@bucket/x"
+    assert found["recipe.tokens"] == "['city', 'code', 'flag']"

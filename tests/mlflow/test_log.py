@@ -119,7 +119,7 @@ def test_a_publication_becomes_the_champion(client, table, published, caplog):
 
 
 def test_no_secret_is_logged(client, published, tmp_path, table):
-    """Also of a publication whose files have one, and of Params."""
+    """Also of a publication whose files have one."""
     with publication(str(tmp_path / "out"), False, "model") as version:
         source = spark_auc.load(published).stage
         source.write(version / "model")
