@@ -22,6 +22,7 @@ ORDER = {
         ["spark", "local", "store"],
         ["export"],
         ["serving"],
+        ["lakes"],
         ["publication"],
         ["retraining"],
         ["training"],
@@ -123,7 +124,7 @@ def test_imports_point_downward(path):
                 assert below, f"{module(path)} imports {name}"
         elif not module(path).startswith(WITH_SPARK):
             forbidden = {"pyspark", "pyarrow", "pandas", "pydantic", "yaml"}
-            if mine[1] in {"store", "serving", "export"}:
+            if mine[1] in {"store", "serving", "export", "lakes"}:
                 forbidden.remove("pyarrow")
             if module(path).startswith("spark_auc.publication"):
                 forbidden -= {"pyarrow", "pydantic"}

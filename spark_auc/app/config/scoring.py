@@ -6,12 +6,13 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from spark_auc.app.config.sections import DRIFT, Location, Output, Section
+from spark_auc.app.config.outputs import ScoreOutput
+from spark_auc.app.config.sections import DRIFT, Location, Section
 from spark_auc.app.config.sources import Source
 
 
 class Score(Section):
-    """A model and rows to Parquet of scores and predictions."""
+    """A model and rows to scores and predictions."""
 
     model: Location = Field(description="directory that the train job published")
     data: Source
@@ -38,7 +39,7 @@ class Score(Section):
         "leaves them out, 'keep' gives them null",
     )
     drift: bool = Field(True, description=DRIFT)
-    output: Output
+    output: ScoreOutput
 
     @model_validator(mode="after")
     def _one_threshold(self) -> Score:

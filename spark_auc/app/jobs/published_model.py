@@ -61,9 +61,14 @@ def read_model(location: str) -> RankerPipelineModel:
     ModelFormatError
         A file is missing or damaged.
     """
+    return model_of(current(location, KIND))
+
+
+def model_of(version: Directory) -> RankerPipelineModel:
+    """Load the model of a published version; `ModelFormatError` if a file is missing or damaged."""
     from spark_auc.spark.pipeline_model import RankerPipelineModel
 
-    model: RankerPipelineModel = RankerPipelineModel.load(f"{current(location, KIND).uri}/model")
+    model: RankerPipelineModel = RankerPipelineModel.load(f"{version.uri}/model")
     return model
 
 
