@@ -32,7 +32,7 @@ from spark_auc.publication.publish import check_free, current, publication
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_auc.spark.pipeline import RankerPipelineModel
+    from spark_auc.spark.pipeline_model import RankerPipelineModel
 
 _log = logging.getLogger(__name__)
 
