@@ -326,3 +326,44 @@ def test_tables_without_rows_and_without_tables(tmp_path):
         IcebergTable("n.t", options)
     with pytest.raises(ConfigError, match="expected one of pyiceberg"):
         IcebergTable("n.t", options | {"uri": f"sqlite:///{tmp_path}/none/c.db"})
+
+
+def read(spark, source):
+    from spark_auc.app.config.sources import Source
+
+    with Source.model_validate(source).read(spark) as rows:
+        return rows.toPandas().sort_values("n", ignore_index=True), rows
+
+
+@pytest.mark.parametrize("partitions", [[], ["day", "who"]])
+def test_rows_of_a_table_are_read_from_its_files(lake, spark, partitions):
+    who = ["it's a", "b/c", None, "007"] * 3
+    table = pa.table({"n": range(12), "day": [DAYS[k % 2] for k in range(12)], "who": who})
+    make = DeltaLake if isinstance(lake, DeltaOutput) else IcebergTable
+    options = getattr(lake, "options", None)
+    name = lake.place.get("path") or lake.place["table"]
+    make(name, options).write(table.to_reader(), "errorIfExists", partitions)
+    more = pa.table({"n": [100], "day": [DAYS[0]], "who": ["z"]})
+    make(name, options).write(more.to_reader(), "append", partitions)
+    found, rows = read(spark, lake.source)
+    assert rows.columns == ["n", "day", "who"]
+    assert found["n"].tolist() == [*range(12), 100]
+    assert found["who"].where(found["who"].notna(), None).tolist() == [*who, "z"]
+    assert found["day"].tolist() == [*table["day"].to_pylist(), DAYS[0]]
+    # Files that the log no longer names are not read.
+    make(name, options).write(more.to_reader(), "overwrite")
+    assert read(spark, lake.source)[0]["n"].tolist() == [100]
+
+
+def test_a_table_that_is_missing_or_has_other_files(lake, spark):
+    from spark_auc.errors import DataError
+
+    with pytest.raises(DataError, match="expected one; check"):
+        read(spark, lake.source)
+    if isinstance(lake, IcebergOutput):
+        made = IcebergTable("ns.scores", lake.options)
+        made.write(pa.table({"n": [1], "a": [2]}).to_reader(), "append")
+        with lake.catalog().load_table("ns.scores").update_schema() as update:
+            update.rename_column("a", "b")
+        with pytest.raises(DataError, match="found columns that changed \\(a\\)"):
+            read(spark, lake.source)

@@ -23,6 +23,8 @@ from spark_auc.publication.redaction import redacted_text
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_LAKES = ("delta", "iceberg")
+
 
 def check_path(path: str | None) -> None:
     """`ConfigError` if a local path without a pattern does not exist."""
@@ -44,8 +46,9 @@ class Source(Section):
     table: str | None = Field(None, description="name of a table of the session's catalog")
     format: str = Field(
         "parquet",
-        description="format of the files: parquet, csv, libsvm, or any other of Spark; criteo, "
-        "avazu or delimited for lines of text that tasks split",
+        description="format of the files: parquet, csv, libsvm, delta, or any other of Spark; "
+        "criteo, avazu or delimited for lines of text that tasks split; iceberg for a table of a "
+        "catalog that options describe",
     )
     path: Location | None = Field(
         None, description="file, directory, glob pattern, or output directory of a job"
@@ -67,6 +70,8 @@ class Source(Section):
 
     @model_validator(mode="after")
     def _one_of(self) -> Source:
+        if self.format == "iceberg" and self.table is not None and self.path is None:
+            return self
         if (self.table is None) == (self.path is None and not self.options):
             raise ValueError("give either table, or path (with format and options)")
         return self
@@ -119,6 +124,15 @@ class Source(Section):
             with line_errors(lines):
                 yield self._selected(lines)
             return
+        place = self.table if self.format == "iceberg" else path
+        if self.format in _LAKES and place:
+            from spark_auc.spark.data.lakes import lake
+
+            rows = lake(spark, self.format, place, options)
+            if rows is not None:
+                with translated():
+                    yield self._selected(rows)
+                return
         with translated():
             if self.table is not None:
                 yield self._selected(spark.read.table(self.table))
