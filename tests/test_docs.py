@@ -8,6 +8,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import spark_auc
@@ -112,6 +114,48 @@ def test_methods(tmp_path, monkeypatch, capsys):
         names["roc_auc_score"](names["y_test"], names["ranker"].decision_function(names["X_test"]))
         > 0.98
     )
+
+
+@pytest.mark.slow
+def test_scores_in_a_table(spark, tmp_path, monkeypatch):
+    pytest.importorskip("deltalake", reason="deltalake is not installed")
+    pytest.importorskip("pyiceberg", reason="pyiceberg is not installed")
+    import yaml
+    from deltalake import DeltaTable
+    from pyiceberg.catalog import load_catalog
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    draw = np.random.default_rng(1)
+    age = draw.normal(size=300)
+    table = pa.table(
+        {
+            "day": ["monday", "sunday"] * 150,
+            "user": range(300),
+            "age": age,
+            "label": (age + draw.normal(size=300) > 0).astype(float),
+        }
+    )
+    pq.write_table(table, tmp_path / "data/new.parquet")
+    train = {"data": {"path": "data/new.parquet"}, "columns": {"features": ["age"]}}
+    train |= {"training": {"regParam": 0.1}, "output": {"path": "output/model"}}
+    text = (ROOT / "docs/guides/jobs.md").read_text().split("## Scores in a table")[1]
+    delta, iceberg = re.findall(r"```yaml\n(.*?)```", text, re.S)[:2]
+    score = yaml.safe_load(delta.replace("data/new", "data/new.parquet"))["score"]
+    other = yaml.safe_load(iceberg.replace("file:///data/lake", f"file://{tmp_path}/lake"))
+    catalog = load_catalog(None, **other["output"]["options"])
+    catalog.create_namespace("sales")
+    jobs = {"train": train, "score": score}
+    for job, section in [*jobs.items(), ("score", score), ("score", score | other)]:
+        (tmp_path / "job.yaml").write_text(yaml.safe_dump({job: section}))
+        assert run(job, "job.yaml") == 0
+    scores = DeltaTable("output/scores").to_pyarrow_table()
+    assert scores.num_rows == 600
+    assert len(set(scores["run"].to_pylist())) == 2
+    assert len(set(scores["model"].to_pylist())) == 1
+    found = catalog.load_table("sales.scores").scan().to_arrow()
+    assert found.column_names[:2] == ["day", "user"]
+    assert found.num_rows == 300
 
 
 def test_spark_ml(rows, capsys):
