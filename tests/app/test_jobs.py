@@ -150,7 +150,14 @@ def test_a_failed_job_leaves_the_model_before_it(job, at):
         ({"columns": {"label": "why", "features": ["a"]}}, 2, "did you mean 'day'|expected one of"),
         ({"columns": {"label": "y", "features": ["a", "c"]}}, 2, "no column 'c'"),
         ({"columns": {"label": "b", "features": ["a"]}}, 3, "label values"),
-        ({"columns": {"label": "y", "features": ["a"], "weight": "b"}}, 3, "weights that are not"),
+        (
+            {
+                "data": CSV_SOURCE | {"select": ["a", "y", "b - 1 as u"]},
+                "columns": {"label": "y", "features": ["a"], "weight": "u"},
+            },
+            3,
+            "weights that are not",
+        ),
         ({"columns": {"label": "y", "features": ["day"]}}, 2, "day: date"),
         ({"data": {"table": "no_such_table"}}, 1, "TABLE_OR_VIEW_NOT_FOUND"),
     ],
