@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.ml import Model
@@ -20,9 +20,6 @@ from spark_auc.spark.features.embedding import EmbeddingModel
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.spark.persistence import ModelStage, Stage
 from spark_auc.spark.recipe_ranker import named_weights
-
-if TYPE_CHECKING:
-    from pyspark.ml._typing import ParamMap
 
 _RECIPE, _EMBEDDING, _RANKER, _CALIBRATION = "recipe", "embedding", "ranker", "calibration"
 
@@ -118,7 +115,7 @@ class RankerPipelineModel(ModelStage, Model):
             features = embedding.features(features)
         return features
 
-    def copy(self, extra: ParamMap | None = None) -> RankerPipelineModel:
+    def copy(self, extra: dict[Any, Any] | None = None) -> RankerPipelineModel:
         """A pipeline of copies of the stages, with other values of their Params."""
         made = RankerPipelineModel()
         made._resetUid(self.uid)
