@@ -82,6 +82,7 @@ ORDER = {
         ["row_source"],
         ["sampling"],
         ["batch", "labels", "segments"],
+        ["lockstep"],
         ["state", "products", "strict_exp", "validation", "memory", "parallel", "html"],
         ["kernels"],
         ["types"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import islice
 from threading import Lock
 from typing import TypeVar
@@ -44,15 +45,22 @@ def in_threads(function: Callable[[T], R], items: Iterable[T], threads: int) -> 
     if threads == 1:
         yield from map(function, items)
         return
+    remaining = iter(items)
+    with ThreadPoolExecutor(threads) as pool:
+        while chunk := list(islice(remaining, threads)):
+            with blas_for(len(chunk)):
+                results = list(pool.map(function, chunk))
+            yield from results
+
+
+@contextmanager
+def blas_for(threads: int) -> Iterator[None]:
+    """Divide the threads of the BLAS library among some threads, for the time of the block."""
     # Only the process that solves has this library; tasks import this module without it.
     from threadpoolctl import ThreadpoolController
 
     blas = ThreadpoolController().select(user_api="blas")
-    remaining = iter(items)
-    with ThreadPoolExecutor(threads) as pool:
-        while chunk := list(islice(remaining, threads)):
-            with _limiting:
-                available = max((library["num_threads"] for library in blas.info()), default=1)
-                with blas.limit(limits=max(1, available // len(chunk))):
-                    results = list(pool.map(function, chunk))
-            yield from results
+    with _limiting:
+        available = max((library["num_threads"] for library in blas.info()), default=1)
+        with blas.limit(limits=max(1, available // threads)):
+            yield

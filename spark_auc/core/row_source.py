@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
 from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
@@ -12,11 +14,14 @@ import numpy as np
 from spark_auc.core.batch import Batch, Change, stacked
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.memory import MemoryBudget, ProcessMemory
+from spark_auc.core.parallel import cpus
 from spark_auc.core.sampling.draws import Draws
 from spark_auc.core.sampling.pair_batches import PairBatches
 from spark_auc.core.types import Float
 
 S = TypeVar("S", bound="State")
+# Least number of matrix entries in a part of the rows in memory.
+_PART_ENTRIES = 1 << 22
 
 
 @runtime_checkable
@@ -170,19 +175,40 @@ class ArrayRows:
     def fold(
         self, fold: Fold, kinds: Sequence[type[State]], *, state_bytes: int, what: str
     ) -> FoldResult:
-        """See `Folding.fold`."""
-        counts = {0.0: 0, 1.0: 0}
+        """See `Folding.fold`.
 
-        def count_labels() -> Iterator[Batch]:
-            for batch in self.batches:
-                positive = int(np.count_nonzero(batch.y))
-                counts[1.0] += positive
-                counts[0.0] += batch.y.size - positive
-                yield batch
+        Rows of many entries are folded in up to 4 parts, in as many threads as there are
+        processors. The parts do not depend on the processors, and so neither does the result.
+        """
 
-        states = dict(fold(count_labels()))
-        by_class = LabelCounts({label: n for label, n in counts.items() if n})
-        return FoldResult(states, self.labels or by_class)
+        def run(part: Iterable[Batch]) -> tuple[dict[str, State], LabelCounts]:
+            counts = {0.0: 0, 1.0: 0}
+
+            def count_labels() -> Iterator[Batch]:
+                for batch in part:
+                    positive = int(np.count_nonzero(batch.y))
+                    counts[1.0] += positive
+                    counts[0.0] += batch.y.size - positive
+                    yield batch
+
+            states = dict(fold(count_labels()))
+            return states, LabelCounts({label: n for label, n in counts.items() if n})
+
+        with ThreadPoolExecutor(cpus()) as pool:
+            (states, labels), *others = pool.map(run, self._parts(state_bytes))
+        for more, own in others:
+            states |= {k: states[k].merge(s) if k in states else s for k, s in more.items()}
+            labels = labels.merge(own)
+        return FoldResult(states, self.labels or labels)
+
+    def _parts(self, state_bytes: int) -> list[Sequence[Batch]]:
+        """The batches in parts, each with more entries than numbers in its state."""
+        if not isinstance(self.batches, tuple):
+            return [self.batches]
+        least = max(_PART_ENTRIES, state_bytes // 8)
+        count = min(sum(batch.X.size for batch in self.batches) // least, 4, len(self.batches))
+        bounds = np.linspace(0, len(self.batches), max(count, 1) + 1).astype(int)
+        return [self.batches[a:b] for a, b in pairwise(bounds)]
 
     def changed(self, change: Change, dimension: int | None = None) -> ArrayRows:
         """See `Folding.changed`; the change is applied immediately."""
@@ -214,3 +240,23 @@ def batchwise(change: Callable[[Batch], Batch]) -> Change:
 def rows_where(selected: Callable[[Batch], np.ndarray[tuple[int], np.dtype[np.bool_]]]) -> Change:
     """The `Change` that keeps the rows for which ``selected`` ``(n,)`` is true."""
     return batchwise(lambda batch: batch.take(np.flatnonzero(selected(batch))))
+
+
+def complements(own: Sequence[S]) -> list[S]:
+    """The state of all other parts, for each part, by merges alone.
+
+    A subtraction would leave rounding errors in columns that are constant in the other parts. The
+    merges of the parts before each one, and of the parts after it, are shared: fewer than three
+    merges per part.
+
+    Parameters
+    ----------
+    own
+        States of the parts, at least two.
+    """
+    after = list(accumulate(reversed(own[1:]), lambda b, a: a.merge(b)))
+    before, others = own[0], [after.pop()]
+    for state in own[1:-1]:
+        others.append(before.merge(after.pop()))
+        before = before.merge(state)
+    return [*others, before]

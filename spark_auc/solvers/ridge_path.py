@@ -6,15 +6,13 @@ import logging
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.linalg import lapack
 
 from spark_auc.core.moments.objective import ElasticNet, Quadratic
 from spark_auc.core.moments.tiles import SymmetricTiles
-from spark_auc.core.types import Float
 from spark_auc.solvers.banded import Banded
+from spark_auc.solvers.krylov import KrylovSpace
 from spark_auc.solvers.ridge import LARGEST_DIRECT, STEPS, ridge
 from spark_auc.solvers.solution import (
-    ROUNDING_OF_EIGENVALUES,
     Solution,
     absolute_tolerance,
     certified_together,
@@ -26,6 +24,9 @@ _log = logging.getLogger(__name__)
 _LONGEST = 400
 # Greatest size of its vectors in bytes.
 _SPACE_BYTES = 1 << 30
+# Without a matrix, one in so many penalties may be left unsolved after so many steps: the weakest
+# take most steps.
+_SPARED, _AFTER = 5, 64
 # Number of steps between two tests for convergence.
 _BETWEEN = 8
 
@@ -39,7 +40,9 @@ def ridges(
     the solutions are transformed back together. One step of iterative refinement with ``Sigma``
     follows for solutions that need it. For more features, or without a matrix, all penalties share
     the Krylov space of ``mu``. Solutions that have not converged get up to 256 conjugate-gradient
-    steps. Every certificate is computed with ``Sigma``.
+    steps if there is a matrix, with which every certificate is computed. Without one, each step is
+    a pass over the rows: after 64 of them a fifth of the penalties, the weakest, may be left
+    unsolved. The certificates then follow from the Krylov space.
 
     Parameters
     ----------
@@ -58,7 +61,7 @@ def ridges(
         solutions, indefinite = _by_krylov(quadratic, penalties, tol, min(max_iter, _LONGEST))
     if indefinite:
         return [solution.indefinite() for solution in solutions]
-    for i in _unsolved(solutions):
+    for i in _unsolved(solutions) if isinstance(Sigma, SymmetricTiles) else ():
         _log.info(
             "ridge with l2 = %.3g did not converge (%s); continuing with conjugate gradients",
             factors[i],
@@ -99,74 +102,42 @@ def _by_band(
 def _by_krylov(
     quadratic: Quadratic, penalties: Sequence[ElasticNet], tol: float, max_steps: int
 ) -> tuple[list[Solution], bool]:
-    """Lanczos from ``mu`` with full reorthogonalisation: ``(T_m + l2 I) y = |mu| e_1``."""
-    Sigma, mu = quadratic.Sigma, quadratic.mu
-    d, mu_norm = mu.size, float(np.linalg.norm(mu))
-    max_steps = max(1, min(max_steps, d, _SPACE_BYTES // (8 * d)))
-    units = np.stack([quadratic.units(penalty) for penalty in penalties])
-    targets = [0.5 * absolute_tolerance(quadratic, penalty, tol) for penalty in penalties]
-    V = np.zeros((1, d))
-    V[0] = mu / (mu_norm or 1.0)
-    diagonal, off_diagonal = np.zeros(max_steps), np.zeros(max_steps)
-    Y, m = np.zeros((max_steps, len(penalties))), 0
-    next_norm = 0.0
-    while m < max_steps and mu_norm:
-        if m + 1 >= len(V):
-            V = np.vstack([V, np.zeros((min(len(V) + _BETWEEN, max_steps + 1 - len(V)), d))])
-        v = Sigma.matvec(V[m])
-        diagonal[m] = V[m] @ v
-        # Two orthogonalisations are enough (Kahan and Parlett).
-        for _ in range(2):
-            v -= (V[: m + 1] @ v) @ V[: m + 1]
-        off_diagonal[m] = np.linalg.norm(v)
-        m += 1
-        size = np.abs(diagonal[:m]).max() + 2 * off_diagonal[: m - 1].max(initial=0.0)
-        # In an invariant space the remainder is rounding.
-        if invariant := bool(off_diagonal[m - 1] <= d * np.finfo(float).eps * size):
-            next_norm = 0.0
-        else:
-            V[m] = v / off_diagonal[m - 1]
-            next_norm = float(off_diagonal[m - 1])
-        if invariant or m == max_steps or m % _BETWEEN == 0:
-            residual_size = (
-                next_norm * (np.abs(V[m]) / units).max(axis=1)
-                if next_norm
-                else np.zeros(len(units))
-            )
-            solved = True
-            for i, penalty in enumerate(penalties):
-                right = np.zeros(m)
-                right[0] = mu_norm
-                y = _solved(diagonal[:m] + penalty.l2, off_diagonal[: m - 1], right)
-                Y[:m, i] = 0.0 if y is None else y
-                solved &= y is not None and abs(float(y[-1])) * residual_size[i] <= targets[i]
-            if solved or invariant:
-                break
-    W = V[:m].T @ Y[:m]
+    """The solutions of all penalties from one space, and whether ``Sigma`` is indefinite."""
+    Sigma, d = quadratic.Sigma, quadratic.dimension
+    has_matrix = isinstance(Sigma, SymmetricTiles)
+    space = KrylovSpace(quadratic.mu, max(1, min(max_steps, d, _SPACE_BYTES // (8 * d))))
+    from_weak = sorted(penalties, key=lambda penalty: penalty.l2)
+
+    def solved(penalty: ElasticNet) -> bool:
+        y = space.coordinates(penalty.l2)
+        if y is None:
+            return False
+        residual = float((space.residual(y) / quadratic.units(penalty)).max())
+        return residual <= 0.5 * absolute_tolerance(quadratic, penalty, tol)
+
+    while not space.complete:
+        space.grow(Sigma)
+        spared = 0 if has_matrix or space.size < _AFTER else len(penalties) // _SPARED
+        if space.size % _BETWEEN == 0 and all(map(solved, from_weak[spared:])):
+            break
+    Y = np.zeros((space.size, len(penalties)))
+    for i, penalty in enumerate(penalties):
+        y = space.coordinates(penalty.l2)
+        if y is not None:
+            Y[:, i] = y
     solutions = certified_together(
-        quadratic, penalties, W, iterations=m, tol=tol, stopped="maxIter"
+        quadratic,
+        penalties,
+        space.vectors(Y),
+        iterations=space.size,
+        tol=tol,
+        stopped="maxIter",
+        products=None if has_matrix else space.products(Y),
     )
     _log.info(
         "%d Lanczos steps solved %d of %d ridge penalties",
-        m,
+        space.size,
         len(solutions) - len(_unsolved(solutions)),
         len(solutions),
     )
-    return solutions, _is_indefinite(diagonal[:m], off_diagonal[: max(m - 1, 0)], d)
-
-
-def _solved(diagonal: Float, off_diagonal: Float, right: Float) -> Float | None:
-    """``T^-1 v`` for a symmetric tridiagonal matrix; None if it is not positive definite."""
-    # A decoupled row is added because LAPACK's wrapper does not accept a matrix of one row.
-    *_, out, failed = lapack.dptsv(
-        np.append(diagonal, 1.0), np.append(off_diagonal, 0.0), np.append(right, 0.0)
-    )
-    return None if failed or not np.isfinite(out).all() else out.ravel()[:-1]
-
-
-def _is_indefinite(diagonal: Float, off_diagonal: Float, dimension: int) -> bool:
-    """Whether an eigenvalue of a tridiagonal matrix is negative by more than rounding."""
-    size = np.abs(diagonal).max(initial=0.0) + 2 * np.abs(off_diagonal).max(initial=0.0)
-    shifted = diagonal + ROUNDING_OF_EIGENVALUES * dimension * size
-    failed = lapack.dpttrf(np.append(shifted, 1.0), np.append(off_diagonal, 0.0))[-1]
-    return bool(size) and failed > 0
+    return solutions, space.indefinite

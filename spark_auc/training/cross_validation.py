@@ -8,26 +8,27 @@ scores each row with the weights of every penalty, trained on the other folds.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 
-from spark_auc.core.batch import Change
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.memory import FOLDS_AT_ONCE
+from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.objective import Quadratic
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.parallel import cpus, in_threads
-from spark_auc.core.row_source import ArrayRows, Folding, rows_where
+from spark_auc.core.row_source import Folding, complements
 from spark_auc.core.sampling.folds import Folds, GroupCounts
 from spark_auc.core.types import Float
 from spark_auc.errors import ConvergenceError
 from spark_auc.solvers.candidates import Candidate, Selection, choice
 from spark_auc.solvers.path import path
 from spark_auc.solvers.solution import OnFailure, Solution
-from spark_auc.training.fold_moments import moments_of_folds
+from spark_auc.training.fold_moments import columns_of_folds, moments_of_folds
 from spark_auc.training.held_out import single_class
 from spark_auc.training.prior import Prior
 
@@ -35,6 +36,10 @@ _log = logging.getLogger(__name__)
 
 # From the weights (d, l) of each of k folds to AUCs (l, k) and their greatest uncertainty.
 HeldOutAUC: TypeAlias = Callable[[Sequence[Float]], tuple[Float, float]]
+_Fold: TypeAlias = tuple[Quadratic, Float | None]
+_Solved: TypeAlias = tuple[dict[int, Solution], Float | None]
+# Results of a function of a fold, in the order of the folds.
+InOrder: TypeAlias = Callable[[Callable[[_Fold], _Solved], Iterable[_Fold]], Iterator[_Solved]]
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,7 @@ class CrossValidation:
         candidates: Sequence[Candidate],
         training: Iterable[tuple[Quadratic, Float | None]],
         held_out: HeldOutAUC,
+        in_order: InOrder | None = None,
     ) -> Selection:
         """Solve each penalty on each fold's training rows, and choose by AUC on the fold.
 
@@ -92,17 +98,19 @@ class CrossValidation:
             Only those of `FOLDS_AT_ONCE` folds are in memory at a time.
         held_out
             Measures the weights of each fold on its held-out rows.
+        in_order
+            See `train`.
 
         Raises
         ------
         ConvergenceError
             No penalty was solved in all folds and ``on_failure`` is "raise".
         """
-        weights, left_out = self.train(candidates, training)
+        weights, left_out = self.train(candidates, training, in_order)
         solved = [i for i, reason in enumerate(left_out) if reason is None]
         auc = np.full((len(candidates), self.folds), np.nan)
         nonzeros = np.full(len(candidates), np.nan)
-        weights = [W[:, solved] for W in weights]
+        weights = [np.ascontiguousarray(W[:, solved]) for W in weights]
         auc[solved], uncertainty = held_out(weights)
         nonzeros[solved] = np.mean([np.count_nonzero(W, axis=0) for W in weights], axis=0)
         chosen = choice(candidates, auc, one_standard_error=self.one_standard_error)
@@ -112,8 +120,13 @@ class CrossValidation:
         self,
         candidates: Sequence[Candidate],
         training: Iterable[tuple[Quadratic, Float | None]],
+        in_order: InOrder | None = None,
     ) -> tuple[list[Float], list[str | None]]:
-        """The weights ``(d, l)`` of each fold, and why each penalty was left out (or None)."""
+        """The weights ``(d, l)`` of each fold, and why each penalty was left out (or None).
+
+        ``in_order`` maps a function over the folds, such as that of a `Lockstep`. Default: in
+        threads, `FOLDS_AT_ONCE` at a time.
+        """
         # From strong to weak: each solution is a warm start of the next.
         order = sorted(
             range(len(candidates)),
@@ -122,9 +135,7 @@ class CrossValidation:
         weights = []
         left_out: list[str | None] = [None] * len(candidates)
 
-        def solve(
-            fold: tuple[Quadratic, Float | None],
-        ) -> tuple[dict[int, Solution], Float | None]:
+        def solve(fold: _Fold) -> _Solved:
             quadratic, scale = fold
             # "warn" solves penalties that missed the tolerance too: all are used if all miss it.
             remaining = [i for i in order if not left_out[i] or self.on_failure == "warn"]
@@ -139,8 +150,8 @@ class CrossValidation:
                 solved |= dict(zip(numbers, solutions, strict=True))
             return solved, scale
 
-        threads = min(FOLDS_AT_ONCE, cpus())
-        for k, (solutions, scale) in enumerate(in_threads(solve, training, threads)):
+        in_order = in_order or partial(in_threads, threads=min(FOLDS_AT_ONCE, cpus()))
+        for k, (solutions, scale) in enumerate(in_order(solve, training)):
             for i, solution in solutions.items():
                 if not solution.converged and left_out[i] is None:
                     left_out[i] = f"fold {k + 1}: {solution.certificate.problem()}"
@@ -208,39 +219,29 @@ class CrossValidation:
         parts, labels, groups = moments_of_folds(rows, self.held_out, numbers, counting=counting)
         return self._balanced(groups) if counting else self.held_out, parts, labels
 
-    def by_rows(self, rows: ArrayRows) -> tuple[CrossValidation, list[ArrayRows]]:
-        """Balance the folds over rows in memory and select each fold's training rows.
+    def by_columns(self, rows: Folding) -> tuple[CrossValidation, list[ColumnMoments]]:
+        """Balance the folds over these rows, and compute column moments; see `by_moments`.
 
         Returns
         -------
         cross_validation
             These settings with the balanced folds.
-        training
-            For each fold, all other rows.
+        columns
+            The column moments of the training rows of each fold.
 
         Raises
         ------
         DataError
             A fold has rows of one class only, or all rows of a class are of one group.
         """
-        held_out = self.held_out
-        if held_out.by_hash:
-            counts = GroupCounts.zero(held_out.enough)
-            for batch in rows.batches:
-                counts = held_out.counted(counts, batch)
-            held_out = self._balanced(counts)
-
-        class_counts = np.zeros((held_out.parts, 2), np.int64)
-        for batch in rows.batches:
-            np.add.at(class_counts, (held_out.of(batch), (~batch.y).astype(int)), 1)
-        for k in np.flatnonzero((class_counts[: held_out.count] == 0).any(axis=1)):
-            raise single_class(int(k), held_out)
-
-        def other_folds(k: int) -> Change:
-            return rows_where(lambda batch: held_out.of(batch) != k)
-
-        training = [rows.changed(other_folds(k)) for k in range(held_out.count)]
-        return replace(self, held_out=held_out), training
+        counting, parts = self.held_out.by_hash, self.held_out.parts
+        own, groups = columns_of_folds(rows, self.held_out, parts, counting=counting)
+        if counting and (held_out := self._balanced(groups)) is not self.held_out:
+            return replace(self, held_out=held_out).by_columns(rows)
+        for k, columns in enumerate(own[: self.folds]):
+            if not columns.rows.all():
+                raise single_class(k, self.held_out)
+        return self, complements(own)[: self.folds]
 
     def _balanced(self, counts: GroupCounts) -> Folds:
         """The folds with the groups of small classes dealt out; see `Folds.dealt`."""

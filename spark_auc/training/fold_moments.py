@@ -1,4 +1,4 @@
-"""Pair moments of the rows of each fold, in one pass."""
+"""Pair moments, or column moments, of the rows of each fold, in one pass."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from spark_auc.core.batch import Batch
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments.accumulator import PairAccumulator
+from spark_auc.core.moments.column_moments import ColumnAccumulator, ColumnMoments
 from spark_auc.core.moments.moments_tile import MomentsTile, part_names
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.row_source import Folding, State
@@ -104,3 +105,35 @@ def moments_of_folds(
         for k in numbers
     ]
     return parts, states.labels, cast(GroupCounts, states[_GROUPS])
+
+
+def columns_of_folds(
+    rows: Folding, held_out: Assignment, count: int, *, counting: bool = False
+) -> tuple[list[ColumnMoments], GroupCounts]:
+    """The column moments of the rows of ``count`` folds; see `moments_of_folds`."""
+    dimension = rows.dimension
+
+    def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
+        totals = [ColumnAccumulator(dimension) for _ in range(count)]
+        counts = GroupCounts.zero(held_out.enough)
+        for ungrouped in batches:
+            batch = ungrouped._replace(group=ungrouped.groups())
+            if counting:
+                counts = held_out.counted(counts, batch)
+            fold_of_row = held_out.of(batch)
+            for k, total in enumerate(totals):
+                total.add(batch.take(np.flatnonzero(fold_of_row == k)))
+        for k, total in enumerate(totals):
+            yield str(k), total.finish()
+        yield _GROUPS, counts
+
+    states = rows.fold(
+        fold,
+        (ColumnMoments, GroupCounts),
+        state_bytes=count * 6 * 8 * dimension + 32 * held_out.enough,
+        what=f"means and variances of {dimension} features in {count} folds",
+    )
+    if not states.states:
+        return [ColumnMoments.zero(dimension)] * count, GroupCounts.zero(held_out.enough)
+    columns = [cast(ColumnMoments, states[str(k)]) for k in range(count)]
+    return columns, cast(GroupCounts, states[_GROUPS])

@@ -143,7 +143,7 @@ class _Comparison:
             if isinstance(gathered, str):
                 reasons = [f"{name}: {reason}" for name, reason in left_out.items()]
                 raise ResourceError("; ".join([*reasons, gathered]))
-            folds, _ = cross_validation_of(gathered, solver).by_rows(gathered)
+            folds, _ = cross_validation_of(gathered, solver).by_columns(gathered)
         return cls(rows, blocks, left_out, settings, folds, moments)
 
     def squared(self, methods: Sequence[Method]) -> dict[Method, MethodResult]:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial, reduce
 from itertools import islice
 from typing import NamedTuple
 
+from spark_auc.core.lockstep import Lockstep
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.objective import Quadratic
-from spark_auc.core.moments.operator import column_moments, operator_quadratic
+from spark_auc.core.moments.operator import fold_quadratics
 from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.moments.pair_products import Vectors
 from spark_auc.core.row_source import ArrayRows, Folding, RowSource
 from spark_auc.core.types import Float
-from spark_auc.errors import ResourceError
 from spark_auc.solvers.candidates import Selection
 from spark_auc.training.cross_validation import CrossValidation
 from spark_auc.training.held_out import held_out_auc
@@ -25,6 +27,8 @@ from spark_auc.training.timer import PhaseTimer
 
 _log = logging.getLogger(__name__)
 
+# Least relative tolerance of candidates without a matrix.
+_CANDIDATE_TOL = 1e-3
 _LARGEST_HISTOGRAM, _SMALLEST_HISTOGRAM = 1 << 14, 1 << 8
 
 
@@ -52,7 +56,8 @@ def choose_penalty(
     """Choose the penalty with the best AUC on held-out folds.
 
     One pass computes the pair moments of each fold; the problem of all folds is their merge.
-    Without a matrix, the folds are rows in memory.
+    Without a matrix, the solvers of all folds advance in lockstep, and each pass over the rows
+    serves all of them. The candidates are then solved to a relative KKT residual of 1e-3.
 
     Parameters
     ----------
@@ -70,7 +75,7 @@ def choose_penalty(
     DataError
         A value is unusable, or a fold has rows of one class only.
     ResourceError
-        Neither the pair moments nor the rows fit in memory.
+        The validation scores do not fit in memory.
     """
     timer = PhaseTimer()
     selected = select_rows(rows, sampling)
@@ -91,20 +96,18 @@ def choose_penalty(
 
     candidates = settings.candidates(lambda: problem.quadratic(_scale(problem.columns, settings)))
     validation: Folding = rows
+    in_order = None
     if fold_moments:
         complements = PairMoments.complements(fold_moments)
         training = _from_moments(problem, islice(complements, cross_validation.folds), settings)
-    elif isinstance(problem.rows, ArrayRows):
-        cross_validation, training_rows = cross_validation.by_rows(problem.rows)
-        training = _from_rows(problem, training_rows, settings)
-        validation = problem.rows if problem.survey.arrivals is None else rows
     else:
-        raise ResourceError(
-            f"found {rows.dimension} features whose moments do not fit in memory and rows that do "
-            "not fit either, expected one of the two to fit for choosing the penalty; set "
-            "regParam, or choose it by MBAClassifier on rows drawn with estimator='complete' and "
-            "numPairs"
-        )
+        cross_validation, columns = cross_validation.by_columns(problem.rows)
+        # Their AUC is measured to about 1e-4, which a lower tolerance does not change.
+        cross_validation = replace(cross_validation, tol=max(settings.tol, _CANDIDATE_TOL))
+        passes, training = _from_rows(problem, cross_validation, columns, settings)
+        in_order = passes.map
+        if problem.survey.arrivals is None:
+            validation = problem.rows
     _log.info(
         "choosing the penalty among %d candidates by %d-fold cross-validation",
         len(candidates),
@@ -114,7 +117,7 @@ def choose_penalty(
     held_out = partial(
         held_out_auc, rows=validation, held_out=cross_validation.held_out, max_bins=bins
     )
-    selection = cross_validation.select(candidates, training, held_out)
+    selection = cross_validation.select(candidates, training, held_out, in_order)
     timer.end("select")
     _log.info(
         "chose regParam %.4g and elasticNetParam %.4g%s by the %s: mean AUC %.4f, standard error "
@@ -126,7 +129,23 @@ def choose_penalty(
         selection.mean[selection.chosen],
         selection.standard_error[selection.chosen],
     )
+    _warn_of_weaker(selection)
     return PenaltyChoice(problem, selection, timer.seconds)
+
+
+def _warn_of_weaker(selection: Selection) -> None:
+    """Warn if the chosen penalty is the weakest that was solved, and weaker ones were not."""
+    weaker = [
+        reason
+        for c, reason in zip(selection.candidates, selection.left_out, strict=True)
+        if c.regParam < selection.candidate.regParam
+    ]
+    if weaker and all(weaker):
+        _log.warning(
+            "the penalty chosen is the weakest of those solved, and %d weaker ones were left out: "
+            "a weaker one could rank better; set regParam to a few weaker values",
+            len(weaker),
+        )
 
 
 def in_memory(rows: RowSource, folds: int) -> RowSource:
@@ -148,13 +167,16 @@ def _from_moments(
 
 
 def _from_rows(
-    problem: Problem, parts: Sequence[ArrayRows], settings: TrainingSettings
-) -> Iterator[tuple[Quadratic, Float | None]]:
-    """The quadratic of each fold's training rows, and the divisors of its columns."""
-    for part in parts:
-        columns = problem.columns if problem.survey.arrivals else column_moments(part)
-        scale = _scale(columns, settings)
-        yield operator_quadratic(part, scale), scale
+    problem: Problem,
+    folds: CrossValidation,
+    parts: Sequence[ColumnMoments],
+    settings: TrainingSettings,
+) -> tuple[Lockstep[Vectors, Float], Iterator[tuple[Quadratic, Float | None]]]:
+    """The passes that the folds share; the quadratic and divisors of each fold's training rows."""
+    scales = [_scale(problem.columns if problem.survey.arrivals else c, settings) for c in parts]
+    given = list(zip(parts, scales, strict=True))
+    passes, quadratics = fold_quadratics(problem.rows, folds.held_out.of, given)
+    return passes, zip(quadratics, scales, strict=True)
 
 
 def _scale(columns: ColumnMoments, settings: TrainingSettings) -> Float | None:

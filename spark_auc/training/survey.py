@@ -12,7 +12,8 @@ import numpy as np
 from spark_auc.core.batch import Batch
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments.column_moments import ColumnMoments
-from spark_auc.core.moments.operator import VectorSum, labelled_column_moments
+from spark_auc.core.moments.operator import labelled_column_moments
+from spark_auc.core.moments.pair_products import VectorSum
 from spark_auc.core.row_source import RowSource, State
 from spark_auc.core.sampling.draws import FirstArrivals
 from spark_auc.core.sampling.repeats import Repeats, distinct_keys

@@ -37,8 +37,8 @@ from spark_auc.core.moments.class_moments import ClassMoments
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.moments_tile import MomentsTile
 from spark_auc.core.moments.objective import ElasticNet
-from spark_auc.core.moments.operator import VectorSum
 from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.moments.pair_products import VectorSum
 from spark_auc.core.sampling.draws import FirstArrivals
 from spark_auc.core.sampling.folds import GroupCounts
 from spark_auc.core.sampling.sample_size import GroupSums, LargestNorm

@@ -92,12 +92,12 @@ def test_folds(frame, count, seed):
     )
     rows = ArrayRows(tuple(p for p in split(batch, rng, ordered=False) if p.y.size), 1)
     rows = ArrayRows(rows.batches, batch.X.shape[1])
-    by_rows, parts = settings.by_rows(rows)
+    by_rows, others = settings.by_columns(rows)
     by_moments, own, _ = settings.by_moments(rows)
     for other in (by_rows, by_moments):
         np.testing.assert_array_equal(other.held_out.of(batch), found)
-    for k, (part, moments) in enumerate(zip(parts, own, strict=True)):
-        assert sum(b.y.size for b in part.batches) == np.count_nonzero(found != k)
+    for k, (columns, moments) in enumerate(zip(others, own, strict=True)):
+        assert columns.rows.sum() == np.count_nonzero(found != k)
         assert moments.positive.rows == np.count_nonzero(batch.y & (found == k))
 
 

@@ -9,7 +9,7 @@ import pytest
 from spark_auc.core.batch import Batch
 from spark_auc.core.evaluation.roc import auc
 from spark_auc.core.evaluation.score_table import ScoreTable
-from spark_auc.core.moments.operator import operator_quadratic, pair_moments
+from spark_auc.core.moments.operator import fold_quadratics, pair_moments
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.row_source import ArrayRows
 from spark_auc.core.sampling.folds import Folds
@@ -48,10 +48,13 @@ def selected(batch, folds):
     others = [own[:k] + own[k + 1 :] for k in range(settings.folds)]
     training = [(reduce(PairMoments.merge, part).quadratic(), None) for part in others]
     found = settings.select(CANDIDATES, training, measured(rows, settings.held_out))
-    by_rows, parts = validation(folds).by_rows(rows)
+    by_rows, columns = validation(folds).by_columns(rows)
     np.testing.assert_array_equal(by_rows.held_out.of(batch), settings.held_out.of(batch))
-    training = [(operator_quadratic(part, None), None) for part in parts]
-    again = by_rows.select(CANDIDATES, training, measured(rows, by_rows.held_out))
+    given = [(part, None) for part in columns]
+    passes, quadratics = fold_quadratics(rows, by_rows.held_out.of, given)
+    training = [(quadratic, None) for quadratic in quadratics]
+    auc_of = measured(rows, by_rows.held_out)
+    again = by_rows.select(CANDIDATES, training, auc_of, passes.map)
     np.testing.assert_allclose(found.auc, again.auc, atol=1e-6)
     return settings, found
 
@@ -106,7 +109,7 @@ def test_the_users_own_folds_are_left_as_they_are():
         w = solve(quadratic, CANDIDATES[1].penalty, tol=1e-8, max_iter=100).w
         assert found.auc[1, k] == pytest.approx(auc(ScoreTable.of(test.X @ w, test.y)), abs=1e-9)
     lacking = batch._replace(y=y & (group != 1))
-    for way in ("by_moments", "by_rows"):
+    for way in ("by_moments", "by_columns"):
         with pytest.raises(DataError, match=r"one class only in fold 'tue'.*foldCol"):
             getattr(validation(Folds.named(("mon", "tue", "wed"))), way)(ArrayRows((lacking,), 2))
 
@@ -129,7 +132,8 @@ def test_taught_rows_train_and_are_never_held_out(n):
     taught = sample.of(group)
     assert 0.2 < taught.mean() < 0.6
     # The other rows have the folds that they have without the sample's rows.
-    alone, _ = validation(Folds(4, 1)).by_rows(ArrayRows((batch.take(np.flatnonzero(~taught)),), 3))
+    others = ArrayRows((batch.take(np.flatnonzero(~taught)),), 3)
+    alone, _ = validation(Folds(4, 1)).by_columns(others)
     fold = np.where(taught, -1, alone.held_out.of(batch))
     for i, candidate in enumerate(CANDIDATES):
         for k in range(settings.folds):

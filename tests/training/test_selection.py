@@ -58,8 +58,8 @@ def select(unsolved, monkeypatch, **how):
 
     monkeypatch.setattr(selection_module, "path", failing)
     given = rows()
-    way, parts = validation(**how).by_rows(given)
-    training = ((PairMoments.fold(part.batches, D).quadratic(), None) for part in parts)
+    way, own, _ = validation(**how).by_moments(given)
+    training = ((part.quadratic(), None) for part in PairMoments.complements(own))
     held_out = partial(held_out_auc, rows=given, held_out=way.held_out, max_bins=1024)
     return way.select(GRID, training, held_out), calls
 

@@ -24,7 +24,8 @@ from spark_auc.core.moments.accumulator import Accumulator
 from spark_auc.core.moments.class_moments import ClassMoments
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.objective import difference_rounding
-from spark_auc.core.moments.operator import VectorSum, offsets
+from spark_auc.core.moments.operator import offsets
+from spark_auc.core.moments.pair_products import VectorSum
 from spark_auc.core.moments.tiles import SymmetricTiles
 from spark_auc.core.row_source import Folding, State
 from spark_auc.core.types import Float, Index

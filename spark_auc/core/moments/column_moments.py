@@ -84,15 +84,10 @@ class ColumnMoments(SchemaState):
     @classmethod
     def fold(cls, batches: Iterable[Batch], dimension: int) -> ColumnMoments:
         """The moments of all batches; raises `DataError` unless all have ``dimension`` columns."""
-        total, collected, entries = cls.zero(dimension), [], 0
+        total = ColumnAccumulator(dimension)
         for batch in batches:
-            if batch.X.shape[1] != dimension:
-                raise other_dimension(dimension, batch.X.shape[1])
-            collected.append(batch)
-            entries += batch.X.size
-            if entries >= _DENSITY * dimension:
-                total, collected, entries = total.merge(cls.of(stacked(collected))), [], 0
-        return total.merge(cls.of(stacked(collected))) if collected else total
+            total.add(batch)
+        return total.finish()
 
     def merge(self, other: ColumnMoments) -> ColumnMoments:
         """The moments of both sets of rows (Chan, Golub and LeVeque 1983)."""
@@ -171,6 +166,32 @@ class ColumnMoments(SchemaState):
         variance = shares @ self.variance + shares[0] * shares[1] * self.delta**2
         unbiased = np.sqrt(variance * (rows / max(rows - 1, 1)))
         return np.where(variance > self._rounding(shares), unbiased, 1.0)
+
+
+class ColumnAccumulator:
+    """Adds up the column moments of batches with ``dimension`` columns."""
+
+    def __init__(self, dimension: int) -> None:
+        self._total = ColumnMoments.zero(dimension)
+        self._batches: list[Batch] = []
+        self._entries = 0
+
+    def add(self, batch: Batch) -> None:
+        """Add a batch; raises `DataError` unless it has ``dimension`` columns."""
+        dimension = self._total.mean.shape[1]
+        if batch.X.shape[1] != dimension:
+            raise other_dimension(dimension, batch.X.shape[1])
+        self._batches.append(batch)
+        self._entries += batch.X.size
+        if self._entries >= _DENSITY * dimension:
+            self.finish()
+
+    def finish(self) -> ColumnMoments:
+        """The moments of all batches."""
+        if self._batches:
+            self._total = self._total.merge(ColumnMoments.of(stacked(self._batches)))
+            self._batches, self._entries = [], 0
+        return self._total
 
 
 def _of_class(

@@ -6,26 +6,25 @@ are here too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.batch import Batch
-from spark_auc.core.kernels import compiled, sparse_entries
 from spark_auc.core.labels import LabelCounts
+from spark_auc.core.lockstep import Lockstep
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.moments_tile import MomentsTile
 from spark_auc.core.moments.objective import Quadratic, difference_rounding
 from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.moments.pair_products import NO_PART, PartOf, Vectors, products
 from spark_auc.core.moments.tiles import SymmetricTiles
 from spark_auc.core.row_source import Folding, State, batchwise
-from spark_auc.core.state.schema import ANY, Schema, reals
-from spark_auc.core.state.schema_state import SchemaState
-from spark_auc.core.types import Float, Index
+from spark_auc.core.types import Float
 
 # A column's mean is subtracted before products if it is more than this number of standard
 # deviations from 0. The mean of a column that many rows do not store is closer.
@@ -33,40 +32,35 @@ _FAR = 4.0
 
 
 @dataclass(frozen=True, eq=False)
-class VectorSum(SchemaState):
-    """A mergeable sum of arrays of one shape, such as vectors ``(d,)``."""
-
-    SCHEMA: ClassVar[Schema] = Schema("VectorSum", 1, {"total": reals(*ANY)})
-
-    total: Float
-
-    def merge(self, other: VectorSum) -> VectorSum:
-        """The sum of both."""
-        return VectorSum(self.total + other.total)
-
-
-@dataclass(frozen=True, eq=False)
 class PairOperator:
-    """``Sigma`` of all pairs as a linear operator; each product is one pass over the rows.
+    """``Sigma`` of all pairs of some rows as a linear operator; see `products`.
 
-    With z_i = x_i'v, ``Sigma v = X'b`` for ``b_i = u_i (z_i - c_other'v) / n_own``, where own is
-    the row's class and other the opposite one (MBA, Eq. 8-9, without forming Sigma). Columns far
-    from 0 are centred at their mean, without storing the zeros of sparse rows, so that an offset of
-    a column costs no precision.
+    Columns far from 0 are centred at their mean, without storing the zeros of sparse rows, so that
+    an offset of a column costs no precision.
 
     Parameters
     ----------
     rows
-        The rows.
+        All rows.
     columns
-        Column moments of the rows.
+        Column moments of the rows of the pairs.
     scale : (d,), optional
         Divisors of the columns. Default: 1.
+    part_of
+        The part of each row, if the rows of a part are left out.
+    without
+        The number of this part.
+    multiply
+        Multiplies raw vectors by ``Sigma`` in a pass that other operators share. Default: in a pass
+        of its own.
     """
 
     rows: Folding
     columns: ColumnMoments
     scale: Float | None = None
+    part_of: PartOf | None = None
+    without: int = NO_PART
+    multiply: Callable[[Vectors], Float] | None = None
 
     @property
     def dimension(self) -> int:
@@ -82,28 +76,16 @@ class PairOperator:
         return offsets(self.columns)
 
     def matvec(self, vector: Float) -> Float:
-        """Product with a vector ``(d,)``, in one pass."""
-        v = vector * self._inverse
-        origin = self._origin
-        opposite = ((self.columns.mean - origin) @ v)[::-1]
-        weight, dimension = self.columns.weight, self.dimension
-
-        def products(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
-            out = np.zeros(dimension)
-            for batch in batches:
-                side = (~batch.y).astype(int)
-                share = batch.weights / weight[side]
-                _add_product(batch, v, opposite[side], share, origin, out)
-            yield "product", VectorSum(out)
-
-        result = self.rows.fold(
-            products, (VectorSum,), state_bytes=8 * dimension, what=f"{dimension} sums"
-        )
-        return cast(VectorSum, result["product"]).total * self._inverse
+        """Product with a vector ``(d,)``; one pass."""
+        return self.matmat(vector[:, None])[:, 0]
 
     def matmat(self, vectors: Float) -> Float:
-        """Products ``(d, k)`` with the columns of ``vectors`` ``(d, k)``, one pass each."""
-        return np.stack([self.matvec(vector) for vector in vectors.T], axis=1)
+        """Products ``(d, k)`` with the columns of ``vectors`` ``(d, k)``; see `products`."""
+        inverse = self._inverse[:, None]
+        block = Vectors(self.columns, vectors * inverse, self.without)
+        if self.multiply:
+            return self.multiply(block) * inverse
+        return products(self.rows, [block], self._origin, self.part_of)[0] * inverse
 
     def diagonal(self) -> Float:
         """The diagonal ``(d,)``."""
@@ -112,11 +94,20 @@ class PairOperator:
 
     def restricted(self, features: NDArray[np.int64]) -> SymmetricTiles:
         """The matrix ``(k, k)`` between ``k`` features in ascending order, in one pass."""
-        rows = self.rows.changed(
-            batchwise(lambda batch: batch._replace(X=batch.X[:, features])), features.size
-        )
+
+        def selected(batch: Batch) -> Batch:
+            if self.part_of is not None:
+                batch = batch.take(np.flatnonzero(self.part_of(batch) != self.without))
+            return batch._replace(X=batch.X[:, features])
+
+        rows = self.rows.changed(batchwise(selected), features.size)
         scale = None if self.scale is None else self.scale[features]
         return cast(SymmetricTiles, pair_moments(rows).quadratic(scale).Sigma)
+
+    def quadratic(self) -> Quadratic:
+        """The quadratic of the pairs."""
+        rounding = difference_rounding(self.columns.mean * self._inverse, self.diagonal())
+        return Quadratic(self, self.columns.delta * self._inverse, rounding)
 
 
 def offsets(columns: ColumnMoments) -> Float:
@@ -139,11 +130,33 @@ def operator_quadratic(rows: Folding, scale: Float | None) -> Quadratic:
     scale : (d,), optional
         Divisors of the columns. Default: 1.
     """
-    columns = column_moments(rows)
-    inverse = columns.inverse(scale)
-    Sigma = PairOperator(rows, columns, scale)
-    rounding = difference_rounding(columns.mean * inverse, Sigma.diagonal())
-    return Quadratic(Sigma, columns.delta * inverse, rounding)
+    return PairOperator(rows, column_moments(rows), scale).quadratic()
+
+
+def fold_quadratics(
+    rows: Folding, part_of: PartOf, folds: Sequence[tuple[ColumnMoments, Float | None]]
+) -> tuple[Lockstep[Vectors, Float], list[Quadratic]]:
+    """The quadratic of each fold's training rows, without a matrix, and the passes they share.
+
+    Solvers that run in the threads of the lockstep multiply by all of them in one pass.
+
+    Parameters
+    ----------
+    rows
+        All rows.
+    part_of
+        The fold of each row; the training rows of a fold are the others.
+    folds
+        For each fold, the column moments of its training rows, and the divisors ``(d,)`` of their
+        columns.
+    """
+    # Any offsets near the means will do: those of one fold serve all.
+    origin = offsets(folds[0][0])
+    shared = Lockstep[Vectors, Float](lambda blocks: products(rows, blocks, origin, part_of))
+    return shared, [
+        PairOperator(rows, columns, scale, part_of, k, shared.ask).quadratic()
+        for k, (columns, scale) in enumerate(folds)
+    ]
 
 
 def pair_moments(rows: Folding) -> PairMoments:
@@ -187,58 +200,3 @@ def labelled_column_moments(rows: Folding) -> tuple[ColumnMoments, LabelCounts]:
         what=f"means and variances of {dimension} features",
     )
     return cast(ColumnMoments, result["columns"]), result.labels
-
-
-def _add_product(
-    batch: Batch, v: Float, opposite: Float, share: Float, origin: Float, out: Float
-) -> None:
-    X = batch.X
-    if isinstance(X, np.ndarray):
-        centred = X - origin if origin.any() else X
-        out += (share * (centred @ v - opposite)) @ centred
-    else:
-        _add_sparse_product(*sparse_entries(X), v, opposite, share, origin, bool(origin.any()), out)
-
-
-@compiled()
-def _add_sparse_product(
-    data: Float,
-    indices: Index,
-    indptr: Index,
-    v: Float,
-    opposite: Float,
-    share: Float,
-    origin: Float,
-    far: bool,
-    out: Float,
-) -> None:
-    if not far:
-        for i in range(share.size):
-            score = 0.0
-            for p in range(indptr[i], indptr[i + 1]):
-                score += data[p] * v[indices[p]]
-            b = share[i] * (score - opposite[i])
-            for p in range(indptr[i], indptr[i + 1]):
-                out[indices[p]] += data[p] * b
-        return
-    # The centred value of an entry that is not stored is minus the origin. Sums over all entries
-    # and over stored entries run in the same order, so that their difference is exactly 0 for a row
-    # or a column that stores every entry.
-    origin_score = 0.0
-    for j in range(origin.size):
-        origin_score += origin[j] * v[j]
-    total, stored = 0.0, np.zeros(origin.size)
-    for i in range(share.size):
-        score, stored_score = 0.0, 0.0
-        for p in range(indptr[i], indptr[i + 1]):
-            j = indices[p]
-            score += (data[p] - origin[j]) * v[j]
-            stored_score += origin[j] * v[j]
-        b = share[i] * (score - (origin_score - stored_score) - opposite[i])
-        total += b
-        for p in range(indptr[i], indptr[i + 1]):
-            j = indices[p]
-            out[j] += (data[p] - origin[j]) * b
-            stored[j] += b
-    for j in range(origin.size):
-        out[j] -= origin[j] * (total - stored[j])

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import ClassVar
 
 import numpy as np
@@ -24,6 +23,7 @@ from spark_auc.core.moments.moments_tile import MomentsTile, part_names
 from spark_auc.core.moments.objective import Quadratic, difference_rounding
 from spark_auc.core.moments.tiles import SymmetricTiles, Tiling
 from spark_auc.core.parallel import cpus
+from spark_auc.core.row_source import complements
 from spark_auc.core.state.schema import Part, Schema, Values
 from spark_auc.core.state.schema_state import SchemaState
 from spark_auc.core.types import Float, Rows
@@ -125,12 +125,10 @@ class PairMoments(SchemaState):
 
     @staticmethod
     def complements(own: list[PairMoments]) -> list[PairMoments]:
-        """The moments of the rows of all other parts, for each part, by merges alone.
+        """The moments of the rows of all other parts, for each part; see `complements`.
 
-        A subtraction would leave rounding errors in columns that are constant in the other parts.
-        The merges of the parts before each one, and of the parts after it, are shared: fewer than
-        three merges per part. The tiles are processed one by one, and the memory of each is
-        released, so that the peak is little more than the size of the parts.
+        The tiles are processed one by one, and the memory of each is released, so that the peak is
+        little more than the size of the parts.
 
         Parameters
         ----------
@@ -142,15 +140,8 @@ class PairMoments(SchemaState):
         own.clear()
 
         def complete(name: str) -> None:
-            parts = [part.pop(name) for part in tiles]
-            after = list(accumulate(reversed(parts[1:]), lambda b, a: a.merge(b)))
-            before = parts[0]
-            merged = [after.pop()]
-            for tile in parts[1:-1]:
-                merged.append(before.merge(after.pop()))
-                before = before.merge(tile)
-            merged.append(before)
-            for part, tile in zip(tiles, merged, strict=True):
+            others = complements([part.pop(name) for part in tiles])
+            for part, tile in zip(tiles, others, strict=True):
                 part[name] = tile
 
         with ThreadPoolExecutor(cpus()) as pool:

@@ -12,7 +12,8 @@ import numpy as np
 from pyspark.sql import DataFrame
 
 from spark_auc.core.batch import Batch
-from spark_auc.core.moments.operator import VectorSum, column_moments
+from spark_auc.core.moments.operator import column_moments
+from spark_auc.core.moments.pair_products import VectorSum
 from spark_auc.core.products import settled_scores
 from spark_auc.core.row_source import State, batchwise
 from spark_auc.core.types import Float
