@@ -198,6 +198,8 @@ def select_rows(rows: RowSource, sampling: Sampling) -> TrainingRows:
         A value is unusable, one class has no rows, or no rows were drawn.
     """
     has_matrix = fits_in_matrix(rows)
+    if not has_matrix:
+        _log.info("training without the matrix of second moments: %s", _refusal(rows))
     if sampling.estimator == "exact" and has_matrix:
         return TrainingRows(rows, has_matrix, None)
     surveyed = survey(rows, sampling)
@@ -235,18 +237,17 @@ def _gathered(rows: RowSource, entries: float) -> Folding:
 
 
 def fits_in_matrix(rows: RowSource) -> bool:
-    """Whether the pair moments of all features fit in memory; a warning gives the reason if not.
+    """Whether the pair moments of all features fit in memory."""
+    return _refusal(rows) is None
 
-    They are not made either, without a warning, of more features than `MemoryBudget.matrix_limit`.
-    """
-    dimension = rows.dimension
-    if dimension > rows.memory.matrix_limit:
-        return False
+
+def _refusal(rows: RowSource) -> str | None:
+    """Why no pair moments of all features are made; None if they are."""
+    dimension, limit = rows.dimension, rows.memory.matrix_limit
+    if dimension > limit:
+        return f"found {dimension} features, expected at most {limit:.0f}"
     try:
         rows.memory.check(PairMoments.nbytes(dimension), f"moments of {dimension} features")
     except ResourceError as error:
-        _log.warning(
-            "training without the matrix of second moments, which does not fit in memory: %s", error
-        )
-        return False
-    return True
+        return str(error)
+    return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import nullcontext
 from dataclasses import replace
 
 from spark_auc.core.labels import LabelCounts
@@ -136,7 +137,16 @@ def _train_on_draws(rows: RowSource, pairs: int, settings: TrainingSettings) -> 
 
 
 def _train_once(rows: RowSource, sampling: Sampling, settings: TrainingSettings) -> TrainingResult:
-    """Train with a fixed number of draws: problem, penalty, solution."""
+    """Train with a fixed number of draws: problem, penalty, solution.
+
+    Without a matrix every step reads all rows, which are cached meanwhile.
+    """
+    many = sampling.estimator == "exact" and not fits_in_matrix(rows)
+    with rows.kept() if many else nullcontext(rows) as kept:
+        return _trained(kept, sampling, settings)
+
+
+def _trained(rows: RowSource, sampling: Sampling, settings: TrainingSettings) -> TrainingResult:
     if settings.candidate:
         timer = PhaseTimer()
         problem = build_problem(rows, sampling)

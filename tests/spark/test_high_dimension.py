@@ -6,7 +6,7 @@ from pyspark.ml.feature import Normalizer
 from pyspark.ml.linalg import Vectors
 
 from spark_auc import MBAClassifier, evaluate
-from spark_auc.errors import ConfigError, ResourceError
+from spark_auc.errors import ConfigError
 from spark_auc.spark.data.resources import SessionMemory
 from spark_auc.training import problem, train
 from tests.data import DIRECTORY
@@ -91,6 +91,3 @@ def test_what_cannot_be_done_without_a_matrix_is_refused(few, monkeypatch):
         monkeypatch.setattr(module, "fits_in_matrix", lambda rows: False)
     with pytest.raises(ConfigError, match="set keepMoments to False"):
         MBAClassifier(regParam=0.1, keepMoments=True).fit(few)
-    monkeypatch.setattr(SessionMemory, "rows_limit", 0.0)
-    with pytest.raises(ResourceError, match="set regParam, or choose it by MBAClassifier"):
-        MBAClassifier().fit(few)

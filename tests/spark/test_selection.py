@@ -15,7 +15,7 @@ from spark_auc.core.batch import stacked
 from spark_auc.core.moments.objective import ElasticNet
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.folds import Folds, GroupCounts
-from spark_auc.errors import ConfigError, DataError, ResourceError
+from spark_auc.errors import ConfigError, DataError
 from spark_auc.solvers.path import solve
 from spark_auc.spark.data import rows as rows_module
 from spark_auc.spark.data.libsvm import libsvm
@@ -121,10 +121,10 @@ def test_a_penalty_has_one_unit_on_draws(rows, monkeypatch):
 
     plain = CrossValidation.select
 
-    def recorded(self, candidates, training, validation):
+    def recorded(self, candidates, training, *others):
         training = list(training)
         scales.extend(scale for _, scale in training)
-        return plain(self, candidates, training, validation)
+        return plain(self, candidates, training, *others)
 
     monkeypatch.setattr(CrossValidation, "select", recorded)
     selector = MBASelector(
@@ -153,18 +153,21 @@ def test_folds_in_turn_and_histograms_that_bound(rows, monkeypatch):
         np.testing.assert_allclose(ours["folds"], theirs["folds"], atol=bounded["uncertainty"])
 
 
-def test_rows_in_memory_give_the_same(rows, monkeypatch):
+def test_rows_in_memory_and_passes_give_the_same(rows, monkeypatch):
     selector = MBASelector(regParams=GRID, elasticNetParams=[0.0, 0.5], numFolds=K, keyCol="id")
     expected = selector.fit(rows).summary.selection
     monkeypatch.setattr(problem, "fits_in_matrix", lambda _: False)
     model = selector.fit(rows)
     assert model.summary.form == "rows"
-    found = model.summary.selection
-    for ours, theirs in zip(found["candidates"], expected["candidates"], strict=True):
-        np.testing.assert_allclose(ours["folds"], theirs["folds"], atol=1e-9)
     monkeypatch.setattr(SessionMemory, "rows_limit", 0.0)
-    with pytest.raises(ResourceError, match="set regParam, or choose it by MBAClassifier"):
-        selector.fit(rows)
+    passes = selector.fit(rows)
+    assert passes.summary.form == "passes"
+    for form in (model, passes):
+        found = form.summary.selection
+        assert found["chosen"] == expected["chosen"]
+        for ours, theirs in zip(found["candidates"], expected["candidates"], strict=True):
+            np.testing.assert_allclose(ours["folds"], theirs["folds"], atol=1e-9)
+    np.testing.assert_allclose(passes.scorer.w, model.scorer.w, rtol=1e-5)
 
 
 def test_what_cannot_be_chosen_from(rows):

@@ -94,10 +94,11 @@ class PairOperator:
 
     def restricted(self, features: NDArray[np.int64]) -> SymmetricTiles:
         """The matrix ``(k, k)`` between ``k`` features in ascending order, in one pass."""
+        part_of, without = self.part_of, self.without
 
         def selected(batch: Batch) -> Batch:
-            if self.part_of is not None:
-                batch = batch.take(np.flatnonzero(self.part_of(batch) != self.without))
+            if part_of is not None:
+                batch = batch.take(np.flatnonzero(part_of(batch) != without))
             return batch._replace(X=batch.X[:, features])
 
         rows = self.rows.changed(batchwise(selected), features.size)
