@@ -26,7 +26,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscop
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
-.PHONY: help setup java demo test test-slow test-cores coverage matrix fuzz kill lint docs reproduce bench retrain clean
+.PHONY: help setup java demo test test-slow test-cores coverage matrix image fuzz kill lint docs reproduce bench retrain clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -80,6 +80,9 @@ matrix-%: java .venv-%/.ready
 	  NUMBA_CACHE_DIR=$(CURDIR)/.venv-$*/numba \
 	  .venv-$*/bin/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder \
 	  -p no:cacheprovider -m "not slow and not fuzz" $(WITHOUT_SPARK) $(WITH_SPARK)
+
+image: setup ## run the Dockerfile's steps and Kubernetes' jobs in a Debian root; needs root
+	$(BIN)/python -m tests.image.steps
 
 fuzz: setup ## random inputs against oracles; SHARE=0.1 takes a tenth of them, SEED=1 repeats a run
 	@echo "seed $(SEED), share $(SHARE)"
