@@ -204,29 +204,54 @@ def rows(directory: Path) -> None:
         pq.write_table(table, directory / f"{day}.parquet")
 
 
-def pod(root: Path, made: list[Step], name: str, work: Path) -> tuple[list[str], dict[str, Any]]:
-    """The words that the container of an example's pod runs, and the settings of `inside`."""
-    spec = pod_of(name)
-    (container,) = spec["containers"]
+def settings_of(
+    last: Step,
+    name: str,
+    work: Path,
+    security: Mapping[str, Any],
+    container: Mapping[str, Any],
+    volumes: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Settings of `inside` for a container of an example, whose claim is a directory of `work`."""
     config = work / f"{name}-config"
     config.mkdir()
     for file, text in documents(name)["ConfigMap"]["data"].items():
         (config / file).write_text(text)
-    sources = {}
-    for volume in spec["volumes"]:
-        by_kind = {"persistentVolumeClaim": work / "claim", "configMap": config, "emptyDir": None}
-        (kind,) = volume.keys() - {"name"}
-        sources[volume["name"]] = by_kind[kind]
-    last = made[-1]
+    by_kind = {"persistentVolumeClaim": work / "claim", "configMap": config, "emptyDir": None}
+    sources = {v["name"]: by_kind[kind] for v in volumes for kind in v.keys() - {"name"}}
     variables = {variable["name"]: variable["value"] for variable in container["env"]}
-    settings = {
+    return {
         "environment": BASE | last.environment | variables,
-        "user": str(spec["securityContext"]["runAsUser"]),
+        "user": str(security["runAsUser"]),
         "directory": last.directory,
         "read_only": container["securityContext"]["readOnlyRootFilesystem"],
         "mounts": {m["mountPath"]: sources[m["name"]] for m in container["volumeMounts"]},
     }
-    return [*command(made)[0], *container["args"]], settings
+
+
+def pod(made: list[Step], name: str, work: Path) -> tuple[list[str], dict[str, Any]]:
+    """The words that a job's container runs, and the settings of `inside`.
+
+    The driver of a SparkApplication has a local master, and Spark's variables and arguments.
+    """
+    entrypoint, _ = command(made)
+    if name != "spark_application":
+        spec = pod_of(name)
+        (container,) = spec["containers"]
+        security, volumes = spec["securityContext"], spec["volumes"]
+        return [*entrypoint, *container["args"]], settings_of(
+            made[-1], name, work, security, container, volumes
+        )
+    spec = documents(name)["SparkApplication"]["spec"]
+    driver = spec["driver"]
+    conf = spec["sparkConf"] | {"spark.driver.memory": driver["memory"]}
+    options = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
+    words = [*entrypoint, "driver", "--master", "local[2]", *options]
+    words += [spec["mainApplicationFile"], *spec["arguments"]]
+    security = driver["podSecurityContext"]
+    settings = settings_of(made[-1], name, work, security, driver, spec["volumes"])
+    settings["environment"] |= {"SPARK_DRIVER_BIND_ADDRESS": "127.0.0.1"}
+    return words, settings
 
 
 def ends_on_sigterm(
@@ -276,8 +301,8 @@ def main() -> None:
         work.mkdir(mode=0o755)
         rows(work / "claim/clicks")
         Path(scratch).chmod(0o755)
-        for name in ("train", "retrain"):
-            words, settings = pod(root, made, name, work)
+        for name in ("train", "retrain", "spark_application"):
+            words, settings = pod(made, name, work)
             uid = int(settings["user"])
             for path in [work / "claim", *(work / "claim").rglob("*")]:
                 os.chown(path, uid, uid)
@@ -287,9 +312,9 @@ def main() -> None:
                 said("SIGTERM")
                 patience = pod_of(name)["terminationGracePeriodSeconds"]
                 ends_on_sigterm(root, words, settings, patience)
-        for output in ("trained/manifest.json", "model/manifest.json", "history/history.jsonl"):
-            if not (work / "claim" / output).is_file():
-                raise SystemExit(f"found no {output} in the claim, expected it of the pods")
+        for output in ("trained", "model", "trained_on_executors"):
+            if not (work / "claim" / output / "manifest.json").is_file():
+                raise SystemExit(f"found no model {output} in the claim, expected it of the pods")
         said("all steps and pods succeeded")
 
 
