@@ -10,6 +10,7 @@ KILLS ?= 100
 CORES ?= Zen Nehalem
 PYTHON311 ?= python3.11
 PYTHON313 ?= python3.13
+SPARK_CELLS := 3.11-4.1.4 3.11-latest
 CELLS := 3.11-4.1.4 3.11-latest 3.13-4.1.4 3.13-latest 3.11-lowest
 WITHOUT_SPARK := tests/core tests/solvers tests/learners tests/features tests/training \
   tests/retraining tests/store tests/trees tests/local tests/serving
@@ -26,7 +27,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscop
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
-.PHONY: help setup java demo test test-slow test-cores coverage matrix image fuzz kill lint docs reproduce bench retrain clean
+.PHONY: help setup java demo test test-slow test-connect test-cores coverage matrix matrix-spark image fuzz kill lint docs reproduce bench retrain clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -53,6 +54,10 @@ test: setup ## run the tests, but for the slow ones
 test-slow: setup ## run the slow tests: real data, jobs that are killed
 	$(PYTEST) -m slow
 
+# Servers of one machine would share a port, so that there is one process.
+test-connect: setup ## run the tests of Spark on Spark Connect
+	$(BIN)/python -m pytest --connect -m "not slow and not fuzz" tests/spark
+
 test-cores: $(READY) ## run the tests without Spark under the BLAS kernels of more processors
 	for core in $(CORES); do echo "$$core"; OPENBLAS_CORETYPE=$$core \
 	  $(PYTEST) -m "not slow and not fuzz" $(WITHOUT_SPARK) || exit; done
@@ -60,7 +65,7 @@ test-cores: $(READY) ## run the tests without Spark under the BLAS kernels of mo
 coverage: $(READY) ## the lines that the tests without Spark run, and their floor; on Haswell's BLAS
 	OPENBLAS_CORETYPE=Haswell $(PYTEST) -m "not slow and not fuzz" --cov --cov-report=term:skip-covered $(WITHOUT_SPARK)
 
-matrix: $(CELLS:%=matrix-%) ## test on Python 3.11 and 3.13, Spark 4.1.4 and latest, and the lowest versions
+matrix: $(CELLS:%=matrix-%) matrix-spark ## test on Python 3.11 and 3.13, Spark 4.1.4 and latest, and the lowest versions
 
 # An environment for each cell; the first of the two words of its name is the Python version.
 python_of = $(if $(filter 3.11-%,$*),$(PYTHON311),$(PYTHON313))
@@ -74,12 +79,18 @@ python_of = $(if $(filter 3.11-%,$*),$(PYTHON311),$(PYTHON313))
 	.venv-$*/bin/python tests/versions.py $* --check
 	@touch $@
 
+in_cell = PYSPARK_PYTHON=$(CURDIR)/.venv-$*/bin/python PYSPARK_DRIVER_PYTHON=$(CURDIR)/.venv-$*/bin/python \
+  NUMBA_CACHE_DIR=$(CURDIR)/.venv-$*/numba .venv-$*/bin/python -m pytest -p no:cacheprovider \
+  -m "not slow and not fuzz"
 .PRECIOUS: .venv-%/.ready
 matrix-%: java .venv-%/.ready
-	PYSPARK_PYTHON=$(CURDIR)/.venv-$*/bin/python PYSPARK_DRIVER_PYTHON=$(CURDIR)/.venv-$*/bin/python \
-	  NUMBA_CACHE_DIR=$(CURDIR)/.venv-$*/numba \
-	  .venv-$*/bin/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder \
-	  -p no:cacheprovider -m "not slow and not fuzz" $(WITHOUT_SPARK) $(WITH_SPARK)
+	$(in_cell) --numprocesses 2 --dist loadfile --no-loadscope-reorder $(WITHOUT_SPARK) $(WITH_SPARK)
+
+matrix-spark: $(SPARK_CELLS:%=matrix-spark-%) ## run all tests of Spark on 4.1.4 and latest, classic and Connect; an hour and more
+
+matrix-spark-%: java .venv-%/.ready
+	$(in_cell) --numprocesses 2 --dist loadfile --no-loadscope-reorder tests/spark
+	$(in_cell) --connect tests/spark
 
 image: setup ## run the Dockerfile's steps and Kubernetes' jobs in a Debian root; needs root
 	$(BIN)/python -m tests.image.steps

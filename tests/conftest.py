@@ -16,12 +16,24 @@ os.environ.setdefault(
 )
 
 
+def pytest_addoption(parser):
+    parser.addoption("--connect", action="store_true", help="run on Spark Connect, not classic")
+
+
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("connect"):
+        return
+    for item in items:
+        for classic in item.iter_markers("classic"):
+            (reason,) = classic.args
+            item.add_marker(pytest.mark.skip(reason=f"classic Spark only: {reason}"))
+
+
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory):
+def spark(request, tmp_path_factory):
     from spark_auc.spark.data.session import session
 
     conf = {
-        "spark.master": "local[2]",
         "spark.driver.memory": "2g",
         "spark.python.daemon.module": "tests.daemon",
         "spark.ui.enabled": "false",
@@ -29,5 +41,9 @@ def spark(tmp_path_factory):
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.ui.showConsoleProgress": "false",
     }
-    with session("tests", conf) as made:
+    # Spark refuses a master beside the address of a server.
+    connect = request.config.getoption("connect")
+    conf |= {} if connect else {"spark.master": "local[2]"}
+    with session("tests", conf, remote="local[2]" if connect else None) as made:
+        assert connect == type(made).__module__.startswith("pyspark.sql.connect")
         yield made

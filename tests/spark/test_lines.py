@@ -203,7 +203,11 @@ def test_filtered_and_renamed(spark, tmp_path):
         "a `b`.c": ["a", "c"],
         "x": ["0.5", "7"],
     }
-    # A copy of a column is the same field.
+
+
+@pytest.mark.classic("withColumn drops the metadata of a copied column on Connect")
+def test_a_copy_of_a_column_is_the_same_field(spark, tmp_path):
+    df = delimited(spark, write(tmp_path / "rows", ROWS), SMALL)
     copied = df.withColumn("x", F.col("word"))
     assert by_tasks(copied, ["x"])["x"] == by_spark(copied, ["x"])["x"]
 

@@ -45,14 +45,14 @@ def test_values_are_read_as_they_were_written(spark, tmp_path):
     assert read(spark, source(tmp_path / "half.csv", sep="\t"))[1] == rows
 
 
-def test_files_are_parsed_once(spark, tmp_path):
+def test_files_are_parsed_once(spark, tmp_path, capsys):
     write(tmp_path / "rows.csv", [("1", "two\nlines", "1")])
     data = source(tmp_path / "rows.csv")
     with data.read(spark) as rows:
         assert rows.storageLevel != StorageLevel.NONE
         with data.model_copy(update={"select": ["id"]}).read(spark) as again:
-            with_plan = again._jdf.queryExecution().optimizedPlan().toString()
-            assert "InMemoryRelation" in with_plan
+            again.explain()
+            assert "InMemoryRelation" in capsys.readouterr().out
         assert rows.storageLevel != StorageLevel.NONE
     assert rows.storageLevel == StorageLevel.NONE
     # Spark divides files of quoted values without newlines.
