@@ -78,6 +78,10 @@ class ResourceError(SparkAUCError):
     """A job needs more memory than is available or than the settings allow."""
 
 
+class StorageError(SparkAUCError):
+    """A store of files refused a request or did not answer; running the job again is safe."""
+
+
 class MissingPackageError(SparkAUCError, ImportError):
     """A package of an optional extra is not installed."""
 

@@ -17,6 +17,7 @@ from spark_auc.app.config.arguments import add_arguments, content, listed, optio
 from spark_auc.app.config.described import key_lines
 from spark_auc.app.config.jobs import Configuration
 from spark_auc.app.config.load import configured, load
+from spark_auc.app.config.reach import check_reach
 from spark_auc.app.config.sections import sections_of
 from spark_auc.errors import ConfigError, SparkAUCError
 from spark_auc.publication.redaction import Redaction, redacted, redacted_text
@@ -243,6 +244,7 @@ def _run(
             )
     module = _module(job)
     module.check(section)
+    check_reach(section, file.spark)
     # A late import: errors in the configuration do not wait for Spark.
     from spark_auc.spark.data.failures import translated
     from spark_auc.spark.data.session import session

@@ -5,25 +5,15 @@ from __future__ import annotations
 import json
 import os
 import posixpath
-import re
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
 from pyarrow import fs
 
-from spark_auc.errors import ConfigError
 from spark_auc.publication.redaction import redacted
-
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
-
-
-def is_local(location: str) -> bool:
-    """Whether a location is a local path: without a scheme, or with the scheme ``file``."""
-    match = _SCHEME.fullmatch(location)
-    return match is None or match[1].lower() == "file"
+from spark_auc.storage.file_systems import is_object_store, opened, reached
 
 
 @dataclass(frozen=True)
@@ -58,36 +48,7 @@ class Directory:
             Arrow does not support the scheme or cannot connect, or the scheme has no slash after
             it.
         """
-        match = _SCHEME.fullmatch(location)
-        scheme, rest = (match[1].lower(), match[2]) if match else ("file", location)
-        if "\0" in location or (match and not rest.startswith("/")):
-            raise ConfigError(
-                f"found the location {location!r}, expected a path, or a URI such as s3://a/b or "
-                f"file:/a/b; for a local path write ./{location}"
-            )
-        if scheme == "file":
-            if match and rest.startswith("//"):
-                host, _, rest = rest[2:].partition("/")
-                if host not in {"", "localhost"}:
-                    raise ConfigError(
-                        f"found the location {location!r} with the host {host!r}, expected none "
-                        "in a file URI; write file:///a/b"
-                    )
-            path = posixpath.abspath(f"/{rest}" if match else rest)
-            # posixpath.abspath keeps two leading slashes.
-            path = f"/{path.lstrip('/')}"
-            return cls(f"file://{path}", fs.LocalFileSystem(), path)
-        arrow_scheme = {"s3a": "s3", "s3n": "s3"}.get(scheme, scheme)
-        try:
-            address = rest if rest.startswith("//") else f"//{rest}"
-            filesystem, path = fs.FileSystem.from_uri(f"{arrow_scheme}:{address}")
-        except (pa.ArrowInvalid, OSError, ImportError) as error:
-            raise ConfigError(
-                f"found the location {location!r} ({error}), expected a file, s3, gs or hdfs "
-                "location that this machine can access; check the address and its credentials, or "
-                "set the local path where it is mounted"
-            ) from None
-        return cls(location.rstrip("/"), filesystem, path.rstrip("/"))
+        return cls(*opened(location))
 
     def __truediv__(self, name: str) -> Directory:
         return Directory(
@@ -99,6 +60,11 @@ class Directory:
         """Whether the directory is on the local file system."""
         return isinstance(self.filesystem, fs.LocalFileSystem)
 
+    @property
+    def object_store(self) -> bool:
+        """Whether the directory is a prefix of an object store."""
+        return is_object_store(self.filesystem)
+
     def parent(self) -> tuple[Directory, str] | None:
         """The parent directory and this directory's name; None for a root directory."""
         above, _, name = self.path.rstrip("/").rpartition("/")
@@ -109,29 +75,54 @@ class Directory:
 
     def names(self) -> list[str]:
         """Names of the entries; empty if the directory does not exist."""
-        selector = fs.FileSelector(self.path, allow_not_found=True)
-        return [info.base_name for info in self.filesystem.get_file_info(selector)]
+        return [info.base_name for info in self._listed(recursive=False)]
 
     def files(self) -> dict[str, int]:
         """Sizes in bytes of all files below, by relative name; without Hadoop's .crc files."""
-        selector = fs.FileSelector(self.path, recursive=True, allow_not_found=True)
         return {
             info.path[len(self.path) + 1 :]: info.size
-            for info in self.filesystem.get_file_info(selector)
+            for info in self._listed(recursive=True)
             if info.is_file and not info.base_name.endswith(".crc")
         }
 
+    def reached(self) -> AbstractContextManager[None]:
+        """Translates the errors of the store inside a block; see `storage.file_systems.reached`."""
+        return reached(self.uri, self.filesystem)
+
+    def _listed(self, *, recursive: bool) -> list[fs.FileInfo]:
+        selector = fs.FileSelector(self.path, recursive=recursive, allow_not_found=True)
+        with self.reached():
+            found: list[fs.FileInfo] = self.filesystem.get_file_info(selector)
+        return found
+
+    def has(self, name: str) -> bool:
+        """Whether there is a file of a name."""
+        with self.reached():
+            return bool(self.filesystem.get_file_info(f"{self.path}/{name}").is_file)
+
+    def delete(self, *names: str) -> None:
+        """Delete files."""
+        with self.reached():
+            for name in names:
+                self.filesystem.delete_file(f"{self.path}/{name}")
+
     def read(self, name: str) -> bytes:
         """Read a file."""
-        with self.filesystem.open_input_stream(f"{self.path}/{name}") as stream:
+        path = f"{self.path}/{name}"
+        with (
+            self.reached(),
+            self.filesystem.open_input_stream(path) as stream,
+        ):
             return bytes(stream.read())
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file, and create its directory if necessary."""
         path = f"{self.path}/{name}"
-        self.filesystem.create_dir(posixpath.dirname(path), recursive=True)
-        with self.filesystem.open_output_stream(path) as stream:
-            stream.write(content)
+        with self.reached():
+            if not self.object_store:
+                self.filesystem.create_dir(posixpath.dirname(path), recursive=True)
+            with self.filesystem.open_output_stream(path) as stream:
+                stream.write(content)
 
     def replace(self, name: str, content: bytes, *, through: str | None = None) -> None:
         """Replace a file atomically, and flush it to disk.

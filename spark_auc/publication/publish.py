@@ -8,8 +8,8 @@ Several jobs may publish at one location; each writes a directory of its own. Th
 makes its version current. A job that started before that and ends later raises `ConflictError`
 (exit code 75), whatever ``output.replace`` is, since it replaces only the version that was current
 when the job started. On a local file system a lock ensures this order. Elsewhere the job reads the
-manifest before and after writing it: if two jobs write at the same time, the later manifest remains
-and the other job raises the error.
+manifest before and after writing it. If two jobs write within the time between these, the later
+manifest remains, and is whole; the other job raises the error only if it still reads its own.
 
 A failed job deletes its version. A successful job deletes versions that were superseded at least
 ten minutes ago; readers may still use younger ones. A directory that no manifest names may belong
@@ -28,9 +28,15 @@ from datetime import UTC, datetime
 
 from pyarrow import fs
 
-from spark_auc.errors import ConfigError, ConflictError, ModelFormatError
-from spark_auc.publication.directory import Directory, is_local
-from spark_auc.publication.manifest import MANIFEST, VERSIONS, Manifest, Superseded
+from spark_auc.errors import ConfigError, ConflictError, ModelFormatError, StorageError
+from spark_auc.publication.directory import Directory
+from spark_auc.publication.manifest import (
+    MANIFEST,
+    VERSIONS,
+    Manifest,
+    Superseded,
+    content_of,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -79,7 +85,8 @@ def publication(location: str, replace: bool, kind: str, *, keep: int = 0) -> It
     kind
         Kind of the output: "model", "data", "scores" or "evaluation".
     keep
-        Number of superseded versions that are never deleted; `kept` lists them.
+        Number of superseded versions that are never deleted; see
+        `spark_auc.publication.versions.kept`.
 
     Raises
     ------
@@ -93,7 +100,7 @@ def publication(location: str, replace: bool, kind: str, *, keep: int = 0) -> It
     directory = check_free(location, replace)
     name = f"{VERSIONS}/{datetime.now(UTC):%Y%m%dT%H%M%S%f}-{uuid.uuid4().hex[:8]}"
     version = directory / name
-    before = _content(directory)
+    before = content_of(directory)
     try:
         yield version
         manifest = _new_manifest(directory, kind, name, before, keep)
@@ -101,11 +108,15 @@ def publication(location: str, replace: bool, kind: str, *, keep: int = 0) -> It
             _check_unchanged(directory, before)
             manifest.checked(directory, hashes=False)
             content = manifest.to_bytes()
-            directory.replace(MANIFEST, content, through=f"{name}/{MANIFEST}.new")
+            try:
+                directory.replace(MANIFEST, content, through=f"{name}/{MANIFEST}.new")
+            except StorageError:
+                # A store may have taken a file although its answer was lost.
+                if content_of(directory) != content:
+                    raise
             _check_unchanged(directory, content)
     except BaseException:
-        if name.encode() not in (_content(directory) or b""):
-            _delete(version)
+        _withdraw(directory, version)
         raise
     _log.info("published %s at %s", kind, version.uri)
     for expired in manifest.expired(_GRACE_SECONDS, keep):
@@ -145,7 +156,7 @@ def _new_manifest(
 
 
 def _check_unchanged(directory: Directory, expected: bytes | None) -> None:
-    if _content(directory) != expected:
+    if content_of(directory) != expected:
         raise ConflictError(
             f"found a version at {directory.uri} that another job published during this job, "
             f"expected {'the version from its start' if expected else 'none'}; the other version "
@@ -176,6 +187,17 @@ def _lock(directory: Directory) -> Iterator[None]:
         os.close(descriptor)
 
 
+def _withdraw(directory: Directory, version: Directory) -> None:
+    """Delete a version, unless the manifest names it; the error of the job remains."""
+    try:
+        content = content_of(directory) or b""
+    except StorageError as error:
+        _log.warning("cannot delete %s: %s", version.uri, error)
+        return
+    if version.path.rpartition("/")[-1].encode() not in content:
+        _delete(version)
+
+
 def _delete(version: Directory) -> None:
     try:
         if version.filesystem.get_file_info(version.path).type == fs.FileType.Directory:
@@ -200,99 +222,3 @@ def _log_unnamed(directory: Directory, manifest: Manifest) -> None:
             VERSIONS,
             unnamed[0],
         )
-
-
-def _content(directory: Directory) -> bytes | None:
-    info = directory.filesystem.get_file_info(f"{directory.path}/{MANIFEST}")
-    return directory.read(MANIFEST) if info.is_file else None
-
-
-def _manifest(directory: Directory) -> Manifest | None:
-    content = _content(directory)
-    return None if content is None else Manifest.parse(content, directory)
-
-
-def current(location: str, kind: str) -> Directory:
-    """Directory of the current version, with every file checked against the manifest.
-
-    Parameters
-    ----------
-    location
-        A path or a URI.
-    kind
-        Expected kind of the output, such as "model".
-
-    Raises
-    ------
-    ConfigError
-        The location has no publication, or one of another kind.
-    ModelFormatError
-        The manifest is damaged or of another format, or a file is missing, truncated, changed or
-        not listed.
-    """
-    directory = Directory.of(location)
-    manifest = _manifest(directory)
-    if manifest is None or manifest.kind != kind:
-        content = f"a published {manifest.kind}" if manifest else "no publication"
-        raise ConfigError(
-            f"found {content} at {location!r}, expected a published {kind}; check the path"
-        )
-    return manifest.checked(directory, hashes=True)
-
-
-def kept(location: str, kind: str, *, hashes: bool) -> list[Directory]:
-    """Directories of the superseded versions that publications keep, the latest first.
-
-    Versions that are damaged or incomplete are left out, and the log names them.
-
-    Parameters
-    ----------
-    location, kind
-        See `current`.
-    hashes
-        Whether to compare hashes in addition to sizes, which reads the files.
-    """
-    directory = Directory.of(location)
-    manifest = _manifest(directory)
-    names = set((directory / VERSIONS).names())
-    found = []
-    for version in manifest.restorable() if manifest and manifest.kind == kind else ():
-        if version.directory.rpartition("/")[-1] not in names:
-            continue
-        try:
-            found.append(version.checked(directory, hashes=hashes))
-        except ModelFormatError as error:
-            _log.warning("a kept version cannot be used: %s", error)
-    return found
-
-
-def resolve(location: str) -> str:
-    """URI of a location; for a location in a publication, the URI in its current version.
-
-    ``out/train`` is the directory ``train`` of the current version of the publication ``out``. Only
-    sizes are checked: comparing hashes would read bulk data twice.
-
-    Parameters
-    ----------
-    location
-        A path or a URI.
-
-    Raises
-    ------
-    ModelFormatError
-        The manifest is damaged or of another format, or a file is missing, truncated or not
-        listed.
-    """
-    try:
-        target = Directory.of(location)
-    except ConfigError:
-        if is_local(location):
-            raise
-        # Spark supports file systems that Arrow does not.
-        return location
-    for directory, part in ((target, ""), target.parent() or (target, "")):
-        manifest = _manifest(directory)
-        if manifest is not None:
-            version = manifest.checked(directory, hashes=False)
-            return f"{version.uri}/{part}".rstrip("/")
-    return target.uri if is_local(location) else location

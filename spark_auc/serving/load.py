@@ -5,7 +5,7 @@ from __future__ import annotations
 from spark_auc.errors import ConfigError
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.manifest import MANIFEST
-from spark_auc.publication.publish import current
+from spark_auc.publication.versions import current
 from spark_auc.serving.ranker import ServedRanker
 from spark_auc.serving.stored_stage import StoredStage
 

@@ -96,7 +96,7 @@ class StoredStage:
         """
         uri, expected = files.uri, "a saved model"
         try:
-            metadata = json.loads(b"".join(_parts(files / "metadata")))
+            metadata = stored_metadata(files)
             if "spark_auc" not in metadata:
                 raise ModelFormatError(
                     f"found a saved {kind_of(metadata['class'])[:60]!a} at {uri!r}, expected a "
@@ -105,7 +105,7 @@ class StoredStage:
             facts = dict(metadata["spark_auc"])
             check_version(uri, metadata["class"], facts["version"], expected)
             check_seal(metadata)
-            table = _table(files / "data", facts["hash"]) if "hash" in facts else None
+            table = stored_table(files, facts["hash"]) if "hash" in facts else None
             parts = dict[str, StoredStage]()
             for name, uid in facts.get("parts", {}).items():
                 if name in {"", ".", ".."} or "/" in name:
@@ -197,9 +197,16 @@ def damaged(uri: str, expected: str, failure: Exception) -> ModelFormatError:
     )
 
 
-def _table(files: Files, hashed: str) -> pa.Table:
-    parts = [pq.read_table(io.BytesIO(part)) for part in _parts(files)]
-    return checked_table(files.uri, pa.concat_tables(parts), hashed)
+def stored_metadata(files: Files) -> Any:
+    """The metadata of a saved stage; `ValueError` if there are none."""
+    return json.loads(b"".join(_parts(files / "metadata")))
+
+
+def stored_table(files: Files, hashed: str) -> pa.Table:
+    """The table of a saved stage; see `checked_table`."""
+    data = files / "data"
+    parts = [pq.read_table(io.BytesIO(part)) for part in _parts(data)]
+    return checked_table(data.uri, pa.concat_tables(parts), hashed)
 
 
 def _parts(files: Files) -> Sequence[bytes]:

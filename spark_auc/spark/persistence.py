@@ -22,12 +22,13 @@ from pyspark.ml.util import (
     MLWritable,
     MLWriter,
 )
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from spark_auc.errors import ConfigError, ModelFormatError
 from spark_auc.serving.stored_stage import (
     DAMAGES,
     VERSION,
+    Files,
     StoredStage,
     check_seal,
     check_version,
@@ -35,6 +36,8 @@ from spark_auc.serving.stored_stage import (
     damaged,
     hash_of,
     seal,
+    stored_metadata,
+    stored_table,
 )
 from spark_auc.spark.data.failures import SPARK_FAILURES, first_line
 from spark_auc.spark.data.nested import with_fields, without_fields
@@ -143,11 +146,19 @@ class StageWriter(MLWriter):
 
 
 class StageReader(MLReader[Any], Generic[T]):
-    """Reads what `StageWriter` wrote; ``_loaded()`` takes the table and the further values."""
+    """Reads what `StageWriter` wrote; ``_loaded()`` takes the table and the further values.
 
-    def __init__(self, kind: type[T]) -> None:
+    Parameters
+    ----------
+    kind
+        The class of the stage.
+    files
+        Its directory, which this process reads. Default: Spark reads the path.
+    """
+
+    def __init__(self, kind: type[T], files: Files | None = None) -> None:
         super().__init__()
-        self.kind = kind
+        self.kind, self._files = kind, files
 
     def load(self, path: str) -> T:
         """Read from ``path``.
@@ -159,10 +170,9 @@ class StageReader(MLReader[Any], Generic[T]):
         ModelFormatError
             The stage is of another class or version, truncated, or changed.
         """
-        spark = self.sparkSession
         expected = f"a saved {self.kind.__name__}"
         try:
-            metadata: dict[str, Any] = DefaultParamsReader.loadMetadata(path, spark)
+            metadata: dict[str, Any] = self._metadata(path)
             facts: dict[str, Any] = metadata["spark_auc"]
             check_version(path, metadata["class"], facts["version"], expected, self.kind.__name__)
         except SPARK_FAILURES as failure:
@@ -190,7 +200,7 @@ class StageReader(MLReader[Any], Generic[T]):
         except (*DAMAGES, AssertionError, ConfigError) as failure:
             raise damaged(path, expected, failure) from None
         parts = self._parts(path, facts, expected)
-        table = _table(path, facts["hash"], spark) if "hash" in facts else None
+        table = self._table(path, facts["hash"]) if "hash" in facts else None
         if table is not None or parts:
             try:
                 instance._loaded(table, facts | {"parts": parts})
@@ -206,7 +216,8 @@ class StageReader(MLReader[Any], Generic[T]):
                 kind = self.kind._part(name)
             except KeyError as failure:
                 raise damaged(path, expected, failure) from None
-            parts[name] = kind.load(f"{path}/{name}")
+            inside = self._files and self._files / name
+            parts[name] = StageReader(kind, inside).load(f"{path}/{name}")
             if parts[name].uid != uid:
                 raise ModelFormatError(
                     f"found a {name} at {path!r} that was not saved with the metadata, expected an "
@@ -214,14 +225,20 @@ class StageReader(MLReader[Any], Generic[T]):
                 )
         return parts
 
+    def _metadata(self, path: str) -> dict[str, Any]:
+        if self._files is not None:
+            return dict(stored_metadata(self._files))
+        return dict(DefaultParamsReader.loadMetadata(path, self.sparkSession))
 
-def _table(path: str, hashed: str, spark: SparkSession) -> pa.Table:
-    """The table that was saved with the metadata."""
-    try:
-        table = spark.read.parquet(f"{path}/data").toArrow()
-    except SPARK_FAILURES as failure:
-        raise ModelFormatError(
-            f"found no readable weights at {path!r}/data ({first_line(failure)}), "
-            "expected those saved with the metadata; restore the files or save it again"
-        ) from None
-    return checked_table(f"{path}/data", table, hashed)
+    def _table(self, path: str, hashed: str) -> pa.Table:
+        """The table that was saved with the metadata."""
+        if self._files is not None:
+            return stored_table(self._files, hashed)
+        try:
+            table = self.sparkSession.read.parquet(f"{path}/data").toArrow()
+        except SPARK_FAILURES as failure:
+            raise ModelFormatError(
+                f"found no readable weights at {path!r}/data ({first_line(failure)}), "
+                "expected those saved with the metadata; restore the files or save it again"
+            ) from None
+        return checked_table(f"{path}/data", table, hashed)

@@ -15,7 +15,7 @@ from spark_auc.app.jobs.published_model import read_model
 from spark_auc.errors import ConfigError
 from spark_auc.learners.dsgd import DSGD
 from spark_auc.learners.stages import subset
-from spark_auc.publication.publish import current
+from spark_auc.publication.versions import current
 from spark_auc.spark.data.synthetic import click_data
 
 

@@ -10,7 +10,7 @@ import yaml
 
 from spark_auc.app.cli import run
 from spark_auc.app.jobs.published_model import read_model
-from spark_auc.publication.publish import current
+from spark_auc.publication.versions import current
 
 pytestmark = pytest.mark.usefixtures("spark")
 

@@ -10,7 +10,7 @@ import yaml
 from spark_auc.app.cli import main, run
 from spark_auc.app.jobs.published_model import read_model
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.publication.publish import current
+from spark_auc.publication.versions import current
 from tests.app import arriving
 from tests.app.arriving import (
     BASE,

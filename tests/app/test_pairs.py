@@ -13,7 +13,7 @@ from spark_auc.app.cli import run
 from spark_auc.app.jobs.published_model import read_model
 from spark_auc.features.contributions import contributions
 from spark_auc.features.raw_columns import Numbers
-from spark_auc.publication.publish import current
+from spark_auc.publication.versions import current
 
 NAMES = ["a", "b", "c"]
 

@@ -8,7 +8,8 @@ pytest.importorskip("jinja2")
 
 from spark_auc.app.jobs.retrain_history import History
 from spark_auc.errors import ConfigError
-from spark_auc.publication.publish import current, publication
+from spark_auc.publication.publish import publication
+from spark_auc.publication.versions import current
 from tests.disk import Disk
 
 

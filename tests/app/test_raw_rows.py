@@ -16,7 +16,7 @@ from spark_auc.app.jobs import opauc
 from spark_auc.app.jobs.published_model import read_model, read_recipe
 from spark_auc.features.contributions import contributions
 from spark_auc.features.recipe_json import from_json
-from spark_auc.publication.publish import current
+from spark_auc.publication.versions import current
 from spark_auc.serving.arrow_columns import raw_column
 from spark_auc.spark.data.split import by_key
 from tests.features.test_contributions import named

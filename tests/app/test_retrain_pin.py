@@ -9,7 +9,7 @@ import pytest
 from spark_auc.app.cli import run
 from spark_auc.app.jobs import retrain_period
 from spark_auc.app.jobs.champion import published_record, read_champion
-from spark_auc.publication.publish import current
+from spark_auc.publication.versions import current
 from tests.app.test_retrain import day, records, retrain, written
 
 pytest.importorskip("deltalake")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from spark_auc.publication.publish import current
+from spark_auc.publication.versions import current
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ from spark_auc.app.config.jobs import Train
 from spark_auc.app.jobs.published_model import read_model
 from spark_auc.core.moments.moments_tile import MomentsTile
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.publication.publish import current
+from spark_auc.publication.versions import current
 from tests.app.arriving import NAMES, assert_same_moments, parts, table
 
 pytest.importorskip("deltalake")

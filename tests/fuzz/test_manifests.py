@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from spark_auc.errors import ConfigError, ModelFormatError
 from spark_auc.publication.manifest import MANIFEST
-from spark_auc.publication.publish import current, publication, resolve
+from spark_auc.publication.publish import publication
+from spark_auc.publication.versions import current, resolve
 from tests.fuzz.inputs import inputs
 
 pytestmark = pytest.mark.fuzz

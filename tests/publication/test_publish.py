@@ -10,9 +10,11 @@ from pyarrow._fs import _MockFileSystem
 from spark_auc.app.config.sources import check_path
 from spark_auc.errors import ConfigError, ModelFormatError
 from spark_auc.publication import publish as publishing
-from spark_auc.publication.directory import Directory, is_local
+from spark_auc.publication.directory import Directory
 from spark_auc.publication.manifest import MANIFEST
-from spark_auc.publication.publish import current, kept, publication, resolve
+from spark_auc.publication.publish import publication
+from spark_auc.publication.versions import current, kept, resolve
+from spark_auc.storage.file_systems import is_local
 
 
 def publish(path, text="one", replace=False, keep=0):

@@ -13,7 +13,8 @@ from spark_auc.errors import ConfigError, ConflictError
 from spark_auc.publication import publish as publishing
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.manifest import MANIFEST
-from spark_auc.publication.publish import current, publication
+from spark_auc.publication.publish import publication
+from spark_auc.publication.versions import current
 
 FORK = multiprocessing.get_context("fork")
 TIMEOUT = 60
@@ -151,7 +152,7 @@ def dying_at(step, work):
             Directory.write = torn
             os.fsync, os.replace = counted(os.fsync), counted(os.replace)
             publishing.fcntl.flock = counted(publishing.fcntl.flock)
-            publishing._content = counted(publishing._content)
+            publishing.content_of = counted(publishing.content_of)
             publishing._delete = counted(publishing._delete)
             publishing._GRACE_SECONDS = 0.0
             work()

@@ -2,12 +2,6 @@
 
 import importlib.util
 import logging
-import os
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 
 import pytest
 from pyarrow import fs
@@ -16,6 +10,7 @@ from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import DataError, StoreConflict
 from spark_auc.store.moment_store import MomentStore
 from spark_auc.store.windows import Window
+from tests.objects.server import KEY, SECRET, environment, others, requested, running
 from tests.store.periods import (
     DAYS,
     FACTS,
@@ -37,38 +32,12 @@ pytestmark = [
         reason="the package moto[server] is not installed",
     ),
 ]
-# The example of Amazon's documentation; the server takes any.
-KEY, SECRET = "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
-
-
-def requested(url, method="GET"):
-    with urllib.request.urlopen(urllib.request.Request(url, method=method)) as response:
-        return response.read()
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    log = (tmp_path_factory.mktemp("moto") / "log.txt").open("w")
-    arguments = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    process = subprocess.Popen(arguments, stdout=log, stderr=log)
-    url = f"http://127.0.0.1:{port}"
-    deadline = time.monotonic() + 60
-    try:
-        while True:
-            try:
-                requested(url)
-                break
-            except OSError:
-                assert process.poll() is None, log.name
-                assert time.monotonic() < deadline, log.name
-                time.sleep(0.1)
+    with running(tmp_path_factory.mktemp("moto") / "log.txt") as url:
         yield url
-    finally:
-        process.kill()
-        process.wait()
 
 
 @pytest.fixture
@@ -76,13 +45,10 @@ def bucket(server, monkeypatch, request):
     """The URI of a new bucket; credentials are in the environment only."""
     name = f"b{abs(hash(request.node.name))}"
     requested(f"{server}/{name}", "PUT")
-    for key in [key for key in os.environ if key.startswith("AWS_")]:
+    for key in others():
         monkeypatch.delenv(key)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
-    monkeypatch.setenv("AWS_REGION", "us-east-1")
-    monkeypatch.setenv("AWS_ENDPOINT_URL", server)
-    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    for key, value in environment(server).items():
+        monkeypatch.setenv(key, value)
     return f"s3://{name}"
 
 

@@ -30,8 +30,9 @@ from spark_auc.app.config.sections import Section
 from spark_auc.app.config.sources import Source
 from spark_auc.app.config.written import written
 from spark_auc.errors import ConfigError
-from spark_auc.publication.directory import Directory, is_local
+from spark_auc.publication.directory import Directory
 from spark_auc.publication.redaction import redacted
+from spark_auc.storage.file_systems import is_local
 
 FILE = "config.yaml"
 _HEADER = """\

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from spark_auc.errors import ConfigError
-from spark_auc.publication.directory import is_local
-from spark_auc.publication.publish import resolve
+from spark_auc.publication.versions import resolve
+from spark_auc.storage.file_systems import is_local
 
 # Format of files by suffix; those of text may be compressed.
 _FORMATS = {

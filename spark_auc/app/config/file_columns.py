@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping
 
 from spark_auc.app.config.sections import Setting, text_of
 from spark_auc.errors import unknown_column
-from spark_auc.publication.directory import is_local
-from spark_auc.publication.publish import resolve
+from spark_auc.publication.versions import resolve
+from spark_auc.storage.file_systems import is_local
 
 # The separators of CSV that the command line tells apart.
 _SEPARATORS = ",;\t|"

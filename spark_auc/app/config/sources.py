@@ -16,9 +16,9 @@ from pydantic import Field, model_validator
 from spark_auc.app.config.file_columns import check_columns
 from spark_auc.app.config.sections import Location, Section, Setting, text_of
 from spark_auc.errors import ConfigError
-from spark_auc.publication.directory import is_local
-from spark_auc.publication.publish import resolve
 from spark_auc.publication.redaction import redacted_text
+from spark_auc.publication.versions import resolve
+from spark_auc.storage.file_systems import is_local
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,6 +76,11 @@ class Source(Section):
             raise ValueError("give either table, or path (with format and options)")
         return self
 
+    @property
+    def through_arrow(self) -> bool:
+        """Whether tasks read the files of an object store themselves."""
+        return self.format == "parquet" and not self.options
+
     def check(self, *columns: str | None) -> None:
         """Check the path, and that a local file has columns, before Spark starts.
 
@@ -109,6 +114,7 @@ class Source(Section):
         from spark_auc.spark.data.libsvm import libsvm, libsvm_errors
         from spark_auc.spark.data.line_faults import line_errors
         from spark_auc.spark.data.lines import delimited
+        from spark_auc.spark.data.object_files import object_rows
         from spark_auc.spark.data.quotes import multi_line, parsed_once
         from spark_auc.spark.data.strict import by_name
 
@@ -138,6 +144,10 @@ class Source(Section):
                 yield self._selected(spark.read.table(self.table))
                 return
             strict = by_name(self.format, options)
+            stored = object_rows(spark, self.path) if self.path and self.through_arrow else None
+            if stored is not None:
+                yield self._selected(stored)
+                return
             if path and self.format == "csv":
                 strict |= multi_line(spark, path, options)
             rows = spark.read.format(self.format).options(**strict).load(path)

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from spark_auc.app.jobs.deletion_record import containing
 from spark_auc.app.jobs.gate_rows import ANCHOR, CHALLENGER, CHAMPION
-from spark_auc.app.jobs.published_model import KIND, write_model
+from spark_auc.app.jobs.published_model import KIND, model_of, save_model, write_model
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.errors import ConfigError, ConflictError, DataError, ModelFormatError
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.manifest import MANIFEST
-from spark_auc.publication.publish import current, kept, publication
+from spark_auc.publication.publish import publication
+from spark_auc.publication.versions import current, kept
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -78,12 +79,8 @@ def read_champion(location: str) -> Champion | None:
 
 
 def _champion(version: Directory) -> Champion:
-    from spark_auc.spark.pipeline_model import RankerPipelineModel
-
-    model: RankerPipelineModel = RankerPipelineModel.load(f"{version.uri}/model")
-    anchor: RankerPipelineModel | None = None
-    if _ANCHOR in version.names():
-        anchor = RankerPipelineModel.load(f"{version.uri}/{_ANCHOR}")
+    model = model_of(version)
+    anchor = model_of(version, _ANCHOR) if _ANCHOR in version.names() else None
     scores = ScoreHistogram.from_bytes(version.read(_SCORES))
     return Champion(model, json.loads(version.read(_FACTS)), scores, anchor)
 
@@ -188,7 +185,7 @@ def write_champion(version: Directory, champion: Champion, config: Retrain) -> N
     version.write_json(_FACTS, champion.record)
     version.write(_SCORES, champion.scores.to_bytes())
     if champion.anchor is not None:
-        champion.anchor.save(f"{version.uri}/{_ANCHOR}")
+        save_model(version, champion.anchor, _ANCHOR)
 
 
 def kept_champions(config: Retrain) -> list[str]:

@@ -126,12 +126,13 @@ def written(table: Table, rows: DataFrame, output: ScoreOutput, run: str) -> int
     import pyarrow.dataset as ds
 
     from spark_auc.spark.data.features import quoted
+    from spark_auc.spark.data.part_files import write_parquet
 
     names = check_schema(table, rows, output)
     rows = rows.select(*map(quoted, names))
     staging = Directory.of(str(output.staged)) / run
     try:
-        rows.write.parquet(staging.uri)
+        write_parquet(rows, staging)
         staged = ds.dataset(staging.path, filesystem=staging.filesystem, format="parquet")
         count, schema = int(staged.count_rows()), _schema(staged, rows)
         reader = pa.RecordBatchReader.from_batches(schema, _batches(staged, schema, names))

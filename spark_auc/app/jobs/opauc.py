@@ -23,8 +23,7 @@ limit the size of a batch. The job learns the source's columns or, with value: j
 of this schema in the text column ``value``, as of Kafka. An invalid row fails its batch and the
 job; nothing of the batch is learned.
 
-With the part store, each batch is also added to the store of moments of the job retrain, in the
-periods of its rows.
+With the part store, each batch also joins the periods of its rows in the store of the job retrain.
 
 Publishes ``model`` (loaded by ``RankerPipelineModel.load``), ``config.json`` and ``summary.json``,
 and with features ``recipe.json``.
@@ -44,10 +43,11 @@ from spark_auc.app.jobs.drift import drift_of, log_unknown
 from spark_auc.app.jobs.published_model import KIND, read_recipe, write_model
 from spark_auc.app.jobs.raw_rows import features_by, fitted_recipe, named
 from spark_auc.app.jobs.stop_signals import stop_signals
-from spark_auc.app.jobs.stream_state import ACCOUNT, Checkpoint, StreamState, settings
+from spark_auc.app.jobs.stream_state import Checkpoint, StreamState, settings
 from spark_auc.errors import ConfigError
 from spark_auc.publication.directory import Directory
-from spark_auc.publication.publish import check_free, publication, resolve
+from spark_auc.publication.publish import check_free, publication
+from spark_auc.publication.versions import resolve
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -146,7 +146,8 @@ def run(spark: SparkSession, config: Opauc) -> dict[str, Any]:
     """
     if config.stream is None:
         return _batch(spark, config)
-    return _stream(spark, config, config.stream)
+    with Checkpoint.of(config, config.stream).opened() as checkpoint:
+        return _stream(spark, config, checkpoint)
 
 
 def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
@@ -180,15 +181,16 @@ def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
     return _result(config, model) | drift
 
 
-def _stream(spark: SparkSession, config: Opauc, section: Stream) -> dict[str, Any]:
+def _stream(spark: SparkSession, config: Opauc, checkpoint: Checkpoint) -> dict[str, Any]:
     from spark_auc.app.jobs.stream_learner import StreamLearner
     from spark_auc.spark.pipeline_model import RankerPipelineModel
     from spark_auc.spark.recipe_ranker import suited
     from spark_auc.spark.streaming.stream import check_classic
     from spark_auc.spark.streaming.stream import run as run_stream
 
+    section = config.stream
+    assert section is not None
     check_classic(spark)
-    checkpoint = Checkpoint.of(config, section)
     state = checkpoint.load()
     checkpoint.account.align(state.progress.batch, state.progress.account)
     checkpoint.repair_status(state)
@@ -205,14 +207,12 @@ def _stream(spark: SparkSession, config: Opauc, section: Stream) -> dict[str, An
     # A stream has no rows to fit a recipe to: `check` requires a fitted one.
     no_rows = spark.createDataFrame([], stream.schema)
     recipe = fitted_recipe(config.features, no_rows, config.columns)
-    # The model with the recipe may have been replaced since `check`.
     stored = settings(config, recipe.recipe if recipe else None)
     checkpoint.check_settings(state.progress.settings, stored)
     features = features_by(recipe, config.columns)
-    others = config.columns.label, config.columns.weight
-    drift = (
-        partial(drift_of, recipe, others=others, files=False) if recipe and config.drift else None
-    )
+    names = config.columns.label, config.columns.weight
+    counted = partial(drift_of, recipe, others=names, files=False)
+    drift = counted if recipe and config.drift else None
     store: StreamStore | None = None
     if section.store is not None:  # The package deltalake is optional.
         from spark_auc.app.jobs.stream_store import StreamStore
@@ -226,7 +226,7 @@ def _stream(spark: SparkSession, config: Opauc, section: Stream) -> dict[str, An
         run_stream(
             stream,
             learner.learn,
-            checkpoint=(checkpoint.directory / ACCOUNT).uri,
+            checkpoint=checkpoint.account.directory.uri,
             every=None if section.trigger == "availableNow" else section.trigger,
             stop=stop,
         )

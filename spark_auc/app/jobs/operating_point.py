@@ -8,7 +8,7 @@ import math
 from spark_auc.app.config.scoring import Score
 from spark_auc.app.jobs.published_model import KIND
 from spark_auc.errors import ConfigError, ModelFormatError
-from spark_auc.publication.publish import current
+from spark_auc.publication.versions import current
 
 _FILE = "evaluation.json"
 

@@ -40,15 +40,19 @@ def run(spark: SparkSession, config: Prepare) -> dict[str, Any]:
     SparkAUCError
         The job failed; nothing is published.
     """
+    from spark_auc.spark.data.part_files import read_parquet, write_parquet
+
     with (
         config.input.read(spark) as rows,
         publication(config.output.path, config.output.replace, "data") as version,
     ):
-        parted(rows, config.split, "label").write.partitionBy("part").parquet(version.uri)
-        written = spark.read.parquet(version.uri).groupBy("part", "label").count()
+        write_parquet(parted(rows, config.split, "label"), version, ["part"])
         counts: dict[str, dict[str, int]] = {}
-        for part, label, count in sorted(map(tuple, written.collect()), key=str):
-            counts.setdefault(part, {})[str(label)] = count
+        for name in sorted(name for name in version.names() if name.startswith("part=")):
+            found = read_parquet(spark, version / name).groupBy("label").count().collect()
+            counts[name.removeprefix("part=")] = {
+                str(label): count for label, count in sorted(map(tuple, found), key=str)
+            }
         _log.info("wrote rows of each part and label: %s", counts)
         if "train" not in counts:
             raise DataError(

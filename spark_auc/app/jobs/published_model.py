@@ -16,7 +16,7 @@ from spark_auc.features.drift import Drift
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_json import from_json, to_json
 from spark_auc.publication.directory import Directory
-from spark_auc.publication.publish import current
+from spark_auc.publication.versions import current
 
 if TYPE_CHECKING:
     from spark_auc.spark.features.recipe_model import FeatureRecipeModel
@@ -64,12 +64,19 @@ def read_model(location: str) -> RankerPipelineModel:
     return model_of(current(location, KIND))
 
 
-def model_of(version: Directory) -> RankerPipelineModel:
-    """Load the model of a published version; `ModelFormatError` if a file is missing or damaged."""
+def model_of(version: Directory, name: str = "model") -> RankerPipelineModel:
+    """Load a model of a published version; `ModelFormatError` if a file is missing or damaged."""
+    from spark_auc.spark.persistence import StageReader
     from spark_auc.spark.pipeline_model import RankerPipelineModel
 
-    model: RankerPipelineModel = RankerPipelineModel.load(f"{version.uri}/model")
-    return model
+    # The driver reads it through Arrow: Spark has no file system of most object stores.
+    files = version / name
+    return StageReader(RankerPipelineModel, files).load(files.uri)
+
+
+def save_model(version: Directory, model: RankerPipelineModel, name: str = "model") -> None:
+    """Write a model to a directory of a version, as ``model.save`` would through Spark."""
+    model.write().stored().write(version / name)
 
 
 def read_recipe(location: str) -> Recipe:
@@ -130,7 +137,7 @@ def write_model(
     dict
         The summary.
     """
-    model.save(f"{version.uri}/model")
+    save_model(version, model)
     if recipe := recipe_stage(model):
         version.write(_RECIPE, to_json(recipe.recipe).encode())
         if recipe.drift:

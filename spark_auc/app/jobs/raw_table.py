@@ -21,7 +21,7 @@ from spark_auc.app.config.split import Split
 from spark_auc.app.jobs.published_model import check_model, read_recipe
 from spark_auc.app.jobs.train import estimator_of
 from spark_auc.errors import ConfigError, DataError
-from spark_auc.publication.publish import resolve
+from spark_auc.publication.versions import resolve
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

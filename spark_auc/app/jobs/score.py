@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,8 @@ from spark_auc.app.jobs.published_model import (
     recipe_stage,
 )
 from spark_auc.errors import ConfigError
-from spark_auc.publication.publish import check_free, current, publication
+from spark_auc.publication.publish import check_free, publication
+from spark_auc.publication.versions import current
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -65,6 +66,8 @@ def run(spark: SparkSession, config: Score) -> dict[str, Any]:
     SparkAUCError
         The job failed; nothing is published.
     """
+    from spark_auc.spark.data.part_files import write_parquet
+
     output, run_id = config.output, uuid.uuid4().hex
     table = None if output.format == "parquet" else opened(output)
     published = current(config.model, KIND)
@@ -86,8 +89,9 @@ def run(spark: SparkSession, config: Score) -> dict[str, Any]:
             assert table is not None
             place, rows = output.place, written(table, scored, output, run_id)
         else:
-            place = f"{version.uri}/scores"
-            rows = _write(spark, scored, place, output.partitionBy)
+            scores = version / "scores"
+            place, rows = scores.uri, write_parquet(scored, scores, output.partitionBy)
+            _log.info("wrote the scores of %d rows", rows)
         skipped = data.count() - rows if config.handleInvalid == "skip" else 0
     ids = {"modelVersion": name, "runId": run_id} if table or output.runIdCol else {}
     return (
@@ -121,14 +125,3 @@ def _scored(
         )
     constants = [F.lit(text).alias(name) for name, text in new.items()]
     return scored.select(*columns, *outputs, *constants)
-
-
-def _write(spark: SparkSession, scored: DataFrame, place: str, partitions: Sequence[str]) -> int:
-    """Write Parquet files, and return the number of rows in them."""
-    writer = scored.write
-    if partitions:
-        writer = writer.partitionBy(*partitions)
-    writer.parquet(place)
-    rows = spark.read.parquet(place).count()
-    _log.info("wrote the scores of %d rows", rows)
-    return rows

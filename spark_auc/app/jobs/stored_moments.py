@@ -20,7 +20,7 @@ from spark_auc.core.moments.moments_tile import MomentsTile, part_names
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import ConfigError, DataError, ModelFormatError
 from spark_auc.features.recipe_json import to_json
-from spark_auc.publication.publish import current
+from spark_auc.publication.versions import current
 from spark_auc.store.facts import Facts
 from spark_auc.store.moment_store import MomentStore
 from spark_auc.store.stored_labels import negative_label

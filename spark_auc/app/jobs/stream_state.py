@@ -12,8 +12,9 @@ import json
 import logging
 import posixpath
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from typing import Annotated, Any
 
 from pyarrow import fs
@@ -23,6 +24,7 @@ from spark_auc.app.config.jobs import Opauc
 from spark_auc.app.config.stream import Stream
 from spark_auc.app.jobs.stored_json import as_json, json_of
 from spark_auc.app.jobs.stream_account import Account
+from spark_auc.app.jobs.stream_mirror import Mirror, mirrored
 from spark_auc.core.state.schema import Part, Schema, array
 from spark_auc.errors import ConfigError, ModelFormatError
 from spark_auc.features.recipe import Recipe
@@ -111,11 +113,14 @@ class Checkpoint:
         Directory for invalid files.
     arriving
         Directory or pattern of the arriving files; None for a source without files.
+    mirror
+        Spark's checkpoint on the driver's disk, if the directory is in an object store.
     """
 
     directory: Directory
     rejected: Directory
     arriving: Directory | None
+    mirror: Mirror | None = None
 
     @classmethod
     def of(cls, config: Opauc, stream: Stream) -> Checkpoint:
@@ -163,7 +168,17 @@ class Checkpoint:
     @property
     def account(self) -> Account:
         """Spark's checkpoint."""
-        return Account(self.directory / ACCOUNT)
+        return Account(self.mirror.local if self.mirror else self.directory / ACCOUNT)
+
+    @contextmanager
+    def opened(self) -> Iterator[Checkpoint]:
+        """The checkpoint, with Spark's part of it where Spark can write."""
+        if not self.directory.object_store:
+            yield self
+            return
+        with mirrored(self.directory / ACCOUNT) as mirror:
+            yield replace(self, mirror=mirror)
+            mirror.push()
 
     def _numbers(self) -> list[int]:
         matches = (_STATE.fullmatch(name) for name in self.directory.names())
@@ -172,10 +187,10 @@ class Checkpoint:
     def commit(self, state: StreamState) -> None:
         """Store a state atomically; the previous one is kept in case this file is damaged."""
         number = state.progress.batch
+        if self.mirror:
+            self.mirror.push()
         self.directory.replace(_name(number), state.to_bytes())
-        for stored in self._numbers():
-            if stored < number - 1:
-                self.directory.filesystem.delete_file(f"{self.directory.path}/{_name(stored)}")
+        self.directory.delete(*(_name(k) for k in self._numbers() if k < number - 1))
 
     def check_settings(self, stored: Mapping[str, Any], current: Mapping[str, Any]) -> None:
         """`ConfigError` if the last state has other settings; without a state there are none."""
@@ -209,7 +224,11 @@ class Checkpoint:
         return path[len(root) + 1 :] if path.startswith(f"{root}/") else posixpath.basename(path)
 
     def note(self, state: StreamState) -> None:
-        """Append the state's status to ``status.jsonl``, if the file system can append."""
+        """Append the state's status to ``status.jsonl``; an object store takes the whole file."""
+        if self.directory.object_store:
+            content = self.directory.read(_STATUS) if self.directory.has(_STATUS) else b""
+            self.directory.write(_STATUS, content + _line(state))
+            return
         path = f"{self.directory.path}/{_STATUS}"
         try:
             with self.directory.filesystem.open_append_stream(path) as stream:

@@ -40,6 +40,9 @@ _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 _NO_PACKAGE = re.compile(r"\[(?:PACKAGE_NOT_INSTALLED|UNSUPPORTED_PACKAGE_VERSION)\] (\w+) >= ")
 _OTHER_PYTHON = re.compile(r"PYTHON_VERSION_MISMATCH.*? different version: ([\d.]+)")
 _NO_PYTHON = re.compile(r'Cannot run program "([^"]*)"[^:]*: (?:Exec failed, )?error=')
+_NO_FILE_SYSTEM = re.compile(
+    r'No FileSystem for scheme "?([\w+.-]+)|Class (org\.apache\.hadoop\.fs\.\S+) not found'
+)
 _ENDED = (
     "found that the JVM of Spark's driver ended during the job, expected it to run until the end; "
     "if its log has an OutOfMemoryError, raise spark.driver.memory"
@@ -94,6 +97,12 @@ def _raise_known(failure: Exception) -> None:
             "of its JVM; raise spark.driver.memory in local mode and spark.executor.memory on "
             "a cluster"
         ) from failure
+    if scheme := _NO_FILE_SYSTEM.search(text):
+        raise errors.ConfigError(
+            f"found no file system of Spark for {scheme[1] or scheme[2]}, expected Parquet files, "
+            "which tasks read from an object store without it, or a jar of the file system; write "
+            "the files as Parquet of one directory, or add the jar, such as hadoop-aws"
+        ) from None
     if "SparkContext was shut down" in text:
         raise errors.ResourceError(_ENDED) from failure
     if header := _OTHER_NAMES.search(text) or _OTHER_WIDTH.search(text):

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types as kinds
 
-from spark_auc.spark.data.local_files import ListedFile, UnsupportedFilesError
+from spark_auc.spark.data.listed_files import ListedFile, UnsupportedFilesError, input_file
 
 # Names of the columns to read, and their Arrow types according to Spark's schema.
 Columns: TypeAlias = Sequence[tuple[str, pa.DataType]]
 
 _MAGIC = b"PAR1"
 _TAIL = 8
+_LAST = 2**16
 # On a network file system, threads overlap the latency of reading footers.
 _THREADS = 16
 # Types whose values Arrow and Spark read to the same bits.
 _NUMBERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64())
 _SAME = frozenset([pa.bool_(), pa.string(), *_NUMBERS])
+_OTHERS = frozenset([pa.date32(), pa.binary()])
 _LISTS = (".list.element", ".list.item")
 
 
@@ -48,13 +49,15 @@ class RowGroup:
     rows: int
 
 
-def opened(path: str) -> tuple[ListedFile, pq.FileMetaData]:
+def footer(path: str, file: pa.NativeFile) -> tuple[ListedFile, pq.FileMetaData]:
     """Read the footer of a file.
 
     Parameters
     ----------
     path
-        Path on the local file system.
+        Path on the local file system, or URI.
+    file
+        The opened file.
 
     Returns
     -------
@@ -68,26 +71,31 @@ def opened(path: str) -> tuple[ListedFile, pq.FileMetaData]:
     UnsupportedFilesError
         The file is encrypted.
     """
-    with open(path, "rb") as file:
-        status = os.fstat(file.fileno())
-        file.seek(max(0, status.st_size - _TAIL))
-        tail = file.read()
-        length = int.from_bytes(tail[:4], "little")
-        if tail[4:] == b"PARE":
-            raise UnsupportedFilesError(f"{path} is encrypted")
-        if tail[4:] != _MAGIC or length + 2 * len(_MAGIC) + 4 > status.st_size:
-            raise OSError("no footer at the end")
-        file.seek(-_TAIL - length, os.SEEK_END)
-        footer = file.read(length)
-    metadata = pq.read_metadata(pa.BufferReader(_MAGIC + footer + tail))
+    state, size = ListedFile.of(path), file.size()
+    # One request to a store reads most footers.
+    file.seek(max(0, size - _LAST))
+    last = file.read()
+    tail = last[-_TAIL:]
+    length = int.from_bytes(tail[:4], "little")
+    if tail[4:] == b"PARE":
+        raise UnsupportedFilesError(f"{path} is encrypted")
+    if tail[4:] != _MAGIC or length + 2 * len(_MAGIC) + 4 > size:
+        raise OSError("no footer at the end")
+    if length + _TAIL > len(last):
+        file.seek(size - _TAIL - length)
+        last = file.read()
+    content = last[-_TAIL - length : -_TAIL]
+    metadata = pq.read_metadata(pa.BufferReader(_MAGIC + content + tail))
     if metadata.serialized_size != length:
         # Encrypted columns add a signature to the footer; Arrow has no property for it.
         raise UnsupportedFilesError(f"{path} has encrypted columns")
-    digest = hashlib.blake2b(footer, digest_size=16).digest()
-    return ListedFile(path, status.st_size, status.st_mtime_ns, digest), metadata
+    digest = hashlib.blake2b(content, digest_size=16).digest()
+    return replace(state, footer=digest), metadata
 
 
-def row_groups(paths: Sequence[str], columns: Columns) -> tuple[RowGroup, ...]:
+def row_groups(
+    paths: Sequence[str], columns: Columns, *, beside_spark: bool = True
+) -> tuple[RowGroup, ...]:
     """List the row groups of files that all have the given columns.
 
     Parameters
@@ -96,6 +104,9 @@ def row_groups(paths: Sequence[str], columns: Columns) -> tuple[RowGroup, ...]:
         The files.
     columns
         Names of the columns to read, and their Arrow types according to Spark's schema.
+    beside_spark
+        Whether Spark may read the same files, so that values must be equal to the bit: dates,
+        times, decimals and bytes are then refused.
 
     Raises
     ------
@@ -105,7 +116,7 @@ def row_groups(paths: Sequence[str], columns: Columns) -> tuple[RowGroup, ...]:
 
     def of(path: str) -> list[RowGroup]:
         file, metadata = _metadata(path)
-        _check(path, metadata, columns)
+        _check(path, metadata, columns, _SAME if beside_spark else _SAME | _OTHERS)
         rows = (metadata.row_group(k).num_rows for k in range(metadata.num_row_groups))
         return [RowGroup(file, k, count) for k, count in enumerate(rows) if count]
 
@@ -115,12 +126,15 @@ def row_groups(paths: Sequence[str], columns: Columns) -> tuple[RowGroup, ...]:
 
 def _metadata(path: str) -> tuple[ListedFile, pq.FileMetaData]:
     try:
-        return opened(path)
+        with input_file(path) as file:
+            return footer(path, file)
     except (OSError, pa.ArrowException) as error:
         raise UnsupportedFilesError(f"{path} is unreadable ({error})") from None
 
 
-def _check(path: str, metadata: pq.FileMetaData, columns: Columns) -> None:
+def _check(
+    path: str, metadata: pq.FileMetaData, columns: Columns, known: frozenset[pa.DataType]
+) -> None:
     try:
         schema = metadata.schema.to_arrow_schema()
     except pa.ArrowException as error:
@@ -135,7 +149,7 @@ def _check(path: str, metadata: pq.FileMetaData, columns: Columns) -> None:
         if name not in names or lower_names[name.lower()] != 1:
             raise UnsupportedFilesError(f"{path} has no column {name!r}, or several with this name")
         kind = schema.field(name).type
-        if not _same_values(kind, expected):
+        if not _same_values(kind, expected, known):
             raise UnsupportedFilesError(
                 f"{path} has column {name!r} of type {kind}, whose values may differ from those "
                 f"that Spark reads as {expected}"
@@ -144,21 +158,25 @@ def _check(path: str, metadata: pq.FileMetaData, columns: Columns) -> None:
             raise UnsupportedFilesError(f"{path} has lists in an old format in column {name!r}")
 
 
-def _same_values(stored: pa.DataType, expected: pa.DataType) -> bool:
+def _same_values(stored: pa.DataType, expected: pa.DataType, known: frozenset[pa.DataType]) -> bool:
     """Whether Arrow and Spark read equal values; large lists and strings count as plain ones."""
     if kinds.is_dictionary(stored):
-        return _same_values(stored.value_type, expected)
+        return _same_values(stored.value_type, expected, known)
     if kinds.is_struct(expected):
         return (
             kinds.is_struct(stored)
             and [f.name for f in stored] == [f.name for f in expected]
-            and all(_same_values(f.type, e.type) for f, e in zip(stored, expected, strict=True))
+            and all(
+                _same_values(f.type, e.type, known) for f, e in zip(stored, expected, strict=True)
+            )
         )
     if kinds.is_list(expected):
         is_list = kinds.is_list(stored) or kinds.is_large_list(stored)
         return (is_list or kinds.is_fixed_size_list(stored)) and _same_values(
-            stored.value_type, expected.value_type
+            stored.value_type, expected.value_type, known
         )
-    return expected in _SAME and (
+    if kinds.is_timestamp(expected) or kinds.is_decimal(expected):
+        return known >= _OTHERS and stored.id == expected.id
+    return expected in known and (
         stored == expected or (kinds.is_string(expected) and kinds.is_large_string(stored))
     )

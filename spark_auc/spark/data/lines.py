@@ -239,8 +239,7 @@ def is_whole_source(df: DataFrame) -> bool:
     column, layout, path = source
     lines = df.select(F.col(quoted(column))["text"].alias("text"))
     whole = _lines_of(df.sparkSession, path, layout).select(F.col("value").alias("text"))
-    # A plan numbers its columns.
-    found, expected = (re.sub(r"#\d+", "", _plan(rows)) for rows in (lines, whole))
+    found, expected = plan_of(lines), plan_of(whole)
     return "FileScan" in found and found == expected
 
 
@@ -250,16 +249,19 @@ def field_number(field: StructField, layout: Layout) -> int | None:
     return mark["number"] if mark.get("layout") == layout.mark else None
 
 
-def _plan(df: DataFrame) -> str:
-    """Spark's physical plan, as text; empty if another thread of the user took the output."""
+def plan_of(df: DataFrame) -> str:
+    """Spark's physical plan, as text without the numbers of columns.
+
+    It is empty if another thread of the user took the output.
+    """
     # Spark only prints a plan, and the standard output is that of all threads.
     with _PRINTING, redirect_stdout(StringIO()) as printed:
         df.explain()
-    return printed.getvalue().partition("== Physical Plan ==\n")[2]
+    return re.sub(r"#\d+L?", "", printed.getvalue().partition("== Physical Plan ==\n")[2])
 
 
 def _steps(df: DataFrame) -> list[str]:
     """Steps of Spark's plan other than those after which each row still has its own line."""
     # An empty plan has an unknown step.
-    steps = (_STEP.match(line) for line in (_plan(df) or "?").splitlines() if line.strip())
+    steps = (_STEP.match(line) for line in (plan_of(df) or "?").splitlines() if line.strip())
     return sorted({step[1] if step else "" for step in steps} - _KEEPING)

@@ -1,7 +1,8 @@
 """Read Parquet files with Arrow inside the tasks, instead of with Spark's reader.
 
 Tasks use Arrow if a DataFrame consists of Parquet files on the local file system, unchanged, and
-Arrow reads the same values as Spark.
+Arrow reads the same values as Spark. Those of object stores are in
+`spark_auc.spark.data.object_files`.
 """
 
 from __future__ import annotations
@@ -21,11 +22,20 @@ from pyspark.sql.types import DataType, TimestampType
 from spark_auc.errors import DataError
 from spark_auc.spark.data.failures import SPARK_FAILURES
 from spark_auc.spark.data.features import quoted
-from spark_auc.spark.data.footers import RowGroup, opened, row_groups
-from spark_auc.spark.data.local_files import UnsupportedFilesError, check_same, local_paths
+from spark_auc.spark.data.footers import RowGroup, footer, row_groups
+from spark_auc.spark.data.listed_files import (
+    UnsupportedFilesError,
+    check_same,
+    input_file,
+    local_paths,
+)
 
 # Spark's default number of rows in a batch.
 _BATCH_ROWS = 10_000
+# The columns of a row group are read at once up to this size, and larger ones through a buffer for
+# each column.
+_MOST_BUFFERED = 64 * 2**20
+_BUFFER = 2**20
 # With it columns have other names than in the files.
 _BY_FIELD_ID = "spark.sql.parquet.fieldId.read.enabled"
 
@@ -103,12 +113,19 @@ class ParquetScan:
         names = [name for name, _ in self.columns]
         path, rows = group.file.path, 0
         try:
-            file_now, metadata = opened(path)
-            check_same(path, file_now == group.file)
-            with pq.ParquetFile(
-                path, metadata=metadata, pre_buffer=True, page_checksum_verification=True
-            ) as file:
-                for batch in file.iter_batches(
+            with input_file(path) as file:
+                file_now, metadata = footer(path, file)
+                check_same(path, file_now == group.file)
+                is_small = _stored_bytes(metadata.row_group(group.number), names) <= _MOST_BUFFERED
+                parquet = pq.ParquetFile(
+                    file,
+                    metadata=metadata,
+                    pre_buffer=is_small,
+                    buffer_size=0 if is_small else _BUFFER,
+                    page_checksum_verification=True,
+                    coerce_int96_timestamp_unit="us",
+                )
+                for batch in parquet.iter_batches(
                     _BATCH_ROWS, row_groups=[group.number], columns=names, use_threads=False
                 ):
                     arrays = [
@@ -125,6 +142,17 @@ class ParquetScan:
                 f"found the unreadable file {path} ({error}); expected a complete Parquet file "
                 f"with columns {', '.join(names)}; replace or remove it"
             ) from error
+
+
+def _stored_bytes(group: pq.RowGroupMetaData, names: Sequence[str]) -> int:
+    """Bytes that columns take in a row group of a file."""
+    chunks = [group.column(k) for k in range(group.num_columns)]
+    roots = {*names}
+    return sum(
+        int(chunk.total_compressed_size)
+        for chunk in chunks
+        if any(chunk.path_in_schema == n or chunk.path_in_schema.startswith(f"{n}.") for n in roots)
+    )
 
 
 def _row_groups(df: DataFrame, names: Sequence[str]) -> tuple[RowGroup, ...]:

@@ -12,9 +12,11 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql.types import DataType
 
 from spark_auc.spark.data.lines import source_of
-from spark_auc.spark.data.local_files import UnsupportedFilesError
+from spark_auc.spark.data.listed_files import UnsupportedFilesError
+from spark_auc.spark.data.object_files import is_of_objects, object_scan
 from spark_auc.spark.data.parquet import ParquetScan
 from spark_auc.spark.data.text_files import TextScan
 
@@ -57,10 +59,18 @@ class TaskRows(NamedTuple):
     cheap: bool
 
 
+def _scan(df: DataFrame, names: Sequence[str], types: Sequence[DataType]) -> Scan:
+    if source_of(df):
+        return TextScan.of(df, names, types)
+    if is_of_objects(df):
+        return object_scan(df, names, types)
+    return ParquetScan.of(df, names, types)
+
+
 def rows_for_tasks(df: DataFrame, names: Sequence[str], selected: DataFrame) -> TaskRows:
     """The rows of a DataFrame for tasks.
 
-    Tasks read the files themselves if the rows are those of Parquet files or of delimited text on
+    Tasks read the files themselves if the rows are those of Parquet files, or of delimited text on
     the local file system, unchanged, and the tasks read the same values as Spark. Otherwise Spark
     reads them. The log says which, and why.
 
@@ -75,7 +85,7 @@ def rows_for_tasks(df: DataFrame, names: Sequence[str], selected: DataFrame) -> 
     """
     types = [field.dataType for field in selected.schema]
     try:
-        scan: Scan = (TextScan if source_of(df) else ParquetScan).of(df, names, types)
+        scan = _scan(df, names, types)
     except UnsupportedFilesError as reason:
         _log.info("reader: Spark, because %s", reason)
         return TaskRows(selected, iter, df.storageLevel.useMemory)

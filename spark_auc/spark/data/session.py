@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from py4j.protocol import Py4JError
+from pyspark.find_spark_home import _find_spark_home
 from pyspark.sql import SparkSession
 
 from spark_auc.errors import ConfigError
@@ -28,6 +29,10 @@ _AT_LAUNCH = (
     "spark.jars.repositories",
     "spark.jars.ivySettings",
 )
+# The file systems of Hadoop's own jar.
+_HADOOP = {"file", "hdfs", "viewfs", "webhdfs", "swebhdfs", "har", "ftp", "http", "https"}
+_CONNECTORS = ("hadoop-aws", "hadoop-azure", "hadoop-gcp", "gcs-connector", "hadoop-cloud")
+_CLASS_PATHS = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "SPARK_DIST_CLASSPATH", "PYSPARK_SUBMIT_ARGS")
 _PYTHON = "spark.pyspark.python"
 # Without memory, a thread of Spark ends and the job never does. With this option, the JVM ends.
 _EXIT = "-XX:+ExitOnOutOfMemoryError"
@@ -49,6 +54,30 @@ def java() -> str | None:
     home = os.environ.get("JAVA_HOME")
     program = os.path.join(home, "bin", "java") if home else ""
     return program if os.path.exists(program) else shutil.which("java")
+
+
+def may_open(scheme: str, conf: Mapping[str, str], remote: str | None) -> bool:
+    """Whether the Spark of a job may have a file system; false if nothing names a jar of it.
+
+    Parameters
+    ----------
+    scheme
+        Scheme of URIs, such as "s3a".
+    conf, remote
+        See `session`.
+    """
+    keys = ("spark.jars", "spark.driver.extraClassPath", f"spark.hadoop.fs.{scheme}.")
+    elsewhere = remote or launched_by_spark_submit() or SparkSession.getActiveSession()
+    if scheme in _HADOOP or elsewhere or any(key.startswith(keys) for key in conf):
+        return True
+    home = _find_spark_home()
+    defaults = os.path.join(home, "conf", "spark-defaults.conf")
+    jars = os.listdir(os.path.join(home, "jars")) if os.path.isdir(home) else []
+    return (
+        any(name in os.environ for name in _CLASS_PATHS)
+        or os.path.exists(defaults)
+        or any(jar.startswith(_CONNECTORS) for jar in jars)
+    )
 
 
 def check_java() -> None:

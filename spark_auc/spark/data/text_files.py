@@ -24,7 +24,7 @@ from spark_auc.features.text_lines import first_break, lines_within
 from spark_auc.serving.arrow_columns import raw_column
 from spark_auc.spark.data.layouts import Layout
 from spark_auc.spark.data.lines import field_number, is_whole_source, source_of
-from spark_auc.spark.data.local_files import (
+from spark_auc.spark.data.listed_files import (
     ListedFile,
     UnsupportedFilesError,
     check_same,

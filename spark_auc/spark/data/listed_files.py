@@ -1,14 +1,18 @@
-"""Files of the local file system that tasks read themselves, and their state when listed."""
+"""Files that tasks read themselves, local or of an object store, and their state when listed."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from spark_auc.errors import DataError
+from spark_auc.storage.file_systems import is_local, opened, reached
 
 # These settings change the files that Spark reads.
 _SETTINGS = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissingFiles")
@@ -25,7 +29,7 @@ class ListedFile:
     Parameters
     ----------
     path
-        Path on the local file system.
+        Path on the local file system, or URI.
     size
         Size in bytes.
     modified
@@ -42,13 +46,32 @@ class ListedFile:
     @classmethod
     def of(cls, path: str) -> ListedFile:
         """The current state of a file without a footer."""
-        status = os.stat(path)
-        return cls(path, status.st_size, status.st_mtime_ns)
+        return cls(path, *_state(path))
 
     def is_unchanged(self) -> bool:
         """Whether size and time of the last change are still the same."""
-        status = os.stat(self.path)
-        return (status.st_size, status.st_mtime_ns) == (self.size, self.modified)
+        return _state(self.path) == (self.size, self.modified)
+
+
+def _state(path: str) -> tuple[int, int]:
+    """Size in bytes, and time of the last change."""
+    if is_local(path):
+        status = os.stat(path)
+        return status.st_size, status.st_mtime_ns
+    _, filesystem, key = opened(path)
+    with reached(path, filesystem):
+        info = filesystem.get_file_info(key)
+    if not info.is_file:
+        raise FileNotFoundError(f"no file {path}")
+    return info.size, info.mtime_ns
+
+
+@contextmanager
+def input_file(path: str) -> Iterator[pa.NativeFile]:
+    """A file to read, local or of an object store; see `reached` for errors of a store."""
+    _, filesystem, key = opened(path)
+    with reached(path, filesystem), filesystem.open_input_file(key) as file:
+        yield file
 
 
 def check_same(path: str, same: bool) -> None:

@@ -1,0 +1,140 @@
+"""Rows as Parquet files: by Spark on file systems, and by tasks through Arrow on object stores.
+
+An object store has no rename by which a task could publish its files. Each attempt of a task
+writes files of its own names and returns these; the driver keeps those of the attempts that
+succeeded, and deletes the others.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from spark_auc.errors import DataError
+from spark_auc.spark.data.object_files import SPARK_TYPES, object_rows
+from spark_auc.storage.file_systems import opened, reached
+
+if TYPE_CHECKING:
+    from spark_auc.publication.directory import Directory
+
+_WRITTEN = "name string, bytes bigint, rows bigint"
+
+
+@dataclass(frozen=True)
+class PartWriter:
+    """Writes the rows of a task to files whose names no other attempt has.
+
+    Parameters
+    ----------
+    uri
+        The directory.
+    schema
+        Names and types of the columns, with those of Spark as metadata.
+    partition_by
+        Columns whose values name directories.
+    """
+
+    uri: str
+    schema: pa.Schema
+    partition_by: tuple[str, ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write batches; returns names, sizes in bytes and numbers of rows of the files.
+
+        Raises
+        ------
+        StorageError
+            The store failed.
+        """
+        import pyarrow.dataset as ds
+
+        context, written = TaskContext.get(), list[Any]()
+        number = context.partitionId() if context else 0
+        _, filesystem, path = opened(self.uri)
+        reader = pa.RecordBatchReader.from_batches(
+            self.schema, (batch.cast(self.schema) for batch in batches if batch.num_rows)
+        )
+        columns = pa.schema([self.schema.field(name) for name in self.partition_by])
+        with reached(self.uri, filesystem):
+            ds.write_dataset(
+                reader,
+                path,
+                filesystem=filesystem,
+                format="parquet",
+                basename_template=f"part-{number:05d}-{uuid.uuid4().hex}-{{i}}.parquet",
+                partitioning=ds.partitioning(columns, flavor="hive") if columns else None,
+                existing_data_behavior="overwrite_or_ignore",
+                create_dir=False,
+                use_threads=False,
+                preserve_order=True,
+                file_visitor=written.append,
+            )
+        names = [file.path[len(path) + 1 :] for file in written]
+        rows = [file.metadata.num_rows for file in written]
+        yield pa.RecordBatch.from_pydict(
+            {"name": names, "bytes": [file.size for file in written], "rows": rows},
+            pa.schema({"name": pa.string(), "bytes": pa.int64(), "rows": pa.int64()}),
+        )
+
+
+def write_parquet(rows: DataFrame, directory: Directory, partition_by: Sequence[str] = ()) -> int:
+    """Write rows as Parquet files, and return their number.
+
+    Spark writes to file systems. To an object store, tasks write through Arrow: the directory has
+    the files of the attempts that succeeded, and those of others are deleted.
+
+    Parameters
+    ----------
+    rows
+        The rows.
+    directory
+        A directory that does not exist.
+    partition_by
+        Columns whose values name directories.
+
+    Raises
+    ------
+    DataError
+        The store has other files than those that the tasks wrote.
+    StorageError
+        The store failed.
+    """
+    if not directory.object_store:
+        rows.write.partitionBy(*partition_by).parquet(directory.uri)
+        return read_parquet(rows.sparkSession, directory).count()
+    kept = StructType([field for field in rows.schema if field.name not in partition_by])
+    schema = to_arrow_schema(rows.schema).with_metadata({SPARK_TYPES: kept.json().encode()})
+    writer = PartWriter(directory.uri, schema, tuple(partition_by))
+    written = rows.mapInArrow(writer, _WRITTEN).collect()
+    expected = {row["name"]: row["bytes"] for row in written}
+    if not expected:
+        sink = pa.BufferOutputStream()
+        pq.write_table(schema.empty_table().drop_columns(list(partition_by)), sink)
+        content = sink.getvalue().to_pybytes()
+        directory.write("part-00000.parquet", content)
+        expected["part-00000.parquet"] = len(content)
+    found = directory.files()
+    strays = found.keys() - expected.keys()
+    directory.delete(*strays)
+    wrong = sorted(name for name, size in expected.items() if found.get(name) != size)
+    if wrong:
+        raise DataError(
+            f"found {found.get(wrong[0], 'no')} bytes at {directory.uri}/{wrong[0]}, expected the "
+            f"{expected[wrong[0]]} that a task wrote; check the store, and run again"
+        )
+    return sum(row["rows"] for row in written)
+
+
+def read_parquet(spark: SparkSession, directory: Directory) -> DataFrame:
+    """The rows of the files that `write_parquet` wrote to a directory."""
+    rows = object_rows(spark, directory.uri) if directory.object_store else None
+    return spark.read.parquet(directory.uri) if rows is None else rows
