@@ -13,7 +13,7 @@ from typing import Any
 from pyarrow import fs
 
 from spark_auc.publication.redaction import redacted
-from spark_auc.storage.file_systems import is_object_store, opened, reached
+from spark_auc.storage.file_systems import content_of, is_object_store, opened, reached
 
 
 @dataclass(frozen=True)
@@ -108,12 +108,7 @@ class Directory:
 
     def read(self, name: str) -> bytes:
         """Read a file."""
-        path = f"{self.path}/{name}"
-        with (
-            self.reached(),
-            self.filesystem.open_input_stream(path) as stream,
-        ):
-            return bytes(stream.read())
+        return content_of(self.uri, self.filesystem, f"{self.path}/{name}")
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file, and create its directory if necessary."""

@@ -241,7 +241,13 @@ def _hidden(name: str) -> bool:
 def _hash(version: Directory, file: str, size: int) -> str | None:
     if size > _LARGEST_HASHED:
         return None
-    return hashlib.sha256(version.read(file)).hexdigest()
+    content = version.read(file)
+    if len(content) != size:
+        raise ModelFormatError(
+            f"found {len(content)} bytes at {version.uri}/{file}, expected {size}; make sure that "
+            "no other process writes it, and run the job again"
+        )
+    return hashlib.sha256(content).hexdigest()
 
 
 def _check_inside(publication: Directory, name: str) -> None:

@@ -11,6 +11,7 @@ import posixpath
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 
 import pyarrow as pa
 from pyarrow import fs
@@ -21,7 +22,7 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 # Hadoop's names of S3.
 _S3 = ("s3", "s3a", "s3n")
 # A request without an answer takes at most _ATTEMPTS times the sum of both seconds, and pauses.
-_REQUEST_SECONDS, _CONNECT_SECONDS, _ATTEMPTS = 10.0, 5.0, 4
+_REQUEST_SECONDS, _CONNECT_SECONDS, _ATTEMPTS = 10.0, 5.0, 8
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
@@ -104,14 +105,46 @@ def _s3(path: str) -> fs.FileSystem:
         )
     endpoint = next((os.environ[name] for name in _ENDPOINTS if os.environ.get(name)), None)
     region = next((os.environ[name] for name in _REGIONS if os.environ.get(name)), None)
+    if region is None and endpoint is None:
+        region = fs.resolve_s3_region(bucket)
+    return _client(region, endpoint, _REQUEST_SECONDS, _CONNECT_SECONDS, _ATTEMPTS)
+
+
+@lru_cache(maxsize=16)
+def _client(
+    region: str | None, endpoint: str | None, request: float, connect: float, attempts: int
+) -> fs.FileSystem:
+    """A file system whose connections are used again."""
     return fs.S3FileSystem(
-        # Arrow asks for the region of a bucket in its own way only if it opens a URI.
-        region=region or (None if endpoint else fs.resolve_s3_region(bucket)),
+        region=region,
         endpoint_override=endpoint,
-        request_timeout=_REQUEST_SECONDS,
-        connect_timeout=_CONNECT_SECONDS,
-        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
+        request_timeout=request,
+        connect_timeout=connect,
+        # The other strategy stops to retry after some faults, in a job of any length.
+        retry_strategy=fs.AwsDefaultS3RetryStrategy(max_attempts=attempts),
+        # A small file is then one request, which can be repeated.
+        allow_delayed_open=True,
     )
+
+
+def content_of(uri: str, filesystem: fs.FileSystem, path: str) -> bytes:
+    """The content of a file.
+
+    Raises
+    ------
+    StorageError
+        The store failed, or its answers are cut short.
+    FileNotFoundError
+        There is no such file.
+    """
+    with reached(uri, filesystem):
+        for _ in range(_ATTEMPTS):
+            with filesystem.open_input_file(path) as file:
+                size, content = file.size(), bytes(file.read())
+            # Arrow takes an answer that ends within its head for one of no bytes.
+            if len(content) == size and (content or not filesystem.get_file_info(path).size):
+                return content
+        raise OSError(f"{len(content)} bytes of {path}")
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """A proxy before an S3 server that answers some requests by faults, as a seeded plan says.
 
 Faults: 500 and 503 without the request reaching the server, the same after it did (the answer is
-lost), pauses before an answer, slow listings, dropped connections before and within an answer.
+lost), pauses before an answer, slow listings, and connections that end before an answer, within its
+head or within its body.
 """
 
 import asyncio
@@ -124,8 +125,10 @@ class Proxy:
         if fault == "lost":
             await _refuse(writer, fault, line)
             return True
-        if fault == "half":
-            writer.write(answer[: len(answer) // 2])
+        if fault in {"half", "head"}:
+            end = answer.index(b"\r\n\r\n") + 4
+            cut = end // 2 if fault == "head" else end + (len(answer) - end) // 2
+            writer.write(answer[:cut] if cut < len(answer) else b"")
             await writer.drain()
             return False
         writer.write(answer)
