@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import DataType, StructType, TimestampType
 
 from spark_auc.errors import ConfigError
 from spark_auc.spark.data.features import quoted
@@ -68,7 +68,7 @@ class ObjectFiles:
         """
         paths = _data_files(location)
         schema = _schema(paths[0])
-        columns = [(field.name, to_arrow_type(field.dataType)) for field in schema]
+        columns = [(field.name, arrow_type(field.dataType)) for field in schema]
         groups = row_groups(paths, columns, beside_spark=False)
         states = [repr(group) for group in groups]
         digest = hashlib.sha256("\n".join([schema.json(), *states]).encode()).hexdigest()
@@ -132,8 +132,16 @@ def object_scan(df: DataFrame, names: Sequence[str], types: Sequence[DataType]) 
     whole = files.rows(df.sparkSession, marks[0]["location"]).select(*columns)
     if not files.scan.groups or plan_of(df.select(*columns)) != plan_of(whole):
         raise UnsupportedFilesError("the rows are not an unchanged scan of Parquet files")
-    kinds = map(to_arrow_type, types[: len(names)])
+    kinds = map(arrow_type, types[: len(names)])
     return ParquetScan(files.scan.groups, tuple(zip(names, kinds, strict=True)))
+
+
+def arrow_type(kind: DataType) -> pa.DataType:
+    """The type of a column in Arrow; `UnsupportedFilesError` if there is none."""
+    try:
+        return pa.timestamp("us", "UTC") if kind == TimestampType() else to_arrow_type(kind)
+    except (PySparkException, AssertionError) as error:
+        raise UnsupportedFilesError(f"a column is of type {kind.simpleString()}") from error
 
 
 def _data_files(location: str) -> list[str]:

@@ -10,17 +10,17 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from spark_auc.errors import DataError
-from spark_auc.spark.data.object_files import SPARK_TYPES, object_rows
+from spark_auc.spark.data.object_files import SPARK_TYPES, arrow_type, object_rows
 from spark_auc.storage.file_systems import opened, reached
 
 if TYPE_CHECKING:
@@ -38,13 +38,13 @@ class PartWriter:
     uri
         The directory.
     schema
-        Names and types of the columns, with those of Spark as metadata.
+        Names and types of the columns in Spark, but those of directories, as JSON.
     partition_by
         Columns whose values name directories.
     """
 
     uri: str
-    schema: pa.Schema
+    schema: str
     partition_by: tuple[str, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -60,10 +60,14 @@ class PartWriter:
         context, written = TaskContext.get(), list[Any]()
         number = context.partitionId() if context else 0
         _, filesystem, path = opened(self.uri)
+        filled = (batch for batch in batches if batch.num_rows)
+        if (first := next(filled, None)) is None:
+            return
+        schema = first.schema.with_metadata({SPARK_TYPES: self.schema.encode()})
         reader = pa.RecordBatchReader.from_batches(
-            self.schema, (batch.cast(self.schema) for batch in batches if batch.num_rows)
+            schema, (batch.cast(schema) for batch in chain([first], filled))
         )
-        columns = pa.schema([self.schema.field(name) for name in self.partition_by])
+        columns = pa.schema([schema.field(name) for name in self.partition_by])
         with reached(self.uri, filesystem):
             ds.write_dataset(
                 reader,
@@ -112,13 +116,14 @@ def write_parquet(rows: DataFrame, directory: Directory, partition_by: Sequence[
         rows.write.partitionBy(*partition_by).parquet(directory.uri)
         return read_parquet(rows.sparkSession, directory).count()
     kept = StructType([field for field in rows.schema if field.name not in partition_by])
-    schema = to_arrow_schema(rows.schema).with_metadata({SPARK_TYPES: kept.json().encode()})
-    writer = PartWriter(directory.uri, schema, tuple(partition_by))
+    writer = PartWriter(directory.uri, kept.json(), tuple(partition_by))
     written = rows.mapInArrow(writer, _WRITTEN).collect()
     expected = {row["name"]: row["bytes"] for row in written}
     if not expected:
         sink = pa.BufferOutputStream()
-        pq.write_table(schema.empty_table().drop_columns(list(partition_by)), sink)
+        kinds = {field.name: arrow_type(field.dataType) for field in kept}
+        schema = pa.schema(kinds, {SPARK_TYPES: kept.json().encode()})
+        pq.write_table(schema.empty_table(), sink)
         content = sink.getvalue().to_pybytes()
         directory.write("part-00000.parquet", content)
         expected["part-00000.parquet"] = len(content)
