@@ -102,6 +102,8 @@ def test_from_raw_rows_to_scores(job, at):
     manifest = json.loads((at / "evaluation/manifest.json").read_text())
     stored = json.loads((at / "evaluation" / manifest["directory"] / "evaluation.json").read_text())
     assert stored["auc"] == evaluated["auc"]
+    groups = pq.read_table(str(at / "evaluation" / manifest["directory"] / "groups.parquet"))
+    assert groups.to_pylist() == stored["groups"]["rows"]
     # The same rows and weights without the jobs: the part's features times the model's weights.
     version = json.loads((at / "data/manifest.json").read_text())["directory"]
     part = pq.read_table(str(at / "data" / version / "part=test"))

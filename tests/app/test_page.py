@@ -80,7 +80,13 @@ def evaluation():
         },
         "groups": {
             "column": "day",
-            "weightedMean": 0.76123,
+            "count": 2,
+            "measured": 1,
+            "gauc": 0.76123,
+            "gaucWeight": 1801.0,
+            "quantiles": dict.fromkeys(["0.05", "0.25", "0.5", "0.75", "0.95"], 0.7531),
+            "lowest": [],
+            "highest": [],
             "rows": [
                 group | {"lower": 0.7012, "upper": 0.8023},
                 group
@@ -340,6 +346,20 @@ def test_names_are_escaped():
     assert ("aria-label", f"AUC by {script}") in read.attributes
 
 
+def test_many_groups_are_told_by_their_extremes():
+    groups = copy.deepcopy(evaluation()["groups"])
+    found = groups.pop("rows")[0]
+    lowest, highest = (found | {"value": name} for name in ("worst", "best"))
+    many = {"rows": [], "lowest": [lowest], "highest": [highest], "count": 1234567}
+    read = bare(groups=groups | many)
+    labels = {value for name, value in read.attributes if name == "aria-label"}
+    assert {"AUC by day, lowest", "AUC by day, highest"} < labels
+    assert "AUC by day" not in labels
+    assert {"worst", "best"} < set(read.within("th"))
+    assert any("1 of 1,234,567 groups" in text for text in read.within("p"))
+    assert "0.95" in read.within("dt")
+
+
 def test_without_probabilities_there_is_no_calibration(drawn):
     names = ["roc", "precision_recall", "distribution", "gain"]
     assert list(pictures(evaluation() | {"reliability": None})) == names
@@ -371,7 +391,7 @@ def test_labels_may_be_text_and_a_group_null():
     result = copy.deepcopy(evaluation())
     result["classes"]["positive"]["label"] = "yes"
     result["groups"]["rows"][0]["value"] = None
-    result["groups"]["weightedMean"] = None
+    result["groups"]["gauc"] = None
     read = Reader(page(result, pictures(result)))
     assert any("yes" in text for text in read.within("text"))
     assert "null" in read.within("th")

@@ -2,8 +2,9 @@
 
 Section ``evaluate`` of the configuration: model, data, output and measures. Publishes
 ``report.html`` (self-contained), ``evaluation.json``, a PNG file of each figure of the evaluation,
-and of a model of raw columns ``shapes.json``: its curves of columns and surfaces of pairs. The
-label and weight columns are those of the training.
+with ``measures.groupCol`` ``groups.parquet``: the AUC of every group, and of a model of raw columns
+``shapes.json``: its curves of columns and surfaces of pairs. The label and weight columns are those
+of the training.
 """
 
 from __future__ import annotations
@@ -62,13 +63,14 @@ def run(spark: SparkSession, config: Evaluate) -> dict[str, Any]:
         publication(config.output.path, config.output.replace, "evaluation") as version,
     ):
         data = config.data.model_dump(mode="json", exclude_none=True)
-        result = evaluation(model, rows, config.measures, config.model, data)
+        result, groups = evaluation(model, rows, config.measures, config.model, data)
         drift = drift_of_evaluated(model, rows) if config.drift else {}
         report = write_evaluation(
             version,
             result | drift,
             model.ranker.scorer.w,
             model.recipe,
+            groups=groups,
             embedded=bool(model.embeddings),
         )
     return {name: result[name] for name in _RESULT} | {"report": report} | drift

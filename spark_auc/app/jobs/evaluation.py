@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from spark_auc import __version__
 from spark_auc.app.config.jobs import Measures
 from spark_auc.app.jobs.drift import drift_of, log_unknown
@@ -13,6 +16,7 @@ from spark_auc.app.report.page import page
 from spark_auc.app.report.pictures import pictures, png
 from spark_auc.app.report.shapes import shape_pictures
 from spark_auc.app.report.weights import weights_picture
+from spark_auc.core.evaluation.groups import Groups
 from spark_auc.core.evaluation.measures import MEASURES
 from spark_auc.core.types import Float
 from spark_auc.features.recipe import Recipe
@@ -40,7 +44,7 @@ def evaluation(
     path: str,
     data: Mapping[str, Any],
     segments: SegmentColumn | None = None,
-) -> dict[str, Any]:
+) -> tuple[dict[str, Any], Groups | None]:
     """Score labelled rows and measure the scores.
 
     Parameters
@@ -62,23 +66,27 @@ def evaluation(
     -------
     dict
         The content of ``evaluation.json``.
+    Groups
+        AUC by group, if a group column is set.
     """
     ranker = model.ranker
     scored = model.transform(rows)
     if segments is not None:
         value = segments.value(scored, model.features(rows))
         scored = scored.withColumn(segments.column, value)
-    measured = ranker.measured(scored, **measures.model_dump()).as_dict()
+    report = ranker.measured(scored, **measures.model_dump())
+    measured = report.as_dict()
     if model.calibration:
         # A calibration may tie scores, so the AUC is that of the uncalibrated scores.
         probability = model.calibration.getProbabilityCol()
         calibrated = ranker.measured(scored, scoreCol=probability, probabilities=True).as_dict()
         measured |= {name: calibrated[name] for name in _OF_PROBABILITIES}
-    return measured | {
+    facts = {
         "model": model_facts(path, ranker.numFeatures, ranker.summary.as_dict()),
         "data": redacted(data),
         "version": __version__,
     }
+    return measured | facts, report.groups
 
 
 def model_facts(path: str, features: int, summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -120,10 +128,12 @@ def write_evaluation(
     w: Float,
     recipe: Recipe | None,
     *,
+    groups: Groups | None = None,
     embedded: bool = False,
 ) -> str:
     """Write ``evaluation.json``, ``report.html`` and the pictures; returns the report's URI.
 
+    ``groups.parquet`` has a row for each group, with the fields of `GroupAUC`.
     Of a model of a recipe with numeric columns and no embeddings, ``shapes.json`` has its curves
     and surfaces, and the report plots of the most important ones.
 
@@ -137,11 +147,15 @@ def write_evaluation(
         Weights of the model.
     recipe
         Its recipe, if there is one.
+    groups
+        AUC by group, if a group column is set.
     embedded
         Whether it has embeddings.
     """
     figures = pictures(result)
     version.write_json("evaluation.json", result)
+    if groups is not None:
+        version.write("groups.parquet", _groups_table(groups))
     found = shapes(recipe, w) if recipe and not embedded else []
     if found:
         version.write_json("shapes.json", {"shapes": [shape.as_dict() for shape in found]})
@@ -152,3 +166,11 @@ def write_evaluation(
     for name, figure in figures.items():
         version.write(f"{name}.png", png(figure))
     return f"{version.uri}/report.html"
+
+
+def _groups_table(groups: Groups) -> bytes:
+    columns = {name: pa.array(v, from_pandas=True) for name, v in groups.arrays().items()}
+    columns["value"] = columns["value"].cast(pa.string())
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), sink, compression="zstd")
+    return bytes(sink.getvalue())

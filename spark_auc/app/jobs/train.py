@@ -249,13 +249,14 @@ def _evaluated(
     segments = model.ranker.segments
     # A group for each ranker: the column can have many more values.
     measures = Measures(groupCol=None if segments is None else segments.column)
-    result = evaluation(model, test, measures, config.output.path, source, segments)
+    result, groups = evaluation(model, test, measures, config.output.path, source, segments)
     drift = drift_of_evaluated(model, test) if config.drift else {}
     report = write_evaluation(
         version,
         result | drift,
         model.ranker.scorer.w,
         model.recipe,
+        groups=groups,
         embedded=bool(model.embeddings),
     )
     return {"auc": result["auc"], "interval": result["interval"], "report": report, **drift}

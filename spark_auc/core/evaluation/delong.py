@@ -9,7 +9,6 @@ sum p^2 (V - AUC)^2 / (1 - sum p^2). For rows of weight 1 this is the published 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import log, log1p, sqrt
 from statistics import NormalDist
 from typing import Literal, NamedTuple
 
@@ -118,13 +117,15 @@ def auc_covariance(class_sums: Float, products: Float) -> Float:
     return total
 
 
-def has_spread(class_sums: Float) -> bool:
-    """Whether both classes have enough rows for a variance.
+def has_spread(class_sums: Float) -> NDArray[np.bool_]:
+    """Whether both classes have enough rows for a variance, ``()`` or ``(g,)``.
 
     A class needs two rows, and no row may outweigh the others so far that they are lost to
-    rounding. ``class_sums`` ``(3, 2)`` is that of `ScoreTable.class_sums`.
+    rounding. ``class_sums`` is that of `ScoreTable.class_sums`, ``(3, 2)`` or ``(3, 2, g)``.
     """
-    return bool(min(class_sums[2]) > 1 and (effective_rows(class_sums) > 1 + _LEAST_EXCESS).all())
+    enough = (class_sums[2] > 1) & (effective_rows(class_sums) > 1 + _LEAST_EXCESS)
+    spread: NDArray[np.bool_] = enough.all(axis=0)
+    return spread
 
 
 def auc_variance(table: ScoreTable) -> float:
@@ -134,10 +135,9 @@ def auc_variance(table: ScoreTable) -> float:
 
 
 def effective_rows(class_sums: Float) -> Float:
-    """Effective size ``(2,)`` of each class, (sum u)^2 / sum u^2 (Kish 1965).
+    """Effective size ``(2,)`` or ``(2, g)`` of each class, (sum u)^2 / sum u^2 (Kish 1965).
 
-    For weights u = 1 it is the number of rows. ``class_sums`` ``(3, 2)`` is that of
-    `ScoreTable.class_sums`.
+    For weights u = 1 it is the number of rows. ``class_sums`` is that of `has_spread`.
     """
     effective: Float = class_sums[0] ** 2 / class_sums[1]
     return effective
@@ -224,22 +224,48 @@ def interval_of(
     ConfigError
         ``level`` is not in (0, 1).
     """
-    quantile, rows = normal_quantile(level), float(effective_rows(class_sums).min())
-    if value in (0.0, 1.0):
-        bound = (1 - level) ** (1 / rows)
-        lower, upper = (bound, 1.0) if value else (0.0, 1 - bound)
-        return AUCInterval(value, lower, upper, 0.0, level, "exact", rows < SMALL_CLASS)
-    if np.isnan(variance):
-        return AUCInterval(value, 0.0, 1.0, variance, level, "unknown", True)
-    reach = quantile * sqrt(variance) * np.array((-1.0, 1.0))
-    if scale == "linear":
-        ends = np.clip(value + reach, 0, 1)
-    else:  # tanh(x / 2) = 2 expit(x) - 1 cannot overflow
-        with np.errstate(over="ignore"):
-            logits = log(value) - log1p(-value) + reach / (value * (1 - value))
-        ends = (1 + np.tanh(logits / 2)) / 2
+    rows = float(effective_rows(class_sums).min())
+    ends = interval_ends(np.array(value), np.array(variance), np.array(rows), level, scale)
     lower, upper = map(float, ends)
-    return AUCInterval(value, lower, upper, variance, level, scale, rows < SMALL_CLASS)
+    small = rows < SMALL_CLASS
+    if value in (0.0, 1.0):
+        return AUCInterval(value, lower, upper, 0.0, level, "exact", small)
+    if np.isnan(variance):
+        return AUCInterval(value, lower, upper, variance, level, "unknown", True)
+    return AUCInterval(value, lower, upper, variance, level, scale, small)
+
+
+def interval_ends(
+    value: Float,
+    variance: Float,
+    rows: Float,
+    level: float,
+    scale: Literal["linear", "logit"] = "logit",
+) -> tuple[Float, Float]:
+    """Ends of the intervals of AUCs, element by element; see `interval_of`.
+
+    Parameters
+    ----------
+    value, variance
+        The AUCs and their variances; a nan AUC has no interval.
+    rows
+        Effective rows of the smaller class.
+    level, scale
+        See `interval_of`.
+    """
+    quantile = normal_quantile(level)
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        reach = quantile * np.sqrt(variance)
+        if scale == "linear":
+            low, high = np.clip(value - reach, 0, 1), np.clip(value + reach, 0, 1)
+        else:  # tanh(x / 2) = 2 expit(x) - 1 cannot overflow
+            logit, reach = np.log(value) - np.log1p(-value), reach / (value * (1 - value))
+            low, high = ((1 + np.tanh((logit + end) / 2)) / 2 for end in (-reach, reach))
+        bound = (1 - level) ** (1 / rows)
+    unknown = np.isnan(variance) & ~np.isnan(value)
+    lower = np.where(value == 1, bound, np.where(unknown | (value == 0), 0.0, low))
+    upper = np.where(value == 0, 1 - bound, np.where(unknown | (value == 1), 1.0, high))
+    return lower, upper
 
 
 def normal_quantile(level: float) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from spark_auc.core.evaluation.delong import (
     has_spread,
     interval_of,
 )
+from spark_auc.core.evaluation.groups import Groups
 from spark_auc.core.evaluation.measures import MEASURES, RankingOptions
 from spark_auc.core.evaluation.ranking import Ranking
 from spark_auc.core.evaluation.roc import Sweep
@@ -27,58 +28,6 @@ from spark_auc.core.labels import Label
 from spark_auc.core.types import Float
 
 _BINS = 50
-
-
-class GroupAUC(NamedTuple):
-    """AUC among the rows of one group; None if it or its interval is not defined.
-
-    Parameters
-    ----------
-    value
-        Value of the group column.
-    positive, negative
-        Numbers of rows.
-    weight
-        Total weight of the rows.
-    auc, lower, upper
-        AUC and its confidence interval.
-    """
-
-    value: str | None
-    positive: int
-    negative: int
-    weight: float
-    auc: float | None
-    lower: float | None
-    upper: float | None
-
-
-@dataclass(frozen=True)
-class Groups:
-    """AUC by value of a column.
-
-    Parameters
-    ----------
-    column
-        Name of the column.
-    rows
-        AUC of each group.
-    """
-
-    column: str
-    rows: tuple[GroupAUC, ...]
-
-    @property
-    def weighted_mean(self) -> float | None:
-        """Mean of the groups' AUCs, weighted by their rows (GAUC: Zhu et al. 2017, Eq. 1).
-
-        Groups of one class have no AUC and are left out; None if all groups have one class.
-        """
-        defined = [(g.auc, g.weight) for g in self.rows if g.auc is not None]
-        if not defined:
-            return None
-        values, weights = np.array(defined).T
-        return float(values @ weights / weights.sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,12 +162,7 @@ class AUCReport:
             "distribution": self._distribution(),
             "reliability": self._reliability(),
             "thresholds": {k: _numbers(p._asdict()) for k, p in self.thresholds.items()},
-            "groups": self.groups
-            and {
-                "column": self.groups.column,
-                "weightedMean": self.groups.weighted_mean,
-                "rows": [group._asdict() for group in self.groups.rows],
-            },
+            "groups": None if self.groups is None else self.groups.as_dict(),
         }
 
     def _classes(self) -> dict[str, Any]:

@@ -67,8 +67,9 @@ def evaluate(
     weightCol
         Column of sampling weights >= 0; None for weight 1.
     groupCol
-        Column of groups (advertisers, days) whose AUCs to measure too, in another pass. One task
-        reads a group of at most a million rows; larger groups take a pass of their own.
+        Column of groups (users, advertisers, days) whose AUCs to measure too: each value of text,
+        numbers, booleans or times is a group. The rows are sorted in another pass, above a million
+        rows with a sample in one more.
     level
         Confidence level, in (0, 1).
     probabilities
@@ -122,7 +123,7 @@ def evaluate(
     groups = None
     if groupCol is not None:
         count = sum(scored.overview.labels.rows.values())
-        groups = by_group(df, columns, groupCol, level, count)
+        groups = by_group(df, columns, groupCol, level, count, scored.table.rows)
     report = AUCReport(
         options, ranking, scored.centre, scored.table, scored.classes, level, bounds, groups
     )

@@ -1,27 +1,43 @@
-"""AUC of each group of scored rows."""
+"""AUC of each group of scored rows.
+
+Spark sorts the rows by group and score and cuts them into partitions of about a million rows. A
+small group is in one partition, a large one in several. A task sums its rows as they arrive, so
+that it needs memory for one batch. The driver merges the sums of groups that tasks share.
+"""
 
 from __future__ import annotations
 
+import logging
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, DoubleType, FloatType
 
-from spark_auc.core.evaluation.delong import auc_interval
-from spark_auc.core.evaluation.measures import RankingOptions
-from spark_auc.core.evaluation.report import AUCReport, GroupAUC, Groups
-from spark_auc.core.evaluation.roc import auc
-from spark_auc.spark.data.aggregate import record
+from spark_auc.core.evaluation.group_sums import GroupMeasures, GroupSums
+from spark_auc.core.evaluation.groups import Groups
+from spark_auc.core.types import Float
+from spark_auc.errors import ConfigError, SparkAUCError
+from spark_auc.spark.data.aggregate import task_number
 from spark_auc.spark.data.failures import translated
-from spark_auc.spark.data.features import quoted
-from spark_auc.spark.data.labels import label_column
-from spark_auc.spark.evaluation.score_columns import ScoreColumns, read
-from spark_auc.spark.evaluation.scores import tabulated
+from spark_auc.spark.data.features import known_column, quoted
+from spark_auc.spark.evaluation.score_columns import ScoreColumns
 
-# Most rows of a group that one task measures in its memory.
-_MOST_ROWS = 1 << 20
+_log = logging.getLogger(__name__)
 
-_GROUP = pa.schema(
+# Rows of a partition. Spark sorts them, and spills them to disk where memory is short.
+_TASK_ROWS = 1 << 20
+
+_MEASURES = GroupMeasures._fields
+# The sums are sent of groups that other tasks may have rows of too: a task's first and last.
+_SCHEMA = pa.schema(
     [
+        ("task", pa.int32()),
         ("value", pa.string()),
         ("positive", pa.int64()),
         ("negative", pa.int64()),
@@ -29,17 +45,22 @@ _GROUP = pa.schema(
         ("auc", pa.float64()),
         ("lower", pa.float64()),
         ("upper", pa.float64()),
+        ("sums", pa.binary()),
     ]
 )
-_GROUP_DDL = "value string, positive long, negative long, weight double, "
-_GROUP_DDL += "auc double, lower double, upper double"
+_DDL = "task int, value string, positive long, negative long, weight double, "
+_DDL += "auc double, lower double, upper double, sums binary"
 
 
-def by_group(df: DataFrame, columns: ScoreColumns, column: str, level: float, count: int) -> Groups:
+def by_group(
+    df: DataFrame,
+    columns: ScoreColumns,
+    column: str,
+    level: float,
+    count: int,
+    class_rows: tuple[int, int] | None = None,
+) -> Groups:
     """Measure the AUC of the rows of each value of a column.
-
-    One task measures a group of at most a million rows. Larger groups are measured one by one, each
-    by ranges of its scores, so that no task has all of their rows in memory.
 
     Parameters
     ----------
@@ -53,53 +74,106 @@ def by_group(df: DataFrame, columns: ScoreColumns, column: str, level: float, co
         Confidence level.
     count
         Number of rows, or more.
+    class_rows
+        Numbers of positive and of negative rows of weight above 0; None if they are unknown.
+
+    Raises
+    ------
+    ConfigError
+        The column is unknown, or binary.
+    SparkAUCError
+        Spark lost rows, or computed them again with other values.
     """
-    _, positive = label_column(df, columns.label, columns.positive)
-
-    def measure(key: tuple[pa.Scalar, ...], rows: pa.Table) -> pa.Table:
-        table, _, _ = read(rows.to_batches(), positive)
-        measures = [*table.rows, float(table.class_sums()[0].sum()), None, None, None]
-        if min(table.rows):
-            measures[3] = auc(table)
-        if min(table.rows) > 1:
-            measures[4:] = auc_interval(table, level)[1:3]
-        return pa.Table.from_batches([record(_GROUP, key[0].as_py(), *measures)])
-
-    rows = columns.select(df, group=F.col(quoted(column)).cast("string"))
-    selected = ScoreColumns("score", "label", columns.positive, columns.weight and "weight")
-    groups = _large(rows, selected, level) if count > _MOST_ROWS else []
-    for group in groups:
-        rows = rows.filter(~F.col("group").eqNullSafe(F.lit(group.value)))
+    start = time.perf_counter()
+    weight = ["weight"] if columns.weight else []
+    rows = columns.select(df, group=_text(df, column), y=columns.is_positive(df))
+    # Numbers sort faster than text. Different values can have one hash.
+    keys = [F.xxhash64("group"), F.col("group").asc_nulls_last(), F.col("score")]
+    rows = rows.drop("label").repartitionByRange(max(1, -(-count // _TASK_ROWS)), *keys)
+    # With labels and weights, sums do not depend on the order in which rows arrive.
+    rows = rows.sortWithinPartitions(*keys, "y", *weight)
     with translated():
-        table = rows.groupBy("group").applyInArrow(measure, _GROUP_DDL).toArrow()
-    groups += [GroupAUC(**row) for row in table.to_pylist()]
-    return Groups(column, tuple(sorted(groups, key=lambda g: (g.value is None, g.value))))
-
-
-def _large(rows: DataFrame, columns: ScoreColumns, level: float) -> list[GroupAUC]:
-    """The groups that are too large for a task."""
-    weight = F.col("weight") if columns.weight else F.lit(1.0)
-    is_positive = columns.is_positive(rows)
-    counts = (F.count_if(is_positive), F.count_if(~is_positive), F.sum(weight))
-    with translated():
-        sizes = rows.filter(weight > 0).groupBy("group").agg(*counts).collect()
-    groups = []
-    for value, positive, negative, total in sizes:
-        if positive + negative <= _MOST_ROWS:
-            continue
-        measures: list[float | None] = [None, None, None]
-        if min(positive, negative):
-            own = rows.filter(F.col("group").eqNullSafe(F.lit(value)))
-            measures = _by_ranges(own, columns, level)
-        groups.append(GroupAUC(value, positive, negative, total, *measures))
+        table = rows.mapInArrow(_measuring(level), _DDL).toArrow()
+    groups = _merged(column, table, level)
+    found = tuple(int(values.sum()) for values in groups.measures[:2])
+    distinct = pc.count_distinct(pa.array(groups.values, pa.string()), mode="all").as_py()
+    if (class_rows is not None and found != class_rows) or distinct < len(groups):
+        raise SparkAUCError(
+            f"found {found} positive and negative rows in {distinct} groups of {column!r}, in "
+            f"{len(groups)} parts, expected {class_rows} and each group once: Spark lost rows, or "
+            "computed them again with other values; write the scored rows, and measure these"
+        )
+    _log.info("measured %d groups in %.1f s", len(groups), time.perf_counter() - start)
     return groups
 
 
-def _by_ranges(rows: DataFrame, columns: ScoreColumns, level: float) -> list[float | None]:
-    """AUC and interval of rows of both classes; no interval with one row of a class."""
-    options = RankingOptions(1.0, 1.0, 0.0)
-    with tabulated(rows, columns) as scored:
-        ranking = scored.ranking(options)
-        report = AUCReport(options, ranking, scored.centre, scored.table, scored.classes, level)
-    interval = report.interval[1:3] if min(scored.table.rows) > 1 else (None, None)
-    return [report.auc, *interval]
+def _text(df: DataFrame, column: str) -> Column:
+    """The values of the column as text."""
+    kind, values = known_column(df, column).dataType, F.col(quoted(column))
+    if isinstance(kind, BinaryType):
+        raise ConfigError(
+            f"found the group column {column!r} of type binary, expected text, numbers, booleans "
+            "or times; set groupCol to a column of hex(...) of it"
+        )
+    if isinstance(kind, FloatType | DoubleType):
+        # Zeros of either sign are one value.
+        values = F.when(values == 0, F.lit(0).cast(kind)).otherwise(values)
+    return values.cast("string")
+
+
+def _measuring(level: float) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task, sent = task_number(), False
+        value, sums, before = pa.nulls(1, pa.string()), None, None
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            runs = pc.run_end_encode(batch["group"])
+            values, ends = runs.values, runs.run_ends.to_numpy().astype(np.int64)
+            if sums is not None and values[0].as_py() != value[0].as_py():
+                yield _groups(task, value, sums, level, shared=not sent)
+                sent, before = True, None
+            sums, before = GroupSums.of(ends, *_columns(batch), before)
+            if len(values) > 1:
+                yield _groups(task, values[:-1], sums.take(slice(-1)), level, shared=not sent)
+                sent = True
+            value, sums = values[-1:], sums.take(slice(-1, None))
+        if sums is not None:
+            yield _groups(task, value, sums, level, shared=True)
+
+    return run
+
+
+def _columns(batch: pa.RecordBatch) -> tuple[Float, NDArray[np.bool_], Float]:
+    """Scores, labels and weights."""
+    score, y = (batch[name].to_numpy(zero_copy_only=False) for name in ("score", "y"))
+    weighted = "weight" in batch.schema.names
+    weight = batch["weight"].to_numpy(zero_copy_only=False) if weighted else np.ones(score.size)
+    return score, y, weight
+
+
+def _groups(
+    task: int, values: pa.Array, sums: GroupSums, level: float, *, shared: bool
+) -> pa.RecordBatch:
+    """Measures of groups; of the first the sums too if other tasks may share it."""
+    measures = [pa.array(column) for column in sums.measures(level)]
+    tasks = pa.array(np.full(len(values), task, np.int32))
+    payload = [sums.values[0].tobytes() if shared else None, *[None] * (len(values) - 1)]
+    arrays = [tasks, values, *measures, pa.array(payload, pa.binary())]
+    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
+
+
+def _merged(column: str, table: pa.Table, level: float) -> Groups:
+    """The groups in the order of their values, once those that tasks share are merged."""
+    parts: dict[str | None, GroupSums] = {}
+    shared = table.filter(pc.is_valid(table["sums"])).select(["task", "value", "sums"])
+    for row in sorted(shared.to_pylist(), key=lambda row: row["task"]):
+        sums, value = GroupSums(np.frombuffer(row["sums"])[None]), row["value"]
+        parts[value] = parts[value].merge(sums) if value in parts else sums
+    whole = table.filter(pc.is_null(table["sums"]))
+    values = pa.concat_arrays([*whole["value"].chunks, pa.array(list(parts), pa.string())])
+    order = pc.sort_indices(values).to_numpy()
+    both = zip(_MEASURES, GroupSums.union(parts.values()).measures(level), strict=True)
+    measures = [np.concatenate([whole[name].to_numpy(), own])[order] for name, own in both]
+    names = values.to_numpy(zero_copy_only=False)[order]
+    return Groups(column, names, GroupMeasures(*measures))
