@@ -30,10 +30,14 @@ def seconds(run: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
 
 
 class PeakMemory:
-    """Context that records the peak resident memory in MiB of driver and Python workers."""
+    """Context that records the peak resident memory in MiB of driver, JVM and Python workers.
+
+    ``workers`` is that of all Python workers together, ``worker`` that of the largest.
+    """
 
     def __enter__(self) -> PeakMemory:
-        self.driver, self.workers, self._ended = 0.0, 0.0, threading.Event()
+        self.driver, self.jvm, self.workers, self.worker = 0.0, 0.0, 0.0, 0.0
+        self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
         return self
@@ -45,9 +49,32 @@ class PeakMemory:
     def _watch(self) -> None:
         while not self._ended.wait(0.1):
             self.driver = max(self.driver, resident(Path("/proc/self")))
-            processes = [p for p in Path("/proc").iterdir() if p.name.isdigit()]
-            workers = sum(resident(p) for p in processes if "pyspark.daemon" in command(p))
-            self.workers = max(self.workers, workers)
+            mine = {p: command(p) for p in descendants()}
+            jvm = sum(resident(p) for p, c in mine.items() if "SparkSubmit" in c)
+            workers = [resident(p) for p, c in mine.items() if "pyspark.daemon" in c]
+            self.jvm = max(self.jvm, jvm)
+            self.workers = max(self.workers, sum(workers))
+            self.worker = max(self.worker, *workers, 0.0)
+
+
+def descendants() -> list[Path]:
+    """The living processes that this process started, and those that they started."""
+    children: dict[str, list[Path]] = {}
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit() and (fields := status(process)):
+            children.setdefault(fields[1], []).append(process)
+    found = list(children.get(str(os.getpid()), []))
+    for process in found:
+        found += children.get(process.name, [])
+    return found
+
+
+def status(process: Path) -> list[str]:
+    """The fields of a process behind its name, from its state on; none if it has ended."""
+    try:
+        return (process / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
 
 
 def command(process: Path) -> str:
@@ -71,9 +98,7 @@ def cpu_seconds() -> float:
     for process in Path("/proc").iterdir():
         if not process.name.isdigit():
             continue
-        try:
-            fields = (process / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
+        if not (fields := status(process)):
             continue
         parents[process.name] = fields[1]
         # User and system time, and those of children that were waited for.
