@@ -145,7 +145,7 @@ class MBAClassifier(LinearRanker):
         try:
             return train(rows, settings)
         except HoldOutError as error:
-            reg = _middle_of_grid(rows, settings)
+            reg = middle_of_grid(rows, settings)
             _log.warning(
                 "regParam is %.3g, the middle of the grid, without a choice: %s", reg, error
             )
@@ -181,8 +181,8 @@ class MBAClassifier(LinearRanker):
         )
 
 
-def _middle_of_grid(rows: ArrayRows, settings: TrainingSettings) -> float:
-    """The middle value of the default grid of regParam."""
+def middle_of_grid(rows: ArrayRows, settings: TrainingSettings) -> float:
+    """The middle value of the default grid of regParam, for rows of which no fold is held out."""
     scale = column_moments(rows).standard_deviation() if settings.standardize else None
     grid = default_grid(operator_quadratic(rows, scale), settings.elastic_net_params[0])
     return float(grid[len(grid) // 2])

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+from dataclasses import replace
+
 from spark_auc.core.row_source import ArrayRows
+from spark_auc.errors import HoldOutError
+from spark_auc.local.mba import middle_of_grid
 from spark_auc.local.ranker import LinearRanker, check_choice
 from spark_auc.solvers.solution import OnFailure
 from spark_auc.training.ranksvm import train_hinge
 from spark_auc.training.result import TrainingResult
-from spark_auc.training.settings import HingeSettings
+from spark_auc.training.settings import HingeSettings, TrainingSettings
+
+_log = logging.getLogger(__name__)
 
 
 class RankSVMClassifier(LinearRanker):
@@ -19,8 +26,8 @@ class RankSVMClassifier(LinearRanker):
     Parameters
     ----------
     regParam
-        Ridge factor > 0. By default 1e-3 with standardization; without it, as `MBAClassifier`
-        chooses it by 5 folds.
+        Ridge factor > 0. By default as `MBAClassifier` chooses it by 5 folds, or,
+        without folds to hold out, as it does then.
     standardization
         Whether the penalty applies to columns of unit variance.
     tol
@@ -60,4 +67,11 @@ class RankSVMClassifier(LinearRanker):
         settings = HingeSettings(
             self.regParam, self.standardization, self.tol, self.maxIter, self.whenNotConverged
         )
-        return train_hinge(rows, settings)
+        try:
+            return train_hinge(rows, settings)
+        except HoldOutError as error:
+            reg = middle_of_grid(rows, TrainingSettings(standardize=self.standardization))
+            _log.warning(
+                "regParam is %.3g, the middle of the grid, without a choice: %s", reg, error
+            )
+            return train_hinge(rows, replace(settings, reg_param=reg))

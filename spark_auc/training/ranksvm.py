@@ -57,12 +57,12 @@ def train_hinge(rows: RowSource, settings: HingeSettings) -> TrainingResult:
     """
     with rows.kept() as cached:
         timer = PhaseTimer()
-        reg_param, selection = settings.fixed, None
+        reg_param, selection = settings.reg_param, None
         if reg_param is None:
             squared = TrainingSettings(
                 folds=settings.folds,
                 one_standard_error=settings.one_standard_error,
-                standardize=False,
+                standardize=settings.standardize,
             )
             chosen = choose_penalty(cached, Sampling(), squared)
             selection = chosen.selection

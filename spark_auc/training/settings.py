@@ -144,8 +144,7 @@ class HingeSettings:
     Parameters
     ----------
     reg_param
-        Ridge factor > 0. Without one it is 1e-3 for columns of unit variance; for other columns,
-        whose unit is not known, folds choose it by the squared loss.
+        Ridge factor > 0. Without one, folds choose it by the squared loss.
     standardize
         Whether the penalty applies to columns of unit variance.
     tol, max_iter
@@ -175,11 +174,6 @@ class HingeSettings:
                 f"found regParam {self.reg_param}, expected regParam > 0; raise regParam"
             )
         check_solver(self.tol, self.max_iter)
-
-    @property
-    def fixed(self) -> float | None:
-        """The ridge factor; None if folds choose it."""
-        return 1e-3 if self.reg_param is None and self.standardize else self.reg_param
 
 
 @dataclass(frozen=True)

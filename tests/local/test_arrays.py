@@ -44,18 +44,23 @@ def test_a_weight_of_2_is_a_row_twice_and_of_0_none(made):
 
 
 def test_a_default_penalty_of_columns_of_any_unit():
-    """In columns of unknown unit no number is a default: the folds of MBAClassifier choose it."""
-    for unit in (1.0, 1e-3):
-        chosen = MBAClassifier(standardization=False).fit(unit * X, Y).summary_
-        found = RankSVMClassifier(standardization=False).fit(unit * X, Y)
+    """The folds of MBAClassifier choose it, of columns as they are and of unit variance."""
+    for unit, scaled in ((1.0, False), (1e-3, False), (1e-3, True)):
+        chosen = MBAClassifier(standardization=scaled).fit(unit * X, Y).summary_
+        found = RankSVMClassifier(standardization=scaled).fit(unit * X, Y)
         assert found.summary_.reg_param == chosen.reg_param
         assert found.summary_.selection == chosen.selection
-        fixed = RankSVMClassifier(standardization=False, regParam=chosen.reg_param)
+        fixed = RankSVMClassifier(standardization=scaled, regParam=chosen.reg_param)
         np.testing.assert_array_equal(found.coef_, fixed.fit(unit * X, Y).coef_)
-    one, other = RankSVMClassifier().fit(X, Y), RankSVMClassifier(regParam=1e-3).fit(X, Y)
-    np.testing.assert_array_equal(one.coef_, other.coef_)
-    assert one.summary_.reg_param == 1e-3
-    assert one.summary_.selection is None
+    assert fixed.fit(X, Y).summary_.selection is None
+
+
+def test_a_default_penalty_where_no_fold_can_be_held_out(caplog):
+    groups = np.array(["one"] * N)
+    chosen = MBAClassifier().fit(X, Y, groups=groups).summary_.reg_param
+    found = RankSVMClassifier().fit(X, Y, groups=groups)
+    assert found.summary_.reg_param == chosen
+    assert caplog.text.count("the middle of the grid") == 2
 
 
 def test_rows_of_a_group_are_held_out_together():

@@ -212,7 +212,7 @@ def test_equal_recipes_are_one(waves: DataFrame) -> None:
     [
         mba(regParam=0.1),
         MBASelector(regParams=[0.1]),
-        RankSVMClassifier(standardization=True),
+        RankSVMClassifier(standardization=True, regParam=1e-3),
         SOLAMClassifier(),
     ],
 )

@@ -27,12 +27,11 @@ class RankSVMSettings(
     """Settings of `RankSVMClassifier`."""
 
     regParam: Annotated[
-        float,
+        float | None,
         Setting(
-            "Ridge factor in MBAClassifier's unit: the papers' C is 1 / (2 regParam n_+ n_-). "
-            "Unless it is set, it is the default with standardization; without it, the one that "
-            "MBAClassifier chooses by folds.",
-            1e-3,
+            "Ridge factor in MBAClassifier's unit: the papers' C is 1 / (2 regParam n_+ n_-). By "
+            "default the one that MBAClassifier chooses by the AUC of held-out folds.",
+            None,
             Range(gt=0),
         ),
     ]
@@ -114,7 +113,7 @@ class RankSVMClassifier(
     def selects(self) -> bool:
         """See `RankerEstimator.selects`."""
         values: RankSVMSettings = self.values()
-        return not self.isSet("regParam") and not values["standardization"]
+        return values["regParam"] is None
 
     def check(self) -> None:
         """See `Configured.check`."""
@@ -129,7 +128,7 @@ class RankSVMClassifier(
         folds, column = self.folds(dataset)
         columns = self.resolved(dataset, features, values["keyCol"], column)
         settings = HingeSettings(
-            None if self.selects else values["regParam"],
+            values["regParam"],
             values["standardization"],
             values["tol"],
             values["maxIter"],
