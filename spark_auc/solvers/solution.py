@@ -52,8 +52,11 @@ class Certificate:
     reason
         Reason why the solver stopped. "converged": ``kkt <= tolerance``, and no negative curvature
         was detected. "maxIter": the limit of iterations is reached. "stalled": rounding prevents
-        progress. "indefinite": the matrix has negative curvature beyond rounding, so that the
-        objective has no minimum.
+        progress, or ranges of scores do. "indefinite": the matrix has negative curvature beyond
+        rounding, so that the objective has no minimum.
+    error
+        Bound on the error of ``objective`` where scores were summarised in ranges; their errors are
+        in ``kkt`` and ``gap`` too.
     """
 
     objective: float
@@ -62,6 +65,7 @@ class Certificate:
     iterations: int
     tolerance: float
     reason: Reason
+    error: float = 0.0
 
     def as_dict(self) -> Mapping[str, Any]:
         """The fields for JSON; None replaces an infinite gap."""

@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from spark_auc.core.hinge.lines import AnyMargins, Line, line_of
 from spark_auc.core.hinge.margins import Margins
-from spark_auc.core.hinge.pair_hinge import PairHinge
-from spark_auc.core.hinge.row_scores import RowScores
+from spark_auc.core.hinge.pair_hinge import Gradient, PairHinge
+from spark_auc.core.hinge.range_margins import RangeMargins
 from spark_auc.core.moments.objective import Matrix, Quadratic
 from spark_auc.core.types import Float
+from spark_auc.solvers.preconditioner import Preconditioner, Product
 from spark_auc.solvers.ridge import LARGEST_FACTORISED, inverse
 from spark_auc.solvers.solution import ROUNDING, Certificate, Reason, Solution
 
@@ -27,8 +29,8 @@ _FORCING = 0.1
 _SLOPE_SHARE = 0.1
 # Greatest number of step lengths that a line search tries.
 _TRIALS = 30
-# Number of Hessian products of the preconditioner; each takes two vectors.
-_REMEMBERED = 20
+# Greatest number of ranges of scores, and the factor by which their number grows to reach it.
+_MOST_RANGES, _FINER = 1 << 20, 4
 
 
 def truncated_newton(
@@ -45,9 +47,14 @@ def truncated_newton(
     all-pairs ridge of MBA. With a matrix of all features this solution is the start, and each
     Newton step takes two passes over the rows: one for the scores along the direction, with which
     the line search needs no pass, and one for the gradient at the new point and the Hessian at
-    rounded margins (`PairHinge.derivatives`). Without a matrix the start is 0. The Newton direction
+    rounded margins (`PairHinge.derivatives`). The Hessian of a point that is foretold to be the
+    last is not formed. Without a matrix the start is 0. The Newton direction
     is then computed by truncated conjugate gradients, with two passes per step, preconditioned by
     the diagonal and by earlier Hessian products.
+
+    Where the loss has ranges of scores, each length that a line search tries takes a pass. The
+    bounds on their errors count in the KKT residual; they become more, up to 2^20, while their
+    error is above half of the tolerance.
 
     Parameters
     ----------
@@ -73,51 +80,58 @@ def truncated_newton(
     """
     units = hinge.units
     tolerance = max(tol * float((np.abs(hinge.mu) / units).max(initial=0.0)), 4 * ROUNDING)
-    precondition = _Preconditioner(lambda residual: residual)
+    precondition = Preconditioner(lambda residual: residual)
     by_matrix = quadratic is not None
     if start is not None:
         by_matrix = start.size <= LARGEST_FACTORISED
     if not by_matrix:
         diagonal = hinge.diagonal()
         reciprocal = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
-        precondition = _Preconditioner(lambda residual: reciprocal * residual)
+        precondition = Preconditioner(lambda residual: reciprocal * residual)
     if start is None and quadratic is not None:
         start = _inverse(quadratic.Sigma, hinge.l2)(hinge.mu)
     if start is None:
-        point = _Point(np.zeros_like(hinge.mu), 0.5, -hinge.mu, units, hinge.mu_rounding)
+        zero = np.zeros_like(hinge.mu)
+        point = _Point(zero, 0.5, 0.0, Gradient(-hinge.mu, zero), units, hinge.mu_rounding)
     else:
-        point = _point(hinge, start, Margins.of(hinge.scores(start)), by_matrix)
+        hinge, point = _reached(hinge, start, _margins(hinge, start), by_matrix, tolerance, False)
+    before: _Point | None = None
     iterations, newton_steps = 0, 0
     reason: Reason = "maxIter"
     while point.kkt > tolerance and iterations < max_iter:
         if point.hessian is not None:
-            direction = _inverse(point.hessian, hinge.l2)(-point.gradient)
-            scores, step_iterations = hinge.scores(point.w, direction), 1
+            direction = _inverse(point.hessian, hinge.l2)(-point.gradient.value)
+            line, step_iterations = hinge.line(point.w, direction), 1
         else:
-            direction, scores, products = _direction(
+            direction, line, products = _direction(
                 hinge, point, tolerance, precondition, max_iter - iterations
             )
             precondition, step_iterations = precondition.updated(products), len(products)
         iterations, newton_steps = iterations + step_iterations, newton_steps + 1
-        search = _line_search(hinge, point.w, direction, scores)
+        search = _line_search(hinge, point, direction, line)
         if search is None:
             reason = "stalled"
             break
         step, margins = search
-        before, point = point, _point(hinge, point.w + step * direction, margins, by_matrix)
+        last = point.foretells(before, tolerance)
+        before, w = point, point.w + step * direction
+        hinge, point = _reached(hinge, w, margins, by_matrix, tolerance, last)
         _log.info(
             "Newton step %d: objective %.10g, KKT residual %.3g (tolerance %.3g), "
             "%d iterations, step length %.3g",
             *(newton_steps, point.value, point.kkt, tolerance, step_iterations, step),
         )
-        if point.kkt >= before.kkt and point.value >= before.value * (1 - 4 * np.finfo(float).eps):
+        if point.no_better(before):
             reason = "stalled"
             break
     if point.kkt <= tolerance:
         reason = "converged"
-    bound = float(point.gradient @ point.gradient) / (2 * hinge.l2) if hinge.l2 > 0 else np.inf
-    gap = min(bound, point.value)
-    certificate = Certificate(point.value, point.kkt, gap, iterations, tolerance, reason)
+    steepest = np.abs(point.gradient.value) + point.gradient.error
+    bound = float(steepest @ steepest) / (2 * hinge.l2) if hinge.l2 > 0 else np.inf
+    gap = min(bound, point.value + point.value_error)
+    certificate = Certificate(
+        point.value, point.kkt, gap, iterations, tolerance, reason, point.value_error
+    )
     return Solution(point.w, certificate)
 
 
@@ -125,114 +139,127 @@ def truncated_newton(
 class _Point:
     w: Float
     value: float
-    gradient: Float
+    value_error: float
+    gradient: Gradient
     units: Float
     mu_rounding: float
     hessian: Matrix | None = None
 
     @property
+    def residual(self) -> float:
+        """The KKT residual as computed."""
+        return float((np.abs(self.gradient.value) / self.units).max(initial=0.0))
+
+    @property
+    def range_error(self) -> float:
+        """Bound on the error of `residual` by ranges of scores."""
+        return float((self.gradient.error / self.units).max(initial=0.0))
+
+    @property
     def kkt(self) -> float:
-        residual = float((np.abs(self.gradient) / self.units).max(initial=0.0))
+        steepest = np.abs(self.gradient.value) + self.gradient.error
+        residual = float((steepest / self.units).max(initial=0.0))
         size = float(self.units @ np.abs(self.w))
         return residual + (ROUNDING + self.mu_rounding) * size + self.mu_rounding
 
+    def no_better(self, before: _Point) -> bool:
+        """Whether rounding or ranges hide any progress since the point before."""
+        least = before.value * (1 - 4 * np.finfo(float).eps) - before.value_error
+        hidden = self.residual < self.range_error and self.kkt >= before.kkt / 2
+        return (self.kkt >= before.kkt and bool(self.value >= least)) or hidden
 
-def _point(hinge: PairHinge, w: Float, margins: Margins, by_matrix: bool) -> _Point:
-    value = hinge.value(w, margins)
+    def foretells(self, before: _Point | None, tolerance: float) -> bool:
+        """Whether the next point converges if it improves on this one as this one on the last."""
+        return before is not None and self.kkt * min(1.0, self.kkt / before.kkt) <= tolerance
+
+
+def _margins(hinge: PairHinge, w: Float) -> AnyMargins:
+    return Margins.of(hinge.scores(w)) if hinge.ranges is None else hinge.in_ranges(w, w)
+
+
+def _point(hinge: PairHinge, w: Float, margins: AnyMargins, by_matrix: bool) -> _Point:
+    values = hinge.value(w, margins), hinge.value_error(margins)
     if not by_matrix:
-        return _Point(w, value, hinge.gradient(w, margins), hinge.units, hinge.mu_rounding)
+        return _Point(w, *values, hinge.gradient(w, margins), hinge.units, hinge.mu_rounding)
     gradient, hessian = hinge.derivatives(w, margins)
-    return _Point(w, value, gradient, hinge.units, hinge.mu_rounding, hessian)
+    return _Point(w, *values, gradient, hinge.units, hinge.mu_rounding, hessian)
+
+
+def _reached(
+    hinge: PairHinge, w: Float, margins: AnyMargins, by_matrix: bool, tolerance: float, last: bool
+) -> tuple[PairHinge, _Point]:
+    """The point ``w``, and the loss with as many ranges of scores as the tolerance takes.
+
+    A point that is foretold to be the last has a Hessian only if it is not.
+    """
+    point = _point(hinge, w, margins, by_matrix and not last)
+    while point.range_error > tolerance / 2 and hinge.ranges and hinge.ranges < _MOST_RANGES:
+        hinge = replace(hinge, ranges=min(_FINER * hinge.ranges, _MOST_RANGES))
+        _log.info("the error by ranges of scores is %.3g: more ranges", point.range_error)
+        margins = _margins(hinge, w)
+        point = _point(hinge, w, margins, by_matrix and not last)
+    if by_matrix and last and point.kkt > tolerance:
+        point = _point(hinge, w, margins, by_matrix)
+    return hinge, point
 
 
 def _inverse(Sigma: Matrix, l2: float) -> Callable[[Float], Float]:
     return inverse(Sigma, l2, tol=_EXACT, max_iter=_EXACT_STEPS)
 
 
-@dataclass(frozen=True, eq=False)
-class _Product:
-    """A vector ``v`` ``(d,)``, its Hessian product ``H v`` ``(d,)``, and ``v' H v``."""
-
-    vector: Float
-    product: Float
-    curvature: float
-
-
-@dataclass(frozen=True, eq=False)
-class _Preconditioner:
-    """An approximate inverse of the Hessian, exact for the last Hessian product.
-
-    The products of one Newton step precondition the next (Morales and Nocedal, 2000), by the two
-    loops of limited-memory BFGS. It is positive definite for products of any Hessians.
-    """
-
-    base: Callable[[Float], Float]
-    products: tuple[_Product, ...] = ()
-
-    def __call__(self, residual: Float) -> Float:
-        factors = []
-        for p in reversed(self.products):
-            factors.append(float(p.vector @ residual) / p.curvature)
-            residual = residual - factors[-1] * p.product
-        out = self.base(residual)
-        for p, factor in zip(self.products, reversed(factors), strict=True):
-            out = out + (factor - float(p.product @ out) / p.curvature) * p.vector
-        return out
-
-    def updated(self, products: list[_Product]) -> _Preconditioner:
-        curved = (p for p in products if p.curvature > 0)
-        return replace(self, products=(*self.products, *curved)[-_REMEMBERED:])
-
-
 def _direction(
-    hinge: PairHinge, point: _Point, tolerance: float, precondition: _Preconditioner, max_steps: int
-) -> tuple[Float, RowScores, list[_Product]]:
-    """The Newton direction by conjugate gradients, the scores by ``w`` and by it, the products.
+    hinge: PairHinge, point: _Point, tolerance: float, precondition: Preconditioner, max_steps: int
+) -> tuple[Float, Line, list[Product]]:
+    """The Newton direction by conjugate gradients, the margins along it, and the products.
 
-    The pass for the scores of a search direction also computes those of the sum of the earlier
-    directions, so that the scores of the result need no pass of their own.
+    The pass for the gathered scores of a search direction also computes those of the sum of the
+    earlier directions, so that the scores of the result need no pass of their own.
     """
-    total, residual = np.zeros_like(point.w), -point.gradient
+    total, residual = np.zeros_like(point.w), -point.gradient.value
     search = z = precondition(residual)
     first = rho = float(residual @ z)
     forcing = max(_FORCING, 0.5 * tolerance / point.kkt)
-    margins: Margins | None = None
-    products: list[_Product] = []
+    margins: AnyMargins | None = None
+    products: list[Product] = []
     while True:
-        margins = Margins.of(hinge.scores(point.w, search, total), margins)
+        if hinge.ranges is not None:
+            margins = hinge.in_ranges(point.w, search)
+        else:
+            known = margins if isinstance(margins, Margins) else None
+            margins = Margins.of(hinge.scores(point.w, search, total), known)
         product = hinge.product(point.w, search, margins)
         curvature = float(search @ product)
         # Without curvature along the direction, the gradient along it is 0 too.
         step = rho / curvature if curvature > 0 else 0.0
-        scores = margins.scores.combined(np.array([[1.0, 0.0, 0.0], [0.0, step, 1.0]]))
-        products.append(_Product(search, product, curvature))
+        products.append(Product(search, product, curvature))
         total, residual = total + step * search, residual - step * product
         z = precondition(residual)
         rho, before = float(residual @ z), rho
         if len(products) == max_steps or not step or rho <= forcing**2 * first:
-            return total, scores, products
+            if isinstance(margins, RangeMargins):
+                return total, hinge.line(point.w, total), products
+            factors = np.array([[1.0, 0.0, 0.0], [0.0, step, 1.0]])
+            return total, line_of(margins.scores.combined(factors)), products
         search = z + rho / before * search
 
 
 def _line_search(
-    hinge: PairHinge, w: Float, direction: Float, scores: RowScores
-) -> tuple[float, Margins] | None:
+    hinge: PairHinge, point: _Point, direction: Float, line: Line
+) -> tuple[float, AnyMargins] | None:
     """Step length along the direction, and the margins at its end; None without a descent.
 
     The slope increases along the direction; a step with a slope near 0 is found by the method of
     false position. The sign of the slope is reliable near the minimum, where differences of the
     objective are lost to rounding.
     """
-    start_margins = Margins.of(scores)
-    start = hinge.slope(w, direction, start_margins, 1)
+    start = float(point.gradient.value @ direction)
     if not start < 0:
         return None
-    greatest_value = hinge.value(w, start_margins) * (1 + 4 * np.finfo(float).eps)
+    greatest_value = point.value * (1 + 4 * np.finfo(float).eps) + 2 * point.value_error
     low, slope_low, high, slope_high = 0.0, start, np.inf, np.nan
     step = 1.0
     for _ in range(_TRIALS):
-        margins = Margins.of(scores.combined(np.array([[1.0, step], [0.0, 1.0]])))
-        trial = w + step * direction
+        margins, trial = line(step), point.w + step * direction
         slope = hinge.slope(trial, direction, margins, 1)
         flat = abs(slope) <= -_SLOPE_SHARE * start
         if flat and hinge.value(trial, margins) <= greatest_value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from spark_auc.core.hinge.pair_hinge import PairHinge
+from spark_auc.core.memory import MemoryBudget
 from spark_auc.core.moments.operator import (
     column_moments,
     labelled_column_moments,
@@ -12,6 +13,7 @@ from spark_auc.core.moments.operator import (
 )
 from spark_auc.core.products import settled_scores
 from spark_auc.core.row_source import RowSource, batchwise
+from spark_auc.errors import ResourceError
 from spark_auc.solvers.candidates import Candidate
 from spark_auc.solvers.ridge import LARGEST_FACTORISED
 from spark_auc.solvers.truncated_newton import truncated_newton
@@ -28,6 +30,8 @@ _log = logging.getLogger(__name__)
 _MATRIX = LARGEST_FACTORISED
 # Bytes per row: scores gathered in this process, and the tables sent back to the tasks.
 _SCORE_BYTES = 32 + 24
+# Greatest number of rows whose scores are gathered, and the ranges of scores of more rows.
+_GATHERED, _RANGES = 1 << 23, 1 << 16
 
 
 def train_hinge(rows: RowSource, settings: HingeSettings) -> TrainingResult:
@@ -35,8 +39,10 @@ def train_hinge(rows: RowSource, settings: HingeSettings) -> TrainingResult:
 
     Minimises ``reg_param/2 |w|^2 + 1/2 E[max(0, 1 - w'(x+ - x-))^2]`` (PRSVM+, Khalid et al.,
     2018). The rows are cached during training, since every step reads them; see
-    `truncated_newton`. Where folds choose ``reg_param``, they do so by the squared loss, whose
-    penalty has the same unit; see `choose_penalty`.
+    `truncated_newton`. The scores of all rows are gathered in this process if they fit, and
+    otherwise summarised in ranges, with an error that is in the certificate. Where folds choose
+    ``reg_param``, they do so by the squared loss, whose penalty has the same unit; see
+    `choose_penalty`.
 
     Parameters
     ----------
@@ -50,7 +56,7 @@ def train_hinge(rows: RowSource, settings: HingeSettings) -> TrainingResult:
     DataError
         A value is unusable, or one class has no rows, in a fold too where folds choose.
     ResourceError
-        The scores of all rows do not fit in memory, or neither the pair moments nor the rows fit
+        The ranges of scores do not fit in memory, or neither the pair moments nor the rows fit
         where folds choose.
     ConvergenceError
         The solver did not reach its tolerance.
@@ -75,11 +81,10 @@ def train_hinge(rows: RowSource, settings: HingeSettings) -> TrainingResult:
         else:
             columns, labels = labelled_column_moments(cached)
         count = int(columns.rows.sum())
-        cached.memory.check_gathered(_SCORE_BYTES * count, f"scores of {count} rows")
         scale = columns.standard_deviation() if settings.standardize else None
         timer.end("survey")
         solution = truncated_newton(
-            PairHinge(cached, columns, reg_param, scale),
+            PairHinge(cached, columns, reg_param, scale, _ranges(cached.memory, count)),
             moments.quadratic(scale) if moments else None,
             tol=settings.tol,
             max_iter=settings.max_iter,
@@ -106,3 +111,16 @@ def train_hinge(rows: RowSource, settings: HingeSettings) -> TrainingResult:
     )
     _log.info(result.sentence())
     return result
+
+
+def _ranges(memory: MemoryBudget, count: int) -> int | None:
+    """The number of ranges of scores; None if the scores of all rows are gathered."""
+    if count <= _GATHERED:
+        try:
+            memory.check_gathered(_SCORE_BYTES * count, f"scores of {count} rows")
+        except ResourceError as error:
+            _log.info("the scores of rows are summarised in ranges: %s", error)
+            return _RANGES
+        return None
+    _log.info("the scores of %d rows are summarised in ranges", count)
+    return _RANGES

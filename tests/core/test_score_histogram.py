@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from spark_auc.core.double_bins import _keys, bin_starts
 from spark_auc.core.evaluation.roc import auc
-from spark_auc.core.evaluation.score_histogram import ScoreHistogram, _bin_starts, _keys
+from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.core.evaluation.score_table import ScoreTable
 from spark_auc.core.types import Float
 from spark_auc.errors import ConfigError, DataError, ModelFormatError
@@ -44,7 +45,7 @@ def test_keys_keep_the_order_of_doubles() -> None:
     keys = _keys(scores)
     assert np.all(keys[1:] > keys[:-1])
     assert int(keys[5]) - int(keys[4]) == 1
-    np.testing.assert_array_equal(_bin_starts(scores, 0), scores)
+    np.testing.assert_array_equal(bin_starts(scores, 0), scores)
 
 
 @pytest.mark.parametrize("shift", [1, 20, 52, 60, 63])
@@ -52,15 +53,15 @@ def test_keys_keep_the_order_of_doubles() -> None:
 def test_bins_are_finite_ordered_and_nested(shape: str, shift: int) -> None:
     scores = np.append(draw(shape)[0], [np.finfo(np.float64).min, np.finfo(np.float64).max])
     scores += 0.0  # a table holds no -0.0
-    starts = _bin_starts(scores, shift)
+    starts = bin_starts(scores, shift)
     assert np.isfinite(starts).all()
     assert np.all(starts <= scores)
     assert np.all(np.diff(starts[np.argsort(scores)]) >= 0)
     np.testing.assert_array_equal(
         _keys(starts) >> np.uint64(shift), _keys(scores) >> np.uint64(shift)
     )
-    finer = _bin_starts(scores, shift // 2)
-    np.testing.assert_array_equal(_bin_starts(finer, shift), starts)
+    finer = bin_starts(scores, shift // 2)
+    np.testing.assert_array_equal(bin_starts(finer, shift), starts)
 
 
 @pytest.mark.parametrize("max_bins", [2, 3, 10, 100, 1000, 100_000])

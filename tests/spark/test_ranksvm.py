@@ -14,7 +14,7 @@ from spark_auc.core.hinge.pair_hinge import PairHinge
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.row_source import ArrayRows
-from spark_auc.errors import ConfigError, ConvergenceError, DataError, ResourceError
+from spark_auc.errors import ConfigError, ConvergenceError, DataError
 from spark_auc.solvers.truncated_newton import truncated_newton
 from spark_auc.spark.data.columns import TrainingColumns
 from spark_auc.spark.data.features import PreparedFeatures
@@ -246,9 +246,21 @@ def test_what_is_refused(rows, monkeypatch):
         RankSVMClassifier(foldCol="u", numFolds=3, standardization=False).fit(rows)
     with pytest.raises(ConfigError, match="whenNotConverged"):
         RankSVMClassifier(whenNotConverged="ignore")
+
+
+@pytest.mark.parametrize("matrix", [True, False])
+def test_where_scores_do_not_fit_ranges_of_them_train(rows, model, monkeypatch, caplog, matrix):
+    """By a matrix of features and without, to the weights of gathered scores."""
+    if not matrix:
+        monkeypatch.setattr(ranksvm, "_MATRIX", D - 1)
     monkeypatch.setattr(ranksvm, "_SCORE_BYTES", 1 << 40)
-    with pytest.raises(ResourceError, match="scores of 300 rows"):
-        RankSVMClassifier().fit(rows)
+    monkeypatch.setattr(ranksvm, "_RANGES", 16)
+    with caplog.at_level("INFO"):
+        fitted = RankSVMClassifier(regParam=REG, tol=1e-6, weightCol="u").fit(rows)
+    assert "summarised in ranges: found scores of 300 rows" in caplog.text
+    assert "more ranges" in caplog.text
+    assert fitted.summary.certificate["reason"] == "converged"
+    np.testing.assert_allclose(fitted.scorer.w, model.scorer.w, rtol=1e-3, atol=1e-4)
 
 
 @pytest.fixture

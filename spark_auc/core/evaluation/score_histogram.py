@@ -13,43 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from spark_auc.core.double_bins import bin_starts, least_shift
 from spark_auc.core.evaluation.roc import pair_weights
 from spark_auc.core.evaluation.score_table import ScoreTable, weighed
 from spark_auc.core.state.rules import FROM_0_ON, INCREASING
 from spark_auc.core.state.schema import Schema, Values, array, reals
 from spark_auc.core.types import Float
 from spark_auc.errors import ConfigError
-
-_SIGN = np.uint64(1 << 63)
-
-
-def _keys(scores: Float) -> NDArray[np.uint64]:
-    """Integers ``(n,)`` in the order of the doubles (IEEE 754: sign and magnitude)."""
-    bits = scores.view(np.uint64)
-    keys: NDArray[np.uint64] = np.where(bits & _SIGN, ~bits, bits | _SIGN)
-    return keys
-
-
-_LOWEST = _keys(np.array([np.finfo(np.float64).min]))[0]
-
-
-def _bin_starts(scores: Float, shift: int) -> Float:
-    """The least finite double ``(n,)`` of each score's bin."""
-    width = np.uint64(shift)
-    keys = np.maximum(_keys(scores) >> width << width, _LOWEST)
-    starts: Float = np.where(keys & _SIGN, keys ^ _SIGN, ~keys).view(np.float64)
-    return starts
-
-
-def _least_shift(ordered: Float, max_bins: int) -> int:
-    """The least shift for which ascending scores ``(n,)`` are in at most ``max_bins`` bins."""
-    keys = _keys(ordered)
-    # Neighbours are in one bin if the shift removes the highest bit in which they differ. The
-    # shift must remove all but the max_bins - 1 largest differences.
-    differences = keys[1:] ^ keys[:-1]
-    if differences.size < max_bins:
-        return 0
-    return int(np.partition(differences, -max_bins)[-max_bins]).bit_length()
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,8 +71,8 @@ class ScoreHistogram:
             return cls.of_table(ScoreTable.of(scores, y, weight), max_bins)
         # Binning first avoids the sums by distinct score.
         weighted = scores if weight is None else scores[np.asarray(weight) != 0]
-        shift = _least_shift(np.sort(weighted) + 0.0, max_bins)
-        binned = ScoreTable.of(_bin_starts(scores + 0.0, shift), y, weight)
+        shift = least_shift(np.sort(weighted) + 0.0, max_bins)
+        binned = ScoreTable.of(bin_starts(scores + 0.0, shift), y, weight)
         return cls._fitted(binned, shift, max_bins)
 
     @classmethod
@@ -115,8 +85,8 @@ class ScoreHistogram:
         """The histogram with the least shift >= ``shift`` for at most ``max_bins`` bins."""
         if max_bins < 2:
             raise ConfigError(f"found max_bins = {max_bins}, expected at least 2; set max_bins")
-        shift = max(shift, _least_shift(table.score, max_bins))
-        return cls(ScoreTable.grouped(_bin_starts(table.score, shift), table.sums), shift, max_bins)
+        shift = max(shift, least_shift(table.score, max_bins))
+        return cls(ScoreTable.grouped(bin_starts(table.score, shift), table.sums), shift, max_bins)
 
     def merge(self, other: ScoreHistogram) -> ScoreHistogram:
         """The histogram of both sets of rows; raises `ConfigError` unless ``max_bins`` agree."""
@@ -188,7 +158,7 @@ def _binned(values: Values) -> str | None:
     score, (shift, max_bins) = values["score"], values["facts"].tolist()
     if not (0 <= shift <= 64 and max(2, score.size) <= max_bins):
         return f"it has {score.size} bins of 2^{shift} doubles, of at most {max_bins} bins"
-    if not np.array_equal(_bin_starts(score, shift), score):
+    if not np.array_equal(bin_starts(score, shift), score):
         return "its scores are not the starts of bins"
     return None
 

@@ -10,6 +10,7 @@ violate it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.hinge.row_scores import RowScores
+from spark_auc.core.hinge.score_ranges import anchors, places
 from spark_auc.core.kernels import compiled
 from spark_auc.core.types import Float
 
@@ -50,8 +52,12 @@ class TailSums(NamedTuple):
         return self.value[k] + v, self.mass[k], self.other[k]
 
 
-# Tail sums of the positive and of the negative class.
-ClassTails: TypeAlias = tuple[TailSums, TailSums]
+# Function from signed scores, weights and classes of rows to their factors in the gradient, the sum
+# of the rows times these, and to bounds on the errors of the factors; all ``(n,)``.
+GradientFactors: TypeAlias = Callable[[Float, Float, NDArray[np.bool_]], tuple[Float, Float | None]]
+# Function from signed scores, their signed changes along a direction, weights and classes of rows
+# to their factors in the product of the Hessian and the direction; all ``(n,)``.
+ProductFactors: TypeAlias = Callable[[Float, Float, Float, NDArray[np.bool_]], Float]
 
 # A difference of two scores that rounding cannot cause, relative to the largest score or to the
 # margin 1.
@@ -70,15 +76,22 @@ class Bins(NamedTuple):
         Boundaries between the bins, ascending.
     positive, negative : (B,)
         Weight of each class's rows in each bin.
+    shift
+        If the bins are made of ranges, that of their `anchors`: an edge is the anchor of the first
+        range above it. Default: edges are positions between those of rows.
     """
 
     edges: Float
     positive: Float
     negative: Float
+    shift: int | None = None
 
     def places(self, v: Float, y: NDArray[np.bool_]) -> NDArray[np.int64]:
         """Each row's bin ``(n,)``."""
-        return np.searchsorted(self.edges, np.where(y, -v, v))
+        place = places(v, y)
+        if self.shift is not None:
+            place = anchors(place, self.shift)
+        return np.searchsorted(self.edges, place, "right")
 
     def masses(self) -> tuple[Float, Float]:
         """Weight of the opposite rows in violating pairs, by bin.
@@ -236,19 +249,37 @@ class Margins:
         )
         return Bins(edges, positive, negative)
 
-    def excess(self) -> ClassTails:
-        """Tail sums of both classes for `loss_gradient`."""
-        return self.positive.excess, self.negative.excess
+    def gradient_factors(self) -> GradientFactors:
+        """The factors of rows in the gradient, without errors."""
+        positive, negative = self.positive.excess, self.negative.excess
 
-    def changed(self, vector: int, centre: float) -> ClassTails:
-        """Tail sums of both classes for `loss_hessian_product` with the vector number ``vector``.
+        def factors(v: Float, u: Float, y: NDArray[np.bool_]) -> tuple[Float, None]:
+            out = np.empty_like(v)
+            for side, sign, opposite in ((y, -1.0, negative), (~y, 1.0, positive)):
+                out[side] = sign * loss_gradient(v[side], u[side], opposite)
+            return out, None
+
+        return factors
+
+    def product_factors(self, vector: int, centre: float) -> ProductFactors:
+        """The factors of rows in the product of the Hessian and the vector number ``vector``.
 
         ``centre`` is subtracted from the scores by this vector; it changes the rounding only.
         """
-        return (
-            self.positive.changed(self.scores.positive[vector + 1] + centre),
-            self.negative.changed(self.scores.negative[vector + 1] - centre),
-        )
+        positive = self.positive.changed(self.scores.positive[vector + 1] + centre)
+        negative = self.negative.changed(self.scores.negative[vector + 1] - centre)
+
+        def factors(v: Float, r: Float, u: Float, y: NDArray[np.bool_]) -> Float:
+            change, out = r + np.where(y, centre, -centre), np.empty_like(v)
+            for side, sign, opposite in ((y, -1.0, negative), (~y, 1.0, positive)):
+                out[side] = sign * loss_hessian_product(v[side], change[side], u[side], opposite)
+            return out
+
+        return factors
+
+    def loss_error(self) -> float:
+        """Bound on the error of `loss` beyond rounding."""
+        return 0.0
 
 
 @compiled()

@@ -11,15 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from scipy import sparse
 
 from spark_auc.core.batch import Batch
-from spark_auc.core.hinge.margins import Margins, loss_gradient, loss_hessian_product
+from spark_auc.core.hinge.hessian import hessian_of_bins
+from spark_auc.core.hinge.lines import AnyMargins, Line, line_of
+from spark_auc.core.hinge.range_margins import RangeMargins
 from spark_auc.core.hinge.row_scores import RowScores, signed
-from spark_auc.core.kernels import compiled, sparse_entries
+from spark_auc.core.hinge.row_sums import add_rows, add_sizes
+from spark_auc.core.hinge.score_ranges import ScoreRanges
 from spark_auc.core.moments.accumulator import Accumulator
 from spark_auc.core.moments.class_moments import ClassMoments
 from spark_auc.core.moments.column_moments import ColumnMoments
@@ -28,11 +31,18 @@ from spark_auc.core.moments.operator import offsets
 from spark_auc.core.moments.pair_products import VectorSum
 from spark_auc.core.moments.tiles import SymmetricTiles
 from spark_auc.core.row_source import Folding, State
-from spark_auc.core.types import Float, Index
+from spark_auc.core.types import Float
 from spark_auc.errors import ConfigError, DataError
 
 # Bins of scores of a Hessian at rounded margins.
 _BINS = 256
+
+
+class Gradient(NamedTuple):
+    """A gradient ``(d,)``, and bounds ``(d,)`` on its error by ranges of scores."""
+
+    value: Float
+    error: Float
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +59,9 @@ class PairHinge:
         Factor of the penalty, >= 0, in squared feature units.
     scale : (d,), optional
         Divisors of the columns. Default: 1.
+    ranges
+        Greatest number of ranges of scores, in whose sums the rows are summarised in each pass.
+        Default: the scores of all rows are gathered, which is exact.
 
     Raises
     ------
@@ -62,6 +75,7 @@ class PairHinge:
     columns: ColumnMoments
     l2: float
     scale: Float | None = None
+    ranges: int | None = None
 
     def __post_init__(self) -> None:
         if not self.l2 >= 0:
@@ -118,20 +132,54 @@ class PairHinge:
         )
         return cast(RowScores, result["scores"])
 
-    def value(self, w: Float, margins: Margins) -> float:
+    def line(self, w: Float, direction: Float) -> Line:
+        """The margins by ``w + step * direction`` as a function of the step.
+
+        The gathered scores take one pass, for all steps; ranges take one for each step.
+        """
+        if self.ranges is not None:
+            return lambda step: self.in_ranges(w + step * direction, direction)
+        return line_of(self.scores(w, direction))
+
+    def in_ranges(self, w: Float, direction: Float) -> RangeMargins:
+        """The margins by ``w`` ``(d,)`` in ranges, with the direction as vector 1; one pass."""
+        most = cast(int, self.ranges)
+        score, change = self._signed(w), self._signed(direction)
+
+        def add(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
+            rows = ((score(b) + b.y, change(b), b.weights, b.y) for b in batches)
+            yield "ranges", ScoreRanges.fold(rows, most)
+
+        result = self.rows.fold(
+            add,
+            (ScoreRanges,),
+            state_bytes=ScoreRanges.nbytes(most),
+            what=f"{most} ranges of scores",
+        )
+        return RangeMargins(cast(ScoreRanges, result["ranges"]))
+
+    def value(self, w: Float, margins: AnyMargins) -> float:
         """``F(w)``, from the margins by ``w`` ``(d,)``."""
         return self.l2 / 2 * float(w @ w) + margins.loss() / self._pairs
 
-    def slope(self, w: Float, direction: Float, margins: Margins, vector: int) -> float:
+    def value_error(self, margins: AnyMargins) -> float:
+        """Bound on the error of `value` by ranges of scores."""
+        return margins.loss_error() / self._pairs
+
+    def slope(self, w: Float, direction: Float, margins: AnyMargins, vector: int) -> float:
         """Derivative of ``F`` at ``w`` along a direction, the vector number ``vector``."""
         return self.l2 * float(w @ direction) + margins.slope(vector) / self._pairs
 
-    def gradient(self, w: Float, margins: Margins) -> Float:
-        """Gradient ``(d,)`` at ``w``, from the margins by ``w``; one pass."""
-        score, gradient = self._signed(w), _row_gradient(margins)
-        return self.l2 * w + self._summed(lambda batch: gradient(batch, score(batch) + batch.y))
+    def gradient(self, w: Float, margins: AnyMargins) -> Gradient:
+        """The gradient at ``w``, from the margins by ``w``; one pass."""
+        score, add_gradient = self._signed(w), self._gradient_sums(margins)
 
-    def product(self, w: Float, z: Float, margins: Margins, vector: int = 1) -> Float:
+        def add(batch: Batch, out: Float) -> None:
+            add_gradient(batch, score(batch) + batch.y, out)
+
+        return self._gradient(w, self._summed(add))
+
+    def product(self, w: Float, z: Float, margins: AnyMargins, vector: int = 1) -> Float:
         """Hessian at ``w`` times ``z``, ``(d,)``; one pass.
 
         Parameters
@@ -145,39 +193,30 @@ class PairHinge:
         """
         score_by_w, score_by_z = self._signed(w), self._signed(z)
         centre = float((self.columns.centre - self._origin) @ self._scaled(z))
-        positive, negative = margins.changed(vector, centre)
+        factors = margins.product_factors(vector, centre)
 
         # The scores equal those of the tables in every bit; see `signed`. Both rows of a pair then
         # agree whether it violates the margin, which keeps the Hessian symmetric and positive
         # semidefinite. Loss and gradient are continuous there and insensitive to the last bit.
-        def coefficients(batch: Batch) -> Float:
-            v, u, y = score_by_w(batch) + batch.y, batch.weights, batch.y
-            r = score_by_z(batch) + np.where(y, centre, -centre)
-            out = np.empty_like(v)
-            for side, sign, opposite in ((y, -1.0, negative), (~y, 1.0, positive)):
-                out[side] = sign * loss_hessian_product(v[side], r[side], u[side], opposite)
-            return out
+        def add(batch: Batch, out: Float) -> None:
+            v = score_by_w(batch) + batch.y
+            add_rows(batch, factors(v, score_by_z(batch), batch.weights, batch.y), out[0])
 
-        return self.l2 * z + self._summed(coefficients)
+        return self.l2 * z + self._mean(self._summed(add)[0])
 
-    def derivatives(self, w: Float, margins: Margins) -> tuple[Float, SymmetricTiles]:
-        """Gradient ``(d,)`` at ``w`` and the loss's Hessian at rounded margins; one pass.
+    def derivatives(self, w: Float, margins: AnyMargins) -> tuple[Gradient, SymmetricTiles]:
+        """The gradient at ``w`` and the loss's Hessian at rounded margins; one pass.
 
-        A pair violates the margin according to the bins of its rows, in 256 bins of scores. The sum
-        over pairs then becomes a sum over rows and a sum over bins: with ``m_i`` the weight of the
-        opposite rows in violating pairs of row ``i``, and ``P_b`` and ``N_b`` the sums of the rows
-        in bin ``b``, the Hessian is ``sum_i u_i m_i x_i x_i'`` minus
-        ``sum_(b < c) (P_b N_c' + N_c P_b')``. It is the Hessian at other margins, and hence
-        positive semidefinite. It does not include the penalty. The gradient is exact and
-        includes it.
+        The Hessian does not include the penalty; see `hessian_of_bins`. The gradient is that of
+        `gradient` and includes it.
         """
-        score, row_gradient = self._signed(w), _row_gradient(margins)
+        score, add_gradient = self._signed(w), self._gradient_sums(margins)
         dimension, bins = self.rows.dimension, margins.bins(_BINS)
         (of_positive, of_negative), count = bins.masses(), bins.positive.size
 
         def add(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
             accumulator, sums = Accumulator(dimension), np.zeros((2 * count, dimension))
-            gradient = np.zeros(dimension + 1)
+            gradient = np.zeros((2, dimension + 1))
             for batch in batches:
                 v, u, y = score(batch) + batch.y, batch.weights, batch.y
                 number = bins.places(v, y)
@@ -187,7 +226,7 @@ class PairHinge:
                 entries = number + np.where(y, 0, count), np.arange(y.size)
                 bin_sums = sparse.csr_matrix((u, entries), shape=(2 * count, y.size)) @ batch.X
                 sums += bin_sums if isinstance(bin_sums, np.ndarray) else bin_sums.toarray()
-                _add_rows(batch, row_gradient(batch, v), gradient)
+                add_gradient(batch, v, gradient)
             yield "rows", ClassMoments(dimension, tuple(accumulator.tiles()))
             yield "sums", VectorSum(sums)
             yield "gradient", VectorSum(gradient)
@@ -195,21 +234,14 @@ class PairHinge:
         result = self.rows.fold(
             add,
             (ClassMoments, VectorSum),
-            state_bytes=8 * (dimension + 2 * count + 1) * dimension,
+            state_bytes=8 * (dimension + 2 * count + 2) * dimension,
             what=f"a Hessian of {dimension} features",
         )
-        moments = cast(ClassMoments, result["rows"])
-        positive, negative = cast(VectorSum, result["sums"]).total.reshape(2, count, -1)
-        # Centring avoids cancellation in columns far from 0.
-        centre = self.columns.centre
-        positive = positive - np.outer(bins.positive, centre)
-        negative = negative - np.outer(bins.negative, centre)
-        cross = negative.T @ (np.cumsum(positive, axis=0) - positive / 2)
-        shift = moments.mean - centre
-        matrix = moments.scatter() + moments.weight * np.outer(shift, shift) - cross - cross.T
+        moments, sums = cast(ClassMoments, result["rows"]), cast(VectorSum, result["sums"]).total
+        matrix = hessian_of_bins(moments, sums, bins, self.columns.centre)
         unit = np.ones(dimension) if self.scale is None else self.scale
         hessian = SymmetricTiles.of(matrix / np.outer(unit, unit) / self._pairs)
-        return self.l2 * w + self._mean(cast(VectorSum, result["gradient"])), hessian
+        return self._gradient(w, cast(VectorSum, result["gradient"]).total), hessian
 
     @cached_property
     def _origin(self) -> Float:
@@ -228,60 +260,41 @@ class PairHinge:
     def _scaled(self, vector: Float) -> Float:
         return vector if self.scale is None else vector / self.scale
 
-    def _summed(self, coefficients: Callable[[Batch], Float]) -> Float:
-        """Sum of rows times coefficients ``(n,)``, divided by the number of pairs: ``(d,)``."""
+    def _summed(self, add_batch: Callable[[Batch, Float], None]) -> Float:
+        """Sums ``(2, d + 1)`` to which a function adds each batch; one pass."""
         dimension = self.rows.dimension
 
         def add(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
-            out = np.zeros(dimension + 1)
+            out = np.zeros((2, dimension + 1))
             for batch in batches:
-                _add_rows(batch, coefficients(batch), out)
+                add_batch(batch, out)
             yield "sum", VectorSum(out)
 
         result = self.rows.fold(
-            add, (VectorSum,), state_bytes=8 * (dimension + 1), what=f"{dimension} sums"
+            add, (VectorSum,), state_bytes=16 * (dimension + 1), what=f"{dimension} sums"
         )
-        return self._mean(cast(VectorSum, result["sum"]))
+        return cast(VectorSum, result["sum"]).total
 
-    def _mean(self, total: VectorSum) -> Float:
-        rows, coefficients = total.total[:-1], total.total[-1]
-        return self._scaled(rows - coefficients * self._origin) / self._pairs
+    def _gradient_sums(self, margins: AnyMargins) -> Callable[[Batch, Float, Float], None]:
+        """Function that adds a batch with signed scores ``(n,)`` to sums ``(2, d + 1)``.
 
+        The first is that of the rows times their factors in the gradient, the second bounds its
+        error.
+        """
+        factors, origin = margins.gradient_factors(), self._origin
 
-def _row_gradient(margins: Margins) -> Callable[[Batch, Float], Float]:
-    """Function from a batch and its signed scores ``(n,)`` to the coefficients of its rows.
+        def add(batch: Batch, v: Float, out: Float) -> None:
+            factor, error = factors(v, batch.weights, batch.y)
+            add_rows(batch, factor, out[0])
+            if error is not None:
+                add_sizes(batch, error, origin, out[1, :-1])
 
-    The gradient is the sum of the rows times these coefficients ``(n,)``.
-    """
-    positive, negative = margins.excess()
+        return add
 
-    def coefficients(batch: Batch, v: Float) -> Float:
-        u, out = batch.weights, np.empty_like(v)
-        for side, sign, opposite in ((batch.y, -1.0, negative), (~batch.y, 1.0, positive)):
-            out[side] = sign * loss_gradient(v[side], u[side], opposite)
-        return out
+    def _gradient(self, w: Float, sums: Float) -> Gradient:
+        error = self._scaled(sums[1, :-1]) / self._pairs
+        return Gradient(self.l2 * w + self._mean(sums[0]), error)
 
-    return coefficients
-
-
-def _add_rows(batch: Batch, coefficient: Float, out: Float) -> None:
-    """Add the rows times ``coefficient`` ``(n,)``, and its sum, to ``out`` ``(d + 1,)``."""
-    X = batch.X
-    out[-1] += coefficient.sum()
-    if isinstance(X, np.ndarray):
-        out[:-1] += coefficient @ X
-    else:
-        _add_sparse_rows(*sparse_entries(X), coefficient, out)
-
-
-@compiled()
-def _add_sparse_rows(
-    data: Float,
-    indices: Index,
-    indptr: Index,
-    coefficient: Float,
-    out: Float,
-) -> None:
-    for i in range(coefficient.size):
-        for p in range(indptr[i], indptr[i + 1]):
-            out[indices[p]] += data[p] * coefficient[i]
+    def _mean(self, total: Float) -> Float:
+        rows, factors = total[:-1], total[-1]
+        return self._scaled(rows - factors * self._origin) / self._pairs
