@@ -15,6 +15,7 @@ from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.row_source import ArrayRows
 from spark_auc.errors import ConvergenceError
+from spark_auc.solvers import truncated_newton as truncated_newton_module
 from spark_auc.solvers.truncated_newton import truncated_newton
 from tests.data import path
 
@@ -37,11 +38,11 @@ def problem(seed=0, n=150, d=8):
     return X, y, rng.uniform(0.3, 2.0, n)
 
 
-def solved(X, y, u=None, l2=0.01, sizes=(20, 33), start=True, scale=None, **how):
+def solved(X, y, u=None, l2=0.01, sizes=(20, 33), start=True, scale=None, ranges=None, **how):
     parts = np.split(np.arange(len(y)), np.cumsum(sizes))
     batches = tuple(Batch(X[p], y[p], None if u is None else u[p]) for p in parts)
     rows = Counted(ArrayRows(batches, X.shape[1]))
-    hinge = PairHinge(rows, ColumnMoments.fold(batches, X.shape[1]), l2, scale)
+    hinge = PairHinge(rows, ColumnMoments.fold(batches, X.shape[1]), l2, scale, ranges)
     quadratic = PairMoments.of(X, y, u).quadratic(scale) if start else None
     how = {"tol": 1e-8, "max_iter": 1000} | how
     solution = truncated_newton(hinge, quadratic, **how)
@@ -156,6 +157,59 @@ def test_passes_are_two_a_step_and_without_a_matrix_one_more_for_each_gradient(c
         assert "step length" in caplog.text
     # A tolerance that the ridge solution meets costs one pass for scores and one for derivatives.
     assert solved(X, y, u, tol=10.0)[1] == 2
+
+
+def hessians_and_steps(monkeypatch, caplog, **how):
+    """How many Hessians were formed, and Newton steps made."""
+    formed, derivatives = [], PairHinge.derivatives
+    with monkeypatch.context() as patch, caplog.at_level(logging.INFO):
+        caplog.clear()
+        patch.setattr(
+            PairHinge, "derivatives", lambda *args: formed.append(1) or derivatives(*args)
+        )
+        X, y, u = problem(5, 400)
+        solution, passes = solved(X, y, u, **how)
+    assert solution.certificate.reason == "converged"
+    return len(formed), sum("Newton step" in r.getMessage() for r in caplog.records), passes
+
+
+def test_the_last_step_is_foretold_and_forms_no_hessian(monkeypatch, caplog):
+    formed, steps, passes = hessians_and_steps(monkeypatch, caplog)
+    assert steps >= 3
+    assert (formed, passes) == (steps, 2 * steps + 2)
+    # If it is foretold wrongly, the Hessian takes one more pass.
+    monkeypatch.setattr(truncated_newton_module._Point, "foretells", lambda *_: True)
+    formed, also, passes = hessians_and_steps(monkeypatch, caplog)
+    assert (formed, also, passes) == (steps, steps, 2 * steps + 2 + steps - 1)
+
+
+@pytest.mark.parametrize("start", [True, False])
+def test_ranges_lead_to_the_solution_of_every_pair_and_grow_as_needed(start, caplog):
+    X, y, u = problem(2, 400)
+    best, _ = solved(X, y, u, start=start, tol=1e-10)
+    with caplog.at_level(logging.INFO):
+        found, _ = solved(X, y, u, start=start, tol=1e-7, ranges=8)
+    c, (value, gradient) = found.certificate, every_pair(X, y, u, 0.01)(found.w)
+    units = np.sqrt(PairMoments.of(X, y, u).quadratic().diagonal + 0.01)
+    assert "more ranges" in caplog.text
+    assert c.reason == "converged"
+    assert np.abs(gradient / units).max() <= c.kkt
+    assert abs(c.objective - value) <= c.error + 1e-14
+    assert value - best.certificate.objective <= c.gap + 1e-14
+    np.testing.assert_allclose(found.w, best.w, atol=1e-4 * np.abs(best.w).max())
+
+
+def test_too_few_ranges_stall_with_an_honest_bound(monkeypatch):
+    monkeypatch.setattr(truncated_newton_module, "_MOST_RANGES", 16)
+    X, y, u = problem(2, 400)
+    found, _ = solved(X, y, u, tol=1e-7, ranges=8)
+    c, (value, gradient) = found.certificate, every_pair(X, y, u, 0.01)(found.w)
+    units = np.sqrt(PairMoments.of(X, y, u).quadratic().diagonal + 0.01)
+    assert c.reason == "stalled"
+    assert c.iterations < 100
+    assert c.kkt > c.tolerance
+    assert np.abs(gradient / units).max() <= c.kkt
+    assert 0 < abs(c.objective - value) <= c.error
 
 
 def test_whole_numbers_with_equal_columns_and_without_penalty():

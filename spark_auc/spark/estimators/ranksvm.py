@@ -82,7 +82,8 @@ class RankSVMClassifier(
     fifteen passes, of which half form a matrix of them; above, fifty and more by conjugate
     gradients. The rows are cached meanwhile, as far as Spark's memory goes, unless they are a
     plain Parquet source or cached already. Scores of all rows come to the driver, and sorted
-    tables of them go back, 24 bytes a row.
+    tables of them go back, 24 bytes a row; above 8 million rows, or what the driver can gather,
+    sums of the rows in ranges of scores do, and the certificate bounds their error.
 
     Raises
     ------
@@ -93,7 +94,8 @@ class RankSVMClassifier(
     DataError
         By ``fit``: a value cannot be used, or there are not two classes.
     ResourceError
-        By ``fit``: the scores of all rows do not fit in memory.
+        By ``fit``: the ranges of scores do not fit in memory, or neither the moments nor the rows
+        do where folds choose regParam.
     ConvergenceError
         By ``fit``: tol was not reached and whenNotConverged is "raise".
 
