@@ -232,7 +232,7 @@ def test_an_executor_without_its_variables_does_not_start():
         capture_output=True,
         text=True,
         check=False,
-        env={"PATH": os.environ["PATH"]},
+        env={"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
     )
     assert ended.returncode == 1
     assert "SPARK_EXECUTOR_MEMORY: unbound variable" in ended.stderr

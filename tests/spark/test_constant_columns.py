@@ -41,10 +41,10 @@ def test_a_column_that_varies_in_one_store_only(rows, monkeypatch):
     found = []
     plain = CrossValidation.select
 
-    def recorded(self, candidates, training, validation):
+    def recorded(self, candidates, training, *others):
         training = list(training)
         found.extend(training)
-        return plain(self, candidates, training, validation)
+        return plain(self, candidates, training, *others)
 
     monkeypatch.setattr(CrossValidation, "select", recorded)
     MBASelector(numFolds=4, keyCol="store", weightCol="u", regParams=[1e-3, 0.1]).fit(rows)
