@@ -7,6 +7,7 @@ READY := $(VENV)/.ready
 SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 SHARE ?= 1
 KILLS ?= 100
+TRIPLES ?= 20
 CORES ?= Zen Nehalem
 PYTHON311 ?= python3.11
 PYTHON313 ?= python3.13
@@ -27,7 +28,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscop
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
-.PHONY: help setup java demo test test-slow test-connect test-cores coverage matrix matrix-spark image fuzz kill lint docs reproduce bench retrain clean
+.PHONY: help setup java demo test test-slow test-cluster test-connect test-cores coverage matrix matrix-spark image fuzz kill lint docs reproduce bench retrain clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -49,10 +50,15 @@ demo: setup ## train a ranker on made-up raw clicks; ends with its AUC and repor
 	  --time time --output output/demo/model
 
 test: setup ## run the tests, but for the slow ones
-	$(PYTEST) -m "not slow and not fuzz"
+	$(PYTEST) -m "not slow and not fuzz and not cluster"
 
 test-slow: setup ## run the slow tests: real data, jobs that are killed
 	$(PYTEST) -m slow
+
+test-cluster: setup ## faults of a real cluster; TRIPLES=5 kills fewer, SEED=1 draws the same
+	@echo "seed $(SEED), $(TRIPLES) triples"
+	SPARK_AUC_FAULTS_SEED=$(SEED) SPARK_AUC_FAULTS_TRIPLES=$(TRIPLES) \
+	  $(BIN)/python -m pytest -m cluster -rAs tests/cluster
 
 # Servers of one machine would share a port, so that there is one process.
 test-connect: setup ## run the tests of Spark on Spark Connect
