@@ -21,7 +21,7 @@ import yaml
 
 import spark_auc
 from spark_auc.app.jobs.retrain_history import History
-from spark_auc.publication.publish import current
+from spark_auc.publication.versions import current
 from tests.cluster.cluster import SPARK_HOME, Cluster
 from tests.cluster.processes import Process, end, processes, started
 
