@@ -31,7 +31,9 @@ from spark_auc.core.evaluation.ranking import Ranking
 from spark_auc.core.evaluation.roc import auc
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.core.evaluation.score_table import ScoreTable
+from spark_auc.core.hinge.range_margins import RangeMargins
 from spark_auc.core.hinge.row_scores import RowScores
+from spark_auc.core.hinge.score_ranges import ScoreRanges
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments.class_moments import ClassMoments
 from spark_auc.core.moments.column_moments import ColumnMoments
@@ -167,6 +169,9 @@ def samples():
         Overview(Faults(9), labels, histogram),
         Ranking.of(table, 0.5, RankingOptions(points=8, bins=2)),
         RowScores.of(batch, X[:2]),
+        ScoreRanges.of((X[:, 0], X[:, 1], U, Y), 64),
+        ScoreRanges.of((X[:, 0], X[:, 1], U, Y), 4),
+        ScoreRanges.zero(4),
         GroupSums.fold([batch._replace(key=np.arange(9, dtype=np.uint64) % 2)], 2, X[0]),
         LargestNorm(3.0),
         table,
@@ -285,6 +290,14 @@ def _use_histogram(histogram):
     histogram.ranges(2)
 
 
+def _use_ranges(ranges):
+    margins = RangeMargins(ranges)
+    margins.loss()
+    margins.slope(1)
+    if ranges.anchor.size:
+        margins.gradient_factors()(X[:, 0], U, Y)
+
+
 def _use_stage(stage):
     exercise(stage.learner)
     assert all(math.isfinite(noted["auc"]) for noted in stage.log)
@@ -322,6 +335,7 @@ _USES = {
     RecipeState: _use_recipe,
     RowScores: lambda scores: scores.combined(np.ones((1, len(scores.positive) - 1))),
     ScoreHistogram: _use_histogram,
+    ScoreRanges: _use_ranges,
     ScoreTable: _use_table,
     Seen: lambda seen: seen.occupied,
     StoredStage: _use_stage,
