@@ -79,15 +79,6 @@ class KrylovSpace:
         """``V Y`` ``(d, l)`` for coordinates ``(m, l)``; its columns are contiguous."""
         return (Y.T @ self._V[: self.size]).T
 
-    def products(self, Y: Float) -> Float:
-        """``Sigma V Y`` ``(d, l)`` for coordinates ``(m, l)``, without a matrix product."""
-        m, between = self.size, self._off_diagonal[:, None]
-        images = np.zeros((m + 1, Y.shape[1]))
-        images[:m] = self._diagonal[:m, None] * Y
-        images[1:] += between[:m] * Y
-        images[: m - 1] += between[: m - 1] * Y[1:]
-        return (images.T @ self._V[: m + 1]).T
-
     @property
     def indefinite(self) -> bool:
         """Whether an eigenvalue of ``T`` is negative by more than rounding."""

@@ -40,9 +40,9 @@ def ridges(
     the solutions are transformed back together. One step of iterative refinement with ``Sigma``
     follows for solutions that need it. For more features, or without a matrix, all penalties share
     the Krylov space of ``mu``. Solutions that have not converged get up to 256 conjugate-gradient
-    steps if there is a matrix, with which every certificate is computed. Without one, each step is
-    a pass over the rows: after 64 of them a fifth of the penalties, the weakest, may be left
-    unsolved. The certificates then follow from the Krylov space.
+    steps if there is a matrix. Without one, each step is a pass over the rows: after 64 of them a
+    fifth of the penalties, the weakest, may be left unsolved. Every certificate is computed with
+    ``Sigma``.
 
     Parameters
     ----------
@@ -132,7 +132,6 @@ def _by_krylov(
         iterations=space.size,
         tol=tol,
         stopped="maxIter",
-        products=None if has_matrix else space.products(Y),
     )
     _log.info(
         "%d Lanczos steps solved %d of %d ridge penalties",

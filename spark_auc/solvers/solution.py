@@ -181,15 +181,12 @@ def certified_together(
     iterations: int,
     tol: float,
     stopped: Reason,
-    products: Float | None = None,
 ) -> list[Solution]:
     """The solutions of weights ``W`` ``(d, l)`` for ``l`` penalties, from one matrix product.
 
-    Arguments as in `certified`; ``tol`` is the relative tolerance of `absolute_tolerance`, and
-    ``products`` ``(d, l)`` is ``Sigma W`` if it is known.
+    Arguments as in `certified`; ``tol`` is the relative tolerance of `absolute_tolerance`.
     """
-    if products is None:
-        products = quadratic.Sigma.matmat(W)
+    products = quadratic.Sigma.matmat(W)
     return [
         _certified(
             quadratic,
