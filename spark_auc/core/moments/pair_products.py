@@ -1,9 +1,8 @@
 """Products with ``Sigma`` of all pairs, without a matrix: one pass over the rows for all vectors.
 
 With z_i = x_i'v, ``Sigma v = X'b`` for ``b_i = u_i (z_i - c_other'v) / n_own``, where own is the
-row's class and other the opposite one (MBA, Eq. 8-9, without forming Sigma). A random access to
-memory costs more than the arithmetic on what it reads, so that five vectors take less than twice
-the time of one.
+row's class and other the opposite one (MBA, Eq. 8-9, without forming Sigma). Several vectors share
+the decoding of the rows, and the accesses to memory, which take longer than the arithmetic.
 """
 
 from __future__ import annotations
