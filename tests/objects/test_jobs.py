@@ -1,6 +1,7 @@
 """Jobs with rows, models and outputs in an object store, beside the same jobs on local disk."""
 
 import json
+import os
 
 import numpy as np
 import pyarrow as pa
@@ -103,7 +104,11 @@ def test_a_stream_keeps_its_state_in_the_store(tasks, tmp_path, capsys):
         for run_number in range(2):
             for k in range(3):
                 put(str(arriving), rows(10 * run_number + k), files=1)
-                (arriving / "part-0.parquet").rename(arriving / f"{run_number}{k}.parquet")
+                arrived = (arriving / "part-0.parquet").rename(
+                    arriving / f"{run_number}{k}.parquet"
+                )
+                # Spark orders files by this time, and files of one millisecond arbitrarily.
+                os.utime(arrived, (1_000_000_000 + 10 * run_number + k,) * 2)
             section = {
                 "data": {"path": str(arriving)},
                 "columns": {"features": ["a", "b"], "label": "y"},
