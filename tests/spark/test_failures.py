@@ -1,12 +1,15 @@
 """Connections that fail: those to the JVM, and others."""
 
+import errno
+import os
 import socket
 
+import pyarrow as pa
 import pytest
 from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
 from pyspark.errors import PySparkException
 
-from spark_auc.errors import ResourceError
+from spark_auc.errors import ResourceError, StorageError
 from spark_auc.spark.data.failures import translated
 
 
@@ -48,3 +51,21 @@ def test_a_job_that_fails_before_its_jvm_ends_names_the_memory(text):
     failure = PySparkException(f"Job aborted due to stage failure: {text}")
     with pytest.raises(ResourceError, match=r"raise spark\.driver\.memory"), translated():
         raise failure
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        PySparkException("stage failure: java.io.IOException: No space left on device"),
+        OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/models/part"),
+        pa.ArrowIOError("Error writing bytes to file. Detail: No space left on device"),
+    ],
+)
+def test_a_full_disk_is_named_with_the_places_to_set(failure):
+    with pytest.raises(StorageError, match=r"full disk.*spark\.local\.dir"), translated():
+        raise failure
+
+
+def test_another_error_of_files_keeps_its_class():
+    with pytest.raises(PermissionError), translated():
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "/models/part")

@@ -43,6 +43,7 @@ _NO_PYTHON = re.compile(r'Cannot run program "([^"]*)"[^:]*: (?:Exec failed, )?e
 _NO_FILE_SYSTEM = re.compile(
     r'No FileSystem for scheme "?([\w+.-]+)|Class (org\.apache\.hadoop\.fs\.\S+) not found'
 )
+_FULL = "No space left on device"
 _ENDED = (
     "found that the JVM of Spark's driver ended during the job, expected it to run until the end; "
     "if its log has an OutOfMemoryError, raise spark.driver.memory"
@@ -63,6 +64,8 @@ def translated() -> Iterator[None]:
         The workers run another Python than the driver, or none.
     ResourceError
         Spark's JVM ended, or a task found no memory.
+    StorageError
+        A disk of a task or of the driver is full.
     """
     try:
         try:
@@ -76,6 +79,19 @@ def translated() -> Iterator[None]:
         if is_of_java or not _of_py4j(failure):
             raise
         raise errors.ResourceError(_ENDED) from failure
+    except OSError as failure:
+        _raise_full(failure)
+        raise
+
+
+def _raise_full(failure: Exception) -> None:
+    """Raise `StorageError` if a failure is for want of room on a disk."""
+    if _FULL in str(failure):
+        raise errors.StorageError(
+            f"found a full disk ({first_line(failure)}), expected room for the output and for "
+            "Spark's files of shuffles; make room, or set another place: the path of the output, "
+            "or spark.local.dir (on the workers of a cluster the variable SPARK_LOCAL_DIRS)"
+        ) from failure
 
 
 def _raise_known(failure: Exception) -> None:
@@ -103,6 +119,7 @@ def _raise_known(failure: Exception) -> None:
             "which tasks read from an object store without it, or a jar of the file system; write "
             "the files as Parquet of one directory, or add the jar, such as hadoop-aws"
         ) from None
+    _raise_full(failure)
     if "SparkContext was shut down" in text:
         raise errors.ResourceError(_ENDED) from failure
     if header := _OTHER_NAMES.search(text) or _OTHER_WIDTH.search(text):
