@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark import TaskContext
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from spark_auc.errors import DataError
+from spark_auc.errors import ConfigError, DataError
 from spark_auc.spark.data.object_files import SPARK_TYPES, arrow_type, object_rows
 from spark_auc.storage.file_systems import opened, reached
 
@@ -107,14 +108,15 @@ def write_parquet(rows: DataFrame, directory: Directory, partition_by: Sequence[
 
     Raises
     ------
+    ConfigError
+        The driver does not see all rows that the tasks wrote.
     DataError
         The store has other files than those that the tasks wrote.
     StorageError
         The store failed.
     """
     if not directory.object_store:
-        rows.write.partitionBy(*partition_by).parquet(directory.uri)
-        return read_parquet(rows.sparkSession, directory).count()
+        return _written_by_spark(rows, directory.uri, partition_by)
     kept = StructType([field for field in rows.schema if field.name not in partition_by])
     writer = PartWriter(directory.uri, kept.json(), tuple(partition_by))
     written = rows.mapInArrow(writer, _WRITTEN).collect()
@@ -137,6 +139,22 @@ def write_parquet(rows: DataFrame, directory: Directory, partition_by: Sequence[
             f"{expected[wrong[0]]} that a task wrote; check the store, and run again"
         )
     return sum(row["rows"] for row in written)
+
+
+def _written_by_spark(rows: DataFrame, uri: str, partition_by: Sequence[str]) -> int:
+    observation = Observation()
+    counted = rows.observe(observation, F.count(F.lit(1)).alias("rows"))
+    counted.write.partitionBy(*partition_by).parquet(uri)
+    written: int = observation.get["rows"]
+    # Spark commits the files that the driver sees, and misses none of a worker's own disk.
+    found = rows.sparkSession.read.schema(rows.schema).parquet(uri).count()
+    if found != written:
+        raise ConfigError(
+            f"found {found} of the {written} rows that tasks wrote to {uri}, expected a path that "
+            "the driver and all workers share; set the output to one of a network file system or "
+            "of an object store"
+        )
+    return found
 
 
 def read_parquet(spark: SparkSession, directory: Directory) -> DataFrame:
