@@ -9,13 +9,14 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+from contextlib import ExitStack
 from typing import Any
 
 from pyspark.ml.evaluation import BinaryClassificationEvaluator
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from benchmarks.measuring import SETTINGS, PeakMemory, seconds
+from benchmarks.measuring import SETTINGS, PeakMemory, seconds, standalone
 from spark_auc import AUCEvaluator, evaluate
 from spark_auc.spark.data.session import session
 
@@ -58,7 +59,8 @@ def in_groups(df: DataFrame, groups: int, large: int) -> dict[str, Any]:
 
 def peaks(memory: PeakMemory) -> dict[str, float]:
     """Peak resident memory in MiB of the processes."""
-    return {"driverMiB": memory.driver, "jvmMiB": memory.jvm, "workerMiB": memory.worker}
+    found = {"driverMiB": memory.driver, "jvmMiB": memory.jvm, "workerMiB": memory.worker}
+    return found | ({"executorMiB": memory.executor} if memory.executor else {})
 
 
 def main() -> None:
@@ -69,9 +71,15 @@ def main() -> None:
     parser.add_argument("--large", type=int, default=0, help="rows of one of these groups")
     parser.add_argument("--once", action="store_true", help="evaluate rows without files, once")
     parser.add_argument("--alone", action="store_true", help="skip Spark ML's evaluator")
+    parser.add_argument("--executors", help="heap size of two executors, instead of local mode")
     arguments = parser.parse_args()
     conf = SETTINGS | {"spark.driver.memory": arguments.heap}
-    with session("benchmark", conf) as spark, tempfile.TemporaryDirectory() as work:
+    with ExitStack() as stack:
+        if arguments.executors:
+            master = stack.enter_context(standalone(2, "8g"))
+            conf |= {"spark.master": master, "spark.executor.memory": arguments.executors}
+        work = stack.enter_context(tempfile.TemporaryDirectory())
+        spark = stack.enter_context(session("benchmark", conf))
         spark.sparkContext.setLogLevel("ERROR")
         df = rows(spark, arguments.rows, 0.3 if arguments.groups else 0.05)
         if arguments.once:

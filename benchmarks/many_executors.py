@@ -1,10 +1,11 @@
 """The merge of the states of many task slots, on one machine.
 
-The rows of a fit are made up: each of the slots folds its partitions into the moments of a few
-random rows, as large as those of many. From there on all is real: states by tile, shuffle, merges
-and the driver's result, by `spark_auc.spark.data.aggregate`. Bytes are those of Spark's event log.
-Two tasks run at once, so that seconds are those of two cores for all slots. Prints a JSON object
-for each number of slots.
+The states of a fit are made up. By default each partition has a few dense random rows, whose
+moments no compression shortens. With ``--clicks`` each slot sends the moments of that number of
+rows of 39 hashed tokens, the same ones in all slots. From there on all is real: states by tile,
+shuffle, merges and the driver's result, by `spark_auc.spark.data.aggregate`. Bytes are those of
+Spark's event log. Two tasks run at once, so that seconds are those of two cores for all slots.
+Prints a JSON object for each number of slots.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from unittest import mock
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from benchmarks.measuring import SETTINGS, PeakMemory, cpu_seconds, seconds
+from benchmarks.moment_store import clicks
 from spark_auc.core.moments.accumulator import PairAccumulator
 from spark_auc.core.moments.moments_tile import MomentsTile
 from spark_auc.core.moments.pair_moments import PairMoments
@@ -47,15 +50,33 @@ def folding(dimension: int) -> Fold:
     return fold
 
 
-def merged(spark: SparkSession, dimension: int, partitions: int) -> PairMoments:
+def store_clicks(dimension: int, rows: int, path: str) -> None:
+    """Write the moments of rows of hashed tokens, by tile."""
+    moments = PairAccumulator(dimension)
+    moments.add(*clicks(np.random.default_rng(0), dimension, rows), None)
+    names, states = zip(*moments.parts(), strict=True)
+    pq.write_table(pa.table({"name": names, "tile": [s.to_bytes() for s in states]}), path)
+
+
+def sending(path: str) -> Fold:
+    """A fold that sends the moments in a file, whatever partitions it reads."""
+
+    def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, MomentsTile]]:
+        for _ in batches:
+            pass
+        for part in pq.ParquetFile(path).iter_batches(1):
+            yield part["name"][0].as_py(), MomentsTile.from_bytes(part["tile"][0].as_py())
+
+    return fold
+
+
+def merged(spark: SparkSession, dimension: int, partitions: int, fold: Fold) -> PairMoments:
     """The moments of all partitions."""
     state = 2 * Tiling(dimension).nbytes
     frame = spark.range(0, partitions, 1, partitions)
     # The check is of a machine that runs all slots at once, and this one runs two.
     with mock.patch.object(resources, "check_available"):
-        states = aggregate(
-            frame, folding(dimension), (MomentsTile,), state_bytes=state, what="moments"
-        )
+        states = aggregate(frame, fold, (MomentsTile,), state_bytes=state, what="moments")
     return PairMoments.of_parts(states, dimension)
 
 
@@ -70,23 +91,31 @@ def moved(log: Path) -> tuple[int, int]:
     return shuffled, sent
 
 
-def measured(dimension: int, partitions: int, slots: int, heap: str) -> dict[str, float]:
-    """Time, memory and bytes of one merge, in a session of its own."""
-    with tempfile.TemporaryDirectory() as log:
+def measured(dimension: int, partitions: int, slots: int, heap: str, made: int) -> dict[str, float]:
+    """Time, memory and bytes of one merge, in a session of its own.
+
+    ``made`` is the number of rows of hashed tokens in each slot; 0 for dense ones.
+    """
+    with tempfile.TemporaryDirectory() as log, tempfile.TemporaryDirectory() as states:
+        fold, expected = folding(dimension), 2 * ROWS * partitions
+        if made:
+            path = f"{states}/moments.parquet"
+            store_clicks(dimension, made, path)
+            fold, expected = sending(path), made * slots
         logged = {"enabled": "true", "dir": f"file://{log}", "compress": "false"}
         logged = {f"spark.eventLog.{name}": value for name, value in logged.items()}
         # The number of partitions of a range, which is how task slots are counted.
         logged |= {"spark.default.parallelism": str(slots), "spark.driver.memory": heap}
         with session("benchmark", SETTINGS | logged) as spark:
             spark.sparkContext.setLogLevel("ERROR")
-            merged(spark, 8, 4)  # compiles, and starts the workers
+            merged(spark, 8, 4, folding(8))  # compiles, and starts the workers
             cpu = cpu_seconds()
             with PeakMemory() as memory:
-                spent, moments = seconds(lambda: merged(spark, dimension, partitions))
+                spent, moments = seconds(lambda: merged(spark, dimension, partitions, fold))
             cpu = cpu_seconds() - cpu
         shuffled, sent = moved(Path(log))
-    rows = (moments.positive.rows, moments.negative.rows)
-    assert rows == (ROWS * partitions,) * 2, rows
+    rows = moments.positive.rows + moments.negative.rows
+    assert rows == expected, rows
     state = 2 * Tiling(dimension).nbytes
     return {
         "dimension": dimension,
@@ -108,9 +137,14 @@ def main() -> None:
     parser.add_argument("--partitions", type=int, default=1000)
     parser.add_argument("--slots", type=int, nargs="+", default=[8, 16, 32])
     parser.add_argument("--heap", default="2g", help="heap size of the driver")
+    parser.add_argument(
+        "--clicks", type=int, default=0, help="rows of hashed tokens in each slot's moments"
+    )
     arguments = parser.parse_args()
     for slots in arguments.slots:
-        found = measured(arguments.dimension, arguments.partitions, slots, arguments.heap)
+        found = measured(
+            arguments.dimension, arguments.partitions, slots, arguments.heap, arguments.clicks
+        )
         print(json.dumps(found), flush=True)
 
 

@@ -1,13 +1,19 @@
-"""Helpers of the benchmarks: session settings, wall time, and memory of all processes."""
+"""Helpers of the benchmarks: session settings, wall time, memory of all processes, a cluster."""
 
 from __future__ import annotations
 
 import os
+import re
+import subprocess
+import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import pyspark
 
 SETTINGS = {
     "spark.master": "local[2]",
@@ -32,11 +38,12 @@ def seconds(run: Callable[[], Any], repeats: int = 1) -> tuple[float, Any]:
 class PeakMemory:
     """Context that records the peak resident memory in MiB of driver, JVM and Python workers.
 
-    ``workers`` is that of all Python workers together, ``worker`` that of the largest.
+    ``workers`` is that of all Python workers together, ``worker`` that of the largest, and
+    ``executor`` that of the largest JVM of an executor.
     """
 
     def __enter__(self) -> PeakMemory:
-        self.driver, self.jvm, self.workers, self.worker = 0.0, 0.0, 0.0, 0.0
+        self.driver = self.jvm = self.workers = self.worker = self.executor = 0.0
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self._thread.start()
@@ -52,9 +59,42 @@ class PeakMemory:
             mine = {p: command(p) for p in descendants()}
             jvm = sum(resident(p) for p, c in mine.items() if "SparkSubmit" in c)
             workers = [resident(p) for p, c in mine.items() if "pyspark.daemon" in c]
+            executors = [resident(p) for p, c in mine.items() if "ExecutorBackend" in c]
+            self.executor = max(self.executor, *executors, 0.0)
             self.jvm = max(self.jvm, jvm)
             self.workers = max(self.workers, sum(workers))
             self.worker = max(self.worker, *workers, 0.0)
+
+
+@contextmanager
+def standalone(workers: int, memory: str) -> Iterator[str]:
+    """The address of a standalone cluster of workers with one core each, on this machine."""
+    started: list[subprocess.Popen[bytes]] = []
+    spark_class = Path(pyspark.__file__).parent / "bin" / "spark-class"
+
+    def start(role: str, log: Path, *arguments: str) -> None:
+        program = f"org.apache.spark.deploy.{role.lower()}.{role}"
+        command = [str(spark_class), program, "--host", "127.0.0.1", "--webui-port", "0"]
+        with log.open("wb") as out:
+            started.append(subprocess.Popen([*command, *arguments], stdout=out, stderr=out))
+
+    with tempfile.TemporaryDirectory() as place:
+        try:
+            start("Master", Path(place) / "master.log", "--port", "0")
+            while not (
+                found := re.search(r"spark://\S+", (Path(place) / "master.log").read_text())
+            ):
+                time.sleep(0.2)
+            for number in range(workers):
+                log, work = Path(place) / f"{number}.log", f"{place}/{number}"
+                room = ("--cores", "1", "--memory", memory, "--work-dir", work)
+                start("Worker", log, *room, found[0])
+            yield found[0]
+        finally:
+            for process in started:
+                process.terminate()
+            for process in started:
+                process.wait()
 
 
 def descendants() -> list[Path]:

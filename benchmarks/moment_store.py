@@ -24,13 +24,15 @@ from spark_auc.store.windows import Window
 FOLDS, ENTRIES, DISTINCT_DAYS = 5, 39, 3
 
 
-def moments(rng: np.random.Generator, d: int, n: int) -> PairMoments:
-    """Moments of rows of hashed tokens with Zipf frequencies."""
+def clicks(
+    rng: np.random.Generator, d: int, n: int
+) -> tuple[sparse.csr_matrix, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+    """Rows of hashed tokens, few of them frequent, and their labels."""
     columns = (d * rng.random((n, ENTRIES)) ** 3).astype(np.int32)
     start = np.arange(0, n * ENTRIES + 1, ENTRIES)
     X = sparse.csr_matrix((np.ones(columns.size), columns.ravel(), start), (n, d))
     X.sum_duplicates()
-    return PairMoments.of(X, rng.random(n) < 0.2)
+    return X, rng.random(n) < 0.2
 
 
 def peak() -> float:
@@ -45,7 +47,7 @@ def write(location: str, d: int, days: int, n: int) -> dict[str, object]:
     folds: list[PairMoments] = []
     for first in range(min(days, DISTINCT_DAYS)):
         folds.clear()
-        folds += [moments(rng, d, n // FOLDS) for _ in range(FOLDS)]
+        folds += [PairMoments.of(*clicks(rng, d, n // FOLDS)) for _ in range(FOLDS)]
         for day in range(first, days, DISTINCT_DAYS):
             start = time.perf_counter()
             store.put((date(2026, 1, 1) + timedelta(day)).isoformat(), "clicks", folds)
