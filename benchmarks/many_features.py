@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import tempfile
 from typing import Any
 
@@ -76,6 +77,8 @@ def main() -> None:
     parser.add_argument("--rows", type=float, default=2e6, help="number of rows")
     parser.add_argument("--reg-param", type=float, help="fit this penalty alone")
     arguments = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    logging.getLogger("py4j").setLevel(logging.ERROR)
     n = int(arguments.rows)
     with session("benchmark", SETTINGS) as spark, tempfile.TemporaryDirectory() as work:
         spark.sparkContext.setLogLevel("ERROR")

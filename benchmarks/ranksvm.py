@@ -54,6 +54,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--reg-param", type=float, default=1e-4)
     parser.add_argument("--only-ranges", action="store_true", help="do not gather scores")
+    parser.add_argument("--alone", action="store_true", help="do not fit logistic regression")
     arguments = parser.parse_args()
     n, reg = arguments.rows, arguments.reg_param
     with session("benchmark", SETTINGS) as spark, tempfile.TemporaryDirectory() as work:
@@ -65,6 +66,8 @@ def main() -> None:
         took = {"ranges": rank("ranges", 0, train, test, reg)}
         if not arguments.only_ranges:
             took["gathered"] = rank("gathered", n, train, test, reg)
+        if arguments.alone:
+            return
         cached = train.cache()
         cached.count()
         lr = LogisticRegression(maxIter=100, regParam=0.0, standardization=False, tol=1e-6)

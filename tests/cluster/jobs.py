@@ -29,7 +29,7 @@ ROOT = Path(spark_auc.__file__).parents[1]
 FILES, ROWS = 6, 1500
 NUMBERS = [f"x{k}" for k in range(6)]
 DAYS = ["2026-03-01", "2026-03-02"]
-PATIENCE = 150
+PATIENCE = 300
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -200,7 +200,7 @@ class Run:
         conf: dict[str, str] | None = None,
         output: Path | None = None,
     ) -> None:
-        self.job, self.place = JOBS[job], place
+        self.name, self.job, self.place = job, JOBS[job], place
         self._location = output or "output"
         self.output = place / self._location
         place.mkdir(parents=True, exist_ok=True)
@@ -234,7 +234,7 @@ class Run:
 
     def bits(self) -> dict[str, Any]:
         """What the job left, without times: equal for runs of the same rows."""
-        found: dict[str, Any] = {"output": bits_of(self.version())}
+        found: dict[str, Any] = {"output": bits_of(self.version(), str(self._location))}
         if self.job.name == "retrain":
             records = History(str(self.place / "history")).records
             found["records"] = {p: without_times(r) for p, r in records.items()}
@@ -293,12 +293,15 @@ def without_times(value: Any) -> Any:
     return [without_times(v) for v in value] if isinstance(value, list) else value
 
 
-def bits_of(version: Path) -> dict[str, str]:
-    """Hashes of a version's tables by directory, of its JSON without times, and of other files."""
-    return dict(_bits(version))
+def bits_of(version: Path, location: str = "output") -> dict[str, str]:
+    """Hashes of a version's tables by directory, of its JSON without times, and of other files.
+
+    ``location`` is where the job was told to publish, which its configuration repeats.
+    """
+    return dict(_bits(version, location))
 
 
-def _bits(version: Path) -> Iterator[tuple[str, str]]:
+def _bits(version: Path, location: str) -> Iterator[tuple[str, str]]:
     tables: dict[str, list[str]] = {}
     for path in sorted(version.rglob("*")):
         name = str(path.relative_to(version))
@@ -306,11 +309,10 @@ def _bits(version: Path) -> Iterator[tuple[str, str]]:
             place = str(path.parent.relative_to(version))
             rows = pq.ParquetFile(path).read().to_pylist()
             tables.setdefault(place, []).extend(repr(row) for row in rows)
-        elif path.suffix == ".json" or (path.parent.name == "metadata" and path.suffix == ".txt"):
-            # Spark gives the only file of metadata a name of its own.
-            known = name if path.suffix == ".json" else str(path.parent.relative_to(version))
+        elif path.suffix == ".json" or name.endswith("metadata/part-00000"):
             text = _NAMES.sub("", json.dumps(without_times(json.loads(path.read_text()))))
-            yield known, digest(text.encode())
+            text = text.replace(location, "output")
+            yield name, digest(text.encode())
         # A page has the time of its making and the seconds of the phases.
         elif path.is_file() and path.suffix not in {".crc", ".html"} and path.name[0] not in "._":
             yield name, digest(path.read_bytes())

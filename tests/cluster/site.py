@@ -26,12 +26,27 @@ ALONE = 15
 
 
 class Unfaulted(NamedTuple):
-    """A run without faults: its bits, when its first task ran, when it ended, and the run."""
+    """A run without faults: its bits, the seconds from its first task to its end, and the run."""
 
     bits: dict[str, Any]
-    begin: float
-    seconds: float
+    work: float
     run: Run
+
+
+class Fault:
+    """An act some seconds after the first task of a job, repeated until it returns True."""
+
+    def __init__(self, cluster: Cluster, after: float, act: Callable[[Submitted], bool]) -> None:
+        self._cluster, self._after, self._act = cluster, after, act
+        self._begin: float | None = None
+        self.second: float | None = None
+
+    def __call__(self, submitted: Submitted, elapsed: float) -> bool:
+        if self._begin is None and self._cluster.processes("python"):
+            self._begin = elapsed
+        if self._begin is not None and elapsed >= self._begin + self._after:
+            self.second = elapsed if self._act(submitted) else None
+        return self.second is not None
 
 
 class Site:
@@ -55,25 +70,20 @@ class Site:
     def unfaulted(self, cluster: Cluster, job: str) -> Unfaulted:
         """The run of a job without faults; it runs once."""
         if job not in self._unfaulted:
-            run = self.run(cluster, job)
-            begin = 0.0
+            run, begin = self.run(cluster, job), list[float]()
 
-            def seen(submitted: Submitted, elapsed: float) -> bool:
-                nonlocal begin
-                begin = elapsed
+            def seen(_: Submitted, elapsed: float) -> bool:
+                begin[:] = [elapsed]
                 return bool(cluster.processes("python"))
 
             ended = self.ended(run, cluster, self.zip, seen)
             check_complete(ended)
-            self._unfaulted[job] = Unfaulted(run.bits(), begin, ended.seconds, run)
+            self._unfaulted[job] = Unfaulted(run.bits(), ended.seconds - begin[0], run)
         return self._unfaulted[job]
 
     def former(self, run: Run) -> None:
         """Put an earlier output where the run publishes."""
-        shutil.copytree(self._unfaulted_of(run).output, run.output)
-
-    def _unfaulted_of(self, run: Run) -> Run:
-        return next(u.run for u in self._unfaulted.values() if u.run.job is run.job)
+        shutil.copytree(self._unfaulted[run.name].run.output, run.output)
 
     def ended(
         self,
@@ -104,6 +114,52 @@ class Site:
         finally:
             submitted.close()
         return submitted.ended(seconds)
+
+    def struck(
+        self,
+        cluster: Cluster,
+        make: Callable[[], Run],
+        moment: float,
+        act: Callable[[Submitted], bool],
+        shipment: Shipment | None = None,
+    ) -> tuple[Run, Ended, float]:
+        """A run with a fault, how it ended, and the second of the fault.
+
+        ``act`` is called at a share ``moment`` of the job's work, which begins with the first
+        task, and later until it returns True. If the job ends before, a new run has the fault at
+        half of the share.
+        """
+        while True:
+            run = make()
+            fault = Fault(cluster, moment * self.unfaulted(cluster, run.name).work, act)
+            ended = self.ended(run, cluster, shipment or self.zip, fault)
+            if fault.second is not None:
+                return run, ended, fault.second
+            check_complete(ended)
+            assert moment > 0.01, "the target never ran"
+            moment /= 2
+
+    def check(
+        self,
+        cluster: Cluster,
+        run: Run,
+        ended: Ended,
+        before: bytes | None = None,
+        silent: bool = False,
+    ) -> None:
+        """Check how a run with a fault ended, and that the same command then ends in its bits.
+
+        ``before`` is the manifest of an earlier output; a ``silent`` end has no message.
+        """
+        if ended.code:
+            if not silent:
+                check_error(ended)
+            check_whole(run, before)
+            cluster.heal()
+            ended = self.ended(run, cluster, self.zip)
+        check_complete(ended)
+        assert run.bits() == self.unfaulted(cluster, run.name).bits
+        cluster.heal()
 
 
 def check_complete(ended: Ended) -> None:

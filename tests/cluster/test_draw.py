@@ -28,15 +28,19 @@ def test_a_seed_repeats_its_run():
 
 
 def test_bits_see_values_and_rows_but_no_times(tmp_path):
-    def left(x, weights, seconds=1.0):
+    def left(x, weights, seconds=1.0, uid="Ranker_0123456789ab"):
         place = tmp_path / str(len(list(tmp_path.iterdir())))
         (place / "scores").mkdir(parents=True)
         pq.write_table(pa.table({"x": x}), place / "scores" / f"{len(x)}-{place.name}.parquet")
+        (place / "model" / "metadata").mkdir(parents=True)
+        (place / "model" / "metadata" / "part-00000").write_text(json.dumps({"parts": [uid]}))
         (place / "summary.json").write_text(json.dumps({"w": weights, "seconds": seconds}))
         return bits_of(place)
 
     made = left([1.0, 2.0], 0.1)
     assert left([2.0, 1.0], 0.1, seconds=9.0) == made
+    assert left([1.0, 2.0], 0.1, uid="Ranker_ba9876543210") == made
+    assert left([1.0, 2.0], 0.1, uid="Other_0123456789ab") != made
     assert left([1.0, 2.0, 2.0], 0.1) != made
     assert left([1.0, 2.0 + 4e-16], 0.1) != made
     assert left([1.0, 2.0], 0.1 + 2e-17) != made

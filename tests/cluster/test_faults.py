@@ -15,7 +15,7 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.conftest import SEED, TRIPLES
 from tests.cluster.draw import triples
 from tests.cluster.processes import kill
-from tests.cluster.site import Site, check_complete, check_error, check_whole
+from tests.cluster.site import Site
 
 pytestmark = pytest.mark.cluster
 
@@ -55,48 +55,31 @@ def victims(cluster, submitted, target):
     return [process.pid for process in cluster.processes(target)]
 
 
-def killed(site, cluster, triple, moment, rng):
-    """A run of the triple's job, how it ended, the manifest before, and what was killed when."""
-    base = site.unfaulted(cluster, triple.job)
-    run = site.run(cluster, triple.job)
-    if triple.former and not {"retrain", "opauc stream"} & {triple.job}:
-        site.former(run)
-    before, hits = run.manifest(), []
-    at = base.begin + moment * (base.seconds - base.begin)
-
-    def fault(submitted, elapsed):
-        there = victims(cluster, submitted, triple.target) if elapsed >= at else []
-        if there and kill(pid := rng.choice(there)):
-            hits.append((pid, round(elapsed, 1)))
-        return bool(hits)
-
-    return run, site.ended(run, cluster, site.zip, fault), before, hits
-
-
 @pytest.mark.parametrize(
     "triple", triples(SEED, TRIPLES), ids=lambda t: f"{t.job}-{t.target}-{t.moment}"
 )
 def test_a_killed_part(site, cluster, triple):
-    rng, moment = random.Random(f"{SEED} {triple}"), triple.moment
-    while True:
-        run, ended, before, hits = killed(site, cluster, triple, moment, rng)
-        if hits:
-            break
-        # The job was faster than its unfaulted run, or its last tasks had ended.
-        check_complete(ended)
-        assert moment > 0.01, "the target never ran"
-        moment /= 2
-    bits = site.unfaulted(cluster, triple.job).bits
-    print(f"{triple}: {hits[0]}, exit code {ended.code} after {ended.seconds:.1f} s")
-    if ended.code:
-        # Who is killed with SIGKILL says nothing.
-        if triple.target not in ("driver", "submit"):
-            check_error(ended)
-            print(ended.line["message"])
-        check_whole(run, before)
-        cluster.heal()
-        check_complete(site.ended(run, cluster, site.zip))
-    else:
-        check_complete(ended)
-    assert run.bits() == bits
-    cluster.heal()
+    rng, pids = random.Random(f"{SEED} {triple}"), []
+    has_former = triple.former and triple.job not in ("retrain", "opauc stream")
+    unfaulted = site.unfaulted(cluster, triple.job)
+
+    def make():
+        run = site.run(cluster, triple.job)
+        if has_former:
+            site.former(run)
+        return run
+
+    def kill_one(submitted):
+        there = victims(cluster, submitted, triple.target)
+        if there and kill(pid := rng.choice(there)):
+            pids.append(pid)
+        return bool(pids)
+
+    run, ended, second = site.struck(cluster, make, triple.moment, kill_one)
+    print(
+        f"{triple}: process {pids[0]} after {second:.1f} s, exit code {ended.code} after "
+        f"{ended.seconds:.1f} s: {(ended.line or {}).get('message')}"
+    )
+    before = unfaulted.run.manifest() if has_former else None
+    # Who is killed with SIGKILL says nothing.
+    site.check(cluster, run, ended, before, silent=triple.target in ("driver", "submit"))
