@@ -221,6 +221,40 @@ def test_a_null_is_named_by_its_column(model, rows):
         model.transform(rows.withColumn("b", F.when(F.col("id") > 3, F.col("b")))).collect()
 
 
+@pytest.mark.parametrize(
+    ("form", "found"),
+    [
+        ("array", "1 nulls in column 'x'"),
+        ("element", "1 nulls in elements of column 'x'"),
+        ("nan", "the first is nan of column 'x'"),
+        ("vector", "found null in column 'x'"),
+        ("vector nan", "the first is nan of column 'x'"),
+        ("index", "1 nulls in elements of column 'i'"),
+    ],
+)
+def test_nulls_in_arrays_and_vectors_are_named_by_their_column(model, rows, form, found):
+    one, pair = F.col("id") == 3, F.array("a", "b")
+    nan = F.array(F.lit(math.nan), F.col("b"))
+    frame = rows.withColumn("i", F.array(F.lit(0), F.lit(1))).coalesce(1)
+    columns = {
+        "array": F.when(~one, pair),
+        "element": F.when(one, F.array(F.lit(None), F.col("b"))).otherwise(pair),
+        "nan": F.when(one, nan).otherwise(pair),
+        "vector": F.when(~one, array_to_vector(pair)),
+        "vector nan": F.when(one, array_to_vector(nan)).otherwise(array_to_vector(pair)),
+        "index": pair,
+    }
+    frame = frame.withColumn("x", columns[form])
+    made = model.copy({model.featuresCol: "x"})
+    if form == "index":
+        made.setFeaturesCol(["i", "x"])
+        frame = frame.withColumn(
+            "i", F.when(one, F.array(F.lit(None), F.lit(1))).otherwise(F.col("i"))
+        )
+    with pytest.raises(Exception, match=found):
+        made.transform(frame).collect()
+
+
 def test_training_refuses_what_scoring_may_skip(rows):
     ranker = MBAClassifier(featuresCol=COLUMNS, regParam=0.1, handleInvalid="skip")
     with pytest.raises(DataError, match="nulls in column 'b'"):
