@@ -11,7 +11,7 @@ from pyspark.ml.classification import OneVsRest
 from pyspark.ml.evaluation import BinaryClassificationEvaluator
 from pyspark.ml.feature import VectorAssembler
 from pyspark.ml.functions import array_to_vector
-from pyspark.ml.linalg import Vectors
+from pyspark.ml.linalg import Vectors, VectorUDT
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, DoubleType
 
@@ -132,12 +132,13 @@ def test_vectors_of_two(model, pipeline, rows):
     assert spark_ml.evaluate(vectors.transform(rows)) == pytest.approx(exact, abs=1e-12)
 
     probability = scored(pipeline, rows, "probability").probability
-    both = pipeline.copy()
-    both.ranker.setVectorOutput(True)
-    both.calibration.setVectorOutput(True)
-    vectors = scored(both, rows, "probability").probability
+    # One Param of the pipeline's ranker is enough; that of the calibration is for it alone.
     expected = np.column_stack([1 - probability, probability])
-    np.testing.assert_array_equal(np.array([v.toArray() for v in vectors]), expected)
+    for stage, kind in ((pipeline.ranker, VectorUDT()), (pipeline.calibration, DoubleType())):
+        made = pipeline.transform(rows, {stage.vectorOutput: True}).orderBy("id")
+        assert made.schema["rawPrediction"].dataType == kind
+        found = made.toPandas().probability
+        np.testing.assert_array_equal(np.array([v.toArray() for v in found]), expected)
 
 
 def test_one_versus_rest(spark):
