@@ -41,8 +41,9 @@ ORDER = {
     "spark_auc.serving": [
         ["load"],
         ["ranker"],
-        ["tables", "score_curves", "stored_stage"],
-        ["linear_scorer", "arrow_columns"],
+        ["segments", "score_curves", "stored_stage"],
+        ["tables"],
+        ["linear_scorer", "arrow_columns", "nested"],
     ],
     "spark_auc.mlflow": [["log"], ["facts", "flavour"], ["signature"]],
     "spark_auc.export": [

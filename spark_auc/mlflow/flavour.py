@@ -6,7 +6,7 @@ it is loaded.
 
 from __future__ import annotations
 
-from os import PathLike, fspath
+from os import PathLike
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -42,7 +42,7 @@ def ranker_of(model: Any) -> tuple[ServedRanker, Directory | None]:
         A file of the location is missing, truncated or changed.
     """
     if isinstance(model, str | PathLike):
-        stage, version = stored(fspath(model))
+        stage, version = stored(model)
         return ServedRanker.of(stage), version
     if isinstance(model, ServedRanker):
         if model.stage is None:

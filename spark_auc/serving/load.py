@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from os import PathLike, fspath
+
 from spark_auc.errors import ConfigError
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.manifest import MANIFEST
@@ -10,7 +12,7 @@ from spark_auc.serving.ranker import ServedRanker
 from spark_auc.serving.stored_stage import StoredStage
 
 
-def load(location: str) -> ServedRanker:
+def load(location: str | PathLike[str]) -> ServedRanker:
     """Load a ranker into this process; neither Java nor pyspark is needed.
 
     Parameters
@@ -44,11 +46,12 @@ def load(location: str) -> ServedRanker:
     return ServedRanker.of(stored(location)[0])
 
 
-def stored(location: str) -> tuple[StoredStage, Directory | None]:
+def stored(location: str | PathLike[str]) -> tuple[StoredStage, Directory | None]:
     """The saved ranker of a location, and the directory of its version if a job published it.
 
     Errors are those of `load`.
     """
+    location = fspath(location)
     directory = Directory.of(location)
     names = directory.names()
     if MANIFEST in names:

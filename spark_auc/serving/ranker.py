@@ -24,9 +24,11 @@ from spark_auc.features.recipe_json import from_json
 from spark_auc.features.restore import restore
 from spark_auc.features.single_row import SingleRow
 from spark_auc.serving.linear_scorer import LinearScorer
+from spark_auc.serving.nested import row_with_fields
 from spark_auc.serving.score_curves import Curve, restored
+from spark_auc.serving.segments import segments_of
 from spark_auc.serving.stored_stage import DAMAGES, StoredStage, damaged
-from spark_auc.serving.tables import columns_of, features_of, segments_of, table_of
+from spark_auc.serving.tables import columns_of, features_of, is_table, table_of
 
 _KINDS = ("RankerPipelineModel", "LinearRankerModel")
 _EMBEDDING = "embedding"
@@ -39,6 +41,7 @@ class ServedRanker:
     Rows are
 
     - a mapping of names to values, which is one row: numbers, text, booleans, times and None;
+      fields of structs are in mappings of their own;
     - a pandas data frame, or an Arrow table or record batch;
     - without a recipe: an array ``(n, d)`` or a sparse matrix of features, or one row ``(d,)``;
       mappings and tables too if the features had names in training.
@@ -130,6 +133,11 @@ class ServedRanker:
             return tuple(column.name for column in self.recipe.columns)
         return None if self.embeddings else self.scorer.names
 
+    @cached_property
+    def _paths(self) -> tuple[str, ...]:
+        """The columns whose names may be paths of fields."""
+        return tuple(name for name in self.columns or () if "." in name)
+
     @property
     def width(self) -> int:
         """Number of features of a row, as an array has them without a recipe."""
@@ -150,7 +158,11 @@ class ServedRanker:
         ConfigError
             The rows are of a class that this ranker does not take.
         """
-        one, named = isinstance(rows, Mapping), rows
+        one = isinstance(rows, Mapping)
+        if one:
+            rows = row_with_fields(rows, self._paths) if self._paths else rows
+        elif self.recipe is not None or (self.columns and is_table(rows)):
+            rows = table_of(rows, self.columns or ())
         if self.recipe is None:
             X, one = features_of(rows, self.width, self._names)
         elif one:
@@ -160,15 +172,14 @@ class ServedRanker:
             indptr = np.array([0, data.size], np.int32)
             X = sparse.csr_matrix((data, indices, indptr), (1, self.recipe.size))
         else:
-            named = table_of(rows)
-            X = self.recipe.transform(columns_of(named, self.recipe))
+            X = self.recipe.transform(columns_of(rows, self.recipe))
         for embedding in self.embeddings:
             X = embedding.transform(X)
         segments = self.scorer.segments
         if segments is None:
             scores = settled_scores(X, self.scorer.w)
         else:
-            scores = segments.weights.scores(X, segments_of(named, segments))
+            scores = segments.weights.scores(X, segments_of(rows, segments))
         return float(scores[0]) if one else scores
 
     def probability(self, rows: Any) -> Any:

@@ -1,22 +1,21 @@
-"""Raw columns, features and segments of mappings, pandas and Arrow tables."""
+"""Raw columns and features of mappings, pandas and Arrow tables."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from scipy import sparse
 
-from spark_auc.core.types import Float, Int, Rows
+from spark_auc.core.types import Float, Rows
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.features.raw_columns import Column, Columns, Numbers, type_of
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.single_values import number
 from spark_auc.serving.arrow_columns import raw_column
-from spark_auc.serving.linear_scorer import SegmentScorer
+from spark_auc.serving.nested import column_at
 
 # The types of raw columns without a value, by the types of recipes.
 _EMPTY = {
@@ -28,28 +27,71 @@ _EMPTY = {
 }
 
 
-def table_of(rows: Any) -> pa.Table:
-    """The rows as an Arrow table.
+def is_table(rows: Any) -> bool:
+    """Whether rows are a pandas data frame, an Arrow table or a record batch."""
+    is_frame = type(rows).__module__.partition(".")[0] == "pandas" and hasattr(rows, "columns")
+    return is_frame or isinstance(rows, pa.Table | pa.RecordBatch)
+
+
+def table_of(rows: Any, names: Sequence[str]) -> pa.Table:
+    """Columns of the rows, or fields of their structs, as an Arrow table; others are not read.
+
+    Parameters
+    ----------
+    rows
+        A pandas data frame, an Arrow table or a record batch.
+    names
+        Names of the columns, and paths of fields.
 
     Raises
     ------
     ConfigError
         The rows are no table.
+    DataError
+        A column is missing, or is there twice, or has values of several classes.
     """
-    if not _is_table(rows):
+    if not is_table(rows):
         raise ConfigError(
             f"found rows of class {type(rows).__name__}, expected a mapping, a pandas data frame "
             "or an Arrow table; convert them"
         )
-    if isinstance(rows, pa.Table):
-        return rows
-    if isinstance(rows, pa.RecordBatch):
-        return pa.Table.from_batches([rows])
-    return pa.Table.from_pandas(rows, preserve_index=False)
+    is_arrow = isinstance(rows, pa.Table | pa.RecordBatch)
+    there = rows.schema.names if is_arrow else [str(name) for name in rows.columns]
+
+    def column(place: int) -> pa.ChunkedArray:
+        if there.count(there[place]) > 1:
+            raise DataError(
+                f"found {there.count(there[place])} columns {there[place]!r}, expected one; drop "
+                "the others"
+            )
+        return _chunked(rows.column(place) if is_arrow else _converted(rows, place, there[place]))
+
+    found = {name: column_at(name, there, column) for name in names}
+    if absent := [name for name, array in found.items() if array is None]:
+        raise DataError(
+            f"found no column {', '.join(map(repr, absent[:10]))} among {sorted(there)[:30]}, "
+            "expected all columns of the fit; add them"
+        )
+    return pa.table(found)
+
+
+def _chunked(array: pa.Array | pa.ChunkedArray) -> pa.ChunkedArray:
+    return array if isinstance(array, pa.ChunkedArray) else pa.chunked_array([array])
+
+
+def _converted(frame: Any, place: int, name: str) -> pa.Array | pa.ChunkedArray:
+    """A column of a data frame."""
+    try:
+        return pa.array(frame.iloc[:, place], from_pandas=True)
+    except (pa.ArrowException, OverflowError) as error:
+        raise DataError(
+            f"found values in column {name!r} that are not of one type ({str(error)[:200]}), "
+            "expected text, numbers, booleans or times; convert the column"
+        ) from None
 
 
 def columns_of(table: pa.Table, recipe: Recipe) -> Columns:
-    """The raw columns of a recipe.
+    """The raw columns of a recipe, from a table that has them.
 
     Whole numbers that pandas made floats, for missing values among them, are integers again. A
     column without any value, which has no type of its own, is of the type of the fit.
@@ -57,18 +99,12 @@ def columns_of(table: pa.Table, recipe: Recipe) -> Columns:
     Raises
     ------
     DataError
-        A column is missing, or has another type.
+        A column has another type.
     """
-    names = dict.fromkeys(column.name for column in recipe.columns)
-    if absent := [name for name in names if name not in table.column_names]:
-        raise DataError(
-            f"found no column {', '.join(map(repr, absent))} among {table.column_names}, expected "
-            "all columns of the fit; add them"
-        )
     found = dict[str, Column]()
-    for name in names:
+    for name in dict.fromkeys(column.name for column in recipe.columns):
         entries = [column for column in recipe.columns if column.name == name]
-        array = _joined(table[name])
+        array = joined(table[name])
         if pa.types.is_null(array.type):
             array = array.cast(_EMPTY[entries[0].type])
         column = raw_column(name, array)
@@ -85,7 +121,8 @@ def features_of(rows: Any, width: int, names: tuple[str, ...] | None) -> tuple[R
     Parameters
     ----------
     rows
-        An array ``(n, d)`` or ``(d,)``, a sparse matrix, or a mapping or table of named features.
+        An array ``(n, d)`` or ``(d,)``, a sparse matrix, a mapping of named features, or the
+        `table_of` them.
     width
         Number of features ``d``.
     names
@@ -99,7 +136,7 @@ def features_of(rows: Any, width: int, names: tuple[str, ...] | None) -> tuple[R
         They have another shape, a feature is missing, or not a finite number.
     """
     one = isinstance(rows, Mapping)
-    if one or _is_table(rows):
+    if one or is_table(rows):
         rows = _named(rows, names)
     if sparse.issparse(rows):
         X: Any = sparse.csr_matrix(rows, dtype=float)
@@ -136,21 +173,19 @@ def _named(rows: Any, names: tuple[str, ...] | None) -> Float:
             f"found rows of class {type(rows).__name__} for features without names, expected an "
             "array of numbers (n, d) or a sparse matrix; pass the features in their order"
         )
-    table = rows if isinstance(rows, Mapping) else table_of(rows)
-    there = set(table if isinstance(table, Mapping) else table.column_names)
-    if absent := [name for name in names if name not in there]:
-        raise DataError(
-            f"found no feature {', '.join(map(repr, absent[:10]))} among {sorted(there)[:30]}, "
-            "expected all that the ranker was trained on; add them"
-        )
-    if isinstance(table, Mapping):
-        return np.array([number(name, table[name]) for name in names])
+    if isinstance(rows, Mapping):
+        if absent := [name for name in names if name not in rows]:
+            raise DataError(
+                f"found no column {', '.join(map(repr, absent[:10]))} among "
+                f"{sorted(map(str, rows))[:30]}, expected all columns of the fit; add them"
+            )
+        return np.array([number(name, rows[name]) for name in names])
     columns = []
     for name in names:
-        column = raw_column(name, _joined(table[name]))
+        column = raw_column(name, joined(rows[name]))
         if not isinstance(column, Numbers) or column.values.dtype.kind == "M":
             raise DataError(
-                f"found column {name!r} of type {table[name].type}, expected numbers; convert it"
+                f"found column {name!r} of type {rows[name].type}, expected numbers; convert it"
             )
         values = column.values.astype(float)
         valid = True if column.validity is None else column.validity
@@ -158,52 +193,10 @@ def _named(rows: Any, names: tuple[str, ...] | None) -> Float:
     return np.stack(columns, axis=1)
 
 
-def _is_table(rows: Any) -> bool:
-    is_frame = type(rows).__module__.partition(".")[0] == "pandas" and hasattr(rows, "columns")
-    return is_frame or isinstance(rows, pa.Table | pa.RecordBatch)
-
-
-def segments_of(rows: pa.Table | Mapping[str, Any], segments: SegmentScorer) -> Int:
-    """The number of each row's segment ``(n,)``; the number of segments for rows of none.
-
-    Raises
-    ------
-    DataError
-        The segment column is missing, or has another type.
-    """
-    name, weights = segments
-    names = rows.column_names if isinstance(rows, pa.Table) else list(rows)
-    if name not in names:
-        raise DataError(
-            f"found no segment column {name!r} among {names}, expected it; add it, or null values"
-        )
-    values = _joined(rows[name]) if isinstance(rows, pa.Table) else pa.array([rows[name]])
-    kind = values.type
-    if pa.types.is_dictionary(kind):
-        values = values.dictionary_decode()
-        kind = values.type
-    if not (
-        pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_string_view(kind)
-        or pa.types.is_integer(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_date(kind)
-        or pa.types.is_null(kind)
-    ):
-        raise DataError(
-            f"found segment column {name!r} of type {kind}, expected text, whole numbers, booleans "
-            "or dates; convert it"
-        )
-    known = pa.array(weights.values, pa.string())
-    place = pc.index_in(values.cast(pa.string()), known)
-    found: Int = pc.fill_null(place, len(known)).to_numpy(zero_copy_only=False).astype(np.int64)
-    return found
-
-
-def _joined(column: pa.ChunkedArray) -> pa.Array:
-    joined = column.combine_chunks()
-    return joined if isinstance(joined, pa.Array) else pa.concat_arrays(joined.chunks)
+def joined(column: pa.ChunkedArray) -> pa.Array:
+    """The values of a column as one array."""
+    array = column.combine_chunks()
+    return array if isinstance(array, pa.Array) else pa.concat_arrays(array.chunks)
 
 
 def _whole(column: Column) -> Column:

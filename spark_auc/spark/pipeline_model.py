@@ -29,7 +29,9 @@ Fitted: TypeAlias = FeatureRecipeModel | EmbeddingModel | LinearRankerModel | Sc
 class RankerPipelineModel(ModelStage, Model):
     """Adds scores and predictions to raw rows; made by the ``fit`` of a `RankerPipeline`.
 
-    The task that reads a row maps and scores it: no column of features is made.
+    The task that reads a row maps and scores it: no column of features is made. Params are those of
+    the stages, such as ``model.ranker.setThreshold``; handleInvalid and vectorOutput of the ranker
+    hold for the calibration too.
 
     Parameters
     ----------
@@ -130,8 +132,10 @@ class RankerPipelineModel(ModelStage, Model):
         scored = self.ranker.scored(dataset, self.features(dataset))
         if self.calibration is None:
             return scored
-        invalid = {self.calibration.handleInvalid: self.ranker.getHandleInvalid()}
-        return self.calibration.transform(scored, invalid)
+        of_ranker = {self.calibration.handleInvalid: self.ranker.getHandleInvalid()}
+        if self.ranker.getVectorOutput():
+            of_ranker[self.calibration.vectorOutput] = True
+        return self.calibration.transform(scored, of_ranker)
 
     def strings(self) -> Iterator[str]:
         """See `Stage.strings`; with those of the stages."""

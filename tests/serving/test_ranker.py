@@ -136,6 +136,105 @@ def test_rankers_of_segments(column, values):
         ranker.score(table.drop_columns([column]))
 
 
+@pytest.mark.parametrize(
+    ("values", "known"),
+    [
+        (["x", None, "y", "other"], ("x", "y")),
+        ([1, None, 2, 7], ("1", "2")),
+        ([True, None, False, True], ("false", "true")),
+    ],
+    ids=["text", "integers", "booleans"],
+)
+def test_segments_of_features_in_every_form(values, known):
+    """pandas makes floats of integers among which some are missing."""
+    weights = SegmentWeights(known, RNG.normal(size=(3, 2)), RNG.normal(size=3))
+    segments = SegmentScorer("kind", weights)
+    ranker = ServedRanker(LinearScorer(np.ones(2), 0.0, 1, 0, ("b", "a"), segments))
+    table = pa.table({"a": RNG.normal(size=4), "kind": pa.array(values), "b": RNG.normal(size=4)})
+    expected = ranker.score(table).tolist()
+    assert len(set(expected)) == 4
+    frame = table.to_pandas()
+    for form in (frame, frame.convert_dtypes(), table.to_batches()[0]):
+        assert ranker.score(form).tolist() == expected
+    for rows in (table.to_pylist(), frame.to_dict("records")):
+        assert [ranker.score(row) for row in rows] == expected
+    row = {"a": table["a"][1].as_py(), "b": table["b"][1].as_py()}
+    for missing in (None, np.nan, pd.NA, pd.NaT, np.float32("nan")):
+        assert ranker.score(row | {"kind": missing}) == expected[1]
+    for wrong in (1.5, b"x", ["x"], object(), 2**70, datetime.datetime(2024, 1, 1)):
+        with pytest.raises(DataError, match="found segment column 'kind' of"):
+            ranker.score(row | {"kind": wrong})
+    with pytest.raises(ConfigError, match="class list for rankers of the segments of column 'kin"):
+        ranker.score([1.0, 2.0])
+
+
+def test_columns_that_the_ranker_does_not_know_may_be_anything():
+    ranker = ServedRanker(SCORER, RECIPE)
+    others = FRAME.assign(mixed=[1, "x"] * 20, things=[object()] * N, **{"": 1})
+    twice = pd.concat([others, others[["mixed"]]], axis=1)
+    np.testing.assert_array_equal(ranker.score(twice), ranker.score(FRAME))
+    table = pa.Table.from_pandas(FRAME)
+    table = table.append_column("other", table["age"])
+    np.testing.assert_array_equal(ranker.score(table), ranker.score(FRAME))
+
+
+def test_columns_that_are_there_twice_or_of_several_classes():
+    ranker = ServedRanker(SCORER, RECIPE)
+    table = pa.Table.from_pandas(FRAME)
+    for form in (
+        pd.concat([FRAME, FRAME[["age"]]], axis=1),
+        table.append_column("age", table["age"]),
+        table.append_column("age", table["age"]).combine_chunks().to_batches()[0],
+    ):
+        with pytest.raises(DataError, match="found 2 columns 'age', expected one"):
+            ranker.score(form)
+    for column, wrong in (("city", 3), ("age", "x"), ("code", 2**70)):
+        mixed = FRAME.assign(**{column: [*FRAME[column].astype(object)[:-1], wrong]})
+        with pytest.raises(DataError, match=f"values in column '{column}' that are not of one ty"):
+            ranker.score(mixed)
+
+
+def test_fields_of_structs():
+    """A column of the name itself goes before a field; a missing struct has missing fields."""
+    recipe = Recipe(
+        (Spline("user.age", "float", (0.0, 30.0, 90.0)),),
+        (Tokens("user.at.city", "text"), Tokens("user.kind", "text")),
+        dimension=64,
+    )
+    ranker = ServedRanker(LinearScorer(RNG.normal(size=recipe.size), 0.0, 1, 0), recipe)
+    rows = [
+        {"user": {"age": 3.0, "at": {"city": "ö"}, "kind": "no"}, "user.kind": "x"},
+        {"user": {"age": None, "at": {"city": None}, "kind": "no"}, "user.kind": None},
+        {"user": {"age": 50.0, "at": None, "kind": "no"}, "user.kind": "y"},
+        {"user": None, "user.kind": "x"},
+    ]
+    flat = [
+        {"user.age": 3.0, "user.at.city": "ö", "user.kind": "x"},
+        {"user.age": None, "user.at.city": None, "user.kind": None},
+        {"user.age": 50.0, "user.at.city": None, "user.kind": "y"},
+        {"user.age": None, "user.at.city": None, "user.kind": "x"},
+    ]
+    expected = [ranker.score(row) for row in flat]
+    assert len(set(expected)) == 4
+    assert [ranker.score(row) for row in rows] == expected
+    table = pa.Table.from_pylist(rows)
+    assert ranker.score(pa.concat_tables([table.slice(1), table.slice(0, 1)])).tolist() == [
+        *expected[1:],
+        expected[0],
+    ]
+    assert ranker.score(pd.DataFrame(rows)).tolist() == expected
+    assert ranker.score(pa.Table.from_pylist(rows[3:])).tolist() == expected[3:]
+    dotted = [{"user.at": {"city": "ö"}, "user": {"age": 3.0}, "user.kind": "x"}]
+    assert ranker.score(dotted[0]) == ranker.score(pa.Table.from_pylist(dotted))[0] == expected[0]
+    without = [{"user": {"age": 3.0, "at": {"town": "ö"}}, "user.kind": "x"}]
+    for form in (without[0], pa.Table.from_pylist(without), pd.DataFrame(without)):
+        with pytest.raises(DataError, match=r"no column 'user\.at\.city' among"):
+            ranker.score(form)
+    features = ServedRanker(LinearScorer(np.array([1.0, -2.0]), 0.0, 1, 0, ("u.a", "b")))
+    row = {"u": {"a": 3.0}, "b": 1.0}
+    assert features.score(row) == features.score(pa.Table.from_pylist([row]))[0] == 1.0
+
+
 def _column(name, table):
     return raw_column(name, table[name].combine_chunks())
 
@@ -191,7 +290,7 @@ def test_features_are_taken_by_their_names():
     assert ranker.score(pa.Table.from_pandas(frame)).tolist() == expected
     assert [ranker.score(row) for row in frame.to_dict("records")] == expected
     assert ranker.score([5.0, 1.0]) == 3.0
-    with pytest.raises(DataError, match=r"no feature 'a' among \['b', 'other'\]"):
+    with pytest.raises(DataError, match=r"no column 'a' among \['b', 'other'\]"):
         ranker.score(frame[["b", "other"]])
     with pytest.raises(DataError, match="column 'a' of type string, expected numbers"):
         ranker.score(frame.assign(a="1"))

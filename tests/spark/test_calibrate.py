@@ -287,7 +287,7 @@ def test_transform_refuses(rows, models, method):
         models[method].transform(rows.drop("rawPrediction"))
     for value, text in ((None, "null"), (float("nan"), "NaN"), (float("inf"), "Infinity")):
         score = F.when(F.col("id") == 5, F.lit(value)).otherwise(F.col("rawPrediction"))
-        with pytest.raises(DataError, match=f"found the score {text}, expected"):
+        with pytest.raises(DataError, match=f"found the score {text} in column 'rawPred"):
             probabilities(models[method], rows.withColumn("rawPrediction", score))
 
 

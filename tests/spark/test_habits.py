@@ -11,7 +11,7 @@ from pyspark.ml.classification import OneVsRest
 from pyspark.ml.evaluation import BinaryClassificationEvaluator
 from pyspark.ml.feature import VectorAssembler
 from pyspark.ml.functions import array_to_vector
-from pyspark.ml.linalg import Vectors
+from pyspark.ml.linalg import Vectors, VectorUDT
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, DoubleType
 
@@ -132,12 +132,13 @@ def test_vectors_of_two(model, pipeline, rows):
     assert spark_ml.evaluate(vectors.transform(rows)) == pytest.approx(exact, abs=1e-12)
 
     probability = scored(pipeline, rows, "probability").probability
-    both = pipeline.copy()
-    both.ranker.setVectorOutput(True)
-    both.calibration.setVectorOutput(True)
-    vectors = scored(both, rows, "probability").probability
+    # One Param of the pipeline's ranker is enough; that of the calibration is for it alone.
     expected = np.column_stack([1 - probability, probability])
-    np.testing.assert_array_equal(np.array([v.toArray() for v in vectors]), expected)
+    for stage, kind in ((pipeline.ranker, VectorUDT()), (pipeline.calibration, DoubleType())):
+        made = pipeline.transform(rows, {stage.vectorOutput: True}).orderBy("id")
+        assert made.schema["rawPrediction"].dataType == kind
+        found = made.toPandas().probability
+        np.testing.assert_array_equal(np.array([v.toArray() for v in found]), expected)
 
 
 def test_one_versus_rest(spark):
@@ -219,6 +220,40 @@ def test_rows_that_cannot_be_scored(spark, model, pipeline, rows, form):
 def test_a_null_is_named_by_its_column(model, rows):
     with pytest.raises(Exception, match="nulls in column 'b'"):
         model.transform(rows.withColumn("b", F.when(F.col("id") > 3, F.col("b")))).collect()
+
+
+@pytest.mark.parametrize(
+    ("form", "found"),
+    [
+        ("array", "1 nulls in column 'x'"),
+        ("element", "1 nulls in elements of column 'x'"),
+        ("nan", "the first is nan of column 'x'"),
+        ("vector", "found null in column 'x'"),
+        ("vector nan", "the first is nan of column 'x'"),
+        ("index", "1 nulls in elements of column 'i'"),
+    ],
+)
+def test_nulls_in_arrays_and_vectors_are_named_by_their_column(model, rows, form, found):
+    one, pair = F.col("id") == 3, F.array("a", "b")
+    nan = F.array(F.lit(math.nan), F.col("b"))
+    frame = rows.withColumn("i", F.array(F.lit(0), F.lit(1))).coalesce(1)
+    columns = {
+        "array": F.when(~one, pair),
+        "element": F.when(one, F.array(F.lit(None), F.col("b"))).otherwise(pair),
+        "nan": F.when(one, nan).otherwise(pair),
+        "vector": F.when(~one, array_to_vector(pair)),
+        "vector nan": F.when(one, array_to_vector(nan)).otherwise(array_to_vector(pair)),
+        "index": pair,
+    }
+    frame = frame.withColumn("x", columns[form])
+    made = model.copy({model.featuresCol: "x"})
+    if form == "index":
+        made.setFeaturesCol(["i", "x"])
+        frame = frame.withColumn(
+            "i", F.when(one, F.array(F.lit(None), F.lit(1))).otherwise(F.col("i"))
+        )
+    with pytest.raises(Exception, match=found):
+        made.transform(frame).collect()
 
 
 def test_training_refuses_what_scoring_may_skip(rows):

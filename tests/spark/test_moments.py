@@ -278,7 +278,7 @@ def test_bad_values(spark, change, message):
         ([3, 2], [1.0, 1.0], "index 2 after 3 in one row"),
         ([2, 2], [1.0, 1.0], "index 2 after 2 in one row"),
         ([1, 2], [1.0], "2 indices with 1 values"),
-        ([1, None], [1.0, 1.0], "1 nulls in feature indices"),
+        ([1, None], [1.0, 1.0], "1 nulls in elements of column 'i'"),
         (None, [1.0], "1 nulls in column 'i'"),
     ],
 )

@@ -108,6 +108,26 @@ def test_isotonic_probabilities_and_features_without_a_recipe(rows, tmp_path):
     assert served.probability(found).tobytes() == found["probability"].to_numpy().tobytes()
 
 
+def test_fields_of_structs(rows, tmp_path):
+    """Nested rows have the same scores in Spark and here."""
+    at = F.when(F.col("code") != 2, F.struct("city", "code"))
+    user = F.when(F.col("code") != 3, F.struct("x", at.alias("at")))
+    nested = rows.select(user.alias("user"), "label")
+    recipe = FeatureRecipe(
+        spline=["user.x"], tokens=["user.at.city", "user.at.code"], auto=False, dimension=64
+    )
+    ranker = MBAClassifier(positiveLabel="yes", regParam=0.1)
+    model = RankerPipeline([recipe, ranker]).fit(nested)
+    model.save(str(tmp_path / "model"))
+    served = spark_auc.load(tmp_path / "model")
+    assert served.columns == ("user.x", "user.at.city", "user.at.code")
+    found = model.transform(nested).toArrow()
+    assert found["user"].null_count > 0
+    expected = found["rawPrediction"].to_numpy()
+    assert served.score(found).tobytes() == expected.tobytes()
+    assert [served.score(row) for row in found.to_pylist()] == expected.tolist()
+
+
 def test_a_published_ranker_of_segments_without_pyspark(table, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     pq.write_table(table, "rows.parquet")

@@ -36,6 +36,11 @@ def _lists(array: pa.Array, what: str) -> tuple[NDArray[np.int64], NDArray[Any]]
     return offsets - offsets[0], without_nulls(values, what).to_numpy(zero_copy_only=False)
 
 
+def _named_lists(array: pa.Array, name: str) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """See `_lists`; neither the lists of a column nor their elements may be null."""
+    return _lists(without_nulls(array, _column(name)), f"elements of {_column(name)}")
+
+
 def _check_sizes(sizes: NDArray[np.int64], dimension: int) -> None:
     wrong = sizes[sizes != dimension]
     if wrong.size:
@@ -79,12 +84,12 @@ def _csr(
 def _decode_vectors(arrays: Sequence[pa.Array], names: Sequence[str], dimension: int) -> Rows:
     kind, size, indices, values = without_nulls(arrays[0], _column(names[0])).flatten()
     is_dense = kind.to_numpy(zero_copy_only=False) == 1
-    offsets, elements = _lists(values, "vector values")
+    offsets, elements = _lists(values, f"values of {_column(names[0])}")
     if is_dense.all():
         return _dense(offsets, elements, dimension)
     lengths = np.diff(offsets)
     _check_sizes(np.where(is_dense, lengths, size.fill_null(0).to_numpy()), dimension)
-    _, stored = _lists(indices, "vector indices")
+    _, stored = _lists(indices, f"indices of {_column(names[0])}")
     if is_dense.any():
         by_element = np.repeat(is_dense, lengths)
         all_indices = np.arange(len(elements)) - np.repeat(offsets[:-1], lengths)
@@ -94,12 +99,12 @@ def _decode_vectors(arrays: Sequence[pa.Array], names: Sequence[str], dimension:
 
 
 def _decode_arrays(arrays: Sequence[pa.Array], names: Sequence[str], dimension: int) -> Rows:
-    return _dense(*_lists(without_nulls(arrays[0], _column(names[0])), "feature arrays"), dimension)
+    return _dense(*_named_lists(arrays[0], names[0]), dimension)
 
 
 def _decode_indexed(arrays: Sequence[pa.Array], names: Sequence[str], dimension: int) -> Rows:
-    offsets, indices = _lists(without_nulls(arrays[0], _column(names[0])), "feature indices")
-    value_offsets, values = _lists(without_nulls(arrays[1], _column(names[1])), "feature values")
+    offsets, indices = _named_lists(arrays[0], names[0])
+    value_offsets, values = _named_lists(arrays[1], names[1])
     if not np.array_equal(offsets, value_offsets):
         row = int(np.flatnonzero(np.diff(offsets) != np.diff(value_offsets))[0])
         raise DataError(
@@ -161,12 +166,12 @@ def decode(
     values: Float = np.asarray(X.data if sparse.issparse(X) else X)
     if not np.isfinite(values).all():
         wrong = ~np.isfinite(values)
-        # Elements of a vector seldom have names.
-        of = f" of {_column(names[int(np.argwhere(wrong)[0, 1])])}" if form == "numbers" else ""
+        # Elements of a vector seldom have names; the last column has the values.
+        name = names[int(np.argwhere(wrong)[0, 1])] if form == "numbers" else names[-1]
         raise DataError(
             f"found {wrong.sum()} features that are NaN or infinite in a batch of {X.shape[0]} "
-            f"rows (the first is {values[wrong][0]}{of}); expected finite numbers; impute or drop "
-            "these rows"
+            f"rows (the first is {values[wrong][0]} of {_column(name)}); expected "
+            "finite numbers; impute or drop these rows"
         )
     return X
 

@@ -121,14 +121,16 @@ class ScoreCalibrationModel(CalibrationColumns, ModelStage, Model, settings=Cali
                 f"found column {output!r} in the data already, expected it to be new; "
                 "drop it or set probabilityCol"
             )
-        score = score_column(dataset, self.getRawPredictionCol())
+        name = self.getRawPredictionCol()
+        score = score_column(dataset, name)
         text = (
-            "found the score %s, expected finite numbers; drop these rows or set rawPredictionCol"
+            "found the score %s in column %s, expected finite numbers; drop these rows or set "
+            "rawPredictionCol"
         )
         values: CalibrationSettings = self.values()
         usable = _usable(F.abs(score))
         if values["handleInvalid"] == "error":
-            fault = F.when(~usable, F.format_string(text, score.cast("string")))
+            fault = F.when(~usable, F.format_string(text, score.cast("string"), F.lit(repr(name))))
             probability = _probability(self.curve, checked(score, fault))
         else:
             probability = F.when(usable, _probability(self.curve, score))
