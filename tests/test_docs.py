@@ -1,7 +1,9 @@
 """The code in docstrings, in the pages of the documentation, and in examples/ runs."""
 
+import ast
 import doctest
 import importlib
+import json
 import re
 import runpy
 from pathlib import Path
@@ -11,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv
 
 import spark_auc
 from spark_auc import MBAClassifier
-from spark_auc.app.cli import run
+from spark_auc.app.cli import main, run
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
@@ -117,6 +120,26 @@ def test_methods(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.slow
+def test_a_file_to_begin_with(spark, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    draw = np.random.default_rng(1)
+    age = draw.normal(size=400)
+    bought = (age + draw.normal(size=400) > 0).astype(int)
+    csv.write_csv(pa.table({"age": age, "bought": bought}), "rows.csv")
+    section = (ROOT / "docs/guides/jobs.md").read_text().split("## A file to begin with")[1]
+    text = re.search(r"```\n(.*?)```", section, re.S)[1]
+    for word, value in (("DIR", "here"), ("FILE_OR_TABLE", "rows.csv"), ("COLUMN", "bought")):
+        text = text.replace(word, value)
+    commands = text.splitlines()
+    assert [command.split()[1] for command in commands] == ["init", "train"]
+    for command in commands:
+        with pytest.raises(SystemExit) as stopped:
+            main(command.split()[1:])
+        assert stopped.value.code == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["auc"] > 0.6
+
+
+@pytest.mark.slow
 def test_scores_in_a_table(spark, tmp_path, monkeypatch):
     pytest.importorskip("deltalake", reason="deltalake is not installed")
     pytest.importorskip("pyiceberg", reason="pyiceberg is not installed")
@@ -158,11 +181,27 @@ def test_scores_in_a_table(spark, tmp_path, monkeypatch):
     assert found.num_rows == 300
 
 
-def test_spark_ml(rows, capsys):
+def test_spark_ml(rows, capsys, monkeypatch):
+    # The page sets the level of the log.
+    monkeypatch.setattr("logging.basicConfig", lambda **_: None)
     exec(python_of("docs/guides/spark_ml.md"), {"rows": rows})
     auc, *tables = capsys.readouterr().out.splitlines()
     assert 0.5 < float(auc.removeprefix("AUC ")) < 1.0
     assert sum("position" in line for line in tables) >= 3
+
+
+def test_values_of_cells_of_a_notebook(rows):
+    page = (ROOT / "docs/guides/spark_ml.md").read_text()
+    names = {"rows": rows}
+    values = []
+    for cell in re.findall(r"```python\n(.*?)```", page.split("Long fits")[0], re.S):
+        *statements, last = ast.parse(cell).body
+        exec(compile(ast.Module(statements, []), "cell", "exec"), names)
+        values.append(eval(compile(ast.Expression(last.value), "cell", "eval"), names))
+    model, report, comparison = (value._repr_html_() for value in values[1:])
+    assert re.search("candidate [12] is chosen", model)
+    assert "<polyline" in report
+    assert "rawPrediction - age" in comparison
 
 
 def test_serving(rows, capsys):

@@ -41,7 +41,9 @@ def curve(label: str, x: Sequence[float | None], y: Sequence[float | None]) -> s
         f'<polyline points="{" ".join(places)}" fill="none" stroke="#1f5fa8" stroke-width="2"/>'
     )
     box = f'viewBox="-2 -2 {_SIDE + 4} {_SIDE + 4}" width="{_SIDE + 4}"'
-    return f'<svg role="img" aria-label="{escape(label)}" {box}>{lines}</svg>'
+    return (
+        f'<svg role="img" aria-label="{escape(label)}" {box} style="display: block">{lines}</svg>'
+    )
 
 
 def _cell(value: object) -> str:

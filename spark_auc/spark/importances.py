@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.functions import arrow_udf
 
-from spark_auc.features.contributions import contributions, parts
-from spark_auc.features.token_names import FeatureNames
-from spark_auc.spark.contributions import recipe_stage
+from spark_auc.spark.contributions import parts_of
 from spark_auc.spark.data.nested import with_fields
+from spark_auc.spark.data.raw_features import RawFeatures
+from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.features.token_sample import token_names
 from spark_auc.spark.pipeline_model import RankerPipelineModel
 
@@ -19,7 +17,7 @@ from spark_auc.spark.pipeline_model import RankerPipelineModel
 _NAMED = 1000
 
 
-def importances(model: RankerPipelineModel, dataset: DataFrame) -> DataFrame:
+def importances(model: RankerPipelineModel | LinearRankerModel, dataset: DataFrame) -> DataFrame:
     """The importance of each raw column, pair and cross, in units of the score, descending.
 
     It is the standard deviation, over the rows, of what the column contributes to the score; see
@@ -28,20 +26,23 @@ def importances(model: RankerPipelineModel, dataset: DataFrame) -> DataFrame:
     Parameters
     ----------
     model
-        A recipe and a ranker; with rankers of segments, the ranker of all rows counts.
+        A ranker, with or without a recipe; with rankers of segments, the ranker of all rows counts.
     dataset
         The rows.
 
     Returns
     -------
     DataFrame
-        ``column`` (string; "age x city" for a pair or cross, "trees" for all leaves),
-        ``importance`` and ``meanContribution`` (double).
+        ``column`` (string; "age x city" for a pair or cross, "trees" for all leaves; without a
+        recipe the name of a feature, or its number), ``importance`` and ``meanContribution``
+        (double).
 
     Raises
     ------
     ConfigError
-        There is no recipe, or an embedding after it.
+        There is an embedding, or a column is missing.
+    DataError
+        There are no rows, or a row that cannot be scored.
 
     Examples
     --------
@@ -51,37 +52,31 @@ def importances(model: RankerPipelineModel, dataset: DataFrame) -> DataFrame:
     >>> [row.column for row in importances(model, rows).collect()]
     ['position', 'age']
     """
-    stage, w = recipe_stage(model), model.ranker.scorer.w
     read = with_fields(dataset, model.strings())
-    features = stage.input_features(read)
-    recipe, names = stage.recipe, parts(stage.recipe)
-
-    def values(*arrays: pa.Array) -> pa.Array:
-        found = contributions(recipe, w, features.raw.decode(arrays))
-        offsets = np.arange(len(found) + 1, dtype=np.int32) * len(names)
-        return pa.ListArray.from_arrays(pa.array(offsets), pa.array(found.ravel()))
-
-    # Spark reads the types themselves, which are but text under postponed annotations.
-    values.__annotations__ = {"arrays": pa.Array, "return": pa.Array}
-    made = arrow_udf(values, "array<double>")  # type: ignore[call-overload]
-    each = features.as_rows(read).select(
-        F.posexplode(made(*features.expressions())).alias("part", "value")
+    parts = parts_of(model, read, segments=False)
+    moments = parts.moments(read)
+    # All rows are in the second class.
+    importance = np.sqrt(moments.variance[1])
+    order = np.argsort(-importance, kind="stable")
+    table = pa.table(
+        {
+            "column": pa.array(parts.names, pa.string()).take(pa.array(order)),
+            "importance": importance[order],
+            "meanContribution": moments.centre[order],
+        }
     )
-    name = F.get(F.array(*map(F.lit, names)), F.col("part"))
-    measured = each.groupBy("part").agg(
-        F.stddev_pop("value").alias("importance"), F.avg("value").alias("meanContribution")
-    )
-    named = measured.select(name.alias("column"), "importance", "meanContribution")
-    return named.orderBy(F.desc("importance"), "column")
+    return dataset.sparkSession.createDataFrame(table)
 
 
-def feature_weights(model: RankerPipelineModel, dataset: DataFrame) -> DataFrame:
-    """The weight of each feature of a recipe: of knots, tokens, crosses, leaves.
+def feature_weights(
+    model: RankerPipelineModel | LinearRankerModel, dataset: DataFrame
+) -> DataFrame:
+    """The weight of each feature: of knots, tokens, crosses, leaves of a recipe, or of columns.
 
     Parameters
     ----------
     model
-        A recipe and a ranker; with rankers of segments, the ranker of all rows counts.
+        A ranker, with or without a recipe; with rankers of segments, the ranker of all rows counts.
     dataset
         Rows whose tokens name the hashed features of the 1,000 largest weights; other hashed
         features are called by their numbers.
@@ -94,7 +89,7 @@ def feature_weights(model: RankerPipelineModel, dataset: DataFrame) -> DataFrame
     Raises
     ------
     ConfigError
-        There is no recipe, or an embedding after it.
+        There is an embedding, or a column is missing.
 
     Examples
     --------
@@ -104,12 +99,12 @@ def feature_weights(model: RankerPipelineModel, dataset: DataFrame) -> DataFrame
     >>> [row.feature for row in feature_weights(model, rows).collect()]
     ['position', 'position missing', 'age', 'age missing']
     """
-    stage, w = recipe_stage(model), model.ranker.scorer.w
-    names = list(FeatureNames(stage.recipe))
-    if stage.recipe.hashed:
-        read = with_fields(dataset, model.strings())
+    read = with_fields(dataset, model.strings())
+    features, named = parts_of(model, read, segments=False).features, model.named_weights()
+    w, names = named.w, list(named.names or map(str, range(named.w.size)))
+    if isinstance(features, RawFeatures) and features.recipe.hashed:
         largest = [names[j] for j in np.argsort(-np.abs(w), kind="stable")[:_NAMED] if w[j]]
-        found = token_names(read, stage.input_features(read), largest, read.count())
+        found = token_names(read, features, largest, read.count())
         names = [found.get(name, name) for name in names]
     table = pa.table({"feature": pa.array(names, pa.string()), "weight": w})
     return dataset.sparkSession.createDataFrame(table)

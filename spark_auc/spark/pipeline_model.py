@@ -85,9 +85,9 @@ class RankerPipelineModel(ModelStage, Model):
         return [part for part in [*parts, self.calibration] if part is not None]
 
     def _repr_html_(self) -> str:
-        return html.page(
-            " > ".join(type(s).__name__ for s in self.stages), self.ranker._repr_html_()
-        )
+        maps = [part._repr_html_() for part in (self._recipe, self.calibration) if part]
+        kinds = " > ".join(type(stage).__name__ for stage in self.stages)
+        return html.page(kinds, self.ranker._repr_html_(), *maps)
 
     def named_weights(self) -> NamedWeights:
         """See `spark_auc.spark.recipe_ranker.named_weights`."""

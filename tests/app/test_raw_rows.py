@@ -177,15 +177,31 @@ def test_contributions_of_scored_rows(job, spark, at, monkeypatch):
     # Refusals do not wait for Spark.
     embeddings = [{"NystroemEmbedding": {"numLandmarks": 5}}]
     assert job("train", **train("embedded", embeddings=embeddings))[0] == 0
+    monkeypatch.setattr("spark_auc.spark.data.session.session", None)
+    section = scoring | {"model": "embedded", "contributions": 3}
+    code, refused = job("score", **section, output={"path": "more"})
+    assert (code, refused["error"]) == (2, "ConfigError")
+    assert "published model with 1 embeddings at 'embedded'" in refused["message"]
+
+
+def test_contributions_of_columns_without_a_recipe(job, at):
     prepared = {k: v for k, v in train("prepared").items() if k != "features"}
     prepared["columns"] = COLUMNS | {"features": ["position", "row"]}
     assert job("train", **prepared)[0] == 0
-    monkeypatch.setattr("spark_auc.spark.data.session.session", None)
-    for name, words in (("embedded", "with 1 embeddings"), ("prepared", "without a recipe")):
-        section = scoring | {"model": name, "contributions": 3}
-        code, refused = job("score", **section, output={"path": "more"})
-        assert (code, refused["error"]) == (2, "ConfigError")
-        assert f"published model {words} at {name!r}" in refused["message"]
+    null = {"select": ["nullif(position, 3) as position", "row"]}
+    section = {"model": "prepared", "data": {"path": "rows"} | null, "keep": ["position"]}
+    section |= {"contributions": 2, "handleInvalid": "keep", "output": {"path": "scores"}}
+    code, scored = job("score", **section)
+    assert code == 0, scored
+    found = pq.read_table(scored["scores"].removeprefix("file://")).to_pylist()
+    assert {row["position"] is None for row in found} == {False, True}
+    for row in found:
+        if row["position"] is None:
+            assert row["rawPrediction"] is row["contributions"] is None
+        else:
+            summed = sum(part["value"] for part in row["contributions"])
+            assert summed == pytest.approx(row["rawPrediction"], abs=1e-12)
+            assert {part["feature"] for part in row["contributions"]} <= {"position", "row"}
 
 
 def test_conditions_and_expressions_of_a_source(job, spark, at):

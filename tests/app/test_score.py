@@ -111,7 +111,6 @@ def test_rows_that_cannot_be_scored(job):
         ({"threshold": 0.5, "evaluation": "evaluation"}, "evaluation with a criterion"),
         ({"threshold": "f1", "evaluation": "nowhere"}, "nowhere"),
         ({"threshold": "f1", "evaluation": "model"}, "expected"),
-        ({"contributions": 2, "handleInvalid": "keep"}, "contributions without handleInvalid"),
         ({"handleInvalid": "drop"}, "handleInvalid"),
     ],
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyspark.ml.linalg import SparseVector, Vectors, VectorUDT
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -18,9 +19,11 @@ from spark_auc import (
     MBAClassifier,
     NystroemEmbedding,
     RankerPipeline,
+    feature_weights,
+    importances,
 )
 from spark_auc.core.types import Float
-from spark_auc.errors import ConfigError
+from spark_auc.errors import ConfigError, DataError
 from spark_auc.features.contributions import contributions
 from spark_auc.features.crosses import Crosses
 from spark_auc.features.raw_columns import Columns
@@ -33,6 +36,7 @@ from spark_auc.spark.contributions import with_contributions
 from spark_auc.spark.data.layouts import Layout
 from spark_auc.spark.data.lines import delimited
 from spark_auc.spark.features.contributions import listed
+from spark_auc.spark.features.part_words import recipe_words
 from spark_auc.spark.pipeline_model import RankerPipelineModel
 from tests.features.raw_rows import numbers, text, times
 from tests.features.test_contributions import named
@@ -43,7 +47,7 @@ RNG = np.random.default_rng(6)
 
 
 def check(recipe: Recipe, columns: Columns, values: Float, count: int) -> None:
-    array = listed(recipe, columns, values, count)
+    array = listed(values, recipe_words(recipe, columns), count)
     found = [[(pair["feature"], pair["value"]) for pair in row] for row in array.to_pylist()]
     assert found == [named(recipe, columns, i, row, count) for i, row in enumerate(values)]
 
@@ -113,8 +117,8 @@ def test_leaves_of_trees_are_one_contribution() -> None:
     recipe, columns = replace(RECIPE, trees=trees), columns_of(table())
     values = contributions(recipe, RNG.normal(size=recipe.size), columns)
     assert (np.abs(values[:, -1]) > 0).all()
-    leaves = listed(recipe, columns, values, 100).to_pylist()
-    others = listed(RECIPE, columns, values[:, :-1], 100).to_pylist()
+    leaves = listed(values, recipe_words(recipe, columns), 100).to_pylist()
+    others = listed(values[:, :-1], recipe_words(RECIPE, columns), 100).to_pylist()
     for all_parts, own, value in zip(leaves, others, values[:, -1].tolist(), strict=True):
         of_trees = {"feature": "trees", "value": value}
         assert [pair for pair in all_parts if pair != of_trees] == own
@@ -123,7 +127,7 @@ def test_leaves_of_trees_are_one_contribution() -> None:
 
 def test_no_rows() -> None:
     columns = columns_of(table(), [])
-    array = listed(RECIPE, columns, np.zeros((0, 13)), 3)
+    array = listed(np.zeros((0, 13)), recipe_words(RECIPE, columns), 3)
     assert len(array) == 0
     assert array.type.value_type.field("feature").type == pa.string()
 
@@ -221,3 +225,143 @@ def test_models_and_rows_that_are_refused(raw: DataFrame) -> None:
     embedded = RankerPipeline([STAGE, nystroem, RANKER]).fit(raw)
     with pytest.raises(ConfigError, match=r"FeatureRecipeModel, EmbeddingModel, LinearRanker"):
         with_contributions(embedded, raw)
+
+
+def contributed(
+    found: DataFrame, column: str = "contributions"
+) -> tuple[Float, list[dict[str, float]]]:
+    """Scores and contributions; rows without a score have none."""
+    table = found.toArrow()
+    lists = table[column].to_pylist()
+    rows = [row if row is None else {p["feature"]: p["value"] for p in row} for row in lists]
+    return table["rawPrediction"].to_numpy(), rows
+
+
+def unscored(found: DataFrame, column: str) -> DataFrame:
+    """The rows with the contributions under another name, to be scored again."""
+    return found.withColumnRenamed("contributions", column).drop("rawPrediction", "prediction")
+
+
+def test_contributions_less_their_means(raw: DataFrame) -> None:
+    """Tokens that a row does not have count, too: less than the mean."""
+    model = RankerPipeline([STAGE, RANKER]).fit(raw)
+    some = raw.filter("code < 5")
+    mean = model.transform(some).agg(F.avg("rawPrediction")).first()[0]
+    _, of_some = contributed(with_contributions(model, some, 100))
+    ages = np.mean([row.get("age", 0.0) for row in of_some])
+    plain = unscored(with_contributions(model, raw, 100), "plain")
+    found = with_contributions(model, plain, 100, centre=some).localCheckpoint()
+    scores, rows = contributed(found)
+    np.testing.assert_allclose([sum(row.values()) for row in rows], scores - mean, atol=1e-13)
+    before = [row.get("age", 0.0) - ages for row in contributed(found, "plain")[1]]
+    np.testing.assert_allclose([row["age"] for row in rows], before, atol=1e-13)
+    sizes = [[abs(value) for value in row.values()] for row in rows]
+    assert all(size == sorted(size, reverse=True) for size in sizes)
+    with pytest.raises(DataError, match="found no rows, expected rows to measure"):
+        with_contributions(model, raw, 1, centre=raw.filter("code < 0"))
+
+
+@pytest.fixture(scope="module")
+def numeric(spark: SparkSession) -> tuple[DataFrame, Float]:
+    draw = np.random.default_rng(3)
+    X = np.round(draw.normal(size=(600, 3)), 2) * (draw.random((600, 3)) < 0.7)
+    y = X[:, 0] - X[:, 2] + draw.normal(size=600) > 0.5
+    columns = dict(zip("abc", X.T, strict=True)) | {"label": y.astype(float)}
+    frame = spark.createDataFrame(pa.table(columns)).coalesce(1)
+
+    def vector(*row: float) -> SparseVector:
+        return Vectors.sparse(3, {k: v for k, v in enumerate(row) if v})
+
+    return frame.withColumn("x", F.udf(vector, VectorUDT())("a", "b", "c")).cache(), X
+
+
+@pytest.mark.parametrize("pipeline", [False, True])
+@pytest.mark.parametrize("form", ["columns", "vector"])
+def test_a_ranker_without_a_recipe(
+    numeric: tuple[DataFrame, Float], form: str, pipeline: bool
+) -> None:
+    rows, X = numeric
+    columns = ["a", "b", "c"] if form == "columns" else "x"
+    ranker = MBAClassifier(featuresCol=columns, regParam=0.1)
+    model = RankerPipeline([ranker]).fit(rows) if pipeline else ranker.fit(rows)
+    w = (model.ranker if pipeline else model).scorer.w
+    names = "abc" if form == "columns" else "012"
+    values = X * w
+    for centre in (None, rows):
+        own = values if centre is None else values - values.mean(axis=0)
+        for count in (1, 3):
+            _, found = contributed(with_contributions(model, rows, count, centre))
+            for row, each in zip(found, own, strict=True):
+                places = np.argsort(-np.abs(each), kind="stable")[:count]
+                expected = {names[j]: each[j] for j in places if each[j]}
+                assert list(row) == list(expected)
+                np.testing.assert_allclose(list(row.values()), list(expected.values()), atol=1e-12)
+    measured = {row.column: row for row in importances(model, rows).collect()}
+    assert list(measured) == [names[j] for j in np.argsort(-values.std(axis=0))]
+    for name, column in zip(names, values.T, strict=True):
+        assert measured[name].importance == pytest.approx(column.std(), rel=1e-9)
+        assert measured[name].meanContribution == pytest.approx(column.mean(), abs=1e-12)
+    weights = feature_weights(model, rows).collect()
+    assert [(row.feature, row.weight) for row in weights] == list(zip(names, w, strict=True))
+
+
+def test_many_sparse_features(spark: SparkSession) -> None:
+    """Only what rows have is looked at, unless the centre is elsewhere."""
+    size, draw = 1 << 18, np.random.default_rng(4)
+    rows = [
+        (float(k % 3 == 0), Vectors.sparse(size, sorted(draw.choice(size, 5, False)), [1.0] * 5))
+        for k in range(300)
+    ]
+    frame = spark.createDataFrame(rows, ["label", "features"]).coalesce(1)
+    model = MBAClassifier(regParam=0.1).fit(frame)
+    w = model.scorer.w
+    _, found = contributed(with_contributions(model, frame, 9))
+    for (_, x), row in zip(rows, found, strict=True):
+        assert row == {str(j): w[j] for j in x.indices if w[j]}
+
+
+def test_rows_that_cannot_be_scored_have_no_contributions(numeric: tuple[DataFrame, Float]) -> None:
+    rows, _ = numeric
+    model = MBAClassifier(featuresCol=["a", "b"], regParam=0.1).fit(rows)
+    holes = rows.withColumn("b", F.when(F.col("b") < 1.0, F.col("b")))
+    known = holes.filter("b is not null")
+    model.setHandleInvalid("keep")
+    found = with_contributions(model, holes, 2)
+    assert found.filter("rawPrediction is null").count() == 600 - known.count() > 0
+    scores, rows_found = contributed(found)
+    assert [row is None for row in rows_found] == np.isnan(scores).tolist()
+    kept = [row for row in rows_found if row is not None]
+    model.setHandleInvalid("skip")
+    assert contributed(with_contributions(model, holes, 2))[1] == kept
+    model.setHandleInvalid("error")
+    assert contributed(with_contributions(model, known, 2))[1] == kept
+    with pytest.raises(Exception, match="found null in column 'b', expected features"):
+        with_contributions(model, holes, 2).collect()
+
+
+@pytest.mark.parametrize("recipe", [False, True])
+def test_contributions_to_scores_of_segments(raw: DataFrame, recipe: bool) -> None:
+    rows = raw.selectExpr(
+        "*",
+        "double(code) AS x",
+        "double(pmod(hash(age, code), 7)) AS z",
+        # Codes have opposite effects in two segments.
+        "double(if(city = 'a', code > 4, code < 3)) AS y",
+    )
+    ranker = MBAClassifier(labelCol="y", regParam=0.1, segmentCol="city")
+    small = FeatureRecipe(spline=["age"], tokens=["code"], auto=False, numKnots=5, dimension=32)
+    stages = [small, ranker] if recipe else [ranker.setFeaturesCol(["x", "z"])]
+    model = RankerPipeline(stages).fit(rows)
+    segments = model.ranker.scorer.segments
+    assert segments is not None
+    mean = model.transform(rows).agg(F.avg("rawPrediction")).first()[0]
+    plain = unscored(with_contributions(model, rows, 100), "plain")
+    found = with_contributions(model, plain, 100, centre=rows).localCheckpoint()
+    scores, centred = contributed(found)
+    np.testing.assert_allclose([sum(row.values()) for row in centred], scores - mean, atol=1e-12)
+    _, whole = contributed(found, "plain")
+    np.testing.assert_allclose([sum(row.values()) for row in whole], scores, atol=1e-12)
+    intercepts = {name for row in whole for name in row if "segment" in name}
+    own = {f"segment city={value}" for value in segments.weights.values}
+    assert intercepts <= {*own, "no segment of city"}
+    assert "segment city=a" in intercepts

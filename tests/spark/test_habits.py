@@ -423,6 +423,10 @@ def test_notebooks_show_results_as_html(model, pipeline, rows):
         (model, f"{model.uid}: 2 features"),
         (model.summary, "Largest weights"),
         (pipeline, "FeatureRecipeModel &gt; LinearRankerModel &gt; ScoreCalibrationModel"),
+        (pipeline, pipeline.stages[0]._repr_html_()),
+        (pipeline, pipeline.calibration._repr_html_()),
+        (pipeline.stages[0], "<td>a</td><td>spline</td><td>float</td>"),
+        (pipeline.calibration, f"<td>{pipeline.calibration.curve.slope:.6g}</td>"),
         (compare(rows, ["a", "b"]), "a - b"),
     ]:
         assert found in thing._repr_html_()

@@ -72,5 +72,5 @@ def test_other_models_are_refused(spark, table):
     stages = [plain, NystroemEmbedding(numLandmarks=4), MBAClassifier(regParam=0.1)]
     model = RankerPipeline(stages).fit(frame)
     for explain in (importances, feature_weights):
-        with pytest.raises(ConfigError, match="expected a recipe and a linear ranker without"):
+        with pytest.raises(ConfigError, match="expected a ranker without embeddings"):
             explain(model, frame)

@@ -21,7 +21,7 @@ class Score(Section):
         0,
         ge=0,
         description="number of a row's largest contributions of raw columns, in the column "
-        "contributions; a model with a recipe and without embeddings alone",
+        "contributions; a model without embeddings alone",
     )
     threshold: float | Literal["f1", "classRatio", "cost", "fprBudget"] | None = Field(
         None,
@@ -45,13 +45,4 @@ class Score(Section):
     def _one_threshold(self) -> Score:
         if self.evaluation is not None and not isinstance(self.threshold, str):
             raise ValueError("evaluation with a criterion as threshold; leave out evaluation")
-        return self
-
-    @model_validator(mode="after")
-    def _sums_of_scores(self) -> Score:
-        if self.contributions and self.handleInvalid == "keep":
-            raise ValueError(
-                "contributions without handleInvalid: keep, as rows without a score have none; "
-                "leave out one of both"
-            )
         return self

@@ -32,22 +32,21 @@ def check_model(location: str) -> None:
 
 
 def check_contributions(location: str) -> None:
-    """Check that scores of the published model are sums over raw columns; needs no Spark session.
+    """Check that scores of the published model are sums over columns; needs no Spark session.
 
     Raises
     ------
     ConfigError
-        No model is published at the location, or one without a recipe or with embeddings.
+        No model is published at the location, or one with embeddings.
     ModelFormatError
         A file of the published model is missing or damaged.
     """
     version = current(location, KIND)
     embeddings = [name for name in (version / "model").names() if name.startswith("embedding")]
-    if _RECIPE not in version.names() or embeddings:
-        found = f"with {len(embeddings)} embeddings" if embeddings else "without a recipe"
+    if embeddings:
         raise ConfigError(
-            f"found a published model {found} at {location!r}, expected one with a recipe and "
-            "without embeddings for contributions of raw columns; leave out score.contributions"
+            f"found a published model with {len(embeddings)} embeddings at {location!r}, expected "
+            "one without embeddings for contributions of columns; leave out score.contributions"
         )
 
 

@@ -72,7 +72,7 @@ def period_page(record: Mapping[str, Any]) -> str:
 
 
 def _rendered(name: str, **values: Any) -> str:
-    # The command line imports this module for its help, which works without the extra `report`.
+    # The command line imports this module for its help, which works without jinja2.
     from jinja2 import Environment, FunctionLoader
 
     directory = files("spark_auc.app.report")

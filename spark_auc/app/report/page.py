@@ -38,7 +38,7 @@ def page(
     unit
         Whether the model divides rows by their norm.
     """
-    # The command line imports this module for its help, which works without the extra `report`.
+    # The command line imports this module for its help, which works without jinja2.
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(

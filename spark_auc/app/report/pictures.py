@@ -47,14 +47,14 @@ def label_text(label: float | str) -> str:
 
 
 def check_packages() -> None:
-    """Check the packages of the extra ``report``; the log says if results have no pictures.
+    """Check the packages of pages; the log says if results have no pictures.
 
     Raises
     ------
     MissingPackageError
         A package that pages need is not installed.
     """
-    require("report", "jinja2")
+    require("spark", "jinja2")
     if not drawable():
         _log.warning(
             "results have no pictures: found no package matplotlib; run pip install "

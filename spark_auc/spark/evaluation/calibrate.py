@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
 
+from spark_auc.core import html
 from spark_auc.core.batch import WEIGHTS
 from spark_auc.core.labels import LabelCounts
 from spark_auc.errors import ConfigError, ConvergenceError, DataError
@@ -26,6 +27,9 @@ from spark_auc.spark.data.labels import label_column
 from spark_auc.spark.evaluation.score_columns import score_column, vector_of_two
 from spark_auc.spark.persistence import EstimatorStage, ModelStage, Stage
 from spark_auc.spark.settings import LabelSettings, Range, Setting, WeightSettings
+
+# Most points of a curve in a notebook.
+_SHOWN = 20
 
 
 class CalibrationSettings(LabelSettings, WeightSettings, total=False):
@@ -113,6 +117,13 @@ class ScoreCalibrationModel(CalibrationColumns, ModelStage, Model, settings=Cali
         """Slope and intercept, or boundaries and probabilities; corrected for down-sampling."""
         assert self._curve is not None, "a ScoreCalibrationModel is made by fit() or load()"
         return self._curve
+
+    def _repr_html_(self) -> str:
+        stored = saved(self.curve)
+        shown = np.unique(np.linspace(0, len(stored) - 1, _SHOWN).round().astype(int))
+        stored = stored.take(shown)
+        head, rows = stored.column_names, zip(*stored.to_pydict().values(), strict=True)
+        return html.page(f"{self.uid}: scores to probabilities", html.table(head, rows))
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
         output = self.getProbabilityCol()

@@ -1,197 +1,229 @@
-"""The largest contributions to the scores of raw rows, as a column of names and values."""
+"""What the parts of scores contribute to them: values, names, and the largest as a column."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.pandas.functions import arrow_udf
 
+from spark_auc.core.batch import Batch
+from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.segments import SegmentWeights
-from spark_auc.core.types import Float, Int
-from spark_auc.features.contributions import TREES, contributions, largest, part_columns
-from spark_auc.features.raw_columns import Columns, Text
-from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_tokens import Hashed, Tokens
-from spark_auc.features.token_names import LENGTH, printable
+from spark_auc.core.types import Float, Int, Rows
+from spark_auc.errors import DataError
+from spark_auc.features.contributions import contributions, largest, parts
+from spark_auc.features.token_names import printable
+from spark_auc.spark.data.aggregate import aggregate
+from spark_auc.spark.data.features import Features
 from spark_auc.spark.data.raw_features import RawFeatures
+from spark_auc.spark.features.part_words import Words, placed, recipe_words
 
 _TYPE = "array<struct<feature: string, value: double>>"
-_JOINT = pa.scalar(" x ", pa.large_string())
-# Tokens that `printable` leaves as they are.
-_PLAIN = f"^[ -~]{{0,{LENGTH}}}$"
+# Most values of rows at a time, and most sparse rows.
+_VALUES, _ROWS = 1 << 22, 256
+
+# From Arrow columns to the contributions ``(n, p)`` of rows, and the names of parts in them.
+Explain: TypeAlias = Callable[[Sequence[pa.Array]], tuple[Rows, Words]]
 
 
-def contribution_column(features: RawFeatures, w: Float, count: int) -> Column:
-    """The largest contributions to the scores ``w'x`` of rows, as an array of names and values.
+@dataclass(frozen=True)
+class Parts:
+    """The parts of which scores are sums.
+
+    Parameters
+    ----------
+    names
+        Their names ``(p,)``.
+    features
+        The features of the rows.
+    expressions
+        The columns that tasks read: those of the features, and others.
+    explain
+        What the parts of these rows contribute.
+    """
+
+    names: Sequence[str]
+    features: Features
+    expressions: list[Column]
+    explain: Explain
+
+    def column(self, count: int, centre: Float | None = None, *, invalid: bool = False) -> Column:
+        """The largest contributions, as an array of names and values.
+
+        Parameters
+        ----------
+        count
+            Largest number of contributions of a row.
+        centre : (p,)
+            What is subtracted from the contributions. Default: 0.
+        invalid
+            Whether a row that cannot be scored has null; else it fails the job (`DataError`).
+        """
+        # Tasks cannot read expressions.
+        features, explain = self.features, self.explain
+
+        def shown(*arrays: pa.Array) -> pa.Array:
+            usable = features.usable(arrays[: features.width]) if invalid else None
+            if usable is None or usable.all():
+                return listed(*explain(arrays), count, centre)
+            own = [array.filter(pa.array(usable)) for array in arrays]
+            found = listed(*explain(own), count, centre)
+            return found.take(pa.array(np.cumsum(usable) - 1, mask=~usable))
+
+        # Spark reads the types themselves, which are but text under postponed annotations.
+        shown.__annotations__ = {"arrays": pa.Array, "return": pa.Array}
+        column: Column = arrow_udf(shown, _TYPE)(*self.expressions)  # type: ignore[call-overload]
+        return column
+
+    def moments(self, df: DataFrame) -> ColumnMoments:
+        """Mean and variance of the contributions over rows, in the second class.
+
+        Raises
+        ------
+        DataError
+            There are no rows, or a row cannot be scored.
+        """
+        explain, count = self.explain, len(self.names)
+
+        def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, ColumnMoments]]:
+            values = (explain(batch.columns)[0] for batch in batches)
+            rows = (Batch(X, np.zeros(X.shape[0], np.bool_)) for X in values)
+            yield "parts", ColumnMoments.fold(rows, count)
+
+        # Each expression has a name, as Spark gives two of one form the same.
+        named = (column.alias(f"c{k}") for k, column in enumerate(self.expressions))
+        frame = self.features.as_rows(df).select(*named)
+        size, what = 8 * 6 * count, f"contributions of {count} parts"
+        states = aggregate(frame, fold, (ColumnMoments,), state_bytes=size, what=what)
+        moments = cast(ColumnMoments, states.get("parts", ColumnMoments.zero(count)))
+        if not moments.rows.sum():
+            raise DataError("found no rows, expected rows to measure; check the filter of the data")
+        return moments
+
+
+def of_recipe(features: RawFeatures, w: Float) -> Parts:
+    """The columns, pairs and crosses of a recipe, and its trees.
+
+    Their names in rows are those of `recipe_words`.
 
     Parameters
     ----------
     features
         The features of the rows.
     w : (F,)
-        Weights of the features.
-    count
-        Largest number of contributions of a row.
+        Their weights.
     """
     recipe = features.recipe
 
-    def shown(*arrays: pa.Array) -> pa.Array:
+    def explain(arrays: Sequence[pa.Array]) -> tuple[Rows, Words]:
         columns = features.raw.decode(arrays)
-        return listed(recipe, columns, contributions(recipe, w, columns), count)
+        return contributions(recipe, w, columns), recipe_words(recipe, columns)
 
-    return _column(shown, features.expressions())
+    return Parts(parts(recipe), features, features.expressions(), explain)
 
 
-def segment_contribution_column(
-    features: RawFeatures, weights: SegmentWeights, name: str, number: Column, count: int
-) -> Column:
-    """The largest contributions to the scores of rows by the rankers of their segments.
+def of_features(features: Features, names: Sequence[str] | None, w: Float) -> Parts:
+    """Features of numbers, by their names, or else by their numbers."""
+    known = pa.array([printable(name) for name in names or map(str, range(w.size))], pa.string())
 
-    The intercept of a segment is a contribution, too, such as "segment city=Oslo", or "no segment
-    of city" for rows of no segment.
+    def explain(arrays: Sequence[pa.Array]) -> tuple[Rows, Words]:
+        X = features.decode(arrays)
+        values = X * w if isinstance(X, np.ndarray) else X.multiply(w).tocsr()
+        return values, lambda chosen, _: known.take(pa.array(chosen))
+
+    return Parts(known.to_pylist(), features, features.expressions(), explain)
+
+
+def of_segments(
+    make: Callable[[Float], Parts], weights: SegmentWeights, name: str, number: Column
+) -> Parts:
+    """Parts of the scores by the rankers of the rows' segments.
+
+    The intercept of a segment is a part, too, such as "segment city=Oslo", or "no segment of city"
+    for rows of no segment.
 
     Parameters
     ----------
-    features
-        The features of the rows.
+    make
+        The parts of a score by weights.
     weights
         The rankers.
     name
         Name of the segment column.
     number
         Number of each row's segment.
-    count
-        Largest number of contributions of a row.
     """
-    recipe = features.recipe
-    words = [printable(f"segment {name}={value}") for value in weights.values]
-    intercepts = pa.array([*words, printable(f"no segment of {name}")], pa.large_string())
+    whole, *_ = made = [make(w) for w in weights.W]
+    each, last = [parts.explain for parts in made], len(whole.names)
+    known = [printable(f"segment {name}={value}") for value in weights.values]
+    intercepts = pa.array([*known, printable(f"no segment of {name}")], pa.string())
 
-    def shown(*arrays: pa.Array) -> pa.Array:
+    def explain(arrays: Sequence[pa.Array]) -> tuple[Rows, Words]:
         segment = arrays[-1].to_numpy()
-        values = np.zeros((segment.size, len(part_columns(recipe)) + 1))
+        values = np.zeros((segment.size, last + 1))
+        inner: list[tuple[Int, Words]] = []
         for s in np.unique(segment):
             rows = np.flatnonzero(segment == s)
-            own = features.raw.decode([array.take(pa.array(rows)) for array in arrays[:-1]])
-            values[rows, :-1] = contributions(recipe, weights.W[s], own)
+            own, words = each[s]([array.take(pa.array(rows)) for array in arrays[:-1]])
+            values[rows, :-1] = own if isinstance(own, np.ndarray) else own.toarray()
             values[rows, -1] = weights.intercept[s]
-        columns = features.raw.decode(arrays[:-1])
-        return listed(recipe, columns, values, count, intercepts.take(pa.array(segment)))
+            inner.append((rows, words))
 
-    return _column(shown, [*features.expressions(), number])
+        def named(chosen: Int, rows: Int) -> pa.Array:
+            places = [np.flatnonzero(chosen == last)]
+            names = [intercepts.take(pa.array(segment[rows[places[0]]]))]
+            for own, words in inner:
+                at = np.flatnonzero((chosen < last) & np.isin(rows, own))
+                places.append(at)
+                names.append(words(chosen[at], np.searchsorted(own, rows[at])))
+            return placed(names, np.concatenate(places))
+
+        return values, named
+
+    names = [*whole.names, f"segment of {name}"]
+    return Parts(names, whole.features, [*whole.expressions, number], explain)
 
 
-def _column(shown: Callable[..., pa.Array], expressions: Sequence[Column]) -> Column:
-    # Spark reads the types themselves, which are but text under postponed annotations.
-    shown.__annotations__ = {"arrays": pa.Array, "return": pa.Array}
-    column: Column = arrow_udf(shown, _TYPE)(*expressions)  # type: ignore[call-overload]
-    return column
-
-
-def listed(
-    recipe: Recipe, columns: Columns, values: Float, count: int, last: pa.Array | None = None
-) -> pa.ListArray:
+def listed(values: Rows, words: Words, count: int, centre: Float | None = None) -> pa.ListArray:
     """The largest contributions of each row in absolute value, descending; those of 0 are left out.
-
-    A column with one token is named by it ("C3=68fd1e64"), others by their column ("age"), a
-    cross by both columns ("C3=68fd1e64 x age"), and all leaves by "trees".
 
     Parameters
     ----------
-    recipe, columns
-        The recipe, and raw columns ``(n,)`` by name.
     values : (n, p)
-        Contributions of the parts of the recipe.
+        Contributions.
+    words
+        The names of parts in rows.
     count
         Largest number of contributions of a row.
-    last : (n,)
-        Names of the last values, if those are of no part of the recipe.
+    centre : (p,)
+        What is subtracted from the values. Default: 0.
     """
-    places = largest(values, count)
-    rows, _ = np.nonzero(places >= 0)
-    chosen = places[places >= 0]
-    order = np.argsort(chosen, kind="stable")
-    bounds = np.searchsorted(chosen[order], np.arange(values.shape[1] + 1))
-    names = [pa.array([], pa.large_string())]
-    for part, own in enumerate(part_columns(recipe)):
-        of_part = rows[order[bounds[part] : bounds[part + 1]]]
-        if of_part.size:
-            words = [_words(recipe, columns, name, of_part) for name in own]
-            words = words or [_repeated(TREES, of_part.size)]
-            names.append(pc.binary_join_element_wise(*words, _JOINT) if own[1:] else words[0])
-    if last is not None:
-        names.append(last.take(pa.array(rows[order[bounds[-2] :]])))
-    inverse = np.empty(order.size, np.int64)
-    inverse[order] = np.arange(order.size)
-    shown = pa.concat_arrays(names).take(pa.array(inverse)).cast(pa.string())
-    pairs = pa.StructArray.from_arrays(
-        [shown, pa.array(values[rows, chosen])], names=["feature", "value"]
-    )
-    offsets = np.append(0, np.cumsum((places >= 0).sum(axis=1))).astype(np.int32)
-    return pa.ListArray.from_arrays(pa.array(offsets), pairs)
-
-
-def _words(recipe: Recipe, columns: Columns, name: str, rows: Int) -> pa.Array:
-    """The name of a column, or its token in each of some rows ``(m,)`` if it is one token."""
-    own = [column for column in recipe.own_columns if column.name == name]
-    tokens = [column for column in recipe.hashed if column.name == name]
-    if own != tokens[:1]:
-        return _repeated(name, rows.size)
-    return _tokens(tokens[0], columns, rows)
-
-
-def _repeated(name: str, rows: int) -> pa.Array:
-    return pa.repeat(pa.scalar(name, pa.large_string()), rows)
-
-
-def _tokens(hashed: Hashed, columns: Columns, rows: Int) -> pa.Array:
-    column = columns[hashed.name]
-    if isinstance(column, Text):
-        values = _texts(column, rows)
-    else:
-        values = pa.array(column.values[rows])
-        if column.validity is not None:
-            values = pc.if_else(pa.array(column.validity[rows]), values, None)
-    if not isinstance(hashed, Tokens):
-        # Few values, such as bins of logarithms.
-        return _by_value(values, lambda at: hashed.token(column, int(rows[at])))
-    words = values if isinstance(column, Text) else values.cast(pa.large_string())
-    words = pc.if_else(pc.equal(pc.binary_length(words), 0), None, words.cast(pa.large_binary()))
-    named = pc.binary_join_element_wise(_binary(f"{hashed.name}="), words, _binary(""))
-    named = named.fill_null(_binary(f"{hashed.name} missing"))
-    is_plain = pc.match_substring_regex(named, _PLAIN)
-    others = named.filter(pc.invert(is_plain))
-    if len(others):
-        made = _by_value(others, lambda at: others[at].as_py().decode(errors="replace"))
-        named = pc.replace_with_mask(named, pc.invert(is_plain), made.cast(pa.large_binary()))
-    return named.cast(pa.large_string())
-
-
-def _texts(column: Text, rows: Int) -> pa.Array:
-    """The bytes of some rows ``(m,)``; none where the value is missing."""
-    starts = column.starts[rows].astype(np.int64)
-    lengths = column.ends[rows] - starts
-    if column.validity is not None:
-        lengths = np.where(column.validity[rows], lengths, 0)
-    offsets = np.append(0, np.cumsum(lengths))
-    places = np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])
-    data = np.ascontiguousarray(column.data[places])
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), rows.size, buffers)
-
-
-def _by_value(values: pa.Array, token: Callable[[int], str]) -> pa.Array:
-    """The printable token of each value ``(m,)``; ``token`` takes the place of a value."""
-    encoded = values.dictionary_encode("encode")
-    codes = encoded.indices.to_numpy(zero_copy_only=False)
-    _, firsts = np.unique(codes, return_index=True)
-    words = [printable(token(at)) for at in firsts.tolist()]
-    return pa.array(words, pa.large_string()).take(pa.array(codes))
-
-
-def _binary(text: str) -> pa.Scalar:
-    return pa.scalar(text.encode(), pa.large_binary())
+    n, p = values.shape
+    step = max(1, _VALUES // max(p, 1))
+    if centre is None and not isinstance(values, np.ndarray):
+        step = _ROWS
+    pieces = []
+    for begin in range(0, n, step) or [0]:
+        own: Rows = values[begin : begin + step]
+        numbers = np.arange(p)
+        if not isinstance(own, np.ndarray):
+            # Without a centre, parts of no row of the piece are 0.
+            numbers = np.unique(own.indices) if centre is None else numbers
+            own = own[:, numbers].toarray()
+        if centre is not None:
+            own = own - centre
+        places = largest(own, count)
+        rows, _ = np.nonzero(places >= 0)
+        chosen = places[places >= 0]
+        shown = words(numbers[chosen], begin + rows).cast(pa.string())
+        pairs = pa.StructArray.from_arrays(
+            [shown, pa.array(own[rows, chosen])], names=["feature", "value"]
+        )
+        offsets = np.append(0, np.cumsum((places >= 0).sum(axis=1))).astype(np.int32)
+        pieces.append(pa.ListArray.from_arrays(pa.array(offsets), pairs))
+    return pa.concat_arrays(pieces)

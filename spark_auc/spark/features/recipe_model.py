@@ -10,6 +10,8 @@ from pyspark.ml import Model
 from pyspark.ml.param.shared import HasOutputCol
 from pyspark.sql import DataFrame
 
+from spark_auc.core import html
+from spark_auc.features.contributions import parts
 from spark_auc.features.drift import Drift
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_json import from_json, to_json
@@ -64,6 +66,13 @@ class FeatureRecipeModel(ModelStage, Model, HasOutputCol, settings=RecipeModelSe
         """The map."""
         assert self._recipe is not None, "a FeatureRecipeModel is made by fit() or load()"
         return self._recipe
+
+    def _repr_html_(self) -> str:
+        columns = self.recipe.own_columns
+        kinds = [(column.name, type(column).__name__.lower(), column.type) for column in columns]
+        joint = [(name, "", "") for name in parts(self.recipe)[len({c.name for c in columns}) :]]
+        table = html.table(["column", "as", "type"], [*kinds, *joint])
+        return html.page(f"{self.uid}: {self.recipe.size} features", table)
 
     def reduced(self, recipe: Recipe, drift: Drift | None) -> FeatureRecipeModel:
         """The model with a recipe of some of its blocks."""
