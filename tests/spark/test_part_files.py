@@ -25,5 +25,5 @@ def test_files_that_only_workers_see_are_missed(spark, tmp_path, monkeypatch):
             return {"rows": super().get["rows"] + 7}
 
     monkeypatch.setattr(part_files, "Observation", OfWorkers)
-    with pytest.raises(ConfigError, match="found 20 of the 27 rows.*all workers share"):
+    with pytest.raises(ConfigError, match=r"found 20 of the 27 rows.*all workers share"):
         write_parquet(spark.range(20), Directory.of(str(tmp_path / "rows")))
