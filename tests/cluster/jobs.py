@@ -48,7 +48,7 @@ SETTINGS = {
     "spark.shuffle.io.retryWait": "1s",
 }
 # Of JSON files: what differs between two runs of the same rows.
-TIMES = {"seconds", "phases", "store", "timestamp", "uid"}
+TIMES = {"seconds", "rowsPerSecond", "phases", "store", "timestamp", "uid"}
 
 
 # Of the names of stages in metadata: what Spark ML draws at random; and hashes of such metadata.
