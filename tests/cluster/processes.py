@@ -70,7 +70,8 @@ def environment(**others: str) -> dict[str, str]:
     led = ("SPARK_", "PYSPARK_", "PYTHONPATH", "JDK_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(led)}
     python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
-    return kept | python | {"JDK_JAVA_OPTIONS": JAVA, "OPENBLAS_NUM_THREADS": "1"} | others
+    settings = {"OPENBLAS_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"}
+    return kept | python | {"JDK_JAVA_OPTIONS": JAVA} | settings | others
 
 
 def started(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,7 @@ from tests.cluster.jobs import (
     write_data,
     write_zip,
 )
-from tests.cluster.processes import processes
+from tests.cluster.processes import kill, processes
 
 # A driver without its other half ends within these seconds.
 ALONE = 15
@@ -102,7 +103,7 @@ class Site:
         try:
             while submitted.process.poll() is None:
                 elapsed = time.monotonic() - start
-                assert elapsed < PATIENCE, f"no end within {PATIENCE} s: {run.place}"
+                assert elapsed < PATIENCE, _unended(run, submitted)
                 if fault and fault(submitted, elapsed):
                     fault = None
                 time.sleep(0.05)
@@ -160,6 +161,18 @@ class Site:
         check_complete(ended)
         assert run.bits() == self.unfaulted(cluster, run.name).bits
         cluster.heal()
+
+
+def _unended(run: Run, submitted: Submitted) -> str:
+    """What is known of a job without an end: its processes, the ends of its log and stacks."""
+    found = [f"no end within {PATIENCE} s: {run.place}"]
+    for process in processes(submitted.pid):
+        found.append(f"{process.pid} {process.command[:200]}")
+        # The JVM prints its stacks to standard output, and Python's fault handler to the log.
+        kill(process.pid, signal.SIGQUIT if "java" in process.command else signal.SIGABRT)
+    time.sleep(2)
+    found += [max(run.place.glob(f"*.{end}")).read_text()[-20000:] for end in ("err", "out")]
+    return "\n".join(found)
 
 
 def check_complete(ended: Ended) -> None:

@@ -14,7 +14,7 @@ from typing import ClassVar, TypeAlias, cast
 import numpy as np
 
 from spark_auc.core.batch import Batch
-from spark_auc.core.kernels import compiled, prefetch, sparse_entries
+from spark_auc.core.kernels import LINE, compiled, prefetch, sparse_entries
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.row_source import Folding, State
 from spark_auc.core.state.schema import ANY, Schema, reals
@@ -27,6 +27,8 @@ PartOf: TypeAlias = Callable[[Batch], Int]
 NO_PART = -1
 # Vectors of one pass: more would not fit in the registers and caches of a processor.
 _MOST = 40
+# Doubles of a line of the processor's cache.
+_DOUBLES = LINE // 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,10 +112,15 @@ def _product(
     origin: Float,
     part_of: PartOf | None,
 ) -> Float:
-    dimension, V, far = rows.dimension, np.ascontiguousarray(V), bool(origin.any())
+    dimension, count, far = rows.dimension, V.shape[1], bool(origin.any())
+    more = (0, _padded(count) - count)
+    opposite = np.pad(opposite, ((0, 0), more))
+    weight = np.pad(weight, ((0, 0), more), constant_values=1.0)
+    without = np.pad(without, more, constant_values=NO_PART)
 
     def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
-        out = np.zeros_like(V)
+        table, out = (_lines(dimension, without.size) for _ in range(2))
+        table[:, :count] = V
         for batch in batches:
             side = (~batch.y).astype(np.int64)
             part = np.zeros(side.size, np.int64) if part_of is None else part_of(batch)
@@ -121,17 +128,32 @@ def _product(
             X, shift = batch.X, opposite[side]
             if isinstance(X, np.ndarray):
                 centred = X - origin if far else X
-                out += centred.T @ (share * (centred @ V - shift))
+                out += centred.T @ (share * (centred @ table - shift))
             elif far:
-                _add_far_product(*sparse_entries(X), V, shift, share, origin, out)
+                _add_far_product(*sparse_entries(X), table, shift, share, origin, out)
             else:
-                _add_product(*sparse_entries(X), V, shift, share, out)
-        yield "product", VectorSum(out)
+                _add_product(*sparse_entries(X), table, shift, share, out)
+        yield "product", VectorSum(np.ascontiguousarray(out[:, :count]))
 
     result = rows.fold(
         fold, (VectorSum,), state_bytes=V.nbytes, what=f"{V.shape[1]} sums of {dimension} features"
     )
     return cast(VectorSum, result["product"]).total if result.states else np.zeros_like(V)
+
+
+def _padded(count: int) -> int:
+    """Least number of columns, from ``count``, of which no row spans more lines than it must."""
+    return min(1 << (count - 1).bit_length(), -(-count // _DOUBLES) * _DOUBLES)
+
+
+def _lines(count: int, width: int) -> Float:
+    """Zeros ``(count, width)`` that begin with a line of the processor's cache.
+
+    Rows of 5 doubles anywhere take 1.5 lines, and the second is not prefetched.
+    """
+    memory = np.zeros(count * width + _DOUBLES)
+    start = -memory.ctypes.data % LINE // memory.itemsize
+    return memory[start : start + count * width].reshape(count, width)
 
 
 @compiled()
@@ -148,10 +170,12 @@ def _add_product(
     for i in range(share.shape[0]):
         # The processor waits for memory most of the time, unless it is asked early.
         for p in range(indptr[i], indptr[i + 1]):
-            prefetch(out[indices[p]], 0)
+            for c in range(0, score.size, _DOUBLES):
+                prefetch(out[indices[p]], c)
         if i + 1 < share.shape[0]:
             for p in range(indptr[i + 1], indptr[i + 2]):
-                prefetch(V[indices[p]], 0)
+                for c in range(0, score.size, _DOUBLES):
+                    prefetch(V[indices[p]], c)
         score[:] = 0.0
         for p in range(indptr[i], indptr[i + 1]):
             x, vectors = data[p], V[indices[p]]

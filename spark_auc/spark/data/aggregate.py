@@ -29,7 +29,7 @@ from spark_auc.spark.data.resources import SessionMemory
 _log = logging.getLogger(__name__)
 
 # A larger state costs more to send than its partition's rows cost to read.
-LARGE_STATE = 64 * 2**20
+LARGE_STATE = 16 * 2**20
 # A task costs some 35 ms of CPU time beside its rows; more tasks balance the slots no better.
 SOURCES_PER_SLOT = 4
 _FAN_IN = 32
