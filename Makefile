@@ -8,6 +8,7 @@ SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 SHARE ?= 1
 KILLS ?= 100
 TRIPLES ?= 20
+FAULTS ?= tests/cluster
 CORES ?= Zen Nehalem
 PYTHON311 ?= python3.11
 PYTHON313 ?= python3.13
@@ -55,10 +56,10 @@ test: setup ## run the tests, but for the slow ones
 test-slow: setup ## run the slow tests: real data, jobs that are killed
 	$(PYTEST) -m slow
 
-test-cluster: setup ## faults of a real cluster; TRIPLES=5 kills fewer, SEED=1 draws the same
+test-cluster: setup ## faults of a real cluster; TRIPLES=5 kills fewer, SEED=1 draws the same, FAULTS=FILE
 	@echo "seed $(SEED), $(TRIPLES) triples"
 	SPARK_AUC_FAULTS_SEED=$(SEED) SPARK_AUC_FAULTS_TRIPLES=$(TRIPLES) \
-	  $(BIN)/python -m pytest -m cluster -rAs tests/cluster
+	  $(BIN)/python -m pytest -m cluster -rAs $(FAULTS)
 
 # Servers of one machine would share a port, so that there is one process.
 test-connect: setup ## run the tests of Spark on Spark Connect

@@ -9,6 +9,7 @@ import numpy as np
 
 from spark_auc.core.moments.objective import ElasticNet, Quadratic
 from spark_auc.core.moments.tiles import SymmetricTiles
+from spark_auc.core.types import Float
 from spark_auc.solvers.banded import Banded
 from spark_auc.solvers.krylov import KrylovSpace
 from spark_auc.solvers.ridge import LARGEST_DIRECT, STEPS, ridge
@@ -103,6 +104,24 @@ def _by_krylov(
     quadratic: Quadratic, penalties: Sequence[ElasticNet], tol: float, max_steps: int
 ) -> tuple[list[Solution], bool]:
     """The solutions of all penalties from one space, and whether ``Sigma`` is indefinite."""
+    # The space is freed before the certificates: it takes more memory than all else.
+    W, steps, indefinite = _in_krylov(quadratic, penalties, tol, max_steps)
+    solutions = certified_together(
+        quadratic, penalties, W, iterations=steps, tol=tol, stopped="maxIter"
+    )
+    _log.info(
+        "%d Lanczos steps solved %d of %d ridge penalties",
+        steps,
+        len(solutions) - len(_unsolved(solutions)),
+        len(solutions),
+    )
+    return solutions, indefinite
+
+
+def _in_krylov(
+    quadratic: Quadratic, penalties: Sequence[ElasticNet], tol: float, max_steps: int
+) -> tuple[Float, int, bool]:
+    """The weights ``(d, l)``, the number of steps, and whether ``Sigma`` is indefinite."""
     Sigma, d = quadratic.Sigma, quadratic.dimension
     has_matrix = isinstance(Sigma, SymmetricTiles)
     space = KrylovSpace(quadratic.mu, max(1, min(max_steps, d, _SPACE_BYTES // (8 * d))))
@@ -125,18 +144,4 @@ def _by_krylov(
         y = space.coordinates(penalty.l2)
         if y is not None:
             Y[:, i] = y
-    solutions = certified_together(
-        quadratic,
-        penalties,
-        space.vectors(Y),
-        iterations=space.size,
-        tol=tol,
-        stopped="maxIter",
-    )
-    _log.info(
-        "%d Lanczos steps solved %d of %d ridge penalties",
-        space.size,
-        len(solutions) - len(_unsolved(solutions)),
-        len(solutions),
-    )
-    return solutions, space.indefinite
+    return space.vectors(Y), space.size, space.indefinite

@@ -70,6 +70,28 @@ def test_each_fold_leaves_out_its_rows(form, far, weighted, most, monkeypatch):
         )
 
 
+@pytest.mark.parametrize("far", [False, True])
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 9, 17, 40])
+def test_products_do_not_depend_on_the_other_vectors_of_a_pass(far, count):
+    rng = np.random.default_rng(count)
+    source = rows("sparse", far, True, rng)[0]
+    Sigma, V = operator_quadratic(source, None).Sigma, rng.normal(size=(D, count))
+    alone = np.column_stack([Sigma.matvec(v) for v in V.T])
+    np.testing.assert_allclose(Sigma.matmat(V), alone, rtol=1e-11, atol=1e-12 * abs(alone).max())
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 9, 17, 40])
+def test_rows_of_tables_take_few_lines_of_the_cache(count):
+    width = pair_products._padded(count)
+    table = pair_products._lines(7, width)
+    assert count <= width < 2 * count + 1
+    assert table.flags.c_contiguous
+    assert not table.any()
+    first = table.ctypes.data + table.strides[0] * np.arange(7)
+    lines = (first + 8 * width - 1) // 64 - first // 64 + 1
+    np.testing.assert_array_equal(lines, -(-count // 8))
+
+
 def test_rows_in_memory_are_folded_in_parts_whatever_the_processors(monkeypatch):
     rng = np.random.default_rng(5)
     source = rows("sparse", False, True, rng)[0]
