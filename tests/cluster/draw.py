@@ -24,6 +24,8 @@ class Triple(NamedTuple):
     moment: float
     # Whether an earlier output is there.
     former: bool
+    # Whether the job is sent the package as a zip file, beside the one that all nodes have.
+    zipped: bool
 
 
 def triples(seed: int, count: int) -> list[Triple]:
@@ -43,4 +45,7 @@ def triples(seed: int, count: int) -> list[Triple]:
     rng = random.Random(seed)
     others = [pair for pair in shuffled if pair not in pairs]
     pairs = [*pairs, *(rng.choice(others) for _ in range(count - len(pairs)))]
-    return [Triple(*pair, round(rng.uniform(0, 0.95), 3), rng.random() < 0.5) for pair in pairs]
+    return [
+        Triple(*pair, round(rng.uniform(0, 0.95), 3), rng.random() < 0.5, rng.random() < 0.25)
+        for pair in pairs
+    ]

@@ -22,6 +22,8 @@ from tests.cluster.jobs import (
 )
 from tests.cluster.processes import kill, processes
 
+# All nodes have the package.
+INSTALLED = Shipment([], {})
 # A driver without its other half ends within these seconds.
 ALONE = 15
 
@@ -77,7 +79,7 @@ class Site:
                 begin[:] = [elapsed]
                 return bool(cluster.processes("python"))
 
-            ended = self.ended(run, cluster, self.zip, seen)
+            ended = self.ended(run, cluster, fault=seen)
             check_complete(ended)
             self._unfaulted[job] = Unfaulted(run.bits(), ended.seconds - begin[0], run)
         return self._unfaulted[job]
@@ -90,7 +92,7 @@ class Site:
         self,
         run: Run,
         cluster: Cluster,
-        shipment: Shipment,
+        shipment: Shipment = INSTALLED,
         fault: Callable[[Submitted, float], bool] | None = None,
     ) -> Ended:
         """Submit a job and wait for its end.
@@ -122,7 +124,7 @@ class Site:
         make: Callable[[], Run],
         moment: float,
         act: Callable[[Submitted], bool],
-        shipment: Shipment | None = None,
+        shipment: Shipment = INSTALLED,
     ) -> tuple[Run, Ended, float]:
         """A run with a fault, how it ended, and the second of the fault.
 
@@ -133,7 +135,7 @@ class Site:
         while True:
             run = make()
             fault = Fault(cluster, moment * self.unfaulted(cluster, run.name).work, act)
-            ended = self.ended(run, cluster, shipment or self.zip, fault)
+            ended = self.ended(run, cluster, shipment, fault)
             if fault.second is not None:
                 return run, ended, fault.second
             check_complete(ended)
@@ -157,7 +159,7 @@ class Site:
                 check_error(ended)
             check_whole(run, before)
             cluster.heal()
-            ended = self.ended(run, cluster, self.zip)
+            ended = self.ended(run, cluster)
         check_complete(ended)
         assert run.bits() == self.unfaulted(cluster, run.name).bits
         cluster.heal()

@@ -15,7 +15,7 @@ from tests.cluster.cluster import Cluster
 from tests.cluster.conftest import SEED, TRIPLES
 from tests.cluster.draw import triples
 from tests.cluster.processes import kill
-from tests.cluster.site import Site
+from tests.cluster.site import INSTALLED, Site
 
 pytestmark = pytest.mark.cluster
 
@@ -75,7 +75,8 @@ def test_a_killed_part(site, cluster, triple):
             pids.append(pid)
         return bool(pids)
 
-    run, ended, second = site.struck(cluster, make, triple.moment, kill_one)
+    shipment = site.zip if triple.zipped else INSTALLED
+    run, ended, second = site.struck(cluster, make, triple.moment, kill_one, shipment)
     print(
         f"{triple}: process {pids[0]} after {second:.1f} s, exit code {ended.code} after "
         f"{ended.seconds:.1f} s: {(ended.line or {}).get('message')}"

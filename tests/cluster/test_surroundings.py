@@ -117,7 +117,7 @@ def test_no_room_for_the_output(site, cluster, outputs, job):
     run = site.run(cluster, job, output=outputs.place / job.replace(" ", "-"))
     outputs.fill(left=12 * 1024)
     try:
-        ended = site.ended(run, cluster, site.zip)
+        ended = site.ended(run, cluster)
         left = [path.name for path in run.output.rglob("*") if path.is_file()]
     finally:
         outputs.free()
@@ -140,7 +140,7 @@ def test_an_output_that_workers_do_not_share(site, cluster, tmp_path, job):
             Path(f"/proc/{cluster.workers[0].pid}/root") / tmp_path.relative_to("/") / "seen"
         ).exists():
             pytest.skip("found that workers see later mounts of this machine")
-        ended = site.ended(run, cluster, site.zip)
+        ended = site.ended(run, cluster)
         check_error(ended)
         print(f"{job}: {ended.line['message']}")
         assert ended.line["error"] == "ConfigError"
