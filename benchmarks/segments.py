@@ -25,8 +25,9 @@ from spark_auc.core.evaluation.paired_auc import PairedAUC
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.row_source import ArrayRows
 from spark_auc.core.sampling.folds import Folds
+from spark_auc.training.fold_moments import FoldsInMemory
 from spark_auc.training.segment_moments import moments_of_segments
-from spark_auc.training.segments import FoldsInMemory, segment_rankers
+from spark_auc.training.segments import segment_rankers
 from spark_auc.training.settings import TrainingSettings
 from spark_auc.training.train import train
 

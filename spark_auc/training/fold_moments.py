@@ -1,8 +1,10 @@
-"""Pair moments, or column moments, of the rows of each fold, in one pass."""
+"""Moments of the rows of each fold: in memory, and by one pass over the rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
 from typing import Protocol, cast
 
 import numpy as np
@@ -18,6 +20,75 @@ from spark_auc.core.sampling.folds import GroupCounts
 from spark_auc.core.types import Int
 
 _GROUPS = "groups"
+
+
+class FoldMoments(Protocol):
+    """Moments of the rows of each fold."""
+
+    @property
+    def folds(self) -> int:
+        """Number ``k`` of folds."""
+        ...
+
+    def fold(self, number: int) -> PairMoments:
+        """The moments of a fold's rows."""
+        ...
+
+    def complement(self, number: int) -> PairMoments:
+        """The moments of the rows of all other folds."""
+        ...
+
+    def total(self) -> PairMoments:
+        """The moments of all rows."""
+        ...
+
+    def rows(self, fold: int) -> tuple[int, int]:
+        """Number of positive and of negative rows of a fold."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class FoldsInMemory:
+    """Moments of the rows of each fold, in memory; see `FoldMoments`.
+
+    Parameters
+    ----------
+    parts
+        Those of each fold.
+    never_held_out
+        Those of the rows that are never held out, if any.
+    """
+
+    parts: Sequence[PairMoments]
+    never_held_out: PairMoments | None = None
+
+    @property
+    def folds(self) -> int:
+        """See `FoldMoments.folds`."""
+        return len(self.parts)
+
+    def fold(self, number: int) -> PairMoments:
+        """See `FoldMoments.fold`."""
+        return self.parts[number]
+
+    def complement(self, number: int) -> PairMoments:
+        """See `FoldMoments.complement`."""
+        others = [part for k, part in enumerate(self.parts) if k != number]
+        return reduce(
+            PairMoments.merge, [*others, *([self.never_held_out] if self.never_held_out else [])]
+        )
+
+    def total(self) -> PairMoments:
+        """See `FoldMoments.total`."""
+        return reduce(
+            PairMoments.merge,
+            [*self.parts, *([self.never_held_out] if self.never_held_out else [])],
+        )
+
+    def rows(self, fold: int) -> tuple[int, int]:
+        """See `FoldMoments.rows`."""
+        part = self.parts[fold]
+        return part.positive.rows, part.negative.rows
 
 
 class Assignment(Protocol):

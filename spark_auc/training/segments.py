@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from spark_auc.core.segments import SegmentWeights
 from spark_auc.core.types import Float
 from spark_auc.solvers.candidates import Candidate
 from spark_auc.solvers.path import solve
+from spark_auc.training.fold_moments import FoldMoments
 from spark_auc.training.settings import TrainingSettings
 
 _log = logging.getLogger(__name__)
@@ -41,75 +41,6 @@ _GLOBAL = "global"
 
 # By segment and strength (0: the ranker of all rows), of each fold; of `REST` for 0 only.
 _Scores: TypeAlias = dict[str, list[list[ColumnMoments]]]
-
-
-class FoldMoments(Protocol):
-    """Moments of the rows of each fold."""
-
-    @property
-    def folds(self) -> int:
-        """Number ``k`` of folds."""
-        ...
-
-    def fold(self, number: int) -> PairMoments:
-        """The moments of a fold's rows."""
-        ...
-
-    def complement(self, number: int) -> PairMoments:
-        """The moments of the rows of all other folds."""
-        ...
-
-    def total(self) -> PairMoments:
-        """The moments of all rows."""
-        ...
-
-    def rows(self, fold: int) -> tuple[int, int]:
-        """Number of positive and of negative rows of a fold."""
-        ...
-
-
-@dataclass(frozen=True, eq=False)
-class FoldsInMemory:
-    """Moments of the rows of each fold, in memory; see `FoldMoments`.
-
-    Parameters
-    ----------
-    parts
-        Those of each fold.
-    never_held_out
-        Those of the rows that are never held out, if any.
-    """
-
-    parts: Sequence[PairMoments]
-    never_held_out: PairMoments | None = None
-
-    @property
-    def folds(self) -> int:
-        """See `FoldMoments.folds`."""
-        return len(self.parts)
-
-    def fold(self, number: int) -> PairMoments:
-        """See `FoldMoments.fold`."""
-        return self.parts[number]
-
-    def complement(self, number: int) -> PairMoments:
-        """See `FoldMoments.complement`."""
-        others = [part for k, part in enumerate(self.parts) if k != number]
-        return reduce(
-            PairMoments.merge, [*others, *([self.never_held_out] if self.never_held_out else [])]
-        )
-
-    def total(self) -> PairMoments:
-        """See `FoldMoments.total`."""
-        return reduce(
-            PairMoments.merge,
-            [*self.parts, *([self.never_held_out] if self.never_held_out else [])],
-        )
-
-    def rows(self, fold: int) -> tuple[int, int]:
-        """See `FoldMoments.rows`."""
-        part = self.parts[fold]
-        return part.positive.rows, part.negative.rows
 
 
 class SegmentRankers(NamedTuple):

@@ -16,7 +16,8 @@ from spark_auc.core.sampling.folds import Folds
 from spark_auc.features.raw_columns import Numbers
 from spark_auc.solvers.candidates import Candidate
 from spark_auc.store.moment_store import MomentStore
-from spark_auc.training.segments import REST, FoldsInMemory, segment_rankers
+from spark_auc.training.fold_moments import FoldsInMemory
+from spark_auc.training.segments import REST, segment_rankers
 from spark_auc.training.settings import TrainingSettings
 from tests.app.test_retrain import SECTION, day, records, retrain
 from tests.features.raw_rows import text

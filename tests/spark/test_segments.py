@@ -23,8 +23,9 @@ from spark_auc.spark.contributions import with_contributions
 from spark_auc.spark.data import resources
 from spark_auc.spark.data import segments as segment_column
 from spark_auc.spark.estimators import segments as segments_stage
+from spark_auc.training.fold_moments import FoldsInMemory
 from spark_auc.training.prior import Prior
-from spark_auc.training.segments import REST, FoldsInMemory, segment_rankers
+from spark_auc.training.segments import REST, segment_rankers
 from spark_auc.training.settings import TrainingSettings
 
 D, N = 4, 3000

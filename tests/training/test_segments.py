@@ -14,13 +14,13 @@ from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.gaussian import log_odds_line, mixture_auc
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.solvers.candidates import Candidate
+from spark_auc.training.fold_moments import FoldsInMemory
 from spark_auc.training.prior import Prior
 from spark_auc.training.segments import (
     LEAST_ROWS,
     OF_A_SOLVE,
     REST,
     STRENGTHS,
-    FoldsInMemory,
     segment_rankers,
 )
 from spark_auc.training.settings import TrainingSettings

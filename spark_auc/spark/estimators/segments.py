@@ -14,9 +14,10 @@ from spark_auc.spark.data.columns import TrainingColumns
 from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.data.segments import SegmentColumn
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
+from spark_auc.training.fold_moments import FoldsInMemory
 from spark_auc.training.result import TrainingResult
 from spark_auc.training.segment_moments import moments_of_segments
-from spark_auc.training.segments import OF_A_SOLVE, FoldsInMemory, segment_rankers
+from spark_auc.training.segments import OF_A_SOLVE, segment_rankers
 from spark_auc.training.settings import TrainingSettings
 
 
