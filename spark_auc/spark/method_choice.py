@@ -174,7 +174,7 @@ class MethodChooser(Estimator[RankerPipelineModel]):
             made = candidate.recipe(candidate.grow(trees.rows, trees.types))
         else:
             made = of_blocks(recipe, chosen.blocks)
-        reduced = fitted.reduced(made, fitted.drift and fitted.drift.for_recipe(made))
+        reduced = fitted.replaced(made, fitted.drift and fitted.drift.for_recipe(made))
         # The groups of rows are those of all columns, by which trees and folds know them.
         features = replace(features, recipe=made).for_training(of_fit=of_fit, by_values=True)
         model = RankerPipelineModel(self._trained(dataset, features, chosen, candidate), reduced)

@@ -1,6 +1,7 @@
 """Drift of periods in a retraining: lasting changes, pooled gates, and shares of raw columns."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_auc.app.jobs.champion import read_champion
+from spark_auc.app.jobs.published_model import read_fit, recipe_stage
 from spark_auc.app.jobs.retrain_history import History
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
+from spark_auc.features.recipe_json import to_json
 from spark_auc.retraining.drift import stability_index
 from tests.app.test_retrain import SECTION, day, records, retrain, written
 
@@ -126,6 +129,24 @@ def test_shares_of_raw_columns_warn(retrain, caplog):
     assert retrain(3, features=features, drift=limits | {"share": 0.22})[0] == 0
     found = [(e["column"], e["counted"]) for e in records()[3]["drift"]["excesses"]]
     assert found == []
+
+
+def test_a_champion_has_the_counts_of_its_window(retrain):
+    """Whether the run that published it fitted the recipe, or an earlier run did."""
+    for k in range(2):
+        written(k)
+        changed(k, age=lambda values: [None if j % 9 == 0 else v for j, v in enumerate(values)])
+    found = []
+    for runs in ((1,), (0, 1)):
+        for place in ("model", "moments", "history"):
+            shutil.rmtree(place, ignore_errors=True)
+        for k in runs:
+            assert retrain(k)[0] == 0
+        recipe, drift = read_fit("model")
+        assert drift.counts[:, :2].tolist() == [[900, 100], [900, 0], [900, 0]]
+        assert recipe_stage(read_champion("model").model).drift.to_bytes() == drift.to_bytes()
+        found.append((to_json(recipe), drift.to_bytes()))
+    assert found[0] == found[1]
 
 
 def test_other_columns_stop_their_period_only(retrain):

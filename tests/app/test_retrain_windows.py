@@ -9,6 +9,7 @@ pytest.importorskip("deltalake")
 
 from spark_auc.app.config.retraining import Retrain
 from spark_auc.app.jobs import challenger
+from spark_auc.app.jobs.retrain_history import History
 from spark_auc.store.facts import Facts
 from spark_auc.store.files import SourceFile
 from spark_auc.store.moment_store import MomentStore
@@ -57,7 +58,7 @@ def test_the_store_is_read_once(tmp_path, monkeypatch):
     section = {"data": {"path": "{period}"}, "store": "s", "history": "h"}
     config = Retrain.model_validate(section | {"windows": [2], "output": {"path": "o"}})
     with pytest.raises(RuntimeError):
-        challenger.challenger(store, DAYS, [], config, None, (1.0, 0.0), None)
+        challenger.challenger(store, DAYS, History("history"), config, None, (1.0, 0.0), None)
     expected = [challenger.Window(2), challenger.Window(8)]
     assert read == [(expected, {"newest": DAYS[8], "excluded": []})]
 

@@ -294,7 +294,7 @@ def without_times(value: Any) -> Any:
 
 
 def bits_of(version: Path, location: str = "output") -> dict[str, str]:
-    """Hashes of a version's tables by directory, of its JSON without times, and of other files.
+    """A version's JSON without times, and hashes of its tables by directory and of other files.
 
     ``location`` is where the job was told to publish, which its configuration repeats.
     """
@@ -312,7 +312,7 @@ def _bits(version: Path, location: str) -> Iterator[tuple[str, str]]:
         elif path.suffix == ".json" or name.endswith("metadata/part-00000"):
             text = _NAMES.sub("", json.dumps(without_times(json.loads(path.read_text()))))
             text = text.replace(location, "output")
-            yield name, digest(text.encode())
+            yield name, text
         # A page has the time of its making and the seconds of the phases.
         elif path.is_file() and path.suffix not in {".crc", ".html"} and path.name[0] not in "._":
             yield name, digest(path.read_bytes())

@@ -161,8 +161,18 @@ class Site:
             cluster.heal()
             ended = self.ended(run, cluster)
         check_complete(ended)
-        assert run.bits() == self.unfaulted(cluster, run.name).bits
+        found, expected = run.bits(), self.unfaulted(cluster, run.name).bits
+        assert found == expected, f"{run.place}: {differing(found, expected)}"
         cluster.heal()
+
+
+def differing(found: Any, expected: Any) -> Any:
+    """What differs, beside what was expected."""
+    if isinstance(found, dict) and isinstance(expected, dict):
+        names = sorted(found.keys() | expected.keys())
+        pairs = [(name, found.get(name), expected.get(name)) for name in names]
+        return {name: differing(a, b) for name, a, b in pairs if a != b}
+    return f"found {found}, expected {expected}"
 
 
 def _unended(run: Run, submitted: Submitted) -> str:

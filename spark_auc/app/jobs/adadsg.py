@@ -183,7 +183,7 @@ def _trained(
             for stage in estimator.passes(cached, learner, first=len(log)):
                 learner = cast(DSGD, stage.learner)
                 scored = _scored(held_out, validation, learner.w / prepared.scale, estimator)
-                log.append(_stage_log(estimator, prepared, learner, len(log), scored, begun))
+                log.append(_stage_log(estimator, cached, learner, len(log), scored, begun))
                 _log.info(
                     "stage %d: %d rows, %d steps, validation AUC %.6f, %.1f s",
                     len(log),
@@ -212,7 +212,7 @@ def _scored(
 
 def _stage_log(
     estimator: AdaDSGClassifier,
-    prepared: SequentialRows,
+    rows: SequentialRows,
     learner: DSGD,
     number: int,
     scored: DataFrame,
@@ -222,13 +222,13 @@ def _stage_log(
     from spark_auc.spark.evaluation.evaluate import evaluate
 
     seconds = time.perf_counter() - begun
-    report = evaluate(scored, scoreCol="score", positiveLabel=prepared.columns.positive)
+    report = evaluate(scored, scoreCol="score", positiveLabel=rows.columns.positive)
     return {
         "rows": learner.size,
         "steps": learner.drawn,
         "auc": report.auc,
         "interval": [report.interval.lower, report.interval.upper],
-        "objective": estimator.objective(prepared, learner, number),
+        "objective": estimator.objective(rows, learner, number),
         "seconds": round(seconds, 3),
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,6 +11,8 @@ import numpy as np
 from spark_auc.app.config.retraining import Retrain
 from spark_auc.app.jobs.champion import Champion
 from spark_auc.app.jobs.champion_prior import champion_prior, prior_facts
+from spark_auc.app.jobs.period_drift import window_counts
+from spark_auc.app.jobs.retrain_history import History
 from spark_auc.app.jobs.window_segments import settings_of, with_segments
 from spark_auc.core.labels import Label
 from spark_auc.core.moments.pair_moments import PairMoments
@@ -70,7 +72,7 @@ class Challenger(NamedTuple):
 def challenger(
     store: MomentStore,
     before: Sequence[str],
-    excluded: Collection[str],
+    history: History,
     config: Retrain,
     recipe: FeatureRecipeModel | None,
     labels: tuple[Label, Label],
@@ -85,8 +87,8 @@ def challenger(
         The store.
     before
         The stored periods before the gate, ascending.
-    excluded
-        Periods that no window takes.
+    history
+        The records: no window takes periods that they exclude.
     config
         Windows, penalties and columns.
     recipe
@@ -107,7 +109,7 @@ def challenger(
     from spark_auc.spark.pipeline_model import RankerPipelineModel
     from spark_auc.spark.retraining import trained
 
-    left_out = sorted({*excluded} & {*store.periods()})
+    left_out = sorted(history.excluded() & {*store.periods()})
     newest = _newest(store, [period for period in before if period not in left_out])
     if newest is None:
         return None
@@ -145,6 +147,10 @@ def challenger(
     parts = _parts(store, chosen)
     for window in (*windows, measured):
         window.close()
+    if recipe is not None:
+        # The counts of the recipe's fit are those of another window, and a later run has none.
+        drift = window_counts(history, recipe.recipe, chosen.periods)
+        recipe = recipe.replaced(recipe.recipe, drift)
     model = RankerPipelineModel(ranker, recipe)
     facts = None
     if champion is not None and choice.candidate.prior:

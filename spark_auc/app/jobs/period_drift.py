@@ -138,7 +138,8 @@ def measured(
     counts, excesses = None, tuple[Excess, ...]()
     if recipe is not None:
         counts = _counted(recipe, rows, trained)
-        if expected := _window(history, counts, () if trained is None else trained.periods):
+        periods = () if trained is None else trained.periods
+        if expected := window_counts(history, recipe.recipe, periods):
             excesses = counts.excesses(expected, config.drift.share, config.drift.z)
     sentences = [excess.beside("in the window") for excess in excesses[:_NAMED]]
     if more := len(excesses) - len(sentences):
@@ -194,8 +195,12 @@ def _seen(recipe: Recipe, moments: PairMoments) -> Seen | None:
     return Seen.of_occurred(recipe, np.any(means, axis=0))
 
 
-def _window(history: History, counts: Counts, periods: Iterable[str]) -> Counts | None:
-    """The counts of a window's periods, as far as their records have those of these columns."""
+def window_counts(history: History, recipe: Recipe, periods: Iterable[str]) -> Counts | None:
+    """The counts of a window's periods, as far as their records have those of a recipe's columns.
+
+    None if no record has them.
+    """
+    counts = Counts.zero(recipe)
     records = (history.records.get(period, {}).get("columns") for period in periods)
     parsed = [found for record in records if record and (found := _parsed(record, counts))]
     return reduce(Counts.merge, parsed) if parsed else None

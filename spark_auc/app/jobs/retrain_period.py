@@ -172,9 +172,8 @@ class PeriodRun:
             before = [p for p in self.store.periods() if p < pooled[0]]
             trained = None
             if labels is not None:
-                excluded = self.history.excluded()
                 trained = challenger(
-                    self.store, before, excluded, config, self.recipe, labels, columns, champion
+                    self.store, before, self.history, config, self.recipe, labels, columns, champion
                 )
             timer.end("training")
             sources = [stack.enter_context(config.rows_of(p).read(self.spark)) for p in pooled[:-1]]

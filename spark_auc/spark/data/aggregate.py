@@ -24,7 +24,7 @@ from spark_auc.core.row_source import State
 from spark_auc.core.state.codec import kind_of
 from spark_auc.errors import SparkAUCError
 from spark_auc.spark.data.failures import translated
-from spark_auc.spark.data.resources import SessionMemory
+from spark_auc.spark.data.resources import SessionMemory, task_slots
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +56,13 @@ Kinds: TypeAlias = Mapping[str, type[State]]
 
 
 def aggregate(
-    df: DataFrame, fold: Fold, kinds: Iterable[type[State]], *, state_bytes: int, what: str
+    df: DataFrame,
+    fold: Fold,
+    kinds: Iterable[type[State]],
+    *,
+    state_bytes: int,
+    what: str,
+    grouped: bool = False,
 ) -> dict[str, State]:
     """Fold every partition and merge the states by key.
 
@@ -73,6 +79,10 @@ def aggregate(
         Upper estimate of the size of all states of one partition, in bytes.
     what
         Name of the states in messages, such as "moments of 10000 features".
+    grouped
+        Whether the partitions are those of `in_groups`, so that a task takes one of them. Else a
+        task takes several, and Spark groups partitions that have a place, such as those of a cached
+        DataFrame or of a file on HDFS, by that place: it changes the last bits.
 
     Returns
     -------
@@ -91,9 +101,10 @@ def aggregate(
     memory = SessionMemory(spark)
     memory.check(state_bytes, what)
     slots = memory.slots
-    sources = slots if state_bytes > LARGE_STATE else SOURCES_PER_SLOT * slots
+    few = state_bytes > LARGE_STATE and not grouped
+    sources = slots if few else SOURCES_PER_SLOT * slots
     by_name = {kind.__name__: kind for kind in kinds}
-    rows = df.coalesce(sources).mapInArrow(_folding(fold), _SCHEMA)
+    rows = (df if grouped else df.coalesce(sources)).mapInArrow(_folding(fold), _SCHEMA)
     # Two partitions, the first of them empty: Spark joins the partitions of DataFrames with one
     # partition each, and the second would not follow the first.
     rows = rows.union(spark.range(0, 1, 1, 2).mapInArrow(_count_partitions, _SCHEMA))
@@ -115,6 +126,11 @@ def aggregate(
         "%s: %d tasks, %.1f MiB received by the driver, %.1f s", what, partitions, received, seconds
     )
     return states
+
+
+def in_groups(df: DataFrame) -> DataFrame:
+    """Rows in at most `SOURCES_PER_SLOT` partitions a slot, for `aggregate` with ``grouped``."""
+    return df.coalesce(SOURCES_PER_SLOT * task_slots(df.sparkSession))
 
 
 def _state_row(key: str, source: int, merged: int, data: bytes) -> pa.RecordBatch:

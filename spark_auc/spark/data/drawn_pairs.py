@@ -13,7 +13,7 @@ from spark_auc.core.batch import Batch, stacked
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.sampling.draws import Draws
 from spark_auc.core.types import Float
-from spark_auc.spark.data.aggregate import SOURCES_PER_SLOT
+from spark_auc.spark.data.aggregate import in_groups
 from spark_auc.spark.data.resources import task_slots
 
 _DRAWN = "part int, positive boolean, moment double, indices array<int>, values array<double>"
@@ -24,6 +24,7 @@ def drawn_rows(
     read: Callable[[Iterator[pa.RecordBatch]], Iterator[Batch]],
     draws: Draws,
     bounds: tuple[Float, Float],
+    grouped: bool,
 ) -> DataFrame:
     """Draw rows, and sort each part by moment in one task, for `PairReader`.
 
@@ -35,6 +36,8 @@ def drawn_rows(
         Decodes this input.
     draws, bounds
         See `RowSource.paired`.
+    grouped
+        See `aggregate`.
 
     Returns
     -------
@@ -51,9 +54,8 @@ def drawn_rows(
             columns = [pa.array(part, pa.int32()), pa.array(positive), pa.array(moments)]
             yield pa.RecordBatch.from_arrays([*columns, *_lists(batch.X[rows])], names)
 
-    slots = task_slots(frame.sparkSession)
-    tasks = min(bounds[0].size + 1, slots)
-    drawn = frame.coalesce(SOURCES_PER_SLOT * slots).mapInArrow(draw, _DRAWN)
+    tasks = min(bounds[0].size + 1, task_slots(frame.sparkSession))
+    drawn = (frame if grouped else in_groups(frame)).mapInArrow(draw, _DRAWN)
     return drawn.repartition(tasks, "part").sortWithinPartitions("part", "moment")
 
 

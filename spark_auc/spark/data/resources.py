@@ -53,12 +53,15 @@ def in_bytes(size: str, default_unit: str = "b") -> int:
 
 
 def task_slots(spark: SparkSession) -> int:
-    """Number of tasks that run at once; the count is at most 10 s old."""
+    """Number of tasks that run at once: the greatest count in this session, at most 10 s old.
+
+    A lost executor does not lower it, as it would group the rows of the next pass otherwise.
+    """
     counted, slots = _slots.get(spark, (-math.inf, 0))
     if time.monotonic() - counted > _FRESH:
         # By default a range has one partition for each slot; reading its last row runs one task.
         ids = spark.range(1 << 16).select(F.spark_partition_id())
-        slots = int(ids.tail(1)[0][0]) + 1
+        slots = max(slots, int(ids.tail(1)[0][0]) + 1)
         _slots[spark] = time.monotonic(), slots
     return slots
 

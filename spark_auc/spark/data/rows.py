@@ -22,7 +22,7 @@ from spark_auc.core.row_source import ArrayRows, Fold, FoldResult, State
 from spark_auc.core.sampling.draws import Draws
 from spark_auc.core.state.codec import kind_of
 from spark_auc.core.types import Float
-from spark_auc.spark.data.aggregate import LARGE_STATE, aggregate, task_number
+from spark_auc.spark.data.aggregate import LARGE_STATE, aggregate, in_groups, task_number
 from spark_auc.spark.data.columns import BatchReader, TrainingColumns
 from spark_auc.spark.data.drawn_pairs import PairReader, drawn_rows
 from spark_auc.spark.data.failures import translated
@@ -68,6 +68,8 @@ class DistributedRows:
         Transformations of the decoded rows, applied in this order.
     cached
         Whether another pass is cheap, so that `kept` need not cache the rows.
+    grouped
+        See `aggregate`.
     """
 
     frame: DataFrame
@@ -76,6 +78,7 @@ class DistributedRows:
     check: Callable[[LabelCounts], object]
     changes: tuple[Change, ...] = ()
     cached: bool = False
+    grouped: bool = False
 
     @property
     def memory(self) -> SessionMemory:
@@ -127,9 +130,12 @@ class DistributedRows:
             yield pa.RecordBatch.from_pydict({"payload": [reader.labels().to_bytes()]})
 
         # Spark recomputes rows that exceed its memory: a copy on disk can be many times the source.
-        frame = self.frame.mapInArrow(pack, "payload binary").persist(StorageLevel.MEMORY_ONLY)
+        packed = in_groups(self.frame).mapInArrow(pack, "payload binary")
+        frame = packed.persist(StorageLevel.MEMORY_ONLY)
         try:
-            yield replace(self, frame=frame, reader=_PackedReader, changes=(), cached=True)
+            yield replace(
+                self, frame=frame, reader=_PackedReader, changes=(), cached=True, grouped=True
+            )
         finally:
             frame.unpersist()
 
@@ -161,7 +167,12 @@ class DistributedRows:
             yield _LABELS, reader.labels()
 
         states = aggregate(
-            self.frame, run, (*kinds, LabelCounts), state_bytes=state_bytes, what=what
+            self.frame,
+            run,
+            (*kinds, LabelCounts),
+            state_bytes=state_bytes,
+            what=what,
+            grouped=self.grouped,
         )
         labels = cast(LabelCounts, states.pop(_LABELS, LabelCounts()))
         self.check(labels)
@@ -178,7 +189,7 @@ class DistributedRows:
             return _apply(changes, make().read(batches))
 
         dimension = self.dimension
-        frame = drawn_rows(self.frame, read, draws, bounds)
+        frame = drawn_rows(self.frame, read, draws, bounds, self.grouped)
         return DistributedRows(frame, lambda: PairReader(dimension), dimension, lambda _: None)
 
     def gathered(self) -> ArrayRows:
@@ -221,7 +232,9 @@ class DistributedRows:
 
         what = f"rows in memory of at most {limit / 2**20:.0f} MiB"
         kinds = (cast(type[State], Batch), LabelCounts)
-        states = aggregate(self.frame, run, kinds, state_bytes=share, what=what)
+        states = aggregate(
+            self.frame, run, kinds, state_bytes=share, what=what, grouped=self.grouped
+        )
         if any(key.endswith(_EXCEEDED) for key in states):
             _log.info("the rows exceed this limit: the tasks compute the moments")
             return None

@@ -135,7 +135,7 @@ class AdaDSGClassifier(
         """The regularised loss of a stage at the learner's weights (Gu et al., Eq. 1-3)."""
         w, share = learner.w, float(self._shares(rows)[number])
         scored = batchwise(lambda batch: batch._replace(X=settled_scores(batch.X, w)[:, None]))
-        scores = column_moments(self._stage(rows.rows_scaled, share).changed(scored, 1))
+        scores = column_moments(self._stage(rows.ordered(), share).changed(scored, 1))
         n, m = scores.rows, float(scores.rows.sum())
         mixed = 2.0 * n[0] * n[1] / (m * (m - 1.0))
         missing = 1.0 - float(scores.delta[0])

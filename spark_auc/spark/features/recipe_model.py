@@ -74,8 +74,8 @@ class FeatureRecipeModel(ModelStage, Model, HasOutputCol, settings=RecipeModelSe
         table = html.table(["column", "as", "type"], [*kinds, *joint])
         return html.page(f"{self.uid}: {self.recipe.size} features", table)
 
-    def reduced(self, recipe: Recipe, drift: Drift | None) -> FeatureRecipeModel:
-        """The model with a recipe of some of its blocks."""
+    def replaced(self, recipe: Recipe, drift: Drift | None) -> FeatureRecipeModel:
+        """The model with another recipe of its columns, or with counts of other rows."""
         return self._copyValues(FeatureRecipeModel(recipe, drift))
 
     def strings(self) -> Iterator[str]:
