@@ -4,12 +4,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+CLASSES := $(VENV)/spark_classes.jsa
 SEED := $(or $(SEED),$(shell od -An -N4 -tu4 /dev/urandom | tr -d ' '))
 SHARE ?= 1
 KILLS ?= 100
 TRIPLES ?= 20
 FAULTS ?= tests/cluster
-CORES ?= Zen Nehalem
+CORES ?= Haswell Nehalem
 PYTHON311 ?= python3.11
 PYTHON313 ?= python3.13
 SPARK_CELLS := 3.11-4.1.4 3.11-latest
@@ -56,10 +57,13 @@ test: setup ## run the tests, but for the slow ones
 test-slow: setup ## run the slow tests: real data, jobs that are killed
 	$(PYTEST) -m slow
 
-test-cluster: setup ## faults of a real cluster; TRIPLES=5 kills fewer, SEED=1 draws the same, FAULTS=FILE
+test-cluster: setup $(CLASSES) ## faults of a real cluster; TRIPLES=5 kills fewer, SEED=1 draws the same, FAULTS=FILE
 	@echo "seed $(SEED), $(TRIPLES) triples"
 	SPARK_AUC_FAULTS_SEED=$(SEED) SPARK_AUC_FAULTS_TRIPLES=$(TRIPLES) \
-	  $(BIN)/python -m pytest -m cluster -rAs $(FAULTS)
+	  $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -m cluster -rAs $(FAULTS)
+
+$(CLASSES): $(READY)
+	$(BIN)/python -m tests.cluster.classes
 
 # Servers of one machine would share a port, so that there is one process.
 test-connect: setup ## run the tests of Spark on Spark Connect
@@ -69,8 +73,8 @@ test-cores: $(READY) ## run the tests without Spark under the BLAS kernels of mo
 	for core in $(CORES); do echo "$$core"; OPENBLAS_CORETYPE=$$core \
 	  $(PYTEST) -m "not slow and not fuzz" $(WITHOUT_SPARK) || exit; done
 
-coverage: $(READY) ## the lines that the tests without Spark run, and their floor; on Haswell's BLAS
-	OPENBLAS_CORETYPE=Haswell $(PYTEST) -m "not slow and not fuzz" --cov --cov-report=term:skip-covered $(WITHOUT_SPARK)
+coverage: $(READY) ## the lines that the tests without Spark run, and their floor; on Nehalem's BLAS
+	OPENBLAS_CORETYPE=Nehalem $(PYTEST) -m "not slow and not fuzz" --cov --cov-report=term:skip-covered $(WITHOUT_SPARK)
 
 matrix: $(CELLS:%=matrix-%) matrix-spark ## test on Python 3.11 and 3.13, Spark 4.1.4 and latest, and the lowest versions
 

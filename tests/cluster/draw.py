@@ -10,10 +10,10 @@ from tests.cluster.jobs import JOBS
 
 # "driver" is the Python process of the job, "submit" the JVM of spark-submit that started it.
 TARGETS = ("worker", "executor", "python", "driver", "submit")
-# Ten consecutive seeds kill every target of every job.
-SEEDS = 10
-PAIRS = list(itertools.product(JOBS, TARGETS))
-LEAST = -(-len(PAIRS) // SEEDS)
+# A run takes some of the jobs, as each of them has to run without a fault first. Consecutive seeds
+# take consecutive jobs, so that as many runs as there are jobs kill every target of every job.
+ORDER = random.Random(0).sample(list(JOBS), len(JOBS))
+LEAST = len(TARGETS)
 
 
 class Triple(NamedTuple):
@@ -40,12 +40,10 @@ def triples(seed: int, count: int) -> list[Triple]:
     """
     if count < LEAST:
         raise ValueError(f"found {count} triples, expected at least {LEAST}; raise TRIPLES")
-    shuffled = random.Random(0).sample(PAIRS, len(PAIRS))
-    pairs = shuffled[seed % SEEDS :: SEEDS]
     rng = random.Random(seed)
-    others = [pair for pair in shuffled if pair not in pairs]
-    pairs = [*pairs, *(rng.choice(others) for _ in range(count - len(pairs)))]
+    jobs = (ORDER[(seed + k) % len(ORDER)] for k in itertools.count())
+    pairs = ((job, target) for job in jobs for target in TARGETS)
     return [
         Triple(*pair, round(rng.uniform(0, 0.95), 3), rng.random() < 0.5, rng.random() < 0.25)
-        for pair in pairs
+        for pair in itertools.islice(pairs, count)
     ]

@@ -38,6 +38,9 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "4",
     # A task for each file, so that there are several on each core.
     "spark.sql.files.openCostInBytes": "128m",
+    # A new JVM takes longer to compile generated code than the code saves on few rows.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     # What is cut off is given up after seconds, not after minutes.
     "spark.network.timeout": "10s",

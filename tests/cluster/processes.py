@@ -16,6 +16,10 @@ from typing import NamedTuple
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=120m"
 
 
+# Classes of Spark; see `tests.cluster.classes`.
+ARCHIVE = Path(sys.prefix) / "spark_classes.jsa"
+
+
 class Process(NamedTuple):
     """A process that runs: its id, its parent's, its session's, and its command line."""
 
@@ -71,7 +75,9 @@ def environment(**others: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(led)}
     python = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable}
     settings = {"OPENBLAS_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"}
-    return kept | python | {"JDK_JAVA_OPTIONS": JAVA} | settings | others
+    # Without the log: JVMs with other paths of classes would warn on standard output.
+    archive = f" -XX:SharedArchiveFile={ARCHIVE} -Xlog:disable" if ARCHIVE.exists() else ""
+    return kept | python | {"JDK_JAVA_OPTIONS": JAVA + archive} | settings | others
 
 
 def started(

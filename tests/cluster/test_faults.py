@@ -27,9 +27,9 @@ def site(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
-    """Two to four workers, at 127.0.0.1 or in namespaces of their own."""
+    """Two or three workers, at 127.0.0.1 or in namespaces of their own."""
     rng = random.Random(SEED)
-    workers, apart = rng.randint(2, 4), rng.random() < 0.5
+    workers, apart = rng.randint(2, 3), rng.random() < 0.5
     place = tmp_path_factory.mktemp("cluster")
     lack = network.lack()
     made = network.Network(workers) if apart and not lack else None
@@ -55,9 +55,15 @@ def victims(cluster, submitted, target):
     return [process.pid for process in cluster.processes(target)]
 
 
-@pytest.mark.parametrize(
-    "triple", triples(SEED, TRIPLES), ids=lambda t: f"{t.job}-{t.target}-{t.moment}"
-)
+def parameters():
+    """The faults of this run; one process has those of a job, beside its run without a fault."""
+    for triple in triples(SEED, TRIPLES):
+        group = pytest.mark.xdist_group(triple.job)
+        name = f"{triple.job}-{triple.target}-{triple.moment}"
+        yield pytest.param(triple, id=name, marks=group)
+
+
+@pytest.mark.parametrize("triple", parameters())
 def test_a_killed_part(site, cluster, triple):
     rng, pids = random.Random(f"{SEED} {triple}"), []
     has_former = triple.former and triple.job not in ("retrain", "opauc stream")

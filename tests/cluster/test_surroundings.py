@@ -24,7 +24,11 @@ from tests.cluster.processes import environment, kill
 from tests.cluster.site import Site, check_complete, check_error
 
 LACK = network.lack() or disks.lack()
-pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(LACK), reason=str(LACK))]
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.xdist_group("surroundings"),
+    pytest.mark.skipif(bool(LACK), reason=str(LACK)),
+]
 
 # A task that takes longer than the others, or than 3 s, is started on another executor too.
 SPECULATION = {
