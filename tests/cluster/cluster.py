@@ -109,7 +109,7 @@ class Cluster:
         A Python worker is a fork of the daemon that its executor started.
         """
         chosen = self.workers if k is None else [self.workers[k]]
-        found = [process for worker in chosen for process in processes(worker.pid)]
+        found = processes(*(worker.pid for worker in chosen))
         found = [process for process in found if CLASSES[kind] in process.command]
         daemons = {process.pid for process in found}
         return [p for p in found if kind == "executor" or p.parent in daemons]

@@ -29,8 +29,8 @@ class Process(NamedTuple):
     command: str
 
 
-def processes(session: int) -> list[Process]:
-    """The processes of a session that are not dead."""
+def processes(*sessions: int) -> list[Process]:
+    """The processes of sessions that are not dead."""
     found = []
     for place in Path("/proc").iterdir():
         if place.name.isdigit():
@@ -38,7 +38,8 @@ def processes(session: int) -> list[Process]:
                 state, parent, _, leader = (
                     (place / "stat").read_text().rpartition(")")[2].split()[:4]
                 )
-                if int(leader) == session and state not in "ZX":
+                session = int(leader)
+                if session in sessions and state not in "ZX":
                     command = (place / "cmdline").read_bytes().replace(b"\0", b" ").decode()
                     found.append(Process(int(place.name), int(parent), session, command))
     return found

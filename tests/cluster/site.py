@@ -108,7 +108,7 @@ class Site:
                 assert elapsed < PATIENCE, _unended(run, submitted)
                 if fault and fault(submitted, elapsed):
                     fault = None
-                time.sleep(0.05)
+                time.sleep(0.1)
             seconds = time.monotonic() - start
             while left := processes(submitted.pid):
                 late = time.monotonic() - start - seconds

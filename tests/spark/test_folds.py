@@ -83,8 +83,8 @@ def test_rows_of_files_are_drawn_alike_however_tasks_share_them(repeated, monkey
     for slots in (16, 1):
         monkeypatch.setattr("spark_auc.spark.data.aggregate.SOURCES_PER_SLOT", slots)
         monkeypatch.setattr(
-            "spark_auc.spark.data.drawn_pairs.in_groups",
-            lambda df, tasks=2 * (17 - slots): df.coalesce(tasks),
+            "spark_auc.spark.data.drawn_pairs.source_count",
+            lambda *_, tasks=2 * (17 - slots): tasks,
         )
         for form in (df, df.withColumn("x0", F.col("x0") + 0)):
             given = problem.build_problem(

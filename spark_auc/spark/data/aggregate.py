@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from spark_auc.core.parallel import cpus
 from spark_auc.core.row_source import State
@@ -62,7 +62,7 @@ def aggregate(
     *,
     state_bytes: int,
     what: str,
-    grouped: bool = False,
+    sources: int | None = None,
 ) -> dict[str, State]:
     """Fold every partition and merge the states by key.
 
@@ -79,9 +79,9 @@ def aggregate(
         Upper estimate of the size of all states of one partition, in bytes.
     what
         Name of the states in messages, such as "moments of 10000 features".
-    grouped
-        Whether the partitions are those of `in_groups`, so that a task takes one of them. Else a
-        task takes several, and Spark groups partitions that have a place, such as those of a cached
+    sources
+        Largest number of partitions, if each has a task of its own; see `source_count`. None: a
+        task takes several. Spark groups partitions that have a place, such as those of a cached
         DataFrame or of a file on HDFS, by that place: it changes the last bits.
 
     Returns
@@ -100,11 +100,11 @@ def aggregate(
     spark = df.sparkSession
     memory = SessionMemory(spark)
     memory.check(state_bytes, what)
-    slots = memory.slots
-    few = state_bytes > LARGE_STATE and not grouped
-    sources = slots if few else SOURCES_PER_SLOT * slots
+    if sources is None:
+        sources = source_count(spark, state_bytes)
+        df = df.coalesce(sources)
     by_name = {kind.__name__: kind for kind in kinds}
-    rows = (df if grouped else df.coalesce(sources)).mapInArrow(_folding(fold), _SCHEMA)
+    rows = df.mapInArrow(_folding(fold), _SCHEMA)
     # Two partitions, the first of them empty: Spark joins the partitions of DataFrames with one
     # partition each, and the second would not follow the first.
     rows = rows.union(spark.range(0, 1, 1, 2).mapInArrow(_count_partitions, _SCHEMA))
@@ -128,9 +128,9 @@ def aggregate(
     return states
 
 
-def in_groups(df: DataFrame) -> DataFrame:
-    """Rows in at most `SOURCES_PER_SLOT` partitions a slot, for `aggregate` with ``grouped``."""
-    return df.coalesce(SOURCES_PER_SLOT * task_slots(df.sparkSession))
+def source_count(spark: SparkSession, state_bytes: int) -> int:
+    """Number of tasks that fold rows into states of a size, some of them one after another."""
+    return task_slots(spark) * (1 if state_bytes > LARGE_STATE else SOURCES_PER_SLOT)
 
 
 def _state_row(key: str, source: int, merged: int, data: bytes) -> pa.RecordBatch:

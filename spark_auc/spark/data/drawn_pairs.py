@@ -13,7 +13,7 @@ from spark_auc.core.batch import Batch, stacked
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.sampling.draws import Draws
 from spark_auc.core.types import Float
-from spark_auc.spark.data.aggregate import in_groups
+from spark_auc.spark.data.aggregate import source_count
 from spark_auc.spark.data.resources import task_slots
 
 _DRAWN = "part int, positive boolean, moment double, indices array<int>, values array<double>"
@@ -24,7 +24,7 @@ def drawn_rows(
     read: Callable[[Iterator[pa.RecordBatch]], Iterator[Batch]],
     draws: Draws,
     bounds: tuple[Float, Float],
-    grouped: bool,
+    sources: int | None,
 ) -> DataFrame:
     """Draw rows, and sort each part by moment in one task, for `PairReader`.
 
@@ -36,7 +36,7 @@ def drawn_rows(
         Decodes this input.
     draws, bounds
         See `RowSource.paired`.
-    grouped
+    sources
         See `aggregate`.
 
     Returns
@@ -55,7 +55,9 @@ def drawn_rows(
             yield pa.RecordBatch.from_arrays([*columns, *_lists(batch.X[rows])], names)
 
     tasks = min(bounds[0].size + 1, task_slots(frame.sparkSession))
-    drawn = (frame if grouped else in_groups(frame)).mapInArrow(draw, _DRAWN)
+    if sources is None:
+        frame = frame.coalesce(source_count(frame.sparkSession, 0))
+    drawn = frame.mapInArrow(draw, _DRAWN)
     return drawn.repartition(tasks, "part").sortWithinPartitions("part", "moment")
 
 

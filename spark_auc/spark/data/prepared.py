@@ -213,7 +213,8 @@ class SequentialRows:
         """The shifted and scaled rows, in the order of pass ``number``."""
         if self.ordered_rows is not None:
             return self.ordered_rows
-        return self._scaled(DistributedRows.of(self.order.arranged(number), self.columns))
+        rows = DistributedRows.of(self.order.arranged(number), self.columns)
+        return self._scaled(replace(rows, sources=self.order.tasks))
 
     @contextmanager
     def kept(self, anew: bool) -> Iterator[SequentialRows]:

@@ -22,7 +22,7 @@ from spark_auc.core.row_source import ArrayRows, Fold, FoldResult, State
 from spark_auc.core.sampling.draws import Draws
 from spark_auc.core.state.codec import kind_of
 from spark_auc.core.types import Float
-from spark_auc.spark.data.aggregate import LARGE_STATE, aggregate, in_groups, task_number
+from spark_auc.spark.data.aggregate import LARGE_STATE, aggregate, source_count, task_number
 from spark_auc.spark.data.columns import BatchReader, TrainingColumns
 from spark_auc.spark.data.drawn_pairs import PairReader, drawn_rows
 from spark_auc.spark.data.failures import translated
@@ -36,6 +36,8 @@ K = TypeVar("K")
 _LABELS, _EXCEEDED = "labels", "exceeded"
 # Most stored matrix entries in one cached value.
 _PART_ENTRIES = 1 << 20
+# A pass over cached rows makes a vector for each fold at least.
+_VECTORS = 5
 
 
 class RowReader(Protocol):
@@ -68,7 +70,7 @@ class DistributedRows:
         Transformations of the decoded rows, applied in this order.
     cached
         Whether another pass is cheap, so that `kept` need not cache the rows.
-    grouped
+    sources
         See `aggregate`.
     """
 
@@ -78,7 +80,7 @@ class DistributedRows:
     check: Callable[[LabelCounts], object]
     changes: tuple[Change, ...] = ()
     cached: bool = False
-    grouped: bool = False
+    sources: int | None = None
 
     @property
     def memory(self) -> SessionMemory:
@@ -130,11 +132,14 @@ class DistributedRows:
             yield pa.RecordBatch.from_pydict({"payload": [reader.labels().to_bytes()]})
 
         # Spark recomputes rows that exceed its memory: a copy on disk can be many times the source.
-        packed = in_groups(self.frame).mapInArrow(pack, "payload binary")
-        frame = packed.persist(StorageLevel.MEMORY_ONLY)
+        source, sources = self.frame, self.sources
+        if sources is None:
+            sources = source_count(source.sparkSession, 8 * _VECTORS * self.dimension)
+            source = source.coalesce(sources)
+        frame = source.mapInArrow(pack, "payload binary").persist(StorageLevel.MEMORY_ONLY)
         try:
             yield replace(
-                self, frame=frame, reader=_PackedReader, changes=(), cached=True, grouped=True
+                self, frame=frame, reader=_PackedReader, changes=(), cached=True, sources=sources
             )
         finally:
             frame.unpersist()
@@ -172,7 +177,7 @@ class DistributedRows:
             (*kinds, LabelCounts),
             state_bytes=state_bytes,
             what=what,
-            grouped=self.grouped,
+            sources=self.sources,
         )
         labels = cast(LabelCounts, states.pop(_LABELS, LabelCounts()))
         self.check(labels)
@@ -189,8 +194,14 @@ class DistributedRows:
             return _apply(changes, make().read(batches))
 
         dimension = self.dimension
-        frame = drawn_rows(self.frame, read, draws, bounds, self.grouped)
-        return DistributedRows(frame, lambda: PairReader(dimension), dimension, lambda _: None)
+        frame = drawn_rows(self.frame, read, draws, bounds, self.sources)
+        return DistributedRows(
+            frame,
+            lambda: PairReader(dimension),
+            dimension,
+            lambda _: None,
+            sources=self.memory.slots,
+        )
 
     def gathered(self) -> ArrayRows:
         """Collect all rows into the memory of the driver."""
@@ -233,7 +244,7 @@ class DistributedRows:
         what = f"rows in memory of at most {limit / 2**20:.0f} MiB"
         kinds = (cast(type[State], Batch), LabelCounts)
         states = aggregate(
-            self.frame, run, kinds, state_bytes=share, what=what, grouped=self.grouped
+            self.frame, run, kinds, state_bytes=share, what=what, sources=self.sources
         )
         if any(key.endswith(_EXCEEDED) for key in states):
             _log.info("the rows exceed this limit: the tasks compute the moments")
