@@ -133,17 +133,20 @@ def test_shares_of_raw_columns_warn(retrain, caplog):
 
 def test_a_champion_has_the_counts_of_its_window(retrain):
     """Whether the run that published it fitted the recipe, or an earlier run did."""
-    for k in range(2):
+    for k in range(3):
         written(k)
         changed(k, age=lambda values: [None if j % 9 == 0 else v for j, v in enumerate(values)])
     found = []
-    for runs in ((1,), (0, 1)):
+    for runs in ((2,), (0, 1, 2)):
         for place in ("model", "moments", "history"):
             shutil.rmtree(place, ignore_errors=True)
         for k in runs:
-            assert retrain(k)[0] == 0
+            code, result = retrain(k, gate={"oldest": 1})
+            assert code == 0
+        # The second champion was trained on two periods.
+        assert result["champion"] == day(2)
         recipe, drift = read_fit("model")
-        assert drift.counts[:, :2].tolist() == [[900, 100], [900, 0], [900, 0]]
+        assert drift.counts[:, :2].tolist() == [[1800, 200], [1800, 0], [1800, 0]]
         assert recipe_stage(read_champion("model").model).drift.to_bytes() == drift.to_bytes()
         found.append((to_json(recipe), drift.to_bytes()))
     assert found[0] == found[1]

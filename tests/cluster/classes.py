@@ -1,6 +1,6 @@
-"""Archive Spark's classes in the environment, so that JVMs of tests need not load and verify them.
+"""Write an archive of Spark's classes, from which the JVMs of the tests start faster.
 
-``python -m tests.cluster.classes`` takes half a minute, and later JVMs a quarter less CPU time.
+Run ``python -m tests.cluster.classes``. The archive is in the environment's directory.
 """
 
 from __future__ import annotations

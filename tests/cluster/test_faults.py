@@ -56,7 +56,7 @@ def victims(cluster, submitted, target):
 
 
 def parameters():
-    """The faults of this run; one process has those of a job, beside its run without a fault."""
+    """The faults of this run. A process takes all of a job, which runs once without a fault."""
     for triple in triples(SEED, TRIPLES):
         group = pytest.mark.xdist_group(triple.job)
         name = f"{triple.job}-{triple.target}-{triple.moment}"

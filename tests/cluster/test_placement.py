@@ -54,7 +54,7 @@ def written(place):
 
 
 def test_cached_rows_keep_their_order(session, cluster, tmp_path):
-    """A pass over cached rows takes them as the pass did that cached them, and after a loss too."""
+    """Passes over cached rows have the bits of the pass that cached them, with an executor lost."""
     text = ", ".join(f"{name} double" for name in [*NAMES, "label"])
     df = session.read.csv(written(tmp_path / "rows"), schema=text, header=True)
     columns = TrainingColumns.resolve(df, PreparedFeatures.resolve(df, NAMES), "label")

@@ -1,6 +1,7 @@
 """Moments of a DataFrame against those of the same rows in memory."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -126,6 +127,17 @@ def test_tree_of_merges(spark, monkeypatch):
     monkeypatch.setattr(aggregate_module, "SOURCES_PER_SLOT", 8)
     df = vectors(spark).repartition(16)
     assert_same(moments(df)[0])
+
+
+def test_a_lost_executor_does_not_lower_the_number_of_slots(spark, monkeypatch):
+    monkeypatch.setattr(resources, "_FRESH", -1.0)
+    session, found = spark.newSession(), []
+    original = type(session).range
+    for slots in (5, 2, 7):
+        ranged = partial(original, session, 0, step=1, numPartitions=slots)
+        monkeypatch.setattr(session, "range", lambda end, ranged=ranged: ranged(end=end))
+        found.append(resources.task_slots(session))
+    assert found == [5, 5, 7]
 
 
 def test_one_state_per_slot_when_it_is_large(spark, monkeypatch):

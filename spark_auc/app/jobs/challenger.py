@@ -148,7 +148,7 @@ def challenger(
     for window in (*windows, measured):
         window.close()
     if recipe is not None:
-        # The counts of the recipe's fit are those of another window, and a later run has none.
+        # The recipe's own counts are of the period it was fitted to, and lost after that run.
         drift = window_counts(history, recipe.recipe, chosen.periods)
         recipe = recipe.replaced(recipe.recipe, drift)
     model = RankerPipelineModel(ranker, recipe)

@@ -196,9 +196,9 @@ def _seen(recipe: Recipe, moments: PairMoments) -> Seen | None:
 
 
 def window_counts(history: History, recipe: Recipe, periods: Iterable[str]) -> Counts | None:
-    """The counts of a window's periods, as far as their records have those of a recipe's columns.
+    """Sum of the counts in the records of a window's periods, for the columns of a recipe.
 
-    None if no record has them.
+    Records without counts, or with those of other columns, are left out; None if there is no other.
     """
     counts = Counts.zero(recipe)
     records = (history.records.get(period, {}).get("columns") for period in periods)

@@ -80,9 +80,9 @@ def aggregate(
     what
         Name of the states in messages, such as "moments of 10000 features".
     sources
-        Largest number of partitions, if each has a task of its own; see `source_count`. None: a
-        task takes several. Spark groups partitions that have a place, such as those of a cached
-        DataFrame or of a file on HDFS, by that place: it changes the last bits.
+        Largest number of partitions of ``df``, if each has a task of its own. None: the partitions
+        are grouped into `source_count` tasks. Spark groups by preferred locations where there are
+        any, as for cached partitions and files on HDFS; then the last bits can differ between runs.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def aggregate(
 
 
 def source_count(spark: SparkSession, state_bytes: int) -> int:
-    """Number of tasks that fold rows into states of a size, some of them one after another."""
+    """Number of tasks for a fold into states of ``state_bytes``: one or several a slot."""
     return task_slots(spark) * (1 if state_bytes > LARGE_STATE else SOURCES_PER_SLOT)
 
 

@@ -53,9 +53,10 @@ def in_bytes(size: str, default_unit: str = "b") -> int:
 
 
 def task_slots(spark: SparkSession) -> int:
-    """Number of tasks that run at once: the greatest count in this session, at most 10 s old.
+    """Number of tasks that run at once; new executors count after 10 s.
 
-    A lost executor does not lower it, as it would group the rows of the next pass otherwise.
+    A lost executor does not lower the number: the next pass would group partitions differently,
+    which changes the last bits of its result.
     """
     counted, slots = _slots.get(spark, (-math.inf, 0))
     if time.monotonic() - counted > _FRESH:

@@ -36,7 +36,7 @@ K = TypeVar("K")
 _LABELS, _EXCEEDED = "labels", "exceeded"
 # Most stored matrix entries in one cached value.
 _PART_ENTRIES = 1 << 20
-# A pass over cached rows makes a vector for each fold at least.
+# Estimate of the vectors of all features in the state of a pass over cached rows.
 _VECTORS = 5
 
 
@@ -71,7 +71,7 @@ class DistributedRows:
     cached
         Whether another pass is cheap, so that `kept` need not cache the rows.
     sources
-        See `aggregate`.
+        Largest number of partitions of the frame, if each has a task of its own; see `aggregate`.
     """
 
     frame: DataFrame
@@ -134,6 +134,7 @@ class DistributedRows:
         # Spark recomputes rows that exceed its memory: a copy on disk can be many times the source.
         source, sources = self.frame, self.sources
         if sources is None:
+            # Grouped before they are cached: later Spark would group them by their locations.
             sources = source_count(source.sparkSession, 8 * _VECTORS * self.dimension)
             source = source.coalesce(sources)
         frame = source.mapInArrow(pack, "payload binary").persist(StorageLevel.MEMORY_ONLY)

@@ -40,7 +40,8 @@ class FeatureRecipeModel(ModelStage, Model, HasOutputCol, settings=RecipeModelSe
     recipe
         The map.
     drift
-        Counts of missing and extreme values in the rows of the fit. Default: unknown.
+        Counts of missing and extreme values in the rows of the fit, or in the training rows of a
+        champion of `retrain`. Default: unknown.
 
     Attributes
     ----------
@@ -75,7 +76,7 @@ class FeatureRecipeModel(ModelStage, Model, HasOutputCol, settings=RecipeModelSe
         return html.page(f"{self.uid}: {self.recipe.size} features", table)
 
     def replaced(self, recipe: Recipe, drift: Drift | None) -> FeatureRecipeModel:
-        """The model with another recipe of its columns, or with counts of other rows."""
+        """A copy of the model with this recipe and these counts."""
         return self._copyValues(FeatureRecipeModel(recipe, drift))
 
     def strings(self) -> Iterator[str]:
