@@ -191,17 +191,19 @@ def do(root: Path, step: Step) -> None:
                 shutil.copy(path, to)
 
 
-def rows(directory: Path) -> None:
-    """A file of raw clicks for each of the last days."""
+def rows(directory: Path) -> datetime.date:
+    """A file of raw clicks for each of the last days; the oldest of the days."""
     directory.mkdir(parents=True)
     draw = np.random.default_rng(1)
-    for back in range(1, DAYS + 1):
-        day = datetime.datetime.now(datetime.UTC).date() - datetime.timedelta(days=back)
+    today = datetime.datetime.now(datetime.UTC).date()
+    days = [today - datetime.timedelta(days=back) for back in range(1, DAYS + 1)]
+    for day in days:
         age, site = draw.normal(size=ROWS), draw.integers(5, size=ROWS)
         label = (age + 0.3 * site + draw.normal(size=ROWS) > 1.5).astype(float)
         names = [f"site {k}" for k in site]
         table = pa.table({"age": age, "site": names, "label": label})
         pq.write_table(table, directory / f"{day}.parquet")
+    return days[-1]
 
 
 def settings_of(
@@ -299,10 +301,13 @@ def main() -> None:
                 make_base(root, *release(step.value))
             do(root, step)
         work.mkdir(mode=0o755)
-        rows(work / "claim/clicks")
+        oldest = rows(work / "claim/clicks")
         Path(scratch).chmod(0o755)
         for name in ("train", "retrain", "spark_application"):
             words, settings = pod(made, name, work)
+            if name == "retrain":
+                # The first run takes the past only if it is told where this begins.
+                words.append(f"retrain.first={oldest}")
             uid = int(settings["user"])
             for path in [work / "claim", *(work / "claim").rglob("*")]:
                 os.chown(path, uid, uid)
