@@ -44,6 +44,9 @@ def spark(request, tmp_path_factory):
     # Spark refuses a master beside the address of a server.
     connect = request.config.getoption("connect")
     conf |= {} if connect else {"spark.master": "local[2]"}
+    if connect:
+        # Workers of Connect start in a directory of their session, which has no package ``tests``.
+        os.environ["PYTHONPATH"] = os.fspath(request.config.rootpath)
     with session("tests", conf, remote="local[2]" if connect else None) as made:
         assert connect == type(made).__module__.startswith("pyspark.sql.connect")
         yield made
