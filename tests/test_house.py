@@ -267,6 +267,12 @@ def test_spark_is_reached_through_dataframes_only():
         assert not forbidden.search(path.read_text()), path
 
 
+def test_threads_hold_no_lock_of_the_process():
+    """See `spark_auc.core.parallel.mapped`."""
+    for path in PACKAGE.rglob("*.py"):
+        assert "concurrent.futures" not in path.read_text(), path
+
+
 def test_readme_example(spark, capsys):
     text = (ROOT / "README.md").read_text()
     examples = re.findall(r"```python\n(.*?)```", text, re.S)

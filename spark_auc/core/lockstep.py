@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from threading import Condition, local
+from threading import Condition, Thread, local
 from typing import Generic, TypeVar
 
 from spark_auc.core.parallel import blas_for
@@ -57,27 +56,38 @@ class Lockstep(Generic[Request, Answer]):
         """
         arguments = list(items)
         self._running, self._failure = set(range(len(arguments))), None
+        results: dict[int, R] = {}
+        errors: dict[int, BaseException] = {}
 
-        def run(number: int) -> R:
+        def run(number: int) -> None:
             self._thread.number = number
             try:
-                return function(arguments[number])
+                results[number] = function(arguments[number])
+            except BaseException as error:
+                errors[number] = error
             finally:
                 with self._changed:
                     self._running.discard(number)
                     self._changed.notify_all()
 
-        count = max(1, len(arguments))
-        with blas_for(count), ThreadPoolExecutor(count) as pool:
-            results = [pool.submit(run, number) for number in range(len(arguments))]
+        threads = [Thread(target=run, args=[number], daemon=True) for number in self._running]
+        with blas_for(max(1, len(threads))):
             try:
+                for thread in threads:
+                    thread.start()
                 self._serve()
             except BaseException as error:
                 with self._changed:
                     self._failure = error
                     self._changed.notify_all()
                 raise
-        return iter([result.result() for result in results])
+            finally:
+                for thread in threads:
+                    if thread.ident:
+                        thread.join()
+        if errors:
+            raise errors[min(errors)]
+        return iter([results[number] for number in range(len(arguments))])
 
     def _serve(self) -> None:
         """Answer until no thread runs."""

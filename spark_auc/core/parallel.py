@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import islice
+from multiprocessing.pool import ThreadPool
 from threading import Lock
 from typing import TypeVar
 
@@ -23,6 +23,30 @@ def cpus() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def mapped(function: Callable[[T], R], items: Iterable[T], threads: int | None = None) -> list[R]:
+    """Results of a function, computed in threads, in the order of its arguments.
+
+    Parameters
+    ----------
+    function
+        A function that releases the interpreter lock for most of its time.
+    items
+        Its arguments.
+    threads
+        Number of concurrent calls; None for one per processor.
+
+    Raises
+    ------
+    Exception
+        The first error of the function. The other calls end first.
+    """
+    # No ThreadPoolExecutor: its ``submit`` holds a lock of the process while it allocates. The
+    # finalizers of Spark Connect's models submit as well, and if the garbage collector runs one of
+    # them there, the thread waits for itself (SPARK-55020, SPARK-57655).
+    with ThreadPool(threads or cpus()) as pool:
+        return pool.map(function, items, chunksize=1)
 
 
 def in_threads(function: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[R]:
@@ -46,11 +70,10 @@ def in_threads(function: Callable[[T], R], items: Iterable[T], threads: int) -> 
         yield from map(function, items)
         return
     remaining = iter(items)
-    with ThreadPoolExecutor(threads) as pool:
-        while chunk := list(islice(remaining, threads)):
-            with blas_for(len(chunk)):
-                results = list(pool.map(function, chunk))
-            yield from results
+    while chunk := list(islice(remaining, threads)):
+        with blas_for(len(chunk)):
+            results = mapped(function, chunk, threads)
+        yield from results
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
@@ -14,7 +13,7 @@ import numpy as np
 from spark_auc.core.batch import Batch, Change, stacked
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.memory import MemoryBudget, ProcessMemory
-from spark_auc.core.parallel import cpus
+from spark_auc.core.parallel import mapped
 from spark_auc.core.sampling.draws import Draws
 from spark_auc.core.sampling.pair_batches import PairBatches
 from spark_auc.core.types import Float
@@ -194,8 +193,7 @@ class ArrayRows:
             states = dict(fold(count_labels()))
             return states, LabelCounts({label: n for label, n in counts.items() if n})
 
-        with ThreadPoolExecutor(cpus()) as pool:
-            (states, labels), *others = pool.map(run, self._parts(state_bytes))
+        (states, labels), *others = mapped(run, self._parts(state_bytes))
         for more, own in others:
             states |= {k: states[k].merge(s) if k in states else s for k, s in more.items()}
             labels = labels.merge(own)

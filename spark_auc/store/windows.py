@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
 from functools import reduce
@@ -15,7 +14,7 @@ from threading import Lock
 from spark_auc.core.moments.moments_tile import MomentsTile, part_names
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.moments.tiles import Tiling
-from spark_auc.core.parallel import cpus
+from spark_auc.core.parallel import cpus, mapped
 from spark_auc.errors import ConfigError, DataError, ModelFormatError
 from spark_auc.store.facts import Facts
 from spark_auc.store.files import SourceFile
@@ -166,8 +165,7 @@ class MergedFolds:
             return reduce(MomentsTile.merge, (self._tile(k, name) for k in numbers))
 
         names = part_names(self.facts.dimension)
-        with ThreadPoolExecutor(cpus()) as pool:
-            parts = dict(zip(names, pool.map(merged, names), strict=True))
+        parts = dict(zip(names, mapped(merged, names), strict=True))
         return PairMoments.of_parts(parts, self.facts.dimension)
 
     def _tile(self, fold: int, name: str) -> MomentsTile:
@@ -259,7 +257,8 @@ def merged_windows(
         sharing.setdefault((one.window.half_life, one.segment), []).append(one)
     only = segments[0] if len(segments) == 1 else None
 
-    def merge(number: int, name: str) -> None:
+    def merge(place: tuple[int, str]) -> None:
+        number, name = place
         running: dict[_Sharing, _Tiles] = {shared: {} for shared in sharing}
         remaining = {shared: list(sharers) for shared, sharers in sharing.items()}
         for period in reversed(list(files)):
@@ -281,8 +280,7 @@ def merged_windows(
                 left.store(name, running[shared])
 
     names = [f"{i}/{j}" for i, j in Tiling(facts.dimension).places()]
-    with ThreadPoolExecutor(min(cpus(), _MOST_THREADS)) as pool:
-        list(pool.map(merge, range(len(names)), names))
+    mapped(merge, enumerate(names), min(cpus(), _MOST_THREADS))
     return merged
 
 

@@ -1,5 +1,7 @@
 """Calls in threads: their order, their BLAS threads, and several callers at the same time."""
 
+import subprocess
+import sys
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -8,7 +10,7 @@ import numpy as np
 import pytest
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from spark_auc.core.parallel import in_threads
+from spark_auc.core.parallel import in_threads, mapped
 
 
 def blas_threads():
@@ -64,3 +66,59 @@ def test_an_error_of_a_call_gives_them_back():
     with pytest.raises(ValueError, match="0"):
         list(in_threads(fail, range(3), 2))
     assert blas_threads() == before
+
+
+# A finalizer like that of Spark Connect's models: it waits for a thread of another pool. The
+# garbage collector runs it after 1, 2, 3, ... new objects of a call.
+COLLECTED = """
+import gc
+from concurrent.futures import ThreadPoolExecutor
+
+pool = ThreadPoolExecutor(1)
+pool.submit(int).result()
+finalized = []
+
+class Model:
+    def __init__(self):
+        self.itself = self
+
+    def __del__(self):
+        finalized.append(pool.submit(int).result())
+
+for count in range(1, 300):
+    gc.disable()
+    gc.collect()
+    Model()
+    gc.set_threshold(count)
+    gc.enable()
+    assert list({call}) == [0, 1, 4]
+    gc.set_threshold(10**6)
+assert len(finalized) > 200, len(finalized)
+"""
+CALLS = [
+    ("from spark_auc.core.parallel import mapped", "mapped(lambda k: k * k, range(3), 2)"),
+    (
+        "from spark_auc.core.lockstep import Lockstep; steps = Lockstep(lambda asked: asked)",
+        "steps.map(lambda k: steps.ask(k) * k, range(3))",
+    ),
+]
+
+
+@pytest.mark.parametrize(("imports", "call"), CALLS, ids=["mapped", "lockstep"])
+def test_a_finalizer_that_waits_for_a_thread(imports, call):
+    program = imports + COLLECTED.replace("{call}", call)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=100)
+
+
+def test_an_error_comes_after_the_other_calls_ended():
+    ended = []
+
+    def fail(k):
+        if k == 0:
+            raise ValueError(k)
+        time.sleep(0.02)
+        ended.append(k)
+
+    with pytest.raises(ValueError, match="0"):
+        mapped(fail, range(3), 3)
+    assert sorted(ended) == [1, 2]

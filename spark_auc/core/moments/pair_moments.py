@@ -8,7 +8,6 @@ Pairs are never formed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,7 +21,7 @@ from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.moments_tile import MomentsTile, part_names
 from spark_auc.core.moments.objective import Quadratic, difference_rounding
 from spark_auc.core.moments.tiles import SymmetricTiles, Tiling
-from spark_auc.core.parallel import cpus
+from spark_auc.core.parallel import mapped
 from spark_auc.core.row_source import complements
 from spark_auc.core.state.schema import Part, Schema, Values
 from spark_auc.core.state.schema_state import SchemaState
@@ -144,8 +143,7 @@ class PairMoments(SchemaState):
             for part, tile in zip(tiles, others, strict=True):
                 part[name] = tile
 
-        with ThreadPoolExecutor(cpus()) as pool:
-            list(pool.map(complete, part_names(dimension)))
+        mapped(complete, part_names(dimension))
         return [PairMoments.of_parts(part, dimension) for part in tiles]
 
     @staticmethod
@@ -215,15 +213,15 @@ class PairMoments(SchemaState):
         factors, means = padded.reshape(2, tiling.blocks, tiling.tile)
         scaled = bool((inverse != 1.0).any())
 
-        def fill(k: int, i: int, j: int) -> None:
+        def fill(place: tuple[int, tuple[int, int]]) -> None:
+            k, (i, j) = place
             tile = np.divide(p.tiles[k].scatter(), p.weight, out=tiles[k])
             tile += n.tiles[k].scatter() / n.weight
             if scaled:
                 tile *= np.outer(factors[i], factors[j])
             tile += np.outer(means[i], means[j])
 
-        with ThreadPoolExecutor(cpus()) as pool:
-            list(pool.map(fill, range(tiling.count), *zip(*tiling.places(), strict=True)))
+        mapped(fill, enumerate(tiling.places()))
         Sigma = SymmetricTiles(self.dimension, tiles)
         class_means, diagonal = np.stack([p.mean, n.mean]) * inverse, Sigma.diagonal()
         blur = np.zeros(self.dimension)

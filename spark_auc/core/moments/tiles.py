@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.kernels import tiles_times_vector
-from spark_auc.core.parallel import cpus
+from spark_auc.core.parallel import mapped
 from spark_auc.core.types import Float, Places
 
 LARGEST_TILE = 512
@@ -123,8 +122,7 @@ class SymmetricTiles:
         if len(parts) == 1:
             product(0)
         else:
-            with ThreadPoolExecutor(cpus()) as pool:
-                list(pool.map(product, range(len(parts))))
+            mapped(product, range(len(parts)))
         total: Float = parts.sum(axis=0)[: self.dimension]
         return total
 

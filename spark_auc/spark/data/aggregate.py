@@ -11,7 +11,6 @@ import gc
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from typing import NamedTuple, TypeAlias
 
@@ -19,7 +18,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_auc.core.parallel import cpus
+from spark_auc.core.parallel import mapped
 from spark_auc.core.row_source import State
 from spark_auc.core.state.codec import kind_of
 from spark_auc.errors import SparkAUCError
@@ -246,6 +245,5 @@ def _merged_by_key(table: pa.Table, kinds: Kinds) -> tuple[dict[str, State], int
             "expected all; raise spark.driver.memory and run again"
         )
     keys = sorted(by_key)
-    with ThreadPoolExecutor(cpus()) as pool:
-        merged = pool.map(lambda key: _merged(by_key[key], kinds), keys)
-        return dict(zip(keys, merged, strict=True)), partitions
+    merged = mapped(lambda key: _merged(by_key[key], kinds), keys)
+    return dict(zip(keys, merged, strict=True)), partitions

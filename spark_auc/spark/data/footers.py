@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -13,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types as kinds
 
+from spark_auc.core.parallel import mapped
 from spark_auc.spark.data.listed_files import ListedFile, UnsupportedFilesError, input_file
 
 # Names of the columns to read, and their Arrow types according to Spark's schema.
@@ -120,8 +120,8 @@ def row_groups(
         rows = (metadata.row_group(k).num_rows for k in range(metadata.num_row_groups))
         return [RowGroup(file, k, count) for k, count in enumerate(rows) if count]
 
-    with ThreadPoolExecutor(min(_THREADS, len(paths))) as pool:
-        return tuple(group for groups in pool.map(of, paths) for group in groups)
+    groups_of = mapped(of, paths, min(_THREADS, len(paths)))
+    return tuple(group for groups in groups_of for group in groups)
 
 
 def _metadata(path: str) -> tuple[ListedFile, pq.FileMetaData]:
