@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pyspark.sql import functions as F
 
-from spark_auc import LinearRankerModel, evaluate
+from spark_auc import AdaDSGClassifier, LinearRankerModel, evaluate
 from spark_auc.app.config.jobs import Adadsg, Stop
 from spark_auc.app.jobs import adadsg
 from spark_auc.app.jobs.published_model import read_model
@@ -94,6 +94,29 @@ def test_the_objective_is_that_of_all_pairs(spark, place):
     margin = z[y][:, None] - z[~y]
     loss = 2 * ((1 - margin) ** 2).sum() / (m * (m - 1))
     assert found == pytest.approx(loss + 0.3 / (2 * np.sqrt(m)) * learner.w @ learner.w, rel=1e-9)
+
+
+def test_training_rows_are_not_taken_from_cached_validation_rows(
+    spark, place, config, monkeypatch
+):
+    """From a cache of their files, the rows would come in groups that depend on executors."""
+    settings = config(validation={"path": str(place / "train")}, training={"stages": 1})
+    cached = []
+
+    def watch(name):
+        method = getattr(AdaDSGClassifier, name)
+
+        def watched(self, *arguments):
+            with settings.data.read(spark) as rows:
+                cached.append((name, rows.storageLevel.useMemory))
+            return method(self, *arguments)
+
+        monkeypatch.setattr(AdaDSGClassifier, name, watched)
+
+    for name in ("prepared", "objective", "model_of"):
+        watch(name)
+    adadsg.run(spark, settings)
+    assert cached == [("prepared", False), ("objective", True), ("model_of", False)]
 
 
 @pytest.mark.slow

@@ -13,7 +13,8 @@ from __future__ import annotations
 import itertools
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -83,17 +84,11 @@ def run(spark: SparkSession, config: Adadsg) -> dict[str, Any]:
         config.validation.read(spark) as held_out,
         publication(config.output.path, config.output.replace, KIND) as version,
     ):
-        validation = held_out.cache()
-        try:
-            names = config.columns
-            recipe = fitted_recipe(config.features, rows, names)
-            features = features_by(recipe, names)
-            estimator = suited(_estimator(config), recipe)
-            model, log, stopped = _trained(
-                rows, validation, config, estimator, features, checkpoint
-            )
-        finally:
-            validation.unpersist()
+        names = config.columns
+        recipe = fitted_recipe(config.features, rows, names)
+        features = features_by(recipe, names)
+        estimator = suited(_estimator(config), recipe)
+        model, log, stopped = _trained(rows, held_out, config, estimator, features, checkpoint)
         model = named(config.features, rows, recipe, model)
         summary = write_model(version, RankerPipelineModel(model, recipe), config)
         version.write_json("stages.json", {"stages": log, "stopped": stopped})
@@ -154,6 +149,20 @@ def _half_width(stage: dict[str, Any]) -> float:
     return float(upper - lower) / 2
 
 
+@contextmanager
+def _cached(held_out: DataFrame) -> Iterator[None]:
+    """Cache the validation rows for the passes inside the block, which takes no training rows.
+
+    Spark would read training rows of the same files from this cache, in groups that depend on the
+    executors that hold it; the last bits of sums over the rows would differ between runs.
+    """
+    held_out.persist()
+    try:
+        yield
+    finally:
+        held_out.unpersist()
+
+
 def _trained(
     rows: DataFrame,
     held_out: DataFrame,
@@ -179,7 +188,7 @@ def _trained(
     if enough(log, config.stop):
         stopped = "the AUC stands still"
     else:
-        with estimator.kept(prepared) as cached:
+        with estimator.kept(prepared) as cached, _cached(held_out):
             for stage in estimator.passes(cached, learner, first=len(log)):
                 learner = cast(DSGD, stage.learner)
                 scored = _scored(held_out, validation, learner.w / prepared.scale, estimator)
