@@ -67,6 +67,8 @@ def test_leaves_are_those_of_spark_ml(spark, indexed, tmp_path, name):
     model = trained(name, indexed).setLeafCol("leaf")
     model.write().save(str(tmp_path / "model"))
     forest = read_spark_trees(str(tmp_path / "model"), spark)
+    # On Spark 4.1 tasks cannot take a trained forest, if any rows were counted by ``observe``.
+    model = type(model).load(str(tmp_path / "model"))
     assert same(from_json(to_json(forest)), forest)
     assert {0, 4, 13} <= set(forest.rule.tolist())
     hostile = np.concatenate([edge_rows(forest, 1500), X[:500]])

@@ -96,6 +96,8 @@ def spark_model(name: str, spark: SparkSession, path: Path) -> tuple[str, np.nda
     }[name]
     model = trainer.fit(vectors(spark, X)).setLeafCol("leaf")
     model.write().save(str(path / "model"))
+    # On Spark 4.1 tasks cannot take a trained forest, if any rows were counted by ``observe``.
+    model = type(model).load(str(path / "model"))
     leaf = model.transform(vectors(spark, HOSTILE)).orderBy("id").select(vector_to_array("leaf"))
     return str(path / "model"), np.array(leaf.toArrow()[0].to_pylist())
 
