@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from multiprocessing.pool import ThreadPool
-from threading import Lock
+from threading import Lock, Thread
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -31,7 +31,8 @@ def mapped(function: Callable[[T], R], items: Iterable[T], threads: int | None =
     Parameters
     ----------
     function
-        A function that releases the interpreter lock for most of its time.
+        A function that releases the interpreter lock for most of its time. This thread calls it
+        too.
     items
         Its arguments.
     threads
@@ -40,13 +41,39 @@ def mapped(function: Callable[[T], R], items: Iterable[T], threads: int | None =
     Raises
     ------
     Exception
-        The first error of the function. The other calls end first.
+        An error of the function. Calls that have begun end first, and others do not begin.
     """
+    arguments = list(items)
+    remaining = deque(range(len(arguments)))
+    results: dict[int, R] = {}
+    errors: dict[int, BaseException] = {}
+
+    def work() -> None:
+        while True:
+            try:
+                number = remaining.popleft()
+            except IndexError:
+                return
+            try:
+                results[number] = function(arguments[number])
+            except BaseException as error:
+                errors[number] = error
+                remaining.clear()
+
     # No ThreadPoolExecutor: its ``submit`` holds a lock of the process while it allocates. The
     # finalizers of Spark Connect's models submit as well, and if the garbage collector runs one of
-    # them there, the thread waits for itself (SPARK-55020, SPARK-57655).
-    with ThreadPool(threads or cpus()) as pool:
-        return pool.map(function, items, chunksize=1)
+    # them there, the thread waits for itself (SPARK-55020, SPARK-57655). A pool of multiprocessing
+    # takes milliseconds to start.
+    count = min(threads or cpus(), len(arguments))
+    others = [Thread(target=work, daemon=True) for _ in range(count - 1)]
+    for thread in others:
+        thread.start()
+    work()
+    for thread in others:
+        thread.join()
+    if errors:
+        raise errors[min(errors)]
+    return [results[number] for number in range(len(arguments))]
 
 
 def in_threads(function: Callable[[T], R], items: Iterable[T], threads: int) -> Iterator[R]:

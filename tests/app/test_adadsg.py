@@ -96,9 +96,7 @@ def test_the_objective_is_that_of_all_pairs(spark, place):
     assert found == pytest.approx(loss + 0.3 / (2 * np.sqrt(m)) * learner.w @ learner.w, rel=1e-9)
 
 
-def test_training_rows_are_not_taken_from_cached_validation_rows(
-    spark, place, config, monkeypatch
-):
+def test_training_rows_are_not_taken_from_cached_validation_rows(spark, place, config, monkeypatch):
     """From a cache of their files, the rows would come in groups that depend on executors."""
     settings = config(validation={"path": str(place / "train")}, training={"stages": 1})
     cached = []

@@ -5,6 +5,7 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -110,15 +111,23 @@ def test_a_finalizer_that_waits_for_a_thread(imports, call):
     subprocess.run([sys.executable, "-c", program], check=True, timeout=100)
 
 
-def test_an_error_comes_after_the_other_calls_ended():
-    ended = []
+@pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt])
+def test_an_error_comes_after_the_calls_that_have_begun(kind):
+    both, ended = Barrier(2), []
 
     def fail(k):
+        if k < 2:
+            both.wait()
         if k == 0:
-            raise ValueError(k)
-        time.sleep(0.02)
+            raise kind(k)
+        time.sleep(0.5)
         ended.append(k)
 
-    with pytest.raises(ValueError, match="0"):
-        mapped(fail, range(3), 3)
-    assert sorted(ended) == [1, 2]
+    with pytest.raises(kind, match="0"):
+        mapped(fail, range(9), 2)
+    assert ended == [1]
+
+
+@pytest.mark.parametrize(("items", "threads"), [(0, 2), (1, 4), (5, 2), (5, None)])
+def test_every_item_has_its_result(items, threads):
+    assert mapped(str, range(items), threads) == [str(k) for k in range(items)]
