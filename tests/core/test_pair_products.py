@@ -101,7 +101,7 @@ def test_rows_in_memory_are_folded_in_parts_whatever_the_processors(monkeypatch)
     taken = []
 
     def of(threads):
-        monkeypatch.setattr("spark_auc.core.row_source.cpus", lambda: threads)
+        monkeypatch.setattr("spark_auc.core.parallel.cpus", lambda: threads)
         quadratic = operator_quadratic(source, None)
         taken.append(len(source._parts(8)))
         return quadratic.Sigma.matvec(v)
