@@ -151,7 +151,7 @@ def _half_width(stage: dict[str, Any]) -> float:
 
 @contextmanager
 def _cached(held_out: DataFrame) -> Iterator[None]:
-    """Cache the validation rows for the passes inside the block, which takes no training rows.
+    """Cache the validation rows for the block, where training rows have a cache of their own.
 
     Spark would read training rows of the same files from this cache, in groups that depend on the
     executors that hold it; the last bits of sums over the rows would differ between runs.
