@@ -192,7 +192,7 @@ def do(root: Path, step: Step) -> None:
 
 
 def rows(directory: Path) -> datetime.date:
-    """A file of raw clicks for each of the last days; the oldest of the days."""
+    """Write a file of raw clicks for each of the last days, and return the oldest day."""
     directory.mkdir(parents=True)
     draw = np.random.default_rng(1)
     today = datetime.datetime.now(datetime.UTC).date()
@@ -306,7 +306,7 @@ def main() -> None:
         for name in ("train", "retrain", "spark_application"):
             words, settings = pod(made, name, work)
             if name == "retrain":
-                # The first run takes the past only if it is told where this begins.
+                # Without it the first run stores one day, and a champion needs earlier ones.
                 words.append(f"retrain.first={oldest}")
             uid = int(settings["user"])
             for path in [work / "claim", *(work / "claim").rglob("*")]:
