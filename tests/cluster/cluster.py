@@ -14,7 +14,7 @@ import pyspark
 from tests.cluster.network import Network
 from tests.cluster.processes import Process, end, processes, started, until
 
-SPARK_HOME = Path(pyspark.__file__).parent
+PYSPARK = Path(pyspark.__file__).parent
 LOOPBACK = "127.0.0.1"
 DEPLOY = "org.apache.spark.deploy"
 # A host that is cut off is given up after these seconds.
@@ -43,6 +43,7 @@ class Cluster:
         self.place, self._network, self._local = place, network, local or place / "local"
         self.host = network.address if network else LOOPBACK
         self._local.mkdir(parents=True, exist_ok=True)
+        self.home = _home(place / "spark")
         self.workers: list[subprocess.Popen[bytes]] = []
         self.master = self._start("master", self.host, ["--port", "0"])
         try:
@@ -58,7 +59,7 @@ class Cluster:
     def _start(self, name: str, host: str, arguments: list[object]) -> subprocess.Popen[bytes]:
         role = "master" if name == "master" else "worker"
         program = f"{DEPLOY}.{role}.{role.title()}"
-        command = [SPARK_HOME / "bin" / "spark-class", program, "--host", host]
+        command = [self.home / "bin" / "spark-class", program, "--host", host]
         if self._network and role == "worker":
             space = self._network.namespace(int(name.removeprefix("worker")))
             command = ["ip", "netns", "exec", space, *command]
@@ -125,3 +126,15 @@ class Cluster:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _home(place: Path) -> Path:
+    """Make a home of Spark, of the programs and jars of the installed one.
+
+    It lacks the installed one's zip of PySpark, which Spark puts before all other modules. A zip
+    has no compiled modules: to compile them takes each Python process a second.
+    """
+    place.mkdir()
+    for name in ("bin", "jars"):
+        (place / name).symlink_to(PYSPARK / name)
+    return place

@@ -22,7 +22,7 @@ import yaml
 import spark_auc
 from spark_auc.app.jobs.retrain_history import History
 from spark_auc.publication.versions import current
-from tests.cluster.cluster import SPARK_HOME, Cluster
+from tests.cluster.cluster import Cluster
 from tests.cluster.processes import Process, end, processes, started
 
 ROOT = Path(spark_auc.__file__).parents[1]
@@ -227,7 +227,7 @@ class Run:
         options = f"-Dlog4j2.configurationFile={ROOT}/conf/log4j2.properties"
         settings["spark.driver.extraJavaOptions"] = f"{options} -XX:+ExitOnOutOfMemoryError"
         settings["spark.cores.max"] = str(len(cluster.workers))
-        command: list[object] = [SPARK_HOME / "bin" / "spark-submit", "--master", cluster.address]
+        command: list[object] = [cluster.home / "bin" / "spark-submit", "--master", cluster.address]
         for key, value in settings.items():
             command += ["--conf", f"{key}={value}"]
         command += [*shipment.options, ROOT / "jobs" / f"{self.job.name}.py"]
