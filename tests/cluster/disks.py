@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import tempfile
@@ -27,9 +28,19 @@ class SmallDisk:
 
     def fill(self, left: int = 0) -> None:
         """Fill it, but for ``left`` bytes."""
-        free = os.statvfs(self.place)
         with self._filling.open("wb") as file:
-            os.posix_fallocate(file.fileno(), 0, free.f_bavail * free.f_frsize - left)
+            while (size := self._room() - left) > 0:
+                try:
+                    return os.posix_fallocate(file.fileno(), 0, size)
+                except OSError as error:
+                    # A job took some of the room since it was measured.
+                    if error.errno != errno.ENOSPC:
+                        raise
+
+    def _room(self) -> int:
+        """Bytes that are free."""
+        found = os.statvfs(self.place)
+        return found.f_bavail * found.f_frsize
 
     def free(self) -> None:
         """Make room again."""
