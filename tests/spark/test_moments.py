@@ -2,6 +2,7 @@
 
 import itertools
 from functools import partial
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
@@ -131,12 +132,12 @@ def test_tree_of_merges(spark, monkeypatch):
 
 def test_a_lost_executor_does_not_lower_the_number_of_slots(spark, monkeypatch):
     monkeypatch.setattr(resources, "_FRESH", -1.0)
-    session, found = spark.newSession(), []
-    original = type(session).range
+    monkeypatch.setattr(resources, "_slots", WeakKeyDictionary())
+    original, found = spark.range, []
     for slots in (5, 2, 7):
-        ranged = partial(original, session, 0, step=1, numPartitions=slots)
-        monkeypatch.setattr(session, "range", lambda end, ranged=ranged: ranged(end=end))
-        found.append(resources.task_slots(session))
+        ranged = partial(original, 0, step=1, numPartitions=slots)
+        monkeypatch.setattr(spark, "range", lambda end, ranged=ranged: ranged(end=end))
+        found.append(resources.task_slots(spark))
     assert found == [5, 5, 7]
 
 
