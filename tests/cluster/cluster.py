@@ -9,6 +9,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import py4j
 import pyspark
 
 from tests.cluster.network import Network
@@ -129,12 +130,15 @@ class Cluster:
 
 
 def _home(place: Path) -> Path:
-    """Make a home of Spark, of the programs and jars of the installed one.
+    """Make a home of Spark, of the programs, jars and modules of the installed one.
 
-    It lacks the installed one's zip of PySpark, which Spark puts before all other modules. A zip
-    has no compiled modules: to compile them takes each Python process a second.
+    Spark puts its zip of PySpark before all other modules, and a zip has no compiled modules: to
+    compile them takes each Python process a second. Here a directory has the name of the zip.
     """
-    place.mkdir()
+    modules = place / "python" / "lib" / "pyspark.zip"
+    modules.mkdir(parents=True)
+    (modules / "pyspark").symlink_to(PYSPARK)
+    (modules / "py4j").symlink_to(Path(py4j.__file__).parent)
     for name in ("bin", "jars"):
         (place / name).symlink_to(PYSPARK / name)
     return place
