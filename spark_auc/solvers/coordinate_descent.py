@@ -107,7 +107,13 @@ def elastic_net(
         matrix[np.diag_indices_from(matrix)] += penalty.l2 / unit**2
         residual = quadratic.mu[working] - product[working] + working_columns[working] @ before
         values, passes_used, definite = _on_working_set(
-            matrix, residual / unit, penalty.l1 / unit, before * unit, target, max_iter - passes
+            matrix,
+            residual / unit,
+            penalty.l1 / unit,
+            before * unit,
+            target,
+            max_iter - passes,
+            quadratic.eigenvalue_rounding(working),
         )
         values = np.where(values == before * unit, before, values / unit)
         passes += passes_used
@@ -123,14 +129,20 @@ def elastic_net(
 
 
 def _on_working_set(
-    matrix: Float, mu: Float, l1: Float, start: Float, target: float, passes: int
+    matrix: Float,
+    mu: Float,
+    l1: Float,
+    start: Float,
+    target: float,
+    passes: int,
+    rounding: float,
 ) -> tuple[Float, int, bool]:
     """Solve on the working set: weights, passes used, and whether the matrix is definite."""
     w = start.copy()
     passes_used = 0
     while passes_used < passes:
         passes_used += _descend(matrix, mu, l1, w, target, min(_PASSES, passes - passes_used))
-        polished = _polished(matrix, mu, l1, w)
+        polished = _polished(matrix, mu, l1, w, rounding)
         if polished is None:
             return w, passes_used, False
         w = polished
@@ -142,7 +154,7 @@ def _on_working_set(
     return w, passes_used, True
 
 
-def _polished(matrix: Float, mu: Float, l1: Float, w: Float) -> Float | None:
+def _polished(matrix: Float, mu: Float, l1: Float, w: Float, rounding: float) -> Float | None:
     """A step from ``w`` towards the exact minimiser for its signs, as far as the signs allow.
 
     None if the matrix has negative curvature by more than rounding.
@@ -156,7 +168,7 @@ def _polished(matrix: Float, mu: Float, l1: Float, w: Float) -> Float | None:
 
     # Equal columns make the system singular. A step of the proximal point method is defined in this
     # case too, and otherwise equals the exact step up to rounding.
-    for damping in (_DAMPING, _DAMPING + ROUNDING_OF_EIGENVALUES * support.size):
+    for damping in (_DAMPING, _DAMPING + ROUNDING_OF_EIGENVALUES * support.size + rounding):
         damped = matrix.copy()
         damped[np.diag_indices_from(damped)] += damping
         try:

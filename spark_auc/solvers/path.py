@@ -54,7 +54,7 @@ def path(
     indefinite = (
         isinstance(Sigma, SymmetricTiles)
         and Sigma.dimension <= LARGEST_FACTORISED
-        and is_indefinite(Sigma)
+        and is_indefinite(quadratic)
     )
     sparse = _sparse_solver(quadratic, tol, max_iter)
     factors = [penalty.l2 for penalty in penalties if not penalty.l1]

@@ -58,7 +58,8 @@ def centred(quadratic: Quadratic, w0: Float) -> Centred:
     scaled = scaled * np.abs(w0)
     size = float(scaled.sum())
     slope = float(w0 @ quadratic.mu)
-    if not (curvature > ROUNDING_OF_EIGENVALUES * (size * size) and slope > 0):
+    rounding = ROUNDING_OF_EIGENVALUES * (size * size) + quadratic.curvature_rounding(w0)
+    if not (curvature > rounding and slope > 0):
         return Centred(quadratic, 0.0)
     c = slope / curvature
     p, product, scaled, size = c * w0, c * product, c * scaled, c * size

@@ -141,13 +141,14 @@ def factorised(Sigma: Matrix, l2: float) -> Callable[[Float], Float] | None:
     return lambda vector: cast(Float, linalg.cho_solve((matrix, True), vector, check_finite=False))
 
 
-def is_indefinite(Sigma: SymmetricTiles) -> bool:
+def is_indefinite(quadratic: Quadratic) -> bool:
     """Whether the matrix, scaled to unit diagonal, has eigenvalues negative beyond rounding."""
-    matrix, diagonal = _full(Sigma), Sigma.diagonal()
+    matrix, diagonal = _full(quadratic.Sigma), quadratic.diagonal
     scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     matrix /= scale
     matrix /= scale[:, None]
-    matrix[np.diag_indices_from(matrix)] += ROUNDING_OF_EIGENVALUES * Sigma.dimension
+    rounding = ROUNDING_OF_EIGENVALUES * quadratic.dimension + quadratic.eigenvalue_rounding()
+    matrix[np.diag_indices_from(matrix)] += rounding
     return not _cholesky(matrix)
 
 

@@ -232,7 +232,8 @@ def negative(curvature: float, quadratic: Quadratic, vector: Float) -> bool:
     """Whether the curvature ``v' Sigma v`` of ``v`` ``(d,)`` is negative beyond rounding."""
     size = np.sqrt(np.maximum(quadratic.diagonal, 0.0)) @ np.abs(vector)
     # A product of numbers may be infinite; a power of a Python number raises OverflowError.
-    return curvature < -ROUNDING_OF_EIGENVALUES * float(size * size)
+    rounding = ROUNDING_OF_EIGENVALUES * float(size * size) + quadratic.curvature_rounding(vector)
+    return curvature < -rounding
 
 
 def absolute_tolerance(quadratic: Quadratic, penalty: ElasticNet, tol: float) -> float:

@@ -94,3 +94,19 @@ def deviation(X, u):
     variance = share @ (X - share @ X) ** 2
     n = max(len(X), u.sum())
     return np.sqrt(variance * n / (n - 1))
+
+
+def counted_pairs(X, y, u=None):
+    """``mu`` and ``Sigma`` over all pairs, from the weights of equal rows in extended precision."""
+    u = np.ones(y.size) if u is None else u
+    means, covariances = [], []
+    for mine in (y, ~y):
+        values, place = np.unique(np.column_stack([X[mine], u[mine]]), axis=0, return_inverse=True)
+        values = values.astype(np.longdouble)
+        share = np.bincount(place.ravel()) * values[:, -1]
+        share /= share.sum()
+        means.append(share @ values[:, :-1])
+        centred = values[:, :-1] - means[-1]
+        covariances.append((centred * share[:, None]).T @ centred)
+    delta = means[0] - means[1]
+    return delta, covariances[0] + covariances[1] + np.outer(delta, delta)

@@ -17,7 +17,7 @@ from spark_auc.core.moments.class_moments import ClassMoments
 from spark_auc.core.moments.moments_tile import MomentsTile
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.draws import FirstArrivals
-from spark_auc.core.state.codec import decode, encode
+from spark_auc.core.state.codec import decode, encode, version_of
 from spark_auc.core.state.schema import REAL, Schema
 from spark_auc.errors import ModelFormatError
 from spark_auc.features.crosses import CrossMap
@@ -120,12 +120,13 @@ CASES = [
 @pytest.mark.parametrize(("state", "change", "message"), CASES)
 def test_what_nothing_could_have_stored_is_refused(state, change, message):
     kind = type(state)
-    stored = decode(kind.__name__, 1, state.to_bytes())
+    version = version_of(state.to_bytes())
+    stored = decode(kind.__name__, version, state.to_bytes())
     arrays = {k: bytes(a) if isinstance(a, memoryview) else a for k, a in stored.items()}
-    assert kind.from_bytes(encode(kind.__name__, 1, arrays)).to_bytes() == state.to_bytes()
+    assert kind.from_bytes(encode(kind.__name__, version, arrays)).to_bytes() == state.to_bytes()
     arrays = {k: a for k, a in (arrays | change).items() if a is not None}
     with pytest.raises(ModelFormatError, match=message):
-        kind.from_bytes(encode(kind.__name__, 1, arrays))
+        kind.from_bytes(encode(kind.__name__, version, arrays))
 
 
 def test_methods_are_not_restored():

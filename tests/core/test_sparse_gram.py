@@ -69,7 +69,7 @@ def test_products_about_the_means_of_full_columns(d, density, kind):
     rank, tiling = ranks(d, rng), Tiling(d)
     u, gram = rng.uniform(0.5, 2.0, 60), np.zeros(tiling.count * tiling.tile**2)
     parts = [(X[a:b], u[a:b]) for a, b in ((0, 1), (1, 20), (20, 20), (20, 60))]
-    origin, total = add_sparse_gram(parts, rank, tiling.row_starts(), gram)
+    origin, total, _ = add_sparse_gram(parts, rank, tiling.row_starts(), gram)
 
     dense = X.toarray()
     mean = np.where((X.getnnz(axis=0) == 60), u @ dense / u.sum(), 0.0)

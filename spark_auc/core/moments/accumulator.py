@@ -8,8 +8,10 @@ from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from spark_auc.core.kernels import gather
+from spark_auc.core.kernels import compiled, gather
+from spark_auc.core.moments.column_sums import CHAIN, UNIT, dense_sums
 from spark_auc.core.moments.constant_columns import dense_means
 from spark_auc.core.moments.moments_tile import (
     MomentsTile,
@@ -31,6 +33,12 @@ _PENDING = 32
 _LEAST, _MOST, _SHARE = 1 << 18, 1 << 22, 1 / 4
 # Overhead of a part of the collected rows, in entries.
 _PART = 128
+# Rounded operations besides the additions of products, for each set of rows that is included.
+_OPERATIONS = 16
+# Sums of whole numbers are exact up to here.
+_LARGEST_WHOLE = 2.0**53
+# Values whose products neither overflow nor underflow.
+_SAFE = (1e-100, 1e100)
 
 
 @dataclass
@@ -39,6 +47,10 @@ class Accumulator:
 
     This is the only place that adds rows. Inside, the columns that are most frequent in the first
     sparse rows come first, so that most updates are to a few tiles that stay in the cache.
+
+    Sparse columns are divided by their unit. The unit of a column whose values are 0 or one number
+    is this number, as long as no other value comes: sums of its products are exact counts, whereas
+    equal products, added one by one, are all rounded in one direction.
 
     Parameters
     ----------
@@ -52,6 +64,8 @@ class Accumulator:
         Stored entries of these rows, with the overhead of each part.
     pending
         Rank-two corrections ``p t' + t p'`` that are not applied yet.
+    included
+        Number of sets of rows added.
     """
 
     dimension: int
@@ -59,6 +73,7 @@ class Accumulator:
     collected: list[WeightedRows] = field(default_factory=list)
     collected_entries: int = 0
     pending: list[tuple[Float, Float]] = field(default_factory=list)
+    included: int = 0
 
     def __post_init__(self) -> None:
         tiling = self.tiling = Tiling(self.dimension)
@@ -68,6 +83,10 @@ class Accumulator:
         self.vectors = Vectors(0.0, np.zeros(self.dimension), np.zeros(self.dimension))
         self.order: NDArray[np.int64] | None = None
         self.rank: Index = np.arange(self.dimension, dtype=np.uint32)
+        # By place: the first value of a column other than 0, whether others came, and the number
+        # of rounded additions to a row of the matrix.
+        self.value, self.several = np.zeros(self.dimension), np.zeros(self.dimension, np.bool_)
+        self.additions, self.chain = np.zeros(self.dimension, np.int64), 0
 
     def add(self, X: Rows, rows: NDArray[np.int64], weight: Float | None) -> None:
         """Add rows of ``X`` ``(n, d)``.
@@ -113,8 +132,29 @@ class Accumulator:
             self.collected.clear()
             self.collected_entries = 0
 
+    @property
+    def unit(self) -> Float:
+        """The number ``(d,)`` by which each column is divided, by place."""
+        return np.where(self.several | (self.value == 0.0), 1.0, self.value)
+
+    def _end_units(self, ended: NDArray[np.bool_]) -> None:
+        """Give the columns ``(d,)`` the unit 1, in what was added too."""
+        factor = np.where(ended, self.unit, 1.0)
+        self.several |= ended
+        changed = factor != 1.0
+        if not (self.rows and changed.any()):
+            return
+        self._apply_pending()
+        n, origin, total = self.vectors.weight, self.vectors.origin, self.vectors.total
+        self.vectors = Vectors(n, origin * factor, total * factor)
+        for i, j in self.tiling.places():
+            a, b = self.tiling.span(i), self.tiling.span(j)
+            if changed[a].any() or changed[b].any():
+                self._tile(i, j)[...] *= np.outer(factor[a], factor[b])
+
     def _include(self, rows: int, batch: Vectors) -> None:
         self.rows += rows
+        self.included += 1
         if not self.vectors.weight:
             self.vectors = batch
             return
@@ -130,15 +170,20 @@ class Accumulator:
             self._apply_pending()
 
     def _add_dense(self, X: Float, u: Float, weighted: bool) -> Vectors:
+        self._end_units(~self.several)
         weight = float(u.sum())
-        origin = dense_means(X, u @ X / weight)
+        origin = dense_means(X, dense_sums(X * u[:, None] if weighted else X) / weight)
         X -= origin
-        total: Float = u @ X
+        total = dense_sums(X * u[:, None] if weighted else X)
         if weighted:
             X *= np.sqrt(u)[:, None]
-        for i, j in self.tiling.places():
-            a, b = self.tiling.span(i), self.tiling.span(j)
-            self._tile(i, j)[...] += X[:, a].T @ X[:, b]
+        for start in range(0, len(X), CHAIN):
+            rows = X[start : start + CHAIN]
+            for i, j in self.tiling.places():
+                a, b = self.tiling.span(i), self.tiling.span(j)
+                self._tile(i, j)[...] += rows[:, a].T @ rows[:, b]
+            self.additions += 1
+            self.chain = max(self.chain, len(rows))
         return Vectors(weight, origin, total)
 
     def _add_sparse(self, parts: Sequence[WeightedRows]) -> Vectors:
@@ -151,8 +196,41 @@ class Accumulator:
             rare = np.setdiff1d(np.arange(self.dimension), frequent)
             self.order = np.concatenate([frequent, rare])
             self.rank = np.argsort(self.order, kind="stable").astype(np.uint32)
-        origin, total = add_sparse_gram(parts, self.rank, self.starts, self.gram)
+        value, several = self.value.copy(), self.several.copy()
+        for X, _ in parts:
+            _find_values(np.asarray(X.data, float), X.indices, self.rank, value, several)
+        size = np.abs(value)
+        several |= (size > 0.0) & ~((size > _SAFE[0]) & (size < _SAFE[1]))
+        self._end_units(several & ~self.several)
+        self.value = value
+        unit = self.unit[self.rank]
+        if (unit != 1.0).any():
+            parts = [
+                (sparse.csr_matrix((X.data / unit[X.indices], X.indices, X.indptr), X.shape), u)
+                for X, u in parts
+            ]
+        origin, total, additions = add_sparse_gram(parts, self.rank, self.starts, self.gram)
+        self.additions += additions
+        if additions.any():
+            self.chain = max(self.chain, min(sum(u.size for _, u in parts), CHAIN))
         return Vectors(sum(float(u.sum()) for _, u in parts), origin, total)
+
+    def _diagonal(self) -> Float:
+        places = self.starts + np.arange(self.dimension, dtype=np.uint64)
+        diagonal: Float = self.gram[places]
+        return diagonal
+
+    def _relative_rounding(self) -> float:
+        """Bound on the rounding error of an element of the Gram matrix.
+
+        It is relative to the root of the product of its two diagonal elements.
+        """
+        chain = int(self.additions.max(initial=0))
+        if chain:
+            chain += self.chain
+        elif self._diagonal().max(initial=0.0) >= _LARGEST_WHOLE:
+            chain = self.rows
+        return UNIT * (chain + _OPERATIONS * self.included)
 
     def _tile(self, i: int, j: int) -> Float:
         """View of the Gram matrix between two ranges of columns."""
@@ -177,19 +255,27 @@ class Accumulator:
         self.finish()
         tiling = self.tiling
         size = tiling.blocks * tiling.tile
-        origin, total = np.zeros((2, size))
-        origin[: self.dimension] = self.vectors.origin[self.rank]
-        total[: self.dimension] = self.vectors.total[self.rank]
-        origin, total = (v.reshape(tiling.blocks, tiling.tile) for v in (origin, total))
+        vectors = np.zeros((3, size))
+        vectors[2] = 1.0
+        unit = self.unit
+        vectors[:, : self.dimension] = np.stack(
+            [self.vectors.origin * unit, self.vectors.total * unit, unit]
+        )[:, self.rank]
+        origin, total, units = vectors.reshape(3, tiling.blocks, tiling.tile)
+        relative = self._relative_rounding()
         for i, j in tiling.places():
             gram = np.zeros((tiling.tile, tiling.tile))
             # The accumulated matrix is a lower triangle; `gather` also fills the upper triangle of
             # diagonal tiles.
             rows, columns = self.rank[tiling.span(i)], self.rank[tiling.span(j)]
             gather(self.gram, self.starts, rows, columns, gram)
+            if (units[[i, j]] != 1.0).any():
+                gram *= np.outer(units[i], units[j])
             gram.flags.writeable = False
-            ends = [i, j]
-            n, rounding = self.vectors.weight, np.zeros(tiling.tile)
+            ends, rounding = [i, j], np.zeros(tiling.tile)
+            if i == j:
+                rounding = relative * gram.diagonal()
+            n = self.vectors.weight
             yield MomentsTile(self.rows, n, origin[ends], total[ends], gram, rounding)
 
 
@@ -232,3 +318,16 @@ class PairAccumulator:
         """The tiles under the names of `part_names`, computed one by one."""
         names = part_names(self.positive.dimension)
         return zip(names, chain(self.positive.tiles(), self.negative.tiles()), strict=True)
+
+
+@compiled()
+def _find_values(
+    data: Float, indices: Index, rank: Index, value: Float, several: NDArray[np.bool_]
+) -> None:
+    """Find the first value of each column other than 0, and the columns with several of them."""
+    for p in range(data.size):
+        place = rank[indices[p]]
+        if value[place] == 0.0:
+            value[place] = data[p]
+        elif data[p] != value[place] and data[p] != 0.0:
+            several[place] = True

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.moments.accumulator import Accumulator
+from spark_auc.core.moments.column_sums import UNIT
 from spark_auc.core.moments.moments_tile import (
-    ROUNDING,
     MomentsTile,
     Vectors,
     about_inverse,
@@ -22,8 +22,8 @@ from spark_auc.core.state.schema import Parts, Schema, Size, Values
 from spark_auc.core.state.schema_state import SchemaState
 from spark_auc.core.types import Float, Rows
 
-# Relative error of a sum of squares, whose rounding errors mostly cancel.
-_SUMMED = 4.0 * float(np.finfo(float).eps)
+# Rounded operations that make a variance of the squares about the origin and of the total.
+_OPERATIONS = 8
 
 
 def _tiled(values: Values) -> str | None:
@@ -148,7 +148,7 @@ class ClassMoments(SchemaState):
         """
         squares = self._of_columns(lambda t: t.gram.diagonal())
         total = self._of_columns(lambda t: t.total[0])
-        rounding = ROUNDING * self.rows * squares + self._of_columns(lambda t: t.rounding)
+        rounding = self._rounding(squares)
         unit = about_inverse(self.weight)
         scatter = squares - (unit * total) ** 2 / ((self.weight or 1.0) * unit * unit)
         return np.where(scatter > rounding, scatter, 0.0), rounding
@@ -156,12 +156,16 @@ class ClassMoments(SchemaState):
     def blur(self) -> Float:
         """Bound ``(d,)`` on the rounding error of each column's variance.
 
-        The error is relative to the squares about the origin. They exceed the variance if sparse
-        rows have a mean far from the origin 0, and after a subtraction.
+        The error of the covariance of two columns is at most the root of the product of theirs. It
+        is relative to the squares about the origin. They exceed the variance if sparse rows have a
+        mean far from the origin 0, and after a subtraction.
         """
         squares = self._of_columns(lambda t: t.gram.diagonal())
-        subtracted = self._of_columns(lambda t: t.rounding)
-        return (_SUMMED * squares + subtracted) / (self.weight or 1.0)
+        return self._rounding(squares) / (self.weight or 1.0)
+
+    def _rounding(self, squares: Float) -> Float:
+        rounding: Float = self._of_columns(lambda t: t.rounding) + UNIT * _OPERATIONS * squares
+        return rounding
 
     def of_columns(self, columns: NDArray[np.int64]) -> ClassMoments:
         """The moments of ``k`` of the columns ``(k,)``: those of the same rows without the others.

@@ -12,6 +12,7 @@ from scipy import sparse
 
 from spark_auc.core.batch import Batch, stacked
 from spark_auc.core.kernels import sparse_entries
+from spark_auc.core.moments.column_sums import UNIT, dense_sums, sparse_sums
 from spark_auc.core.moments.constant_columns import dense_means, sparse_means
 from spark_auc.core.moments.moments_tile import other_dimension
 from spark_auc.core.state.rules import FROM_0_ON
@@ -24,6 +25,8 @@ _LEAST_DEVIATION = 64 * float(np.finfo(float).eps)
 # The weight of the rows that do not store a column is the total weight minus that of the others. If
 # it is less than this share of the total, it is summed directly: a difference would lose digits.
 _FEW = 1e-3
+# Rounded operations of the scatter of a batch (`dense_sums` of up to 10^6 rows), and of a merge.
+_OF_BATCH, _OF_MERGE = 160, 8
 
 # Stored entries per column for which an update of all columns pays.
 _DENSITY = 4
@@ -45,7 +48,7 @@ class ColumnMoments(SchemaState):
         Mean, and sum of squared deviations from it. For a constant column they are exactly its
         value and 0.
     rounding : (2, d)
-        Bound on the rounding error of the scatter that a subtraction left; otherwise 0.
+        Bound on the rounding error of the scatter.
     """
 
     SCHEMA: ClassVar[Schema] = Schema(
@@ -79,7 +82,7 @@ class ColumnMoments(SchemaState):
         """The moments of a batch of rows."""
         classes = [_of_class(batch, in_class) for in_class in (batch.y, ~batch.y)]
         rows, entries, weight, mean, scatter = (np.array(x) for x in zip(*classes, strict=True))
-        return cls(rows, entries, weight, mean, scatter, np.zeros_like(mean))
+        return cls(rows, entries, weight, mean, scatter, UNIT * _OF_BATCH * scatter)
 
     @classmethod
     def fold(cls, batches: Iterable[Batch], dimension: int) -> ColumnMoments:
@@ -100,15 +103,16 @@ class ColumnMoments(SchemaState):
         heavier = (self.weight >= other.weight)[:, None]
         difference = other.mean - self.mean
         step = share * difference
+        between = (np.maximum(self.weight, other.weight)[:, None] * step) * difference
+        scatter = self.scatter + other.scatter + between
+        both = (self.weight > 0) & (other.weight > 0)
         return ColumnMoments(
             self.rows + other.rows,
             self.entries + other.entries,
             weight,
             np.where(heavier, self.mean + step, other.mean - step),
-            self.scatter
-            + other.scatter
-            + (np.maximum(self.weight, other.weight)[:, None] * step) * difference,
-            self.rounding + other.rounding,
+            scatter,
+            self.rounding + other.rounding + UNIT * _OF_MERGE * both[:, None] * scatter,
         )
 
     @property
@@ -204,16 +208,18 @@ def _of_class(
     if not u.size:
         return 0.0, 0.0, 0.0, np.zeros(d), np.zeros(d)
     if isinstance(X, np.ndarray):
-        mean = dense_means(X, u @ X / n)
-        return u.size, X.size, n, mean, u @ (X - mean) ** 2
+        weighted = u.min() != 1.0 or u.max() != 1.0
+        mean = dense_means(X, dense_sums(X * u[:, None] if weighted else X) / n)
+        squares = (X - mean) ** 2
+        return u.size, X.size, n, mean, dense_sums(squares * u[:, None] if weighted else squares)
     entries = X.nnz
     X.sum_duplicates()
     entry_weight = np.repeat(u, np.diff(X.indptr))
     count = np.bincount(X.indices, minlength=d)
-    mean = np.bincount(X.indices, entry_weight * X.data, d) / n
+    mean = sparse_sums(X.indices, entry_weight * X.data, d) / n
     rank = np.arange(d, dtype=np.uint32)
     mean = sparse_means([sparse_entries(X)], rank, count == u.size, mean)
-    squares = np.bincount(X.indices, entry_weight * (X.data - mean[X.indices]) ** 2, d)
+    squares = sparse_sums(X.indices, entry_weight * (X.data - mean[X.indices]) ** 2, d)
     return u.size, entries, n, mean, squares + _weight_absent(X, u, count, entry_weight) * mean**2
 
 
@@ -224,7 +230,7 @@ def _weight_absent(
     n, absent = float(u.sum()), u.size - count
     if u.min() == u.max():
         return np.asarray(u[0] * absent)
-    weight = n - np.bincount(X.indices, entry_weight, count.size)
+    weight = n - sparse_sums(X.indices, entry_weight, count.size)
     few = np.flatnonzero((weight < _FEW * n) & (absent > 0))
     weight[absent == 0] = 0.0
     if few.size:

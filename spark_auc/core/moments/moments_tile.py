@@ -12,10 +12,11 @@ cancellation. The mean of a constant column is its exact value, so that its ``m`
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
+from spark_auc.core.moments.column_sums import UNIT
 from spark_auc.core.moments.tiles import Tiling
 from spark_auc.core.state.rules import FROM_0_ON
 from spark_auc.core.state.schema import COUNT, REAL, Field, Schema, Values, reals
@@ -24,7 +25,9 @@ from spark_auc.core.types import Float
 from spark_auc.errors import DataError
 
 # Bound on the relative error of a sum of n terms of one sign, divided by n.
-ROUNDING = 2.0 * float(np.finfo(float).eps)
+ROUNDING = 4.0 * UNIT
+# Rounded operations of a merge or a subtraction.
+_OPERATIONS = 16
 
 
 def part_names(dimension: int) -> list[str]:
@@ -97,6 +100,12 @@ def _weighed(values: Values) -> str | None:
     return None if fits else f"{rows} rows weigh {weight}"
 
 
+def _with_rounding(values: dict[str, Any]) -> dict[str, Any]:
+    """Tiles of version 1 were sums of rows one by one, without a bound on their error."""
+    sums = ROUNDING * values["rows"] * np.abs(values["gram"].diagonal())
+    return values | {"rounding": values["rounding"] + sums}
+
+
 @dataclass(frozen=True, eq=False)
 class MomentsTile(SchemaState):
     """One tile of a class's moments: a state that merges independently of the other tiles.
@@ -112,13 +121,13 @@ class MomentsTile(SchemaState):
     gram : (tile, tile)
         ``G`` between the row features and the column features.
     rounding : (tile,)
-        In a diagonal tile, a bound on the rounding error that subtraction left in the diagonal of
-        the scatter; otherwise 0.
+        In a diagonal tile, a bound ``r`` on the rounding error of the diagonal of ``G`` and of the
+        scatter. The error of ``G_ij`` is at most ``sqrt(r_i r_j)``.
     """
 
     SCHEMA: ClassVar[Schema] = Schema(
         "MomentsTile",
-        1,
+        2,
         {
             "rows": COUNT,
             "weight": REAL,
@@ -128,6 +137,7 @@ class MomentsTile(SchemaState):
             "rounding": reals("tile", rule=FROM_0_ON),
         },
         _weighed,
+        earlier={1: _with_rounding},
     )
 
     rows: int
@@ -171,6 +181,8 @@ class MomentsTile(SchemaState):
                 gram += np.outer(p[0], t[1]) + np.outer(t[0], p[1])
         both = a.plus(b)
         rounding = self.rounding + other.rounding
+        if sign > 0:
+            rounding = rounding + UNIT * _OPERATIONS * np.abs(gram.diagonal())
         return MomentsTile(rows, both.weight, both.origin, both.total, gram, rounding)
 
     def merge(self, other: MomentsTile) -> MomentsTile:
@@ -208,8 +220,8 @@ class MomentsTile(SchemaState):
         # An error of the weight shifts the mean of the remaining rows in inverse proportion to
         # their weight.
         magnification = self.weight / weight if self.rows > part.rows else 1.0
-        error: Float = ROUNDING * 4.0 * self.rows * magnification * size
-        rounding = self.rounding + part.rounding + error
+        error = self.rounding + part.rounding + UNIT * _OPERATIONS * size
+        rounding: Float = 2.0 * magnification * error
         total = self.total[0] - (part.total[0] + part.weight * t)
         difference = squares - moved
         unit = about_inverse(self.weight)

@@ -160,6 +160,19 @@ class Quadratic:
         )
         return hidden if self.origin is None else hidden + self.origin.rounding
 
+    def curvature_rounding(self, vector: Float) -> float:
+        """Bound on the error of ``v' Sigma v`` by rounding of the moments, for ``v`` ``(d,)``."""
+        if self.blur is None:
+            return 0.0
+        return float(np.sqrt(self.blur * np.maximum(self.diagonal, 0.0)) @ np.abs(vector)) ** 2
+
+    def eigenvalue_rounding(self, features: NDArray[np.int64] | slice = slice(None)) -> float:
+        """Bound on the error of eigenvalues by rounding of the moments.
+
+        Of the matrix of some features, scaled to unit diagonal.
+        """
+        return 0.0 if self.blur is None else float(self.blur[features].sum())
+
     @property
     def lambda1_max(self) -> float:
         """The least l1 factor for which ``w = 0`` is optimal."""

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from spark_auc.core.kernels import LINE, compiled, prefetch, sparse_entries
+from spark_auc.core.moments.column_sums import CHAIN, add_compensated
 from spark_auc.core.moments.constant_columns import sparse_means
-from spark_auc.core.types import Float, Index, Places
+from spark_auc.core.types import Float, Index, Int, Places
 
 WeightedRows: TypeAlias = tuple[sparse.csr_matrix | sparse.csr_array, Float]
 
@@ -21,6 +22,8 @@ _ONE = np.uint64(1)
 # Number of visits by which the entries of a row are prefetched; memory latency dominates the time.
 _AHEAD = np.uint64(8)
 _VALUES = LINE // 8
+# Visits of a feature that are added one by one: a group costs a pass over the feature's row.
+_DIRECT = 256
 
 
 class _Entries(NamedTuple):
@@ -51,8 +54,12 @@ class _Entries(NamedTuple):
 
 def add_sparse_gram(
     parts: Sequence[WeightedRows], rank: Index, starts: Places, gram: Float
-) -> tuple[Float, Float]:
+) -> tuple[Float, Float, Int]:
     """Add ``sum_r u_r (x_r - o)(x_r - o)'`` over stored entries to the lower triangle of a matrix.
+
+    Equal products, added one by one to a growing sum, are all rounded in one direction: the error
+    of the sum grows with their number. Products of whole numbers are exact. Others are first added
+    in groups of at most `CHAIN`.
 
     Products of the first `FREQUENT` features are added row by row, as their part of the matrix fits
     in the cache. Products of the other features are added feature by feature, so that the feature's
@@ -75,6 +82,8 @@ def add_sparse_gram(
     origin, total : (d,)
         ``o`` and ``sum_r u_r (x_r - o)``, by place. ``o`` is the mean of a column that every row
         stores, and otherwise 0, so that entries which are not stored contribute nothing.
+    additions : (d,)
+        Number of rounded additions to each row of the matrix; 0 for products of whole numbers.
     """
     rows = [(*sparse_entries(X), u) for X, u in parts]
     count, total = np.zeros(rank.size, np.uint64), np.zeros(rank.size)
@@ -84,7 +93,7 @@ def add_sparse_gram(
     full = count == weight.size
     origin = np.where(full, total / weight.sum(), 0.0)
     origin = sparse_means([part[:3] for part in rows], rank, full, origin)
-    total = np.zeros(rank.size)
+    total, lost = np.zeros((2, rank.size))
 
     stored = int(count.sum())
     count[:FREQUENT] = 0
@@ -101,13 +110,14 @@ def add_sparse_gram(
     )
     bounds = np.zeros(weight.size + 1, np.uint64)
     np.cumsum(np.concatenate([np.diff(X.indptr) for X, _ in parts]), out=bounds[1:])
-    begin = 0
+    begin, whole = 0, bool((weight == np.rint(weight)).all())
     for part in rows:
-        _arrange(*part, rank, origin, bounds[begin:], free, entries, total)
+        whole &= _arrange(*part, rank, origin, bounds[begin:], free, entries, total, lost)
         begin += part[-1].size
-    _add_frequent(bounds, weight, entries, starts, gram)
-    _add_rare(ends, entries, starts, gram)
-    return origin, total
+    additions = np.zeros(rank.size, np.int64)
+    _add_frequent(bounds, weight, entries, starts, gram, whole, additions)
+    _add_rare(ends, entries, starts, gram, whole, additions)
+    return origin, total + lost, additions
 
 
 @compiled()
@@ -139,10 +149,15 @@ def _arrange(
     free: Places,
     entries: _Entries,
     total: Float,
-) -> None:
-    """Fill ``entries``; ``free`` is each feature's next free visit, and is advanced."""
+    lost: Float,
+) -> bool:
+    """Fill ``entries``; ``free`` is each feature's next free visit, and is advanced.
+
+    The result is whether all values are whole numbers.
+    """
     place, value, first, last, factor, equal = entries
     rare = np.empty(rank.size, np.uint64)
+    whole = True
     for r in range(weight.size):
         start = end = bounds[r]
         rare_count = 0
@@ -157,13 +172,15 @@ def _arrange(
             rare_count += 1 - frequent
         all_equal = True
         for e in range(start, end):
-            total[place[e]] += weight[r] * value[e]
+            add_compensated(total, lost, place[e], weight[r] * value[e])
             all_equal = all_equal and value[e] == value[start]
+            whole = whole and value[e] == np.rint(value[e])
         for k in range(rare_count):
             column = rank[indices[rare[k]]]
             centred = data[rare[k]] - origin[column]
             weighted = weight[r] * centred
-            total[column] += weighted
+            add_compensated(total, lost, column, weighted)
+            whole = whole and centred == np.rint(centred)
             place[end] = column
             value[end] = centred
             all_equal = all_equal and centred == value[start]
@@ -174,42 +191,84 @@ def _arrange(
             factor[visit] = weighted * centred if all_equal else weighted
             equal[visit] = all_equal
             end += _ONE
+    return whole
 
 
 @compiled()
 def _add_frequent(
-    bounds: Places, weight: Float, entries: _Entries, starts: Places, gram: Float
+    bounds: Places,
+    weight: Float,
+    entries: _Entries,
+    starts: Places,
+    gram: Float,
+    whole: bool,
+    additions: Int,
 ) -> None:
-    """Add products of the first `FREQUENT` features."""
+    """Add products of the first `FREQUENT` features, groups of rows at a time."""
     place, value = entries.place, entries.value
+    count = min(starts.size, FREQUENT)
+    group = np.zeros((count, count))
     for r in range(weight.size):
         for p in range(bounds[r], bounds[r + 1]):
             if place[p] >= FREQUENT:
                 break
-            start = starts[place[p]]
+            row = group[place[p]]
             weighted = weight[r] * value[p]
             for e in range(bounds[r], p + _ONE):
-                gram[start + np.uint64(place[e])] += weighted * value[e]
+                row[place[e]] += weighted * value[e]
+        if r + 1 == weight.size or (not whole and (r + 1) % CHAIN == 0):
+            for i in range(count):
+                start = starts[i]
+                for j in range(i + 1):
+                    gram[start + np.uint64(j)] += group[i, j]
+                    group[i, j] = 0.0
+                additions[i] += not whole
 
 
 @compiled()
-def _add_rare(ends: Places, entries: _Entries, starts: Places, gram: Float) -> None:
+def _add_rare(
+    ends: Places,
+    entries: _Entries,
+    starts: Places,
+    gram: Float,
+    whole: bool,
+    additions: Int,
+) -> None:
     """Add products of the other features, with each other and with the first `FREQUENT`."""
-    place, value, first, last, factor, equal = entries
     for feature in range(FREQUENT, ends.size):
-        start = starts[feature]
-        for visit in range(ends[feature - 1], ends[feature]):
-            ahead = visit + _AHEAD
-            if ahead < ends[-1]:
-                for e in range(first[ahead], last[ahead] + 1, LINE // place.itemsize):
-                    prefetch(place, e)
-                if not equal[ahead]:
-                    for e in range(first[ahead], last[ahead] + 1, _VALUES):
-                        prefetch(value, e)
-            added = factor[visit]
-            if equal[visit]:
-                for e in range(np.uint64(first[visit]), np.uint64(last[visit]) + _ONE):
-                    gram[start + np.uint64(place[e])] += added
-            else:
-                for e in range(np.uint64(first[visit]), np.uint64(last[visit]) + _ONE):
-                    gram[start + np.uint64(place[e])] += added * value[e]
+        begin, end = ends[feature - 1], ends[feature]
+        row = gram[starts[feature] :]
+        if whole or end - begin <= _DIRECT:
+            _add_visits(begin, end, ends[-1], entries, row)
+            additions[feature] += 0 if whole else end - begin
+            continue
+        group = np.zeros(feature + 1)
+        while begin < end:
+            next_begin = min(begin + np.uint64(CHAIN), end)
+            _add_visits(begin, next_begin, ends[-1], entries, group)
+            for j in range(feature + 1):
+                row[j] += group[j]
+                group[j] = 0.0
+            additions[feature] += 1
+            begin = next_begin
+
+
+@compiled()
+def _add_visits(begin: int, end: int, visits: int, entries: _Entries, row: Float) -> None:
+    """Add the products of some visits of a feature to a row."""
+    place, value, first, last, factor, equal = entries
+    for visit in range(begin, end):
+        ahead = visit + _AHEAD
+        if ahead < visits:
+            for e in range(first[ahead], last[ahead] + 1, LINE // place.itemsize):
+                prefetch(place, e)
+            if not equal[ahead]:
+                for e in range(first[ahead], last[ahead] + 1, _VALUES):
+                    prefetch(value, e)
+        added = factor[visit]
+        if equal[visit]:
+            for e in range(np.uint64(first[visit]), np.uint64(last[visit]) + _ONE):
+                row[place[e]] += added
+        else:
+            for e in range(np.uint64(first[visit]), np.uint64(last[visit]) + _ONE):
+                row[place[e]] += added * value[e]

@@ -154,6 +154,11 @@ def decode(kind: str, version: int, data: Data) -> dict[str, NDArray[Any] | memo
     return arrays
 
 
+def version_of(data: Data) -> int:
+    """The version of a state; raises `ModelFormatError` for bytes that are no state."""
+    return _opened(data, "a state")[1]
+
+
 def kind_of(data: Data, kinds: Collection[str]) -> str:
     """The kind of a state; raises `ModelFormatError` unless it is one of ``kinds``."""
     kind = _opened(data, f"a state ({', '.join(kinds)})")[0]

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from spark_auc.core.state.codec import Data, decode, encode
+from spark_auc.core.state.codec import Data, decode, encode, version_of
 from spark_auc.core.state.rules import COUNTS, MOST_COLUMNS, Array, Rule
 from spark_auc.errors import ModelFormatError, SparkAUCError
 
@@ -201,10 +201,21 @@ class Schema:
         Fields by name.
     relations
         Checks of the values of all fields together, by name; each returns the fault, or None.
+    earlier
+        For each earlier version that is still read, with the same fields: the function from its
+        values to those of this version.
     """
 
-    def __init__(self, kind: str, version: int, fields: Fields, *relations: Relation) -> None:
+    def __init__(
+        self,
+        kind: str,
+        version: int,
+        fields: Fields,
+        *relations: Relation,
+        earlier: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] | None = None,
+    ) -> None:
         self.kind, self.version, self.fields, self.relations = kind, version, fields, relations
+        self.earlier = earlier or {}
 
     def encode(self, values: Values) -> bytes:
         """Versioned bytes of the values of all fields, by name."""
@@ -237,7 +248,8 @@ class Schema:
 
     def restore(self, data: Data, make: Callable[..., T]) -> T:
         """The result of ``make`` with the values as keyword arguments; errors as in `decode`."""
-        arrays = decode(self.kind, self.version, data)
+        upgrade = self.earlier.get(version_of(data)) if self.earlier else None
+        arrays = decode(self.kind, version_of(data) if upgrade else self.version, data)
         sizes: dict[str, int] = {}
         try:
             values = {name: _taken(name, f, arrays, sizes) for name, f in self.fields.items()}
@@ -246,7 +258,7 @@ class Schema:
             for relation in self.relations:
                 if fault := relation(values):
                     raise ValueError(fault)
-            return make(**values)
+            return make(**(upgrade(values) if upgrade else values))
         except ModelFormatError:
             raise
         except (ValueError, SparkAUCError) as error:
