@@ -89,7 +89,6 @@ def choose(
         Folds(count),
         settings.tol,
         settings.max_iter,
-        settings.on_failure,
         settings.one_standard_error,
         at_once=1,
         prior=settings.prior,

@@ -27,7 +27,7 @@ from spark_auc.core.types import Float
 from spark_auc.errors import ConvergenceError
 from spark_auc.solvers.candidates import Candidate, Selection, choice
 from spark_auc.solvers.path import path
-from spark_auc.solvers.solution import OnFailure, Solution
+from spark_auc.solvers.solution import Solution
 from spark_auc.training.fold_moments import columns_of_folds, moments_of_folds
 from spark_auc.training.held_out import single_class
 from spark_auc.training.prior import Prior
@@ -50,8 +50,8 @@ class CrossValidation:
     ----------
     held_out
         The fold of each row.
-    tol, max_iter, on_failure
-        Settings of the solver; see `path` and `Solution.checked`.
+    tol, max_iter
+        Settings of the solver; see `path`.
     one_standard_error
         Choose the strongest penalty whose AUC is within one standard error of the best, among the
         penalties with the best one's elasticNetParam and centre.
@@ -66,7 +66,6 @@ class CrossValidation:
     held_out: Folds
     tol: float
     max_iter: int
-    on_failure: OnFailure
     one_standard_error: bool
     at_once: int
     passes: int = 1
@@ -86,8 +85,7 @@ class CrossValidation:
     ) -> Selection:
         """Solve each penalty on each fold's training rows, and choose by AUC on the fold.
 
-        A penalty that misses the tolerance in a fold is left out, with its reason. If all miss it
-        and ``on_failure`` is "warn", all are used.
+        A penalty that misses the tolerance in a fold is left out, with its reason.
 
         Parameters
         ----------
@@ -104,7 +102,7 @@ class CrossValidation:
         Raises
         ------
         ConvergenceError
-            No penalty was solved in all folds and ``on_failure`` is "raise".
+            No penalty was solved in all folds.
         """
         weights, left_out = self.train(candidates, training, in_order)
         solved = [i for i, reason in enumerate(left_out) if reason is None]
@@ -137,8 +135,7 @@ class CrossValidation:
 
         def solve(fold: _Fold) -> _Solved:
             quadratic, scale = fold
-            # "warn" solves penalties that missed the tolerance too: all are used if all miss it.
-            remaining = [i for i in order if not left_out[i] or self.on_failure == "warn"]
+            remaining = [i for i in order if not left_out[i]]
             solved: dict[int, Solution] = {}
             losses = [quadratic]
             if self.prior is not None:
@@ -161,17 +158,11 @@ class CrossValidation:
                 W[:, i] = solution.w
             weights.append(W if scale is None else W / scale[:, None])
             _log.info("solved %d penalties in fold %d of %d", len(solutions), k + 1, self.folds)
-            if None not in left_out and self.on_failure == "raise":
+            if None not in left_out:
                 raise ConvergenceError(
                     f"found none of {len(candidates)} penalties solved in every fold, expected at "
                     f"least one; {left_out[order[0]]}"
                 )
-        if None not in left_out:
-            _log.warning(
-                "no penalty reached the tolerance in every fold: choosing among all of them, "
-                "because whenNotConverged is 'warn'"
-            )
-            left_out = [None] * len(candidates)
         return weights, left_out
 
     def by_moments(self, rows: Folding) -> tuple[CrossValidation, list[PairMoments], LabelCounts]:

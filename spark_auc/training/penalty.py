@@ -192,7 +192,6 @@ def cross_validation_of(rows: RowSource, settings: TrainingSettings) -> CrossVal
         settings.folds,
         settings.tol,
         settings.max_iter,
-        settings.on_failure,
         settings.one_standard_error,
         max(1, min(folds_per_pass, folds_in_memory)),
         passes,

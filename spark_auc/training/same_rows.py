@@ -132,7 +132,6 @@ def _selection(grown: GrownRows, sample: KeySample, settings: TrainingSettings) 
         Folds.named(("the rows outside of the sample",)),
         settings.tol,
         settings.max_iter,
-        settings.on_failure,
         one_standard_error=False,
         at_once=1,
         prior=prior,

@@ -130,7 +130,6 @@ _SOLVER = CrossValidation(
     Folds.named(("the held-out rows",)),
     TrainingSettings().tol,
     TrainingSettings().max_iter,
-    "raise",
     one_standard_error=False,
     at_once=1,
 )

@@ -86,7 +86,6 @@ def test_folds(frame, count, seed):
         Folds(count, seed),
         tol=1e-6,
         max_iter=9,
-        on_failure="warn",
         one_standard_error=False,
         at_once=3,
     )

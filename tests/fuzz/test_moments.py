@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
 
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.operator import operator_quadratic
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.row_source import ArrayRows
 from spark_auc.errors import DataError
-from tests.core.frames import EPS, all_pairs, batches, deviation, frame
+from tests.core.frames import EPS, all_pairs, batches, counted_pairs, deviation, frame, weights
 from tests.fuzz.inputs import inputs
 
 pytestmark = pytest.mark.fuzz
@@ -120,6 +121,39 @@ def test_moments_of_any_rows(seed):
     operator = operator_quadratic(ArrayRows(tuple(parts), d), found.standard_deviation())
     assert not operator.Sigma.matvec(rng.normal(size=d))[constant].any()
     assert not operator.mu[constant].any()
+
+
+@inputs(100_000)
+@given(seed=SEED)
+def test_sparse_rows_of_few_values_are_within_their_bounds(seed):
+    """The moments carry a bound on their rounding, which grows with sums of equal products."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.choice([rng.integers(4, 40), rng.integers(40, 400), 3000], p=[0.5, 0.49, 0.01]))
+    d = int(rng.integers(1, 7))
+    y = rng.random(n) < rng.choice([0.1, 0.3])
+    y[:4] = True, False, True, False
+    values = rng.choice([0.1, 0.3, 1.0, 2.0, 1 / 3, 7e-5, 39**-0.5, 1e3 + 0.1], (d, 3))
+    kinds = rng.integers(0, 4, d)
+    X = np.stack(
+        [rng.choice(v[: 1 + k % 3], n) for v, k in zip(values, kinds, strict=True)], axis=1
+    )
+    X *= rng.random((n, d)) < np.where(kinds == 3, 1.0, rng.uniform(0.05, 0.9, d))
+    u = weights(rng, n) if rng.random() < 0.3 else None
+    if u is not None and np.ptp(np.log10(u)) > 3:
+        u = None
+    parts = batches(rng, X, y, u)
+    if rng.random() < 0.8:
+        parts = [b._replace(X=sparse.csr_matrix(b.X)) for b in parts]
+    apart = merged(rng, [PairMoments.of(b.X, b.y, b.weight) for b in parts])
+    mu, Sigma = counted_pairs(X, y, u)
+    for moments in (PairMoments.fold(parts, d), apart):
+        found = moments.quadratic()
+        varies = np.flatnonzero(moments.columns().varies())
+        root = np.sqrt(np.diag(Sigma)[varies]).astype(float)
+        error = np.abs(found.Sigma.toarray() - Sigma)[np.ix_(varies, varies)].astype(float)
+        bound = np.sqrt(np.outer(found.blur[varies], found.blur[varies])) + 2 * found.mu_rounding
+        assert (error <= bound * np.outer(root, root)).all()
+        assert (np.abs(found.mu - mu)[varies] <= found.mu_rounding * root).all()
 
 
 @inputs(4000)

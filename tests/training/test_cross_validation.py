@@ -30,7 +30,6 @@ def validation(folds, **others):
     settings = {
         "tol": 1e-8,
         "max_iter": 100,
-        "on_failure": "raise",
         "one_standard_error": False,
         "at_once": 3,
     }

@@ -1,7 +1,6 @@
 """Choosing a penalty where some cannot be solved."""
 
 import json
-import logging
 from dataclasses import replace
 from functools import partial
 
@@ -28,12 +27,11 @@ def rows():
     return ArrayRows([Batch(X, y, key=np.arange(N, dtype=np.uint64))], D)
 
 
-def validation(on_failure="raise", one_standard_error=False):
+def validation(one_standard_error=False):
     return selection_module.CrossValidation(
         Folds(K, seed=1),
         tol=1e-6,
         max_iter=100,
-        on_failure=on_failure,
         one_standard_error=one_standard_error,
         at_once=K,
     )
@@ -92,17 +90,11 @@ def test_one_standard_error_passes_over_what_is_left_out(monkeypatch):
     assert found.candidate.regParam < strongest
 
 
-def test_only_where_none_is_solved_does_it_fail(monkeypatch, caplog):
+def test_only_where_none_is_solved_does_it_fail(monkeypatch):
     with pytest.raises(ConvergenceError, match="none of 4 penalties"):
         select(lambda fold, l2: fold == 1, monkeypatch)
     with pytest.raises(ConvergenceError, match="none of 4 penalties"):
         select(lambda fold, l2: l2 < 0.05 if fold == 0 else l2 > 0.05, monkeypatch)
-    whole, _ = select(lambda fold, l2: False, monkeypatch)
-    caplog.set_level(logging.WARNING)
-    taken, calls = select(lambda fold, l2: True, monkeypatch, on_failure="warn")
-    assert "choosing among all of them" in caplog.text
-    np.testing.assert_array_equal(taken.auc, whole.auc)
-    assert [len(c) for c in calls] == [4, 4, 4]
 
 
 def test_the_next_is_chosen_where_all_rows_cannot_be_solved():

@@ -118,8 +118,9 @@ class Quadratic:
         Bound on the rounding error of ``mu_j``, in units of ``sqrt(Sigma_jj)``; see
         `difference_rounding`.
     blur : (d,), optional
-        Bound on the relative rounding error of ``Sigma_jj``. The error of ``Sigma_ij`` is at most
-        ``sqrt(blur_i blur_j Sigma_ii Sigma_jj)``.
+        Bound on the relative rounding error of ``Sigma_jj``, besides that of ``mu``. The error of
+        ``Sigma_ij`` is at most ``sqrt(Sigma_ii Sigma_jj)`` times the sum of ``sqrt(blur_i blur_j)``
+        and twice ``mu_rounding``.
     origin
         Weights from which ``w`` is counted; None for 0. See `spark_auc.solvers.prior.centred`.
     """

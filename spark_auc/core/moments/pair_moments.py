@@ -18,6 +18,7 @@ from spark_auc.core.batch import Batch
 from spark_auc.core.moments.accumulator import PairAccumulator
 from spark_auc.core.moments.class_moments import ClassMoments
 from spark_auc.core.moments.column_moments import ColumnMoments
+from spark_auc.core.moments.column_sums import UNIT
 from spark_auc.core.moments.moments_tile import MomentsTile, part_names
 from spark_auc.core.moments.objective import Quadratic, difference_rounding
 from spark_auc.core.moments.tiles import SymmetricTiles, Tiling
@@ -27,6 +28,9 @@ from spark_auc.core.state.schema import Part, Schema, Values
 from spark_auc.core.state.schema_state import SchemaState
 from spark_auc.core.types import Float, Rows
 from spark_auc.errors import DataError
+
+# Rounded operations that make an element of Sigma of the classes' covariances and of mu.
+_OPERATIONS = 8
 
 
 def _of_one_dimension(values: Values) -> str | None:
@@ -226,6 +230,7 @@ class PairMoments(SchemaState):
         class_means, diagonal = np.stack([p.mean, n.mean]) * inverse, Sigma.diagonal()
         blur = np.zeros(self.dimension)
         np.divide((p.blur() + n.blur()) * inverse**2, diagonal, out=blur, where=diagonal > 0)
+        blur[diagonal > 0] += _OPERATIONS * UNIT
         # A mean is a sum of first powers; its error is about the root of that of the squares.
         sum_rounding = float(np.sqrt(np.finfo(float).eps * blur.max(initial=0.0)))
         mu_rounding = difference_rounding(class_means, diagonal) + sum_rounding
