@@ -53,12 +53,14 @@ class Banded:
             across = np.arange(end - start)
             self._band[:, start:end] = columns[np.arange(_WIDTH + 1)[:, None] + across, across]
 
-    @property
-    def indefinite(self) -> bool:
-        """Whether an eigenvalue is negative by more than rounding."""
+    def indefinite(self, rounding: float) -> bool:
+        """Whether an eigenvalue is negative by more than rounding.
+
+        ``rounding`` bounds the error of the eigenvalues of the matrix itself.
+        """
         # The largest column sum of absolute values bounds the eigenvalues.
         size = float((np.abs(self._band[0]) + 2 * np.abs(self._band[1:]).sum(axis=0)).max())
-        shift = ROUNDING_OF_EIGENVALUES * self._dimension * size
+        shift = ROUNDING_OF_EIGENVALUES * self._dimension * size + rounding
         return bool(size) and lapack.dpbtrf(self._shifted(shift), lower=1, overwrite_ab=1)[-1] > 0
 
     def solved(self, vectors: Float, factors: Sequence[float]) -> Float:

@@ -113,7 +113,7 @@ def elastic_net(
             before * unit,
             target,
             max_iter - passes,
-            quadratic.eigenvalue_rounding(working),
+            quadratic.scaled_rounding(working),
         )
         values = np.where(values == before * unit, before, values / unit)
         passes += passes_used

@@ -79,12 +79,14 @@ class KrylovSpace:
         """``V Y`` ``(d, l)`` for coordinates ``(m, l)``; its columns are contiguous."""
         return (Y.T @ self._V[: self.size]).T
 
-    @property
-    def indefinite(self) -> bool:
-        """Whether an eigenvalue of ``T`` is negative by more than rounding."""
+    def indefinite(self, rounding: float) -> bool:
+        """Whether an eigenvalue of ``T`` is negative by more than rounding.
+
+        ``rounding`` bounds the error of the eigenvalues of the matrix itself.
+        """
         diagonal = self._diagonal[: self.size]
         off_diagonal = self._off_diagonal[: max(self.size - 1, 0)]
         size = np.abs(diagonal).max(initial=0.0) + 2 * off_diagonal.max(initial=0.0)
-        shifted = diagonal + ROUNDING_OF_EIGENVALUES * self._V.shape[1] * size
+        shifted = diagonal + ROUNDING_OF_EIGENVALUES * self._V.shape[1] * size + rounding
         failed = lapack.dpttrf(np.append(shifted, 1.0), np.append(off_diagonal, 0.0))[-1]
         return bool(size) and failed > 0

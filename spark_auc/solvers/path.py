@@ -64,15 +64,16 @@ def path(
         if len(factors) >= _MANY
         else None
     )
-    start = None
+    before: tuple[Solution, ElasticNet] | None = None
     for penalty in penalties:
+        start = before[0].start(before[1], penalty) if before else None
         if penalty.l1:
             solution = sparse(penalty, start)
         elif common_solutions:
             solution = next(common_solutions)
         else:
             solution = ridge(quadratic, penalty.l2, tol=tol, max_iter=max_iter, start=start)
-        start = solution.w
+        before = solution, penalty
         solution = solution.from_zero(quadratic)
         yield solution.indefinite() if indefinite else solution
 

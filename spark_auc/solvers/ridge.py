@@ -147,7 +147,7 @@ def is_indefinite(quadratic: Quadratic) -> bool:
     scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     matrix /= scale
     matrix /= scale[:, None]
-    rounding = ROUNDING_OF_EIGENVALUES * quadratic.dimension + quadratic.eigenvalue_rounding()
+    rounding = ROUNDING_OF_EIGENVALUES * quadratic.dimension + quadratic.scaled_rounding()
     matrix[np.diag_indices_from(matrix)] += rounding
     return not _cholesky(matrix)
 

@@ -68,8 +68,8 @@ def ridges(
             factors[i],
             solutions[i].certificate,
         )
-        steps = min(max_iter, STEPS)
-        solutions[i] = ridge(quadratic, factors[i], tol=tol, max_iter=steps, start=solutions[i].w)
+        steps, start = min(max_iter, STEPS), solutions[i].start(penalties[i], penalties[i])
+        solutions[i] = ridge(quadratic, factors[i], tol=tol, max_iter=steps, start=start)
     return solutions
 
 
@@ -97,7 +97,7 @@ def _by_band(
         W[:, unsolved] += matrix.solved(residual, factors[unsolved].tolist())
         for i, solution in zip(unsolved, certificates(unsolved), strict=True):
             solutions[i] = solution
-    return solutions, matrix.indefinite
+    return solutions, matrix.indefinite(quadratic.eigenvalue_rounding)
 
 
 def _by_krylov(
@@ -144,4 +144,4 @@ def _in_krylov(
         y = space.coordinates(penalty.l2)
         if y is not None:
             Y[:, i] = y
-    return space.vectors(Y), space.size, space.indefinite
+    return space.vectors(Y), space.size, space.indefinite(quadratic.eigenvalue_rounding)

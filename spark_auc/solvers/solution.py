@@ -79,10 +79,15 @@ class Certificate:
                 "rounding; compute the moments again from the rows, with standardization, as "
                 "cancellation of large numbers made them inaccurate"
             )
+        remedy = (
+            "rounding hides smaller ones: raise tol or regParam, and subtract a number near its "
+            "mean from each column that is far from 0"
+            if self.reason == "stalled"
+            else "raise maxIter, regParam or tol"
+        )
         return (
             f"found a KKT residual of {self.kkt:.3g} after {self.iterations} iterations "
-            f"({self.reason}), expected at most {self.tolerance:.3g}; raise maxIter, regParam or "
-            "tol"
+            f"({self.reason}), expected at most {self.tolerance:.3g}; {remedy}"
         )
 
 
@@ -125,6 +130,21 @@ class Solution:
                 raise ConvergenceError(message)
             _log.warning(message)
         return self
+
+    def start(self, before: ElasticNet, penalty: ElasticNet) -> Float | None:
+        """The weights as the start of another penalty; None if they are no better than 0.
+
+        A solver that diverged would pass its weights, or their rounding, on to what follows.
+
+        Parameters
+        ----------
+        before
+            The penalty of this solution.
+        penalty
+            The penalty to begin.
+        """
+        change = penalty.value(self.w) - before.value(self.w)
+        return self.w if self.certificate.objective + change < 0 else None
 
     def from_zero(self, quadratic: Quadratic) -> Solution:
         """The solution of the weights counted from 0, if the quadratic counts them from an origin.

@@ -9,6 +9,7 @@ from spark_auc.core.moments import tiles
 from spark_auc.core.moments.objective import ElasticNet
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import DataError
+from spark_auc.solvers.path import solve
 
 
 def all_pairs(X, y, u):
@@ -149,3 +150,25 @@ def test_sparse_and_dense_batches_mix():
         parts = zip(turned, np.array_split(np.arange(60), 4), strict=True)
         folded = PairMoments.fold((Batch(form(X[p]), y[p], u[p]) for form, p in parts), 7)
         assert_close_sigma(folded.quadratic().Sigma.toarray(), all_pairs(X, y, u)[1])
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("offset", [1e8, 1e9, 1.7e9, 1e12])
+def test_columns_far_from_0_are_solved_as_precisely_as_their_values(form, offset):
+    """The oracle has the same values, from which the offset is subtracted without rounding."""
+    X, y, u = rows(12, n=400)
+    X[:, :2] = np.random.default_rng(1).normal(size=(400, 2)) + y[:, None]
+    X[:, 0] += offset
+    centred = X.copy()
+    centred[:, 0] -= offset
+    parts = np.array_split(np.arange(400), 3)
+    found, expected = (
+        PairMoments.fold((Batch(form(Z[p]), y[p], u[p]) for p in parts), 7) for Z in (X, centred)
+    )
+    scale = found.columns().standard_deviation()
+    found, expected = found.quadratic(scale), expected.quadratic(scale)
+    assert_close_sigma(found.Sigma.toarray(), expected.Sigma.toarray())
+    np.testing.assert_allclose(found.mu, expected.mu, rtol=0, atol=1e-13)
+    solution = solve(found, ElasticNet(0.0, 0.1), tol=1e-9, max_iter=100)
+    assert solution.converged
+    assert solution.certificate.kkt < 1e-12

@@ -1,5 +1,7 @@
 """Solvers against scikit-learn and skglm, and certificates against the truth."""
 
+import importlib
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -18,6 +20,8 @@ from spark_auc.solvers.ridge_path import ridges
 from spark_auc.solvers.solution import certified
 from tests.data import libsvm
 from tests.solvers.rows import violations
+
+path_module = importlib.import_module("spark_auc.solvers.path")
 
 
 def problem(seed=0, n=400, d=30):
@@ -271,11 +275,44 @@ def test_a_band_solves_for_every_factor(d):
         A[1] = 0.0
     Sigma, vectors, factors = A @ A.T, rng.normal(size=(d, 3)), [0.1, 1.0, 0.0]
     band = Banded(SymmetricTiles.of(Sigma))
-    assert not band.indefinite
+    assert not band.indefinite(0.0)
     found = band.solved(vectors, factors)
     for i in range(2):
         expected = np.linalg.solve(Sigma + factors[i] * np.eye(d), vectors[:, i])
         np.testing.assert_allclose(found[:, i], expected, rtol=1e-9, atol=1e-9)
     assert np.isfinite(found).all()
     shifted = SymmetricTiles.of(Sigma - 1e-6 * np.abs(Sigma).max() * np.eye(d))
-    assert Banded(shifted).indefinite == (d > 2)
+    assert Banded(shifted).indefinite(0.0) == (d > 2)
+
+
+@pytest.mark.parametrize("diverged", [1e9, 1e100])
+@pytest.mark.parametrize("penalties", [((0.0, 0.0), (0.0, 0.1)), ((0.0, 0.0), (0.05, 0.05))])
+def test_a_ridge_that_diverged_starts_no_other(diverged, penalties, monkeypatch):
+    """The weights of a solver that diverged are no start; those of a solved one are."""
+    quadratic = problem(5)
+    starts, solve_ridge = [], path_module.ridge
+
+    def diverging(quadratic, l2, *, start, **given):
+        starts.append(start)
+        solution = solve_ridge(quadratic, l2, start=start, **given)
+        if l2:
+            return solution
+        with np.errstate(all="ignore"):
+            return certified(
+                quadratic,
+                ElasticNet(0.0, l2),
+                np.full(quadratic.dimension, diverged),
+                iterations=1,
+                tolerance=1e-9,
+                stopped="maxIter",
+            )
+
+    monkeypatch.setattr(path_module, "ridge", diverging)
+    given = [ElasticNet(*factors) for factors in penalties]
+    _, after = path(quadratic, given, tol=1e-9, max_iter=100)
+    assert after.converged
+    monkeypatch.setattr(path_module, "ridge", solve_ridge)
+    [alone] = path(quadratic, given[1:], tol=1e-9, max_iter=100)
+    np.testing.assert_array_equal(after.w, alone.w)
+    first, _ = path(quadratic, given, tol=1e-9, max_iter=100)
+    np.testing.assert_array_equal(first.start(given[0], given[1]), first.w)

@@ -268,3 +268,16 @@ def test_magic_ranks_as_published_and_the_quadratic_saves_passes():
     assert with_it.certificate.objective == pytest.approx(without.certificate.objective, rel=1e-8)
     assert few < 0.75 * many
     assert abs(roc_auc_score(y[held_out], X[held_out] / scale @ with_it.w) - 0.845) < 0.015
+
+
+def test_nearly_separable_rows_with_weak_penalties():
+    """Beyond an edge the slope along a direction may be a million times as large as before it."""
+    for seed in range(80):
+        rng = np.random.default_rng(seed)
+        n, d = int(rng.integers(10, 60)), int(rng.integers(3, 9))
+        X = rng.normal(size=(n, d))
+        y = X[:, 0] + rng.choice([0.1, 0.3]) * rng.normal(size=n) > 0.5
+        y[:2] = True, False
+        l2 = float(10.0 ** rng.integers(-8, -4))
+        solution, _ = solved(X, y, l2=l2, sizes=(), start=bool(seed % 2), tol=1e-6)
+        assert solution.converged, (seed, solution.certificate)

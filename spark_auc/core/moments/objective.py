@@ -165,13 +165,16 @@ class Quadratic:
         """Bound on the error of ``v' Sigma v`` by rounding of the moments, for ``v`` ``(d,)``."""
         if self.blur is None:
             return 0.0
-        return float(np.sqrt(self.blur * np.maximum(self.diagonal, 0.0)) @ np.abs(vector)) ** 2
+        size = np.sqrt(self.blur * np.maximum(self.diagonal, 0.0)) @ np.abs(vector)
+        return float(size * size)
 
-    def eigenvalue_rounding(self, features: NDArray[np.int64] | slice = slice(None)) -> float:
-        """Bound on the error of eigenvalues by rounding of the moments.
+    @property
+    def eigenvalue_rounding(self) -> float:
+        """Bound on the error of the eigenvalues of ``Sigma`` by rounding of the moments."""
+        return 0.0 if self.blur is None else float(self.blur @ np.maximum(self.diagonal, 0.0))
 
-        Of the matrix of some features, scaled to unit diagonal.
-        """
+    def scaled_rounding(self, features: NDArray[np.int64] | slice = slice(None)) -> float:
+        """The bound for the matrix of some features, scaled to unit diagonal."""
         return 0.0 if self.blur is None else float(self.blur[features].sum())
 
     @property
@@ -219,12 +222,12 @@ def difference_rounding(mean: Float, diagonal: Float) -> float:
     """Bound on the rounding error of the difference of the class means.
 
     The greatest over the columns, in units of ``sqrt(Sigma_jj)``. It is large for columns whose
-    mean is far from 0 compared with their deviation.
+    mean is far from its origin compared with their deviation.
 
     Parameters
     ----------
     mean : (2, d)
-        Class means.
+        Class means from their origins.
     diagonal : (d,)
         Diagonal of ``Sigma``.
     """

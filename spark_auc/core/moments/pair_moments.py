@@ -227,7 +227,9 @@ class PairMoments(SchemaState):
 
         mapped(fill, enumerate(tiling.places()))
         Sigma = SymmetricTiles(self.dimension, tiles)
-        class_means, diagonal = np.stack([p.mean, n.mean]) * inverse, Sigma.diagonal()
+        # The origins are exact numbers: only the means from them are rounded.
+        class_means = np.stack([p.from_origin, n.from_origin]) * inverse
+        diagonal = Sigma.diagonal()
         blur = np.zeros(self.dimension)
         np.divide((p.blur() + n.blur()) * inverse**2, diagonal, out=blur, where=diagonal > 0)
         blur[diagonal > 0] += _OPERATIONS * UNIT
