@@ -70,8 +70,10 @@ def sparse_entries(X: sparse.csr_matrix) -> Entries:
 
 
 @compiled()
-def gather(gram: Float, starts: Places, rows: Index, columns: Index, out: Float) -> None:
-    """Copy the entries at ``rows`` x ``columns`` of a symmetric matrix.
+def gather(
+    gram: Float, starts: Places, rows: Index, columns: Index, factor: Float, out: Float
+) -> None:
+    """Copy the entries at ``rows`` x ``columns`` of a symmetric matrix, times their factors.
 
     Parameters
     ----------
@@ -83,6 +85,8 @@ def gather(gram: Float, starts: Places, rows: Index, columns: Index, out: Float)
         Row indices.
     columns : (c,)
         Column indices.
+    factor : (d,)
+        Factor of each row and each column of the matrix.
     out : (at least r, at least c)
         Array that receives the entries.
     """
@@ -93,9 +97,11 @@ def gather(gram: Float, starts: Places, rows: Index, columns: Index, out: Float)
     for a in range(rows.size):
         turn = np.searchsorted(ascending, rows[a], "right")
         for b in range(turn):
-            out[a, order[b]] = gram[starts[rows[a]] + np.uint64(ascending[b])]
+            both = factor[rows[a]] * factor[ascending[b]]
+            out[a, order[b]] = both * gram[starts[rows[a]] + np.uint64(ascending[b])]
         for b in range(turn, columns.size):
-            out[a, order[b]] = gram[starts[ascending[b]] + np.uint64(rows[a])]
+            both = factor[rows[a]] * factor[ascending[b]]
+            out[a, order[b]] = both * gram[starts[ascending[b]] + np.uint64(rows[a])]
 
 
 @compiled(fastmath={"reassoc", "contract"})

@@ -8,7 +8,6 @@ from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from spark_auc.core.kernels import compiled, gather
 from spark_auc.core.moments.column_sums import CHAIN, UNIT, dense_sums
@@ -20,7 +19,13 @@ from spark_auc.core.moments.moments_tile import (
     other_dimension,
     part_names,
 )
-from spark_auc.core.moments.sparse_gram import FREQUENT, WeightedRows, add_sparse_gram
+from spark_auc.core.moments.sparse_gram import (
+    FREQUENT,
+    SHARES,
+    WeightedRows,
+    add_sparse_gram,
+    longest_chain,
+)
 from spark_auc.core.moments.tiles import Tiling
 from spark_auc.core.types import Float, Index, Rows
 
@@ -35,8 +40,8 @@ _LEAST, _MOST, _SHARE = 1 << 18, 1 << 22, 1 / 4
 _PART = 128
 # Rounded operations besides the additions of products, for each set of rows that is included.
 _OPERATIONS = 16
-# Sums of whole numbers are exact up to here.
-_LARGEST_WHOLE = 2.0**53
+# Sums of products of simple multiples are exact up to here.
+_LARGEST_EXACT = 2.0**53 / SHARES**2
 # Values whose products neither overflow nor underflow.
 _SAFE = (1e-100, 1e100)
 
@@ -48,9 +53,9 @@ class Accumulator:
     This is the only place that adds rows. Inside, the columns that are most frequent in the first
     sparse rows come first, so that most updates are to a few tiles that stay in the cache.
 
-    Sparse columns are divided by their unit. The unit of a column whose values are 0 or one number
-    is this number, as long as no other value comes: sums of its products are exact counts, whereas
-    equal products, added one by one, are all rounded in one direction.
+    Sparse columns are divided by their unit, which is the first value of the column, as long as all
+    others are simple multiples of it: sums of products of multiples are exact, whereas equal
+    products, added one by one, are all rounded in one direction.
 
     Parameters
     ----------
@@ -83,8 +88,8 @@ class Accumulator:
         self.vectors = Vectors(0.0, np.zeros(self.dimension), np.zeros(self.dimension))
         self.order: NDArray[np.int64] | None = None
         self.rank: Index = np.arange(self.dimension, dtype=np.uint32)
-        # By place: the first value of a column other than 0, whether others came, and the number
-        # of rounded additions to a row of the matrix.
+        # By place: the first value of a column other than 0, whether others came that are no
+        # simple multiples of it, and the number of rounded additions to a row of the matrix.
         self.value, self.several = np.zeros(self.dimension), np.zeros(self.dimension, np.bool_)
         self.additions, self.chain = np.zeros(self.dimension, np.int64), 0
 
@@ -113,7 +118,7 @@ class Accumulator:
         pieces = min(rows.size, -(-size // self.entries_per_update))
         numbers, weights = np.array_split(rows, pieces), np.array_split(u, pieces)
         for part_numbers, part_weight in zip(numbers, weights, strict=True):
-            part = X[part_numbers]
+            part = X[part_numbers].astype(float, copy=False)
             part.sum_duplicates()
             self.collected.append((part, part_weight))
             self.collected_entries += part_numbers.size + part.nnz + _PART
@@ -150,7 +155,9 @@ class Accumulator:
         for i, j in self.tiling.places():
             a, b = self.tiling.span(i), self.tiling.span(j)
             if changed[a].any() or changed[b].any():
-                self._tile(i, j)[...] *= np.outer(factor[a], factor[b])
+                tile = self._tile(i, j)
+                tile *= factor[a][:, None]
+                tile *= factor[b]
 
     def _include(self, rows: int, batch: Vectors) -> None:
         self.rows += rows
@@ -198,21 +205,20 @@ class Accumulator:
             self.rank = np.argsort(self.order, kind="stable").astype(np.uint32)
         value, several = self.value.copy(), self.several.copy()
         for X, _ in parts:
-            _find_values(np.asarray(X.data, float), X.indices, self.rank, value, several)
+            _find_values(X.data, X.indices, self.rank, value, several)
         size = np.abs(value)
         several |= (size > 0.0) & ~((size > _SAFE[0]) & (size < _SAFE[1]))
         self._end_units(several & ~self.several)
         self.value = value
-        unit = self.unit[self.rank]
+        unit = np.where(self.several, 1.0, self.unit)
         if (unit != 1.0).any():
-            parts = [
-                (sparse.csr_matrix((X.data / unit[X.indices], X.indices, X.indptr), X.shape), u)
-                for X, u in parts
-            ]
+            for X, _ in parts:
+                _divide(X.data, X.indices, self.rank, unit)
         origin, total, additions = add_sparse_gram(parts, self.rank, self.starts, self.gram)
         self.additions += additions
         if additions.any():
-            self.chain = max(self.chain, min(sum(u.size for _, u in parts), CHAIN))
+            longest = min(sum(u.size for _, u in parts), longest_chain(self.dimension))
+            self.chain = max(self.chain, longest)
         return Vectors(sum(float(u.sum()) for _, u in parts), origin, total)
 
     def _diagonal(self) -> Float:
@@ -228,7 +234,7 @@ class Accumulator:
         chain = int(self.additions.max(initial=0))
         if chain:
             chain += self.chain
-        elif self._diagonal().max(initial=0.0) >= _LARGEST_WHOLE:
+        elif self._diagonal().max(initial=0.0) >= _LARGEST_EXACT:
             chain = self.rows
         return UNIT * (chain + _OPERATIONS * self.included)
 
@@ -255,22 +261,18 @@ class Accumulator:
         self.finish()
         tiling = self.tiling
         size = tiling.blocks * tiling.tile
-        vectors = np.zeros((3, size))
-        vectors[2] = 1.0
         unit = self.unit
-        vectors[:, : self.dimension] = np.stack(
-            [self.vectors.origin * unit, self.vectors.total * unit, unit]
-        )[:, self.rank]
-        origin, total, units = vectors.reshape(3, tiling.blocks, tiling.tile)
+        vectors = np.zeros((2, size))
+        found = np.stack([self.vectors.origin, self.vectors.total]) * unit
+        vectors[:, : self.dimension] = found[:, self.rank]
+        origin, total = vectors.reshape(2, tiling.blocks, tiling.tile)
         relative = self._relative_rounding()
         for i, j in tiling.places():
             gram = np.zeros((tiling.tile, tiling.tile))
             # The accumulated matrix is a lower triangle; `gather` also fills the upper triangle of
             # diagonal tiles.
             rows, columns = self.rank[tiling.span(i)], self.rank[tiling.span(j)]
-            gather(self.gram, self.starts, rows, columns, gram)
-            if (units[[i, j]] != 1.0).any():
-                gram *= np.outer(units[i], units[j])
+            gather(self.gram, self.starts, rows, columns, unit, gram)
             gram.flags.writeable = False
             ends, rounding = [i, j], np.zeros(tiling.tile)
             if i == j:
@@ -321,13 +323,25 @@ class PairAccumulator:
 
 
 @compiled()
+def _divide(data: Float, indices: Index, rank: Index, unit: Float) -> None:
+    for p in range(data.size):
+        value = unit[rank[indices[p]]]
+        if value != 1.0:
+            data[p] = np.rint(SHARES * (data[p] / value)) / SHARES
+
+
+@compiled()
 def _find_values(
     data: Float, indices: Index, rank: Index, value: Float, several: NDArray[np.bool_]
 ) -> None:
-    """Find the first value of each column other than 0, and the columns with several of them."""
+    """Find the first value of each column other than 0, and whether others are no multiples."""
     for p in range(data.size):
         place = rank[indices[p]]
         if value[place] == 0.0:
             value[place] = data[p]
-        elif data[p] != value[place] and data[p] != 0.0:
-            several[place] = True
+        elif data[p] != value[place] and data[p] != 0.0 and not several[place]:
+            multiple = data[p] / value[place]
+            simple = np.rint(SHARES * multiple) / SHARES
+            # The sum of three equal numbers is rounded, and so is the quotient.
+            near = abs(multiple - simple) <= 4 * UNIT * abs(multiple)
+            several[place] = not near or abs(simple) > SHARES

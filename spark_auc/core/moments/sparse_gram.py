@@ -22,8 +22,10 @@ _ONE = np.uint64(1)
 # Number of visits by which the entries of a row are prefetched; memory latency dominates the time.
 _AHEAD = np.uint64(8)
 _VALUES = LINE // 8
-# Visits of a feature that are added one by one: a group costs a pass over the feature's row.
-_DIRECT = 256
+# Multiples of 1 / 256 up to 256 are simple: their products and sums are exact.
+SHARES = 256.0
+# Share of the visits of a group that are added one by one, without a group.
+_DIRECT = np.uint64(2)
 
 
 class _Entries(NamedTuple):
@@ -58,8 +60,8 @@ def add_sparse_gram(
     """Add ``sum_r u_r (x_r - o)(x_r - o)'`` over stored entries to the lower triangle of a matrix.
 
     Equal products, added one by one to a growing sum, are all rounded in one direction: the error
-    of the sum grows with their number. Products of whole numbers are exact. Others are first added
-    in groups of at most `CHAIN`.
+    of the sum grows with their number. Products of simple multiples are exact. Others are first
+    added in groups of at most `longest_chain` rows.
 
     Products of the first `FREQUENT` features are added row by row, as their part of the matrix fits
     in the cache. Products of the other features are added feature by feature, so that the feature's
@@ -83,16 +85,18 @@ def add_sparse_gram(
         ``o`` and ``sum_r u_r (x_r - o)``, by place. ``o`` is the mean of a column that every row
         stores, and otherwise 0, so that entries which are not stored contribute nothing.
     additions : (d,)
-        Number of rounded additions to each row of the matrix; 0 for products of whole numbers.
+        Number of rounded additions to each row of the matrix; 0 for products of simple multiples.
     """
     rows = [(*sparse_entries(X), u) for X, u in parts]
     count, total = np.zeros(rank.size, np.uint64), np.zeros(rank.size)
-    for part in rows:
-        _add_columns(*part, rank, count, total)
     weight = np.concatenate([u for _, u in parts])
+    exact = bool((weight == np.rint(weight)).all())
+    for part in rows:
+        exact &= _add_columns(*part, rank, count, total)
     full = count == weight.size
     origin = np.where(full, total / weight.sum(), 0.0)
     origin = sparse_means([part[:3] for part in rows], rank, full, origin)
+    exact &= bool((SHARES * origin == np.rint(SHARES * origin)).all())
     total, lost = np.zeros((2, rank.size))
 
     stored = int(count.sum())
@@ -110,14 +114,24 @@ def add_sparse_gram(
     )
     bounds = np.zeros(weight.size + 1, np.uint64)
     np.cumsum(np.concatenate([np.diff(X.indptr) for X, _ in parts]), out=bounds[1:])
-    begin, whole = 0, bool((weight == np.rint(weight)).all())
+    begin = 0
     for part in rows:
-        whole &= _arrange(*part, rank, origin, bounds[begin:], free, entries, total, lost)
+        _arrange(*part, rank, origin, bounds[begin:], free, entries, total, lost, exact)
         begin += part[-1].size
     additions = np.zeros(rank.size, np.int64)
-    _add_frequent(bounds, weight, entries, starts, gram, whole, additions)
-    _add_rare(ends, entries, starts, gram, whole, additions)
+    _add_frequent(bounds, weight, entries, starts, gram, exact, additions)
+    _add_rare(ends, entries, starts, gram, exact, additions)
     return origin, total + lost, additions
+
+
+@compiled()
+def longest_chain(dimension: int) -> int:
+    """Greatest number of products that are added one by one, with so many features before them.
+
+    Adding a group costs a pass over its part of the matrix.
+    """
+    frequent = min(dimension, FREQUENT)
+    return max(CHAIN, frequent * frequent // 128, dimension // 4)
 
 
 @compiled()
@@ -129,12 +143,17 @@ def _add_columns(
     rank: Index,
     count: Places,
     total: Float,
-) -> None:
+) -> bool:
+    """Count and sum the entries of each column; whether all values are simple multiples."""
+    exact = True
     for r in range(weight.size):
         for p in range(indptr[r], indptr[r + 1]):
             place = rank[indices[p]]
             count[place] += _ONE
             total[place] += weight[r] * data[p]
+            scaled = SHARES * data[p]
+            exact &= scaled == np.rint(scaled) and abs(data[p]) <= SHARES
+    return exact
 
 
 @compiled()
@@ -150,14 +169,11 @@ def _arrange(
     entries: _Entries,
     total: Float,
     lost: Float,
-) -> bool:
-    """Fill ``entries``; ``free`` is each feature's next free visit, and is advanced.
-
-    The result is whether all values are whole numbers.
-    """
+    exact: bool,
+) -> None:
+    """Fill ``entries``; ``free`` is each feature's next free visit, and is advanced."""
     place, value, first, last, factor, equal = entries
     rare = np.empty(rank.size, np.uint64)
-    whole = True
     for r in range(weight.size):
         start = end = bounds[r]
         rare_count = 0
@@ -172,15 +188,19 @@ def _arrange(
             rare_count += 1 - frequent
         all_equal = True
         for e in range(start, end):
-            add_compensated(total, lost, place[e], weight[r] * value[e])
+            if exact:
+                total[place[e]] += weight[r] * value[e]
+            else:
+                add_compensated(total, lost, place[e], weight[r] * value[e])
             all_equal = all_equal and value[e] == value[start]
-            whole = whole and value[e] == np.rint(value[e])
         for k in range(rare_count):
             column = rank[indices[rare[k]]]
             centred = data[rare[k]] - origin[column]
             weighted = weight[r] * centred
-            add_compensated(total, lost, column, weighted)
-            whole = whole and centred == np.rint(centred)
+            if exact:
+                total[column] += weighted
+            else:
+                add_compensated(total, lost, column, weighted)
             place[end] = column
             value[end] = centred
             all_equal = all_equal and centred == value[start]
@@ -191,7 +211,6 @@ def _arrange(
             factor[visit] = weighted * centred if all_equal else weighted
             equal[visit] = all_equal
             end += _ONE
-    return whole
 
 
 @compiled()
@@ -201,12 +220,13 @@ def _add_frequent(
     entries: _Entries,
     starts: Places,
     gram: Float,
-    whole: bool,
+    exact: bool,
     additions: Int,
 ) -> None:
     """Add products of the first `FREQUENT` features, groups of rows at a time."""
     place, value = entries.place, entries.value
     count = min(starts.size, FREQUENT)
+    rows = longest_chain(count)
     group = np.zeros((count, count))
     for r in range(weight.size):
         for p in range(bounds[r], bounds[r + 1]):
@@ -216,13 +236,13 @@ def _add_frequent(
             weighted = weight[r] * value[p]
             for e in range(bounds[r], p + _ONE):
                 row[place[e]] += weighted * value[e]
-        if r + 1 == weight.size or (not whole and (r + 1) % CHAIN == 0):
+        if r + 1 == weight.size or (not exact and (r + 1) % rows == 0):
             for i in range(count):
                 start = starts[i]
                 for j in range(i + 1):
                     gram[start + np.uint64(j)] += group[i, j]
                     group[i, j] = 0.0
-                additions[i] += not whole
+                additions[i] += not exact
 
 
 @compiled()
@@ -231,20 +251,21 @@ def _add_rare(
     entries: _Entries,
     starts: Places,
     gram: Float,
-    whole: bool,
+    exact: bool,
     additions: Int,
 ) -> None:
     """Add products of the other features, with each other and with the first `FREQUENT`."""
     for feature in range(FREQUENT, ends.size):
         begin, end = ends[feature - 1], ends[feature]
         row = gram[starts[feature] :]
-        if whole or end - begin <= _DIRECT:
+        visits = np.uint64(longest_chain(feature))
+        if exact or end - begin <= visits // _DIRECT:
             _add_visits(begin, end, ends[-1], entries, row)
-            additions[feature] += 0 if whole else end - begin
+            additions[feature] += 0 if exact else end - begin
             continue
         group = np.zeros(feature + 1)
         while begin < end:
-            next_begin = min(begin + np.uint64(CHAIN), end)
+            next_begin = min(begin + visits, end)
             _add_visits(begin, next_begin, ends[-1], entries, group)
             for j in range(feature + 1):
                 row[j] += group[j]
