@@ -24,6 +24,7 @@ KINDS_OF: dict[str, tuple[str, ...]] = {
 _IDS = ("text", "integer")
 # Integers of at most so many distinct values have tokens too: they may be codes.
 FEW = 256
+_EXACT = 2.0**53
 # Bounds of the number of features of tokens.
 FEWEST, MOST = 2**8, 2**18
 # Most tokens of a column of each kind: bins of logarithms are floor(log(v)^2).
@@ -72,6 +73,16 @@ def decided(
     if column.type == "integer" and counts.both.distinct > FEW:
         kinds = kinds[:1]
     return kinds, _leakage(column.name, counts)
+
+
+def known_values(column: Planned, counts: ColumnCounts) -> tuple[str, ...] | None:
+    """The digits of the integers of a column of tokens; None if they are many, or not integers."""
+    values = counts.both.values
+    is_listed = column.type == "integer" and column.kind == "tokens" and values.size <= FEW
+    # The counts are of doubles, which hold no larger integers.
+    if not is_listed or counts.both.tallies is not None or (np.abs(values) >= _EXACT).any():
+        return None
+    return tuple(str(int(value)) for value in values)
 
 
 def dimension_of(columns: Sequence[Planned], counts: Mapping[str, ColumnCounts]) -> int:

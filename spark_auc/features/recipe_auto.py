@@ -11,7 +11,15 @@ import numpy as np
 
 from spark_auc.core.types import Bool, Float
 from spark_auc.errors import ConfigError, DataError
-from spark_auc.features.auto_rules import AUTO, KINDS_OF, MOST, Decision, decided, dimension_of
+from spark_auc.features.auto_rules import (
+    AUTO,
+    KINDS_OF,
+    MOST,
+    Decision,
+    decided,
+    dimension_of,
+    known_values,
+)
 from spark_auc.features.auto_state import AutoState, ClassColumns
 from spark_auc.features.column_auc import ClassCounts, ColumnCounts
 from spark_auc.features.column_summary import ColumnSummary
@@ -32,9 +40,10 @@ class AutoPlan:
 
     A column of kind "auto" becomes a spline if it is a number, tokens if it is text, a boolean or
     an integer of at most 256 distinct values (a spline too), and tokens of its hour and weekday and
-    a spline if it is a time. Hours are left out if all times
-    are at midnight. Constant columns are left out, and identifiers: columns of text or integers
-    with more different values than half of the rows that have a value. Crossed columns are kept.
+    a spline if it is a time. The recipe lists the values of tokens of such integers; all others
+    share a token. Hours are left out if all times are at midnight. Constant columns are left out,
+    and identifiers: columns of text or integers with more different values than half of the rows
+    that have a value. Crossed columns are kept.
 
     Parameters
     ----------
@@ -54,7 +63,7 @@ class AutoPlan:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name, type_, _ in self.columns:
+        for name, type_, *_ in self.columns:
             if type_ not in KINDS_OF:
                 raise ConfigError(
                     f"found column {name!r} of type {type_}, expected {', '.join(KINDS_OF)}; leave "
@@ -207,7 +216,8 @@ class AutoPlan:
         for column in self.columns:
             is_free = column.kind == AUTO and column.name not in crossed
             kinds, reasons = decided(column, counts[column.name], is_free)
-            columns += _entries(column, kinds)
+            entries = _entries(column, kinds)
+            columns += [e._replace(values=known_values(e, counts[e.name])) for e in entries]
             decisions += reasons
         if not columns:
             raise DataError(

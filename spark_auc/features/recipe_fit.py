@@ -20,7 +20,7 @@ from spark_auc.features.raw_columns import Columns, Numbers
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_json import HASHED_KINDS, NUMERIC_KINDS
 from spark_auc.features.recipe_numbers import Numeric, Spline, Standard
-from spark_auc.features.recipe_tokens import Hashed
+from spark_auc.features.recipe_tokens import Hashed, Tokens
 from spark_auc.features.recipe_trees import Categories, TreeLeaves, Trees
 from spark_auc.features.times import doubles
 
@@ -68,11 +68,14 @@ class Planned(NamedTuple):
         Name and type, one of `spark_auc.features.raw_columns.TYPES`.
     kind
         Its features, one of `KINDS`.
+    values
+        Of tokens: see `spark_auc.features.recipe_tokens.Tokens`.
     """
 
     name: str
     type: str
     kind: str
+    values: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,7 @@ class RecipePlan:
 
     def __post_init__(self) -> None:
         check_whole("knots", self.knots, 2)
-        for name, _, kind in self.columns:
+        for name, _, kind, *_ in self.columns:
             if kind not in KINDS:
                 raise ConfigError(
                     f"found {kind!r} as the kind of column {name!r}, expected one of "
@@ -175,11 +178,13 @@ class RecipePlan:
         summaries = iter(state.columns)
         numeric: list[Numeric] = []
         hashed: list[Hashed] = []
-        for name, kind_of_values, kind in self.columns:
+        for name, kind_of_values, kind, values in self.columns:
             if kind == "spline":
                 numeric.append(Spline(name, kind_of_values, next(summaries).knots(self.knots)))
             elif kind == "standard":
                 numeric.append(_standard(name, kind_of_values, next(summaries)))
+            elif values is not None:
+                hashed.append(Tokens(name, kind_of_values, values))
             else:
                 hashed.append(HASHED_KINDS[kind](name, kind_of_values))
         settings = self.dimension, self.crosses, self.missing, self.unit, self.trees

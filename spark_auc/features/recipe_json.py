@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields
+from dataclasses import MISSING, asdict, fields
 from typing import Any, NoReturn, TypeVar
 
 from spark_auc.core.sampling.key_sample import KeySample
@@ -36,7 +36,7 @@ def to_json(recipe: Recipe) -> str:
     stored = {"format": _FORMAT, "version": _VERSION} | asdict(recipe)
     for block in ("numeric", "hashed"):
         columns = getattr(recipe, block)
-        stored[block] = [{"as": names[type(column)]} | asdict(column) for column in columns]
+        stored[block] = [{"as": names[type(column)]} | _given(column) for column in columns]
     # Recipes without trees or pairs are stored as by versions that knew none.
     del stored["trees"], stored["pairs"]
     if recipe.chosen_by is None:
@@ -50,6 +50,11 @@ def to_json(recipe: Recipe) -> str:
         both = [[asdict(column) for column in pair.columns] for pair in recipe.pairs]
         stored["pairs"] = [[{"as": "spline"} | column for column in pair] for pair in both]
     return json.dumps(stored, allow_nan=False, ensure_ascii=False)
+
+
+def _given(column: Any) -> dict[str, Any]:
+    """The fields of a column without those that are None, which earlier versions did not know."""
+    return {name: value for name, value in asdict(column).items() if value is not None}
 
 
 def from_json(text: str | bytes) -> Recipe:
@@ -180,7 +185,11 @@ def _columns(kinds: Mapping[str, type[Any]]) -> Reader:
         if not isinstance(name, str) or name not in kinds:
             raise _invalid(f" the kind of a column in{where}", repr(name)[:60], str(sorted(kinds)))
         kind = kinds[name]
-        readers = {field.name: _FIELDS[field.name] for field in fields(kind)}
+        readers = {
+            field.name: _FIELDS[field.name]
+            for field in fields(kind)
+            if field.default is MISSING or field.name in value
+        }
         return kind(**_taken(value, f"a column in{where}", {"as": _text} | readers))
 
     return read

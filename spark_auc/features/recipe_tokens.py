@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import ClassVar, TypeAlias, cast
+from typing import Any, ClassVar, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.types import Index
-from spark_auc.errors import DataError
+from spark_auc.errors import ConfigError, DataError
 from spark_auc.features.logarithms import (
     SMALL,
     hash_logarithms,
@@ -28,6 +28,7 @@ from spark_auc.features.raw_columns import (
     validity_of,
 )
 from spark_auc.features.recipe_columns import Named
+from spark_auc.features.text_keys import keys_of, text_of
 from spark_auc.features.times import hours, weekdays
 from spark_auc.features.tokens import Slots, hash_codes, hash_integers, hash_text
 
@@ -35,6 +36,9 @@ _LOGARITHM = "log^2 "
 # Bins of integers of 64 bits: floor(log(2^63)^2) is 1906.
 _BINS = 1908
 _HOURS, _WEEKDAYS = tuple(map(str, range(24))), tuple("1234567")
+_BOOLEANS = "false", "true"
+# The word of integers that are not among those of the fit. No integer has this text.
+_OTHER = "other"
 # A function that fills the slots of rows from a first row on.
 FillTokens: TypeAlias = Callable[[int, Slots], None]
 TextKernel: TypeAlias = Callable[..., int]
@@ -54,6 +58,17 @@ class _Hashed(Named):
     def missing_hash(self) -> int:
         """The signed hash of the token of missing values."""
         return hash_of(self.prefix, "")
+
+    @property
+    def words(self) -> tuple[str, ...] | None:
+        """The words ``(v,)`` of all tokens but that of missing values; None if they are unknown."""
+        return None
+
+    @cached_property
+    def word_hashes(self) -> Index:
+        """The hashes ``(v + 1,)`` of the tokens of `words`, then that of missing values."""
+        hashed = [hash_of(self.prefix, word) for word in (*(self.words or ()), "")]
+        return read_only(np.array(hashed, np.int32).view(np.uint32))
 
     def token(self, column: Column, row: int) -> str:
         """The token of a row as text, such as "city=a", "city missing" or "when: hour=7"."""
@@ -92,15 +107,12 @@ class _Hashed(Named):
         values, validity = read_only(integers(self.name, column.values)), validity_of(column)
         return lambda begin, slots: kernel(values, validity, begin, empty, slots)
 
-    def _of_codes(
-        self, words: Sequence[str], codes: NDArray[np.uint8], column: Column, empty: bool
-    ) -> FillTokens:
-        hashed = [hash_of(self.prefix, word) for word in (*words, "")]
-        hashes = np.array(hashed, np.int32).view(np.uint32)
+    def _of_codes(self, codes: NDArray[Any], column: Column, empty: bool) -> FillTokens:
+        """As `filler`, by the place of the word of each row among `words`."""
         codes, validity = read_only(codes), validity_of(column)
 
         def fill(begin: int, slots: Slots) -> None:
-            hash_codes(hashes, codes, validity, begin, empty, slots)
+            hash_codes(self.word_hashes, codes, validity, begin, empty, slots)
 
         return fill
 
@@ -166,20 +178,73 @@ class Tokens(_Hashed):
     ----------
     name, type
         Name and type of the column.
+    values
+        The digits of the integers in the rows of the fit, ascending. Other integers share the token
+        ``name=other``, so that all tokens are known. Default: each integer has a token of its own.
     """
 
     TYPES = ("text", "integer", "boolean")
     SAME = ("text", "integer")
 
+    values: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.values is not None and not (self.type == "integer" and _ascend(self.values)):
+            raise ConfigError(
+                f"found the values {str(self.values)[:60]} of column {self.name!r} of type "
+                f"{self.type}, expected ascending integers of 64 bits; fit the recipe again"
+            )
+
+    @property
+    def words(self) -> tuple[str, ...] | None:
+        """See `_Hashed.words`."""
+        if self.type == "boolean":
+            return _BOOLEANS
+        return None if self.values is None else (*self.values, _OTHER)
+
+    def known(self, word: str) -> str:
+        """The word of a value as its token has it."""
+        return word if self.values is None or not word or word in self._listed else _OTHER
+
+    def unknown(self, column: Column) -> int:
+        """Number of rows whose value is none of `values`."""
+        is_other = self._codes(column) == len(self.values or ())
+        return int(np.count_nonzero(is_other & (column.validity is None or column.validity)))
+
+    @cached_property
+    def _listed(self) -> frozenset[str]:
+        return frozenset(self.values or ())
+
+    def _codes(self, column: Column) -> NDArray[np.int64]:
+        """The places ``(n,)`` of the values in `words`; the number of words for empty text."""
+        values = self.values or ()
+        found: NDArray[Any]
+        wanted: NDArray[Any]
+        if isinstance(column, Text):
+            found, wanted = keys_of(self.name, column), keys_of(self.name, text_of(values))
+        else:
+            found = integers(self.name, column.values)
+            wanted = np.array([int(value) for value in values], np.int64)
+        order = np.argsort(wanted)
+        places = np.searchsorted(wanted[order], found)
+        codes = np.append(order, len(values))[places]
+        codes[np.append(wanted, 0)[codes] != found] = len(values)
+        return np.where(np.isnan(found), len(values) + 1, codes)
+
+    def _word(self, column: Column, row: int) -> str:
+        return self.known(super()._word(column, row))
+
     def filler(self, column: Column, empty: bool) -> FillTokens:
         """As `Log.filler`; the function raises `DataError` for rows outside the bytes."""
         self.check(column)
+        if self.values is not None:
+            return self._of_codes(self._codes(column), column, empty)
         if isinstance(column, Text):
             kernel = partial(hash_text, self.prefix)
             return self._of_text(kernel, "starts and ends within the bytes", column, empty)
         if column.values.dtype == np.bool_:
-            codes = column.values.astype(np.uint8)
-            return self._of_codes(("false", "true"), codes, column, empty)
+            return self._of_codes(column.values.astype(np.uint8), column, empty)
         return self._of_integers(partial(hash_integers, self.prefix), column, empty)
 
 
@@ -196,10 +261,15 @@ class Hour(_Hashed):
     TYPES = ("time",)
     PART = ": hour"
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """See `_Hashed.words`."""
+        return _HOURS
+
     def filler(self, column: Column, empty: bool) -> FillTokens:
         """As `Log.filler`."""
         self.check(column)
-        return self._of_codes(_HOURS, hours(cast(Numbers, column).values), column, empty)
+        return self._of_codes(hours(cast(Numbers, column).values), column, empty)
 
     def _word(self, column: Column, row: int) -> str:
         code = int(hours(cast(Numbers, column).values[row : row + 1])[0])
@@ -219,14 +289,29 @@ class Weekday(_Hashed):
     TYPES = ("time",)
     PART = ": weekday"
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """See `_Hashed.words`."""
+        return _WEEKDAYS
+
     def filler(self, column: Column, empty: bool) -> FillTokens:
         """As `Log.filler`."""
         self.check(column)
-        return self._of_codes(_WEEKDAYS, weekdays(cast(Numbers, column).values), column, empty)
+        return self._of_codes(weekdays(cast(Numbers, column).values), column, empty)
 
     def _word(self, column: Column, row: int) -> str:
         code = int(weekdays(cast(Numbers, column).values[row : row + 1])[0])
         return _WEEKDAYS[code] if code < len(_WEEKDAYS) else ""
+
+
+def _ascend(values: tuple[str, ...]) -> bool:
+    """Whether texts are the digits of ascending integers of 64 bits."""
+    try:
+        numbers = [int(value) for value in values]
+    except ValueError:
+        return False
+    within = all(-(2**63) <= number < 2**63 for number in numbers)
+    return within and numbers == sorted(set(numbers)) and [*map(str, numbers)] == [*values]
 
 
 def _hashes(prefix: Prefix, values: NDArray[np.int64]) -> Index:

@@ -14,7 +14,7 @@ import numpy as np
 
 from spark_auc.errors import DataError
 from spark_auc.features.raw_columns import Column, Numbers, Text
-from spark_auc.features.recipe_tokens import Hashed, Hour, Log, Weekday
+from spark_auc.features.recipe_tokens import Hashed, Hour, Log, Tokens, Weekday
 from spark_auc.features.times import MICROSECONDS_OF_DAY, MICROSECONDS_OF_HOUR, THURSDAY
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -65,7 +65,7 @@ def _microseconds(name: str, value: Any) -> int:
     raise _other(name, value, "a date or a time")
 
 
-def word(column: Hashed, value: Any) -> bytes:
+def word(column: Tokens | Hour | Weekday, value: Any) -> bytes:
     """The word of a value that is not missing."""
     if isinstance(column, Hour | Weekday):
         since = _microseconds(column.name, value)
@@ -78,10 +78,10 @@ def word(column: Hashed, value: Any) -> bytes:
         raise _other(column.name, value, "a boolean")
     if isinstance(value, str):
         try:
-            return value.encode()
+            return column.known(value).encode()
         except UnicodeEncodeError:
             raise _other(column.name, value, "text that UTF-8 can hold") from None
-    return str(_whole(column, value)).encode()
+    return column.known(str(_whole(column, value))).encode()
 
 
 def _whole(column: Hashed, value: Any) -> int:

@@ -159,7 +159,7 @@ def hash_integers(
 @compiled()
 def hash_codes(
     hashes: Index,
-    codes: NDArray[np.uint8],
+    codes: NDArray[Any],
     validity: Bool,
     begin: int,
     empty: bool,

@@ -71,6 +71,9 @@ def token(column, value):
         return str(value).lower()
     if isinstance(value, datetime.datetime):
         return str(value.hour if type(column).__name__ == "Hour" else value.isoweekday())
+    listed = getattr(column, "values", None)
+    if listed is not None and str(value) not in ("", *listed):
+        return "other"
     if type(column).__name__ == "Log" and value != "" and int(value) > 2:
         return f"log^2 {math.floor(math.log(int(value)) ** 2)}"
     return str(value)

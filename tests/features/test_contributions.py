@@ -96,7 +96,7 @@ def test_contributions(pairs, crosses, unit, missing, monkeypatch):
 
 
 def test_names_of_parts():
-    columns = ("age", "income", "when", "clicks", "visits", "city", "code", "flag")
+    columns = ("age", "income", "when", "clicks", "visits", "city", "code", "few", "flag")
     pairs = ("age x income", "age x city", "when x flag", "clicks x code", "city x flag")
     assert parts(RECIPE) == columns + pairs
     assert parts(replace(RECIPE, crosses=None)) == columns

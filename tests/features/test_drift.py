@@ -49,6 +49,12 @@ def days(value):
     return (value - datetime(1970, 1, 1)) / timedelta(1) if isinstance(value, datetime) else value
 
 
+def _is_new(recipe, column, row, found):
+    if getattr(column, "values", None) is not None:
+        return str(row[column.name]) not in column.values
+    return not found.issuperset(indices(recipe, column, row))
+
+
 def counted(recipe, rows, old):
     """The counts of `Drift` of rows; those of the fit are ``old``."""
     found = {j for row in old for column in recipe.hashed for j in indices(recipe, column, row)}
@@ -65,11 +71,7 @@ def counted(recipe, rows, old):
         counts.append([len(rows), len(rows) - len(here), *beyond, 0, 0])
     for column in recipe.hashed:
         gaps = [row for row in rows if row[column.name] in (None, "")]
-        new = [
-            row
-            for row in rows
-            if row not in gaps and not found.issuperset(indices(recipe, column, row))
-        ]
+        new = [row for row in rows if row not in gaps and _is_new(recipe, column, row, found)]
         counts.append([len(rows), len(gaps), 0, 0, len(rows), len(new)])
     return counts
 

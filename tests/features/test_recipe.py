@@ -339,6 +339,12 @@ def test_infinite_values():
         (lambda: Spline("a", "float", (2.0, 1.0)), "increasing knots"),
         (lambda: Spline("a", "text", (1.0,)), "found column 'a' of type text as spline"),
         (lambda: Tokens("a", "float"), "found column 'a' of type float as tokens"),
+        (lambda: Tokens("a", "text", ("1",)), "the values .* of column 'a' of type text"),
+        (lambda: Tokens("a", "boolean", ("1",)), "the values .* of column 'a' of type boolean"),
+        *(
+            (lambda values=values: Tokens("a", "integer", values), "expected ascending integers")
+            for values in (("2", "1"), ("1", "1"), ("x",), ("01",), ("+1",), ("9" * 19,))
+        ),
         (lambda: Log("a", "float"), "found column 'a' of type float as log"),
         (lambda: Hour("a", "integer"), "found column 'a' of type integer as hour"),
         (lambda: Standard("a", "time", 0.0, 1.0), "found column 'a' of type time as standard"),
@@ -353,6 +359,7 @@ def test_impossible_recipes(make, words):
         make()
 
 
+LISTED = {"as": "tokens", "name": "a", "type": "integer"}
 CHANGES = {
     "unknown key": lambda r: r | {"more": 1},
     "missing key": lambda r: {k: v for k, v in r.items() if k != "unit"},
@@ -374,6 +381,10 @@ CHANGES = {
     "column type": lambda r: r | {"hashed": [{"as": "log", "name": "a", "type": "float"}]},
     "column name": lambda r: r | {"hashed": [{"as": "log", "name": 1, "type": "text"}]},
     "surrogate": lambda r: r | {"hashed": [{"as": "log", "name": "\ud800", "type": "text"}]},
+    "values": lambda r: r | {"hashed": [LISTED | {"values": [1, 2]}]},
+    "values null": lambda r: r | {"hashed": [LISTED | {"values": None}]},
+    "values of text": lambda r: r | {"hashed": [LISTED | {"type": "text", "values": ["1"]}]},
+    "values not ascending": lambda r: r | {"hashed": [LISTED | {"values": ["2", "1"]}]},
     "knots": lambda r: r | {"numeric": [r["numeric"][0] | {"knots": [2, 1]}]},
     "knots text": lambda r: r | {"numeric": [r["numeric"][0] | {"knots": ["1"]}]},
     "knots huge": lambda r: r | {"numeric": [r["numeric"][0] | {"knots": [10**400]}]},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from spark_auc.features.crosses import Crosses
 from spark_auc.features.raw_columns import Numbers
 from spark_auc.features.recipe_auto import AutoPlan
 from spark_auc.features.recipe_fit import Planned, RecipePlan
+from spark_auc.features.recipe_json import from_json, to_json
 from spark_auc.features.text_keys import keys_of
 from spark_auc.features.value_counts import ValueCounts
 from tests.features.raw_rows import EPOCH, numbers, take, text, times
@@ -69,11 +71,12 @@ def table(n=ROWS, seed=0):
 
 
 PLAN = AutoPlan.of_schema(TYPES, knots=5, dimension=100)
+CLICKS = sorted({int(v) for v, ok in zip(*table()[0]["clicks"], strict=True) if ok})
 CHOSEN = (
     Planned("age", "float", "spline"),
     Planned("city", "text", "tokens"),
     Planned("clicks", "integer", "spline"),
-    Planned("clicks", "integer", "tokens"),
+    Planned("clicks", "integer", "tokens", tuple(map(str, CLICKS))),
     Planned("new", "boolean", "tokens"),
     Planned("when", "time", "hour"),
     Planned("when", "time", "weekday"),
@@ -143,6 +146,37 @@ def test_choices_of_the_user():
     assert [c.kind for c in plan.columns if c.name == "when"] == ["weekday"]
     assert not {"leak", "answer", "nothing"} & {c.name for c in plan.columns}
     assert recipe == plan.fitted(plan.fold([columns]))
+
+
+def test_values_of_few_integers_are_listed():
+    rng = np.random.default_rng(0)
+    n, types = 2_000, dict.fromkeys(["few", "many", "large", "explicit", "gone"], "integer")
+    y = rng.random(n) < 0.3
+    gap = rng.random(n) < 0.2
+    few = rng.choice([-3, 0, 10, 9], n)
+    columns = {
+        "few": Numbers(few, ~gap),
+        "many": Numbers(rng.integers(0, 257, n)),
+        # Doubles do not tell these apart.
+        "large": Numbers(2**53 + rng.integers(0, 3, n)),
+        "explicit": Numbers(rng.integers(0, 256, n)),
+        "gone": Numbers(few, np.zeros(n, bool)),
+    }
+    kinds = {"many": "tokens", "large": "tokens", "explicit": "tokens", "gone": "tokens"}
+    made = AutoPlan.of_schema(types, kinds)
+    plan, recipe, _ = made.resolved(made.fold([(columns, y)]))
+    assert {c.name: c.values for c in recipe.hashed} == {
+        "few": ("-3", "0", "9", "10"),
+        "many": None,
+        "large": None,
+        "explicit": tuple(map(str, range(256))),
+        "gone": (),
+    }
+    assert from_json(to_json(recipe)) == recipe
+    unlisted = [replace(c, values=None) for c in recipe.hashed]
+    X = replace(recipe, hashed=tuple(unlisted)).transform(columns)
+    assert (recipe.transform(columns) != X).nnz == 0
+    assert plan.fitted(plan.fold([columns])) == recipe
 
 
 def test_crossed_columns_are_kept():

@@ -66,6 +66,10 @@ NOON = datetime.datetime(2024, 2, 29, 12, 30, tzinfo=datetime.UTC)
     ("column", "values"),
     [
         (Tokens("x", "integer"), [7, "7", np.int64(7), 7.0, np.int32(7)]),
+        (Tokens("x", "integer", ("-1", "7")), [7, "7", np.int64(7), 7.0, np.int32(7)]),
+        (Tokens("x", "integer", ("-1", "7")), [-1, "-1", -1.0]),
+        (Tokens("x", "integer", ("-1", "7")), [8, "8", "07", "-1.0", "x", "other", 2**62]),
+        (Tokens("x", "integer", ("-1", "7")), [None, "", float("nan")]),
         (Tokens("x", "text"), ["7", 7]),
         (Tokens("x", "text"), [None, float("nan"), pd.NA, pd.NaT, ""]),
         (Tokens("x", "boolean"), [True, np.bool_(True)]),

@@ -102,6 +102,28 @@ def test_integers_are_their_digits():
         made.transform({"c": Numbers(np.array([2**63], np.uint64))})
 
 
+@pytest.mark.parametrize("missing", ["indicator", "ignore"])
+def test_values_that_are_listed(missing):
+    """Others share a token, and missing values have theirs or none."""
+    listed = ("-5", "0", "12", str(2**60), str(2**60 + 1))
+    made = Recipe(hashed=(Tokens("c", "integer", listed),), missing=missing)
+    values = [-5, 0, 12, 2**60, 2**60 + 1, None, 5, -12, 2**60 + 2, 2**63 - 1, -(2**63)]
+    words = [*listed, "", *["other"] * 5]
+    known = [k for k, word in enumerate(words) if word or missing == "indicator"]
+    hashed = expected([words[k].encode() for k in known], made.dimension)
+    of_text = [None if v is None else str(v) for v in values]
+    for column in (numbers(values, np.int64), text(of_text), text([t or "" for t in of_text])):
+        X = made.transform({"c": column})
+        assert np.flatnonzero(np.diff(X.indptr)).tolist() == known
+        assert X.indices.tolist() == hashed
+    odd = text(["012", "+12", " 12", "12.0", "x", "other"])
+    assert set(made.transform({"c": odd}).indices) == set(hashed[-1:])
+    (column,) = made.hashed
+    tokens = [column.token(numbers(values, np.int64), row) for row in range(len(values))]
+    assert tokens == [f"c={word}" if word else "c missing" for word in words]
+    assert column.unknown(numbers(values, np.int64)) == column.unknown(text(of_text)) == 5
+
+
 def test_booleans():
     made = Recipe(hashed=(Tokens("c", "boolean"),))
     found = indices(numbers([True, False, None], bool), made)

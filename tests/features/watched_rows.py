@@ -24,6 +24,7 @@ RECIPE = Recipe(
         Log("visits", "text"),
         Tokens("city", "text"),
         Tokens("code", "integer"),
+        Tokens("few", "integer", tuple(map(str, range(-5, 6)))),
         Tokens("flag", "boolean"),
         Hour("when", "time"),
         Weekday("when", "time"),
@@ -53,6 +54,7 @@ def table(n=N, seed=0):
         "visits": [str(v) for v in rng.integers(-3, 50, n)],
         "city": rng.choice(["", "a", "ab", "ä", "東京", "x" * 99, "\n", "a@b.c"], n).tolist(),
         "code": rng.integers(-20, 20, n).tolist(),
+        "few": rng.integers(-9, 9, n).tolist(),
         "flag": (rng.random(n) < 0.3).tolist(),
         "when": [
             datetime(1970, 1, 9) + timedelta(hours=h) for h in rng.integers(0, 150, n).tolist()

@@ -45,7 +45,9 @@ def column(draw, name):
     if type_ == "integer":
         kinds.append(Log(name, type_))
     if type_ in ("text", "boolean", "integer"):
-        kinds.append(Tokens(name, type_))
+        some = sorted({0, -1, draw.randrange(9), draw.randrange(-(10**6), 10**6)})
+        listed = draw.choice([None, (), tuple(map(str, some))]) if type_ == "integer" else None
+        kinds.append(Tokens(name, type_, listed))
     if type_ == "time":
         kinds += [Hour(name, type_), Weekday(name, type_)]
     return draw.sample(kinds, draw.randrange(1, len(kinds) + 1))
