@@ -54,6 +54,7 @@ ORDER = {
         ["onnx_trees"],
         ["onnx_graph", "sql_dialect", "tree_words"],
         ["refusals", "whole"],
+        ["token_places"],
     ],
     "spark_auc.publication": [["publish", "versions"], ["manifest"], ["directory"], ["redaction"]],
     "spark_auc.spark": [

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 import spark_auc
 
@@ -86,6 +86,15 @@ class Graph:
     def taken(self, x: str, places: ArrayLike) -> str:
         """Columns of rows ``(n, k)``."""
         return self.add("Gather", x, self.constant(places, np.int64), axis=1)
+
+    def spread(self, x: str, places: NDArray[np.int64], width: int) -> str:
+        """Columns of rows ``(n, k)`` at their places in rows ``(n, width)``, 0 elsewhere."""
+        if np.array_equal(places, np.arange(width)):
+            return x
+        columns = np.full(width, places.size)
+        columns[places] = np.arange(places.size)
+        padded = self.add("Pad", x, self.constant([0, 0, 0, 1], np.int64))
+        return self.taken(padded, columns)
 
     def model(self, outputs: Mapping[str, str], said: str, facts: Mapping[str, str]) -> bytes:
         """The bytes of the model.

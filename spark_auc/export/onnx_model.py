@@ -40,7 +40,8 @@ def to_onnx(ranker: ServedRanker, path: str) -> None:
     Raises
     ------
     ConfigError
-        The ranker has hashed columns, trees that split numbers by sets, segments, or an embedding
+        The ranker has tokens of text, of times or of integers whose values the recipe does not
+        list, crosses, trees that split numbers by sets, segments, or an embedding
         that has no operators; a column has the name of an output; or the path exists or cannot be
         written.
     MissingPackageError
@@ -63,15 +64,19 @@ def onnx_bytes(ranker: ServedRanker) -> bytes:
     require("onnx", "onnx")
     check_segments(ranker, _FORMAT)
     check_columns(ranker, _FORMAT)
-    graph, scorer = Graph(), ranker.scorer
+    graph, scorer, w = Graph(), ranker.scorer, ranker.scorer.w
     if ranker.recipe is not None:
-        X = recipe_features(graph, ranker.recipe)
+        X, indices = recipe_features(graph, ranker.recipe)
+        if ranker.embeddings:
+            X = graph.spread(X, indices, ranker.recipe.size)
+        else:
+            w = w[indices]
     else:
         first = ranker.embeddings[0].input_dimension if ranker.embeddings else scorer.w.size
         X = graph.input("features", "the features that the ranker was trained on", first)
     for embedding in ranker.embeddings:
         X = mapped(graph, X, embedding)
-    score = graph.add("MatMul", X, graph.constant(scorer.w[:, None]))
+    score = graph.add("MatMul", X, graph.constant(w[:, None]))
     outputs = {"score": score}
     if ranker.curve:
         outputs["probability"] = _probability(graph, score, ranker.curve)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from spark_auc.errors import ConfigError
+from spark_auc.export.token_places import has_places
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_trees import Categories, TreeLeaves
 from spark_auc.serving.ranker import ServedRanker
@@ -12,6 +13,7 @@ from spark_auc.trees.forest import CATEGORICAL
 
 # The columns that an export adds.
 OUTPUTS = ("score", "prediction", "probability")
+_IN_PYTHON = "score in Python by spark_auc.load"
 
 
 def refused(found: str, format: str, expected: str, remedy: str) -> ConfigError:
@@ -41,12 +43,15 @@ def check_columns(ranker: ServedRanker, format: str) -> None:
 
 
 def _check_recipe(recipe: Recipe, format: str) -> None:
-    remedy = "leave it out of the recipe, or score in Python by spark_auc.load"
-    if recipe.hashed:
-        names = ", ".join(repr(column.name) for column in recipe.hashed)
-        raise refused(f"hashed tokens of column {names}", format, "columns of numbers", remedy)
+    remedy = f"leave it out of the recipe, or {_IN_PYTHON}"
+    if hashed := [column.name for column in recipe.hashed if not has_places(column)]:
+        raise refused(
+            f"hashed tokens of column {', '.join(map(repr, hashed))}",
+            *(format, "numbers, booleans, and integers whose values the recipe lists"),
+            f"leave it out of the recipe, fit the recipe of integers by auto, or {_IN_PYTHON}",
+        )
     if recipe.crosses:
-        names = ", ".join(repr(column.name) for column in recipe.numeric)
+        names = ", ".join(dict.fromkeys(repr(column.name) for column in recipe.own_columns))
         raise refused(f"hashed crosses of column {names}", format, "no crosses", remedy)
     if recipe.trees:
         forest, columns = recipe.trees.forest, recipe.trees.columns
@@ -69,4 +74,4 @@ def read_columns(recipe: Recipe) -> dict[str, str]:
     """Types by name of the columns that scores depend on: trees need not split all of theirs."""
     trees = recipe.trees
     split = [trees.columns[j] for j in split_columns(trees)] if trees else []
-    return {column.name: column.type for column in (*recipe.numeric, *split)}
+    return {column.name: column.type for column in (*recipe.own_columns, *split)}

@@ -64,10 +64,10 @@ class SQLRanker:
 def to_sql(ranker: ServedRanker, dialect: Literal["spark", "ansi"] = "spark") -> SQLRanker:
     """Write a linear ranker of named columns as expressions of SQL.
 
-    Splines, standardised columns, their pairs and trees become CASE expressions; rows of unit
-    length are divided by their norm. Columns of booleans have to be booleans. The score of a row
-    that is an error in Python is not defined: with an infinite value in a standardised column, or,
-    without a recipe, a missing value.
+    Splines, standardised columns, their pairs, trees, and tokens of booleans and of integers whose
+    values the recipe lists become CASE expressions; rows of unit length are divided by their norm.
+    Columns of booleans have to be booleans. The score of a row that is an error in Python is not
+    defined: with an infinite value in a standardised column, or, without a recipe, a missing value.
 
     Parameters
     ----------
@@ -85,8 +85,8 @@ def to_sql(ranker: ServedRanker, dialect: Literal["spark", "ansi"] = "spark") ->
     Raises
     ------
     ConfigError
-        The ranker has hashed columns, times, trees that split numbers by sets, embeddings, segments
-        or features without names; or a column has the name of an output.
+        The ranker has tokens of other columns, crosses, times, trees that split numbers by sets,
+        embeddings, segments or features without names; or a column has the name of an output.
 
     Examples
     --------

@@ -9,6 +9,7 @@ import numpy as np
 
 from spark_auc.core.types import Float
 from spark_auc.export.sql_dialect import Dialect, number
+from spark_auc.export.token_places import TokenPlaces, token_places
 from spark_auc.export.tree_words import goes_left, words_of
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_columns import Named
@@ -52,7 +53,7 @@ class Part(NamedTuple):
 
 
 def terms(recipe: Recipe, w: Float, dialect: Dialect) -> Iterator[Term]:
-    """The terms of a recipe without hashed columns, for weights ``w`` ``(F,)``."""
+    """The terms of a recipe whose tokens are known, for weights ``w`` ``(F,)``."""
     starts = iter(recipe.starts)
     for column, indicator in zip(recipe.numeric, recipe.indicators, strict=True):
         first, size = next(starts), len(column.names())
@@ -68,6 +69,13 @@ def terms(recipe: Recipe, w: Float, dialect: Dialect) -> Iterator[Term]:
         leaves = w[first : first + recipe.trees.size]
         trees = [_tree(recipe.trees, t, leaves, dialect) for t in range(recipe.trees.slots)]
         yield Term(dialect.total(trees), number(len(trees)))
+    before = list[TokenPlaces]()
+    for places in token_places(recipe):
+        score = _by_token(places, lambda j: number(w[j]), number(0.0), dialect)
+        square = [_by_token(places, lambda _: number(1.0), number(0.0), dialect)]
+        square += [twice for other in before if (twice := _twice(other, places, dialect))]
+        yield Term(score, dialect.total(square))
+        before.append(places)
 
 
 def curve(x: str, knots: Sequence[float], heights: Sequence[float]) -> str:
@@ -188,6 +196,43 @@ def _tree(trees: TreeLeaves, tree: int, leaves: Float, dialect: Dialect) -> str:
         test = _goes_left(trees, m, dialect)
         said[m] = f"CASE WHEN {test} THEN {left} ELSE {right} END"
     return said[root]
+
+
+def _by_token(
+    places: TokenPlaces, said: Callable[[int], str], nothing: str, dialect: Dialect
+) -> str:
+    """What is said of the feature of a row's token; ``nothing`` for no token."""
+    column, name = places.column, dialect.name(places.column.name)
+    missing = nothing if places.missing is None else said(places.missing)
+    whens = list[str]()
+    if places.other is None:
+        otherwise = missing
+        tests = {0: f"NOT {name}", 1: name}
+        whens = [f"WHEN {tests[value]} THEN {said(j)}" for value, j in places.values.items()]
+    else:
+        otherwise, groups = said(places.other), dict[str, list[str]]()
+        for value, j in places.values.items():
+            groups.setdefault(said(j), []).append(str(value))
+        groups.pop(otherwise, None)
+        if missing != otherwise or groups:
+            whens.append(f"WHEN {dialect.missing(column.name, column.type)} THEN {missing}")
+        whens += [f"WHEN {name} IN ({', '.join(v)}) THEN {text}" for text, v in groups.items()]
+    return f"CASE {' '.join(whens)} ELSE {otherwise} END" if whens else otherwise
+
+
+def _twice(one: TokenPlaces, other: TokenPlaces, dialect: Dialect) -> str | None:
+    """What tokens of two columns add to the squared norm where hashes give them one feature.
+
+    The feature is 2 then, and its square 4.
+    """
+    common = {*one.all()} & {*other.all()}
+    if not common:
+        return None
+
+    def feature(places: TokenPlaces, none: str) -> str:
+        return _by_token(places, lambda j: str(j) if j in common else none, none, dialect)
+
+    return f"CASE WHEN {feature(one, '-1')} = {feature(other, '-2')} THEN 2E0 ELSE 0E0 END"
 
 
 def _goes_left(trees: TreeLeaves, node: int, dialect: Dialect) -> str:

@@ -4,9 +4,11 @@ import numpy as np
 import pyarrow as pa
 
 from spark_auc.features.recipe import Recipe
+from spark_auc.features.recipe_auto import AutoPlan
 from spark_auc.features.recipe_numbers import Spline, Standard
 from spark_auc.features.recipe_pairs import Pair
 from spark_auc.features.recipe_trees import TreeLeaves
+from spark_auc.serving.arrow_columns import raw_column
 from spark_auc.serving.linear_scorer import LinearScorer
 from spark_auc.serving.ranker import ServedRanker
 from spark_auc.trees.forest import (
@@ -123,6 +125,51 @@ def rows(seed, n=400):
     table = pa.table(found)
     assert all(table[name].null_count for name in table.column_names)
     return table
+
+
+CODES = {
+    "code": ("integer", [-7, 0, 1, 2, 5, 40, 2**40]),
+    'a "few" `k`': ("integer", [0, 1, 2]),
+    "flag": ("boolean", [True, False]),
+    "one": ("integer", [3]),
+    "x": ("float", [-1.0, 0.25, 0.5, 3.0]),
+}
+
+
+SETTINGS_OF_CODES = [
+    {"dimension": None, "unit": True},
+    {"dimension": 11, "unit": True},
+    {"dimension": 5, "unit": True, "missing": "ignore"},
+    {"dimension": 11, "unit": False, "missing": "ignore"},
+    {"dimension": 1, "unit": True, "kinds": {"code": "tokens", "flag": "tokens"}},
+    # Of rows without numbers only tokens are left.
+    {"dimension": 8, "unit": True, "kinds": dict.fromkeys(["code", 'a "few" `k`'], "tokens")},
+]
+
+
+def codes(rng, n, gaps=0.2, unknown=()):
+    """Rows of integers of few values, of booleans and of numbers."""
+    made = {}
+    for name, (kind, values) in CODES.items():
+        found = rng.choice([*values, *(unknown if kind == "integer" else ())], n)
+        made[name] = pa.array(found, mask=rng.random(n) < gaps)
+    return pa.table(made)
+
+
+def ranker_of_codes(seed, dimension, curve=None, labels=(1.0, 0.0), kinds=None, **settings):
+    """A ranker of a default recipe of a raw table, and rows with values that no fit saw.
+
+    Hashes give tokens of one column, and of several, one feature if the dimension is small.
+    """
+    rng = np.random.default_rng(seed)
+    types = {name: kind for name, (kind, _) in CODES.items()}
+    plan = AutoPlan.of_schema(types, kinds or {}, dimension=dimension, **settings)
+    table = codes(rng, 300)
+    seen = {name: raw_column(name, table[name].combine_chunks()) for name in types}
+    _, made, _ = plan.resolved(plan.fold([(seen, rng.random(300) < 0.4)]))
+    scorer = LinearScorer(rng.normal(size=made.size), 0.05, *labels)
+    unknown = [-1, 3, 4, 6, 17, 2**33, -(2**50)]
+    return ServedRanker(scorer, made, (), curve), codes(rng, 400, unknown=unknown)
 
 
 WORDS = ("a", "b\\'c", "ö", "NULL", "it's", "last")

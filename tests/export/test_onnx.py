@@ -28,7 +28,15 @@ from spark_auc.serving.linear_scorer import LinearScorer, SegmentScorer
 from spark_auc.serving.ranker import ServedRanker
 from spark_auc.serving.score_curves import Isotone, Sigmoid
 from spark_auc.trees.forest import CATEGORICAL, Forest, Tree
-from tests.export.rankers import ranker, ranker_of_words, recipe, rows, spread
+from tests.export.rankers import (
+    SETTINGS_OF_CODES,
+    ranker,
+    ranker_of_codes,
+    ranker_of_words,
+    recipe,
+    rows,
+    spread,
+)
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
@@ -229,6 +237,24 @@ def test_trees_of_text(categories, with_numbers):
         inputs["size"] = np.array(table["size"].to_pylist(), float)
     found = run(onnx_bytes(served), inputs)["score"]
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-9 * spread(expected))
+
+
+@pytest.mark.parametrize("embedded", [False, True])
+@pytest.mark.parametrize("settings", SETTINGS_OF_CODES, ids=str)
+def test_tokens_of_known_values(settings, embedded):
+    served, table = ranker_of_codes(5, curve=PLATT, **settings)
+    if embedded:
+        fourier = FourierMap.random(served.recipe.size, 1.5, 16, 2)
+        scorer = LinearScorer(RNG.normal(size=16), 0.1, 1, 0)
+        served = ServedRanker(scorer, served.recipe, (fourier,), PLATT)
+    expected = served.score(table)
+    names = served.columns
+    found = run(onnx_bytes(served), inputs_of(table.select(names)))
+    atol = (1e-6 if embedded else 1e-9) * spread(expected)
+    np.testing.assert_allclose(found["score"], expected, rtol=0, atol=atol)
+    np.testing.assert_allclose(found["probability"], served.probability(table), rtol=0, atol=1e-6)
+    empty = inputs_of(table.select(names).slice(0, 0))
+    assert run(onnx_bytes(served), empty)["score"].shape == (0,)
 
 
 def test_trees_of_text_without_splits_or_words():

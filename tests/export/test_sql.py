@@ -22,7 +22,14 @@ from spark_auc.serving.linear_scorer import LinearScorer, SegmentScorer
 from spark_auc.serving.ranker import ServedRanker
 from spark_auc.serving.score_curves import Isotone, Sigmoid
 from spark_auc.trees.forest import CATEGORICAL, Forest, Tree
-from tests.export.rankers import ranker, ranker_of_words, rows, spread
+from tests.export.rankers import (
+    SETTINGS_OF_CODES,
+    ranker,
+    ranker_of_codes,
+    ranker_of_words,
+    rows,
+    spread,
+)
 
 SETTINGS = [
     {"unit": False},
@@ -185,6 +192,21 @@ def test_trees_of_text(spark, categories, with_numbers):
     np.testing.assert_allclose(scores, expected, rtol=0, atol=atol)
 
 
+@pytest.mark.parametrize("settings", SETTINGS_OF_CODES, ids=str)
+def test_tokens_of_known_values(spark, settings):
+    """A default recipe of a raw table, with values that its fit did not see, and missing ones."""
+    for seed in range(3):
+        served, table = ranker_of_codes(seed, curve=PLATT, labels=LABELS, **settings)
+        expected = served.score(table)
+        atol = 1e-9 * spread(expected)
+        found = in_sqlite(to_sql(served, "ansi"), table)
+        np.testing.assert_allclose([row["score"] for row in found], expected, rtol=0, atol=atol)
+        assert [row["prediction"] for row in found] == served.predict(table).tolist()
+    frame = spark.createDataFrame(table.append_column("k", pa.array(np.arange(len(table)))))
+    scored = frame.select("k", F.expr(to_sql(served).score).alias("score")).toArrow().sort_by("k")
+    np.testing.assert_allclose(scored["score"], expected, rtol=0, atol=atol)
+
+
 def refusals():
     numeric = (Spline("a", "float", (0.0, 1.0)),)
     w = np.ones(3)
@@ -202,8 +224,16 @@ def refusals():
     segments = SegmentScorer("city", SegmentWeights(("x",), np.ones((2, 3)), np.zeros(2)))
     return [
         (
-            of(Recipe(numeric, (Tokens("city", "text"), Tokens("code", "integer")))),
-            "'city', 'code'",
+            of(
+                Recipe(
+                    numeric,
+                    (
+                        *(Tokens("city", "text"), Tokens("flag", "boolean")),
+                        *(Tokens("few", "integer", ("1", "2")), Tokens("code", "integer")),
+                    ),
+                )
+            ),
+            "hashed tokens of column 'city', 'code', expected numbers, booleans, and integers",
         ),
         (of(Recipe(numeric, trees=cats)), "categories of column 'code'"),
         (of(Recipe((Spline("when", "time", (0.0, 1.0)),))), "times in column 'when'"),
