@@ -61,6 +61,8 @@ class CrossValidation:
         Number of concurrent passes.
     prior
         Centre of the penalties that have one, scaled to each fold's training rows.
+    level_of_left_out
+        Level of the log at which a penalty that is left out is named.
     """
 
     held_out: Folds
@@ -70,6 +72,7 @@ class CrossValidation:
     at_once: int
     passes: int = 1
     prior: Prior | None = None
+    level_of_left_out: int = logging.WARNING
 
     @property
     def folds(self) -> int:
@@ -152,7 +155,8 @@ class CrossValidation:
             for i, solution in solutions.items():
                 if not solution.converged and left_out[i] is None:
                     left_out[i] = f"fold {k + 1}: {solution.certificate.problem()}"
-                    _log.warning("the penalty %s is left out: %s", candidates[i], left_out[i])
+                    words = "the penalty %s is left out: %s"
+                    _log.log(self.level_of_left_out, words, candidates[i], left_out[i])
             W = np.zeros((next(iter(solutions.values())).w.size, len(candidates)))
             for i, solution in solutions.items():
                 W[:, i] = solution.w

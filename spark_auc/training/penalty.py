@@ -9,6 +9,8 @@ from functools import partial, reduce
 from itertools import islice
 from typing import NamedTuple
 
+import numpy as np
+
 from spark_auc.core.lockstep import Lockstep
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.objective import Quadratic
@@ -17,10 +19,11 @@ from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.moments.pair_products import Vectors
 from spark_auc.core.row_source import ArrayRows, Folding, RowSource
 from spark_auc.core.types import Float
-from spark_auc.solvers.candidates import Selection
+from spark_auc.errors import ConvergenceError
+from spark_auc.solvers.candidates import Candidate, Selection
 from spark_auc.training.cross_validation import CrossValidation
 from spark_auc.training.held_out import held_out_auc
-from spark_auc.training.problem import Problem, select_rows
+from spark_auc.training.problem import Problem, TrainingRows, select_rows
 from spark_auc.training.settings import TrainingSettings
 from spark_auc.training.survey import Sampling
 from spark_auc.training.timer import PhaseTimer
@@ -57,7 +60,10 @@ def choose_penalty(
 
     One pass computes the pair moments of each fold; the problem of all folds is their merge.
     Without a matrix, the solvers of all folds advance in lockstep, and each pass over the rows
-    serves all of them. The candidates are then solved to a relative KKT residual of 1e-3.
+    serves all of them. The candidates are then solved to a relative KKT residual of 1e-3, or of
+    ``settings.tol`` if there is no matrix only because rows in memory take less time. In this case,
+    if the penalties weaker than the best one are left out unsolved, the choice is made again with a
+    matrix.
 
     Parameters
     ----------
@@ -78,7 +84,41 @@ def choose_penalty(
         The validation scores do not fit in memory.
     """
     timer = PhaseTimer()
-    selected = select_rows(rows, sampling)
+    selected = select_rows(rows, sampling, settings.work())
+    try:
+        problem, selection = _choice(rows, selected, settings, timer)
+        has_all = selected.steps is None or not _weaker_left_out(selection, _best(selection))
+    except ConvergenceError:
+        if selected.steps is None:
+            raise
+        has_all = False
+    if not has_all:
+        _log.info("making the matrix, to solve the penalties that steps on the rows did not")
+        selected = select_rows(rows, sampling, None)
+        problem, selection = _choice(rows, selected, settings, timer)
+    _log.info(
+        "chose regParam %.4g and elasticNetParam %.4g%s by the %s: mean AUC %.4f, standard error "
+        "%.4f",
+        selection.candidate.regParam,
+        selection.candidate.elasticNetParam,
+        " with the prior" if selection.candidate.prior else "",
+        "one-standard-error rule" if settings.one_standard_error else "best mean AUC",
+        selection.mean[selection.chosen],
+        selection.standard_error[selection.chosen],
+    )
+    if weaker := _weaker_left_out(selection, selection.candidate):
+        _log.warning(
+            "the penalty chosen is the weakest of those solved, and %d weaker ones were left out: "
+            "a weaker one could rank better; set regParam to a few weaker values",
+            weaker,
+        )
+    return PenaltyChoice(problem, selection, timer.seconds)
+
+
+def _choice(
+    rows: RowSource, selected: TrainingRows, settings: TrainingSettings, timer: PhaseTimer
+) -> tuple[Problem, Selection]:
+    """The problem of the selected rows, and the choice of its penalty."""
     if selected.has_matrix and selected.survey is None:
         rows = in_memory(rows, settings.folds.parts)
         selected = selected._replace(rows=rows)
@@ -102,8 +142,14 @@ def choose_penalty(
         training = _from_moments(problem, islice(complements, cross_validation.folds), settings)
     else:
         cross_validation, columns = cross_validation.by_columns(problem.rows)
-        # Their AUC is measured to about 1e-4, which a lower tolerance does not change.
-        cross_validation = replace(cross_validation, tol=max(settings.tol, _CANDIDATE_TOL))
+        if selected.steps is None:
+            # A lower tolerance takes passes, and does not change the AUC by more than about 1e-4
+            # but for penalties so weak that they overfit. Steps on rows that cost less than a
+            # matrix reach the tolerance that it would.
+            cross_validation = replace(cross_validation, tol=max(settings.tol, _CANDIDATE_TOL))
+        else:
+            # A matrix follows if one that is left out can be the best.
+            cross_validation = replace(cross_validation, level_of_left_out=logging.INFO)
         passes, training = _from_rows(problem, cross_validation, columns, settings)
         in_order = passes.map
         if problem.survey.arrivals is None:
@@ -119,33 +165,22 @@ def choose_penalty(
     )
     selection = cross_validation.select(candidates, training, held_out, in_order)
     timer.end("select")
-    _log.info(
-        "chose regParam %.4g and elasticNetParam %.4g%s by the %s: mean AUC %.4f, standard error "
-        "%.4f",
-        selection.candidate.regParam,
-        selection.candidate.elasticNetParam,
-        " with the prior" if selection.candidate.prior else "",
-        "one-standard-error rule" if settings.one_standard_error else "best mean AUC",
-        selection.mean[selection.chosen],
-        selection.standard_error[selection.chosen],
-    )
-    _warn_of_weaker(selection)
-    return PenaltyChoice(problem, selection, timer.seconds)
+    return problem, selection
 
 
-def _warn_of_weaker(selection: Selection) -> None:
-    """Warn if the chosen penalty is the weakest that was solved, and weaker ones were not."""
+def _best(selection: Selection) -> Candidate:
+    """The candidate of the best mean AUC, which a rule may pass over for a stronger one."""
+    return selection.candidates[int(np.nanargmax(selection.mean))]
+
+
+def _weaker_left_out(selection: Selection, candidate: Candidate) -> int:
+    """Number of weaker penalties, if all of them were left out; else 0."""
     weaker = [
         reason
         for c, reason in zip(selection.candidates, selection.left_out, strict=True)
-        if c.regParam < selection.candidate.regParam
+        if c.regParam < candidate.regParam
     ]
-    if weaker and all(weaker):
-        _log.warning(
-            "the penalty chosen is the weakest of those solved, and %d weaker ones were left out: "
-            "a weaker one could rank better; set regParam to a few weaker values",
-            len(weaker),
-        )
+    return len(weaker) if all(weaker) else 0
 
 
 def in_memory(rows: RowSource, folds: int) -> RowSource:

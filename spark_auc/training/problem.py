@@ -1,18 +1,22 @@
-"""The quadratic of the pairs trained on, in the form that the memory budget allows."""
+"""The quadratic of the pairs trained on, in the form that costs less and fits in memory."""
 
 from __future__ import annotations
 
 import logging
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, cast
 
 from spark_auc.core.batch import Batch
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.objective import Quadratic
-from spark_auc.core.moments.operator import labelled_pair_moments, operator_quadratic
+from spark_auc.core.moments.operator import (
+    labelled_pair_moments,
+    operator_quadratic,
+    pair_moments,
+)
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.products import settled_scores
 from spark_auc.core.row_source import ArrayRows, Folding, RowSource, State, batchwise
@@ -20,6 +24,7 @@ from spark_auc.core.sampling.draws import FirstArrivals
 from spark_auc.core.sampling.sample_size import LargestNorm, sufficient_pairs
 from spark_auc.core.types import Float
 from spark_auc.errors import ResourceError
+from spark_auc.training.costs import Work, steps_on_rows
 from spark_auc.training.survey import Sampling, Survey, survey
 
 _log = logging.getLogger(__name__)
@@ -41,12 +46,20 @@ class Problem:
     rows
         The rows whose pairs are trained on, gathered in memory if they fit.
     moments
-        The pair moments of these rows; None if a matrix of all features does not fit in memory.
+        The pair moments of these rows; None without a matrix of all features.
+    steps
+        Number of steps of a solver on the rows that take as long as a matrix would; None if there
+        is a matrix, or if it does not fit in memory.
     """
 
     survey: Survey
     rows: Folding
     moments: PairMoments | None
+    steps: int | None = None
+
+    def with_matrix(self) -> Problem:
+        """The same problem with a matrix."""
+        return replace(self, moments=pair_moments(self.rows), steps=None)
 
     @property
     def columns(self) -> ColumnMoments:
@@ -136,14 +149,17 @@ class TrainingRows(NamedTuple):
     rows
         All rows, the drawn rows, or the differences of the drawn pairs.
     has_matrix
-        Whether their pair moments fit in memory.
+        Whether their pair moments are computed.
     survey
         Survey of all rows; None if the pair moments of ``rows`` supply it.
+    steps
+        See `Problem`.
     """
 
     rows: Folding
     has_matrix: bool
     survey: Survey | None
+    steps: int | None = None
 
     def problem(
         self, moments: PairMoments | None = None, labels: LabelCounts | None = None
@@ -156,14 +172,14 @@ class TrainingRows(NamedTuple):
             Their pair moments and label counts, which ``has_matrix`` requires.
         """
         if self.survey is not None:
-            return Problem(self.survey, self.rows, moments)
+            return Problem(self.survey, self.rows, moments, self.steps)
         assert moments is not None, "pair moments of all rows"
         assert labels is not None, "label counts of all rows"
         rows = cast(RowSource, self.rows)
         return Problem(Survey(moments.columns(), labels, rows), rows, moments)
 
 
-def build_problem(rows: RowSource, sampling: Sampling) -> Problem:
+def build_problem(rows: RowSource, sampling: Sampling, work: Work | None = None) -> Problem:
     """Read the rows and build the problem of the sampled pairs.
 
     Parameters
@@ -172,6 +188,8 @@ def build_problem(rows: RowSource, sampling: Sampling) -> Problem:
         All rows.
     sampling
         Which of their pairs to train on.
+    work
+        See `select_rows`.
 
     Raises
     ------
@@ -180,17 +198,27 @@ def build_problem(rows: RowSource, sampling: Sampling) -> Problem:
     ResourceError
         The moments do not fit in memory.
     """
-    selected = select_rows(rows, sampling)
+    selected = select_rows(rows, sampling, work)
     if selected.has_matrix:
         return selected.problem(*labelled_pair_moments(selected.rows))
     return selected.problem()
 
 
-def select_rows(rows: RowSource, sampling: Sampling) -> TrainingRows:
+def select_rows(rows: RowSource, sampling: Sampling, work: Work | None) -> TrainingRows:
     """Select the rows to train on, and decide in which form their quadratic is computed.
 
-    All rows with a matrix need no survey: one pass computes their pair moments. Otherwise the
-    survey is a pass of its own, and rows without a matrix are gathered in memory if they fit.
+    It is a matrix if this fits in memory, unless the rows are in memory and take less time. All
+    rows with a matrix need no survey: one pass computes their pair moments. Otherwise the survey is
+    a pass of its own, and rows without a matrix are gathered in memory if they fit.
+
+    Parameters
+    ----------
+    rows
+        All rows.
+    sampling
+        Which of their pairs to train on.
+    work
+        What is solved; None for a matrix if it fits.
 
     Raises
     ------
@@ -201,6 +229,11 @@ def select_rows(rows: RowSource, sampling: Sampling) -> TrainingRows:
     if not has_matrix:
         _log.info("training without the matrix of second moments: %s", _refusal(rows))
     if sampling.estimator == "exact" and has_matrix:
+        if work is not None and isinstance(rows, ArrayRows):
+            steps = steps_on_rows(rows.batches, rows.dimension, work)
+            if steps is not None:
+                _log.info("training on the rows: %d steps take as long as the matrix", steps)
+                return TrainingRows(rows, False, survey(rows, sampling), steps)
         return TrainingRows(rows, has_matrix, None)
     surveyed = survey(rows, sampling)
     selected, entries = surveyed.rows, float(surveyed.columns.entries.sum())

@@ -13,9 +13,13 @@ from spark_auc.errors import ConfigError
 from spark_auc.solvers.candidates import Candidate, default_grid
 from spark_auc.solvers.ridge import LARGEST_DIRECT
 from spark_auc.solvers.solution import OnFailure
+from spark_auc.training.costs import Work
 from spark_auc.training.prior import Prior
 from spark_auc.training.second_step import TOP
 from spark_auc.training.survey import Sampling
+
+# Number of values of a default grid.
+_GRID = 25
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,16 @@ class TrainingSettings:
             return None
         return Candidate(regs[0], mixes[0], self.prior is not None)
 
+    def work(self, candidate: Candidate | None = None) -> Work | None:
+        """What is solved: a penalty, or all candidates in all folds; None if it needs a matrix."""
+        if self.keep_moments:
+            return None
+        if candidate is not None:
+            return Work(has_l1=candidate.penalty.l1 > 0)
+        mixes, values, centres = self.elastic_net_params, self.reg_params, 1 + bool(self.prior)
+        count = len(mixes) * (_GRID if values is None else len(values)) * centres
+        return Work(count, self.folds.count, any(mixes))
+
     def candidates(self, quadratic: Callable[[], Quadratic]) -> list[Candidate]:
         """The penalties to choose from, those with the centre 0 first.
 
@@ -130,7 +144,7 @@ class TrainingSettings:
         mixes, values = self.elastic_net_params, self.reg_params
         if values is None:
             loss = quadratic()
-            pairs = [(mix, value) for mix in mixes for value in default_grid(loss, mix)]
+            pairs = [(mix, value) for mix in mixes for value in default_grid(loss, mix, _GRID)]
         else:
             pairs = [(mix, value) for mix in mixes for value in values]
         centres = (False,) if self.prior is None else (False, True)

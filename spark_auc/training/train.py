@@ -149,7 +149,7 @@ def _train_once(rows: RowSource, sampling: Sampling, settings: TrainingSettings)
 def _trained(rows: RowSource, sampling: Sampling, settings: TrainingSettings) -> TrainingResult:
     if settings.candidate:
         timer = PhaseTimer()
-        problem = build_problem(rows, sampling)
+        problem = build_problem(rows, sampling, settings.work(settings.candidate))
         timer.end("moments")
         return _solve(problem, settings.candidate, None, settings, sampling, timer)
     # The rows of a drawn pair can be in two folds: "paired" selects on all pairs of its draws.
@@ -170,8 +170,9 @@ def _second_step(
     """Train again on rows of which the negatives of high scores count more often."""
     assert first.penalty is not None, "a penalty"
     timer, sampling = PhaseTimer(first.seconds), Sampling()
-    problem = build_problem(reweighted(rows, first.w, max_fpr), sampling)
     once = replace(settings, keep_moments=False)
+    again = reweighted(rows, first.w, max_fpr)
+    problem = build_problem(again, sampling, once.work(first.penalty))
     second = _solve(problem, first.penalty, None, once, sampling, PhaseTimer())
     with_scores = batchwise(
         lambda batch: batch._replace(X=settled_scores(batch.X, second.w)[:, None])
@@ -207,9 +208,16 @@ def _solve(
 
     def solved(candidate: Candidate) -> Solution:
         loss = centre.quadratic if centre and candidate.prior else quadratic
-        return solve(loss, candidate.penalty, tol=tol, max_iter=max_iter)
+        return solve(loss, candidate.penalty, tol=tol, max_iter=min(max_iter, steps or max_iter))
 
+    steps = problem.steps
     solution = solved(candidate)
+    if steps is not None and not solution.converged:
+        _log.info("%d steps on the rows did not suffice; making the matrix", steps)
+        problem, steps = problem.with_matrix(), None
+        quadratic = problem.quadratic(scale)
+        centre = None if prior is None else prior.centred(quadratic, scale)
+        solution = solved(candidate)
     while selection and settings.on_failure == "raise" and not solution.converged:
         reason = f"all rows: {solution.certificate.problem()}"
         remaining = selection.without(reason, one_standard_error=settings.one_standard_error)
