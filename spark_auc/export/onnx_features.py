@@ -14,7 +14,7 @@ from spark_auc.export.token_places import TokenPlaces, token_places
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_numbers import Standard
 
-_UNITS = {"boolean": "0 or 1", "time": "days since 1970-01-01 in UTC"}
+_UNITS = {"boolean": "0 or 1", "time": "days since 1970-01-01 on the clocks of {zone}"}
 
 
 def recipe_features(graph: Graph, recipe: Recipe) -> tuple[str, Int]:
@@ -23,8 +23,9 @@ def recipe_features(graph: Graph, recipe: Recipe) -> tuple[str, Int]:
     Each column is an input. The features of no token, which are 0, are left out.
     """
     columns = {
-        name: graph.column(graph.input(name, f"{_UNITS.get(kind, 'a number')}; NaN if missing"))
+        name: graph.column(graph.input(name, f"{unit.format(zone=recipe.zone)}; NaN if missing"))
         for name, kind in read_columns(recipe).items()
+        for unit in [_UNITS.get(kind, "a number")]
         if kind != "text"
     }
     parts = list[str]()

@@ -62,7 +62,8 @@ class Numbers(NamedTuple):
     Parameters
     ----------
     values : (n,)
-        The values. NaN and NaT are missing values. Times are datetime64[us] in UTC.
+        The values. NaN and NaT are missing values. Times are datetime64[us] on the clocks
+        of the recipe's zone.
     validity : (n,), optional
         False where the value is missing. Default: only NaN and NaT are missing.
     """

@@ -23,6 +23,7 @@ from spark_auc.features.recipe_pairs import Pair, check_pairs
 from spark_auc.features.recipe_rows import Entries, Layout, fill_numbers, fill_tokens, join
 from spark_auc.features.recipe_tokens import Hashed
 from spark_auc.features.recipe_trees import Categories, TreeLeaves, Trees
+from spark_auc.features.time_zones import DEFAULT, zone_of
 
 MISSING = ("indicator", "ignore")
 # Takes the number of rows and their features.
@@ -69,12 +70,16 @@ class Recipe:
     chosen_by
         The rows whose labels chose pairs or crosses. They are training rows, but no penalty is
         chosen by their held-out scores. Default: none.
+    zone
+        The zone on whose clocks times are read: that of the session of the fit. Times with a zone
+        are converted to it, and times without one are its own.
 
     Raises
     ------
     ConfigError
         There are no columns, two entries of a column have the same kind or different types, a pair
-        is repeated, a column of a pair or a cross is unknown, or a setting is out of range.
+        is repeated, a column of a pair or a cross or the zone is unknown, or a setting is out of
+        range.
     """
 
     numeric: tuple[Numeric, ...] = ()
@@ -86,9 +91,11 @@ class Recipe:
     trees: TreeLeaves | None = None
     pairs: tuple[Pair, ...] = ()
     chosen_by: KeySample | None = None
+    zone: str = DEFAULT
 
     def __post_init__(self) -> None:
         check_whole("dimension", self.dimension, 1)
+        zone_of(self.zone)
         if self.missing not in MISSING:
             raise ConfigError(
                 f"found missing = {self.missing!r}, expected {' or '.join(MISSING)}; change it"

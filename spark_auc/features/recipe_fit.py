@@ -22,6 +22,7 @@ from spark_auc.features.recipe_json import HASHED_KINDS, NUMERIC_KINDS
 from spark_auc.features.recipe_numbers import Numeric, Spline, Standard
 from spark_auc.features.recipe_tokens import Hashed, Tokens
 from spark_auc.features.recipe_trees import Categories, TreeLeaves, Trees
+from spark_auc.features.time_zones import DEFAULT
 from spark_auc.features.times import doubles
 
 KINDS = (*NUMERIC_KINDS, *HASHED_KINDS)
@@ -88,7 +89,7 @@ class RecipePlan:
         Names, types and kinds of the columns.
     knots
         The largest number of knots of a spline. States do not depend on it.
-    dimension, crosses, missing, unit, trees
+    dimension, crosses, missing, unit, trees, zone
         See `Recipe`.
 
     Raises
@@ -104,6 +105,7 @@ class RecipePlan:
     missing: str = "indicator"
     unit: bool = True
     trees: TreeLeaves | None = None
+    zone: str = DEFAULT
 
     def __post_init__(self) -> None:
         check_whole("knots", self.knots, 2)
@@ -188,7 +190,7 @@ class RecipePlan:
             else:
                 hashed.append(HASHED_KINDS[kind](name, kind_of_values))
         settings = self.dimension, self.crosses, self.missing, self.unit, self.trees
-        return Recipe(tuple(numeric), tuple(hashed), *settings)
+        return Recipe(tuple(numeric), tuple(hashed), *settings, zone=self.zone)
 
 
 def _standard(name: str, kind_of_values: str, summary: ColumnSummary) -> Standard:

@@ -15,6 +15,7 @@ from spark_auc.features.recipe_numbers import Numeric, Spline, Standard
 from spark_auc.features.recipe_pairs import Pair
 from spark_auc.features.recipe_tokens import Hashed, Hour, Log, Tokens, Weekday
 from spark_auc.features.recipe_trees import Categories, TreeLeaves, Trees
+from spark_auc.features.time_zones import DEFAULT
 from spark_auc.trees.forest_json import as_dict, of_dict
 
 T = TypeVar("T")
@@ -37,10 +38,12 @@ def to_json(recipe: Recipe) -> str:
     for block in ("numeric", "hashed"):
         columns = getattr(recipe, block)
         stored[block] = [{"as": names[type(column)]} | _given(column) for column in columns]
-    # Recipes without trees or pairs are stored as by versions that knew none.
+    # Recipes without trees, pairs or a zone are stored as by versions that knew none.
     del stored["trees"], stored["pairs"]
     if recipe.chosen_by is None:
         del stored["chosen_by"]
+    if recipe.zone == DEFAULT:
+        del stored["zone"]
     if recipe.trees:
         stored["trees"] = asdict(recipe.trees) | {
             "columns": [{"as": names[type(c)]} | asdict(c) for c in recipe.trees.columns],
@@ -219,7 +222,12 @@ def _hat_pairs(value: Any, where: str) -> tuple[Pair, ...]:
     return tuple(Pair(*pair) for pair in pairs)
 
 
-_OPTIONAL: dict[str, Reader] = {"trees": _trees, "pairs": _hat_pairs, "chosen_by": _sample}
+_OPTIONAL: dict[str, Reader] = {
+    "trees": _trees,
+    "pairs": _hat_pairs,
+    "chosen_by": _sample,
+    "zone": _text,
+}
 
 
 _RECIPE: dict[str, Reader] = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -178,7 +178,7 @@ class SingleRow:
                     integers[at], valid[at] = whole, True
                 at += 1
             elif not is_missing(value):
-                words[k] = word(column, value)
+                words[k] = word(column, value, self.recipe.zone)
         return words, integers, valid
 
     @cached_property
@@ -190,7 +190,8 @@ class SingleRow:
         """Fill the slots of pairs and trees, as those of a table of one row."""
         recipe, slot = self.recipe, sum(column.slots for column in self.recipe.numeric)
         columns = {
-            name: column_of(name, kind, row[name]) for name, kind in self._joint_types.items()
+            name: column_of(name, kind, row[name], recipe.zone)
+            for name, kind in self._joint_types.items()
         }
         for entry, first in zip(recipe.joint, recipe.starts[len(recipe.numeric) :], strict=False):
             own = slice(slot, slot + entry.slots)
@@ -201,7 +202,8 @@ class SingleRow:
 def _numbers(recipe: Recipe) -> tuple[tuple[tuple[str, Any], ...], _NumberPlan]:
     names = list(dict.fromkeys(column.name for column in recipe.numeric))
     types = {column.name: column.type for column in recipe.numeric}
-    read = {name: days if kind == "time" else number for name, kind in types.items()}
+    time = partial(days, zone=recipe.zone)
+    read = {name: time if kind == "time" else number for name, kind in types.items()}
     slots = np.cumsum([0, *(column.slots for column in recipe.numeric)])[:-1]
     knots = [c.knots if isinstance(c, Spline) else () for c in recipe.numeric]
     ends = np.cumsum([0, *map(len, knots)])

@@ -1,7 +1,7 @@
 """The values of a single row as the kernels of columns take them: numbers, words and integers.
 
 A value means the same in whichever class it comes: an integer of Python or NumPy, or a whole float
-that pandas made of an integer; a time with a zone, or without one in UTC.
+that pandas made of an integer; a time with a zone, or without one on the clocks of the recipe's.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 from spark_auc.errors import DataError
 from spark_auc.features.raw_columns import Column, Numbers, Text
 from spark_auc.features.recipe_tokens import Hashed, Hour, Log, Tokens, Weekday
+from spark_auc.features.time_zones import on_clocks
 from spark_auc.features.times import MICROSECONDS_OF_DAY, MICROSECONDS_OF_HOUR, THURSDAY
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -45,30 +46,33 @@ def number(name: str, value: Any) -> float:
     raise _other(name, value, "a number or a boolean")
 
 
-def days(name: str, value: Any) -> float:
+def days(name: str, value: Any, zone: str) -> float:
     """A time as days since 1970-01-01, NaN if it is missing; `DataError` for others."""
     if is_missing(value):
         return _NAN
-    return float(_microseconds(name, value)) / float(MICROSECONDS_OF_DAY)
+    return float(_microseconds(name, value, zone)) / float(MICROSECONDS_OF_DAY)
 
 
-def _microseconds(name: str, value: Any) -> int:
-    """Microseconds since 1970 in UTC; a time without a zone is one in UTC, a date its midnight."""
+def _microseconds(name: str, value: Any, zone: str) -> int:
+    """Microseconds since 1970 on the clocks of a zone; a date is its midnight."""
     if isinstance(value, np.datetime64):
         return int(value.astype("datetime64[us]").astype(np.int64))
     if isinstance(value, datetime):
-        zoned = value.replace(tzinfo=UTC) if value.tzinfo is None else value
-        gap = zoned - _EPOCH
-        return (gap.days * 86_400 + gap.seconds) * 1_000_000 + gap.microseconds
+        known = value.replace(tzinfo=UTC) if value.tzinfo is None else value
+        gap = known - _EPOCH
+        since = (gap.days * 86_400 + gap.seconds) * 1_000_000 + gap.microseconds
+        if value.tzinfo is None:
+            return since
+        return int(on_clocks(np.array([since]).view("datetime64[us]"), zone).astype(np.int64)[0])
     if isinstance(value, date):
         return (value.toordinal() - _EPOCH.toordinal()) * MICROSECONDS_OF_DAY
     raise _other(name, value, "a date or a time")
 
 
-def word(column: Tokens | Hour | Weekday, value: Any) -> bytes:
+def word(column: Tokens | Hour | Weekday, value: Any, zone: str) -> bytes:
     """The word of a value that is not missing."""
     if isinstance(column, Hour | Weekday):
-        since = _microseconds(column.name, value)
+        since = _microseconds(column.name, value, zone)
         if isinstance(column, Hour):
             return str(since // MICROSECONDS_OF_HOUR % 24).encode()
         return str((since // MICROSECONDS_OF_DAY + THURSDAY) % 7 + 1).encode()
@@ -114,7 +118,7 @@ def _other(name: str, value: Any, expected: str) -> DataError:
     )
 
 
-def column_of(name: str, kind: str, value: Any) -> Column:
+def column_of(name: str, kind: str, value: Any, zone: str) -> Column:
     """A column of one row, of a type of the recipe."""
     if kind == "text":
         known = not is_missing(value)
@@ -125,6 +129,6 @@ def column_of(name: str, kind: str, value: Any) -> Column:
         return Text(np.zeros(1, np.int64), ends, data, np.array([known]))
     if kind == "time":
         missing = is_missing(value)
-        since = 0 if missing else _microseconds(name, value)
+        since = 0 if missing else _microseconds(name, value, zone)
         return Numbers(np.array([since]).view("datetime64[us]"), np.array([not missing]))
     return Numbers(np.array([number(name, value)]))

@@ -1,4 +1,4 @@
-"""Columns of times: their days, hours and weekdays, in UTC."""
+"""Columns of times: their days, hours and weekdays, on the clocks of the recipe's zone."""
 
 from __future__ import annotations
 

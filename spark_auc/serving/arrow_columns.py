@@ -9,13 +9,21 @@ import pyarrow.compute as pc
 from spark_auc.core.types import Bool
 from spark_auc.errors import DataError
 from spark_auc.features.raw_columns import Column, Numbers, Text
+from spark_auc.features.time_zones import DEFAULT, on_clocks
 
 
-def raw_column(name: str, array: pa.Array) -> Column:
+def raw_column(name: str, array: pa.Array, zone: str = DEFAULT) -> Column:
     """The values of an Arrow array of a primitive type, text or dictionary.
 
-    Text and numbers without missing values are not copied. Times are microseconds since 1970 in
-    UTC; a date is its midnight.
+    Text and numbers without missing values are not copied. Times are those on the clocks of a zone;
+    a date is its midnight.
+
+    Parameters
+    ----------
+    name, array
+        The column.
+    zone
+        The zone; see `spark_auc.features.recipe.Recipe`.
 
     Raises
     ------
@@ -28,7 +36,7 @@ def raw_column(name: str, array: pa.Array) -> Column:
             # Arrow does not decode views.
             words = array.dictionary.cast(pa.large_string())
             array = pa.DictionaryArray.from_arrays(array.indices, words)
-        return raw_column(name, array.dictionary_decode())
+        return raw_column(name, array.dictionary_decode(), zone)
     if pa.types.is_string_view(kind):
         return raw_column(name, array.cast(pa.large_string()))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
@@ -36,7 +44,9 @@ def raw_column(name: str, array: pa.Array) -> Column:
     if pa.types.is_null(kind):
         return raw_column(name, array.cast(pa.string()))
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        return Numbers(_times(name, array), _validity(array))
+        times = _times(name, array)
+        zoned = pa.types.is_timestamp(kind) and kind.tz is not None
+        return Numbers(on_clocks(times, zone) if zoned else times, _validity(array))
     if pa.types.is_decimal(kind):
         # By way of text the doubles are the nearest; the direct cast misses them by a bit.
         array, kind = array.cast(pa.string()).cast(pa.float64()), pa.float64()
@@ -49,7 +59,7 @@ def raw_column(name: str, array: pa.Array) -> Column:
 
 
 def _times(name: str, array: pa.Array) -> np.ndarray:
-    """Microseconds, in which missing values are 0; nanoseconds are rounded down."""
+    """Times as stored, in which missing values are 0; nanoseconds are rounded down."""
     # Arrow keeps times in UTC and the zone beside them.
     zone = array.type.tz if pa.types.is_timestamp(array.type) else None
     if pa.types.is_timestamp(array.type) and array.type.unit == "ns":

@@ -27,6 +27,7 @@ from spark_auc.errors import ConvergenceError
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_blocks import blocks_of
 from spark_auc.features.recipe_trees import TreeLeaves
+from spark_auc.features.time_zones import DEFAULT
 from spark_auc.features.tree_growth import grown
 from spark_auc.solvers.candidates import Candidate, Selection, choice, ridge_grid
 from spark_auc.training.blocks import LEAVES
@@ -59,6 +60,8 @@ class TreeCandidate:
         least number of rows of a leaf; see `spark_auc.trees.grow.grow`.
     beside
         Recipe of the features beside the leaves. Default: none.
+    zone
+        See `Recipe`.
     """
 
     trees: int
@@ -67,6 +70,7 @@ class TreeCandidate:
     share: float = 1.0
     leaf_rows: int = 20
     beside: Recipe | None = None
+    zone: str = DEFAULT
 
     @property
     def as_grown(self) -> bool:
@@ -120,7 +124,7 @@ class TreeCandidate:
     def recipe(self, trees: TreeLeaves) -> Recipe:
         """The recipe of the leaves and of the features beside them."""
         if self.beside is None:
-            return Recipe(trees=trees, unit=False)
+            return Recipe(trees=trees, unit=False, zone=self.zone)
         return replace(self.beside, trees=trees, unit=False)
 
 
@@ -147,7 +151,8 @@ GROWTHS = (
 
 def tree_candidates(recipe: Recipe) -> list[TreeCandidate]:
     """The candidates for rows with the features of a recipe beside the leaves."""
-    return [*GROWTHS, replace(_BESIDE, beside=recipe)]
+    candidates = [*GROWTHS, replace(_BESIDE, beside=recipe)]
+    return [replace(candidate, zone=recipe.zone) for candidate in candidates]
 
 
 def measured(

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from spark_auc.core.types import Keys
 from spark_auc.features.raw_columns import Columns, Text
 from spark_auc.features.row_groups import row_groups
+from spark_auc.features.time_zones import DEFAULT
 from spark_auc.serving.arrow_columns import raw_column
 from spark_auc.spark.data.features import known_column, quoted
 from spark_auc.spark.data.lines import Lines
@@ -30,14 +31,23 @@ class RawColumns:
         The lines that tasks split, if all columns are fields of them.
     parsed
         Names of the columns whose text in the lines is parsed to numbers.
+    zone
+        The zone on whose clocks times are read.
     """
 
     names: tuple[str, ...]
     lines: Lines | None = None
     parsed: frozenset[str] = frozenset()
+    zone: str = DEFAULT
 
     @classmethod
-    def of(cls, df: DataFrame, names: Sequence[str], as_text: Collection[str] = ()) -> RawColumns:
+    def of(
+        cls,
+        df: DataFrame,
+        names: Sequence[str],
+        as_text: Collection[str] = (),
+        zone: str = DEFAULT,
+    ) -> RawColumns:
         """The columns of a DataFrame.
 
         Parameters
@@ -48,6 +58,8 @@ class RawColumns:
             Names of the columns.
         as_text
             Names of the columns whose integers may stay text.
+        zone
+            See the class.
 
         Raises
         ------
@@ -60,7 +72,7 @@ class RawColumns:
         types = lines.types if lines else {}
         left = {name for name, kind in types.items() if kind == "integer" and name in as_text}
         parsed = {name for name, kind in types.items() if kind != "text"} - left
-        return cls(tuple(names), lines, frozenset(parsed))
+        return cls(tuple(names), lines, frozenset(parsed), zone)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -103,7 +115,7 @@ class RawColumns:
         """
         if not self.lines:
             named = zip(self.names, arrays, strict=True)
-            return {name: raw_column(name, array) for name, array in named}
+            return {name: raw_column(name, array, self.zone) for name, array in named}
         types = self.lines.types
         split: dict[str, Text] = self.lines.split(arrays)
         return {

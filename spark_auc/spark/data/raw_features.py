@@ -73,7 +73,8 @@ class RawFeatures:
                 )
         names = dict.fromkeys(column.name for column in recipe.columns)
         others = {column.name for column in recipe.columns if not isinstance(column, Log)}
-        return cls(recipe, RawColumns.of(df, list(names), as_text=names.keys() - others))
+        as_text = names.keys() - others
+        return cls(recipe, RawColumns.of(df, list(names), as_text, recipe.zone))
 
     def for_training(self, *, of_fit: bool, by_values: bool = False) -> RawFeatures:
         """The features without the rows that grew trees of the recipe.

@@ -25,7 +25,7 @@ from spark_auc.spark.data.features import known_column
 from spark_auc.spark.features.recipe_fit import Fit, Summary, chosen, summarised
 from spark_auc.spark.features.recipe_interactions import with_interactions
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
-from spark_auc.spark.features.recipe_schema import types_of
+from spark_auc.spark.features.recipe_schema import types_of, zone_of_times
 from spark_auc.spark.features.recipe_settings import RecipeSettings, are_pairs
 from spark_auc.spark.features.recipe_trees import with_columns_of_trees, with_trees
 from spark_auc.spark.features.tree_growth import TreeGrowth
@@ -192,6 +192,7 @@ class FeatureRecipe(
             "crosses": self._crosses(),
             "missing": values["missing"],
             "unit": values["unit"],
+            "zone": zone_of_times(dataset),
         }
         unused = values["leaveOut"] or ()
         for name in (*kinds, *unused, *(name for pair in self._named_pairs for name in pair)):

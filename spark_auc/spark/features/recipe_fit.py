@@ -75,7 +75,8 @@ class Summary(NamedTuple):
         others = {name: kind for name, kind in types.items() if name not in self.counted}
         if not others:
             return self
-        more = drift_of(df, Recipe(trees=TreeLeaves.of_columns(others))).missing()
+        recipe = Recipe(trees=TreeLeaves.of_columns(others), zone=self.plan.zone)
+        more = drift_of(df, recipe).missing()
         rows = self.rows if self.rows is not None else next(iter(more.values()))[0]
         return self._replace(missing={**self.missing, **more}, rows=rows)
 
@@ -106,7 +107,8 @@ def summarised(df: DataFrame, plan: RecipePlan) -> Summary:
         return Summary(plan, plan.zero(), {}, None)
     hashed = plan.fitted(plan.zero()).hashed
     tokens = Recipe(hashed=hashed) if hashed else None
-    raw = RawColumns.of(df, list(dict.fromkeys(column.name for column in plan.columns)))
+    names = dict.fromkeys(column.name for column in plan.columns)
+    raw = RawColumns.of(df, list(names), zone=plan.zone)
 
     def fold(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, State]]:
         missing = Drift.zero(tokens) if tokens else None
@@ -150,7 +152,8 @@ def chosen(df: DataFrame, plan: AutoPlan, label: str, positive: Label | bool | N
     DataError
         There are no rows of one of the classes, no column is left, or a value cannot be used.
     """
-    raw = RawColumns.of(df, list(dict.fromkeys(column.name for column in plan.columns)))
+    names = dict.fromkeys(column.name for column in plan.columns)
+    raw = RawColumns.of(df, list(names), zone=plan.widest.zone)
     column, positive = label_column(df, label, positive, raw.field(df, label))
 
     def labelled(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, State]]:

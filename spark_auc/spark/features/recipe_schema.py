@@ -1,4 +1,4 @@
-"""Types of the columns of a DataFrame that a recipe may use."""
+"""Types of the columns of a DataFrame that a recipe may use, and the zone of their times."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from pyspark.sql import DataFrame
 
 from spark_auc.errors import ConfigError
+from spark_auc.features.time_zones import DEFAULT
 from spark_auc.spark.data.lines import source_of
 from spark_auc.spark.data.raw_types import raw_type
 
@@ -54,3 +55,13 @@ def types_of(
                 "left out %r of type %s, which recipes do not take", name, kind.simpleString()
             )
     return types
+
+
+def zone_of_times(df: DataFrame) -> str:
+    """The zone of the session, in which Spark reads and shows times; UTC without columns of times.
+
+    A recipe without times does not depend on the session.
+    """
+    if all(raw_type(field.dataType) != "time" for field in df.schema):
+        return DEFAULT
+    return str(df.sparkSession.conf.get("spark.sql.session.timeZone"))
