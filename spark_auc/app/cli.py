@@ -11,6 +11,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from os import fspath
 from typing import Any, NoReturn
 
 from spark_auc.app.config.arguments import add_arguments, content, listed, options_of
@@ -19,6 +20,7 @@ from spark_auc.app.config.jobs import Configuration
 from spark_auc.app.config.load import configured, load
 from spark_auc.app.config.reach import check_reach
 from spark_auc.app.config.sections import sections_of
+from spark_auc.core.types import AnyPath
 from spark_auc.errors import ConfigError, SparkAUCError
 from spark_auc.publication.redaction import Redaction, redacted, redacted_text
 
@@ -132,7 +134,7 @@ def _run_with(job: str, arguments: argparse.Namespace) -> int:
 
 def run(
     job: str,
-    config: str | None = None,
+    config: AnyPath | None = None,
     overrides: Sequence[str] = (),
     parts: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
@@ -160,6 +162,7 @@ def run(
         The exit code.
     """
     options = options or {}
+    config = None if config is None else fspath(config)
 
     def configured_run(hiding: Callable[[Any], Redaction]) -> dict[str, Any]:
         file = _configuration(job, config, overrides, options)

@@ -1,7 +1,8 @@
-"""Array types by element type. Docstrings give the shapes."""
+"""Array types by element type, and the type of paths. Docstrings give the shapes."""
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import TypeAlias
 
 import numpy as np
@@ -19,3 +20,5 @@ Index = NDArray[np.uint32]
 Places = NDArray[np.uint64]
 # Feature rows (n, d).
 Rows: TypeAlias = Float | sparse.csr_matrix | sparse.csr_array
+# A path, as text or of pathlib, or a URI. Every function that takes one turns it into text first.
+AnyPath: TypeAlias = str | PathLike[str]

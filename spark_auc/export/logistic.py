@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_auc.core.types import Float
+from spark_auc.core.types import AnyPath, Float
 from spark_auc.export.refusals import check_segments, refused
 from spark_auc.export.whole import write_new
 from spark_auc.serving.ranker import ServedRanker
@@ -56,7 +56,7 @@ class _Logistic(NamedTuple):
 
 def to_logistic_regression(
     ranker: ServedRanker,
-    path: str,
+    path: AnyPath,
     *,
     featuresCol: str = "features",
     labelCol: str = "label",

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 
+from spark_auc.core.types import AnyPath
 from spark_auc.errors import ConfigError, require
 from spark_auc.export.onnx_embeddings import mapped
 from spark_auc.export.onnx_features import interpolated, recipe_features
@@ -19,16 +20,17 @@ _FORMAT = "ONNX"
 _SAID = "Scores of a linear ranker; a higher score is a higher rank, and no probability."
 
 
-def to_onnx(ranker: ServedRanker, path: str) -> None:
+def to_onnx(ranker: ServedRanker, path: AnyPath) -> None:
     """Write a ranker as an ONNX model in double precision; needs the extra ``onnx``.
 
     A recipe has an input for each raw column that scores depend on: doubles of shape (rows,), NaN
-    for missing values, 0 and 1 for booleans, and days since 1970-01-01 in UTC for times; strings
-    for text, empty for missing values. Without a recipe there is one input ``features`` of shape
-    (rows, features). The outputs are ``score`` and, with a calibration, ``probability``, doubles of
-    shape (rows,). The metadata of the model have the label values and the threshold: a score at or
-    above it predicts the positive one. The score of a row that is an error in Python is not
-    defined: with an infinite value in a standardised column, or, without a recipe, a missing value.
+    for missing values, 0 and 1 for booleans, and days since 1970-01-01 on the clocks of the
+    recipe's zone for times; strings for text, empty for missing values. Without a recipe there is
+    one input ``features`` of shape (rows, features). The outputs are ``score`` and, with a
+    calibration, ``probability``, doubles of shape (rows,). The metadata of the model have the label
+    values and the threshold: a score at or above it predicts the positive one. The score of a row
+    that is an error in Python is not defined: with an infinite value in a standardised column, or,
+    without a recipe, a missing value.
 
     Parameters
     ----------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from spark_auc.core.types import AnyPath
 from spark_auc.errors import ConfigError
 from spark_auc.export.logistic import to_logistic_regression
 from spark_auc.export.onnx_model import to_onnx
@@ -16,7 +17,7 @@ from spark_auc.serving.ranker import ServedRanker
 TABLE = "rows_to_score"
 
 
-def to_file(model: str, kind: str, output: str) -> None:
+def to_file(model: AnyPath, kind: str, output: AnyPath) -> None:
     """Write a ranker in the format of another system.
 
     Parameters
@@ -47,11 +48,11 @@ def to_file(model: str, kind: str, output: str) -> None:
     KINDS[kind](load(model), output)
 
 
-def _sql(ranker: ServedRanker, output: str) -> None:
+def _sql(ranker: ServedRanker, output: AnyPath) -> None:
     write_new(output, f"{to_sql(ranker).select(TABLE)}\n".encode())
 
 
-KINDS: Mapping[str, Callable[[ServedRanker, str], None]] = {
+KINDS: Mapping[str, Callable[[ServedRanker, AnyPath], None]] = {
     "logistic": to_logistic_regression,
     "onnx": to_onnx,
     "sql": _sql,

@@ -6,15 +6,17 @@ import os
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
+from os import fspath
 from uuid import uuid4
 
 from pyarrow import fs
 
+from spark_auc.core.types import AnyPath
 from spark_auc.errors import ConfigError
 from spark_auc.publication.directory import Directory
 
 
-def write_new(location: str, content: bytes | Mapping[str, bytes]) -> None:
+def write_new(location: AnyPath, content: bytes | Mapping[str, bytes]) -> None:
     """Write a new file, or a new directory of files.
 
     Parameters
@@ -30,6 +32,7 @@ def write_new(location: str, content: bytes | Mapping[str, bytes]) -> None:
     ConfigError
         The location exists, or cannot be reached or written.
     """
+    location = fspath(location)
     target = Directory.of(location)
     above = target.parent()
     try:

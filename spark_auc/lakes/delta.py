@@ -3,15 +3,44 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
+from os import fspath
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 
+from spark_auc.core.types import AnyPath
 from spark_auc.errors import ConfigError, ConflictError, DataError, require
+from spark_auc.storage.file_systems import is_local, opened
 
 # Settings of a table by which columns have other names in the files.
 _MAPPING = "delta.columnMapping.mode"
+
+
+# What deltalake decodes, or takes for a separator, in local paths; with brackets it fails.
+_MISREAD = re.compile(r"%[0-9A-Fa-f]{2}|[\[\]^|\\\x00-\x1f\x7f]")
+
+
+def delta_location(location: AnyPath) -> str:
+    """A location as deltalake takes it: the absolute path of a local one.
+
+    Raises
+    ------
+    ConfigError
+        deltalake would read the local path as another, or fail.
+    """
+    if not is_local(location):
+        return fspath(location)
+    path = opened(location)[2]
+    if misread := _MISREAD.search(path):
+        raise ConfigError(
+            f"found {misread[0]!r} in the path {path!r} of a Delta table, expected none of "
+            "[ ] ^ | \\ and no % before two digits, which the package deltalake reads as another "
+            "path; name another directory"
+        )
+    return path
 
 
 class DeltaLake:
@@ -26,19 +55,21 @@ class DeltaLake:
 
     Raises
     ------
+    ConfigError
+        See `delta_location`.
     MissingPackageError
         deltalake is not installed.
     """
 
-    def __init__(self, location: str, options: Mapping[str, str] | None = None) -> None:
+    def __init__(self, location: AnyPath, options: Mapping[str, str] | None = None) -> None:
         require("store", "deltalake")
         from deltalake import DeltaTable
         from deltalake.exceptions import TableNotFoundError
 
-        self.location, self._options = location, dict(options or {}) or None
+        self.location, self._options = delta_location(location), dict(options or {}) or None
         self._table: DeltaTable | None
         try:
-            self._table = DeltaTable(location, storage_options=self._options)
+            self._table = DeltaTable(self.location, storage_options=self._options)
         except TableNotFoundError:
             self._table = None
 
@@ -79,7 +110,9 @@ class DeltaLake:
                 f"found {found} in the Delta table {self.location!r}, expected files that have its "
                 "rows and names; rewrite the table, or read it by Delta's connector for Spark"
             )
-        return sorted(self._table.file_uris())
+        # The log has relative paths as URLs; paths of Spark and Arrow are not decoded.
+        paths = map(unquote, pa.table(self._table.get_add_actions())["path"].to_pylist())
+        return sorted(p if "://" in p else f"{self.location.rstrip('/')}/{p}" for p in paths)
 
     def write(
         self, rows: pa.RecordBatchReader, mode: str, partition_by: Sequence[str] = ()

@@ -6,7 +6,7 @@ it is loaded.
 
 from __future__ import annotations
 
-from os import PathLike
+from os import PathLike, fspath
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -15,6 +15,7 @@ import pandas as pd
 from mlflow.models import Model
 
 from spark_auc import __version__
+from spark_auc.core.types import AnyPath
 from spark_auc.errors import ConfigError
 from spark_auc.mlflow.signature import example_of, scored, signature_of
 from spark_auc.publication.directory import Directory
@@ -65,7 +66,7 @@ def ranker_of(model: Any) -> tuple[ServedRanker, Directory | None]:
 
 def save_model(
     model: Any,
-    path: str,
+    path: AnyPath,
     mlflow_model: Model | None = None,
     input_example: Any = None,
     pip_requirements: list[str] | None = None,
@@ -102,7 +103,7 @@ def save_model(
     with TemporaryDirectory() as scratch:
         ranker.stage.write(Directory.of(f"{scratch}/{_RANKER}"))
         mlflow.pyfunc.save_model(
-            path,
+            fspath(path),
             loader_module="spark_auc.mlflow",
             data_path=f"{scratch}/{_RANKER}",
             mlflow_model=described,
@@ -112,7 +113,7 @@ def save_model(
         )
 
 
-def load_model(model_uri: str) -> ServedRanker:
+def load_model(model_uri: AnyPath) -> ServedRanker:
     """Load a ranker of MLflow into this process; neither Java nor pyspark is needed.
 
     Parameters
@@ -128,7 +129,7 @@ def load_model(model_uri: str) -> ServedRanker:
         A file is missing, truncated or changed.
     """
     with TemporaryDirectory() as scratch:
-        path = mlflow.artifacts.download_artifacts(artifact_uri=model_uri, dst_path=scratch)
+        path = mlflow.artifacts.download_artifacts(artifact_uri=fspath(model_uri), dst_path=scratch)
         flavours = Model.load(path).flavors
         if FLAVOUR not in flavours:
             raise ConfigError(

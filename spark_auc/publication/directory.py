@@ -12,6 +12,7 @@ from typing import Any
 
 from pyarrow import fs
 
+from spark_auc.core.types import AnyPath
 from spark_auc.publication.redaction import redacted
 from spark_auc.storage.file_systems import content_of, is_object_store, opened, reached
 
@@ -33,7 +34,7 @@ class Directory:
     path: str
 
     @classmethod
-    def of(cls, location: str) -> Directory:
+    def of(cls, location: AnyPath) -> Directory:
         """Parse a location.
 
         Parameters

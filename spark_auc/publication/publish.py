@@ -25,9 +25,11 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from os import fspath
 
 from pyarrow import fs
 
+from spark_auc.core.types import AnyPath
 from spark_auc.errors import ConfigError, ConflictError, ModelFormatError, StorageError
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.manifest import (
@@ -44,7 +46,7 @@ _GRACE_SECONDS = 600.0
 _LOCK_FILE = ".lock"
 
 
-def check_free(location: str, replace: bool) -> Directory:
+def check_free(location: AnyPath, replace: bool) -> Directory:
     """Check that a job may publish at a location.
 
     Parameters
@@ -59,6 +61,7 @@ def check_free(location: str, replace: bool) -> Directory:
     ConfigError
         The location contains a publication and ``replace`` is false, or it contains other files.
     """
+    location = fspath(location)
     directory = Directory.of(location)
     names = set(directory.names()) - {VERSIONS}
     if MANIFEST in names and not replace:
@@ -75,7 +78,9 @@ def check_free(location: str, replace: bool) -> Directory:
 
 
 @contextmanager
-def publication(location: str, replace: bool, kind: str, *, keep: int = 0) -> Iterator[Directory]:
+def publication(
+    location: AnyPath, replace: bool, kind: str, *, keep: int = 0
+) -> Iterator[Directory]:
     """A new directory for output files, which becomes current when the block ends without error.
 
     Parameters

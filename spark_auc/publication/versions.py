@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from os import fspath
 
+from spark_auc.core.types import AnyPath
 from spark_auc.errors import ConfigError, ModelFormatError
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.manifest import VERSIONS, Manifest, manifest_of
@@ -12,7 +14,7 @@ from spark_auc.storage.file_systems import is_local
 _log = logging.getLogger(__name__)
 
 
-def current(location: str, kind: str) -> Directory:
+def current(location: AnyPath, kind: str) -> Directory:
     """Directory of the current version, with every file checked against the manifest.
 
     Parameters
@@ -30,6 +32,7 @@ def current(location: str, kind: str) -> Directory:
         The manifest is damaged or of another format, or a file is missing, truncated, changed or
         not listed.
     """
+    location = fspath(location)
     directory = Directory.of(location)
     manifest = manifest_of(directory)
     if manifest is None or manifest.kind != kind:
@@ -40,7 +43,7 @@ def current(location: str, kind: str) -> Directory:
     return manifest.checked(directory, hashes=True)
 
 
-def kept(location: str, kind: str, *, hashes: bool) -> list[Directory]:
+def kept(location: AnyPath, kind: str, *, hashes: bool) -> list[Directory]:
     """Directories of the superseded versions that publications keep, the latest first.
 
     Versions that are damaged or incomplete are left out, and the log names them.
@@ -66,7 +69,7 @@ def kept(location: str, kind: str, *, hashes: bool) -> list[Directory]:
     return found
 
 
-def resolve(location: str) -> str:
+def resolve(location: AnyPath) -> str:
     """URI of a location; for a location in a publication, the URI in its current version.
 
     ``out/train`` is the directory ``train`` of the current version of the publication ``out``. Only
@@ -83,6 +86,7 @@ def resolve(location: str) -> str:
         The manifest is damaged or of another format, or a file is missing, truncated or not
         listed.
     """
+    location = fspath(location)
     try:
         target = Directory.of(location)
     except ConfigError:
@@ -97,7 +101,7 @@ def resolve(location: str) -> str:
     return target.uri if is_local(location) else location
 
 
-def files_of(location: str) -> list[str]:
+def files_of(location: AnyPath) -> list[str]:
     """URIs of the files of a location; of a published output, those that its manifest lists.
 
     Errors are those of `resolve`.

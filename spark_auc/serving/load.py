@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from os import PathLike, fspath
+from os import fspath
 
+from spark_auc.core.types import AnyPath
 from spark_auc.errors import ConfigError
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.manifest import MANIFEST
@@ -12,7 +13,7 @@ from spark_auc.serving.ranker import ServedRanker
 from spark_auc.serving.stored_stage import StoredStage
 
 
-def load(location: str | PathLike[str]) -> ServedRanker:
+def load(location: AnyPath) -> ServedRanker:
     """Load a ranker into this process; neither Java nor pyspark is needed.
 
     Parameters
@@ -46,7 +47,7 @@ def load(location: str | PathLike[str]) -> ServedRanker:
     return ServedRanker.of(stored(location)[0])
 
 
-def stored(location: str | PathLike[str]) -> tuple[StoredStage, Directory | None]:
+def stored(location: AnyPath) -> tuple[StoredStage, Directory | None]:
     """The saved ranker of a location, and the directory of its version if a job published it.
 
     Errors are those of `load`.

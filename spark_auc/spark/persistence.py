@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from os import fspath
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from pyspark.ml.util import (
 )
 from pyspark.sql import DataFrame
 
+from spark_auc.core.types import AnyPath
 from spark_auc.errors import ConfigError, ModelFormatError
 from spark_auc.serving.stored_stage import (
     DAMAGES,
@@ -41,6 +43,7 @@ from spark_auc.serving.stored_stage import (
 )
 from spark_auc.spark.data.failures import SPARK_FAILURES, first_line
 from spark_auc.spark.data.nested import with_fields, without_fields
+from spark_auc.spark.data.paths import literal_reader
 from spark_auc.spark.params import Configured
 
 T = TypeVar("T", bound="Stage")
@@ -114,9 +117,9 @@ class StageWriter(MLWriter):
     def _handleOverwrite(self, path: str) -> None:
         pass
 
-    def saveImpl(self, path: str) -> None:
+    def saveImpl(self, path: AnyPath) -> None:
         """Write to ``path``."""
-        self._write(self.stored(), path)
+        self._write(self.stored(), fspath(path))
 
     def stored(self) -> StoredStage:
         """What is written."""
@@ -160,8 +163,8 @@ class StageReader(MLReader[Any], Generic[T]):
         super().__init__()
         self.kind, self._files = kind, files
 
-    def load(self, path: str) -> T:
-        """Read from ``path``.
+    def load(self, path: AnyPath) -> T:
+        """Read from ``path``, which is no pattern.
 
         Raises
         ------
@@ -170,7 +173,7 @@ class StageReader(MLReader[Any], Generic[T]):
         ModelFormatError
             The stage is of another class or version, truncated, or changed.
         """
-        expected = f"a saved {self.kind.__name__}"
+        path, expected = fspath(path), f"a saved {self.kind.__name__}"
         try:
             metadata: dict[str, Any] = self._metadata(path)
             facts: dict[str, Any] = metadata["spark_auc"]
@@ -228,14 +231,17 @@ class StageReader(MLReader[Any], Generic[T]):
     def _metadata(self, path: str) -> dict[str, Any]:
         if self._files is not None:
             return dict(stored_metadata(self._files))
-        return dict(DefaultParamsReader.loadMetadata(path, self.sparkSession))
+        place = f"{path}/metadata"
+        text = literal_reader(self.sparkSession, place).text(place).head()
+        return dict(json.loads(text[0] if text else ""))
 
     def _table(self, path: str, hashed: str) -> pa.Table:
         """The table that was saved with the metadata."""
         if self._files is not None:
             return stored_table(self._files, hashed)
         try:
-            table = self.sparkSession.read.parquet(f"{path}/data").toArrow()
+            place = f"{path}/data"
+            table = literal_reader(self.sparkSession, place).parquet(place).toArrow()
         except SPARK_FAILURES as failure:
             raise ModelFormatError(
                 f"found no readable weights at {path!r}/data ({first_line(failure)}), "

@@ -16,10 +16,11 @@ import math
 import numbers
 import re
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import reduce
 from operator import or_
+from os import PathLike, fspath
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypedDict, Union, get_args, get_origin, get_type_hints
 
@@ -102,7 +103,7 @@ class Declared:
             "value"
         )
         try:
-            converted = _converted(self.kind, value)
+            converted = _converted(self.kind, _without_paths(value))
         except _NoChoiceError:
             raise ConfigError(message) from None
         except TypeError:
@@ -215,6 +216,13 @@ def parts_of(kind: Any) -> tuple[Any, ...]:
 
 class _NoChoiceError(Exception):
     """The value has the type of a choice, but is none."""
+
+
+def _without_paths(value: Any) -> Any:
+    """Paths of pathlib as text, also among the values of a mapping: Params are saved as JSON."""
+    if isinstance(value, Mapping):
+        return {name: _without_paths(item) for name, item in value.items()}
+    return fspath(value) if isinstance(value, PathLike) else value
 
 
 def _converted(kind: Any, value: Any) -> Any:

@@ -12,10 +12,12 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from os import fspath
 
 import pyarrow as pa
 from pyarrow import fs
 
+from spark_auc.core.types import AnyPath
 from spark_auc.errors import ConfigError, StorageError
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
@@ -27,15 +29,23 @@ _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
 
-def scheme_of(location: str) -> str:
+def scheme_of(location: AnyPath) -> str:
     """The scheme of a location in lower case; "file" for a path."""
-    match = _SCHEME.fullmatch(location)
+    match = _match(fspath(location))
     return match[1].lower() if match else "file"
 
 
-def is_local(location: str) -> bool:
+def is_local(location: AnyPath) -> bool:
     """Whether a location is a local path: without a scheme, or with the scheme ``file``."""
     return scheme_of(location) == "file"
+
+
+def _match(location: str) -> re.Match[str] | None:
+    """The scheme of a URI and what follows; None for a path, and for one that exists here."""
+    match = _SCHEME.fullmatch(location)
+    if match and not match[2].startswith("/") and os.path.lexists(location):
+        return None
+    return match
 
 
 def is_object_store(filesystem: fs.FileSystem) -> bool:
@@ -43,7 +53,7 @@ def is_object_store(filesystem: fs.FileSystem) -> bool:
     return filesystem.type_name in {"s3", "gcs", "abfs"}
 
 
-def opened(location: str) -> tuple[str, fs.FileSystem, str]:
+def opened(location: AnyPath) -> tuple[str, fs.FileSystem, str]:
     """The file system of a location.
 
     Parameters
@@ -62,7 +72,8 @@ def opened(location: str) -> tuple[str, fs.FileSystem, str]:
     ConfigError
         Arrow does not support the scheme or cannot connect, or the scheme has no slash after it.
     """
-    match, scheme = _SCHEME.fullmatch(location), scheme_of(location)
+    location = fspath(location)
+    match, scheme = _match(location), scheme_of(location)
     rest = match[2] if match else location
     if "\0" in location or (match and not rest.startswith("/")):
         raise ConfigError(

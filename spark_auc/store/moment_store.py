@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from os import fspath
 
 from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.types import AnyPath
 from spark_auc.errors import StoreConflict
 from spark_auc.store.deletion import remaining
 from spark_auc.store.facts import Facts, mismatch
@@ -51,13 +53,13 @@ class MomentStore:
 
     def __init__(
         self,
-        location: str,
+        location: AnyPath,
         facts: Facts,
         *,
         full_refresh: bool = False,
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
-        self.location, self.facts = location, facts
+        self.location, self.facts = fspath(location), facts
         self._table = Table(location, TABLE, PARTITIONS, storage_options)
         stored = stored_facts(self._table)
         if stored and facts.schema_id not in stored and not full_refresh:
@@ -67,7 +69,7 @@ class MomentStore:
 
     @staticmethod
     def stored_facts(
-        location: str, storage_options: Mapping[str, str] | None = None
+        location: AnyPath, storage_options: Mapping[str, str] | None = None
     ) -> dict[str, Facts]:
         """The facts of each schema id of a store; empty if there is no store."""
         return stored_facts(Table(location, TABLE, PARTITIONS, storage_options))

@@ -21,7 +21,9 @@ from deltalake import (
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from pyarrow import fs
 
+from spark_auc.core.types import AnyPath
 from spark_auc.errors import ModelFormatError, StoreConflict
+from spark_auc.lakes.delta import delta_location
 from spark_auc.store import durability
 from spark_auc.store.durability import flush_checkpoint, flush_commits, local_path
 
@@ -64,18 +66,21 @@ class Table:
 
     Raises
     ------
+    ConfigError
+        See `delta_location`.
     ModelFormatError
         The table has other columns.
     """
 
     def __init__(
         self,
-        location: str,
+        location: AnyPath,
         schema: pa.Schema,
         partitions: Sequence[str],
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
-        self.location, self.schema, self.partitions = location, schema, list(partitions)
+        self.location = delta_location(location)
+        self.schema, self.partitions = schema, list(partitions)
         self._options = dict(storage_options) if storage_options else None
         self._delta: DeltaTable | None = None
         self.refresh()

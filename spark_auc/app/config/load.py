@@ -6,6 +6,7 @@ import difflib
 import re
 import reprlib
 from collections.abc import Mapping, Sequence
+from os import fspath
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,6 +15,7 @@ from pydantic import ValidationError
 
 from spark_auc.app.config.jobs import Configuration
 from spark_auc.app.config.sections import Section, sections_of
+from spark_auc.core.types import AnyPath
 from spark_auc.errors import ConfigError
 from spark_auc.publication.redaction import PLACEHOLDER, Redaction, names_secret, redacted
 
@@ -43,7 +45,7 @@ class _Loader(yaml.SafeLoader):
 _Loader.add_implicit_resolver("tag:yaml.org,2002:float", EXPONENT, list("-+.0123456789"))
 
 
-def load(path: str, overrides: Sequence[str] = ()) -> Configuration:
+def load(path: AnyPath, overrides: Sequence[str] = ()) -> Configuration:
     """Read and validate a configuration file.
 
     Parameters
@@ -59,6 +61,7 @@ def load(path: str, overrides: Sequence[str] = ()) -> Configuration:
         The file is missing or is not YAML, a key is unknown (the message names the nearest known
         key), or a value is invalid. Messages contain no secrets.
     """
+    path = fspath(path)
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:

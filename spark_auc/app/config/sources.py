@@ -27,11 +27,11 @@ _LAKES = ("delta", "iceberg")
 
 
 def check_path(path: str | None) -> None:
-    """`ConfigError` if a local path without a pattern does not exist."""
-    if path is None or not is_local(path) or any(c in path for c in "*?[{"):
+    """`ConfigError` if a local path does not exist and is no pattern."""
+    if path is None or not is_local(path):
         return
     local_path = resolve(path).removeprefix("file://")
-    if not os.path.exists(local_path):
+    if not os.path.exists(local_path) and not any(c in path for c in "*?[{"):
         parent = os.path.dirname(os.path.abspath(local_path))
         hint = "its directory exists" if os.path.isdir(parent) else f"no directory {parent!r}"
         raise ConfigError(
@@ -51,7 +51,8 @@ class Source(Section):
         "catalog that options describe",
     )
     path: Location | None = Field(
-        None, description="file, directory, glob pattern, or output directory of a job"
+        None,
+        description="file, directory, output directory of a job, or a glob pattern that is no path",
     )
     options: dict[str, Setting] = Field(
         default_factory=dict,
@@ -111,10 +112,11 @@ class Source(Section):
         """
         from spark_auc.spark.data.failures import translated
         from spark_auc.spark.data.layouts import layout_of
-        from spark_auc.spark.data.libsvm import libsvm, libsvm_errors
+        from spark_auc.spark.data.libsvm import libsvm
         from spark_auc.spark.data.line_faults import line_errors
         from spark_auc.spark.data.lines import delimited
         from spark_auc.spark.data.object_files import object_rows
+        from spark_auc.spark.data.paths import reader_of
         from spark_auc.spark.data.quotes import multi_line, parsed_once
         from spark_auc.spark.data.strict import by_name
 
@@ -122,7 +124,7 @@ class Source(Section):
         path = resolve(self.path) if self.path else None
         if self.format == "libsvm" and path:
             dimension = int(options["numFeatures"]) if "numFeatures" in options else None
-            with libsvm_errors(spark, path, dimension):
+            with translated():
                 yield self._selected(libsvm(spark, path, dimension))
             return
         if path and (layout := layout_of(self.format, options)):
@@ -150,7 +152,8 @@ class Source(Section):
                 return
             if path and self.format == "csv":
                 strict |= multi_line(spark, path, options)
-            rows = spark.read.format(self.format).options(**strict).load(path)
+            reader = reader_of(spark, path) if path else spark.read
+            rows = reader.format(self.format).options(**strict).load(path)
             with parsed_once(rows, strict):
                 yield self._selected(rows)
 
@@ -239,9 +242,10 @@ class LibsvmInput(RawRows):
     @contextmanager
     def read(self, spark: SparkSession) -> Iterator[DataFrame]:
         """See `RawRows.read`."""
-        from spark_auc.spark.data.libsvm import libsvm, libsvm_errors
+        from spark_auc.spark.data.failures import translated
+        from spark_auc.spark.data.libsvm import libsvm
 
-        with libsvm_errors(spark, self.path, self.dimension):
+        with translated():
             yield libsvm(spark, self.path, self.dimension)
 
 

@@ -39,7 +39,7 @@ def opened(output: ScoreOutput) -> Table:
         The package of the format is not installed.
     """
     if output.format == "delta":
-        table: Table = DeltaLake(Directory.of(output.place).uri, output.settings())
+        table: Table = DeltaLake(output.place, output.settings())
     else:
         table = IcebergTable(output.place, output.settings())
     if table.schema is None:

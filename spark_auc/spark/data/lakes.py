@@ -13,6 +13,7 @@ from spark_auc.lakes.delta import DeltaLake
 from spark_auc.lakes.iceberg import IcebergTable
 from spark_auc.publication.directory import Directory
 from spark_auc.spark.data.failures import SPARK_FAILURES
+from spark_auc.spark.data.paths import literal_reader
 
 
 def lake(
@@ -45,7 +46,7 @@ def lake(
     if _has_connector(spark, form):
         return None
     if form == "delta":
-        table = DeltaLake(Directory.of(place).uri, options)
+        table = DeltaLake(place, options)
         files, root = table.files(), Directory.of(place).uri
         schema = StructType.fromJson(table.schema_json)
         _check_layout(files, table.partitions, place)
@@ -56,7 +57,7 @@ def lake(
         schema = from_arrow_schema(iceberg.schema, prefer_timestamp_ntz=True)
     if not files:
         return spark.createDataFrame([], schema)
-    reader = spark.read.schema(schema)
+    reader = literal_reader(spark, *files).schema(schema)
     if root is None:
         # The files have all columns; the names of their directories say nothing more.
         reader = reader.option("recursiveFileLookup", "true")

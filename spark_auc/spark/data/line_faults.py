@@ -22,6 +22,7 @@ from spark_auc.serving.arrow_columns import raw_column
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.layouts import LINE, Layout
 from spark_auc.spark.data.lines import source_of
+from spark_auc.spark.data.paths import reader_of
 from spark_auc.spark.data.text_numbers import numbers
 
 _NUMBERS = {name: pa.int64() for name in ("start", "lines", "row")}
@@ -71,7 +72,7 @@ def fault(df: DataFrame) -> str | None:
     if source is None:
         return None
     _, layout, path = source
-    lines = df.sparkSession.read.text(path)
+    lines = reader_of(df.sparkSession, path).text(path)
     place = "_metadata.file_path", "_metadata.file_block_start"
     blocks = lines.select("value", *place).mapInArrow(_Search(layout), _SCHEMA).toArrow()
     before, file = 0, None

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass
 from io import StringIO
+from os import fspath
 from threading import Lock
 from typing import Any, cast
 
@@ -24,12 +25,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField
 
+from spark_auc.core.types import AnyPath
 from spark_auc.errors import DataError
 from spark_auc.features.lines import split
 from spark_auc.features.raw_columns import Text
 from spark_auc.serving.arrow_columns import raw_column
 from spark_auc.spark.data.features import quoted
 from spark_auc.spark.data.layouts import LINE, Layout
+from spark_auc.spark.data.paths import reader_of
 from spark_auc.spark.data.resources import task_slots
 
 _log = logging.getLogger(__name__)
@@ -48,7 +51,7 @@ _PRINTING = Lock()
 _WHOLE = (".gz", ".deflate", ".lz4", ".snappy", ".zst")
 
 
-def delimited(spark: SparkSession, path: str, layout: Layout) -> DataFrame:
+def delimited(spark: SparkSession, path: AnyPath, layout: Layout) -> DataFrame:
     """Read delimited text.
 
     Files may be compressed; Spark reads those of gzip by one task each, which is logged.
@@ -69,6 +72,7 @@ def delimited(spark: SparkSession, path: str, layout: Layout) -> DataFrame:
         where a field is empty. An action that reads a malformed line raises `LineError`; inside
         `spark_auc.spark.data.line_faults.line_errors` the error names file and line.
     """
+    path = fspath(path)
     rows = _lines_of(spark, path, layout)
     _warn_of_whole_files(rows)
     text = F.col("value")
@@ -82,7 +86,7 @@ def delimited(spark: SparkSession, path: str, layout: Layout) -> DataFrame:
 
 
 def _lines_of(spark: SparkSession, path: str, layout: Layout) -> DataFrame:
-    rows = spark.read.text(path)
+    rows = reader_of(spark, path).text(path)
     return rows.where(F.col("value") != layout.first_line) if layout.header else rows
 
 

@@ -8,7 +8,6 @@ Arrow reads the same values as Spark. Those of object stores are in
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -29,6 +28,7 @@ from spark_auc.spark.data.listed_files import (
     input_file,
     local_paths,
 )
+from spark_auc.spark.data.paths import literal_reader, reader_of
 
 # Spark's default number of rows in a batch.
 _BATCH_ROWS = 10_000
@@ -181,25 +181,20 @@ def _is_plain_scan(df: DataFrame, paths: Sequence[str]) -> bool:
 
     The plan contains the path as the user wrote it, so several spellings are compared.
     """
-    read, root = df.sparkSession.read, os.path.dirname(paths[0])
+    spark, root = df.sparkSession, os.path.dirname(paths[0])
     names = [quoted(name) for name in df.columns]
     try:
         # The schema of the first file: the directory may contain files of other formats.
-        schema = read.parquet(literal(paths[0])).schema
+        schema = literal_reader(spark, paths[0]).parquet(paths[0]).schema
     except SPARK_FAILURES:
         return False
     for place in [*(paths if len(paths) == 1 else []), root]:
         for path in (place, f"{place}/", f"file://{place}", os.path.relpath(place)):
             try:
-                scan = df.sparkSession.read.schema(schema).parquet(path)
+                scan = reader_of(spark, path).schema(schema).parquet(path)
                 if df.sameSemantics(scan.select(*names)):
                     return True
             except SPARK_FAILURES:
                 # The path is a pattern that matches nothing, or the scan has other columns.
                 continue
     return False
-
-
-def literal(path: str) -> str:
-    """The path as a pattern of Spark that matches this path alone."""
-    return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)

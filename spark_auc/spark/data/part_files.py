@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.spark.data.object_files import SPARK_TYPES, arrow_type, object_rows
+from spark_auc.spark.data.paths import literal_reader
 from spark_auc.storage.file_systems import opened, reached
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def _written_by_spark(rows: DataFrame, uri: str, partition_by: Sequence[str]) ->
     counted.write.partitionBy(*partition_by).parquet(uri)
     written: int = observation.get["rows"]
     # Spark commits the files that the driver sees, and misses none of a worker's own disk.
-    found = rows.sparkSession.read.schema(rows.schema).parquet(uri).count()
+    found = literal_reader(rows.sparkSession, uri).schema(rows.schema).parquet(uri).count()
     if found != written:
         raise ConfigError(
             f"found {found} of the {written} rows that tasks wrote to {uri}, expected a path that "
@@ -160,4 +161,6 @@ def _written_by_spark(rows: DataFrame, uri: str, partition_by: Sequence[str]) ->
 def read_parquet(spark: SparkSession, directory: Directory) -> DataFrame:
     """The rows of the files that `write_parquet` wrote to a directory."""
     rows = object_rows(spark, directory.uri) if directory.object_store else None
-    return spark.read.parquet(directory.uri) if rows is None else rows
+    if rows is not None:
+        return rows
+    return literal_reader(spark, directory.uri).parquet(directory.uri)

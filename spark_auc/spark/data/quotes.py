@@ -20,6 +20,7 @@ from spark_auc.features.raw_columns import Text
 from spark_auc.serving.arrow_columns import raw_column
 from spark_auc.spark.data.layouts import LINE
 from spark_auc.spark.data.line_faults import parts_of_files
+from spark_auc.spark.data.paths import reader_of
 
 _log = logging.getLogger(__name__)
 
@@ -119,7 +120,7 @@ def has_newlines_in_quotes(spark: SparkSession, path: str, options: Mapping[str,
     if _OTHERS & set(known) or not all(len(c) == 1 and c.isascii() for c in (separator, escape)):
         return False
     files = {key: value for key, value in known.items() if key in _FILES}
-    lines = spark.read.options(**files).text(path)
+    lines = reader_of(spark, path).options(**files).text(path)
     if lines.where(F.contains("value", F.lit('"'))).isEmpty():
         return False
     search = _Search(separator, escape, known.get(_SPACED, "").lower() == "true")

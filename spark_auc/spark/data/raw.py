@@ -8,12 +8,15 @@ is a `DataError` inside `failures.translated`. Rows keep the order of the files,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from os import fspath
 
 from pyspark.ml.feature import FeatureHasher, Normalizer
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from spark_auc.core.types import AnyPath
 from spark_auc.spark.data.checks import checked, line_fault
+from spark_auc.spark.data.paths import reader_of
 
 CRITEO_INTEGERS = [f"I{i}" for i in range(1, 14)]
 CRITEO_TOKENS = [f"C{i}" for i in range(1, 27)]
@@ -27,7 +30,7 @@ Rule = tuple[Callable[[Column], Column], str]
 """A condition for invalid text of a field, and the description of valid text."""
 
 
-def criteo(spark: SparkSession, path: str, dimension: int) -> DataFrame:
+def criteo(spark: SparkSession, path: AnyPath, dimension: int) -> DataFrame:
     """Read Criteo's raw layout: label, I1-I13, C1-C26, tab-separated, without header.
 
     Every column is a categorical field. An integer v > 2 becomes the token floor(log(v)^2), which
@@ -66,7 +69,7 @@ def criteo(spark: SparkSession, path: str, dimension: int) -> DataFrame:
 
     names = [*CRITEO_INTEGERS, *CRITEO_TOKENS]
     rows = _fields(
-        spark.read.text(path),
+        reader_of(spark, path).text(fspath(path)),
         "\t",
         ["label", *names],
         {"label": _LABEL} | dict.fromkeys(CRITEO_INTEGERS, (not_integer, "a whole number")),
@@ -79,7 +82,7 @@ def criteo(spark: SparkSession, path: str, dimension: int) -> DataFrame:
     return rows.select("label", "features")
 
 
-def avazu(spark: SparkSession, path: str, dimension: int) -> DataFrame:
+def avazu(spark: SparkSession, path: AnyPath, dimension: int) -> DataFrame:
     """Read Avazu's train layout: comma-separated, with header, 24 columns.
 
     All columns except id and click are categorical fields, including device_id and device_ip. The
@@ -113,7 +116,7 @@ def avazu(spark: SparkSession, path: str, dimension: int) -> DataFrame:
         # Without a time zone, the session's time zone does not change the hour.
         return F.when(hour.rlike(r"^\d{8}$"), iso.try_cast("timestamp_ntz"))
 
-    lines = spark.read.text(path)
+    lines = reader_of(spark, path).text(fspath(path))
     rows = _fields(
         lines.where(F.col("value") != ",".join(AVAZU_COLUMNS)),
         ",",

@@ -15,6 +15,7 @@ from pyspark.sql.types import StringType
 
 from spark_auc.errors import DataError
 from spark_auc.spark.data.features import quoted
+from spark_auc.spark.data.paths import reader_of
 
 # Texts of a missing number, boolean or time.
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
@@ -60,7 +61,7 @@ def separator_of(spark: SparkSession, path: str) -> str:
     DataError
         There are no lines.
     """
-    header = spark.read.text(path).first()
+    header = reader_of(spark, path).text(path).first()
     if header is None:
         raise DataError(f"found no lines in {path!r}, expected a header and rows; check the file")
     return max(_SEPARATORS, key=re.sub('"[^"]*"', "", header["value"]).count)

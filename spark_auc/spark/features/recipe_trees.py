@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_auc.core.labels import Label
+from spark_auc.core.types import AnyPath
 from spark_auc.errors import ConfigError, ModelFormatError
 from spark_auc.features.recipe_fit import RecipePlan
 from spark_auc.features.recipe_trees import TreeLeaves
@@ -115,7 +116,7 @@ def with_trees(
     return replace(plan, trees=leaves)
 
 
-def read_trees(path: str, spark: SparkSession) -> Forest:
+def read_trees(path: AnyPath, spark: SparkSession) -> Forest:
     """The trees of a saved model.
 
     Parameters
@@ -138,14 +139,14 @@ def read_trees(path: str, spark: SparkSession) -> Forest:
     return from_xgboost(model) if isinstance(model, bytes) else from_lightgbm(model)
 
 
-def _names(path: str) -> list[str]:
+def _names(path: AnyPath) -> list[str]:
     """Names of the columns of a saved model; none if it has none."""
     if (model := _stored(path)) is None:
         return []
     return xgboost_names(model) if isinstance(model, bytes) else lightgbm_names(model)
 
 
-def _stored(path: str) -> bytes | str | None:
+def _stored(path: AnyPath) -> bytes | str | None:
     """An XGBoost model, the text of a LightGBM model, or None if the path is no local file."""
     file = Path(path)
     if not file.is_file():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from os import fspath
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from spark_auc.core.types import Float
+from spark_auc.core.types import AnyPath, Float
 from spark_auc.errors import ModelFormatError
 from spark_auc.spark.data.failures import SPARK_FAILURES, first_line
+from spark_auc.spark.data.paths import literal_reader
 from spark_auc.trees.forest import Forest
 from spark_auc.trees.spark_models import SparkNodes, from_spark
 
@@ -21,7 +23,7 @@ _SUFFIXES = ("Classification", "Regression")
 _KINDS = ("DecisionTree", "RandomForest", "GBT")
 
 
-def read_spark_trees(path: str, spark: SparkSession) -> Forest:
+def read_spark_trees(path: AnyPath, spark: SparkSession) -> Forest:
     """The trees of a DecisionTree, RandomForest or GBT model that Spark ML saved.
 
     A classification tree's leaf has the share of class 1 as value, divided by the number of
@@ -41,19 +43,21 @@ def read_spark_trees(path: str, spark: SparkSession) -> Forest:
     ModelFormatError
         The path has no such model, or the model is damaged or has more than two classes.
     """
+    path = fspath(path)
+    read = literal_reader(spark, path)
     try:
-        metadata = json.loads(spark.read.text(f"{path}/metadata").collect()[0][0])
+        metadata = json.loads(read.text(f"{path}/metadata").collect()[0][0])
         kind = str(metadata["class"]).rpartition(".")[2]
         family = next((name for name in _KINDS if kind.startswith(name)), "")
         if kind not in {f"{name}{suffix}Model" for name in _KINDS for suffix in _SUFFIXES}:
             raise ValueError(f"a {kind}")
-        nodes = spark.read.parquet(f"{path}/data")
+        nodes = read.parquet(f"{path}/data")
         weights = np.ones(1)
         if family == "DecisionTree":
             nodes = nodes.select(F.lit(0).alias("treeID"), F.struct("*").alias("nodeData"))
         else:
             # The names of these columns depend on the version of Spark.
-            rows = spark.read.parquet(f"{path}/treesMetadata")
+            rows = read.parquet(f"{path}/treesMetadata")
             rows = rows.select(rows.columns[0], rows.columns[-1]).toDF("tree", "weight")
             weights = np.array([row[1] for row in rows.orderBy("tree").collect()])
         if family == "RandomForest":

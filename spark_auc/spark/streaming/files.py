@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from spark_auc.errors import DataError
 from spark_auc.spark.data.failures import SPARK_FAILURES, translated
-from spark_auc.spark.data.parquet import literal
+from spark_auc.spark.data.paths import literal, stream_path
 from spark_auc.spark.data.strict import check_types, whole_rows
 from spark_auc.spark.streaming.stream import ArrivedFile, MicroBatch, schema_of
 
@@ -82,7 +82,8 @@ class FileStream:
             The directory has no readable file to infer the schema from.
         """
         options = whole_rows(form, options)
-        stream = cls(spark, path, form, options, StructType(), max_files)
+        place = stream_path(spark, path)
+        stream = cls(spark, place, form, options, StructType(), max_files)
         if ddl is not None:
             return replace(stream, schema=schema_of(ddl))
         schema = StructType.fromJson(json.loads(known)) if known else stream._inferred()

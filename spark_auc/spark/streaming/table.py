@@ -17,6 +17,7 @@ from spark_auc.errors import ConfigError
 from spark_auc.spark.data.checks import checked
 from spark_auc.spark.data.failures import SPARK_FAILURES, first_line
 from spark_auc.spark.data.features import known_column, quoted
+from spark_auc.spark.data.paths import stream_path
 from spark_auc.spark.data.strict import whole_rows
 from spark_auc.spark.streaming.stream import MicroBatch, schema_of
 
@@ -81,7 +82,8 @@ class TableStream:
             if table is not None:
                 frame = reader.table(table)
             else:
-                frame = reader.format(str(form)).load(path)
+                place = stream_path(spark, path) if path else None
+                frame = reader.format(str(form)).load(place)
             return cls(frame if value is None or schema is None else parsed(frame, value, schema))
         except SPARK_FAILURES as failure:
             remedy = "repair opauc.stream.source, or add its package to spark.jars.packages"
