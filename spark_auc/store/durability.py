@@ -13,6 +13,8 @@ _LOG = "_delta_log"
 
 def local_path(location: str) -> Path | None:
     """The path of a location on a local disk; None for the URI of an object store."""
+    if location.startswith("file://"):
+        return Path(unquote(location.removeprefix("file://")))
     return None if "://" in location else Path(location)
 
 

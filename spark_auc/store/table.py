@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from os import fspath
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -79,7 +80,9 @@ class Table:
         partitions: Sequence[str],
         storage_options: Mapping[str, str] | None = None,
     ) -> None:
-        self.location = delta_location(location)
+        # A URI of a file is decoded, as deltalake does.
+        path = local_path(fspath(location))
+        self.location = delta_location(fspath(location) if path is None else path)
         self.schema, self.partitions = schema, list(partitions)
         self._options = dict(storage_options) if storage_options else None
         self._delta: DeltaTable | None = None
