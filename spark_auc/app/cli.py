@@ -20,6 +20,7 @@ from spark_auc.app.config.jobs import Configuration
 from spark_auc.app.config.load import configured, load
 from spark_auc.app.config.reach import check_reach
 from spark_auc.app.config.sections import sections_of
+from spark_auc.app.told import told
 from spark_auc.core.types import AnyPath
 from spark_auc.errors import ConfigError, SparkAUCError
 from spark_auc.publication.redaction import Redaction, redacted, redacted_text
@@ -42,7 +43,8 @@ Arguments after the options override keys of the file, as dotted.key=value with 
 
 Put them before --leave-out, which takes all names after it.
 
-The last line of standard output is one JSON object.
+Standard output ends with the result: a few lines at a terminal, and else, or by --json, one JSON
+object on the last line.
 Exit codes: 0 success, 2 configuration error, 3 data error, 4 not converged, 5 stopped by drift,
 75 another job changed the same output or period first, 1 other errors.
 """
@@ -63,7 +65,8 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         text = redacted_text(message)
         result = {"status": "error", "error": ConfigError.__name__, "message": text}
-        print(json.dumps(result), flush=True)
+        if not _for_a_person("--json" in sys.argv):
+            print(json.dumps(result), flush=True)
         super().error(text)
 
 
@@ -109,10 +112,16 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
             _add_arguments(name, added)
         else:
             _module(name).add_arguments(added)
+            _add_json(added)
     arguments = parser.parse_args(argv)
     if arguments.job in JOBS:
         sys.exit(_run_with(arguments.job, arguments))
-    sys.exit(_reported(arguments.job, lambda _: _module(arguments.job).run(arguments)))
+
+    def work(_: Callable[[Any], Redaction]) -> dict[str, Any]:
+        result: dict[str, Any] = _module(arguments.job).run(arguments)
+        return result
+
+    sys.exit(_reported(arguments.job, work, as_json=arguments.json))
 
 
 def script(job: str) -> NoReturn:
@@ -129,7 +138,8 @@ def script(job: str) -> NoReturn:
 
 def _run_with(job: str, arguments: argparse.Namespace) -> int:
     options = options_of(arguments)
-    return run(job, arguments.config, arguments.overrides, arguments.parts, options)
+    known = arguments.config, arguments.overrides, arguments.parts, options
+    return run(job, *known, as_json=arguments.json)
 
 
 def run(
@@ -138,8 +148,13 @@ def run(
     overrides: Sequence[str] = (),
     parts: Sequence[str] = (),
     options: Mapping[str, Any] | None = None,
+    *,
+    as_json: bool = False,
 ) -> int:
-    """Run one job, and print its result as the last line of standard output.
+    """Run one job, and print its result.
+
+    It is one JSON object on the last line of standard output. At a terminal, a few lines for a
+    person take its place.
 
     Parameters
     ----------
@@ -155,6 +170,8 @@ def run(
     options
         Options that name a raw table, instead of the file: "data", "label", "output", "positive",
         "time" and "leave_out" for train; "model", "data" and "output" for score.
+    as_json
+        Whether to print JSON at a terminal, too.
 
     Returns
     -------
@@ -166,20 +183,32 @@ def run(
 
     def configured_run(hiding: Callable[[Any], Redaction]) -> dict[str, Any]:
         file = _configuration(job, config, overrides, options)
-        hide = hiding(file.model_dump())
+        hiding(file.model_dump())
         _log.info("job %s: configuration %s", job, config or "of the arguments")
-        result = redacted(_run(job, file, config, parts, options))
-        if not config:
-            print(hide(_module("raw_table").summary(job, result, options)))
-        return dict(result)
+        return dict(redacted(_run(job, file, config, parts, options)))
 
-    return _reported(job, configured_run)
+    return _reported(job, configured_run, as_json=as_json, with_lines=not config)
 
 
-def _reported(name: str, work: Callable[[Callable[[Any], Redaction]], dict[str, Any]]) -> int:
+def _reported(
+    name: str,
+    work: Callable[[Callable[[Any], Redaction]], dict[str, Any]],
+    *,
+    as_json: bool,
+    with_lines: bool = False,
+) -> int:
     """Do the work of a job or a command, print its result, and return the exit code.
 
-    ``work`` takes a function that hides the secrets of a configuration from then on.
+    Parameters
+    ----------
+    name
+        The job or the command.
+    work
+        Takes a function that hides the secrets of a configuration from then on.
+    as_json
+        Whether to print JSON at a terminal.
+    with_lines
+        Whether to print the lines for a person before the JSON.
     """
     hide = Redaction()
 
@@ -211,8 +240,17 @@ def _reported(name: str, work: Callable[[Callable[[Any], Redaction]], dict[str, 
     result["seconds"] = round(time.perf_counter() - start, 3)
     _log.info("%s: %s after %.1f s", name, result["status"], result["seconds"])
     sys.stderr.flush()
-    print(json.dumps(result, allow_nan=False), flush=True)
+    person = _for_a_person(as_json)
+    if code == 0 and (person or with_lines):
+        print(hide("\n".join(told(name, result))), flush=True)
+    if not person:
+        print(json.dumps(result, allow_nan=False), flush=True)
     return code
+
+
+def _for_a_person(as_json: bool) -> bool:
+    """Whether a person reads standard output, and wants no JSON."""
+    return sys.stdout.isatty() and not as_json
 
 
 def _configuration(
@@ -277,6 +315,15 @@ def _add_arguments(job: str, parser: _Parser) -> None:
     parser.add_argument("--config", metavar="FILE", help="YAML configuration")
     add_arguments(job, parser)
     parser.add_argument("overrides", nargs="*", metavar="dotted.key=value")
+    _add_json(parser)
+
+
+def _add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print the result as one JSON object at a terminal too, as everywhere else",
+    )
 
 
 def _log_to_stderr(hide: Callable[[str], str]) -> None:

@@ -40,13 +40,14 @@ def check_reach(section: Section, settings: SparkSection) -> None:
             is_read = source.through_arrow and Directory.of(source.path).object_store
         except ConfigError as error:
             is_read, reason = False, str(error)
+        if is_read and files_of(source.path):
+            continue
         if is_read and not any(c in source.path for c in "*?[{"):
-            if not files_of(source.path):
-                raise ConfigError(
-                    f"found nothing at {source.path!r}, expected a file, a directory or a "
-                    "published output; check the path"
-                )
-        elif not may_open(scheme, settings.settings(), settings.remote):
+            raise ConfigError(
+                f"found nothing at {source.path!r}, expected a file, a directory or a "
+                "published output; check the path"
+            )
+        if not may_open(scheme, settings.settings(), settings.remote):
             raise ConfigError(
                 f"found {source.path!r} of format {source.format}, and no jar by which Spark opens "
                 f"{scheme} ({reason}), expected a directory of Parquet files in an object store, "

@@ -70,31 +70,6 @@ def resolved(
             yield _resolved_train(spark, section.model_copy(update={"data": data}), options)
 
 
-def summary(job: str, result: Mapping[str, Any], options: Mapping[str, Any]) -> str:
-    """What the user of a raw table does next, as text of a few lines.
-
-    Parameters
-    ----------
-    job
-        Name of the job.
-    result
-        The job's result.
-    options
-        Options of the command line by name.
-    """
-    if job == "score":
-        return f"scores of {result['rows']:,} rows: {result['scores']}"
-    lower, upper = result["interval"]["lower"], result["interval"]["upper"]
-    command = f"spark-auc score --model {shlex.quote(options['output'])}"
-    return "\n".join(
-        [
-            f"AUC {result['auc']:.4f} of held-out rows, 95% interval {lower:.4f} to {upper:.4f}",
-            f"report: {result['report']}",
-            f"to score new rows: {command} --data NEW_FILE --output NEW_DIRECTORY",
-        ]
-    )
-
-
 def _opened(spark: SparkSession, data: Source) -> Source:
     """The source with the options that follow from its files."""
     from spark_auc.spark.data.failures import translated

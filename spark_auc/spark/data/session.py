@@ -6,6 +6,7 @@ import logging
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
@@ -95,6 +96,9 @@ def session(
 ) -> Iterator[SparkSession]:
     """The active session, or a new one that stops at the end of the block.
 
+    At a terminal, what the JVM of a new session writes goes to a file of its own, which the log
+    names. Elsewhere, and under spark-submit, whose JVM runs already, it stays where it is.
+
     Parameters
     ----------
     name
@@ -136,6 +140,7 @@ def session(
         defaults = {
             "spark.master": "local[*]",
             "spark.redaction.regex": _SECRET,
+            "spark.ui.showConsoleProgress": "false",
             "spark.driver.extraJavaOptions": _EXIT,
         }
         conf = defaults | conf
@@ -144,7 +149,8 @@ def session(
             conf = {"spark.python.unix.domain.socket.enabled": "true"} | conf
     for key, value in conf.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    with _messages_apart():
+        spark = builder.getOrCreate()
     # The parameters of a server's address contain its token.
     address = remote.partition("/;")[0] if remote else spark.conf.get("spark.master")
     _log.info("Spark %s at %s", spark.version, address)
@@ -154,6 +160,31 @@ def session(
         # A JVM that ended has no session to stop, and one that is ending does not answer.
         with suppress(ConnectionError, Py4JError):
             spark.stop()
+
+
+@contextmanager
+def _messages_apart() -> Iterator[None]:
+    """Programs that start inside the block write to a file if this one writes to a terminal."""
+    if launched_by_spark_submit() or not sys.stderr.isatty():
+        yield
+        return
+    file, path = tempfile.mkstemp(prefix="spark_auc-", suffix=".log")
+    _log.info("Spark's own messages: %s", path)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # The program inherits the descriptors, whatever Python's streams are.
+    kept = {descriptor: os.dup(descriptor) for descriptor in (1, 2)}
+    try:
+        for descriptor in kept:
+            os.dup2(file, descriptor)
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for descriptor, before in kept.items():
+            os.dup2(before, descriptor)
+            os.close(before)
+        os.close(file)
 
 
 def _choose_python(conf: Mapping[str, str]) -> None:
