@@ -14,7 +14,7 @@ import numpy as np
 from spark_auc.core.evaluation.delong import auc_interval
 from spark_auc.core.evaluation.score_table import ScoreTable
 
-AREAS = (0.6, 0.7, 0.8, 0.9, 0.95)
+AREAS = (0.5, 0.7, 0.9, 0.98)
 
 
 def coverage(positives: int, area: float, repeats: int) -> dict[str, float]:
@@ -22,10 +22,10 @@ def coverage(positives: int, area: float, repeats: int) -> dict[str, float]:
     rng = np.random.default_rng([positives, round(100 * area)])
     shift = 2**0.5 * NormalDist().inv_cdf(area)
     y = np.repeat([True, False], [positives, 5 * positives])
-    hits = {"logit": 0, "linear": 0}
+    hits = {"wilson": 0, "linear": 0}
     for _ in range(repeats):
         table = ScoreTable.of(rng.normal(size=y.size) + shift * y, y)
-        for scale in ("logit", "linear"):
+        for scale in ("wilson", "linear"):
             interval = auc_interval(table, scale=scale)
             hits[scale] += interval.lower <= area <= interval.upper
     return {scale: count / repeats for scale, count in hits.items()}
@@ -36,9 +36,9 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=2000)
     repeats = parser.parse_args().repeats
     print(f"{'positives':>10}{'scale':>8}" + "".join(f"{f'AUC {a}':>10}" for a in AREAS))
-    for positives in (20, 50, 200, 1000):
+    for positives in (2, 5, 10, 20, 100, 1000):
         coverages = [coverage(positives, area, repeats) for area in AREAS]
-        for scale in ("logit", "linear"):
+        for scale in ("wilson", "linear"):
             row = "".join(f"{100 * f[scale]:10.1f}" for f in coverages)
             print(f"{positives:10}{scale:>8}{row}", flush=True)
 

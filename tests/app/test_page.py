@@ -43,7 +43,7 @@ def evaluation():
         "auc": 0.76804,
         "interval": {
             "level": 0.95,
-            "scale": "logit",
+            "scale": "wilson",
             "lower": 0.75752,
             "upper": 0.77813,
             "linear": [0.75771, 0.77834],

@@ -12,12 +12,14 @@ from typing import Literal
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import binomtest
 
 from spark_auc.core.evaluation.delong import (
     auc_covariance,
     auc_interval,
     auc_variance,
     effective_rows,
+    interval_ends,
     interval_of,
     placement_products,
 )
@@ -128,11 +130,14 @@ def asah() -> tuple[dict[str, Float], Bools]:
 def test_asah_intervals(asah: tuple[dict[str, Float], Bools]) -> None:
     scores, y = asah
     table = ScoreTable.of(scores["s100b"], y)
-    linear, logit = auc_interval(table, scale="linear"), auc_interval(table)
+    linear, wilson = auc_interval(table, scale="linear"), auc_interval(table)
     assert np.round(linear[:3], 4).tolist() == [0.7314, 0.6301, 0.8326]
-    assert np.round(logit[:3], 4).tolist() == [0.7314, 0.6192, 0.8201]
     assert linear.small_sample
-    assert (linear.scale, logit.scale) == ("linear", "logit")
+    assert (linear.scale, wilson.scale) == ("linear", "wilson")
+    # 41 positive rows: about the width of the normal interval, nearer to one half.
+    assert wilson.upper - wilson.lower == pytest.approx(linear.upper - linear.lower, rel=0.05)
+    assert wilson.lower < linear.lower
+    assert wilson.upper < linear.upper
 
 
 def test_asah_paired(asah: tuple[dict[str, Float], Bools]) -> None:
@@ -190,14 +195,66 @@ def test_one_lost_or_tied_pair_is_not_perfect() -> None:
     s = y + np.linspace(0, 0.5, 400)
     s[0] = s[399]
     interval = auc_interval(ScoreTable.of(s, y))
-    assert interval.scale == "logit"
-    assert 0.99 < interval.lower < interval.auc < interval.upper < 1
+    assert interval.scale == "wilson"
+    assert 0.98 < interval.lower < interval.auc < interval.upper < 1
     assert not interval.small_sample
 
 
-def test_constant_scores_have_auc_one_half_for_certain() -> None:
-    y = np.arange(20) % 3 == 0
-    assert auc_interval(ScoreTable.of(np.full(20, 0.3), y))[:4] == (0.5, 0.5, 0.5, 0.0)
+def test_few_rows_with_one_score_leave_doubt() -> None:
+    y = np.arange(4) < 2
+    found = auc_interval(ScoreTable.of(np.full(4, 0.3), y))
+    assert (found.auc, found.variance) == (0.5, 0.0)
+    assert found.lower < 0.3
+    assert found.lower + found.upper == pytest.approx(1)
+
+
+@pytest.mark.parametrize(("won", "rows"), [(1, 2), (7, 10), (299, 300)])
+def test_with_the_variance_of_a_share_the_interval_is_that_of_a_share(won: int, rows: int) -> None:
+    share = won / rows
+    variance = np.array(share * (1 - share) / rows)
+    for level in (0.9, 0.95):
+        found = interval_ends(np.array(share), variance, np.array(float(rows)), level)
+        expected = binomtest(won, rows).proportion_ci(level, method="wilson")
+        assert found == pytest.approx(expected, rel=1e-9)
+
+
+def simulated(
+    rows: tuple[int, int], area: float, spread: float, weighted: bool, repeats: int
+) -> float:
+    """The share of 95% intervals that hold the AUC, of normal scores; placements by all pairs."""
+    rng = np.random.default_rng([*rows, round(100 * area), round(10 * spread)])
+    shift = sqrt(1 + spread**2) * NormalDist().inv_cdf(area)
+    scores = (
+        rng.normal(shift, spread, (repeats, rows[0], 1)),
+        rng.normal(0, 1, (repeats, 1, rows[1])),
+    )
+    shares = [
+        rng.uniform(0.2, 2.0, (repeats, n)) if weighted else np.ones((repeats, n)) for n in rows
+    ]
+    p, q = (u / u.sum(axis=1, keepdims=True) for u in shares)
+    won = scores[0] > scores[1]
+    placed = np.einsum("rij,rj->ri", won, q), np.einsum("rij,ri->rj", won, p)
+    found = (p * placed[0]).sum(axis=1)
+    variance = sum(
+        (w**2 * (v - found[:, None]) ** 2).sum(axis=1) / (1 - (w**2).sum(axis=1))
+        for w, v in zip((p, q), placed, strict=True)
+    )
+    effective = 1 / np.maximum((p**2).sum(axis=1), (q**2).sum(axis=1))
+    found = found.round(12)
+    lower, upper = interval_ends(found, variance, effective, 0.95)
+    return float(np.mean((lower <= area) & (area <= upper)))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("few", [2, 5, 10, 20, 100])
+def test_intervals_of_few_rows_cover_the_truth_in_93_percent_or_more(
+    few: int, weighted: bool
+) -> None:
+    for rows in ((few, 100), (100, few), (few, few)):
+        for area in (0.5, 0.7, 0.9, 0.98):
+            for spread in (0.5, 1.0, 2.0):
+                repeats = 4_000 if max(rows) < 100 else 1_000
+                assert simulated(rows, area, spread, weighted, repeats) >= 0.93
 
 
 def test_small_sample_follows_the_effective_rows() -> None:
@@ -221,9 +278,9 @@ def share_tolerance(share: float) -> float:
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(("scale", "gap"), [("linear", 0.5), ("logit", 0.5), ("logit", 2.0)])
+@pytest.mark.parametrize(("scale", "gap"), [("linear", 0.5), ("wilson", 0.5), ("wilson", 2.0)])
 def test_intervals_cover_the_truth_as_often_as_they_say(
-    scale: Literal["linear", "logit"], gap: float, weighted: bool
+    scale: Literal["wilson", "linear"], gap: float, weighted: bool
 ) -> None:
     rng = np.random.default_rng(11)
     truth = NormalDist().cdf(gap / sqrt(2))

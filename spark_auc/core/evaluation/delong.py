@@ -1,4 +1,4 @@
-"""DeLong's variance of the AUC, and confidence intervals.
+"""DeLong's variance of the AUC, and Wilson's confidence intervals.
 
 DeLong, DeLong & Clarke-Pearson 1988, from sorted placements in O(n log n) (Sun & Xu 2014), with
 weights: p = u / (sum of u in the class); the placement V of a row is the weighted share of the
@@ -21,7 +21,7 @@ from spark_auc.core.types import Float
 from spark_auc.errors import ConfigError, DataError
 
 SMALL_CLASS = 50
-"""With fewer effective rows in a class, nominal 95% intervals cover less (89-94% at 20 rows)."""
+"""With fewer effective rows in a class, the normal approximation of differences is rough."""
 
 # Least excess over 1 of the effective rows of a class for a variance with correct digits.
 _LEAST_EXCESS = 1e-6
@@ -157,8 +157,9 @@ class AUCInterval(NamedTuple):
     level
         Confidence level, in (0, 1).
     scale
-        Method: "linear" or "logit" for the normal interval on this scale, "exact" for the one-sided
-        bound at AUC 0 or 1, "unknown" for [0, 1] if the variance is unknown (`has_spread`).
+        Method: "wilson" for the score interval, "linear" for the normal one, "exact" for the
+        one-sided bound at AUC 0 or 1, "unknown" for [0, 1] if the variance is unknown
+        (`has_spread`).
     small_sample
         Whether a class has fewer than `SMALL_CLASS` effective rows.
     """
@@ -168,12 +169,12 @@ class AUCInterval(NamedTuple):
     upper: float
     variance: float
     level: float
-    scale: Literal["linear", "logit", "exact", "unknown"]
+    scale: Literal["wilson", "linear", "exact", "unknown"]
     small_sample: bool
 
 
 def auc_interval(
-    table: ScoreTable, level: float = 0.95, scale: Literal["linear", "logit"] = "logit"
+    table: ScoreTable, level: float = 0.95, scale: Literal["wilson", "linear"] = "wilson"
 ) -> AUCInterval:
     """The confidence interval of the AUC of a table; see `interval_of`.
 
@@ -194,11 +195,18 @@ def interval_of(
     variance: float,
     class_sums: Float,
     level: float = 0.95,
-    scale: Literal["linear", "logit"] = "logit",
+    scale: Literal["wilson", "linear"] = "wilson",
 ) -> AUCInterval:
-    """The normal confidence interval of an AUC, from its variance.
+    """The confidence interval of an AUC A, from its variance v.
 
-    The linear interval is clipped to [0, 1]; the logit interval is always inside.
+    "wilson" is the score interval of a share (Wilson 1927) for the rows that a share would need to
+    have this variance, m = A (1 - A) / v (Korn & Graubard 1998). Here the variance is
+    (b + f v) / (1 + f). DeLong's v errs far from few rows, and so does it near AUC 1, where few of
+    the rows have lost a pair. The bound b = A (1 - A) / n, with the ``n`` rows of the smaller
+    class, is the largest variance that there is (Birnbaum & Klose 1957). It counts as one row, and
+    v as f = 4 A (1 - A) (n - 1) rows, whose part in all rows grows to 1.
+
+    "linear" is the normal interval A +- z sqrt(v), clipped to [0, 1].
 
     At AUC 1 (and by symmetry at 0) the variance is 0 and gives no interval. Instead, pair each of
     the n rows of the smaller class with a row of its own of the other class. These n pairs are
@@ -217,7 +225,7 @@ def interval_of(
     level
         Confidence level, in (0, 1).
     scale
-        Scale on which the AUC is taken as normally distributed.
+        The method, "wilson" or "linear".
 
     Raises
     ------
@@ -240,7 +248,7 @@ def interval_ends(
     variance: Float,
     rows: Float,
     level: float,
-    scale: Literal["linear", "logit"] = "logit",
+    scale: Literal["wilson", "linear"] = "wilson",
 ) -> tuple[Float, Float]:
     """Ends of the intervals of AUCs, element by element; see `interval_of`.
 
@@ -254,13 +262,18 @@ def interval_ends(
         See `interval_of`.
     """
     quantile = normal_quantile(level)
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        reach = quantile * np.sqrt(variance)
+    with np.errstate(divide="ignore", invalid="ignore"):
         if scale == "linear":
+            reach = quantile * np.sqrt(variance)
             low, high = np.clip(value - reach, 0, 1), np.clip(value + reach, 0, 1)
-        else:  # tanh(x / 2) = 2 expit(x) - 1 cannot overflow
-            logit, reach = np.log(value) - np.log1p(-value), reach / (value * (1 - value))
-            low, high = ((1 + np.tanh((logit + end) / 2)) / 2 for end in (-reach, reach))
+        else:
+            spread = value * (1 - value)
+            own = 4 * spread * (rows - 1)
+            # z^2 / m; the roots t of m (t - A)^2 = z^2 t (1 - t) are the ends.
+            factor = quantile**2 * (1 / rows + own * variance / spread) / (1 + own)
+            reach = np.sqrt(factor * (spread + factor / 4))
+            low, high = ((value + factor / 2 + end) / (1 + factor) for end in (-reach, reach))
+            low, high = np.clip(low, 0, 1), np.clip(high, 0, 1)
         bound = (1 - level) ** (1 / rows)
     unknown = np.isnan(variance) & ~np.isnan(value)
     lower = np.where(value == 1, bound, np.where(unknown | (value == 0), 0.0, low))

@@ -78,7 +78,7 @@ class AUCReport:
 
     @cached_property
     def interval(self) -> AUCInterval:
-        """Confidence interval on the logit scale."""
+        """Confidence interval by Wilson's method."""
         return interval_of(self.auc, self.variance, self.histogram.class_sums(), self.level)
 
     @cached_property

@@ -133,10 +133,9 @@ def evaluate(
         _log.warning("found one row of a class: the AUC has no confidence interval")
     elif report.interval.small_sample:
         _log.warning(
-            "found fewer than %d effective rows of a class: the interval covers the true AUC with "
-            "a probability below its level %g",
+            "found fewer than %d effective rows of a class: the interval is wide, and tests of "
+            "differences are rough",
             SMALL_CLASS,
-            level,
         )
     return report
 
