@@ -149,6 +149,35 @@ def choice(candidates: Sequence[Candidate], auc: Float, *, one_standard_error: b
     return max(near, key=lambda i: candidates[i].regParam)
 
 
+def simplest(auc: Float) -> int:
+    """Index of the simplest of models from simple to complex that is near the best one.
+
+    It is the first whose mean AUC is within one standard error of the best mean. The standard error
+    is that of the paired difference, `standard_error`: rows that are difficult for both models do
+    not count.
+
+    Parameters
+    ----------
+    auc : (m, k)
+        AUC of each model on each of the same ``k`` held-out folds.
+    """
+    behind = auc[int(np.argmax(auc.mean(axis=1)))] - auc
+    near = behind.mean(axis=1) <= standard_error(behind)
+    return int(np.argmax(near))
+
+
+def standard_error(difference: Float) -> Float:
+    """Standard error of mean differences ``(..., k)`` of the AUCs on ``k`` folds.
+
+    Models of different folds share their training rows. The variance on the folds is therefore
+    divided by ``k``, and added times the ratio of held-out to training rows, 1 / (k - 1)
+    (Nadeau & Bengio 2003, Inference for the Generalization Error).
+    """
+    k = difference.shape[-1]
+    error: Float = difference.std(axis=-1, ddof=1) * np.sqrt(1 / k + 1 / (k - 1))
+    return error
+
+
 def default_grid(quadratic: Quadratic, elastic_net_param: float, count: int = 25) -> list[float]:
     """Values of regParam in ascending order, evenly spaced by logarithm.
 

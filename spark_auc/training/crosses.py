@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -24,6 +23,7 @@ from spark_auc.features.raw_columns import Columns
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_tokens import Tokens
 from spark_auc.features.row_groups import row_groups, values_of
+from spark_auc.solvers.candidates import simplest
 from spark_auc.solvers.ridge import LARGEST_FACTORISED
 from spark_auc.training.penalty import choose_penalty
 from spark_auc.training.settings import TrainingSettings
@@ -138,7 +138,7 @@ def with_crosses(
     except HoldOutError as error:
         _log.warning("no crosses were chosen: %s", error)
         return replace(recipe, crosses=None)
-    best = _simplest(candidates)
+    best = candidates[simplest(np.stack([candidate.auc for candidate in candidates]))]
     _log.info("chose %s of %d categorical columns", best.words, len(names))
     made = best.recipe.crosses
     taught = (made and chosen_by) or recipe.chosen_by
@@ -202,13 +202,3 @@ def _settings(penalties: tuple[float, ...]) -> TrainingSettings:
         max_iter=_STEPS,
         on_failure="warn",
     )
-
-
-def _simplest(candidates: Sequence[_Candidate]) -> _Candidate:
-    """The candidate of the fewest pairs within one standard error of the best one."""
-    best = max(candidates, key=lambda candidate: float(candidate.auc.mean()))
-    for candidate in candidates:
-        lost = best.auc - candidate.auc
-        if lost.mean() <= lost.std(ddof=1) / np.sqrt(lost.size):
-            return candidate
-    return best

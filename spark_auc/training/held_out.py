@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.batch import Batch
+from spark_auc.core.evaluation.chosen_auc import deviations
 from spark_auc.core.evaluation.roc import auc
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.core.products import settled_product
-from spark_auc.core.row_source import Fold, Folding, State
+from spark_auc.core.row_source import ArrayRows, Fold, Folding, RowSource, State, rows_where
 from spark_auc.core.sampling.folds import Folds
-from spark_auc.core.types import Float
+from spark_auc.core.types import Bool, Float
 from spark_auc.errors import DataError
 
 # Scores (n, l), labels (n,) and weights (n,) of the held-out rows of a fold.
@@ -111,6 +113,43 @@ def _score_fold(weights: dict[int, Float], folds: Folds, max_bins: int) -> Fold:
         yield from total.items()
 
     return fold
+
+
+def held_out_deviations(
+    weights: Sequence[Float], rows: RowSource, held_out: Folds
+) -> list[Float] | str:
+    """What each group of held-out rows adds to the AUCs of its fold, or why it is not known.
+
+    Parameters
+    ----------
+    weights, rows, held_out
+        See `held_out_auc`.
+
+    Returns
+    -------
+    deviations : (g, l)
+        For each of the ``k`` folds; see `spark_auc.core.evaluation.chosen_auc.deviations`.
+    """
+    if not isinstance(rows, ArrayRows):
+        return "the rows do not fit in this process's memory"
+    out = []
+    for k, W in enumerate(weights):
+        held = rows.changed(rows_where(partial(_inside, held_out, k))).joined()
+        step, groups = max(1, _SCORES // held.y.size), held.groups()
+        parts = []
+        for start in range(0, max(W.shape[1], 1), step):
+            scores = settled_product(held.X, W[:, start : start + step])
+            part = deviations(scores, held.y, held.weight, groups)
+            if isinstance(part, str):
+                return part
+            parts.append(part)
+        out.append(np.concatenate(parts, axis=1))
+    return out
+
+
+def _inside(held_out: Folds, k: int, batch: Batch) -> Bool:
+    inside: Bool = held_out.of(batch) == k
+    return inside
 
 
 def single_class(fold: int, folds: Folds) -> DataError:

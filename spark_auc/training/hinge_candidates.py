@@ -18,7 +18,7 @@ from spark_auc.core.types import Float, Int
 from spark_auc.solvers.candidates import Candidate, Selection, choice
 from spark_auc.solvers.truncated_newton import truncated_newton
 from spark_auc.training.fold_rows import FoldRows, to_columns
-from spark_auc.training.held_out import held_out_auc
+from spark_auc.training.held_out import held_out_auc, held_out_deviations
 
 # Penalties that are tried, relative to the squared loss's penalty times the share of pairs that
 # violate the margin. This share of the curvature remains for the hinge.
@@ -49,8 +49,10 @@ class HingeFolds:
 
     def selection(
         self, columns: Int, taught: bool, starts: Sequence[Float], reg_param: float
-    ) -> Selection:
+    ) -> tuple[Selection, list[Float] | str]:
         """The AUC of a few penalties on each held-out fold, and the one with the best mean.
+
+        Second, what groups of rows add to the AUCs of those solved; see `held_out_deviations`.
 
         Parameters
         ----------
@@ -87,9 +89,11 @@ class HingeFolds:
         if not all(unsolved):
             measured[unsolved], nonzeros[unsolved] = np.nan, np.nan
         chosen = choice(candidates, measured, one_standard_error=False)
-        return Selection(
+        selection = Selection(
             tuple(candidates), measured, uncertainty, nonzeros, tuple(left_out), chosen
         )
+        solved = [W[:, [reason is None for reason in left_out]] for W in weights]
+        return selection, held_out_deviations(solved, rows, self.folds)
 
 
 def violating(rows: ArrayRows, w: Float) -> float:

@@ -29,7 +29,7 @@ from spark_auc.training.candidate_quadratics import (
 )
 from spark_auc.training.cross_validation import CrossValidation
 from spark_auc.training.fold_rows import to_columns
-from spark_auc.training.held_out import held_out_auc
+from spark_auc.training.held_out import held_out_auc, held_out_deviations
 from spark_auc.training.hinge_candidates import HingeFolds
 from spark_auc.training.method_result import MethodComparison, MethodResult, best_mean
 from spark_auc.training.penalty import cross_validation_of, histogram_bins
@@ -88,7 +88,10 @@ def compare_methods(rows: RowSource, blocks: Blocks, settings: MethodSettings) -
     if not any(result.selection for result in results):
         raise ConvergenceError(f"found no candidate solved: {results[0].left_out}")
     chosen = comparison.results[comparison.chosen]
-    _log.info("chose %s: mean AUC %.4f on held-out folds", chosen.name, chosen.auc.mean())
+    _log.info(
+        "chose %s: mean AUC %.4f on the held-out folds that chose it",
+        *(chosen.name, chosen.auc.mean()),
+    )
     return comparison
 
 
@@ -208,6 +211,7 @@ class _Comparison:
         rows = _with_columns(self.rows, union)
         bins = histogram_bins(rows, count, together[0].shape[1])
         measured, uncertainty = held_out_auc(together, rows, self.folds.held_out, bins)
+        deviations = held_out_deviations(together, rows, self.folds.held_out)
         first = 0
         for method, (candidates, left_out, inside) in solved.items():
             own = range(first, first + len(inside))
@@ -220,7 +224,10 @@ class _Comparison:
                 *(tuple(candidates), auc, uncertainty, nonzeros.mean(axis=1), tuple(left_out)),
                 best,
             )
-            results[method] = replace(results[method], selection=selection)
+            added = deviations
+            if not isinstance(added, str):
+                added = [groups[:, own] for groups in added]
+            results[method] = results[method].measured(selection, added)
             place = own[inside.index(best)]
             self.weights[method] = [W[places[method], place] for W in together]
         return results
@@ -250,7 +257,7 @@ class _Comparison:
             )
         start = time.process_time()
         folds = HingeFolds(gathered, self.folds.held_out, self.settings.standardize)
-        selection = folds.selection(
+        selection, added = folds.selection(
             method.columns(self.blocks),
             self._taught(method),
             self.weights[replace(method, loss="squared")],
@@ -258,7 +265,8 @@ class _Comparison:
         )
         if None not in selection.left_out:
             return result.without(str(selection.left_out[0]))
-        return replace(result, selection=selection, seconds=time.process_time() - start)
+        result = replace(result, seconds=time.process_time() - start)
+        return result.measured(selection, added)
 
 
 def _with_columns(rows: RowSource, columns: Int) -> RowSource:

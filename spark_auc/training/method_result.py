@@ -7,16 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import special
 
+from spark_auc.core.evaluation.chosen_auc import LEVEL, ChosenAUC, Redrawn, corrected
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.core.types import Float
-from spark_auc.solvers.candidates import Selection
+from spark_auc.solvers.candidates import Selection, choice, simplest, standard_error
 
-# Confidence level of the intervals.
-_LEVEL = 0.95
 # Keys of candidates that were measured, in reports.
-_MEASURED = ("auc", "lower", "upper", "behind", "standardError", "folds", "regParam")
+_MEASURED = ("auc", "behind", "standardError", "folds", "regParam", "uncertainty")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +37,9 @@ class MethodResult:
         rows is shared.
     left_out
         Why it was left out; None if it was not.
+    deviations : (g, l)
+        For each of the ``k`` folds, what each group of held-out rows adds to the AUCs of the ``l``
+        penalties (`spark_auc.core.evaluation.chosen_auc`); or why this is not known.
     """
 
     name: str
@@ -48,6 +49,7 @@ class MethodResult:
     selection: Selection | None = None
     seconds: float = 0.0
     left_out: str | None = None
+    deviations: Sequence[Float] | str = "it was not measured"
 
     @property
     def auc(self) -> Float:
@@ -55,6 +57,21 @@ class MethodResult:
         assert self.selection is not None, "a candidate that was measured"
         folds: Float = self.selection.auc[self.selection.chosen]
         return folds
+
+    def measured(self, selection: Selection, added: Sequence[Float] | str) -> MethodResult:
+        """The candidate with the AUCs of its penalties, and `deviations` of those solved."""
+        if not isinstance(added, str):
+            solved = [i for i, reason in enumerate(selection.left_out) if reason is None]
+            full = [np.zeros((groups.shape[0], len(selection.candidates))) for groups in added]
+            for whole, groups in zip(full, added, strict=True):
+                whole[:, solved] = groups
+            added = full
+        return replace(self, selection=selection, deviations=added)
+
+    def best(self, auc: Float) -> int:
+        """The penalty with the best mean of AUCs ``(l, k)``."""
+        assert self.selection is not None, "a candidate that was measured"
+        return choice(self.selection.candidates, auc, one_standard_error=False)
 
     def without(self, reason: str) -> MethodResult:
         """The candidate, left out for a reason."""
@@ -65,10 +82,8 @@ class MethodResult:
 class MethodComparison:
     """Candidate models that were measured on the same held-out folds.
 
-    The choice is by the one-standard-error rule: of the candidates whose mean AUC is within one
-    standard error of the best one's, the first in the order of ``results``. The standard error is
-    that of the paired difference, from the differences on the ``k`` folds. Rows that are difficult
-    for both candidates do not count, as they would in the standard error of the best mean.
+    The choice is by the one-standard-error rule: see `spark_auc.solvers.candidates.simplest`. The
+    AUC of the chosen candidate is too high by the choice; `corrected` is not.
 
     Parameters
     ----------
@@ -86,27 +101,63 @@ class MethodComparison:
         return replace(self, results=(*self.results, *results))
 
     @property
+    def measured(self) -> list[int]:
+        """Indices of the candidates that were measured; at least one was."""
+        return [i for i, result in enumerate(self.results) if result.selection]
+
+    @property
     def chosen(self) -> int:
-        """Index of the chosen candidate; at least one was measured."""
-        measured = [i for i, result in enumerate(self.results) if result.selection]
-        best = measured[int(np.argmax([self.results[i].auc.mean() for i in measured]))]
-        for i in measured:
-            mean, error = self.behind(i, best)
-            if mean <= error:
-                return i
-        return best
+        """Index of the chosen candidate."""
+        return self.measured[simplest(np.stack([self.results[i].auc for i in self.measured]))]
 
     def behind(self, candidate: int, best: int) -> tuple[float, float]:
         """How far a candidate's mean AUC is below the best one's, and the standard error of it."""
         difference = self.results[best].auc - self.results[candidate].auc
-        error = difference.std(ddof=1) / np.sqrt(difference.size)
-        return float(difference.mean()), float(error)
+        return float(difference.mean()), float(standard_error(difference))
+
+    def corrected(self) -> tuple[ChosenAUC, dict[int, ChosenAUC]] | str:
+        """The chosen candidate's AUC, corrected for the choice among candidates and penalties.
+
+        Returns
+        -------
+        chosen
+            The AUC of the chosen candidate.
+        each
+            The AUC of each candidate, corrected for the choice of its penalty only; or, for both,
+            the reason why there is none.
+        """
+        results = [self.results[i] for i in self.measured]
+        added, aucs, own = list[Sequence[Float]](), list[Float](), list[slice]()
+        for result in results:
+            if isinstance(result.deviations, str):
+                return f"{result.name}: {result.deviations}"
+            assert result.selection is not None
+            start = own[-1].stop if own else 0
+            own.append(slice(start, start + result.selection.auc.shape[0]))
+            added.append(result.deviations)
+            aucs.append(result.selection.auc)
+        folds = [np.concatenate(parts, axis=1) for parts in zip(*added, strict=True)]
+        drawn, auc = Redrawn.of(folds, self.folds.seed), np.concatenate(aucs)
+
+        def rule(auc: Float) -> int:
+            places = [s.start + r.best(auc[s]) for s, r in zip(own, results, strict=True)]
+            chosen: int = places[simplest(auc[places])]
+            return chosen
+
+        each = {
+            i: corrected(auc[s], drawn.of_models(s), self.results[i].best)
+            for i, s in zip(self.measured, own, strict=True)
+        }
+        return corrected(auc, drawn, rule), each
 
     def as_dict(self) -> dict[str, Any]:
-        """The comparison as JSON types; None replaces numbers of candidates that were left out."""
-        chosen = self.chosen
-        measured = [i for i, result in enumerate(self.results) if result.selection]
-        best = max(measured, key=lambda i: self.results[i].auc.mean())
+        """The comparison as JSON types; None replaces numbers that there are not."""
+        best = max(self.measured, key=lambda i: self.results[i].auc.mean())
+        found = self.corrected()
+        told: dict[str, Any] = {"corrected": None, "noInterval": found}
+        each: dict[int, ChosenAUC] = {}
+        if not isinstance(found, str):
+            told, each = {"corrected": found[0]._asdict(), "noInterval": None}, found[1]
         rows = []
         for i, result in enumerate(self.results):
             row: dict[str, Any] = {
@@ -117,24 +168,21 @@ class MethodComparison:
                 "seconds": round(result.seconds, 3),
                 "leftOut": result.left_out,
                 **dict.fromkeys(_MEASURED),
+                "lower": each[i].lower if i in each else None,
+                "upper": each[i].upper if i in each else None,
             }
             if result.selection:
-                auc = result.auc
-                error = auc.std(ddof=1) / np.sqrt(auc.size)
-                reach = special.stdtrit(auc.size - 1, (1 + _LEVEL) / 2) * error
-                behind, error_of_difference = self.behind(i, best)
+                behind, error = self.behind(i, best)
                 row |= {
-                    "auc": float(auc.mean()),
-                    "lower": max(0.0, float(auc.mean() - reach)),
-                    "upper": min(1.0, float(auc.mean() + reach)),
+                    "auc": float(result.auc.mean()),
                     "behind": behind,
-                    "standardError": error_of_difference,
-                    "folds": auc.tolist(),
+                    "standardError": error,
+                    "folds": result.auc.tolist(),
                     "regParam": result.selection.candidate.regParam,
                     "uncertainty": result.selection.uncertainty,
                 }
             rows.append(row)
-        return {"chosen": chosen, "best": best, "level": _LEVEL, "candidates": rows}
+        return {"chosen": self.chosen, "best": best, "level": LEVEL, **told, "candidates": rows}
 
 
 def best_mean(results: Sequence[MethodResult]) -> float:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from spark_auc.core.batch import Batch
+from spark_auc.core.evaluation.chosen_auc import deviations
 from spark_auc.core.evaluation.paired_auc import PairedAUC
 from spark_auc.core.moments.operator import column_moments
 from spark_auc.core.moments.pair_moments import PairMoments
@@ -208,7 +209,7 @@ def _measured(
     result = MethodResult(candidate.name, candidate.blocks, "squared", 0)
     penalties: list[Candidate] = []
     left_out: list[str | None] = [None]
-    aucs, nonzeros = list[Float](), list[Float]()
+    aucs, nonzeros, added = list[Float](), list[Float](), list[Float | str]()
     for k, ((fit, test), leaves) in enumerate(zip(halves, trees, strict=True)):
         if leaves.forest.leaves == leaves.forest.trees:
             return result.without(f"its trees have no split in fold {k + 1}")
@@ -243,6 +244,7 @@ def _measured(
             W[here] = weights
         scores = _scores(recipe, held_out, W)
         aucs.append(PairedAUC.of(scores, held_out.y, held_out.weight).auc)
+        added.append(deviations(scores, held_out.y, held_out.weight, held_out.groups))
         nonzeros.append((W != 0).sum(axis=0))
     auc, counts = np.stack(aucs, axis=1), np.mean(nonzeros, axis=0)
     if None not in left_out:
@@ -251,7 +253,10 @@ def _measured(
     auc[missed], counts[missed] = np.nan, np.nan
     best = choice(penalties, auc, one_standard_error=False)
     selection = Selection(tuple(penalties), auc, 0.0, counts, tuple(left_out), best)
-    return replace(result, selection=selection)
+    unknown = next((part for part in added if isinstance(part, str)), None)
+    solved = [reason is None for reason in left_out]
+    known = [part[:, solved] for part in added if not isinstance(part, str)]
+    return result.measured(selection, known if unknown is None else unknown)
 
 
 def _scores(recipe: Recipe, rows: RawRows, W: Float) -> Float:

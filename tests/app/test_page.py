@@ -331,6 +331,14 @@ def test_candidate_models():
     left_out = ["—", "—", "—", "—", "1,234", "—", "2.3", "left out: no <memory>"]
     assert cells[at + 7 : at + 15] == left_out
     assert "Candidate models" not in bare().within("h3")
+    corrected = {"auc": 0.70123, "lower": 0.6912, "upper": 0.7113}
+    told = methods | {"corrected": corrected, "noInterval": None}
+    read = bare(model=evaluation()["model"] | {"methods": told})
+    assert "0.7012" in read.within("strong")
+    assert any("0.6912 to 0.7113" in " ".join(text.split()) for text in read.within("p"))
+    told = methods | {"corrected": None, "noInterval": "leaves: no <memory>"}
+    read = bare(model=evaluation()["model"] | {"methods": told})
+    assert any("no interval: leaves: no <memory>" in " ".join(t.split()) for t in read.within("p"))
 
 
 def test_names_are_escaped():

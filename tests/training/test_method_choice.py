@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.metrics import roc_auc_score
 
 from spark_auc.core.batch import Batch
 from spark_auc.core.memory import ProcessMemory
@@ -21,6 +22,7 @@ from spark_auc.training.penalty import choose_penalty
 from spark_auc.training.ranksvm import train_hinge
 from spark_auc.training.settings import HingeSettings, MethodSettings, TrainingSettings
 from spark_auc.training.survey import Sampling
+from spark_auc.training.train import train
 
 TAUGHT = KeySample(0.3, 5)
 FOLDS = Folds(4, 2, never_held_out=TAUGHT)
@@ -113,7 +115,12 @@ def test_each_candidate_has_the_auc_of_a_cross_validation_of_its_own(standardize
         np.testing.assert_allclose(result.selection.auc, alone.auc, atol=1e-4)
         assert result.selection.mean[result.selection.chosen] == np.max(result.selection.mean)
     told = json.loads(json.dumps(comparison.as_dict(), allow_nan=False))
-    assert told["candidates"][told["chosen"]]["blocks"] == ["additive", "leaves"]
+    chosen = told["candidates"][told["chosen"]]
+    assert "leaves" in chosen["blocks"]
+    # The choice among models that differ much corrects little.
+    assert abs(chosen["auc"] - told["corrected"]["auc"]) < 0.02
+    assert told["corrected"]["lower"] < told["corrected"]["auc"] < told["corrected"]["upper"]
+    assert told["noInterval"] is None
 
 
 @pytest.mark.parametrize("standardize", [False, True])
@@ -175,11 +182,16 @@ def test_the_simplest_candidate_within_one_paired_standard_error_is_chosen():
     assert comparison.chosen == 0
     mean, error = comparison.behind(0, 1)
     assert mean == pytest.approx(0.005)
-    assert error == pytest.approx(np.std([0.04, -0.03, 0.04, -0.03], ddof=1) / 2)
+    # Nadeau & Bengio: held-out rows are a third of the training rows.
+    spread = np.std([0.04, -0.03, 0.04, -0.03], ddof=1)
+    assert error == pytest.approx(spread * np.sqrt(1 / 4 + 1 / 3))
     left_out = measured("0", difficulty + 0.2).without("too large")
     comparison = MethodComparison((left_out, simple, best), FOLDS)
     assert comparison.chosen == 2
-    told = comparison.as_dict()["candidates"]
+    told = comparison.as_dict()
+    assert (told["corrected"], told["noInterval"]) == (None, "a: it was not measured")
+    told = told["candidates"]
+    assert told[0]["lower"] is None
     assert told[0]["leftOut"] == "too large"
     assert told[0]["auc"] is None
     # One that is measured elsewhere is the most complex.
@@ -187,6 +199,38 @@ def test_the_simplest_candidate_within_one_paired_standard_error_is_chosen():
     more = comparison.with_results([elsewhere])
     assert [r.name for r in more.results] == ["0", "a", "b", "leaves, same rows"]
     assert more.chosen == comparison.chosen
+
+
+@pytest.mark.slow
+def test_the_corrected_auc_is_that_of_nested_folds():
+    """Tables with little signal: each fold is measured by what the others choose and train."""
+    found = []
+    for seed in range(24):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(400, 20))
+        y = rng.random(400) < 1 / (1 + np.exp(0.5 - 0.3 * X[:, 0]))
+        group = rng.integers(0, 2**63, 400).astype(np.uint64)
+        batch = Batch(sparse.csr_matrix(X), y, None, group=group)
+        blocks = {"additive": np.arange(5), "pairs": np.arange(5, 20)}
+        every, settings = np.arange(20), MethodSettings(Folds(5, seed), hinge=False)
+        comparison = compare_methods(rows_of(batch, every), blocks, settings)
+        told, number = comparison.as_dict(), comparison.folds.of(batch)
+        nested = []
+        for k in range(5):
+            others = rows_of(batch, every, number != k)
+            inner = compare_methods(others, blocks, settings)
+            chosen = inner.results[inner.chosen]
+            columns = Method(chosen.blocks).columns(blocks)
+            penalty = (chosen.selection.candidate.regParam,)
+            one = TrainingSettings(reg_params=penalty, standardize=False)
+            w = train(rows_of(batch, columns, number != k), one).w
+            nested.append(roc_auc_score(y[number == k], X[number == k][:, columns] @ w))
+        own = told["candidates"][told["chosen"]]["auc"]
+        found.append((own, told["corrected"]["auc"], np.mean(nested)))
+    own, corrected, nested = np.mean(found, axis=0)
+    error = np.std(np.subtract(*np.transpose(found)[1:]), ddof=1) / np.sqrt(24)
+    assert abs(corrected - nested) < 2 * error
+    assert own > nested
 
 
 def test_the_largest_block_is_left_out_with_its_reason():

@@ -53,8 +53,8 @@ def penalties(selection: Mapping[str, Any]) -> Figure:
         below.set_ylim(bottom=0)
         below.set_xlabel("penalty (regParam)")
         above.set_title(
-            f"Chosen: regParam {chosen['regParam']:.3g}, {_label(_kind(chosen))}, held-out AUC "
-            f"{chosen['auc']:.4f}" + (f" ± {error:.4f}" if error is not None else "")
+            f"Chosen: regParam {chosen['regParam']:.3g}, {_label(_kind(chosen))}, AUC of the rows "
+            f"that chose it {chosen['auc']:.4f}" + (f" ± {error:.4f}" if error is not None else "")
         )
         figure.legend(loc="outside lower center", ncols=3, frameon=False)
     return figure
