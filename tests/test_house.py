@@ -34,7 +34,7 @@ ORDER = {
     ],
     "spark_auc.app": [
         ["cli"],
-        ["commands", "versions"],
+        ["commands", "told", "versions"],
         ["jobs"],
         ["report", "config"],
     ],

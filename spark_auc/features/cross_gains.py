@@ -104,23 +104,34 @@ def cross_gains(codes: Mapping[str, Int], residuals: Float) -> list[CrossGain]:
 def _products(cell: Int, residuals: Float) -> tuple[float, float, float, float]:
     """Of the products of two rows of one cell: sum, number, variance and third cumulant of the sum.
 
-    The cumulants are those for residuals of these absolute values and of independent signs.
+    The cumulants are the larger ones of two: for residuals of these absolute values and independent
+    signs, and for residuals that are independent draws of all. Where no cell has two rows of a rare
+    class, the signs alone tell of next to no variance.
     """
     rows, sums = np.bincount(cell).astype(float), np.bincount(cell, residuals)
     second, fourth, sixth = (np.bincount(cell, residuals**k) for k in (2, 4, 6))
     total = float((sums**2 - second).sum() / 2)
-    variance = float((second**2 - fourth).sum() / 2)
+    pairs, triples = (rows * (rows - 1)).sum() / 2, (rows * (rows - 1) * (rows - 2)).sum()
+    square, cube = float((residuals**2).mean()), float((residuals**3).mean())
+    variance = max(float((second**2 - fourth).sum() / 2), pairs * square**2)
     third = float((second**3 - 3 * second * fourth + 2 * sixth).sum())
-    return total, float((rows * (rows - 1.0)).sum() / 2), max(variance, 0.0), max(third, 0.0)
+    return total, float(pairs), variance, max(third, pairs * cube**2 + triples * square**3)
 
 
 def _chance(excess: float, variance: float, third: float) -> float:
-    """The probability of this excess or more, by a chi-squared variable of the same skewness."""
+    """The probability of this excess or more, by a chi-squared variable of the same skewness.
+
+    It is at least that of a normal variable: where few cells have two rows of a rare class, the
+    skewness is so great that nearly all of the chi-squared variable is just below its mean, and an
+    excess of about 0 would seem rare.
+    """
     skewness = third / variance**1.5 if variance > 0.0 else 0.0
+    normal = float(special.ndtr(-excess))
     if skewness < 1e-3:
-        return float(special.ndtr(-excess))
+        return normal
     freedom = 8.0 / skewness**2
-    return float(special.chdtrc(freedom, max(freedom + np.sqrt(2.0 * freedom) * excess, 0.0)))
+    least = max(freedom + np.sqrt(2.0 * freedom) * excess, 0.0)
+    return max(normal, float(special.chdtrc(freedom, least)))
 
 
 def _rates(chance: Float) -> Float:

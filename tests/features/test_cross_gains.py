@@ -22,7 +22,8 @@ def test_gains_are_sums_over_pairs_of_rows():
         cell = same[a] & same[b]
         mean = sum(product[same[name]].mean() for name in (a, b))
         above = product[cell].sum() - cell.sum() * mean
-        expected[a, b] = above / np.sqrt((product[cell] ** 2).sum())
+        variance = max((product[cell] ** 2).sum(), cell.sum() * np.mean(residuals**2) ** 2)
+        expected[a, b] = above / np.sqrt(variance)
     gains = cross_gains(codes, residuals)
     assert {g.pair: g.excess for g in gains} == pytest.approx(expected)
     assert [g.excess for g in gains] == sorted((g.excess for g in gains), reverse=True)
@@ -60,6 +61,31 @@ def test_effects_of_a_column_alone_are_no_interaction():
     assert best.pair == ("a", "c")
     assert best.rate < 1e-6
     assert min(g.rate for g in others) > 0.1
+
+
+@pytest.mark.parametrize(("values", "positives"), [(300, 8), (300, 15), (30, 20)])
+def test_rates_hold_with_rare_positives(values, positives):
+    found = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        codes = {f"{k}": rng.integers(0, values, 1000) for k in range(4)}
+        y = rng.permutation(1000) < positives
+        gains = cross_gains(codes, pair_residuals(y, np.zeros(1000)))
+        found += any(g.rate <= 0.1 for g in gains)
+    # A tenth of 40 tables.
+    assert found <= 4
+
+
+def test_an_interaction_of_rare_positives_is_found():
+    found = 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        codes = {f"{k}": rng.integers(0, 20, 2000) for k in range(4)}
+        score = 2 * rng.normal(size=(20, 20))[codes["0"], codes["1"]] + rng.gumbel(size=2000)
+        y = score >= np.sort(score)[-40]
+        best = cross_gains(codes, pair_residuals(y, np.zeros(2000)))[0]
+        found += best.pair == ("0", "1") and best.rate <= 0.1
+    assert found >= 14
 
 
 def test_rates_hold_without_an_interaction():
