@@ -110,3 +110,16 @@ def counted_pairs(X, y, u=None):
         covariances.append((centred * share[:, None]).T @ centred)
     delta = means[0] - means[1]
     return delta, covariances[0] + covariances[1] + np.outer(delta, delta)
+
+
+def exact_pairs(X, y):
+    """``mu`` and ``Sigma`` over all pairs, from rows about their means in extended precision."""
+    means, Sigma = [], 0
+    for mine in (y, ~y):
+        rows = X[mine].astype(np.longdouble)
+        means.append(rows.mean(axis=0))
+        rows -= means[-1]
+        blocks = [rows[k : k + 512].T @ rows[k : k + 512] for k in range(0, len(rows), 512)]
+        Sigma = Sigma + sum(blocks) / len(rows)
+    mu = means[0] - means[1]
+    return mu, Sigma + np.outer(mu, mu)

@@ -273,3 +273,15 @@ def test_reference_auc(spark, name, dimension, reg, reference):
     assert 100 * roc_auc_score(y_test, X_test @ fitted.scorer.w) == pytest.approx(
         reference, abs=0.05
     )
+
+
+@pytest.mark.parametrize("standardization", [False, True])
+def test_a9a_through_the_standard_scaler(spark, standardization):
+    from pyspark.ml.feature import StandardScaler
+
+    rows = libsvm(spark, str(data.path("a9a")), 123)
+    scaled = StandardScaler(inputCol="features", outputCol="scaled").fit(rows).transform(rows)
+    fitted = MBAClassifier(featuresCol="scaled", regParam=0.5, standardization=standardization).fit(
+        scaled
+    )
+    assert fitted.summary.certificate["reason"] == "converged"
