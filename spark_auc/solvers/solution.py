@@ -233,7 +233,9 @@ def _certified(
     units = quadratic.units(penalty)
     scaled = units * np.abs(w)
     size = float(scaled.sum())
+    curvature = float(w @ product)
     rounding = ROUNDING * size + quadratic.hidden(scaled)
+    rounding += quadratic.product_rounding * float(np.sqrt(max(curvature, 0.0)))
     objective = quadratic.value(w, product) + penalty.value(w)
     violation = penalty.kkt(w, quadratic.gradient(w, penalty, product)) / units
     kkt = float(violation.max(initial=0.0)) + rounding
@@ -242,7 +244,6 @@ def _certified(
     gap = max(objective - quadratic.dual(w, penalty, product), 0.0) + 2 * rounding * size
     reason: Reason = "converged" if kkt <= tolerance else stopped
     solution = Solution(w, Certificate(objective, kkt, gap, iterations, tolerance, reason))
-    curvature = float(w @ product)
     if stopped == "indefinite" or negative(curvature, quadratic, w):
         return solution.indefinite()
     return solution

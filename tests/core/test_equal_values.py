@@ -11,7 +11,9 @@ from spark_auc.core.batch import Batch
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.moments_tile import MomentsTile
 from spark_auc.core.moments.objective import ElasticNet
+from spark_auc.core.moments.operator import operator_quadratic
 from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.row_source import ArrayRows
 from spark_auc.solvers.path import solve
 from tests.core.frames import counted_pairs, exact_pairs
 from tests.data import libsvm
@@ -133,6 +135,21 @@ def test_certificates_count_the_rounding_of_the_moments(weighted):
         gradient = (Sigma @ solution.w - mu + 1e-3 * solution.w).astype(float)
         units = np.sqrt(np.diag(Sigma).astype(float) + 1e-3)
         assert np.abs(gradient / units).max() <= solution.certificate.kkt
+
+
+@FORMS
+def test_certificates_count_the_rounding_of_products_by_passes(form):
+    """Sums of equal products row by row, without a matrix."""
+    X, _ = one_hot(200_000, [0.1], d=2)
+    y = np.random.default_rng(1).random(len(X)) < np.where(X[:, 0] > 0, 0.2, 0.6)
+    mu, Sigma = counted_pairs(X, y)
+    quadratic = operator_quadratic(ArrayRows([Batch(form(X), y)], 2), None)
+    for l2 in (1e-3, 1e-2):
+        solution = solve(quadratic, ElasticNet(0.0, l2), tol=1e-8, max_iter=100)
+        assert solution.converged
+        gradient = (Sigma @ solution.w - mu + l2 * solution.w).astype(float)
+        units = np.sqrt(np.diag(Sigma).astype(float) + l2)
+        assert np.abs(gradient / units).max() <= solution.certificate.kkt < 1e-9
 
 
 @FORMS

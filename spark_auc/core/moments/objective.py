@@ -123,6 +123,9 @@ class Quadratic:
         and twice ``mu_rounding``.
     origin
         Weights from which ``w`` is counted; None for 0. See `spark_auc.solvers.prior.centred`.
+    product_rounding
+        Bound on the rounding error of ``(Sigma v)_j`` as a product by passes over the rows, in
+        units of ``sqrt(Sigma_jj v' Sigma v)``.
     """
 
     Sigma: Matrix
@@ -130,6 +133,7 @@ class Quadratic:
     mu_rounding: float = 0.0
     blur: Float | None = None
     origin: Origin | None = None
+    product_rounding: float = 0.0
 
     @property
     def dimension(self) -> int:

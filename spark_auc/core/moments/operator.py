@@ -18,6 +18,7 @@ from spark_auc.core.batch import Batch
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.lockstep import Lockstep
 from spark_auc.core.moments.column_moments import ColumnMoments
+from spark_auc.core.moments.column_sums import UNIT
 from spark_auc.core.moments.moments_tile import MomentsTile
 from spark_auc.core.moments.objective import Quadratic, difference_rounding
 from spark_auc.core.moments.pair_moments import PairMoments
@@ -107,8 +108,16 @@ class PairOperator:
 
     def quadratic(self) -> Quadratic:
         """The quadratic of the pairs."""
-        rounding = difference_rounding(self.columns.mean * self._inverse, self.diagonal())
-        return Quadratic(self, self.columns.delta * self._inverse, rounding)
+        columns, diagonal = self.columns, self.diagonal()
+        rounding = difference_rounding(columns.mean * self._inverse, diagonal)
+        # A column's products are added one by one. By the Cauchy-Schwarz inequality, the sum of
+        # their sizes is at most the root of its mean squares and of those of the scores.
+        squares = (columns.variance + (columns.mean - self._origin) ** 2).sum(axis=0)
+        squares = squares[diagonal > 0] * self._inverse[diagonal > 0] ** 2 / diagonal[diagonal > 0]
+        size = float(np.sqrt(2.0 * squares.max(initial=0.0)))
+        product_rounding = UNIT * float(columns.rows.sum()) * size
+        mu = columns.delta * self._inverse
+        return Quadratic(self, mu, rounding, product_rounding=product_rounding)
 
 
 def offsets(columns: ColumnMoments) -> Float:
