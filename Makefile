@@ -15,6 +15,7 @@ PYTHON311 ?= python3.11
 PYTHON313 ?= python3.13
 SPARK_CELLS := 3.11-4.1.4 3.11-latest
 CELLS := 3.11-4.1.4 3.11-latest 3.13-4.1.4 3.13-latest 3.11-lowest
+FAST := not slow and not fuzz and not cluster
 WITHOUT_SPARK := tests/core tests/solvers tests/learners tests/features tests/training \
   tests/retraining tests/store tests/trees tests/local tests/serving
 # Where versions of Spark, Arrow and pandas meet: rows in and out, storage, pipelines, failed tasks.
@@ -25,12 +26,13 @@ WITH_SPARK := \
     paired_comparison evaluator string_labels_and_vectors_of_two rows_that_cannot_be_measured) \
   $(addprefix tests/spark/test_embeddings.py::test_,the_column_is_what_one_machine_makes \
     saving_and_loading values_that_cannot_be_learnt_from)
+ROOMS ?= $(WITHOUT_SPARK)
 PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
 
-.PHONY: help setup java demo test test-slow test-cluster test-connect test-cores coverage matrix matrix-spark image fuzz kill lint docs reproduce bench retrain clean
+.PHONY: help setup java demo test test-arrays test-spark test-slow test-cluster test-connect test-cores coverage matrix matrix-spark image fuzz kill lint docs reproduce bench retrain clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -51,10 +53,15 @@ demo: setup ## train a ranker on made-up raw clicks; ends with its AUC and repor
 	$(BIN)/spark-auc train train.output.replace=true --data output/demo/clicks.csv --label clicked \
 	  --time time --output output/demo/model
 
-test: setup ## run the tests, but for the slow ones
-	$(PYTEST) -m "not slow and not fuzz and not cluster"
+test: test-arrays test-spark ## run the tests, but for the slow ones
 
-test-slow: setup ## run the slow tests: real data, jobs that are killed
+test-arrays: $(READY) ## the part of make test that needs no Spark; COV=--cov measures its lines
+	$(PYTEST) -m "$(FAST)" $(COV) $(WITHOUT_SPARK)
+
+test-spark: setup $(CLASSES) ## the other part of make test: estimators, jobs, exports
+	$(PYTEST) -m "$(FAST)" $(WITHOUT_SPARK:%=--ignore=%) tests
+
+test-slow: setup $(CLASSES) ## run the slow tests: real data, killed jobs, experiments, examples, S3, MLflow, images
 	$(PYTEST) -m slow
 
 test-cluster: setup $(CLASSES) ## faults of a real cluster; TRIPLES=5 kills fewer, SEED=1 draws the same, FAULTS=FILE
@@ -69,12 +76,12 @@ $(CLASSES): $(READY)
 test-connect: setup ## run the tests of Spark on Spark Connect
 	$(BIN)/python -m pytest --connect -m "not slow and not fuzz" tests/spark
 
-test-cores: $(READY) ## run the tests without Spark under the BLAS kernels of more processors
+test-cores: $(READY) ## run the tests without Spark under the BLAS kernels of more processors; ROOMS=DIRS takes fewer
 	for core in $(CORES); do echo "$$core"; OPENBLAS_CORETYPE=$$core \
-	  $(PYTEST) -m "not slow and not fuzz" $(WITHOUT_SPARK) || exit; done
+	  $(PYTEST) -m "$(FAST)" $(ROOMS) || exit; done
 
-coverage: $(READY) ## the lines that the tests without Spark run, and their floor; on Nehalem's BLAS
-	OPENBLAS_CORETYPE=Nehalem $(PYTEST) -m "not slow and not fuzz" --cov --cov-report=term:skip-covered $(WITHOUT_SPARK)
+coverage: ## the lines that the tests without Spark run, and their floor
+	$(MAKE) test-arrays COV=--cov
 
 matrix: $(CELLS:%=matrix-%) matrix-spark ## test on Python 3.11 and 3.13, Spark 4.1.4 and latest, and the lowest versions
 

@@ -1,9 +1,15 @@
 """One Spark session for each process of the run."""
 
 import os
+from collections import Counter
+from pathlib import Path
 
 import pytest
 
+from tests.cluster.processes import ARCHIVE
+
+# Rooms of what surrounds the package; all of their tests are slow ones.
+SURROUNDINGS = {"experiments", "image", "mlflow", "objects"}
 # Threads of BLAS wait by spinning, and take the cores from the other process of the run.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # Half the time of so short-lived a JVM would go into optimising its code. Without the second
@@ -12,7 +18,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault(
     "JDK_JAVA_OPTIONS",
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m "
-    "-XX:MetaspaceSize=256m",
+    "-XX:MetaspaceSize=256m"
+    # Without the log: JVMs with other paths of classes would warn on standard output.
+    + (f" -XX:SharedArchiveFile={ARCHIVE} -Xlog:disable" if ARCHIVE.exists() else ""),
 )
 
 
@@ -21,6 +29,12 @@ def pytest_addoption(parser):
 
 
 def pytest_collection_modifyitems(config, items):
+    sessions = Counter(item.path for item in items if "spark" in item.fixturenames)
+    # Files of many tests on Spark take long: begun last, one would keep a single process busy.
+    items.sort(key=lambda item: -sessions[item.path])
+    for item in items:
+        if SURROUNDINGS & set(item.path.relative_to(Path(__file__).parent).parts):
+            item.add_marker("slow")
     if not config.getoption("connect"):
         return
     for item in items:
@@ -41,9 +55,11 @@ def spark(request, tmp_path_factory):
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.ui.showConsoleProgress": "false",
     }
-    # Spark refuses a master beside the address of a server.
     connect = request.config.getoption("connect")
-    conf |= {} if connect else {"spark.master": "local[2]"}
+    if not connect:
+        # Spark refuses a master beside the address of a server. Compiling the expressions of a
+        # few rows takes longer than interpreting them.
+        conf |= {"spark.master": "local[2]", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
     if connect:
         # Workers of Connect start in a directory of their session, which has no package ``tests``.
         os.environ["PYTHONPATH"] = os.fspath(request.config.rootpath)

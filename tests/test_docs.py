@@ -44,6 +44,7 @@ def rows(spark):
     kept.unpersist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", spark_auc.__all__)
 def test_docstring_examples(name, spark, rows):
     finder = doctest.DocTestFinder(recurse=False)
@@ -104,6 +105,7 @@ def test_tutorial(spark, tmp_path, monkeypatch):
     assert list(Path("evaluation").glob("versions/*/report.html"))
 
 
+@pytest.mark.slow
 def test_methods(tmp_path, monkeypatch, capsys):
     pytest.importorskip("lightgbm", reason="lightgbm is not installed")
     monkeypatch.chdir(tmp_path)
@@ -181,6 +183,7 @@ def test_scores_in_a_table(spark, tmp_path, monkeypatch):
     assert found.num_rows == 300
 
 
+@pytest.mark.slow
 def test_spark_ml(rows, capsys, monkeypatch):
     # The page sets the level of the log.
     monkeypatch.setattr("logging.basicConfig", lambda **_: None)
@@ -190,6 +193,7 @@ def test_spark_ml(rows, capsys, monkeypatch):
     assert sum("position" in line for line in tables) >= 3
 
 
+@pytest.mark.slow
 def test_values_of_cells_of_a_notebook(rows):
     page = (ROOT / "docs/guides/spark_ml.md").read_text()
     names = {"rows": rows}
@@ -204,6 +208,7 @@ def test_values_of_cells_of_a_notebook(rows):
     assert "rawPrediction - age" in comparison
 
 
+@pytest.mark.slow
 def test_serving(rows, capsys):
     names = {"rows": rows}
     exec(python_of("docs/guides/serving.md"), names)
@@ -236,6 +241,7 @@ def test_mlflow(rows, tmp_path, monkeypatch, capsys):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_exports(rows, capsys):
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     names = {"rows": rows}
@@ -246,6 +252,7 @@ def test_exports(rows, capsys):
     assert entries == "[('position', 'spline'), ('age', 'spline')]"
 
 
+@pytest.mark.slow
 def test_retraining(spark):
     names: dict = {}
     exec(python_of("docs/guides/retraining.md"), names)

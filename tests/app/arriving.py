@@ -36,7 +36,7 @@ def at(tmp_path, monkeypatch):
 def job(at, capsys):
     def started(stream=None, *overrides, **changes):
         section = BASE | {"data": {"path": "rows"}} | ({"stream": stream} if stream else {})
-        (at / "conf.yaml").write_text(yaml.safe_dump({"opauc": section | changes}))
+        Path("conf.yaml").write_text(yaml.safe_dump({"opauc": section | changes}))
         code = run("opauc", "conf.yaml", overrides, ["stream"] if stream else [])
         return code, json.loads(capsys.readouterr().out.splitlines()[-1])
 

@@ -3,7 +3,9 @@
 import itertools
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.orc
@@ -29,6 +31,42 @@ at, job = arriving.at, arriving.job
 
 ACCOUNT = Path("checkpoint/spark")
 ONE = STREAM | {"maxFilesPerTrigger": 1}
+
+
+class Form(NamedTuple):
+    stream: dict
+    give: Callable
+
+
+FORMS = {"files": Form(ONE, arrive), "source": Form(SAID, say)}
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    return tmp_path_factory.mktemp("learnt")
+
+
+@pytest.fixture
+def learnt(places, job, monkeypatch):
+    """Go to a directory where three parts were learnt one by one: learnt once, then restored.
+
+    It is the same one each time, since an account names its files by their paths.
+    """
+
+    def gone(form):
+        place, copy = places / form, places / f"{form}.copy"
+        shutil.rmtree(place, ignore_errors=True)
+        if copy.exists():
+            shutil.copytree(copy, place)
+            monkeypatch.chdir(place)
+            return
+        (place / "rows").mkdir(parents=True)
+        monkeypatch.chdir(place)
+        FORMS[form].give(parts(3))
+        assert job(FORMS[form].stream)[1]["batches"] == 3
+        shutil.copytree(place, copy)
+
+    return gone
 
 
 def lost(path):
@@ -69,12 +107,10 @@ SLOW = [pytest.param(*case, marks=pytest.mark.slow) for case in ALL if case not 
 
 
 @pytest.mark.parametrize(("form", "what", "how"), [*FAST, *SLOW])
-def test_what_spark_lost_is_restored(job, what, how, form):
+def test_what_spark_lost_is_restored(job, learnt, what, how, form):
     made = parts(5)
-    stream = ONE if form == "files" else SAID
-    give = arrive if form == "files" else say
-    give(made[:3])
-    assert job(stream)[1]["batches"] == 3
+    stream, give = FORMS[form]
+    learnt(form)
     for name in LOSSES[what]:
         how(ACCOUNT / name)
     give(made[3:], first=3)
@@ -86,12 +122,10 @@ def test_what_spark_lost_is_restored(job, what, how, form):
 
 
 @pytest.mark.parametrize(("form", "how"), [("files", lost), ("files", halved), ("source", emptied)])
-def test_the_state_before_the_last_serves(job, how, form):
+def test_the_state_before_the_last_serves(job, learnt, how, form):
     made = parts(4)
-    stream = ONE if form == "files" else SAID
-    give = arrive if form == "files" else say
-    give(made[:3])
-    assert job(stream)[1]["batches"] == 3
+    stream, give = FORMS[form]
+    learnt(form)
     before = committed()
     how(Path("checkpoint/state-00000002.bin"))
     assert committed().progress.batch == 1
