@@ -27,7 +27,8 @@ WITH_SPARK := \
   $(addprefix tests/spark/test_embeddings.py::test_,the_column_is_what_one_machine_makes \
     saving_and_loading values_that_cannot_be_learnt_from)
 ROOMS ?= $(WITHOUT_SPARK)
-PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+PROCESSES ?= 2
+PYTEST = $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
 
 export PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_DRIVER_PYTHON := $(PYSPARK_PYTHON)
@@ -56,7 +57,10 @@ demo: setup ## train a ranker on made-up raw clicks; ends with its AUC and repor
 test: test-arrays test-spark ## run the tests, but for the slow ones
 
 test-arrays: $(READY) ## the part of make test that needs no Spark; COV=--cov measures its lines
-	$(PYTEST) -m "$(FAST)" $(COV) $(WITHOUT_SPARK)
+	$(PYTEST) $(COV) -m "$(FAST)" $(WITHOUT_SPARK)
+
+# More than two cores take: a process often waits for its JVM, its workers or the disk.
+test-spark test-slow: PROCESSES = 3
 
 test-spark: setup $(CLASSES) ## the other part of make test: estimators, jobs, exports
 	$(PYTEST) -m "$(FAST)" $(WITHOUT_SPARK:%=--ignore=%) tests
@@ -69,8 +73,9 @@ test-cluster: setup $(CLASSES) ## faults of a real cluster; TRIPLES=5 kills fewe
 	SPARK_AUC_FAULTS_SEED=$(SEED) SPARK_AUC_FAULTS_TRIPLES=$(TRIPLES) \
 	  $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup -m cluster -rAs $(FAULTS)
 
-$(CLASSES): $(READY)
-	$(BIN)/python -m tests.cluster.classes
+# Where Java cannot write it, JVMs start more slowly.
+$(CLASSES): $(READY) tests/cluster/classes.py
+	-$(BIN)/python -m tests.cluster.classes
 
 # Servers of one machine would share a port, so that there is one process.
 test-connect: setup ## run the tests of Spark on Spark Connect

@@ -12,6 +12,8 @@ from tests.cluster.processes import ARCHIVE
 SURROUNDINGS = {"experiments", "image", "mlflow", "objects"}
 # Threads of BLAS wait by spinning, and take the cores from the other process of the run.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# So do those of LightGBM, which need not be fewer: small trees took 40 times as long.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # Half the time of so short-lived a JVM would go into optimising its code. Without the second
 # compiler the code cache is small: a JVM of many tests drops code and compiles it again. The
 # smallest metaspace would cost every JVM several full collections.

@@ -41,32 +41,16 @@ class Form(NamedTuple):
 FORMS = {"files": Form(ONE, arrive), "source": Form(SAID, say)}
 
 
-@pytest.fixture(scope="module")
-def places(tmp_path_factory):
-    return tmp_path_factory.mktemp("learnt")
-
-
 @pytest.fixture
-def learnt(places, job, monkeypatch):
-    """Go to a directory where three parts were learnt one by one: learnt once, then restored.
+def learnt(made_once, job):
+    """Go to a directory where three parts were learnt one by one."""
 
-    It is the same one each time, since an account names its files by their paths.
-    """
-
-    def gone(form):
-        place, copy = places / form, places / f"{form}.copy"
-        shutil.rmtree(place, ignore_errors=True)
-        if copy.exists():
-            shutil.copytree(copy, place)
-            monkeypatch.chdir(place)
-            return
-        (place / "rows").mkdir(parents=True)
-        monkeypatch.chdir(place)
+    def learn(form):
+        Path("rows").mkdir()
         FORMS[form].give(parts(3))
         assert job(FORMS[form].stream)[1]["batches"] == 3
-        shutil.copytree(place, copy)
 
-    return gone
+    return lambda form: made_once(form, lambda: learn(form))
 
 
 def lost(path):

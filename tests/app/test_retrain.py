@@ -322,17 +322,19 @@ class Dead(BaseException):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", ["publish", "record", "store", "completed"])
-def test_a_run_that_was_killed_is_completed(retrain, monkeypatch, step):
-    for k in range(3):
-        written(k)
-    retrain(0)
-    kept = {p: p.read_bytes() for p in Path().rglob("*") if p.is_file()}
-    assert retrain(1)[1]["decision"] == "promoted"
+def test_a_run_that_was_killed_is_completed(retrain, made_once, monkeypatch, step):
+    def begin():
+        for k in range(3):
+            written(k)
+        retrain(0)
+
+    def end():
+        begin()
+        assert retrain(1)[1]["decision"] == "promoted"
+
+    made_once("ended", end)
     expected = read_champion("model"), records(), sorted(stored())
-    for p in [p for p in Path().rglob("*") if p.is_file() and p not in kept]:
-        p.unlink()
-    for p, content in kept.items():
-        p.write_bytes(content)
+    made_once("begun", begin)
 
     def die(*_, **__):
         raise Dead

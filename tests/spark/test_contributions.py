@@ -150,8 +150,14 @@ STAGE = FeatureRecipe(
 RANKER = MBAClassifier(regParam=0.01, standardization=False)
 
 
-def test_a_row_adds_up_to_its_score(raw: DataFrame, tmp_path: Path) -> None:
-    model = RankerPipeline([STAGE, RANKER]).fit(raw)
+@pytest.fixture(scope="module")
+def model(raw: DataFrame) -> RankerPipelineModel:
+    return RankerPipeline([STAGE, RANKER]).fit(raw)
+
+
+def test_a_row_adds_up_to_its_score(
+    raw: DataFrame, model: RankerPipelineModel, tmp_path: Path
+) -> None:
     found = with_contributions(model, raw, 100).toArrow()
     scores, listed_values = found["rawPrediction"].to_numpy(), found["contributions"].to_pylist()
     sums = [sum(pair["value"] for pair in row) for row in listed_values]
@@ -189,9 +195,8 @@ def test_a_pipeline_with_trees(raw: DataFrame, tmp_path: Path) -> None:
     assert drift.missing()["age"] == (500, found["age"].null_count)
 
 
-def test_a_vector_beside_raw_columns(raw: DataFrame) -> None:
-    model = RankerPipeline([STAGE, RANKER]).fit(raw)
-    rows = STAGE.fit(raw).transform(raw).cache()
+def test_a_vector_beside_raw_columns(raw: DataFrame, model: RankerPipelineModel) -> None:
+    rows = model.stages[0].transform(raw).cache()
     assert with_contributions(model, rows, 1).select("contributions").count() == 500
     rows.unpersist()
 
@@ -215,8 +220,7 @@ def test_fields_of_lines(spark: SparkSession, tmp_path: Path) -> None:
     ]
 
 
-def test_models_and_rows_that_are_refused(raw: DataFrame) -> None:
-    model = RankerPipeline([STAGE, RANKER]).fit(raw)
+def test_models_and_rows_that_are_refused(raw: DataFrame, model: RankerPipelineModel) -> None:
     with pytest.raises(ConfigError, match="found count = 0, expected"):
         with_contributions(model, raw, 0)
     with pytest.raises(ConfigError, match="found column 'contributions' in the data already"):
@@ -242,9 +246,8 @@ def unscored(found: DataFrame, column: str) -> DataFrame:
     return found.withColumnRenamed("contributions", column).drop("rawPrediction", "prediction")
 
 
-def test_contributions_less_their_means(raw: DataFrame) -> None:
+def test_contributions_less_their_means(raw: DataFrame, model: RankerPipelineModel) -> None:
     """Tokens that a row does not have count, too: less than the mean."""
-    model = RankerPipeline([STAGE, RANKER]).fit(raw)
     some = raw.filter("code < 5")
     mean = model.transform(some).agg(F.avg("rawPrediction")).first()[0]
     _, of_some = contributed(with_contributions(model, some, 100))

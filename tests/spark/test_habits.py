@@ -290,12 +290,20 @@ def test_calibration_ignores_rows_of_weight_0(model, rows):
         ScoreCalibrator(weightCol="u").fit(scores.withColumn("u", F.lit(None).cast("double")))
 
 
-def test_booleans_strings_and_numbers_are_predicted_as_they_are(rows):
+@pytest.fixture(scope="module")
+def boolean(rows):
+    return rows.withColumn("label", F.col("label") == 1)
+
+
+@pytest.fixture(scope="module")
+def of_booleans(boolean):
+    return MBAClassifier(featuresCol=COLUMNS, regParam=0.1).fit(boolean)
+
+
+def test_booleans_strings_and_numbers_are_predicted_as_they_are(rows, model, boolean, of_booleans):
     given = {"featuresCol": COLUMNS, "regParam": 0.1}
-    plain = MBAClassifier(**given).fit(rows)
+    plain, model = model, of_booleans
     expected = scored(plain, rows, "prediction").prediction == 1
-    boolean = rows.withColumn("label", F.col("label") == 1)
-    model = MBAClassifier(**given).fit(boolean)
     assert model.transform(rows.drop("label")).schema["prediction"].dataType == BooleanType()
     np.testing.assert_array_equal(scored(model, boolean, "prediction").prediction, expected)
     assert model.evaluate(boolean).auc == plain.evaluate(rows).auc
@@ -311,11 +319,9 @@ def test_booleans_strings_and_numbers_are_predicted_as_they_are(rows):
     )
 
 
-def test_booleans_survive_saving_and_serving(rows, tmp_path):
+def test_booleans_survive_saving_and_serving(rows, of_booleans, tmp_path):
     path = str(tmp_path / "model")
-    MBAClassifier(featuresCol=COLUMNS, regParam=0.1).fit(
-        rows.withColumn("label", F.col("label") == 1)
-    ).save(path)
+    of_booleans.save(path)
     loaded = LinearRankerModel.load(path)
     assert loaded.scorer.positive is True
     assert loaded.transform(rows).schema["prediction"].dataType == BooleanType()
@@ -347,7 +353,7 @@ def test_arrays_of_integers(rows):
         )
 
 
-def test_fields_of_structs(rows, pipeline):
+def test_fields_of_structs(rows, model, pipeline):
     """A model of nested columns is that of flat ones; a column of the same name goes before."""
     nested = rows.select(
         F.struct("a", F.struct("b").alias("inner")).alias("user"),
@@ -356,8 +362,7 @@ def test_fields_of_structs(rows, pipeline):
         "id",
     )
     names = {"labelCol": "of.label", "weightCol": "of.u", "regParam": 0.1}
-    model = MBAClassifier(featuresCol=["user.a", "user.inner.b"], **names).fit(nested)
-    flat = MBAClassifier(featuresCol=COLUMNS, regParam=0.1).fit(rows)
+    flat, model = model, MBAClassifier(featuresCol=["user.a", "user.inner.b"], **names).fit(nested)
     np.testing.assert_allclose(model.coefficients, flat.coefficients, rtol=1e-12)
     made = model.transform(nested)
     assert made.columns == ["user", "of", "of.v", "id", "rawPrediction", "prediction"]

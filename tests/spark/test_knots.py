@@ -63,6 +63,11 @@ def waves(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame(table("waves")).coalesce(1).cache()
 
 
+@pytest.fixture(scope="module")
+def chosen(waves: DataFrame) -> RankerPipelineModel:
+    return RankerPipeline([recipe(KNOTS), mba()]).fit(waves)
+
+
 def recipe(knots: Any, **params: Any) -> FeatureRecipe:
     return FeatureRecipe(
         **{"numKnots": knots, "dimension": 16, "leaveOut": ["label", "fold"]} | params
@@ -117,9 +122,9 @@ def test_the_best_of_pipelines_with_folds_of_ones_own(rows: DataFrame) -> None:
         assert candidate["folds"][2] == pytest.approx(expected, abs=1e-6)
 
 
-def test_each_effect_has_its_number(spark: SparkSession) -> None:
-    for shape, best in (("linear", 2), ("waves", 24)):
-        model = RankerPipeline([recipe(KNOTS), mba()]).fit(spark.createDataFrame(table(shape)))
+def test_each_effect_has_its_number(spark: SparkSession, chosen: RankerPipelineModel) -> None:
+    linear = RankerPipeline([recipe(KNOTS), mba()]).fit(spark.createDataFrame(table("linear")))
+    for model, best in ((linear, 2), (chosen, 24)):
         selection = model.ranker.summary.selection
         assert selection is not None
         table_of_knots = selection["numKnots"]
@@ -158,13 +163,12 @@ def test_all_numbers_have_the_same_folds(spark: SparkSession) -> None:
 
 
 def test_tasks_that_read_parquet_make_the_same_choice(
-    waves: DataFrame, spark: SparkSession, tmp_path: Path
+    waves: DataFrame, chosen: RankerPipelineModel, spark: SparkSession, tmp_path: Path
 ) -> None:
     waves.write.parquet(str(tmp_path / "rows"))
     read = spark.read.parquet(str(tmp_path / "rows"))
-    models = [RankerPipeline([recipe(KNOTS), mba()]).fit(df) for df in (waves, read)]
-    first, second = (model.ranker.summary.selection for model in models)
-    assert first == second
+    model = RankerPipeline([recipe(KNOTS), mba()]).fit(read)
+    assert model.ranker.summary.selection == chosen.ranker.summary.selection
 
 
 def test_embeddings_and_a_grid_of_ones_own(waves: DataFrame) -> None:
@@ -268,11 +272,10 @@ def test_a_number_that_cannot_be_fitted_is_left_out(waves: DataFrame) -> None:
     np.testing.assert_array_equal(model.ranker.coefficients, by_hand[best].ranker.coefficients)
 
 
-def test_choice_and_numbers_are_saved(waves: DataFrame, tmp_path: Path) -> None:
-    model = RankerPipeline([recipe(KNOTS), mba()]).fit(waves)
-    model.save(str(tmp_path / "model"))
+def test_choice_and_numbers_are_saved(chosen: RankerPipelineModel, tmp_path: Path) -> None:
+    chosen.save(str(tmp_path / "model"))
     loaded = RankerPipelineModel.load(str(tmp_path / "model"))
-    assert loaded.ranker.summary == model.ranker.summary
-    assert loaded.recipe == model.recipe
+    assert loaded.ranker.summary == chosen.ranker.summary
+    assert loaded.recipe == chosen.recipe
     recipe(KNOTS).save(str(tmp_path / "recipe"))
     assert FeatureRecipe.load(str(tmp_path / "recipe")).getNumKnots() == KNOTS

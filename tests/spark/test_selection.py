@@ -10,7 +10,7 @@ from pyspark.ml.linalg import Vectors
 from pyspark.sql import functions as F
 from sklearn.metrics import roc_auc_score
 
-from spark_auc import MBAClassifier, MBASelector
+from spark_auc import MBAClassifier, MBASelector, local
 from spark_auc.core.batch import stacked
 from spark_auc.core.moments.objective import ElasticNet
 from spark_auc.core.moments.pair_moments import PairMoments
@@ -59,18 +59,15 @@ def test_the_same_as_refitting_each_fold(rows, mixes):
     )
     model = selector.fit(rows)
     table = model.summary.selection
-    fold = fold_of(rows, 9, K)
-    number = F.create_map(*(F.lit(v) for pair in fold.items() for v in (pair[0], int(pair[1]))))
-    parted = rows.withColumn("fold", number[F.col("id")]).cache()
-    for candidate in table["candidates"][:: 2 if len(mixes) > 1 else 1]:
+    dealt = fold_of(rows, 9, K)
+    fold = np.array([dealt[i] for i in range(N)])
+    for candidate in table["candidates"]:
         for k in range(K):
-            fitted = MBAClassifier(
-                regParam=candidate["regParam"],
-                elasticNetParam=candidate["elasticNetParam"],
-                weightCol="u",
-            ).fit(parted.filter(f"fold != {k}"))
-            mine = np.array([fold[i] == k for i in range(N)])
-            auc = roc_auc_score(Y[mine], X[mine] @ fitted.scorer.w, sample_weight=U[mine])
+            given = {name: candidate[name] for name in ("regParam", "elasticNetParam")}
+            others, mine = fold != k, fold == k
+            fitted = local.MBAClassifier(**given).fit(X[others], Y[others], U[others])
+            scores = fitted.decision_function(X[mine])
+            auc = roc_auc_score(Y[mine], scores, sample_weight=U[mine])
             assert candidate["folds"][k] == pytest.approx(auc, abs=1e-9)
     means = [c["auc"] for c in table["candidates"]]
     assert table["chosen"] == int(np.argmax(means))
@@ -102,13 +99,17 @@ def test_without_a_penalty_one_is_chosen(rows):
     assert len(model.summary.selection["candidates"]) == 25
 
 
+@pytest.fixture(scope="module")
+def exact(rows):
+    return MBASelector(regParams=GRID, numFolds=K, keyCol="id").fit(rows).summary.selection
+
+
 @pytest.mark.parametrize("estimator", ["complete", "paired"])
-def test_selection_on_draws(rows, estimator):
+def test_selection_on_draws(rows, exact, estimator):
     model = MBASelector(
         regParams=GRID, numFolds=K, keyCol="id", estimator=estimator, numPairs=2048
     ).fit(rows)
     assert model.summary.estimator == estimator
-    exact = MBASelector(regParams=GRID, numFolds=K, keyCol="id").fit(rows).summary.selection
     for ours, theirs in zip(
         model.summary.selection["candidates"], exact["candidates"], strict=True
     ):
@@ -137,9 +138,8 @@ def test_a_penalty_has_one_unit_on_draws(rows, monkeypatch):
         np.testing.assert_allclose(scale, features.std(axis=0, ddof=1), rtol=1e-9)
 
 
-def test_folds_in_turn_and_histograms_that_bound(rows, monkeypatch):
+def test_folds_in_turn_and_histograms_that_bound(rows, exact, monkeypatch):
     selector = MBASelector(regParams=GRID, numFolds=K, keyCol="id")
-    expected = selector.fit(rows).summary.selection
     exactly = penalty.cross_validation_of
 
     def little(*given):
@@ -149,7 +149,7 @@ def test_folds_in_turn_and_histograms_that_bound(rows, monkeypatch):
     monkeypatch.setattr(penalty, "histogram_bins", lambda *given: 64)
     bounded = selector.fit(rows).summary.selection
     assert 0 < bounded["uncertainty"] < 0.02
-    for ours, theirs in zip(bounded["candidates"], expected["candidates"], strict=True):
+    for ours, theirs in zip(bounded["candidates"], exact["candidates"], strict=True):
         np.testing.assert_allclose(ours["folds"], theirs["folds"], atol=bounded["uncertainty"])
 
 
