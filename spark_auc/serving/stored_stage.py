@@ -180,9 +180,10 @@ def hash_of(table: pa.Table) -> str:
     for name in table.column_names:
         digest.update(name.encode())
         column = table[name].combine_chunks()
-        if pa.types.is_string(column.type):
+        kind = column.type
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
             digest.update("\0".join(map(str, column.to_pylist())).encode())
-        elif pa.types.is_binary(column.type):
+        elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
             digest.update(b"".join(column.to_pylist()))
         else:
             digest.update(column.to_numpy(zero_copy_only=False).tobytes())

@@ -22,6 +22,7 @@ from spark_auc.core.parallel import mapped
 from spark_auc.core.row_source import State
 from spark_auc.core.state.codec import kind_of
 from spark_auc.errors import SparkAUCError
+from spark_auc.spark.data.arrow_tasks import grouped, mapped_batches
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.resources import SessionMemory, task_slots
 
@@ -36,8 +37,7 @@ _RESULTS_PER_SOURCE = 4
 # Stored states already pack their zeros. A stronger codec costs more time than it saves in bytes.
 _CODEC = "lz4"
 
-_SCHEMA = "key string, source int, merged int, size long, payload binary"
-_ARROW = pa.schema(
+_SCHEMA = pa.schema(
     [
         ("key", pa.string()),
         ("source", pa.int32()),
@@ -103,10 +103,10 @@ def aggregate(
         sources = source_count(spark, state_bytes)
         df = df.coalesce(sources)
     by_name = {kind.__name__: kind for kind in kinds}
-    rows = df.mapInArrow(_folding(fold), _SCHEMA)
+    rows = mapped_batches(df, _folding(fold), _SCHEMA)
     # Two partitions, the first of them empty: Spark joins the partitions of DataFrames with one
     # partition each, and the second would not follow the first.
-    rows = rows.union(spark.range(0, 1, 1, 2).mapInArrow(_count_partitions, _SCHEMA))
+    rows = rows.union(mapped_batches(spark.range(0, 1, 1, 2), _count_partitions, _SCHEMA))
     start = time.perf_counter()
     size, limit = sources * state_bytes, memory.gather_limit
     if state_bytes > LARGE_STATE and size <= limit < 2 * size:
@@ -115,7 +115,7 @@ def aggregate(
         rows = rows.repartition(_RESULTS_PER_SOURCE * sources, "key", "source")
     while sources > 1 and sources * state_bytes > limit:
         rows = rows.selectExpr("*", f"source div {_FAN_IN} AS parent")
-        rows = rows.groupBy("key", "parent").applyInArrow(_merging(by_name), _SCHEMA)
+        rows = grouped(rows, ["key", "parent"], _merging(by_name), _SCHEMA)
         sources = -(-sources // _FAN_IN)
     with translated():
         table = rows.toArrow()
@@ -138,7 +138,7 @@ def _state_row(key: str, source: int, merged: int, data: bytes) -> pa.RecordBatc
 
 
 def _row(key: str, source: int, merged: int, size: int, payload: bytes = b"") -> pa.RecordBatch:
-    return record(_ARROW, key, source, merged, size, payload)
+    return record(_SCHEMA, key, source, merged, size, payload)
 
 
 def record(schema: pa.Schema, *values: object) -> pa.RecordBatch:
@@ -210,7 +210,7 @@ class _Row(NamedTuple):
 
 def _sorted_rows(table: pa.Table) -> list[_Row]:
     """The rows, sorted by source."""
-    plain = (table[name].to_pylist() for name in _ARROW.names[:-1])
+    plain = (table[name].to_pylist() for name in _SCHEMA.names[:-1])
     payloads = (value.as_buffer() for value in table["payload"])
     return sorted(map(_Row, *plain, payloads), key=lambda row: row.source)
 

@@ -14,9 +14,18 @@ from spark_auc.core.labels import LabelCounts
 from spark_auc.core.sampling.draws import Draws
 from spark_auc.core.types import Float
 from spark_auc.spark.data.aggregate import source_count
+from spark_auc.spark.data.arrow_tasks import mapped_batches
 from spark_auc.spark.data.resources import task_slots
 
-_DRAWN = "part int, positive boolean, moment double, indices array<int>, values array<double>"
+_DRAWN = pa.schema(
+    {
+        "part": pa.int32(),
+        "positive": pa.bool_(),
+        "moment": pa.float64(),
+        "indices": pa.list_(pa.int32()),
+        "values": pa.list_(pa.float64()),
+    }
+)
 
 
 def drawn_rows(
@@ -44,7 +53,6 @@ def drawn_rows(
     DataFrame
         ``part``, ``positive``, ``moment``, ``indices`` and ``values`` of each drawn row.
     """
-    names = [name.split()[0] for name in _DRAWN.split(", ")]
 
     def draw(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in read(batches):
@@ -52,12 +60,12 @@ def drawn_rows(
             positive = batch.y[rows]
             part = np.where(positive, *(np.searchsorted(b, moments, "right") for b in bounds))
             columns = [pa.array(part, pa.int32()), pa.array(positive), pa.array(moments)]
-            yield pa.RecordBatch.from_arrays([*columns, *_lists(batch.X[rows])], names)
+            yield pa.RecordBatch.from_arrays([*columns, *_lists(batch.X[rows])], _DRAWN.names)
 
     tasks = min(bounds[0].size + 1, task_slots(frame.sparkSession))
     if sources is None:
         frame = frame.coalesce(source_count(frame.sparkSession, 0))
-    drawn = frame.mapInArrow(draw, _DRAWN)
+    drawn = mapped_batches(frame, draw, _DRAWN)
     return drawn.repartition(tasks, "part").sortWithinPartitions("part", "moment")
 
 

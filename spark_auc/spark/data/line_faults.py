@@ -19,6 +19,7 @@ from spark_auc.errors import LineError
 from spark_auc.features.lines import split
 from spark_auc.features.raw_columns import Text
 from spark_auc.serving.arrow_columns import raw_column
+from spark_auc.spark.data.arrow_tasks import mapped_batches
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.layouts import LINE, Layout
 from spark_auc.spark.data.lines import source_of
@@ -27,7 +28,6 @@ from spark_auc.spark.data.text_numbers import numbers
 
 _NUMBERS = {name: pa.int64() for name in ("start", "lines", "row")}
 _BLOCK = pa.schema({"file": pa.string(), **_NUMBERS, "line": pa.binary()})
-_SCHEMA = "file string, start long, lines long, row long, line binary"
 
 
 @contextmanager
@@ -74,7 +74,7 @@ def fault(df: DataFrame) -> str | None:
     _, layout, path = source
     lines = reader_of(df.sparkSession, path).text(path)
     place = "_metadata.file_path", "_metadata.file_block_start"
-    blocks = lines.select("value", *place).mapInArrow(_Search(layout), _SCHEMA).toArrow()
+    blocks = mapped_batches(lines.select("value", *place), _Search(layout), _BLOCK).toArrow()
     before, file = 0, None
     for block in sorted(blocks.to_pylist(), key=lambda b: (b["file"], b["start"])):
         before, file = before if block["file"] == file else 0, block["file"]

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_auc.errors import ConfigError, DataError
+from spark_auc.spark.data.arrow_tasks import mapped_batches
 from spark_auc.spark.data.object_files import SPARK_TYPES, arrow_type, object_rows
 from spark_auc.spark.data.paths import literal_reader
 from spark_auc.storage.file_systems import opened, reached
@@ -28,7 +29,7 @@ from spark_auc.storage.file_systems import opened, reached
 if TYPE_CHECKING:
     from spark_auc.publication.directory import Directory
 
-_WRITTEN = "name string, bytes bigint, rows bigint"
+_WRITTEN = pa.schema({"name": pa.string(), "bytes": pa.int64(), "rows": pa.int64()})
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class PartWriter:
         rows = [file.metadata.num_rows for file in written]
         yield pa.RecordBatch.from_pydict(
             {"name": names, "bytes": [file.size for file in written], "rows": rows},
-            pa.schema({"name": pa.string(), "bytes": pa.int64(), "rows": pa.int64()}),
+            _WRITTEN,
         )
 
 
@@ -120,7 +121,7 @@ def write_parquet(rows: DataFrame, directory: Directory, partition_by: Sequence[
         return _written_by_spark(rows, directory.uri, partition_by)
     kept = StructType([field for field in rows.schema if field.name not in partition_by])
     writer = PartWriter(directory.uri, kept.json(), tuple(partition_by))
-    written = rows.mapInArrow(writer, _WRITTEN).collect()
+    written = mapped_batches(rows, writer, _WRITTEN).collect()
     expected = {row["name"]: row["bytes"] for row in written}
     if not expected:
         sink = pa.BufferOutputStream()

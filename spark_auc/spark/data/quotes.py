@@ -18,6 +18,7 @@ from spark_auc.errors import LineError
 from spark_auc.features.quotes import Quotes
 from spark_auc.features.raw_columns import Text
 from spark_auc.serving.arrow_columns import raw_column
+from spark_auc.spark.data.arrow_tasks import mapped_batches
 from spark_auc.spark.data.layouts import LINE
 from spark_auc.spark.data.line_faults import parts_of_files
 from spark_auc.spark.data.paths import reader_of
@@ -26,8 +27,6 @@ _log = logging.getLogger(__name__)
 
 _PLACE = "_metadata.file_path", "_metadata.file_block_start"
 # The quotes of a block whose first line begins outside of quotes, and inside of them.
-_STATE = "is_open boolean, spans boolean, is_broken boolean, opened long"
-_SCHEMA = f"file string, start long, lines long, outside struct<{_STATE}>, inside struct<{_STATE}>"
 _FLAGS = {name: pa.bool_() for name in ("is_open", "spans", "is_broken")}
 _QUOTES = pa.struct(_FLAGS | {"opened": pa.int64()})
 _BLOCK = pa.schema(
@@ -124,9 +123,9 @@ def has_newlines_in_quotes(spark: SparkSession, path: str, options: Mapping[str,
     if lines.where(F.contains("value", F.lit('"'))).isEmpty():
         return False
     search = _Search(separator, escape, known.get(_SPACED, "").lower() == "true")
-    blocks = lines.select("value", *_PLACE).mapInArrow(search, _SCHEMA)
+    blocks = mapped_batches(lines.select("value", *_PLACE), search, _BLOCK).toArrow()
     before, file, last, spans = 0, "", Quotes(is_open=False), False
-    for block in sorted(blocks.toArrow().to_pylist(), key=lambda b: (b["file"], b["start"])):
+    for block in sorted(blocks.to_pylist(), key=lambda b: (b["file"], b["start"])):
         if block["file"] != file:
             _check_closed(last, file)
             before, file, last = 0, block["file"], Quotes(is_open=False)

@@ -22,7 +22,14 @@ from spark_auc.core.row_source import ArrayRows, Fold, FoldResult, State
 from spark_auc.core.sampling.draws import Draws
 from spark_auc.core.state.codec import kind_of
 from spark_auc.core.types import Float
-from spark_auc.spark.data.aggregate import LARGE_STATE, aggregate, source_count, task_number
+from spark_auc.spark.data.aggregate import (
+    LARGE_STATE,
+    aggregate,
+    record,
+    source_count,
+    task_number,
+)
+from spark_auc.spark.data.arrow_tasks import mapped_batches
 from spark_auc.spark.data.columns import BatchReader, TrainingColumns
 from spark_auc.spark.data.drawn_pairs import PairReader, drawn_rows
 from spark_auc.spark.data.failures import translated
@@ -33,6 +40,7 @@ _log = logging.getLogger(__name__)
 
 K = TypeVar("K")
 
+_PACKED = pa.schema([("payload", pa.binary())])
 _LABELS, _EXCEEDED = "labels", "exceeded"
 # Most stored matrix entries in one cached value.
 _PART_ENTRIES = 1 << 20
@@ -128,8 +136,8 @@ class DistributedRows:
             reader = make()
             for batch in _apply(changes, reader.read(batches)):
                 for part in _parts(batch):
-                    yield pa.RecordBatch.from_pydict({"payload": [part.to_bytes()]})
-            yield pa.RecordBatch.from_pydict({"payload": [reader.labels().to_bytes()]})
+                    yield record(_PACKED, part.to_bytes())
+            yield record(_PACKED, reader.labels().to_bytes())
 
         # Spark recomputes rows that exceed its memory: a copy on disk can be many times the source.
         source, sources = self.frame, self.sources
@@ -137,7 +145,7 @@ class DistributedRows:
             # Grouped before they are cached: later Spark would group them by their locations.
             sources = source_count(source.sparkSession, 8 * _VECTORS * self.dimension)
             source = source.coalesce(sources)
-        frame = source.mapInArrow(pack, "payload binary").persist(StorageLevel.MEMORY_ONLY)
+        frame = mapped_batches(source, pack, _PACKED).persist(StorageLevel.MEMORY_ONLY)
         try:
             yield replace(
                 self, frame=frame, reader=_PackedReader, changes=(), cached=True, sources=sources

@@ -24,6 +24,7 @@ from spark_auc.core.evaluation.groups import Groups
 from spark_auc.core.types import Float
 from spark_auc.errors import ConfigError, SparkAUCError
 from spark_auc.spark.data.aggregate import task_number
+from spark_auc.spark.data.arrow_tasks import mapped_batches
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.features import known_column, quoted
 from spark_auc.spark.evaluation.score_columns import ScoreColumns
@@ -48,8 +49,6 @@ _SCHEMA = pa.schema(
         ("sums", pa.binary()),
     ]
 )
-_DDL = "task int, value string, positive long, negative long, weight double, "
-_DDL += "auc double, lower double, upper double, sums binary"
 
 
 def by_group(
@@ -93,7 +92,7 @@ def by_group(
     # With labels and weights, sums do not depend on the order in which rows arrive.
     rows = rows.sortWithinPartitions(*keys, "y", *weight)
     with translated():
-        table = rows.mapInArrow(_measuring(level), _DDL).toArrow()
+        table = mapped_batches(rows, _measuring(level), _SCHEMA).toArrow().cast(_SCHEMA)
     groups = _merged(column, table, level)
     found = tuple(int(values.sum()) for values in groups.measures[:2])
     distinct = pc.count_distinct(pa.array(groups.values, pa.string()), mode="all").as_py()
@@ -160,7 +159,7 @@ def _groups(
     tasks = pa.array(np.full(len(values), task, np.int32))
     payload = [sums.values[0].tobytes() if shared else None, *[None] * (len(values) - 1)]
     arrays = [tasks, values, *measures, pa.array(payload, pa.binary())]
-    return pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA)
+    return pa.RecordBatch.from_arrays(arrays, _SCHEMA.names)
 
 
 def _merged(column: str, table: pa.Table, level: float) -> Groups:

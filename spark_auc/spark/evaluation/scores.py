@@ -31,6 +31,7 @@ from spark_auc.core.labels import Label
 from spark_auc.core.row_source import State
 from spark_auc.errors import SparkAUCError
 from spark_auc.spark.data.aggregate import aggregate, record
+from spark_auc.spark.data.arrow_tasks import grouped, mapped_batches
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.labels import label_column
 from spark_auc.spark.evaluation.score_columns import ScoreColumns, read
@@ -56,6 +57,7 @@ def _in_chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatc
 
 _TABULATED = pa.schema([("table", pa.binary()), ("overview", pa.binary())])
 _RANGED = pa.schema([("range", pa.int32()), ("payload", pa.binary())])
+_PLACED = pa.schema([(name, pa.float64()) for name in ("score", "positive", "negative")])
 
 
 def _tabulating(
@@ -111,7 +113,9 @@ class Scored:
         """AUC of the histogram, an approximation of the exact AUC."""
         return auc(self.table)
 
-    def _by_range(self, measure: Callable[[int, ScoreTable], pa.Table], schema: str) -> DataFrame:
+    def _by_range(
+        self, measure: Callable[[int, ScoreTable], pa.Table], schema: pa.Schema
+    ) -> DataFrame:
         """Apply ``measure`` to the number and the score table of each range, on the executors."""
         starts, outside = self.overview.histogram.ranges(_RANGE_ROWS)
 
@@ -131,8 +135,7 @@ class Scored:
             return measure(k, ScoreTable.union(tables).within(outside[k]))
 
         parts = self.tables.filter("table IS NOT NULL").select("table")
-        ranged = parts.mapInArrow(cut, "range int, payload binary")
-        return ranged.groupBy("range").applyInArrow(measure_range, schema)
+        return grouped(mapped_batches(parts, cut, _RANGED), ["range"], measure_range, schema)
 
     def ranking(self, options: RankingOptions) -> Ranking:
         """Exact measures of all rows.
@@ -154,7 +157,7 @@ class Scored:
             return pa.Table.from_batches([record(_RANGED, k, payload)])
 
         with translated():
-            result = self._by_range(measure, "range int, payload binary").toArrow()
+            result = self._by_range(measure, _RANGED).toArrow()
         ranges = len(self.overview.histogram.ranges(_RANGE_ROWS)[0])
         numbers = result["range"].to_pylist()
         if sorted(numbers) != list(range(ranges)):
@@ -184,9 +187,9 @@ class Scored:
         """
 
         def place(_: int, table: ScoreTable) -> pa.Table:
-            return pa.table([table.score, *placements(table)], ["score", "positive", "negative"])
+            return pa.table([table.score, *placements(table)], schema=_PLACED)
 
-        return self._by_range(place, "score double, positive double, negative double")
+        return self._by_range(place, _PLACED)
 
 
 @contextmanager
@@ -222,9 +225,7 @@ def tabulated(
         distinct labels is not 2; the message contains counts.
     """
     _, positive = label_column(df, columns.label, columns.positive)
-    tables = columns.select(df).mapInArrow(
-        _tabulating(positive, max_bins, keep), "table binary, overview binary"
-    )
+    tables = mapped_batches(columns.select(df), _tabulating(positive, max_bins, keep), _TABULATED)
     if keep:
         tables.persist(StorageLevel.DISK_ONLY)
     try:
