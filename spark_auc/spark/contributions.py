@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from spark_auc.core.validation import check_whole
 from spark_auc.errors import ConfigError
 from spark_auc.spark.data.features import Features
+from spark_auc.spark.data.names import check_new
 from spark_auc.spark.data.nested import with_fields, without_fields
 from spark_auc.spark.data.segments import SegmentColumn
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
@@ -16,16 +17,15 @@ from spark_auc.spark.features.contributions import Parts, of_features, of_recipe
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.spark.pipeline_model import RankerPipelineModel
 
-CONTRIBUTIONS = "contributions"
-
 
 def with_contributions(
     model: RankerPipelineModel | LinearRankerModel,
     dataset: DataFrame,
     count: int = 5,
     centre: DataFrame | None = None,
+    contributionsCol: str = "contributions",
 ) -> DataFrame:
-    """The scored rows with a column ``contributions`` of names and values.
+    """The scored rows with a column of the names and values of contributions.
 
     It has the largest contributions to the score in absolute value, descending: of
     ``C3=68fd1e64``, a token, of ``age``, all features of a raw column, or of a cross of two;
@@ -44,6 +44,8 @@ def with_contributions(
     centre
         Rows such as those of training: each contribution is less its mean over them, and all of a
         row add up to its score less their mean score. Default: contributions as they are.
+    contributionsCol
+        Name of the column.
 
     Returns
     -------
@@ -53,7 +55,7 @@ def with_contributions(
     Raises
     ------
     ConfigError
-        There is an embedding, or the column exists already; or the segment column is missing.
+        There is an embedding, or a new column exists already; or the segment column is missing.
     DataError
         There are no rows in ``centre``, or rows that cannot be scored.
 
@@ -67,18 +69,16 @@ def with_contributions(
     True
     """
     check_whole("count", count, 1)
-    if CONTRIBUTIONS in dataset.columns:
-        raise ConfigError(
-            f"found column {CONTRIBUTIONS!r} in the data already, expected it to be new; drop it"
-        )
+    ranker = model.ranker if isinstance(model, RankerPipelineModel) else model
+    outputs = {param.name: name for param, name in model.outputs().items()}
+    check_new(dataset, {"contributionsCol": contributionsCol} | outputs)
     read = with_fields(dataset, model.strings())
     parts, means = parts_of(model, read), None
     if centre is not None:
         reference = with_fields(centre, model.strings())
         means = parts_of(model, reference).moments(reference).centre
-    ranker = model.ranker if isinstance(model, RankerPipelineModel) else model
     column = parts.column(count, means, invalid=ranker.getHandleInvalid() != "error")
-    return without_fields(model.transform(read).withColumn(CONTRIBUTIONS, column), dataset, read)
+    return without_fields(model.transform(read).withColumn(contributionsCol, column), dataset, read)
 
 
 def parts_of(

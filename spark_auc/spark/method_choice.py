@@ -150,6 +150,7 @@ class MethodChooser(Estimator[RankerPipelineModel]):
     def _fit(self, dataset: DataFrame) -> RankerPipelineModel:
         self.check()
         ranker = self.pipeline.ranker
+        ranker.check_outputs(dataset)
         assert isinstance(ranker, MBAClassifier)
         (fitted,) = self.pipeline.recipes(dataset).values()
         recipe = fitted.recipe

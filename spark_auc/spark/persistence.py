@@ -10,11 +10,12 @@ are set.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from os import fspath
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import pyarrow as pa
+from pyspark.ml.param import Param
 from pyspark.ml.util import (
     DefaultParamsReader,
     DefaultParamsWriter,
@@ -25,6 +26,7 @@ from pyspark.ml.util import (
 )
 from pyspark.sql import DataFrame
 
+import spark_auc
 from spark_auc.core.types import AnyPath
 from spark_auc.errors import ConfigError, ModelFormatError
 from spark_auc.serving.stored_stage import (
@@ -42,6 +44,7 @@ from spark_auc.serving.stored_stage import (
     stored_table,
 )
 from spark_auc.spark.data.failures import SPARK_FAILURES, first_line
+from spark_auc.spark.data.names import check_new, free_names
 from spark_auc.spark.data.nested import with_fields, without_fields
 from spark_auc.spark.data.paths import literal_reader
 from spark_auc.spark.params import Configured
@@ -49,8 +52,24 @@ from spark_auc.spark.params import Configured
 T = TypeVar("T", bound="Stage")
 
 
-class Stage(Configured, MLWritable, MLReadable[Any]):
+class Stage(Configured, MLReadable[Any], MLWritable):
     """A configured stage of Spark ML that can be saved and loaded."""
+
+    # The Params that name the columns which the stage, or its model, adds.
+    OUTPUTS: ClassVar[Sequence[str]] = ()
+
+    def outputs(self) -> dict[Param[str], str]:
+        """Names of the columns that the stage, or its model, adds, by their Params."""
+        values = self.values()
+        return {self.getParam(name): values[name] for name in self.OUTPUTS}
+
+    def check_outputs(self, dataset: DataFrame) -> None:
+        """`ConfigError` if rows have columns of the names of `outputs` already."""
+        check_new(dataset, {param.name: name for param, name in self.outputs().items()})
+
+    def beside(self, dataset: DataFrame) -> Self:
+        """A copy of the stage that adds columns of names which the rows do not have."""
+        return self.copy(free_names(dataset, self.outputs()))
 
     def strings(self) -> Iterator[str]:
         """All strings among the values of the Params; those that name columns are read."""
@@ -75,8 +94,8 @@ class Stage(Configured, MLWritable, MLReadable[Any]):
         return {}
 
     @classmethod
-    def _part(cls, name: str) -> type[Stage]:
-        """The class of a part; `KeyError` for a name that no part has."""
+    def _part(cls, name: str, facts: Mapping[str, Any]) -> type[Stage]:
+        """The class of a part, by the facts of `_saved`; `KeyError` if no part has the name."""
         raise KeyError(name)
 
 
@@ -85,6 +104,8 @@ class EstimatorStage(Stage):
 
     def fit(self, dataset: DataFrame, params: Any = None) -> Any:
         """Fit the stage to rows, or one for each map of Params in a list; see Spark's Estimator."""
+        if isinstance(params, dict) and params:
+            return self.copy(params).fit(dataset)
         return super().fit(with_fields(dataset, self.strings()), params)  # type: ignore[misc]
 
 
@@ -93,9 +114,47 @@ class ModelStage(Stage):
 
     def transform(self, dataset: DataFrame, params: Any = None) -> DataFrame:
         """Add the stage's columns to rows; see Spark's Transformer."""
+        if params:
+            return self.copy(params).transform(dataset)
         read = with_fields(dataset, self.strings())
-        result = super().transform(read, params)  # type: ignore[misc]
+        result = super().transform(read)  # type: ignore[misc]
         return without_fields(result, dataset, read)
+
+
+def class_name(stage: Stage) -> str:
+    """The name of a stage's class with its module, as `stage_class` takes it."""
+    return f"{type(stage).__module__}.{type(stage).__name__}"
+
+
+def stage_class(name: str) -> type[Stage]:
+    """The class of a saved stage: a public one, or one that this process has imported.
+
+    No module is imported because metadata name it.
+
+    Parameters
+    ----------
+    name
+        Its name with its module.
+
+    Raises
+    ------
+    ConfigError
+        There is no such class.
+    """
+    kinds, left = dict[str, type[Stage]](), [Stage]
+    while left:
+        kind = left.pop()
+        kinds[f"{kind.__module__}.{kind.__name__}"] = kind
+        left += kind.__subclasses__()
+    module, _, last = name.rpartition(".")
+    if name not in kinds and module.startswith("spark_auc.") and last in spark_auc.__all__:
+        kinds[name] = getattr(spark_auc, last)
+    if name not in kinds:
+        raise ConfigError(
+            f"found a saved stage of the class {name[:200]!a}, expected a public class of "
+            "spark_auc or one that is imported; import its module before you load the stage"
+        )
+    return kinds[name]
 
 
 def _flat(value: Any) -> Iterator[Any]:
@@ -216,7 +275,7 @@ class StageReader(MLReader[Any], Generic[T]):
         parts = dict[str, Stage]()
         for name, uid in facts.get("parts", {}).items():
             try:
-                kind = self.kind._part(name)
+                kind = self.kind._part(name, facts)
             except KeyError as failure:
                 raise damaged(path, expected, failure) from None
             inside = self._files and self._files / name

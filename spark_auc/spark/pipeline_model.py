@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.ml import Model
+from pyspark.ml.param import Param
 from pyspark.sql import DataFrame
 
 from spark_auc.core import html
@@ -21,7 +22,7 @@ from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.spark.persistence import ModelStage, Stage
 from spark_auc.spark.recipe_ranker import named_weights
 
-_RECIPE, _EMBEDDING, _RANKER, _CALIBRATION = "recipe", "embedding", "ranker", "calibration"
+RECIPE, EMBEDDING, RANKER, CALIBRATION = "recipe", "embedding", "ranker", "calibration"
 
 Fitted: TypeAlias = FeatureRecipeModel | EmbeddingModel | LinearRankerModel | ScoreCalibrationModel
 
@@ -30,8 +31,8 @@ class RankerPipelineModel(ModelStage, Model):
     """Adds scores and predictions to raw rows; made by the ``fit`` of a `RankerPipeline`.
 
     The task that reads a row maps and scores it: no column of features is made. Params are those of
-    the stages, such as ``model.ranker.setThreshold``; handleInvalid and vectorOutput of the ranker
-    hold for the calibration too.
+    the stages, such as ``model.ranker.setThreshold``; rawPredictionCol, handleInvalid and
+    vectorOutput of the ranker hold for the calibration too.
 
     Parameters
     ----------
@@ -126,13 +127,22 @@ class RankerPipelineModel(ModelStage, Model):
 
     def evaluate(self, dataset: DataFrame, **measures: Any) -> AUCReport:
         """Score labelled rows, and measure the scores; see `LinearRankerModel.evaluate`."""
-        return self.ranker.measured(self.transform(dataset), **measures)
+        model = self.beside(dataset)
+        return model.ranker.measured(model.transform(dataset), **measures)
+
+    def outputs(self) -> dict[Param[str], str]:
+        """See `Stage.outputs`; those of the ranker and of the calibration."""
+        return self.ranker.outputs() | (self.calibration.outputs() if self.calibration else {})
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
+        self.check_outputs(dataset)
         scored = self.ranker.scored(dataset, self.features(dataset))
         if self.calibration is None:
             return scored
-        of_ranker = {self.calibration.handleInvalid: self.ranker.getHandleInvalid()}
+        of_ranker = {
+            self.calibration.handleInvalid: self.ranker.getHandleInvalid(),
+            self.calibration.rawPredictionCol: self.ranker.getRawPredictionCol(),
+        }
         if self.ranker.getVectorOutput():
             of_ranker[self.calibration.vectorOutput] = True
         return self.calibration.transform(scored, of_ranker)
@@ -143,18 +153,18 @@ class RankerPipelineModel(ModelStage, Model):
             yield from stage.strings()
 
     def _parts(self) -> Mapping[str, Stage]:
-        embeddings = {f"{_EMBEDDING}{k}": e for k, e in enumerate(self.embeddings, 1)}
-        parts: dict[str, Stage | None] = {_RECIPE: self._recipe, **embeddings}
-        parts |= {_RANKER: self._ranker, _CALIBRATION: self.calibration}
+        embeddings = {f"{EMBEDDING}{k}": e for k, e in enumerate(self.embeddings, 1)}
+        parts: dict[str, Stage | None] = {RECIPE: self._recipe, **embeddings}
+        parts |= {RANKER: self._ranker, CALIBRATION: self.calibration}
         return {name: part for name, part in parts.items() if part is not None}
 
     @classmethod
-    def _part(cls, name: str) -> type[Stage]:
+    def _part(cls, name: str, facts: Mapping[str, Any]) -> type[Stage]:
         kinds: dict[str, type[Stage]] = {
-            _RECIPE: FeatureRecipeModel,
-            _EMBEDDING: EmbeddingModel,
-            _RANKER: LinearRankerModel,
-            _CALIBRATION: ScoreCalibrationModel,
+            RECIPE: FeatureRecipeModel,
+            EMBEDDING: EmbeddingModel,
+            RANKER: LinearRankerModel,
+            CALIBRATION: ScoreCalibrationModel,
         }
         return kinds[name.rstrip("0123456789")]
 
@@ -163,6 +173,6 @@ class RankerPipelineModel(ModelStage, Model):
 
     def _assemble(self, parts: dict[str, Any]) -> None:
         """Take the stages of these names; `KeyError` if there is no ranker."""
-        self._ranker, self._recipe = parts.pop(_RANKER), parts.pop(_RECIPE, None)
-        self.calibration = parts.pop(_CALIBRATION, None)
-        self.embeddings = tuple(parts[f"{_EMBEDDING}{k}"] for k in range(1, 1 + len(parts)))
+        self._ranker, self._recipe = parts.pop(RANKER), parts.pop(RECIPE, None)
+        self.calibration = parts.pop(CALIBRATION, None)
+        self.embeddings = tuple(parts[f"{EMBEDDING}{k}"] for k in range(1, 1 + len(parts)))

@@ -4,9 +4,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from pydantic import ValidationError
 
 from spark_auc.app.cli import JOBS
+from spark_auc.app.config.jobs import Configuration
 from spark_auc.app.config.load import configured, load
+from spark_auc.app.jobs.train import estimator_of
 from spark_auc.errors import ConfigError
 from spark_auc.publication.redaction import Redaction, redacted
 
@@ -330,3 +333,11 @@ def test_errors_of_sections_name_the_section(changes, message):
     with pytest.raises(ConfigError) as refused:
         configured({"train": train | changes}, "a file")
     assert str(refused.value).startswith(message)
+
+
+def test_a_choice_of_methods_takes_names_of_new_columns():
+    keys = TRAIN | {"method": "auto", "features": {}, "training": {"predictionCol": "p"}}
+    section = Configuration.model_validate({"train": keys}).train
+    assert estimator_of(section).getPredictionCol() == "p"
+    with pytest.raises(ValidationError, match="method: auto without training"):
+        Configuration.model_validate({"train": keys | {"training": {"regParam": 0.1}}})

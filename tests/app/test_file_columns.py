@@ -50,6 +50,43 @@ def test_a_section_names_its_columns(tmp_path, capsys, key):
     assert message.startswith("found no column 'w', expected one of features, label")
 
 
+@pytest.mark.usefixtures("no_spark")
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("prediction", "train.training.predictionCol"),
+        ("RAWPrediction", "train.training.rawPredictionCol"),
+        ("Probability", "train.calibration.probabilityCol"),
+    ],
+)
+def test_names_of_outputs_are_checked_before_spark_starts(tmp_path, capsys, name, key):
+    """Whether the column is used or not: the rows to score have it, too."""
+    (tmp_path / "rows.csv").write_text(f"x,y,{name}\n1,0,0.5\n2,1,0.5\n")
+    (tmp_path / "others.csv").write_text("x,y\n1,0\n2,1\n")
+    data = {name: {"path": str(tmp_path / f"{name}.csv")} for name in ("rows", "others")}
+    data = {name: source | {"format": "csv", "options": HEADER} for name, source in data.items()}
+    for train, calibration in (("rows", "others"), ("others", "rows")):
+        section = {
+            "data": data[train],
+            "columns": {"features": ["x"], "label": "y"},
+            "calibration": {"data": data[calibration]},
+            "output": {"path": str(tmp_path / "model")},
+        }
+        (tmp_path / "conf.json").write_text(json.dumps({"train": section}))
+        assert run("train", str(tmp_path / "conf.json")) == 2
+        message = json.loads(capsys.readouterr().out.splitlines()[-1])["message"]
+        assert message == (
+            f"found column {name!r} in the data already, expected it to be new; rename or drop it, "
+            f"or set {key} to another name"
+        )
+        assert run("train", str(tmp_path / "conf.json"), [f"{key}=another"]) == 1
+        assert "Spark started" in capsys.readouterr().out
+    if "calibration" not in key:
+        options = {"data": str(tmp_path / "rows.csv"), "label": "y", "leave_out": [name]}
+        assert run("train", None, [], [], options | {"output": str(tmp_path / "model")}) == 2
+        assert key in json.loads(capsys.readouterr().out.splitlines()[-1])["message"]
+
+
 @pytest.mark.parametrize(
     ("line", "options"),
     [
@@ -68,6 +105,9 @@ def test_names_as_spark_reads_them(tmp_path, line, options):
     path.write_text(f"{line}\r\n1,2\n", encoding="utf-8", newline="")
     check_columns(str(path), "csv", options, ["a", None])
     check_columns(f"file://{path}", "csv", options, ["a"])
+    check_columns(str(path), "csv", options, ["A"], {"a key": "q", "another": None})
+    with pytest.raises(ConfigError, match=r"found column 'a' .* set a key to another"):
+        check_columns(str(path), "csv", options, ["a"], {"a key": "A"})
     with pytest.raises(ConfigError, match="found no column 'z'"):
         check_columns(str(path), "csv", options, [" a", "z"])
 
@@ -85,6 +125,7 @@ def test_names_as_spark_reads_them(tmp_path, line, options):
         ('"a\nz",b', HEADER),
         ("a,,b", HEADER),
         ("a,a", HEADER),
+        ("a,A", HEADER),
         ("", HEADER),
     ],
 )

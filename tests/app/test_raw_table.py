@@ -85,6 +85,8 @@ def test_csv_with_every_trap_to_a_ranker_a_report_and_scores(job, at):
     # New rows have no label, numbers in one column only, and other columns.
     new = {name: values[:9] for name, values in table().items() if name != "gone"}
     new["age"], new["note"] = ["?"] * 9, ["a, b"] * 9
+    # Spark ignores the case of names; the model adds no probability.
+    new["PAYS"], new["probability"] = new.pop("pays"), ["0.25"] * 9
     write_csv("new.csv", new)
     line = command.replace("NEW_FILE", "new.csv").replace("NEW_DIRECTORY", "scores")
     with pytest.raises(SystemExit) as stopped:
@@ -97,10 +99,10 @@ def test_csv_with_every_trap_to_a_ranker_a_report_and_scores(job, at):
     assert scores["zip"].tolist() == new["zip"]
     assert scores.columns.tolist() == [*new, "rawPrediction", "prediction"]
 
-    write_csv("bad.csv", new | {"pays": ["1.5"] * 8 + ["much"]})
+    write_csv("bad.csv", new | {"PAYS": ["1.5"] * 8 + ["much"]})
     code, result, _ = job("score", model="model", data="bad.csv", output="others")
     assert code == 3
-    assert "found 'much' in column 'pays', expected a number" in result["message"]
+    assert "found 'much' in column 'PAYS', expected a number" in result["message"]
     write_csv("less.csv", {k: v for k, v in new.items() if k != "plan"})
     code, result, _ = job("score", model="model", data="less.csv", output="others")
     assert code == 2

@@ -9,6 +9,9 @@ import pytest
 import yaml
 
 from spark_auc.app.cli import run
+from spark_auc.app.config.scoring import Score
+from spark_auc.app.jobs.score import check
+from spark_auc.errors import ConfigError
 
 pytestmark = pytest.mark.usefixtures("spark")
 
@@ -101,6 +104,37 @@ def test_rows_that_cannot_be_scored(job):
     assert kept.rawPrediction.isna().sum() == kept.prediction.isna().sum() == 7
     some = kept.dropna().rawPrediction.sort_values(ignore_index=True)
     np.testing.assert_array_equal(skipped.rawPrediction.sort_values(ignore_index=True), some)
+
+
+def test_columns_of_the_user_are_neither_dropped_nor_replaced(job, at):
+    """Names that the model adds are refused by the file alone, and a key renames each."""
+    rows = pq.read_table(at / "rows.parquet")
+    mine = {"Prediction": ["mine"] * ROWS, "probability": [0.5] * ROWS, "RunId": range(ROWS)}
+    for name, values in mine.items():
+        rows = rows.append_column(name, pa.array(values))
+    pq.write_table(rows, at / "taken.parquet")
+    keys = {"model": "model", "data": {"path": "taken.parquet"}, "output": {"path": "scores"}}
+    with pytest.raises(ConfigError, match=r"'Prediction' .* score\.output\.predictionCol"):
+        check(Score.model_validate(keys))
+    output = {"path": "named", "predictionCol": "label", "rawPredictionCol": "score"}
+    keep = ["y", "PREDICTION", "probability", "RunId"]
+    code, result, scores = job("named", "taken.parquet", keep=keep, output=output)
+    assert code == 0, result
+    assert scores.columns.tolist() == ["y", *mine, "score", "label"]
+    assert scores.Prediction.tolist() == mine["Prediction"]
+    _, _, plain = job("plain", "rows.parquet")
+    np.testing.assert_array_equal(scores[["score", "label"]], plain[plain.columns[1:]])
+    output |= {"runIdCol": "runid"}
+    code, result, _ = job("twice", "taken.parquet", keep=keep, output=output)
+    assert code == 2
+    assert "found column 'RunId' in the data already" in result["message"]
+    assert "set score.output.runIdCol" in result["message"]
+    # An evaluation adds no columns that anybody reads.
+    (at / "again.yaml").write_text(
+        yaml.safe_dump({"evaluate": keys | {"output": {"path": "again"}}})
+    )
+    assert run("evaluate", "again.yaml") == 0
+    assert evaluation(at, "again") == evaluation(at, "evaluation")
 
 
 @pytest.mark.parametrize(

@@ -31,9 +31,9 @@ from spark_auc import (
     evaluate,
 )
 from spark_auc.features.recipe_json import from_json, to_json
-from spark_auc.spark.data.features import quoted
 from spark_auc.spark.data.layouts import layout_of
 from spark_auc.spark.data.lines import Lines, delimited
+from spark_auc.spark.data.names import quoted
 from spark_auc.spark.data.readers import rows_for_tasks
 from spark_auc.spark.data.session import session
 

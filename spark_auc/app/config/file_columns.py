@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from spark_auc.app.config.sections import Setting, text_of
 from spark_auc.errors import unknown_column
 from spark_auc.publication.versions import resolve
+from spark_auc.spark.data.names import check_names_free, folded
 from spark_auc.storage.file_systems import is_local
 
 # The separators of CSV that the command line tells apart.
@@ -20,9 +21,15 @@ _OTHERS = {"quote", "encoding", "charset", "linesep", "comment"}
 
 
 def check_columns(
-    path: str, form: str, options: Mapping[str, Setting], names: Collection[str | None]
+    path: str,
+    form: str,
+    options: Mapping[str, Setting],
+    names: Collection[str | None],
+    new: Mapping[str, str | None] | None = None,
 ) -> None:
-    """Check that a local Parquet or CSV file has columns; other files are left to Spark.
+    """Check that a local Parquet or CSV file has columns, and not those that a job adds.
+
+    Other files are left to Spark. The case of names is ignored, as by Spark's default.
 
     Parameters
     ----------
@@ -30,20 +37,24 @@ def check_columns(
         The file, its format, and the options of Spark's reader.
     names
         Names of the columns; None for a column that is not used.
+    new
+        Names of new columns by the keys that name them.
 
     Raises
     ------
     ConfigError
-        The file has no column of a name.
+        The file has no column of a name, or one of a new name.
     """
     file = resolve(path).removeprefix("file://")
     if not is_local(path) or not os.path.isfile(file):
         return
     found = _parquet(file) if form == "parquet" else _csv(file, options) if form == "csv" else []
+    known = {folded(name) for name in found}
     for name in names:
         # Spark may keep the spaces around a name.
-        if found and name is not None and name.strip() not in found:
+        if found and name is not None and folded(name.strip()) not in known:
             raise unknown_column(name, found)
+    check_names_free(found, new or {})
 
 
 def _parquet(file: str) -> list[str]:
@@ -70,4 +81,4 @@ def _csv(file: str, options: Mapping[str, Setting]) -> list[str]:
         return []
     names = [name.strip() for name in next(csv.reader([line], delimiter=separator), [])]
     # Spark gives columns without a name, or of one name, other names.
-    return [] if "" in names or len({*names}) < len(names) else names
+    return [] if "" in names or len({*map(folded, names)}) < len(names) else names

@@ -30,6 +30,7 @@ from spark_auc.app.config.training import (
 )
 from spark_auc.spark.estimators.online_settings import AdaDSGSettings
 from spark_auc.spark.estimators.settings import (
+    OUTPUTS,
     MBAClassifierSettings,
     MBASelectorSettings,
 )
@@ -63,6 +64,9 @@ class Calibration(Section):
     data: Source
     method: Literal["platt", "isotonic"] = Field("platt", description="kind of calibration")
     negativeSamplingRate: float = Field(1.0, gt=0, le=1, description="share of negatives kept")
+    probabilityCol: str = Field(
+        "probability", min_length=1, description="column of probabilities that the model adds"
+    )
 
 
 class Train(RowsAndMoments):
@@ -156,7 +160,10 @@ class Train(RowsAndMoments):
     @model_validator(mode="after")
     def _by_method(self) -> Train:
         if self.method:
-            check_method(self.model_fields_set, self.features, self.columns)
+            # The names of columns are all that the choice takes of the Params of a learner.
+            named_only = self.training.model_fields_set <= {*OUTPUTS}
+            keys = self.model_fields_set - ({"training"} if named_only else set())
+            check_method(keys, self.features, self.columns)
         return self
 
     @model_validator(mode="after")

@@ -41,6 +41,20 @@ class ScoreOutput(Section):
         description="directory for the rows before their commit, which tasks and driver reach; "
         "default: one in the Delta table, or in the warehouse of options",
     )
+    rawPredictionCol: str | None = Field(
+        None, min_length=1, description="column of scores; default: that of the model"
+    )
+    predictionCol: str | None = Field(
+        None, min_length=1, description="column of predicted labels; default: that of the model"
+    )
+    probabilityCol: str | None = Field(
+        None,
+        min_length=1,
+        description="column of probabilities of a calibrated model; default: that of the model",
+    )
+    contributionsCol: str = Field(
+        "contributions", min_length=1, description="column of the contributions to scores"
+    )
     modelVersionCol: str | None = Field(None, description="new column of the model's version")
     runIdCol: str | None = Field(None, description="new column of the run's id")
 

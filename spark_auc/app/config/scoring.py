@@ -21,7 +21,7 @@ class Score(Section):
         0,
         ge=0,
         description="number of a row's largest contributions of raw columns, in the column "
-        "contributions; a model without embeddings alone",
+        "output.contributionsCol; a model without embeddings alone",
     )
     threshold: float | Literal["f1", "classRatio", "cost", "fprBudget"] | None = Field(
         None,

@@ -7,7 +7,7 @@ A layout of raw rows is one class here, with a reader in `spark_auc.spark.data`,
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -82,22 +82,25 @@ class Source(Section):
         """Whether tasks read the files of an object store themselves."""
         return self.format == "parquet" and not self.options
 
-    def check(self, *columns: str | None) -> None:
-        """Check the path, and that a local file has columns, before Spark starts.
+    def check(self, *columns: str | None, new: Mapping[str, str | None] | None = None) -> None:
+        """Check the path, and the columns of a local file, before Spark starts.
 
         Parameters
         ----------
         columns
             Names of columns; None for a column that is not used.
+        new
+            Names of columns that the job adds to the rows, by the keys that name them.
 
         Raises
         ------
         ConfigError
-            A local path without a pattern does not exist, or the file lacks a column.
+            A local path without a pattern does not exist, or the file lacks a column, or has a new
+            one already.
         """
         check_path(self.path)
         if self.path and self.select is None:
-            check_columns(self.path, self.format, self.options, columns)
+            check_columns(self.path, self.format, self.options, columns, new)
 
     @contextmanager
     def read(self, spark: SparkSession) -> Iterator[DataFrame]:
@@ -159,12 +162,12 @@ class Source(Section):
 
     def _selected(self, rows: DataFrame) -> DataFrame:
         """The rows and columns that ``where`` and ``select`` name."""
-        from spark_auc.spark.data.features import quoted
+        from spark_auc.spark.data.names import fields_of, quoted
 
         if self.where is not None:
             rows = self._analysed(rows, "where", self.where, rows.where)
         if self.select is not None:
-            names = [quoted(item) if item in rows.columns else item for item in self.select]
+            names = [quoted(item) if fields_of(rows, item) else item for item in self.select]
             rows = self._analysed(
                 rows, "select", ", ".join(names), lambda _: rows.selectExpr(*names)
             )

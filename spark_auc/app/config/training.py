@@ -31,8 +31,6 @@ ELSEWHERE = {
     "keepMoments": "saveMoments",
     "prior": "prior",
     "outputCol": "",
-    "rawPredictionCol": "",
-    "predictionCol": "",
     "vectorOutput": "",
     "handleInvalid": "",
 }

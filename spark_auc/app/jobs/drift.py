@@ -42,6 +42,7 @@ def drift_of(
         ``drift``: the values of `Drift.as_dict`, and ``excesses``, the shares that exceed those of
         the fit.
     """
+    from spark_auc.spark.data.names import own_names
     from spark_auc.spark.features.drift import drift_of as counted
 
     if recipe is None:
@@ -51,7 +52,8 @@ def drift_of(
     for excess in excesses:
         _log.warning("%s", excess)
     shares = drift.as_dict()
-    shares["unknown"] = [name for name in shares["unknown"] if name not in others]
+    known = own_names(rows, [name for name in others if name])
+    shares["unknown"] = [name for name in shares["unknown"] if name not in known]
     return {"drift": shares | {"excesses": [excess._asdict() for excess in excesses]}}
 
 

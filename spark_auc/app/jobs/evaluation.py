@@ -69,6 +69,8 @@ def evaluation(
     Groups
         AUC by group, if a group column is set.
     """
+    # No scored rows are published: the names of their columns are free.
+    model = model.beside(rows)
     ranker = model.ranker
     scored = model.transform(rows)
     if segments is not None:

@@ -125,7 +125,7 @@ def written(table: Table, rows: DataFrame, output: ScoreOutput, run: str) -> int
     # The import takes pandas along.
     import pyarrow.dataset as ds
 
-    from spark_auc.spark.data.features import quoted
+    from spark_auc.spark.data.names import quoted
     from spark_auc.spark.data.part_files import write_parquet
 
     names = check_schema(table, rows, output)

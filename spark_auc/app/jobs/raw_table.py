@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _TRAIN_SHARE = 0.8
-# Columns that scoring adds.
-_SCORES = ("rawPrediction", "prediction", "probability")
 _LIKELY = ("1", "1.0", "true", "yes", "y", "t", "positive", "pos", ">50k")
 _MOST_LABELS = 5
 # Linear effects, the default, and effects that take many rows to see.
@@ -105,12 +103,14 @@ def _selecting(data: Source, columns: list[str], types: Mapping[str, str]) -> So
 def _resolved_train(spark: SparkSession, train: Train, options: Mapping[str, Any]) -> Train:
     from pyspark.sql.types import BooleanType
 
-    from spark_auc.spark.data.features import known_column
+    from spark_auc.spark.data.names import known_column
     from spark_auc.spark.data.text_columns import TIMES, inferred
 
-    label, time = train.columns.label, options.get("time")
+    time = options.get("time")
     with train.rows.read(spark) as rows:
-        for name in [label, *([time] if time else []), *options.get("leave_out", [])]:
+        label = known_column(rows, train.columns.label).name
+        time = known_column(rows, time).name if time else None
+        for name in options.get("leave_out", []):
             known_column(rows, name)
         columns = rows.columns
         types = inferred(rows) if train.rows.format in ("csv", "json") else {}
@@ -141,6 +141,7 @@ def _free_of_knots(train: Train) -> bool:
 
 
 def _resolved_score(spark: SparkSession, score: Score) -> Score:
+    from spark_auc.spark.data.names import own_names
     from spark_auc.spark.data.text_columns import typed
 
     check_model(score.model)
@@ -152,8 +153,9 @@ def _resolved_score(spark: SparkSession, score: Score) -> Score:
         columns = rows.columns
         types: dict[str, str] = {}
         if recipe and score.data.format in ("csv", "json") and score.data.select is None:
-            types = typed(rows, {column.name: column.type for column in recipe.columns})
-    keep = score.keep or [name for name in columns if name not in _SCORES]
+            named = {own_names(rows, column.name): column.type for column in recipe.columns}
+            types = typed(rows, named)
+    keep = score.keep or columns
     data = _selecting(score.data, columns, types)
     return score.model_copy(update={"data": data, "keep": keep})
 
@@ -163,7 +165,7 @@ def _check_label(rows: DataFrame, train: Train, parsed: str | None) -> None:
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType
 
-    from spark_auc.spark.data.features import quoted
+    from spark_auc.spark.data.names import known_column, quoted
     from spark_auc.spark.data.text_columns import MISSING
 
     label, positive, data = train.columns.label, train.columns.positiveLabel, train.rows
@@ -188,7 +190,7 @@ def _check_label(rows: DataFrame, train: Train, parsed: str | None) -> None:
             f"found {number} in column {label!r}: {shown}{more}; expected two; name a column "
             "of two classes, or keep the rows of two"
         )
-    is_text = isinstance(rows.schema[label].dataType, StringType)
+    is_text = isinstance(known_column(rows, label).dataType, StringType)
     if positive is None:
         if not is_text and set(found) in ({0, 1}, {-1, 1}):
             return
@@ -211,7 +213,7 @@ def _leaving_out(name: str, parsed: str | None, missing: Collection[Any], where:
     ``parsed`` is the type to which the column was converted, if it was text; ``where`` is the
     condition of the rows so far.
     """
-    from spark_auc.spark.data.features import quoted
+    from spark_auc.spark.data.names import quoted
     from spark_auc.spark.data.text_columns import TIMES
 
     column, texts = quoted(name), sorted(v for v in missing if isinstance(v, str))
@@ -242,7 +244,7 @@ def _start_of_last(rows: DataFrame, time: str, parsed: str | None, where: str | 
     from pyspark.sql import functions as F
     from pyspark.sql.types import DateType, TimestampNTZType, TimestampType
 
-    from spark_auc.spark.data.features import known_column, quoted
+    from spark_auc.spark.data.names import known_column, quoted
 
     kind = known_column(rows, time).dataType
     if not isinstance(kind, DateType | TimestampType | TimestampNTZType):

@@ -26,9 +26,10 @@ from spark_auc.app.jobs.published_model import (
     model_of,
     recipe_stage,
 )
-from spark_auc.errors import ConfigError
+from spark_auc.publication.directory import Directory
 from spark_auc.publication.publish import check_free, publication
 from spark_auc.publication.versions import current
+from spark_auc.spark.data.names import check_names_free
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,7 +51,9 @@ def check(config: Score) -> None:
         check_contributions(config.model)
     else:
         check_model(config.model)
-    config.data.check()
+    outputs = _outputs(config, _model(config, current(config.model, KIND)))
+    config.data.check(*config.keep, new=outputs)
+    _check_kept(config, outputs)
     threshold_of(config)
     if config.output.format == "parquet":
         check_free(config.output.place, config.output.replace)
@@ -71,10 +74,10 @@ def run(spark: SparkSession, config: Score) -> dict[str, Any]:
     output, run_id = config.output, uuid.uuid4().hex
     table = None if output.format == "parquet" else opened(output)
     published = current(config.model, KIND)
-    model, name = model_of(published), published.path.rpartition("/")[-1]
+    model, name = _model(config, published), published.path.rpartition("/")[-1]
     model.ranker.setParams(threshold=threshold_of(config), handleInvalid=config.handleInvalid)
-    new = {output.modelVersionCol: name, output.runIdCol: run_id}
-    new.pop(None, None)
+    constants = (output.modelVersionCol, name), (output.runIdCol, run_id)
+    new = {name: text for name, text in constants if name}
     with (
         config.data.read(spark) as data,
         publication(output.place, output.replace, "scores")
@@ -99,29 +102,46 @@ def run(spark: SparkSession, config: Score) -> dict[str, Any]:
     )
 
 
+def _model(config: Score, version: Directory) -> RankerPipelineModel:
+    """The published model with the names of columns that the configuration sets."""
+    model, output = model_of(version), config.output
+    names = {param.name: getattr(output, param.name) for param in model.outputs()}
+    extra = {param: names[param.name] for param in model.outputs() if names[param.name]}
+    return model.copy(extra)
+
+
+def _outputs(config: Score, model: RankerPipelineModel) -> dict[str, str | None]:
+    """Names of the columns that the model adds, by the keys that set them."""
+    names = {param.name: name for param, name in model.outputs().items()}
+    if config.contributions:
+        names["contributionsCol"] = config.output.contributionsCol
+    return {f"score.output.{key}": name for key, name in names.items()}
+
+
+def _check_kept(config: Score, outputs: Mapping[str, str | None]) -> None:
+    """`ConfigError` if two columns of the scores have one name."""
+    keys = "modelVersionCol", "runIdCol"
+    constants = {f"score.output.{key}": getattr(config.output, key) for key in keys}
+    check_names_free(config.keep, {**outputs, **constants})
+
+
 def _scored(
-    model: RankerPipelineModel, data: DataFrame, config: Score, new: Mapping[Any, str]
+    model: RankerPipelineModel, data: DataFrame, config: Score, new: Mapping[str, str]
 ) -> DataFrame:
     """The columns to write; ``new`` has constant columns."""
     from pyspark.sql import functions as F
 
-    from spark_auc.spark.contributions import CONTRIBUTIONS, with_contributions
-    from spark_auc.spark.data.features import known_column, quoted
+    from spark_auc.spark.contributions import with_contributions
+    from spark_auc.spark.data.names import check_new, known_column, quoted
 
+    outputs = _outputs(config, model)
+    check_new(data, outputs)
+    _check_kept(config, outputs)
     columns = [F.col(quoted(known_column(data, name).name)) for name in config.keep]
     if config.contributions:
-        scored = with_contributions(model, data, config.contributions)
+        name = config.output.contributionsCol
+        scored = with_contributions(model, data, config.contributions, contributionsCol=name)
     else:
         scored = model.transform(data)
-    outputs = [model.ranker.getRawPredictionCol(), model.ranker.getPredictionCol()]
-    if model.calibration:
-        outputs.append(model.calibration.getProbabilityCol())
-    if config.contributions:
-        outputs.append(CONTRIBUTIONS)
-    if twice := sorted({*new} & {*config.keep, *outputs}):
-        raise ConfigError(
-            f"found the columns {', '.join(twice)} in the scores already, expected new names in "
-            "modelVersionCol and runIdCol; rename them"
-        )
     constants = [F.lit(text).alias(name) for name, text in new.items()]
-    return scored.select(*columns, *outputs, *constants)
+    return scored.select(*columns, *map(quoted, filter(None, outputs.values())), *constants)

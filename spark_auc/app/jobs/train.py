@@ -53,14 +53,8 @@ def check(config: Train) -> None:
     ConfigError
         A setting, a path or an output location is invalid.
     """
-    if config.data is not None:
-        names = config.columns
-        holdout = None if config.holdout is None else config.holdout.column
-        config.data.check(names.label, names.weight, names.key, names.fold, holdout)
     if config.moments is not None:
         import spark_auc.store  # noqa: F401
-    if config.calibration:
-        config.calibration.data.check()
     if config.prior:
         if config.embeddings:
             raise ConfigError(
@@ -70,6 +64,13 @@ def check(config: Train) -> None:
         check_model(config.prior)
     pipeline = _chooser(config) if config.method else _pipeline(config)
     pipeline.check()
+    new = _outputs(config)
+    if config.data is not None:
+        names = config.columns
+        holdout = None if config.holdout is None else config.holdout.column
+        config.data.check(names.label, names.weight, names.key, names.fold, holdout, new=new)
+    if config.calibration:
+        config.calibration.data.check(new=new)
     if pipeline.ranker.selects or config.holdout:
         check_packages()
     check_free(config.output.path, config.output.replace)
@@ -87,6 +88,7 @@ def run(spark: SparkSession, config: Train) -> dict[str, Any]:
         rows = None if config.data is None else stack.enter_context(config.data.read(spark))
         version = stack.enter_context(publication(config.output.path, config.output.replace, KIND))
         train, test = rows, None
+        _check_outputs(spark, config, rows)
         if rows is not None:
             train, test = halves(rows, config.holdout, config.columns.label)
         model, others = _fitted(config, train)
@@ -122,6 +124,26 @@ def run(spark: SparkSession, config: Train) -> dict[str, Any]:
         **others,
         **evaluated,
     }
+
+
+def _outputs(config: Train) -> dict[str, str | None]:
+    """Names of the columns that the model adds to rows, by their keys."""
+    outputs = estimator_of(config).outputs()
+    named: dict[str, str | None] = {f"train.training.{p.name}": n for p, n in outputs.items()}
+    if config.calibration:
+        named["train.calibration.probabilityCol"] = config.calibration.probabilityCol
+    return named
+
+
+def _check_outputs(spark: SparkSession, config: Train, rows: DataFrame | None) -> None:
+    """`ConfigError`, before any fit, if rows have columns that the model adds."""
+    from spark_auc.spark.data.names import check_new
+
+    if rows is not None:
+        check_new(rows, _outputs(config))
+    if config.calibration:
+        with config.calibration.data.read(spark) as others:
+            check_new(others, _outputs(config))
 
 
 def _fitted(config: Train, rows: DataFrame | None) -> tuple[RankerPipelineModel, dict[str, Any]]:

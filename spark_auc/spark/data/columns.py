@@ -19,8 +19,9 @@ from spark_auc.core.types import Float, Keys
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.spark.data.decoders import without_nulls
 from spark_auc.spark.data.failures import translated
-from spark_auc.spark.data.features import Features, known_column, quoted
+from spark_auc.spark.data.features import Features
 from spark_auc.spark.data.labels import LabelReader, label_column
+from spark_auc.spark.data.names import known_column, quoted
 from spark_auc.spark.data.readers import Read
 from spark_auc.spark.data.segments import SegmentColumn
 
@@ -153,14 +154,14 @@ class TrainingColumns:
             another type.
         """
         _, value = label_column(df, label, positive)
-        if isinstance(df.schema[label].dataType, BooleanType):
+        of_label = known_column(df, label)
+        if isinstance(of_label.dataType, BooleanType):
             # Predictions have the type of the label.
             value = value is None or bool(value)
         if weight:
             weight_column(df, weight)
-        if key:
-            known_column(df, key)
-        return cls(features, label, value, weight or None, key or None, folds, placed)
+        weight, key = (known_column(df, name).name if name else None for name in (weight, key))
+        return cls(features, of_label.name, value, weight, key, folds, placed)
 
     @property
     def names(self) -> list[str]:

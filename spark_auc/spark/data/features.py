@@ -20,27 +20,15 @@ from pyspark.sql.types import (
     DataType,
     IntegralType,
     NumericType,
-    StructField,
 )
 
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.core.types import Bool, Keys, Rows
-from spark_auc.errors import ConfigError, DataError, unknown_column
+from spark_auc.errors import ConfigError, DataError
 from spark_auc.spark.data.checks import checked
 from spark_auc.spark.data.decoders import decode, usable
+from spark_auc.spark.data.names import known_column, quoted
 from spark_auc.spark.data.vector_metadata import names_and_size
-
-
-def known_column(df: DataFrame, name: str) -> StructField:
-    """Field of a column; `ConfigError` with the most similar name if the column is unknown."""
-    if name in df.columns:
-        return df.schema[name]
-    raise unknown_column(name, df.columns)
-
-
-def quoted(name: str) -> str:
-    """The column name in backticks, so that Spark reads dots and spaces as part of it."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 class Features(Protocol):
@@ -184,20 +172,21 @@ class PreparedFeatures:
         requested = (columns,) if isinstance(columns, str) else tuple(columns)
         fields = [known_column(df, name) for name in requested]
         types = [f.dataType for f in fields]
+        found = tuple(f.name for f in fields)
         if types and all(isinstance(t, NumericType | BooleanType) for t in types):
-            return cls("numbers", requested, len(requested), requested)
+            return cls("numbers", found, len(found), requested)
         if len(types) == 2 and _is_array(types[0], IntegralType) and _is_array(types[1]):
             if dimension is None:
                 raise ConfigError(
                     f"found index and value columns {requested} without a dimension, expected the "
                     "number of features; set numFeatures"
                 )
-            return cls("indexed", requested, dimension)
+            return cls("indexed", found, dimension)
         if len(types) == 1 and (isinstance(types[0], VectorUDT) or _is_array(types[0])):
             form = "vector" if isinstance(types[0], VectorUDT) else "array"
             names, stated = names_and_size(fields[0])
             size = dimension or stated or _first_size(df, requested[0])
-            return cls(form, requested, size, names if names and len(names) == size else None)
+            return cls(form, found, size, names if names and len(names) == size else None)
         types_text = ", ".join(
             f"{name}: {kind.simpleString()}" for name, kind in zip(requested, types, strict=True)
         )

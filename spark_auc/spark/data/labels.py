@@ -15,7 +15,7 @@ from pyspark.sql.types import BooleanType, NumericType, StringType
 from spark_auc.core.labels import Label, LabelCounts
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.spark.data.decoders import without_nulls
-from spark_auc.spark.data.features import known_column, quoted
+from spark_auc.spark.data.names import known_column, quoted
 
 
 def label_column(

@@ -30,8 +30,8 @@ from spark_auc.errors import DataError
 from spark_auc.features.lines import split
 from spark_auc.features.raw_columns import Text
 from spark_auc.serving.arrow_columns import raw_column
-from spark_auc.spark.data.features import quoted
 from spark_auc.spark.data.layouts import LINE, Layout
+from spark_auc.spark.data.names import known_column, quoted
 from spark_auc.spark.data.paths import reader_of
 from spark_auc.spark.data.resources import task_slots
 
@@ -164,13 +164,13 @@ class Lines:
         if source is None:
             return None
         column, layout, _ = source
-        fields = {field.name: field for field in df.schema}
-        numbers = {n: field_number(fields[n], layout) for n in names if n in fields}
-        unmarked = [n for n in names if numbers.get(n) is None]
+        numbers = {name: field_number(known_column(df, name), layout) for name in names}
+        unmarked = [name for name, number in numbers.items() if number is None]
         # A union has the marks of its first part, a join those of both sides: their columns may be
         # those of other rows.
         reason = f"columns {unmarked} are not fields of it" if unmarked else ""
-        reason = reason or ("columns have equal names" if len(fields) < len(df.columns) else "")
+        twice = len({*df.columns}) < len(df.columns)
+        reason = reason or ("columns have equal names" if twice else "")
         reason = reason or (f"of the steps {steps} to the rows" if (steps := _steps(df)) else "")
         if reason:
             _log.warning(
@@ -192,7 +192,8 @@ class Lines:
 
         It is found from the nearer end of the line, in a part of the time of the column itself.
         """
-        number, separator = field_number(df.schema[name], self.layout), self.layout.separator
+        separator, field = self.layout.separator, known_column(df, name)
+        number = field_number(field, self.layout)
         if number is None:
             return None
         text, after = F.col(quoted(self.column))["text"], len(self.layout.names) - number

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
-from spark_auc.spark.data.features import quoted
+from spark_auc.spark.data.names import fields_of, folded, is_case_sensitive, known_column, quoted
 
 
 def with_fields(df: DataFrame, names: Iterable[str | None]) -> DataFrame:
@@ -24,28 +24,36 @@ def with_fields(df: DataFrame, names: Iterable[str | None]) -> DataFrame:
     paths = sorted({name for name in names if name and "." in name})
     added = []
     for path in paths:
-        columns = ((f.name, F.col(quoted(f.name)), f.dataType) for f in df.schema.fields)
-        if path not in df.columns and (field := _field(path, columns)) is not None:
+        if fields_of(df, path):
+            continue
+        structs = [f.name for f in df.schema.fields if isinstance(f.dataType, StructType)]
+        fold = str if is_case_sensitive(df) else folded
+        columns = (
+            (name, F.col(quoted(name)), known_column(df, name).dataType)
+            for name in structs
+            if fold(path).startswith(f"{fold(name)}.")
+        )
+        if (field := _field(path, columns, fold)) is not None:
             added.append(field.alias(path))
     return df.select("*", *added) if added else df
 
 
 def without_fields(result: DataFrame, df: DataFrame, read: DataFrame) -> DataFrame:
     """What a stage made of rows ``df``, read as ``read`` with fields, without these fields."""
-    added = {*read.columns} - {*df.columns} if read is not df else set()
-    if not added:
-        return result
-    return result.select(*(quoted(name) for name in result.columns if name not in added))
+    # By name, and not by those that stay: of these, several may have one name.
+    return result.drop(*read.columns[len(df.columns) :])
 
 
-def _field(path: str, columns: Iterable[tuple[str, Column, DataType]]) -> Column | None:
+def _field(
+    path: str, columns: Iterable[tuple[str, Column, DataType]], fold: Callable[[str], str]
+) -> Column | None:
     """The field of this path among columns of a name and a type; None if there is none."""
     for name, column, kind in columns:
-        if path == name:
+        if fold(path) == fold(name):
             return column
-        if isinstance(kind, StructType) and path.startswith(f"{name}."):
+        if isinstance(kind, StructType) and fold(path).startswith(f"{fold(name)}."):
             fields = ((f.name, column.getField(f.name), f.dataType) for f in kind.fields)
-            found = _field(path.removeprefix(f"{name}."), fields)
+            found = _field(path[len(name) + 1 :], fields, fold)
             if found is not None:
                 return found
     return None

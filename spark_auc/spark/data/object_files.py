@@ -22,10 +22,10 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
 from pyspark.sql.types import DataType, StructType, TimestampType
 
 from spark_auc.errors import ConfigError
-from spark_auc.spark.data.features import quoted
 from spark_auc.spark.data.footers import row_groups
 from spark_auc.spark.data.lines import plan_of
 from spark_auc.spark.data.listed_files import UnsupportedFilesError, input_file
+from spark_auc.spark.data.names import quoted
 from spark_auc.spark.data.parquet import ParquetScan
 from spark_auc.storage.file_systems import is_object_store, opened
 

@@ -20,7 +20,6 @@ from pyspark.sql.types import DataType, TimestampType
 
 from spark_auc.errors import DataError
 from spark_auc.spark.data.failures import SPARK_FAILURES
-from spark_auc.spark.data.features import quoted
 from spark_auc.spark.data.footers import RowGroup, footer, row_groups
 from spark_auc.spark.data.listed_files import (
     UnsupportedFilesError,
@@ -28,6 +27,7 @@ from spark_auc.spark.data.listed_files import (
     input_file,
     local_paths,
 )
+from spark_auc.spark.data.names import quoted
 from spark_auc.spark.data.paths import literal_reader, reader_of
 
 # Spark's default number of rows in a batch.

@@ -24,7 +24,7 @@ from spark_auc.core.sampling.sample_size import LargestNorm
 from spark_auc.core.types import Float, Rows
 from spark_auc.learners.steps import Lengths
 from spark_auc.spark.data.columns import TrainingColumns
-from spark_auc.spark.data.features import known_column, quoted
+from spark_auc.spark.data.names import known_column, quoted
 from spark_auc.spark.data.rows import DistributedRows
 
 # Added columns: two hashes of the row, and a hash that differs between copies of one row.

@@ -14,8 +14,8 @@ from spark_auc.features.raw_columns import Columns, Text
 from spark_auc.features.row_groups import row_groups
 from spark_auc.features.time_zones import DEFAULT
 from spark_auc.serving.arrow_columns import raw_column
-from spark_auc.spark.data.features import known_column, quoted
 from spark_auc.spark.data.lines import Lines
+from spark_auc.spark.data.names import known_column, quoted
 from spark_auc.spark.data.text_numbers import numbers
 
 
@@ -26,7 +26,9 @@ class RawColumns:
     Parameters
     ----------
     names
-        Their names.
+        Their names, as a recipe has them.
+    found
+        Their names in the DataFrame, which may be written in another case.
     lines
         The lines that tasks split, if all columns are fields of them.
     parsed
@@ -36,6 +38,7 @@ class RawColumns:
     """
 
     names: tuple[str, ...]
+    found: tuple[str, ...]
     lines: Lines | None = None
     parsed: frozenset[str] = frozenset()
     zone: str = DEFAULT
@@ -64,20 +67,19 @@ class RawColumns:
         Raises
         ------
         ConfigError
-            A column is unknown.
+            A column is unknown, or there are several of its name.
         """
-        for name in names:
-            known_column(df, name)
+        found = tuple(known_column(df, name).name for name in names)
         lines = Lines.of(df, names)
         types = lines.types if lines else {}
         left = {name for name, kind in types.items() if kind == "integer" and name in as_text}
         parsed = {name for name, kind in types.items() if kind != "text"} - left
-        return cls(tuple(names), lines, frozenset(parsed), zone)
+        return cls(tuple(names), found, lines, frozenset(parsed), zone)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns of the DataFrame that are read."""
-        return (self.lines.column,) if self.lines else self.names
+        return (self.lines.column,) if self.lines else self.found
 
     @property
     def width(self) -> int:
@@ -88,7 +90,7 @@ class RawColumns:
         """The input columns of `decode`, in its order."""
         if self.lines:
             return self.lines.expressions()
-        return [F.col(quoted(name)) for name in self.names]
+        return [F.col(quoted(name)) for name in self.found]
 
     def field(self, df: DataFrame, name: str) -> Column:
         """Another column of the same rows, for use beside `decode`."""
@@ -97,7 +99,7 @@ class RawColumns:
 
     def probe(self) -> Column:
         """A column that is cheap to read."""
-        return self.expressions()[1] if self.lines else F.col(quoted(self.names[0]))
+        return self.expressions()[1] if self.lines else F.col(quoted(self.found[0]))
 
     def keys(self, arrays: Sequence[pa.Array]) -> Keys:
         """Keys ``(n,)`` of some rows, equal for rows of equal values; lines need not be split."""

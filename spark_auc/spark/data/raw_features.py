@@ -22,7 +22,8 @@ from spark_auc.features.recipe_tokens import Log
 from spark_auc.features.row_groups import row_groups
 from spark_auc.features.token_names import FeatureNames
 from spark_auc.spark.data.checks import checked
-from spark_auc.spark.data.features import Features, known_column
+from spark_auc.spark.data.features import Features
+from spark_auc.spark.data.names import known_column
 from spark_auc.spark.data.raw_columns import RawColumns
 from spark_auc.spark.data.raw_types import raw_type
 

@@ -16,6 +16,7 @@ from pyspark.sql.types import DataType
 
 from spark_auc.spark.data.lines import source_of
 from spark_auc.spark.data.listed_files import UnsupportedFilesError
+from spark_auc.spark.data.names import known_column
 from spark_auc.spark.data.object_files import is_of_objects, object_scan
 from spark_auc.spark.data.parquet import ParquetScan
 from spark_auc.spark.data.text_files import TextScan
@@ -84,6 +85,8 @@ def rows_for_tasks(df: DataFrame, names: Sequence[str], selected: DataFrame) -> 
         These columns, unchanged or cast, and optionally the place of each row.
     """
     types = [field.dataType for field in selected.schema]
+    # Files are read by the names of the columns themselves.
+    names = [known_column(df, name).name for name in names]
     try:
         scan = _scan(df, names, types)
     except UnsupportedFilesError as reason:

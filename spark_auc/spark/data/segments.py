@@ -11,7 +11,8 @@ from pyspark.sql.types import BooleanType, DateType, IntegralType, StringType
 
 from spark_auc.errors import ConfigError
 from spark_auc.spark.data.failures import translated
-from spark_auc.spark.data.features import Features, known_column
+from spark_auc.spark.data.features import Features
+from spark_auc.spark.data.names import known_column
 
 _log = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ from pyspark.sql.types import DateType, TimestampNTZType, TimestampType
 
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.spark.data.checks import checked
-from spark_auc.spark.data.features import known_column, quoted
 from spark_auc.spark.data.lines import content_of_lines
+from spark_auc.spark.data.names import fields_of, known_column, quoted
 
 
 def by_key(
@@ -200,6 +200,6 @@ def _is_before(cut: _Block, rows: int) -> Column:
 
 
 def _parted(df: DataFrame, is_train: Column) -> DataFrame:
-    if "part" in df.columns:
+    if fields_of(df, "part"):
         raise ConfigError("found a column 'part'; expected this name unused: rename or drop it")
     return df.withColumn("part", F.when(is_train, "train").otherwise("test"))

@@ -11,7 +11,7 @@ from pyspark.sql.types import BooleanType, NumericType
 
 from spark_auc.errors import ConfigError
 from spark_auc.spark.data.checks import checked
-from spark_auc.spark.data.features import known_column, quoted
+from spark_auc.spark.data.names import folded, known_column, quoted
 
 
 def plain(
@@ -52,12 +52,14 @@ def plain(
     DataError
         An action reads a null in a numeric column.
     """
+    label = known_column(df, label).name
+    numeric, categorical = ([known_column(df, n).name for n in ns] for ns in (numeric, categorical))
     used = [label, *numeric, *categorical]
     types = {name: known_column(df, name).dataType for name in used}
     other_columns = [name for name in df.columns if name not in used]
     if repeated := sorted({name for name in used if used.count(name) > 1}):
         raise ConfigError(f"found {repeated} named twice; expected each column in one role")
-    if conflicts := sorted({"label", "features"}.intersection(other_columns)):
+    if conflicts := [name for name in other_columns if folded(name) in ("label", "features")]:
         raise ConfigError(
             f"found columns {conflicts} besides the label {label!r}; expected these names unused, "
             "since the result has columns of these names: rename or drop them"

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from spark_auc.errors import DataError
-from spark_auc.spark.data.features import quoted
+from spark_auc.spark.data.names import quoted
 from spark_auc.spark.data.paths import reader_of
 
 # Texts of a missing number, boolean or time.

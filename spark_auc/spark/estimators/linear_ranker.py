@@ -40,7 +40,7 @@ from spark_auc.spark.data.segments import SegmentColumn
 from spark_auc.spark.estimators.logistic import logistic_regression
 from spark_auc.spark.estimators.prior_settings import NamedWeights
 from spark_auc.spark.estimators.scorer import scores_of, with_predictions
-from spark_auc.spark.estimators.settings import LinearRankerSettings
+from spark_auc.spark.estimators.settings import OUTPUTS, LinearRankerSettings
 from spark_auc.spark.evaluation.evaluate import evaluate
 from spark_auc.spark.persistence import ModelStage
 from spark_auc.training.segments import SegmentRankers
@@ -91,6 +91,8 @@ class LinearRankerModel(
     >>> model.transform(rows).select("rawPrediction", "prediction").columns
     ['rawPrediction', 'prediction']
     """
+
+    OUTPUTS = OUTPUTS
 
     def __init__(
         self,
@@ -248,7 +250,8 @@ class LinearRankerModel(
 
         Errors are those of ``transform`` and `spark_auc.evaluate`.
         """
-        return self.measured(self.transform(dataset), **measures)
+        model = self.beside(dataset)
+        return model.measured(model.transform(dataset), **measures)
 
     def measured(self, scored: DataFrame, **measures: Any) -> AUCReport:
         """The evaluation of rows that have this model's scores; see `evaluate`."""
@@ -275,7 +278,13 @@ class LinearRankerModel(
             The rows.
         features
             The features of its rows.
+
+        Raises
+        ------
+        ConfigError
+            The rows have a column of these names already.
         """
+        self.check_outputs(dataset)
         values: LinearRankerSettings = self.values()
         invalid = values["handleInvalid"] != "error"
         score = self.score_column(dataset, features, invalid=invalid)

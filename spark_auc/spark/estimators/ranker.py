@@ -23,6 +23,7 @@ from spark_auc.serving.linear_scorer import LinearScorer
 from spark_auc.spark.data.columns import FoldColumn, TrainingColumns
 from spark_auc.spark.data.features import Features, PreparedFeatures
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
+from spark_auc.spark.estimators.settings import OUTPUTS
 from spark_auc.spark.persistence import EstimatorStage
 from spark_auc.training.result import TrainingResult
 
@@ -38,6 +39,8 @@ class RankerEstimator(
     HasStandardization,
 ):
     """An estimator of `LinearRankerModel`; its settings extend `RankerSettings`."""
+
+    OUTPUTS = OUTPUTS
 
     @property
     def selects(self) -> bool:
@@ -57,6 +60,7 @@ class RankerEstimator(
         raise NotImplementedError
 
     def _fit(self, dataset: DataFrame) -> LinearRankerModel:
+        self.check_outputs(dataset)
         return self.fitted(dataset)
 
     def resolved(

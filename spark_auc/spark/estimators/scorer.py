@@ -12,7 +12,6 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 from spark_auc.core.products import settled_scores
 from spark_auc.core.types import Float
-from spark_auc.errors import ConfigError
 from spark_auc.serving.linear_scorer import LinearScorer
 from spark_auc.spark.data.features import Features
 from spark_auc.spark.data.segments import SegmentColumn
@@ -84,18 +83,8 @@ def with_predictions(
     threshold
         Scores at or above it are predicted positive.
 
-    Raises
-    ------
-    ConfigError
-        The rows have a column of these names already.
     """
     raw, prediction = values["rawPredictionCol"], values["predictionCol"]
-    taken = [c for c in (raw, prediction) if c and c in df.columns]
-    if taken:
-        raise ConfigError(
-            f"found column {taken[0]!r} in the data already, expected it to be new; "
-            "drop it or set rawPredictionCol and predictionCol"
-        )
     if raw:
         shown = vector_of_two(-score, score) if values["vectorOutput"] else score
         df = df.withColumn(raw, shown)

@@ -17,6 +17,9 @@ from spark_auc.spark.settings import (
     WeightSettings,
 )
 
+# Names of the Params of the columns that a ranker adds.
+OUTPUTS = ("rawPredictionCol", "predictionCol")
+
 
 class FeaturesSettings(TypedDict, total=False):
     """The feature columns."""

@@ -18,7 +18,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from spark_auc.core import html
 from spark_auc.core.batch import WEIGHTS
 from spark_auc.core.labels import LabelCounts
-from spark_auc.errors import ConfigError, ConvergenceError, DataError
+from spark_auc.errors import ConvergenceError, DataError
 from spark_auc.serving.score_curves import Curve, Isotone, Sigmoid, restored, saved
 from spark_auc.spark.data.checks import checked
 from spark_auc.spark.data.columns import weight_column
@@ -89,6 +89,8 @@ class CalibrationColumns(
 ):
     """The columns of `ScoreCalibrator` and `ScoreCalibrationModel`."""
 
+    OUTPUTS = ("probabilityCol",)
+
 
 class ScoreCalibrationModel(CalibrationColumns, ModelStage, Model, settings=CalibrationSettings):
     """A map from scores to probabilities; made by `ScoreCalibrator.fit` or by ``load``.
@@ -126,12 +128,7 @@ class ScoreCalibrationModel(CalibrationColumns, ModelStage, Model, settings=Cali
         return html.page(f"{self.uid}: scores to probabilities", html.table(head, rows))
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
-        output = self.getProbabilityCol()
-        if output in dataset.columns:
-            raise ConfigError(
-                f"found column {output!r} in the data already, expected it to be new; "
-                "drop it or set probabilityCol"
-            )
+        self.check_outputs(dataset)
         name = self.getRawPredictionCol()
         score = score_column(dataset, name)
         text = (
@@ -149,7 +146,7 @@ class ScoreCalibrationModel(CalibrationColumns, ModelStage, Model, settings=Cali
             dataset = dataset.filter(usable)
         if values["vectorOutput"]:
             probability = vector_of_two(1 - probability, probability)
-        return dataset.withColumn(output, probability)
+        return dataset.withColumn(self.getProbabilityCol(), probability)
 
     def _saved(self) -> tuple[pa.Table | None, dict[str, Any]]:
         return saved(self.curve), {}
@@ -195,6 +192,7 @@ class ScoreCalibrator(
         super().__init__(**params)
 
     def _fit(self, dataset: DataFrame) -> ScoreCalibrationModel:
+        self.check_outputs(dataset)
         values: CalibrationSettings = self.values()
         method, rate = values["method"], values["negativeSamplingRate"]
         label, positive = label_column(dataset, values["labelCol"], values["positiveLabel"])

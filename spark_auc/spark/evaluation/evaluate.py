@@ -29,7 +29,7 @@ from spark_auc.core.evaluation.report import AUCReport
 from spark_auc.core.labels import Label
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.spark.data.failures import translated
-from spark_auc.spark.data.features import known_column
+from spark_auc.spark.data.names import known_column
 from spark_auc.spark.data.nested import with_fields
 from spark_auc.spark.evaluation.groups import by_group
 from spark_auc.spark.evaluation.score_columns import ScoreColumns

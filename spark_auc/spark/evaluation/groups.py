@@ -26,7 +26,7 @@ from spark_auc.errors import ConfigError, SparkAUCError
 from spark_auc.spark.data.aggregate import task_number
 from spark_auc.spark.data.arrow_tasks import mapped_batches
 from spark_auc.spark.data.failures import translated
-from spark_auc.spark.data.features import known_column, quoted
+from spark_auc.spark.data.names import known_column, quoted
 from spark_auc.spark.evaluation.score_columns import ScoreColumns
 
 _log = logging.getLogger(__name__)

@@ -66,5 +66,7 @@ def drift_of(
     size = _COLUMN_BYTES * len(recipe.columns)
     what = f"missing and extreme values of {len(raw.names)} raw columns"
     states = aggregate(frame, fold, (Drift,), state_bytes=size, what=what)
-    named = Drift.of_names(recipe, df.columns)
+    # The recipe may write names in another case.
+    of_recipe = dict(zip(raw.found, raw.names, strict=True))
+    named = Drift.of_names(recipe, [of_recipe.get(name, name) for name in df.columns])
     return named.merge(cast(Drift, states["drift"])) if states else named

@@ -22,11 +22,12 @@ from spark_auc.core.labels import LabelCounts
 from spark_auc.core.row_source import rows_where
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.core.sampling.repeats import distinct_keys
-from spark_auc.errors import ConfigError, DataError
+from spark_auc.errors import DataError
 from spark_auc.features.embedding import Embedding
 from spark_auc.features.restore import restore
 from spark_auc.spark.data.encoders import encode_vectors
 from spark_auc.spark.data.features import Features, PreparedFeatures
+from spark_auc.spark.data.names import check_new
 from spark_auc.spark.data.raw_features import EmbeddedFeatures
 from spark_auc.spark.data.readers import Read, rows_for_tasks
 from spark_auc.spark.data.rows import DistributedRows
@@ -126,12 +127,15 @@ class EmbeddingModel(ModelStage, Model, HasOutputCol, HasSeed, settings=Embeddin
 class EmbeddingEstimator(EstimatorStage, Estimator[EmbeddingModel], HasOutputCol):
     """An estimator of `EmbeddingModel`; a subclass makes the map of rows in `embedding`."""
 
+    OUTPUTS = ("outputCol",)
+
     def embedding(self, dataset: DataFrame, features: Features) -> Embedding:
         """The map of rows that is fitted to the data."""
         raise NotImplementedError
 
     def _fit(self, dataset: DataFrame) -> EmbeddingModel:
         self.check()
+        self.check_outputs(dataset)
         return self.fitted(dataset, self.input_features(dataset))
 
     def input_features(self, dataset: DataFrame) -> Features:
@@ -239,11 +243,7 @@ def embedded(df: DataFrame, features: Features, output: str) -> DataFrame:
     ConfigError
         The column is there already.
     """
-    if output in df.columns:
-        raise ConfigError(
-            f"found column {output!r} in the data already, expected it to be new; drop it or "
-            "set outputCol"
-        )
+    check_new(df, {"outputCol": output})
 
     def vectors(*arrays: pa.Array) -> pa.Array:
         return encode_vectors(features.decode(arrays))

@@ -25,8 +25,8 @@ from spark_auc.features.raw_columns import Columns, taken
 from spark_auc.features.row_groups import row_groups, values_of
 from spark_auc.spark.data.aggregate import aggregate, task_number
 from spark_auc.spark.data.columns import row_weights, weight_column, weighted
-from spark_auc.spark.data.features import known_column, quoted
 from spark_auc.spark.data.labels import LabelReader, label_column
+from spark_auc.spark.data.names import known_column, quoted
 from spark_auc.spark.data.raw_columns import RawColumns
 from spark_auc.spark.data.readers import TaskRows, rows_for_tasks
 from spark_auc.spark.data.resources import SessionMemory

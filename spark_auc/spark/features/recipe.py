@@ -21,7 +21,7 @@ from spark_auc.features.pair_choice import named_pairs
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_auto import AutoPlan
 from spark_auc.features.recipe_fit import KINDS, RecipePlan
-from spark_auc.spark.data.features import known_column
+from spark_auc.spark.data.names import fields_of, known_column, own_names
 from spark_auc.spark.features.recipe_fit import Fit, Summary, chosen, summarised
 from spark_auc.spark.features.recipe_interactions import with_interactions
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
@@ -34,6 +34,9 @@ from spark_auc.spark.persistence import EstimatorStage
 from spark_auc.spark.settings import LabelSettings, Setting
 
 _log = logging.getLogger(__name__)
+
+# Params that name columns, beside those of kinds.
+_NAMING = ("leaveOut", "pairs", "crosses")
 
 
 class RecipeStageSettings(RecipeSettings, LabelSettings, total=False):
@@ -69,6 +72,8 @@ class FeatureRecipe(
     >>> recipe.fit(rows).recipe.names()
     ('position', 'position missing', 'age', 'age missing')
     """
+
+    OUTPUTS = ("outputCol",)
 
     def __init__(self, **params: Unpack[RecipeStageSettings]) -> None:
         super().__init__(**params)
@@ -122,6 +127,8 @@ class FeatureRecipe(
         Of equal recipes, the one of the fewest knots is kept. Parameters are those of `fitted`.
         """
         self.check()
+        if (own := self._in_names_of(dataset)) is not self:
+            return own.candidates(dataset, label, others, weight, key)
         values: RecipeStageSettings = self.values()
         if grows_from_all(values["trees"]):
             raise ConfigError(
@@ -164,6 +171,8 @@ class FeatureRecipe(
             Makes the recipe whose trees grow from a sample of the rows, or from all (None). Its
             other features are those of all rows.
         """
+        if (own := self._in_names_of(dataset)) is not self:
+            return own.growing(dataset, label, weight, key)
         settings = tree_settings(self.values()["trees"])["grow"]
         summary = self._summary(dataset, label, [name for name in (weight, key) if name])
         row = label, weight, key, summary.rows
@@ -195,8 +204,11 @@ class FeatureRecipe(
             "zone": zone_of_times(dataset),
         }
         unused = values["leaveOut"] or ()
-        for name in (*kinds, *unused, *(name for pair in self._named_pairs for name in pair)):
+        for name in (*kinds, *(name for pair in self._named_pairs for name in pair)):
             known_column(dataset, name)
+        for name in unused:
+            # Of columns that are left out, there may be several of one name.
+            fields_of(dataset, name) or known_column(dataset, name)
         names = dataset.columns if values["auto"] or self._leaves_alone else list(kinds)
         types = types_of(dataset, names, kinds, {label[0], *others, *unused})
         plan = AutoPlan.of_schema(types, kinds, **settings)
@@ -246,6 +258,7 @@ class FeatureRecipe(
         return values["trees"] is not None and not values["auto"] and not self._kinds()
 
     def _fit(self, dataset: DataFrame) -> FeatureRecipeModel:
+        self.check_outputs(dataset)
         return self.fitted(dataset)
 
     def knots(self) -> tuple[int, ...]:
@@ -275,6 +288,14 @@ class FeatureRecipe(
         """Pairs of numeric columns that the Params name."""
         pairs = self.values()["pairs"]
         return pairs if isinstance(pairs, list) else []
+
+    def _in_names_of(self, dataset: DataFrame) -> FeatureRecipe:
+        """The stage with the names of columns as the rows have them; itself if they are equal."""
+        named = ((name, self.values()[name]) for name in (*KINDS, *_NAMING))
+        lists = {name: value for name, value in named if isinstance(value, list)}
+        own = {name: own_names(dataset, value) for name, value in lists.items()}
+        changed = {name: value for name, value in own.items() if value != lists[name]}
+        return self.copy().setParams(**changed) if changed else self
 
     def _kinds(self) -> dict[str, list[str]]:
         """The kinds of the columns that the Params name."""

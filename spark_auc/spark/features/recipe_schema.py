@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from spark_auc.errors import ConfigError
 from spark_auc.features.time_zones import DEFAULT
 from spark_auc.spark.data.lines import source_of
+from spark_auc.spark.data.names import fields_of, known_column
 from spark_auc.spark.data.raw_types import raw_type
 
 _log = logging.getLogger(__name__)
@@ -34,15 +35,16 @@ def types_of(
     Raises
     ------
     ConfigError
-        A column that is kept has a type that recipes do not take.
+        A column that is kept has a type that recipes do not take, or there are several of a name.
     """
+    unused = {field.name for name in left_out for field in fields_of(df, name)}
     # The column of the lines whose fields are the other columns.
     lines = (source_of(df) or ())[:1]
     types = dict[str, str]()
     for name in names:
-        if name not in kept and (name in left_out or name in lines):
+        if name not in kept and (name in unused or name in lines):
             continue
-        kind = df.schema[name].dataType
+        kind = known_column(df, name).dataType
         if found := raw_type(kind):
             types[name] = found
         elif name in kept:

@@ -15,7 +15,7 @@ from spark_auc.core.types import AnyPath
 from spark_auc.errors import ConfigError, ModelFormatError
 from spark_auc.features.recipe_fit import RecipePlan
 from spark_auc.features.recipe_trees import TreeLeaves
-from spark_auc.spark.data.features import known_column
+from spark_auc.spark.data.names import known_column
 from spark_auc.spark.data.raw_types import raw_type
 from spark_auc.spark.features.recipe_fit import Summary
 from spark_auc.spark.features.tree_growth import TreeGrowth
@@ -174,11 +174,12 @@ def _types(df: DataFrame, plan: RecipePlan, names: Sequence[str] | None) -> dict
         return {column.name: column.type for column in plan.columns}
     types = dict[str, str]()
     for name in names:
-        kind = known_column(df, name).dataType
+        field = known_column(df, name)
+        kind = field.dataType
         if (found := raw_type(kind)) is None:
             raise ConfigError(
                 f"found column {name!r} of type {kind.simpleString()} for trees, expected numbers, "
                 "text, booleans or times; cast it or leave it out"
             )
-        types[name] = found
+        types[field.name] = found
     return types

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, StringType, TimestampNTZType, TimestampType
 
 from spark_auc.errors import ConfigError, DataError
-from spark_auc.spark.data.features import known_column, quoted
+from spark_auc.spark.data.names import known_column, quoted
 
 _MICROSECONDS = 86_400_000_000
 

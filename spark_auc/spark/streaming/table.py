@@ -16,7 +16,7 @@ from pyspark.sql.types import ArrayType, MapType, StructType
 from spark_auc.errors import ConfigError
 from spark_auc.spark.data.checks import checked
 from spark_auc.spark.data.failures import SPARK_FAILURES, first_line
-from spark_auc.spark.data.features import known_column, quoted
+from spark_auc.spark.data.names import known_column, quoted
 from spark_auc.spark.data.paths import stream_path
 from spark_auc.spark.data.strict import whole_rows
 from spark_auc.spark.streaming.stream import MicroBatch, schema_of
