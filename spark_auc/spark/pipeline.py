@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
-from pyspark.ml import Estimator
+from pyspark.ml import Pipeline
+from pyspark.ml.param import Param
 from pyspark.sql import DataFrame
 
 from spark_auc.errors import ConfigError, ConvergenceError, ResourceError
 from spark_auc.spark.data.features import Features
-from spark_auc.spark.data.nested import with_fields
 from spark_auc.spark.estimators.ranker import RankerEstimator
 from spark_auc.spark.features.embedding import EmbeddingEstimator
 from spark_auc.spark.features.recipe import FeatureRecipe
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
-from spark_auc.spark.pipeline_model import RankerPipelineModel
+from spark_auc.spark.persistence import EstimatorStage, Stage, class_name, stage_class
+from spark_auc.spark.pipeline_model import EMBEDDING, RANKER, RECIPE, RankerPipelineModel
 from spark_auc.spark.recipe_ranker import (
     check_knots,
     named_by_tokens,
@@ -28,13 +29,10 @@ from spark_auc.spark.recipe_ranker import (
 from spark_auc.spark.same_rows import SameRows
 from spark_auc.training.knots import KnotSelection
 
-if TYPE_CHECKING:
-    from pyspark.ml._typing import ParamMap
-
 _log = logging.getLogger(__name__)
 
 
-class RankerPipeline(Estimator[RankerPipelineModel]):
+class RankerPipeline(EstimatorStage, Pipeline):  # type: ignore[misc]
     """Trains a ranker on raw rows: a recipe, embeddings and the ranker, fitted in this order.
 
     Each stage maps and learns the rows inside the tasks that read them, so that no table of
@@ -68,12 +66,20 @@ class RankerPipeline(Estimator[RankerPipelineModel]):
     ['FeatureRecipeModel', 'LinearRankerModel']
     """
 
-    def __init__(self, stages: Sequence[Any]) -> None:
+    def __init__(self, stages: Sequence[Any] | None = None) -> None:
         super().__init__()
-        names = [type(stage).__name__ for stage in stages]
-        rest = list(stages)
+        self.recipe: FeatureRecipe | FeatureRecipeModel | None = None
+        self.embeddings: list[EmbeddingEstimator] = []
+        self._ranker: RankerEstimator | None = None
+        if stages is not None:
+            self.setStages(stages)
+
+    def setStages(self, value: Sequence[Any]) -> Self:
+        """Set the stages; errors as of the class."""
+        names = [type(stage).__name__ for stage in value]
+        rest = list(value)
         recipes = FeatureRecipe | FeatureRecipeModel
-        recipe = rest.pop(0) if isinstance(next(iter(stages), None), recipes) else None
+        recipe = rest.pop(0) if isinstance(next(iter(value), None), recipes) else None
         ranker = rest.pop() if rest else None
         if not isinstance(ranker, RankerEstimator) or not all(
             isinstance(stage, EmbeddingEstimator) for stage in rest
@@ -82,9 +88,14 @@ class RankerPipeline(Estimator[RankerPipelineModel]):
                 f"found stages {names}, expected a FeatureRecipe or none, embeddings, and an "
                 "estimator of a linear ranker; change the stages"
             )
-        self.recipe: FeatureRecipe | FeatureRecipeModel | None = recipe
-        self.embeddings: list[EmbeddingEstimator] = rest
-        self.ranker: RankerEstimator = ranker
+        self.recipe, self.embeddings, self._ranker = recipe, rest, ranker
+        return self
+
+    @property
+    def ranker(self) -> RankerEstimator:
+        """The estimator of the ranker."""
+        assert self._ranker is not None, "a RankerPipeline has stages"
+        return self._ranker
 
     @property
     def learner(self) -> RankerEstimator:
@@ -92,15 +103,23 @@ class RankerPipeline(Estimator[RankerPipelineModel]):
         return self.ranker if self.embeddings else suited(self.ranker, self.recipe)
 
     @property
-    def stages(
+    def stages(  # type: ignore[override]
         self,
     ) -> list[FeatureRecipe | FeatureRecipeModel | EmbeddingEstimator | RankerEstimator]:
         """All stages, in order."""
         return [*([self.recipe] if self.recipe else []), *self.embeddings, self.ranker]
 
-    def copy(self, extra: ParamMap | None = None) -> RankerPipeline:
-        """A pipeline of copies of the stages, with other values of their Params."""
-        return RankerPipeline([stage.copy(extra) for stage in self.stages])
+    def getStages(self) -> list[Any]:
+        """All stages, in order, as Spark's pipelines have them."""
+        return self.stages
+
+    def strings(self) -> Iterator[str]:
+        """See `Stage.strings`; those of the stages."""
+        return chain(*(stage.strings() for stage in self.stages))
+
+    def outputs(self) -> dict[Param[str], str]:
+        """See `Stage.outputs`; those of the ranker."""
+        return self.ranker.outputs()
 
     def check(self) -> None:
         """`ConfigError` where Params of a stage contradict each other, or those of the ranker."""
@@ -110,9 +129,9 @@ class RankerPipeline(Estimator[RankerPipelineModel]):
             check_knots(self.recipe, self.learner)
         SameRows.of(self.recipe, self.embeddings, self.ranker)
 
-    def _fit(self, dataset: DataFrame) -> RankerPipelineModel:
+    def _fit(self, dataset: DataFrame) -> RankerPipelineModel:  # type: ignore[override]
         self.check()
-        dataset = with_fields(dataset, chain(*(stage.strings() for stage in self.stages)))
+        self.check_outputs(dataset)
         if same_rows := SameRows.of(self.recipe, self.embeddings, self.ranker):
             fitted, ranker = same_rows.fitted(dataset)
             return self.named(dataset, RankerPipelineModel(ranker, fitted))
@@ -178,3 +197,19 @@ class RankerPipeline(Estimator[RankerPipelineModel]):
     def recipes(self, dataset: DataFrame) -> dict[int, FeatureRecipeModel]:
         """The recipes by number of knots, fitted to the rows unless the recipe is fitted."""
         return {} if self.recipe is None else recipes_for(self.ranker, dataset, self.recipe)
+
+    def _parts(self) -> dict[str, Stage]:
+        recipe: dict[str, Stage] = {RECIPE: self.recipe} if self.recipe else {}
+        embeddings = {f"{EMBEDDING}{k}": e for k, e in enumerate(self.embeddings, 1)}
+        return {**recipe, **embeddings, RANKER: self.ranker}
+
+    def _saved(self) -> tuple[None, dict[str, Any]]:
+        return None, {"classes": {n: class_name(part) for n, part in self._parts().items()}}
+
+    @classmethod
+    def _part(cls, name: str, facts: Mapping[str, Any]) -> type[Stage]:
+        return stage_class(facts["classes"][name])
+
+    def _loaded(self, table: Any, facts: dict[str, Any]) -> None:
+        # In the order of `_parts`.
+        self.setStages(list(facts["parts"].values()))
