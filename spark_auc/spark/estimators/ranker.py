@@ -60,6 +60,8 @@ class RankerEstimator(
         raise NotImplementedError
 
     def _fit(self, dataset: DataFrame) -> LinearRankerModel:
+        # What no rows can make right comes first.
+        self.check()
         self.check_outputs(dataset)
         return self.fitted(dataset)
 

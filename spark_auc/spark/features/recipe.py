@@ -258,6 +258,7 @@ class FeatureRecipe(
         return values["trees"] is not None and not values["auto"] and not self._kinds()
 
     def _fit(self, dataset: DataFrame) -> FeatureRecipeModel:
+        self.check()
         self.check_outputs(dataset)
         return self.fitted(dataset)
 
