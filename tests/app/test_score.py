@@ -55,9 +55,9 @@ def job(at, monkeypatch, capsys):
             assert run(name, f"{name}.yaml") == 0
     capsys.readouterr()
 
-    def scored(output, data="rows.parquet", **keys):
+    def scored(output, data="rows.parquet", named=None, **keys):
         section = {"model": "model", "data": {"path": data}, "keep": ["y"]}
-        section |= {"output": {"path": output}} | keys
+        section |= {"output": {"path": output, **(named or {})}} | keys
         (at / "score.yaml").write_text(yaml.safe_dump({"score": section}))
         code = run("score", "score.yaml")
         result = json.loads(capsys.readouterr().out.splitlines()[-1])
@@ -116,16 +116,16 @@ def test_columns_of_the_user_are_neither_dropped_nor_replaced(job, at):
     keys = {"model": "model", "data": {"path": "taken.parquet"}, "output": {"path": "scores"}}
     with pytest.raises(ConfigError, match=r"'Prediction' .* score\.output\.predictionCol"):
         check(Score.model_validate(keys))
-    output = {"path": "named", "predictionCol": "label", "rawPredictionCol": "score"}
+    named = {"predictionCol": "label", "rawPredictionCol": "score"}
     keep = ["y", "PREDICTION", "probability", "RunId"]
-    code, result, scores = job("named", "taken.parquet", keep=keep, output=output)
+    code, result, scores = job("named", "taken.parquet", named, keep=keep)
     assert code == 0, result
     assert scores.columns.tolist() == ["y", *mine, "score", "label"]
     assert scores.Prediction.tolist() == mine["Prediction"]
     _, _, plain = job("plain", "rows.parquet")
     np.testing.assert_array_equal(scores[["score", "label"]], plain[plain.columns[1:]])
-    output |= {"runIdCol": "runid"}
-    code, result, _ = job("twice", "taken.parquet", keep=keep, output=output)
+    named |= {"runIdCol": "runid"}
+    code, result, _ = job("twice", "taken.parquet", named, keep=keep)
     assert code == 2
     assert "found column 'RunId' in the data already" in result["message"]
     assert "set score.output.runIdCol" in result["message"]
