@@ -17,6 +17,9 @@ from spark_auc.trees.lightgbm_models import from_lightgbm
 # Rows by which the values of categories shrink to the mean. LightGBM's default of 10 trusts rare
 # categories: held-out AUC of tables with many categories is up to a point lower.
 _SHRINKAGE = 50.0
+# Fewer rows keep no thread busy: LightGBM's threads then wait for each other by spinning, which
+# takes seconds where another process needs the processor.
+_ROWS_OF_A_THREAD = 10_000
 
 
 def grow(
@@ -62,7 +65,7 @@ def grow(
     seed
         Seed of LightGBM's random numbers, at least 0.
     threads
-        Number of threads, at least 1.
+        Greatest number of threads, at least 1. Few rows take fewer.
 
     Raises
     ------
@@ -109,7 +112,7 @@ def grow(
         "cat_smooth": _SHRINKAGE,
         "cat_l2": _SHRINKAGE,
         "seed": int(seed),
-        "num_threads": int(threads),
+        "num_threads": min(int(threads), 1 + len(X) // _ROWS_OF_A_THREAD),
         # Histograms added in a fixed order; the choice of layout by timing would change them.
         "deterministic": True,
         "force_col_wise": True,
