@@ -59,9 +59,8 @@ def spark(request, tmp_path_factory):
     }
     connect = request.config.getoption("connect")
     if not connect:
-        # Spark refuses a master beside the address of a server. Compiling the expressions of a
-        # few rows takes longer than interpreting them.
-        conf |= {"spark.master": "local[2]", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+        # Spark refuses a master beside the address of a server.
+        conf |= {"spark.master": "local[2]"}
     if connect:
         # Workers of Connect start in a directory of their session, which has no package ``tests``.
         os.environ["PYTHONPATH"] = os.fspath(request.config.rootpath)

@@ -274,7 +274,10 @@ REFUSED = [
     ({"format": "iceberg", "path": "a"}, "no path with format iceberg"),
     ({"format": "iceberg", "table": "n.t"}, "staging, or options.warehouse"),
     ({"path": "a", "runIdCol": "r", "modelVersionCol": "r"}, "different names"),
-    ({"path": "a", "runIdCol": "x"}, "found the columns x in the scores already"),
+    (
+        {"path": "a", "runIdCol": "x"},
+        "or set score.output.runIdCol to another",
+    ),
     ({"format": "delta", "path": "a", "partitionBy": ["nothing"]}, "found partitionBy ['nothing']"),
 ]
 

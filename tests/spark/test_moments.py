@@ -208,7 +208,7 @@ def test_lost_rows_are_noticed():
     whole = range(len(rows))
     subsets = (kept for size in whole for kept in itertools.combinations(whole, size))
     for kept in subsets:
-        table = pa.Table.from_batches([rows[k] for k in kept], aggregate_module._ARROW)
+        table = pa.Table.from_batches([rows[k] for k in kept], rows[0].schema)
         with pytest.raises(aggregate_module.SparkAUCError, match="expected all; raise"):
             aggregate_module._merged_by_key(table, kinds)
 

@@ -57,7 +57,7 @@ def test_categorical_columns_alone(patients):
     [
         ({"label": "sik", "numeric": ["age"]}, "'sik'.*'sick'"),
         ({"label": "sick", "numeric": ["agee"]}, "'agee'.*'age'"),
-        ({"label": "sick", "categorical": ["Town"]}, "'Town'.*'town'"),
+        ({"label": "sick", "categorical": ["Towns"]}, "'Towns'.*'town'"),
         ({"label": "sick", "numeric": ["sex"]}, "found string in column 'sex'"),
         ({"label": "sick"}, "found no feature columns"),
         ({"label": "sick", "numeric": ["age"], "categorical": ["age"]}, "'age'.* named twice"),

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.kernels import compiled, gather
-from spark_auc.core.moments.column_sums import CHAIN, UNIT, dense_sums
+from spark_auc.core.moments.column_sums import CHAIN, UNIT, dense_sums, rounded
 from spark_auc.core.moments.constant_columns import dense_means
 from spark_auc.core.moments.moments_tile import (
     MomentsTile,
@@ -226,17 +226,14 @@ class Accumulator:
         diagonal: Float = self.gram[places]
         return diagonal
 
-    def _relative_rounding(self) -> float:
-        """Bound on the rounding error of an element of the Gram matrix.
-
-        It is relative to the root of the product of its two diagonal elements.
-        """
+    def _rounded_operations(self) -> float:
+        """Bound on the number of rounded operations that make an element of the Gram matrix."""
         chain = int(self.additions.max(initial=0))
         if chain:
             chain += self.chain
         elif self._diagonal().max(initial=0.0) >= _LARGEST_EXACT:
             chain = self.rows
-        return UNIT * (chain + _OPERATIONS * self.included)
+        return float(chain + _OPERATIONS * self.included)
 
     def _tile(self, i: int, j: int) -> Float:
         """View of the Gram matrix between two ranges of columns."""
@@ -266,7 +263,7 @@ class Accumulator:
         found = np.stack([self.vectors.origin, self.vectors.total]) * unit
         vectors[:, : self.dimension] = found[:, self.rank]
         origin, total = vectors.reshape(2, tiling.blocks, tiling.tile)
-        relative = self._relative_rounding()
+        operations = self._rounded_operations()
         for i, j in tiling.places():
             gram = np.zeros((tiling.tile, tiling.tile))
             # The accumulated matrix is a lower triangle; `gather` also fills the upper triangle of
@@ -276,7 +273,7 @@ class Accumulator:
             gram.flags.writeable = False
             ends, rounding = [i, j], np.zeros(tiling.tile)
             if i == j:
-                rounding = relative * gram.diagonal()
+                rounding = rounded(operations, gram.diagonal())
             n = self.vectors.weight
             yield MomentsTile(self.rows, n, origin[ends], total[ends], gram, rounding)
 

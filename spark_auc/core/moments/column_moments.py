@@ -12,7 +12,7 @@ from scipy import sparse
 
 from spark_auc.core.batch import Batch, stacked
 from spark_auc.core.kernels import sparse_entries
-from spark_auc.core.moments.column_sums import UNIT, dense_sums, sparse_sums
+from spark_auc.core.moments.column_sums import dense_sums, rounded, sparse_sums
 from spark_auc.core.moments.constant_columns import dense_means, sparse_means
 from spark_auc.core.moments.moments_tile import other_dimension
 from spark_auc.core.state.rules import FROM_0_ON
@@ -82,7 +82,7 @@ class ColumnMoments(SchemaState):
         """The moments of a batch of rows."""
         classes = [_of_class(batch, in_class) for in_class in (batch.y, ~batch.y)]
         rows, entries, weight, mean, scatter = (np.array(x) for x in zip(*classes, strict=True))
-        return cls(rows, entries, weight, mean, scatter, UNIT * _OF_BATCH * scatter)
+        return cls(rows, entries, weight, mean, scatter, rounded(_OF_BATCH, scatter))
 
     @classmethod
     def fold(cls, batches: Iterable[Batch], dimension: int) -> ColumnMoments:
@@ -112,7 +112,7 @@ class ColumnMoments(SchemaState):
             weight,
             np.where(heavier, self.mean + step, other.mean - step),
             scatter,
-            self.rounding + other.rounding + UNIT * _OF_MERGE * both[:, None] * scatter,
+            self.rounding + other.rounding + both[:, None] * rounded(_OF_MERGE, scatter),
         )
 
     @property

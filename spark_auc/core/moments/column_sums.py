@@ -19,6 +19,14 @@ CHAIN = 512
 _BLOCK = 32
 
 
+def rounded(operations: int | float, sums: Float) -> Float:
+    """Bound on the error of non-negative sums ``(d,)`` by so many operations; 0 after an overflow.
+
+    The error of an infinite sum is not known: what reads it must refuse it.
+    """
+    return np.where(np.isfinite(sums), operations * UNIT * sums, 0.0)
+
+
 def dense_sums(values: Float) -> Float:
     """Sums ``(d,)`` of the columns of ``values`` ``(n, d)``, by blocks of rows, of blocks, ..
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from spark_auc.core.moments.column_sums import UNIT
+from spark_auc.core.moments.column_sums import UNIT, rounded
 from spark_auc.core.moments.tiles import Tiling
 from spark_auc.core.state.rules import FROM_0_ON
 from spark_auc.core.state.schema import COUNT, REAL, Field, Schema, Values, reals
@@ -182,7 +182,7 @@ class MomentsTile(SchemaState):
         both = a.plus(b)
         rounding = self.rounding + other.rounding
         if sign > 0:
-            rounding = rounding + UNIT * _OPERATIONS * np.abs(gram.diagonal())
+            rounding = rounding + rounded(_OPERATIONS, np.abs(gram.diagonal()))
         return MomentsTile(rows, both.weight, both.origin, both.total, gram, rounding)
 
     def merge(self, other: MomentsTile) -> MomentsTile:

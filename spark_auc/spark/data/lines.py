@@ -31,7 +31,7 @@ from spark_auc.features.lines import split
 from spark_auc.features.raw_columns import Text
 from spark_auc.serving.arrow_columns import raw_column
 from spark_auc.spark.data.layouts import LINE, Layout
-from spark_auc.spark.data.names import known_column, quoted
+from spark_auc.spark.data.names import fields_of, known_column, quoted
 from spark_auc.spark.data.paths import reader_of
 from spark_auc.spark.data.resources import task_slots
 
@@ -164,7 +164,11 @@ class Lines:
         if source is None:
             return None
         column, layout, _ = source
-        numbers = {name: field_number(known_column(df, name), layout) for name in names}
+        fields = {name: fields_of(df, name) for name in names}
+        numbers = {
+            name: field_number(found[0], layout) if len(found) == 1 else None
+            for name, found in fields.items()
+        }
         unmarked = [name for name, number in numbers.items() if number is None]
         # A union has the marks of its first part, a join those of both sides: their columns may be
         # those of other rows.

@@ -81,7 +81,7 @@ def _tokens(hashed: Hashed, columns: Columns, rows: Int) -> pa.Array:
         values = pa.array(column.values[rows])
         if column.validity is not None:
             values = pc.if_else(pa.array(column.validity[rows]), values, None)
-    if not isinstance(hashed, Tokens):
+    if not isinstance(hashed, Tokens) or hashed.values:
         # Few values, such as bins of logarithms.
         return _by_value(values, lambda at: hashed.token(column, int(rows[at])))
     words = values if isinstance(column, Text) else values.cast(pa.large_string())
