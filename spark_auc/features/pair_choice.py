@@ -113,7 +113,8 @@ class PairCandidates:
         """The recipe with the best pairs, at most ``count``; see `best_pairs`.
 
         Only pairs are chosen whose false discovery rate is at most 10 %, so that a table of many
-        columns without interactions has none.
+        columns without interactions mostly has none. Effects of single columns are meant to add on
+        the scale of probabilities; those that add to the log-odds may show as a weak pair.
 
         Raises
         ------

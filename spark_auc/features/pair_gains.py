@@ -19,6 +19,14 @@ _CELLS = HATS * HATS + 1
 _EFFECTS = 2 * HATS + 1
 # A pivot below this share of its diagonal element is rounding: its effect depends on the others.
 _LEAST_PIVOT = 1e-10
+# Draws of labels for each pair. Those after the least number tell how far out a gain is, and are
+# not made for pairs that several of the first ones exceed.
+_DRAWS, _LEAST_DRAWS, _EXCEEDED = 400, 40, 5
+# Expected number of rows of each label below which a cell has no effect of its own: a single row
+# of it would outweigh all others.
+_LEAST_EXPECTED = 0.1
+# Variance of a number of positive rows from which its quantiles are those of a normal variable.
+_NORMAL = 9.0
 
 
 class PairGain(NamedTuple):
@@ -29,14 +37,16 @@ class PairGain(NamedTuple):
     first, second
         Numbers of the columns, ``first < second``.
     gain
-        The reduction of the mean pairwise squared loss over the rows by an effect for each cell,
-        beyond that by effects of the bins of each column.
+        About the reduction of the mean pairwise squared loss over the rows by an effect for each
+        cell, beyond that by effects of the bins of each column; see `pair_gains`.
     noise
-        About the gain expected without an interaction.
+        The mean gain without an interaction, for labels drawn by the scores.
     rate
         The false discovery rate: about the share of pairs without an interaction among those that
-        are as far beyond noise as this one, or further [1]_. Without an interaction, the gain in
-        units of its expectation is taken as chi-squared over its degrees of freedom.
+        are as far beyond noise as this one, or further [1]_. The chances are those of `pair_gains`.
+        "Without an interaction" means that effects of single columns add to the scores of least
+        squares, which follow probabilities: effects that add to the log-odds may show as a weak
+        interaction.
 
     References
     ----------
@@ -69,26 +79,21 @@ def best_pairs(histograms: PairHistograms, count: int) -> tuple[PairGain, ...]:
     gains = pair_gains(histograms)
     order = np.argsort(gains[:, 1] - gains[:, 0], kind="stable")[:count]
     first, second = np.triu_indices(histograms.dimension, 1)
-    rows = np.column_stack([gains[:, :2], _rates(gains)])
+    rows = np.column_stack([gains[:, :2], _rates(gains[:, 2])])
     return tuple(PairGain(int(first[k]), int(second[k]), *rows[k].tolist()) for k in order)
 
 
-def _rates(gains: Float) -> Float:
+def _rates(chance: Float) -> Float:
     """The false discovery rate ``(p,)`` of each pair."""
-    gain, noise, freedom = gains.T
-    tested = (noise > 0.0) & (freedom > 0.0)
-    chance = np.ones(gain.size)
-    units = gain[tested] / noise[tested]
-    chance[tested] = special.chdtrc(freedom[tested], freedom[tested] * units)
     order = np.argsort(chance, kind="stable")
-    rates = chance[order] * gain.size / np.arange(1, gain.size + 1)
-    out = np.empty(gain.size)
+    rates = chance[order] * chance.size / np.arange(1, chance.size + 1)
+    out = np.empty(chance.size)
     out[order] = np.minimum.accumulate(rates[::-1])[::-1]
     return out
 
 
 def pair_gains(histograms: PairHistograms) -> Float:
-    """Gain, noise and degrees of freedom ``(p, 3)`` of all pairs of columns; see `PairGain`.
+    """Gain, noise and chance of so great a gain ``(p, 3)`` of all pairs; see `PairGain`.
 
     Scores ``f`` have the mean squared loss ``E[(1 - f_i + f_j)^2]`` over pairs of a positive row
     ``i`` and a negative row ``j``. With class weights ``n_k`` and means ``m_k`` of the scores, half
@@ -107,11 +112,21 @@ def pair_gains(histograms: PairHistograms) -> Float:
     additive ones, ``g = Z h``. A constant effect changes nothing, so that
     ``diag(p_+ + p_-) + (p_+ - p_-)(p_+ - p_-)' / 2`` may stand for ``Q``; its inverse is explicit.
 
-    Without an interaction the ``r`` of a cell are independent with mean 0 after the additive fit.
-    The scores that minimise the loss tell the odds of a row's label, so that the expectation of
-    ``r_i^2`` is ``(1 + m_- - f_i) (f_i - m_+ + 1) / (n_+ n_-)`` for weight 1. This gives the share
-    of each cell in the sum of all ``r_i^2``, with the mean score of a cell for each of its rows,
-    and an average for the variance of the scores within cells.
+    Without an interaction labels depend on the scores alone. Scores that minimise the loss tell the
+    odds of a positive label: ``E[r_i] = 0`` if they are
+
+        ``n_+ (f_i - m_+ + 1) / (n_- (1 + m_- - f_i))``.
+
+    The gain is that for the shares ``p_k`` that these odds give, at the mean score of each cell.
+    Shares of the rows would hide interactions of rare positives, which fill fewer cells the more
+    they gather in some. Cells in which less than 0.1 rows of a class are expected share an effect
+    with the rows of missing values.
+
+    Gains without an interaction are those of numbers of positive rows that are drawn for each cell
+    by the odds: the noise is their mean. Gains of the rows and of the draws are compared in units
+    of their sums of ``r_i^2``, since labels vary less where scores differ within cells. The chance
+    is that of a chi-squared variable with the mean, variance and skewness of up to 400 draws, which
+    are the same in each run.
 
     Raises
     ------
@@ -134,77 +149,181 @@ def pair_gains(histograms: PairHistograms) -> Float:
     residual = (target[0] * shares[0] - scores[0] / n_plus) + (
         target[1] * shares[1] - scores[1] / n_minus
     )
-    out = np.zeros((residual.shape[0], 3))
-    variance = squares * _noise_shares(histograms, target)
-    _gains(np.ascontiguousarray(shares), residual, variance, out)
-    return out
+    # Rows of the mean weight of their class.
+    per_weight = (n / u2)[:, None, None, None]
+    rows = (per_weight * histograms.weight).sum(axis=0)
+    sums = (per_weight * scores).sum(axis=0)
+    uniform = np.random.default_rng(0).random((_DRAWS, _CELLS))
+    out = np.zeros((residual.shape[0], 4))
+    _gains(
+        *(residual, squares, rows, sums, target),
+        *(n_plus**2 / u2[0] / (n_minus**2 / u2[1]), uniform, special.ndtri(uniform), out),
+    )
+    gain, mean, variance, third = out.T
+    return np.column_stack([gain, mean, _chances(gain - mean, variance, third)])
 
 
-def _noise_shares(histograms: PairHistograms, target: Float) -> Float:
-    """The share ``(p, 9, 9)`` of each cell in the expected sum of the ``r_i^2``."""
-    weight, score = histograms.weight.sum(axis=0), histograms.score.sum(axis=0)
-    mean = np.divide(score, weight, out=np.zeros_like(score), where=weight > 0.0)
-    _, _, u2, _, u2f2 = histograms.totals.sum(axis=0)
-    total = weight.sum(axis=(1, 2), keepdims=True)
-    between = (score * mean).sum(axis=(1, 2), keepdims=True) / total
-    within = np.maximum(u2f2 / u2 - between, 0.0)
-    product = (target[0] - mean) * (mean - target[1]) - within
-    expected = weight * np.maximum(product, 0.0)
-    sums = expected.sum(axis=(1, 2), keepdims=True)
-    # Scores beyond all targets say nothing about cells.
-    shares: Float = np.where(sums > 0.0, expected / np.where(sums > 0.0, sums, 1.0), weight / total)
-    return shares
+def _chances(excess: Float, variance: Float, third: Float) -> Float:
+    """The chances ``(p,)`` of an excess over the mean, by a shifted chi-squared variable."""
+    chance = np.ones(excess.size)
+    for k in np.flatnonzero(variance > 0.0):
+        skewness = max(third[k] / variance[k] ** 1.5, 1e-2)
+        freedom = 8.0 / skewness**2
+        least = freedom + np.sqrt(2.0 * freedom / variance[k]) * excess[k]
+        chance[k] = special.chdtrc(freedom, max(least, 0.0))
+    return chance
 
 
 @compiled()
-def _gains(shares: Float, residual: Float, variance: Float, out: Float) -> None:
-    """Write the rows of `pair_gains`; the sums have one order, whatever the processor."""
-    D, delta, R, V = np.empty(_CELLS), np.empty(_CELLS), np.empty(_CELLS), np.empty(_CELLS)
-    A, effects = np.empty((_EFFECTS, _EFFECTS)), np.empty(_EFFECTS)
-    last = HATS * HATS
+def _gains(
+    residual: Float,
+    squares: float,
+    rows: Float,
+    sums: Float,
+    target: Float,
+    odds: float,
+    uniform: Float,
+    normal: Float,
+    out: Float,
+) -> None:
+    """Write gain, and mean, variance and third central moment of the gains of draws."""
+    D, delta, R = np.empty(_CELLS), np.empty(_CELLS), np.empty(_CELLS)
+    count, mean, share = np.empty(_CELLS), np.empty(_CELLS), np.empty(_CELLS)
+    A, effects, gains = np.empty((_EFFECTS, _EFFECTS)), np.empty(_EFFECTS), np.empty(_DRAWS)
+    none, last = np.empty(_CELLS), HATS * HATS
     for pair in range(out.shape[0]):
-        D[:], delta[:], R[:], V[:] = 0.0, 0.0, 0.0, 0.0
+        R[:], count[:], mean[:], share[:] = 0.0, 0.0, 0.0, 0.0
         for k in range(BINS):
             for m in range(BINS):
                 cell = k * HATS + m if k < HATS and m < HATS else last
-                positive, negative = shares[0, pair, k, m], shares[1, pair, k, m]
-                D[cell] += positive + negative
-                delta[cell] += positive - negative
                 R[cell] += residual[pair, k, m]
-                V[cell] += variance[pair, k, m]
-        gain, expected = _of_cells(D, delta, R, V)
+                count[cell] += rows[pair, k, m]
+                mean[cell] += sums[pair, k, m]
+        _expect(target, odds, R, count, mean, share, none)
+        positives, negatives = (count * share).sum(), (count * (1.0 - share)).sum()
+        # Scores beyond all targets say nothing about cells.
+        if positives <= 0.0 or negatives <= 0.0:
+            continue
+        for cell in range(_CELLS):
+            positive = count[cell] * share[cell] / positives
+            negative = count[cell] * (1.0 - share[cell]) / negatives
+            D[cell], delta[cell] = positive + negative, positive - negative
         _additive(D, delta, A)
         _factor(A)
-        effects[:] = 0.0
-        for cell in range(_CELLS):
-            _to_effects(cell, R[cell], effects)
-        gain -= _squared_norm(A, effects)
-        for cell in range(_CELLS):
-            if V[cell] > 0.0:
-                effects[:] = 0.0
-                _to_effects(cell, 1.0, effects)
-                expected -= V[cell] * _squared_norm(A, effects)
-        # Both are at least 0 but for rounding.
-        out[pair, 0], out[pair, 1] = max(gain, 0.0), max(expected, 0.0)
-        for cell in range(_CELLS):
-            out[pair, 2] += D[cell] > 0.0
-        for k in range(_EFFECTS):
-            out[pair, 2] -= A[k, k] > 0.0
+        gain = _gain(D, delta, R, A, effects)
+        exceeded = made = 0
+        for draw in range(_DRAWS):
+            if draw >= _LEAST_DRAWS and exceeded >= _EXCEEDED:
+                break
+            total = _draw(target, count, mean, share, none, uniform[draw], normal[draw], R)
+            if total > 0.0:
+                gains[made] = _gain(D, delta, R, A, effects) * squares / total
+                exceeded += gains[made] >= gain
+                made += 1
+        out[pair, 0] = gain
+        if made > 0:
+            center = gains[:made].mean()
+            out[pair, 1] = center
+            out[pair, 2] = ((gains[:made] - center) ** 2).mean()
+            out[pair, 3] = ((gains[:made] - center) ** 3).mean()
 
 
 @compiled()
-def _of_cells(D: Float, delta: Float, R: Float, V: Float) -> tuple[float, float]:
-    """The gain of an effect for each cell, and its expectation under noise of variance ``V``."""
-    gain = along = length = expected = twisted = 0.0
+def _expect(
+    target: Float, odds: float, R: Float, count: Float, mean: Float, share: Float, none: Float
+) -> None:
+    """Write the expected share of positive rows, and the chance of no row of the rarer label.
+
+    Cells of too few expected rows are moved to the last one. ``mean`` has sums before.
+    """
+    last = count.size - 1
+    for cell in range(count.size):
+        if count[cell] > 0.0:
+            up = odds * max(mean[cell] / count[cell] - target[1], 0.0)
+            down = max(target[0] - mean[cell] / count[cell], 0.0)
+            share[cell] = up / (up + down) if up + down > 0.0 else 0.5
+            rare = min(share[cell], 1.0 - share[cell])
+            if rare * count[cell] < _LEAST_EXPECTED and cell < last:
+                R[last] += R[cell]
+                count[last] += count[cell]
+                mean[last] += mean[cell]
+                R[cell], count[cell], share[cell] = 0.0, 0.0, 0.0
+            else:
+                mean[cell] /= count[cell]
+                count[cell] = max(np.floor(count[cell] + 0.5), 1.0)
+                none[cell] = np.exp(count[cell] * np.log1p(-rare))
+
+
+@compiled()
+def _draw(
+    target: Float,
+    count: Float,
+    mean: Float,
+    share: Float,
+    none: Float,
+    uniform: Float,
+    normal: Float,
+    R: Float,
+) -> float:
+    """Write the sums of a draw of labels in each cell; its sum of squares, or 0 for one class."""
+    positive = np.zeros(_CELLS)
+    for cell in range(_CELLS):
+        if count[cell] > 0.0:
+            positive[cell] = _positives(
+                count[cell], share[cell], none[cell], uniform[cell], normal[cell]
+            )
+    n_plus, n_minus = positive.sum(), (count - positive).sum()
+    if n_plus <= 0.0 or n_minus <= 0.0:
+        return 0.0
+    total = 0.0
+    for cell in range(_CELLS):
+        if count[cell] > 0.0:
+            above = (target[0] - mean[cell]) / n_plus
+            below = (target[1] - mean[cell]) / n_minus
+            R[cell] = positive[cell] * above + (count[cell] - positive[cell]) * below
+            total += positive[cell] * above**2 + (count[cell] - positive[cell]) * below**2
+    return total
+
+
+@compiled()
+def _positives(count: float, share: float, none: float, uniform: float, normal: float) -> float:
+    """A quantile of a binomial number; ``none`` is the chance of 0 of the rarer label."""
+    variance = count * share * (1.0 - share)
+    if variance > _NORMAL:
+        skew = (1.0 - 2.0 * share) * (normal * normal - 1.0) / 6.0
+        value = np.floor(count * share + np.sqrt(variance) * normal + skew + 0.5)
+        return float(min(max(value, 0.0), count))
+    rare = min(share, 1.0 - share)
+    below = uniform if share <= 0.5 else 1.0 - uniform
+    chance, value, odds = none, 0.0, rare / (1.0 - rare)
+    while below >= chance and value < count:
+        below -= chance
+        value += 1.0
+        chance *= (count - value + 1.0) / value * odds
+    return value if share <= 0.5 else count - value
+
+
+@compiled()
+def _gain(D: Float, delta: Float, R: Float, L: Float, effects: Float) -> float:
+    """The gain of an effect for each cell beyond that of additive ones; overwrites ``effects``."""
+    effects[:] = 0.0
+    for cell in range(_CELLS):
+        _to_effects(cell, R[cell], effects)
+    # At least 0 but for rounding.
+    return max(_of_cells(D, delta, R) - _squared_norm(L, effects), 0.0)
+
+
+@compiled()
+def _of_cells(D: Float, delta: Float, R: Float) -> float:
+    """The gain of an effect for each cell."""
+    gain = along = length = 0.0
     for cell in range(D.size):
         if D[cell] > 0.0:
             ratio = delta[cell] / D[cell]
             gain += R[cell] * R[cell] / D[cell]
             along += R[cell] * ratio
             length += delta[cell] * ratio
-            expected += V[cell] / D[cell]
-            twisted += V[cell] * ratio * ratio
-    return gain - along * along / (2.0 + length), expected - twisted / (2.0 + length)
+    return gain - along * along / (2.0 + length)
 
 
 @compiled()

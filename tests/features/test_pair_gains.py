@@ -5,7 +5,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from scipy.stats import chi2, false_discovery_control
+from scipy.stats import false_discovery_control
 
 from spark_auc.core.batch import Batch
 from spark_auc.errors import ConfigError, DataError
@@ -75,28 +75,37 @@ def test_laws():
     check_laws(Case(PairHistograms.zero(5), state, view, N))
 
 
-def least_loss(effects, y, u, f):
-    """The least mean squared loss over pairs of rows of ``f`` plus effects ``(n, c)``, by SVD."""
-    weight = np.sqrt(np.multiply.outer(u[y], u[~y]) / (u[y].sum() * u[~y].sum())).ravel()
-    differences = (effects[y][:, None] - effects[~y][None]).reshape(weight.size, -1)
-    target = weight * (1.0 - np.subtract.outer(f[y], f[~y])).ravel()
-    A = weight[:, None] * differences
-    return np.sum((target - A @ np.linalg.lstsq(A, target, rcond=1e-10)[0]) ** 2)
-
-
-def test_gains_are_those_of_least_squares_over_pairs_of_rows():
-    found, bins = pair_gains(state(np.arange(N))), bins_of(X, KNOTS)
+def test_gains_are_those_of_least_squares_with_the_expected_shares():
+    """The definition with dense matrices; cells of few expected rows are with the missing ones."""
+    y, f, u = Y, F, np.where(Y, 1.5, 0.5)
+    batch = Batch(X, y, u)
+    found, bins = pair_gains(PairHistograms.of(SPLINES, batch, f)), bins_of(X, KNOTS)
+    above, below = 1 + f[~y].mean(), f[y].mean() - 1
+    r = np.where(y, (above - f) / y.sum(), (below - f) / (~y).sum())
     for p, (a, b) in enumerate(combinations(range(5), 2)):
         present = (bins[:, a] < 8) & (bins[:, b] < 8)
-        one, other = (np.eye(9)[bins[:, j]] * present[:, None] for j in (a, b))
-        cells = np.eye(81)[9 * bins[:, a] + bins[:, b]] * present[:, None]
-        rest = ~present[:, None]
-        additive = least_loss(np.hstack([one, other, rest]), Y, U, F)
-        gain = additive - least_loss(np.hstack([cells, rest]), Y, U, F)
-        assert abs(found[p, 0] - gain) < 1e-12
-        assert (gain > 1e-3) == (found[p, 1] > 1e-12) == (3 not in (a, b))
-        rank = np.linalg.matrix_rank(np.hstack([one, other, rest]))
-        assert found[p, 2] == np.linalg.matrix_rank(np.hstack([cells, rest])) - rank
+        cell = np.where(present, 8 * bins[:, a] + bins[:, b], 64)
+        rows = np.bincount(cell, minlength=65)
+        mean = np.bincount(cell, f, 65) / np.maximum(rows, 1)
+        up, down = y.sum() * np.maximum(mean - below, 0), (~y).sum() * np.maximum(above - mean, 0)
+        share = up / (up + down)
+        few = (rows * np.minimum(share, 1 - share) < 0.1) & (rows > 0) & (np.arange(65) < 64)
+        merged = np.where(few[cell], 64, cell)
+        pooled = np.bincount(merged, f, 65), np.bincount(merged, minlength=65)
+        rest = pooled[0][64] / max(pooled[1][64], 1)
+        share[64] = 1 / (1 + (~y).sum() * (above - rest) / (y.sum() * (rest - below)))
+        positive, negative = pooled[1] * share, pooled[1] * (1 - share)
+        positive, negative = positive / positive.sum(), negative / negative.sum()
+        Q = np.diag(positive + negative)
+        Q -= np.outer(positive, negative) + np.outer(negative, positive)
+        R = np.bincount(merged, r, 65)
+        Z = np.zeros((65, 17))
+        Z[np.arange(64), np.arange(64) // 8] = Z[np.arange(64), 8 + np.arange(64) % 8] = 1
+        Z[64, 16] = 1
+        gain = R @ np.linalg.pinv(Q, 1e-10) @ R
+        gain -= R @ Z @ np.linalg.pinv(Z.T @ Q @ Z, 1e-10) @ Z.T @ R
+        assert found[p, 0] == pytest.approx(gain, rel=1e-9, abs=1e-12)
+        assert (found[p, 1] > 1e-12) == (3 not in (a, b))
 
 
 def simulated(n, d, probability, seed=0):
@@ -162,10 +171,9 @@ def test_gains_without_interactions_are_noise(probability):
     # Scores within a cell differ.
     assert abs(ratio.mean() - 1.0) < 0.15
     assert ratio.max() < 2.0
-    chances = chi2.sf(found[:, 2] * ratio, found[:, 2])
     best = best_pairs(PairHistograms.of(splines, Batch(X, y), scores), 66)
     np.testing.assert_allclose(
-        sorted(g.rate for g in best), sorted(false_discovery_control(chances)), rtol=1e-9
+        sorted(g.rate for g in best), sorted(false_discovery_control(found[:, 2])), rtol=1e-9
     )
     # Shares do not depend on the unit of weights.
     double = pair_gains(PairHistograms.of(splines, Batch(X, y, np.full(y.size, 2.0)), scores))
@@ -186,6 +194,32 @@ def test_few_tables_without_interactions_have_a_pair_beyond_noise(rare):
         beyond += min(g.rate for g in found) <= 0.1
     # At a rate of 0.1, 2 of 20 are expected; 6 or more have a probability of 1 %.
     assert beyond < 6
+
+
+@pytest.mark.parametrize(("rows", "positives"), [(1000, 20), (1000, 100), (5000, 50)])
+def test_pairs_of_rare_positives_are_found_and_noise_is_not(rows, positives):
+    """The labels are those of the greatest latent scores, with and without a product."""
+    in_noise = planted = 0
+    ratios = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(rows, 6)) + 0.7 * rng.normal(size=(rows, 1))
+        splines = Splines.of_knots([np.quantile(x, np.linspace(0.02, 0.98, 8)) for x in X.T])
+        noise = rng.gumbel(size=rows)
+        for latent in (noise, noise + X[:, 0] * X[:, 1]):
+            batch = Batch(X, latent >= np.sort(latent)[-positives])
+            histograms = PairHistograms.of(splines, batch, np.zeros(rows))
+            best = best_pairs(histograms, 1)[0]
+            if latent is noise:
+                in_noise += min(g.rate for g in best_pairs(histograms, 15)) <= 0.1
+                gains = pair_gains(histograms)
+                ratios.append(gains[:, 0].mean() / gains[:, 1].mean())
+            else:
+                planted += best[:2] == (0, 1) and best.rate <= 0.1
+    # Of 40 tables 4 are expected; 10 or more have a probability of less than 1 %.
+    assert in_noise < 10
+    assert planted >= 35
+    assert abs(np.mean(ratios) - 1.0) < 0.1
 
 
 def test_equal_gains_are_in_the_order_of_columns():
@@ -211,7 +245,7 @@ def ones(dimension):
 
 
 def test_missing_values_alone_gain_nothing():
-    np.testing.assert_allclose(pair_gains(ones(3)), 0.0, atol=1e-15)
+    np.testing.assert_allclose(pair_gains(ones(3)), [[0.0, 0.0, 1.0]] * 3, atol=1e-15)
 
 
 def test_1891_pairs_of_20000_rows_take_less_than_a_second():
