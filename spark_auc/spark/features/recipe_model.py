@@ -52,7 +52,8 @@ class FeatureRecipeModel(ModelStage, Model, HasOutputCol, settings=RecipeModelSe
     Examples
     --------
     >>> from spark_auc import FeatureRecipe
-    >>> model = FeatureRecipe(spline=["position", "age"], auto=False, numKnots=4).fit(rows)
+    >>> recipe = FeatureRecipe(spline=["position", "age"], auto=False, numKnots=4)
+    >>> model = recipe.fit(rows.drop("features"))
     >>> model.recipe.names()[0]
     'position: knot 1'
     """
