@@ -30,6 +30,15 @@ _STEP = 5 * 86_400
 _YEARS = 2, 9998
 
 
+# Names of UTC, which machines without another setting have.
+_UTC = ("UTC", "Z", "Etc/UTC", "Etc/UCT", "Etc/Universal", "Etc/Zulu", "Universal", "Zulu")
+
+
+def zone_name(name: str) -> str:
+    """The name under which a recipe stores a zone: one for all names of UTC."""
+    return DEFAULT if name in _UTC else name
+
+
 @lru_cache(maxsize=64)
 def zone_of(name: str) -> tzinfo:
     """The zone of a name, as Spark's setting ``spark.sql.session.timeZone`` has it.
@@ -44,7 +53,7 @@ def zone_of(name: str) -> tzinfo:
     ConfigError
         The zone is unknown.
     """
-    if name in ("UTC", "Z"):
+    if name in _UTC:
         return UTC
     if match := _OFFSET.fullmatch(name):
         sign, *parts = match.groups(default="0")

@@ -16,7 +16,7 @@ from spark_auc.features.recipe_json import from_json, to_json
 from spark_auc.features.recipe_numbers import Spline
 from spark_auc.features.recipe_tokens import Hour, Weekday
 from spark_auc.features.single_row import SingleRow
-from spark_auc.features.time_zones import on_clocks, zone_of
+from spark_auc.features.time_zones import on_clocks, zone_name, zone_of
 from spark_auc.serving.arrow_columns import raw_column
 from spark_auc.serving.tables import columns_of
 
@@ -115,3 +115,10 @@ def test_json_has_the_zone() -> None:
     assert from_json(json.dumps(stored)).zone == "UTC"
     with pytest.raises(ModelFormatError, match="time zone 'Nowhere'"):
         from_json(json.dumps(stored | {"zone": "Nowhere"}))
+
+
+def test_all_names_of_utc_are_one() -> None:
+    for name in ("UTC", "Z", "Etc/UTC", "Zulu"):
+        assert zone_name(name) == "UTC"
+        assert zone_of(name) is UTC
+    assert zone_name("Europe/Berlin") == "Europe/Berlin"

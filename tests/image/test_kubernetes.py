@@ -153,7 +153,7 @@ def test_volumes_are_mounted_and_caches_lie_on_one(name):
 def started(monkeypatch):
     """The job and configuration that a command line of spark-auc, or of a script, starts."""
     calls = []
-    monkeypatch.setattr(cli, "run", lambda *arguments: calls.append(arguments) or 0)
+    monkeypatch.setattr(cli, "run", lambda *arguments, **_: calls.append(arguments) or 0)
 
     def parsed(arguments, script=None):
         monkeypatch.setattr("sys.argv", ["spark-auc", *arguments])

@@ -25,7 +25,7 @@ from tests.modes import recipes, run
 
 SCRIPT = Path(run.__file__)
 SPARK_HOME = Path(pyspark.__file__).parent
-PATIENCE = 420
+PATIENCE = 570
 # Sessions and clusters in processes of their own.
 pytestmark = pytest.mark.slow
 VECTOR = pa.struct(

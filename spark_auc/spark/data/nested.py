@@ -40,6 +40,9 @@ def with_fields(df: DataFrame, names: Iterable[str | None]) -> DataFrame:
 
 def without_fields(result: DataFrame, df: DataFrame, read: DataFrame) -> DataFrame:
     """What a stage made of rows ``df``, read as ``read`` with fields, without these fields."""
+    if read is df:
+        # The very object: tools such as MLflow's autolog know results by their identity.
+        return result
     # By name, and not by those that stay: of these, several may have one name.
     return result.drop(*read.columns[len(df.columns) :])
 

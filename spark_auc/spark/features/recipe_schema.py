@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from pyspark.sql import DataFrame
 
 from spark_auc.errors import ConfigError
-from spark_auc.features.time_zones import DEFAULT
+from spark_auc.features.time_zones import DEFAULT, zone_name
 from spark_auc.spark.data.lines import source_of
 from spark_auc.spark.data.names import fields_of, known_column
 from spark_auc.spark.data.raw_types import raw_type
@@ -66,4 +66,4 @@ def zone_of_times(df: DataFrame) -> str:
     """
     if all(raw_type(field.dataType) != "time" for field in df.schema):
         return DEFAULT
-    return str(df.sparkSession.conf.get("spark.sql.session.timeZone"))
+    return zone_name(str(df.sparkSession.conf.get("spark.sql.session.timeZone")))
