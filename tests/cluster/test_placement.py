@@ -17,7 +17,7 @@ from spark_auc.spark.data.rows import DistributedRows
 from tests.cluster.cluster import LOOPBACK, Cluster
 from tests.cluster.conftest import SEED
 from tests.cluster.jobs import SETTINGS
-from tests.cluster.processes import JAVA, kill
+from tests.cluster.processes import JAVA, kill, until
 
 pytestmark = pytest.mark.cluster
 
@@ -59,6 +59,8 @@ def test_cached_rows_keep_their_order(session, cluster, tmp_path):
     df = session.read.csv(written(tmp_path / "rows"), schema=text, header=True)
     columns = TrainingColumns.resolve(df, PreparedFeatures.resolve(df, NAMES), "label")
     rows = DistributedRows.of(df, columns)
+    # Executors register one after the other; the number of slots is counted anew after 10 s.
+    until(lambda: task_slots(session) == 3, 60, "three executors with a slot each")
     with rows.kept() as kept:
         found = [column_moments(kept).to_bytes() for _ in range(2)]
         executors = cluster.processes("executor")
