@@ -224,6 +224,7 @@ def test_tuning_over_pipelines(tuning, rows, tmp_path):
     assert values(loaded.getEstimator()) == values(pipeline)
 
 
+@pytest.mark.usefixtures("spark")
 def test_classes_of_others_in_a_pipeline(tmp_path):
     """A class is found if its module is imported; none is imported because a file names it."""
     pipeline = RankerPipeline([MeanDifferenceClassifier(featuresCol=COLUMNS)])
