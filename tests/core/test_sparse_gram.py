@@ -7,7 +7,7 @@ from scipy import sparse
 from spark_auc.core.moments import accumulator
 from spark_auc.core.moments.accumulator import Accumulator
 from spark_auc.core.moments.class_moments import ClassMoments
-from spark_auc.core.moments.sparse_gram import FREQUENT, add_sparse_gram
+from spark_auc.core.moments.sparse_gram import FREQUENT, add_sparse_gram, survey_columns
 from spark_auc.core.moments.tiles import Tiling
 
 
@@ -53,6 +53,13 @@ def ranks(d, rng):
     return np.argsort(order).astype(np.uint32)
 
 
+def add(parts, rank, starts, gram):
+    """Add products of columns whose unit is 1."""
+    unit = np.ones(rank.size)
+    columns = survey_columns(parts, rank, unit, False)
+    return add_sparse_gram(parts, columns, rank, unit, starts, gram)
+
+
 @pytest.mark.parametrize("kind", ["numbers", "indicators", "normalised"])
 @pytest.mark.parametrize(("d", "density"), [(40, 0.3), (700, 0.02), (FREQUENT + 300, 0.004)])
 def test_products_about_the_means_of_full_columns(d, density, kind):
@@ -69,7 +76,7 @@ def test_products_about_the_means_of_full_columns(d, density, kind):
     rank, tiling = ranks(d, rng), Tiling(d)
     u, gram = rng.uniform(0.5, 2.0, 60), np.zeros(tiling.count * tiling.tile**2)
     parts = [(X[a:b], u[a:b]) for a, b in ((0, 1), (1, 20), (20, 20), (20, 60))]
-    origin, total, _ = add_sparse_gram(parts, rank, tiling.row_starts(), gram)
+    origin, total, _ = add(parts, rank, tiling.row_starts(), gram)
 
     dense = X.toarray()
     mean = np.where((X.getnnz(axis=0) == 60), u @ dense / u.sum(), 0.0)
@@ -89,7 +96,7 @@ def test_places_beyond_sixteen_bits():
     starts = np.zeros(d, np.uint64)
     starts[-1] = d
     gram = np.zeros(2 * d)
-    add_sparse_gram([(X, np.ones(2))], np.arange(d, dtype=np.uint32), starts, gram)
+    add([(X, np.ones(2))], np.arange(d, dtype=np.uint32), starts, gram)
     expected = np.zeros(2 * d)
     expected[[3, d + 3, 2 * d - 1]] = 4.0, 6.0, 9.0
     np.testing.assert_array_equal(gram, expected)
@@ -125,12 +132,12 @@ def test_rows_without_entries_and_a_single_one():
     tiling, rank = Tiling(3), np.arange(3, dtype=np.uint32)
     gram, starts = np.zeros(9), tiling.row_starts()
     X = sparse.csr_matrix((4, 3))
-    assert not add_sparse_gram([(X, np.ones(4))], rank, starts, gram)[1].any()
+    assert not add([(X, np.ones(4))], rank, starts, gram)[1].any()
     assert not gram.any()
     nothing = ClassMoments.of(sparse.csr_matrix((4, 0)))
     assert (nothing.rows, nothing.mean.size) == (4, 0)
     X = sparse.csr_matrix([[0.0, 0, 0], [2.0, 0, 3.0]])
-    add_sparse_gram([(X, np.array([1.0, 0.5]))], rank, starts, gram)
+    add([(X, np.array([1.0, 0.5]))], rank, starts, gram)
     np.testing.assert_array_equal(gram.reshape(3, 3), [[2.0, 0, 0], [0, 0, 0], [3.0, 0, 4.5]])
 
 

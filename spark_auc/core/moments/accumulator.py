@@ -9,8 +9,8 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_auc.core.kernels import compiled, gather
-from spark_auc.core.moments.column_sums import CHAIN, UNIT, dense_sums, rounded
+from spark_auc.core.kernels import gather
+from spark_auc.core.moments.column_sums import CHAIN, dense_sums, rounded
 from spark_auc.core.moments.constant_columns import dense_means
 from spark_auc.core.moments.moments_tile import (
     MomentsTile,
@@ -25,6 +25,7 @@ from spark_auc.core.moments.sparse_gram import (
     WeightedRows,
     add_sparse_gram,
     longest_chain,
+    survey_columns,
 )
 from spark_auc.core.moments.tiles import Tiling
 from spark_auc.core.types import Float, Index, Rows
@@ -42,8 +43,6 @@ _PART = 128
 _OPERATIONS = 16
 # Sums of products of simple multiples are exact up to here.
 _LARGEST_EXACT = 2.0**53 / SHARES**2
-# Values whose products neither overflow nor underflow.
-_SAFE = (1e-100, 1e100)
 
 
 @dataclass
@@ -53,9 +52,9 @@ class Accumulator:
     This is the only place that adds rows. Inside, the columns that are most frequent in the first
     sparse rows come first, so that most updates are to a few tiles that stay in the cache.
 
-    Sparse columns are divided by their unit, which is the first value of the column, as long as all
-    others are simple multiples of it: sums of products of multiples are exact, whereas equal
-    products, added one by one, are all rounded in one direction.
+    Sparse columns are divided by their unit, the first value of the column, as long as all values
+    are simple multiples of it: sums of products of multiples are exact, whereas equal products,
+    added one by one, are all rounded in one direction.
 
     Parameters
     ----------
@@ -71,6 +70,13 @@ class Accumulator:
         Rank-two corrections ``p t' + t p'`` that are not applied yet.
     included
         Number of sets of rows added.
+    units : (d,)
+        Unit of each column, by place; 0 before its first value.
+    simple
+        Whether all values are simple multiples of their units; otherwise the units are 1.
+    additions, chain
+        Number of rounded additions to each row of the matrix ``(d,)``, and the largest number of
+        products that were added one by one before them.
     """
 
     dimension: int
@@ -88,9 +94,7 @@ class Accumulator:
         self.vectors = Vectors(0.0, np.zeros(self.dimension), np.zeros(self.dimension))
         self.order: NDArray[np.int64] | None = None
         self.rank: Index = np.arange(self.dimension, dtype=np.uint32)
-        # By place: the first value of a column other than 0, whether others came that are no
-        # simple multiples of it, and the number of rounded additions to a row of the matrix.
-        self.value, self.several = np.zeros(self.dimension), np.zeros(self.dimension, np.bool_)
+        self.units, self.simple = np.zeros(self.dimension), True
         self.additions, self.chain = np.zeros(self.dimension, np.int64), 0
 
     def add(self, X: Rows, rows: NDArray[np.int64], weight: Float | None) -> None:
@@ -140,24 +144,21 @@ class Accumulator:
     @property
     def unit(self) -> Float:
         """The number ``(d,)`` by which each column is divided, by place."""
-        return np.where(self.several | (self.value == 0.0), 1.0, self.value)
+        return np.where(self.units == 0.0, 1.0, self.units)
 
-    def _end_units(self, ended: NDArray[np.bool_]) -> None:
-        """Give the columns ``(d,)`` the unit 1, in what was added too."""
-        factor = np.where(ended, self.unit, 1.0)
-        self.several |= ended
-        changed = factor != 1.0
-        if not (self.rows and changed.any()):
+    def _end_units(self) -> None:
+        """Give all columns the unit 1, in what was added too."""
+        unit, self.simple = self.unit, False
+        self.units = np.ones(self.dimension)
+        if not self.rows or (unit == 1.0).all():
             return
         self._apply_pending()
         n, origin, total = self.vectors.weight, self.vectors.origin, self.vectors.total
-        self.vectors = Vectors(n, origin * factor, total * factor)
+        self.vectors = Vectors(n, origin * unit, total * unit)
         for i, j in self.tiling.places():
-            a, b = self.tiling.span(i), self.tiling.span(j)
-            if changed[a].any() or changed[b].any():
-                tile = self._tile(i, j)
-                tile *= factor[a][:, None]
-                tile *= factor[b]
+            tile = self._tile(i, j)
+            tile *= unit[self.tiling.span(i)][:, None]
+            tile *= unit[self.tiling.span(j)]
 
     def _include(self, rows: int, batch: Vectors) -> None:
         self.rows += rows
@@ -177,7 +178,7 @@ class Accumulator:
             self._apply_pending()
 
     def _add_dense(self, X: Float, u: Float, weighted: bool) -> Vectors:
-        self._end_units(~self.several)
+        self._end_units()
         weight = float(u.sum())
         origin = dense_means(X, dense_sums(X * u[:, None] if weighted else X) / weight)
         X -= origin
@@ -203,18 +204,12 @@ class Accumulator:
             rare = np.setdiff1d(np.arange(self.dimension), frequent)
             self.order = np.concatenate([frequent, rare])
             self.rank = np.argsort(self.order, kind="stable").astype(np.uint32)
-        value, several = self.value.copy(), self.several.copy()
-        for X, _ in parts:
-            _find_values(X.data, X.indices, self.rank, value, several)
-        size = np.abs(value)
-        several |= (size > 0.0) & ~((size > _SAFE[0]) & (size < _SAFE[1]))
-        self._end_units(several & ~self.several)
-        self.value = value
-        unit = np.where(self.several, 1.0, self.unit)
-        if (unit != 1.0).any():
-            for X, _ in parts:
-                _divide(X.data, X.indices, self.rank, unit)
-        origin, total, additions = add_sparse_gram(parts, self.rank, self.starts, self.gram)
+        survey = survey_columns(parts, self.rank, self.units, self.simple)
+        if not survey.simple:
+            self._end_units()
+        origin, total, additions = add_sparse_gram(
+            parts, survey, self.rank, self.unit, self.starts, self.gram
+        )
         self.additions += additions
         if additions.any():
             longest = min(sum(u.size for _, u in parts), longest_chain(self.dimension))
@@ -317,28 +312,3 @@ class PairAccumulator:
         """The tiles under the names of `part_names`, computed one by one."""
         names = part_names(self.positive.dimension)
         return zip(names, chain(self.positive.tiles(), self.negative.tiles()), strict=True)
-
-
-@compiled()
-def _divide(data: Float, indices: Index, rank: Index, unit: Float) -> None:
-    for p in range(data.size):
-        value = unit[rank[indices[p]]]
-        if value != 1.0:
-            data[p] = np.rint(SHARES * (data[p] / value)) / SHARES
-
-
-@compiled()
-def _find_values(
-    data: Float, indices: Index, rank: Index, value: Float, several: NDArray[np.bool_]
-) -> None:
-    """Find the first value of each column other than 0, and whether others are no multiples."""
-    for p in range(data.size):
-        place = rank[indices[p]]
-        if value[place] == 0.0:
-            value[place] = data[p]
-        elif data[p] != value[place] and data[p] != 0.0 and not several[place]:
-            multiple = data[p] / value[place]
-            simple = np.rint(SHARES * multiple) / SHARES
-            # The sum of three equal numbers is rounded, and so is the quotient.
-            near = abs(multiple - simple) <= 4 * UNIT * abs(multiple)
-            several[place] = not near or abs(simple) > SHARES

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from spark_auc.core.kernels import LINE, compiled, prefetch, sparse_entries
-from spark_auc.core.moments.column_sums import CHAIN, add_compensated
+from spark_auc.core.moments.column_sums import CHAIN, UNIT, add_compensated
 from spark_auc.core.moments.constant_columns import sparse_means
 from spark_auc.core.types import Float, Index, Int, Places
 
@@ -24,6 +24,9 @@ _AHEAD = np.uint64(8)
 _VALUES = LINE // 8
 # Multiples of 1 / 256 up to 256 are simple: their products and sums are exact.
 SHARES = 256.0
+_SHARE = 1 / SHARES
+# Values whose products neither overflow nor underflow.
+_SAFE = (1e-100, 1e100)
 # Share of the visits of a group that are added one by one, without a group.
 _DIRECT = np.uint64(2)
 
@@ -54,8 +57,51 @@ class _Entries(NamedTuple):
     equal: NDArray[np.bool_]
 
 
+class Columns(NamedTuple):
+    """What is known of the columns of sparse rows before their products are added, by place.
+
+    Parameters
+    ----------
+    entries, total : (d,)
+        Number of stored entries, and the sum of weight times value.
+    simple
+        Whether all values are simple multiples of their column's unit, and all weights integers.
+    """
+
+    entries: Places
+    total: Float
+    simple: bool
+
+
+def survey_columns(
+    parts: Sequence[WeightedRows], rank: Index, unit: Float, simple: bool
+) -> Columns:
+    """Survey the columns of sparse rows.
+
+    Parameters
+    ----------
+    parts, rank
+        As in `add_sparse_gram`.
+    unit : (d,)
+        Unit of each column, by place; 0 before its first value other than 0. That value becomes the
+        unit, or 1 if the value is a simple multiple of 1.
+    simple
+        Whether all rows before were simple. Otherwise the units stay as they are.
+    """
+    count, total = np.zeros(rank.size, np.uint64), np.zeros(rank.size)
+    for X, u in parts:
+        simple = simple and bool((u == np.rint(u)).all())
+        simple = _survey(*sparse_entries(X), u, rank, count, total, unit, simple)
+    return Columns(count, total, simple)
+
+
 def add_sparse_gram(
-    parts: Sequence[WeightedRows], rank: Index, starts: Places, gram: Float
+    parts: Sequence[WeightedRows],
+    columns: Columns,
+    rank: Index,
+    unit: Float,
+    starts: Places,
+    gram: Float,
 ) -> tuple[Float, Float, Int]:
     """Add ``sum_r u_r (x_r - o)(x_r - o)'`` over stored entries to the lower triangle of a matrix.
 
@@ -71,9 +117,14 @@ def add_sparse_gram(
     ----------
     parts
         Rows ``(n, d)`` with ascending, distinct column indices, and their weights ``u`` ``(n,)``.
+        Their values are divided by the units in place; ``x_r`` is the row divided.
+    columns
+        The survey of these rows.
     rank : (d,)
         Place of each column in the matrix, ascending over the columns with a place below `FREQUENT`
         and ascending over the others.
+    unit : (d,)
+        Unit of each column, by place; 1 for all unless the rows are simple.
     starts : (d,)
         Position in ``gram`` at which each row of the matrix begins.
     gram
@@ -82,21 +133,19 @@ def add_sparse_gram(
     Returns
     -------
     origin, total : (d,)
-        ``o`` and ``sum_r u_r (x_r - o)``, by place. ``o`` is the mean of a column that every row
-        stores, and otherwise 0, so that entries which are not stored contribute nothing.
+        ``o`` and ``sum_r u_r (x_r - o)``, by place. ``o`` is near the mean of a column that every
+        row stores, and otherwise 0, so that entries which are not stored contribute nothing.
     additions : (d,)
-        Number of rounded additions to each row of the matrix; 0 for products of simple multiples.
+        Number of rounded additions to each row of the matrix; 0 for simple rows.
     """
     rows = [(*sparse_entries(X), u) for X, u in parts]
-    count, total = np.zeros(rank.size, np.uint64), np.zeros(rank.size)
     weight = np.concatenate([u for _, u in parts])
-    exact = bool((weight == np.rint(weight)).all())
-    for part in rows:
-        exact &= _add_columns(*part, rank, count, total)
+    count, exact = columns.entries.copy(), columns.simple
     full = count == weight.size
-    origin = np.where(full, total / weight.sum(), 0.0)
-    origin = sparse_means([part[:3] for part in rows], rank, full, origin)
-    exact &= bool((SHARES * origin == np.rint(SHARES * origin)).all())
+    origin = np.where(full, columns.total / weight.sum(), 0.0)
+    origin = sparse_means([part[:3] for part in rows], rank, full, origin) / unit
+    if exact:
+        origin = np.rint(SHARES * origin) / SHARES
     total, lost = np.zeros((2, rank.size))
 
     stored = int(count.sum())
@@ -116,7 +165,7 @@ def add_sparse_gram(
     np.cumsum(np.concatenate([np.diff(X.indptr) for X, _ in parts]), out=bounds[1:])
     begin = 0
     for part in rows:
-        _arrange(*part, rank, origin, bounds[begin:], free, entries, total, lost, exact)
+        _arrange(*part, rank, unit, origin, bounds[begin:], free, entries, total, lost, exact)
         begin += part[-1].size
     additions = np.zeros(rank.size, np.int64)
     _add_frequent(bounds, weight, entries, starts, gram, exact, additions)
@@ -135,7 +184,7 @@ def longest_chain(dimension: int) -> int:
 
 
 @compiled()
-def _add_columns(
+def _survey(
     data: Float,
     indices: Index,
     indptr: Index,
@@ -143,17 +192,26 @@ def _add_columns(
     rank: Index,
     count: Places,
     total: Float,
+    unit: Float,
+    simple: bool,
 ) -> bool:
-    """Count and sum the entries of each column; whether all values are simple multiples."""
-    exact = True
     for r in range(weight.size):
         for p in range(indptr[r], indptr[r + 1]):
             place = rank[indices[p]]
             count[place] += _ONE
             total[place] += weight[r] * data[p]
-            scaled = SHARES * data[p]
-            exact &= scaled == np.rint(scaled) and abs(data[p]) <= SHARES
-    return exact
+            if simple and data[p] != unit[place] and data[p] != 0.0:
+                if unit[place] == 0.0:
+                    whole = SHARES * data[p] == np.rint(SHARES * data[p])
+                    unit[place] = 1.0 if whole and abs(data[p]) <= SHARES else data[p]
+                    simple = _SAFE[0] < abs(unit[place]) < _SAFE[1]
+                else:
+                    multiple = data[p] / unit[place]
+                    nearest = np.rint(SHARES * multiple) * _SHARE
+                    # The sum of three equal numbers is rounded, and so is the quotient.
+                    error = 0.0 if unit[place] == 1.0 else 4 * UNIT * abs(multiple)
+                    simple = abs(multiple - nearest) <= error and abs(nearest) <= SHARES
+    return simple
 
 
 @compiled()
@@ -163,6 +221,7 @@ def _arrange(
     indptr: Index,
     weight: Float,
     rank: Index,
+    unit: Float,
     origin: Float,
     bounds: Places,
     free: Places,
@@ -179,6 +238,8 @@ def _arrange(
         rare_count = 0
         for p in range(indptr[r], indptr[r + 1]):
             column = rank[indices[p]]
+            if unit[column] != 1.0:
+                data[p] = np.rint(SHARES * (data[p] / unit[column])) * _SHARE
             place[end] = column
             value[end] = data[p] - origin[column]
             rare[rare_count] = p
