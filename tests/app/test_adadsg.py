@@ -158,6 +158,7 @@ def test_a_checkpoint_of_other_settings_is_refused(spark, config, monkeypatch):
         adadsg.check(other)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_other_rows_is_refused(spark, place, config, monkeypatch, tmp_path):
     def dies(self, learner, log):
         commit(self, learner, log)

@@ -149,6 +149,7 @@ def test_scored_and_evaluated_rows(job, at, caplog):
     assert same["drift"]["excesses"] == []
 
 
+@pytest.mark.slow
 def test_a_holdout(job, spark, at):
     holdout = {"by": "key", "train": 0.6, "seed": 2}
     trained = job("train", **section(holdout=holdout))
@@ -169,6 +170,7 @@ def test_a_holdout(job, spark, at):
     assert quiet["auc"] == trained["auc"]
 
 
+@pytest.mark.slow
 def test_one_pass_over_raw_rows(job, at, caplog, monkeypatch):
     job("train", **section())
     recipe = read_recipe("model")

@@ -9,6 +9,7 @@ import pytest
 from spark_auc.app.cli import run
 from spark_auc.app.config.file_columns import check_columns
 from spark_auc.errors import ConfigError
+from spark_auc.storage import file_systems
 
 HEADER = {"header": True}
 
@@ -136,4 +137,12 @@ def test_what_only_spark_can_tell_is_left_to_it(tmp_path, line, options):
     check_columns(str(tmp_path), "csv", options, ["z"])
     check_columns(str(path), "parquet", {}, ["z"])
     check_columns(str(path), "json", {}, ["z"])
+
+
+def test_an_object_store_without_an_answer_is_left_to_spark(monkeypatch):
+    monkeypatch.setattr(file_systems.fs, "resolve_s3_region", no_answer)
     check_columns("s3://bucket/rows.csv", "csv", HEADER, ["z"])
+
+
+def no_answer(bucket):
+    raise OSError(f"no answer about {bucket}")

@@ -55,7 +55,8 @@ def job(at, capsys):
 FAST = ("train.training.regParam=0.001", "train.features.crosses=[[device, campaign]]")
 
 
-@pytest.mark.parametrize("overrides", [FAST, pytest.param((), marks=pytest.mark.slow)], ids=len)
+@pytest.mark.slow
+@pytest.mark.parametrize("overrides", [FAST, ()], ids=len)
 def test_a_sample_that_trains_scores_and_evaluates(command, job, at, overrides):
     code, result, lines = command("init", "made/project", *overrides)
     assert code == 0, result
@@ -74,6 +75,7 @@ def test_a_sample_that_trains_scores_and_evaluates(command, job, at, overrides):
     assert job("evaluate", path)["auc"] == pytest.approx(trained["auc"], abs=0.1)
 
 
+@pytest.mark.slow
 def test_the_file_of_a_table_is_what_its_arguments_mean(command, job, at):
     """The oracle is the job on the raw table: the same rows, knots, weights and AUC."""
     write_csv("rows.csv", table(("stays", "yes")))
@@ -179,6 +181,7 @@ def test_refusals_leave_nothing(command, at, arguments, code, message):
     assert os.listdir("there") == ["config.yaml"]
 
 
+@pytest.mark.slow
 def test_whole_or_not_at_all(command, at, monkeypatch):
     """A directory that another program fills meanwhile, and a disk that is full."""
     place = init.Directory.write

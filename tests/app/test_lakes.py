@@ -18,7 +18,7 @@ from spark_auc.lakes.iceberg import IcebergTable
 
 pytest.importorskip("deltalake")
 pytest.importorskip("pyiceberg")
-pytestmark = pytest.mark.usefixtures("spark")
+pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.slow]
 FIRST = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
 DAYS = [dt.date(2026, 3, 1), dt.date(2026, 3, 2)]
 

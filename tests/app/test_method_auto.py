@@ -64,6 +64,7 @@ def test_crosses_win_where_two_columns_interact(tmp_path, monkeypatch, capsys):
     assert model.ranker.summary.selection["methods"] == methods
 
 
+@pytest.mark.slow
 def test_features_left_to_the_choice(tmp_path, monkeypatch, capsys):
     """Keys that are left out are the choice's; keys that are null are declined."""
     pytest.importorskip("lightgbm", reason="lightgbm is not installed")

@@ -26,7 +26,7 @@ from tests.app.arriving import (
 )
 from tests.app.test_opauc_source import SAID, say
 
-pytestmark = pytest.mark.usefixtures("spark")
+pytestmark = [pytest.mark.usefixtures("spark"), pytest.mark.slow]
 at, job = arriving.at, arriving.job
 
 ACCOUNT = Path("checkpoint/spark")

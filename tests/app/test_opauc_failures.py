@@ -40,6 +40,7 @@ pytestmark = pytest.mark.usefixtures("spark")
 at, job = arriving.at, arriving.job
 
 
+@pytest.mark.slow
 def test_bad_files_are_set_aside(job):
     made = parts(8)
     arrive(made)

@@ -54,6 +54,7 @@ def without_flag(capsys, *overrides):
     return code, json.loads(capsys.readouterr().out.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_one_configuration_serves_the_stream_and_the_batch(job, capsys):
     made = parts(4)
     arrive(made)

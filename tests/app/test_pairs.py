@@ -66,6 +66,7 @@ def test_pairs_from_yaml_to_heat_maps_and_scores(job):
     np.testing.assert_allclose(np.sort(parts.sum(axis=1)), scored, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_choice_among_models_has_pairs(job):
     result = job("train", **TRAIN, features={"pairs": 3, "numKnots": 4}, method="auto")
     assert result["method"].startswith("additive + pairs")

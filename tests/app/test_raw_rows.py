@@ -160,6 +160,7 @@ def test_auto_leaves_out_label_and_key(job):
     assert used == {"site", "price", "position"}
 
 
+@pytest.mark.slow
 def test_contributions_of_scored_rows(job, spark, at, monkeypatch):
     assert job("train", **train())[0] == 0
     scoring = {"model": "model", "data": {"path": "rows"}, "keep": ["row"]}
@@ -261,7 +262,7 @@ def test_one_pass_over_raw_rows_at_once_and_as_they_arrive(job, at, monkeypatch)
     assert (code, "checkpoint of features" in refused["message"]) == (2, True)
 
 
-@pytest.mark.parametrize("name", ["opauc", "adadsg"])
+@pytest.mark.parametrize("name", ["opauc", pytest.param("adadsg", marks=pytest.mark.slow)])
 def test_every_job_names_tokens_of_the_largest_weights(job, spark, at, name):
     """As train does, by the same sample of the rows."""
     section = {"data": {"path": "rows"}, "columns": COLUMNS, "features": FEATURES}
@@ -296,6 +297,7 @@ def test_a_raw_column_of_another_type_is_refused(job, at):
     assert "column 'price' of type text" in refused["message"]
 
 
+@pytest.mark.slow
 def test_stages_on_raw_rows(job, spark, at):
     code, result = job(
         "adadsg",
@@ -316,6 +318,7 @@ def test_stages_on_raw_rows(job, spark, at):
     assert result["auc"] == pytest.approx(auc, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_numbers_of_knots_to_choose_from(job, spark, at):
     knots, folds = [2, 7], {"label": "y", "fold": "position"}
     data = {"path": "rows", "select": ["* except (position)", "row % 3 as position"]}

@@ -109,6 +109,7 @@ def test_csv_with_every_trap_to_a_ranker_a_report_and_scores(job, at):
     assert "found no column 'plan'" in result["message"]
 
 
+@pytest.mark.slow
 def test_a_choice_among_models(job):
     write_csv("rows.csv", table())
     options = {"data": "rows.csv", "label": "gone", "output": "model"}
@@ -122,6 +123,7 @@ def test_a_choice_among_models(job):
     assert read_scores(result)["rawPrediction"].nunique() > 5
 
 
+@pytest.mark.slow
 def test_a_label_of_words_and_the_latest_rows_held_out(job):
     columns = table(("stays", "yes"))
     # The first column has no name, as in files of pandas.
@@ -143,6 +145,7 @@ def test_a_label_of_words_and_the_latest_rows_held_out(job):
     assert result["auc"] > 0.7
 
 
+@pytest.mark.slow
 def test_json_parquet_and_a_table(job, spark):
     columns = {k: v for k, v in table().items() if k not in ("age", "pays")}
     columns["age"] = [None if v in ("", "NA", "?") else int(v) for v in table()["age"]]
@@ -262,7 +265,13 @@ MISSING = {
 }
 
 
-@pytest.mark.parametrize("kind", MISSING)
+FAST = ("number", "time")
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [*FAST, *(pytest.param(k, marks=pytest.mark.slow) for k in MISSING if k not in FAST)],
+)
 def test_rows_without_a_label_or_a_time_and_how_to_leave_them_out(job, kind):
     values, missing, message = MISSING[kind]
     drawn = np.random.default_rng(2)

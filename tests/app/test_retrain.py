@@ -85,6 +85,7 @@ def test_first_days_store_then_publish_then_keep(retrain):
     assert abs(third["z"]) < 2
 
 
+@pytest.mark.slow
 def test_rows_of_stored_periods_are_not_read_again(retrain):
     written(0)
     assert retrain(0)[0] == 0
@@ -195,6 +196,7 @@ def test_a_shifted_period_is_quarantined_then_accepted_or_excluded(retrain):
     assert not records()[3]["excluded"]
 
 
+@pytest.mark.slow
 def test_a_period_that_is_excluded_beforehand_hides_no_others(retrain):
     for k in (0, 1, 2, 4):
         written(k)
@@ -214,6 +216,7 @@ def test_one_class_is_quarantined(retrain):
     assert "0 positive" in result["message"]
 
 
+@pytest.mark.slow
 def test_a_dry_run_writes_nothing(retrain):
     for k in range(3):
         written(k)
@@ -457,6 +460,7 @@ def test_mistakes_are_named_before_spark(retrain):
     assert day(1) in result["message"]
 
 
+@pytest.mark.slow
 def test_a_page_shows_all_periods(retrain):
     for k in range(3):
         written(k)

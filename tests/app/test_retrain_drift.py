@@ -131,6 +131,7 @@ def test_shares_of_raw_columns_warn(retrain, caplog):
     assert found == []
 
 
+@pytest.mark.slow
 def test_a_champion_has_the_counts_of_its_window(retrain):
     """Whether the run that published it fitted the recipe, or an earlier run did."""
     for k in range(3):

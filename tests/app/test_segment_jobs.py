@@ -16,6 +16,7 @@ from tests.app.test_retrain_segments import CITIES, day, window_rows, written
 pytestmark = pytest.mark.usefixtures("spark")
 
 
+@pytest.mark.slow
 def test_train_publishes_segments_and_measures_them(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     written(3, rows=3000)

@@ -94,6 +94,7 @@ def assert_same_periods(ours, theirs):
             assert_same_moments(a.fold(k), b.fold(k))
 
 
+@pytest.mark.slow
 def test_a_stream_stores_the_rows_of_each_day_even_if_it_is_killed(job, spark, monkeypatch):
     together = arrive(parts(4))
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
@@ -163,6 +164,7 @@ def test_a_batch_job_and_a_stream_meet(job, capsys):
     assert_same_periods(store(), store("other"))
 
 
+@pytest.mark.slow
 def test_another_checkpoint_does_not_store_the_rows_again(job):
     arrive(parts(3))
     assert job(STREAM)[0] == 0

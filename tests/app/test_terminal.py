@@ -46,6 +46,7 @@ def at_terminal(where: Path, *arguments: str) -> tuple[int, str]:
     return process.wait(), text
 
 
+@pytest.mark.slow
 def test_train_at_a_terminal(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=300).round(2)

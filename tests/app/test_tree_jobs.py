@@ -46,6 +46,7 @@ def job(tmp_path, monkeypatch, capsys):
     return ran
 
 
+@pytest.mark.slow
 def test_all_rows_grow_trees_and_train(job, spark, tmp_path, monkeypatch):
     pytest.importorskip("lightgbm", reason="lightgbm is not installed")
     trees = {"grow": {"numTrees": 20, "numLeaves": 6, "growShare": 1.0}}
@@ -72,6 +73,7 @@ def test_all_rows_grow_trees_and_train(job, spark, tmp_path, monkeypatch):
     np.testing.assert_array_equal(np.sort(scored["rawPrediction"].to_numpy()), own)
 
 
+@pytest.mark.slow
 def test_leaves_alone_from_yaml_to_scores(job, spark, tmp_path, monkeypatch):
     pytest.importorskip("lightgbm", reason="lightgbm is not installed")
     rows = table()

@@ -69,6 +69,7 @@ def check_results(at, results):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("all_pictures")
 def test_jobs_without_matplotlib(at, spark, monkeypatch, caplog, capsys):
     monkeypatch.setitem(sys.modules, "matplotlib", None)

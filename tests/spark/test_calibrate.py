@@ -142,6 +142,7 @@ def test_labels_of_every_kind(spark, method):
             np.testing.assert_allclose(found[name], value, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_vectors_of_spark_classifiers(spark, rows):
     assembler = VectorAssembler(inputCols=["rawPrediction"], outputCol="features")
     data = assembler.transform(rows).drop("rawPrediction")

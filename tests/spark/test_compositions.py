@@ -23,6 +23,8 @@ from spark_auc.errors import ConfigError
 from spark_auc.features.kernels import Kernel
 from tests.spark.embedding_rows import SEED, N, X, Y, table
 
+pytestmark = pytest.mark.slow
+
 AS_THEY_ARE = {"featuresCol": "embedded", "standardization": False}
 
 
@@ -67,7 +69,6 @@ def test_two_stages(rows, embedding, learner):
     assert roc_auc_score(Y, scores) > 0.7
 
 
-@pytest.mark.slow
 def test_every_row_a_landmark_is_kernel_ranksvm(rows):
     """Against all pairs of the functions that the kernel spans, by coefficients of rows."""
     reg, bandwidth = 0.01, 4.0
@@ -92,7 +93,6 @@ def test_every_row_a_landmark_is_kernel_ranksvm(rows):
     np.testing.assert_allclose(scores - scores[0], expected - expected[0], rtol=0, atol=1e-5)
 
 
-@pytest.mark.slow
 def test_cross_validation_of_both_stages(rows):
     embedding, learner = nystroem(), MBAClassifier(**AS_THEY_ARE)
     grid = [

@@ -198,6 +198,7 @@ def test_extra_params(rows):
     assert renamed.columns == [*rows.columns, "rawPrediction", "p"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tuning", [CrossValidator, TrainValidationSplit])
 def test_tuning_over_pipelines(tuning, rows, tmp_path):
     pipeline = made(RankerPipeline)

@@ -220,6 +220,7 @@ def test_fields_of_lines(spark: SparkSession, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_models_and_rows_that_are_refused(raw: DataFrame, model: RankerPipelineModel) -> None:
     with pytest.raises(ConfigError, match="found count = 0, expected"):
         with_contributions(model, raw, 0)

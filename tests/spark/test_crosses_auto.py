@@ -58,6 +58,7 @@ def all_pairs_by_hand(frame, train, test):
     )
 
 
+@pytest.mark.slow
 def test_one_command_ranks_nine_categories_as_all_pairs_by_hand(
     spark, tmp_path, monkeypatch, capsys
 ):

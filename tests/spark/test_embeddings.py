@@ -184,9 +184,13 @@ LEARNERS = {
     ),
     "network": lambda: LogisticRegression(featuresCol="embedded", regParam=0.01),
 }
+SLOW = ("nystroem", "network")
 
 
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in LEARNERS],
+)
 def test_pipelines(rows, name, tmp_path):
     stages = [MAKERS[name](inputCol="dense"), LEARNERS[name]()]
     Pipeline(stages=stages).save(str(tmp_path / "unfitted"))

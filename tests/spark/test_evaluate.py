@@ -154,6 +154,7 @@ def test_evaluator(rows, frame, metric, tmp_path):
     assert again.isLargerBetter()
 
 
+@pytest.mark.slow
 def test_evaluator_in_cross_validation(rows):
     estimator = MBAClassifier(featuresCol=["s", "u"], regParam=0.1)
     grid = ParamGridBuilder().addGrid(estimator.regParam, [0.1, 100.0]).build()

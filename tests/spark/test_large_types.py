@@ -67,6 +67,7 @@ def test_states_that_executors_merge(both, rows, monkeypatch):
     assert large == plain
 
 
+@pytest.mark.slow
 def test_recipes_and_stored_models(both, rows, tmp_path):
     pipeline = RankerPipeline([FeatureRecipe(), MBAClassifier(regParam=0.1)])
     place = iter(["plain", "large"])

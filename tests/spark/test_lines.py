@@ -89,6 +89,7 @@ def check(df, layout, expected, capsys):
     assert "split" not in plan.lower(), plan
 
 
+@pytest.mark.slow
 def test_criteo(spark, tmp_path, capsys):
     with data.path("criteo_80k.tsv").open() as file:
         lines = [next(file).rstrip("\n") for _ in range(2_000)]

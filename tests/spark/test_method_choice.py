@@ -30,6 +30,7 @@ def frame(spark, columns, y):
     return spark.createDataFrame(list(zip(x, z, text, y.tolist(), strict=True)), schema)
 
 
+@pytest.mark.slow
 def test_a_choice_of_a_dataframe_is_that_of_its_arrays(spark):
     _, columns, y = whole(3, 600)
     rows = frame(spark, columns, y).repartition(2)

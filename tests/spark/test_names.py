@@ -78,6 +78,7 @@ def test_names_of_one_spelling_more_in_a_session_that_tells_them_apart(case_sens
         MBAClassifier(featuresCol=["x"], labelCol="Label", regParam=0.1).fit(rows)
 
 
+@pytest.mark.slow
 def test_probabilities_and_other_outputs(pipeline, rows):
     for name in OUTPUTS:
         taken = rows.withColumn(name.upper(), F.lit(1.0))

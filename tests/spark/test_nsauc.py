@@ -35,6 +35,7 @@ def test_rounds_in_blocks_are_the_loop(rows, loss, averaging):
     np.testing.assert_array_equal(estimator.fit(rows).scorer.w, learner.w)
 
 
+@pytest.mark.slow
 def test_tasks_apart_rank_as_well(rows):
     one, many = (
         evaluate(NSAUCClassifier(parallelism=p, rounds=3).fit(rows).transform(rows)).auc

@@ -131,6 +131,7 @@ def test_hashed_features_are_named_by_frequent_tokens(raw: DataFrame) -> None:
     assert not any("city" in name for name in names(tokenNames=False))
 
 
+@pytest.mark.slow
 def test_embeddings_between_recipe_and_ranker(raw: DataFrame, tmp_path: Path) -> None:
     # Which copies of a row are sampled depends on their place.
     raw = raw.dropDuplicates(["age", "income", "city", "flag"]).coalesce(1).cache()
@@ -246,6 +247,7 @@ def test_a_recipe_alone_is_saved(stage: FeatureRecipeModel, tmp_path: Path) -> N
     assert FeatureRecipeModel.load(str(tmp_path / "recipe")).recipe == stage.recipe
 
 
+@pytest.mark.slow
 def test_lines_of_click_logs_train_the_model_of_prepared_rows(
     spark: SparkSession, tmp_path: Path
 ) -> None:

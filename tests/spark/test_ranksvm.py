@@ -142,6 +142,7 @@ def test_folds_of_the_user_are_those_of_mba(rows, folds):
     assert len(chosen.selection["candidates"][0]["folds"]) == folds.get("numFolds", 4)
 
 
+@pytest.mark.slow
 def test_where_rows_lie_does_not_matter(rows, model):
     estimator = RankSVMClassifier(regParam=REG, tol=TOL, weightCol="u")
     others = {
@@ -153,6 +154,7 @@ def test_where_rows_lie_does_not_matter(rows, model):
         np.testing.assert_allclose(w, model.scorer.w, rtol=1e-7, atol=1e-10, err_msg=name)
 
 
+@pytest.mark.slow
 def test_without_a_matrix(rows, model, monkeypatch):
     monkeypatch.setattr(ranksvm, "_MATRIX", D - 1)
     other = RankSVMClassifier(regParam=REG, tol=TOL, weightCol="u").fit(rows)
@@ -161,6 +163,7 @@ def test_without_a_matrix(rows, model, monkeypatch):
     assert other.summary.estimated_auc == pytest.approx(model.summary.estimated_auc, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_a_weight_of_2_is_a_row_twice(rows):
     even = F.floor(F.col("u") * 1000) % 2 == 0
     whole = rows.withColumn("u", F.when(even, 2.0).otherwise(1.0))
@@ -248,7 +251,7 @@ def test_what_is_refused(rows, monkeypatch):
         RankSVMClassifier(whenNotConverged="ignore")
 
 
-@pytest.mark.parametrize("matrix", [True, False])
+@pytest.mark.parametrize("matrix", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_where_scores_do_not_fit_ranges_of_them_train(rows, model, monkeypatch, caplog, matrix):
     """By a matrix of features and without, to the weights of gathered scores."""
     if not matrix:
@@ -305,6 +308,7 @@ def test_rows_are_released_after_a_failure(rows, persisted, failure):
     assert released(persisted)
 
 
+@pytest.mark.slow
 def test_sources_that_are_cheap_to_read_are_not_kept(rows, model, persisted, tmp_path):
     estimator = RankSVMClassifier(regParam=REG, tol=TOL, weightCol="u")
     rows.write.parquet(str(tmp_path / "rows"))

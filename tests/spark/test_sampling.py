@@ -48,7 +48,9 @@ def arrangements(df, most):
     }
 
 
-@pytest.mark.parametrize(("estimator", "most"), [("complete", 1000), ("paired", 50)])
+@pytest.mark.parametrize(
+    ("estimator", "most"), [pytest.param("complete", 1000, marks=pytest.mark.slow), ("paired", 50)]
+)
 def test_the_same_draws_however_the_rows_lie(rows, estimator, most):
     first = None
     for name, df in arrangements(rows, most).items():

@@ -139,6 +139,7 @@ def test_damaged_segments_are_refused(model):
             type(model.scorer.segments).restored(table, changed)
 
 
+@pytest.mark.slow
 def test_a_recipe_with_segments_is_one_stage(rows, tmp_path):
     """The segment column is a raw column too; tasks map and score in one step."""
     stages = [FeatureRecipe(numKnots=4), MBAClassifier(segmentCol="site", numFolds=3)]

@@ -153,6 +153,7 @@ def test_folds_in_turn_and_histograms_that_bound(rows, exact, monkeypatch):
         np.testing.assert_allclose(ours["folds"], theirs["folds"], atol=bounded["uncertainty"])
 
 
+@pytest.mark.slow
 def test_rows_in_memory_and_passes_give_the_same(rows, monkeypatch):
     selector = MBASelector(regParams=GRID, elasticNetParams=[0.0, 0.5], numFolds=K, keyCol="id")
     expected = selector.fit(rows).summary.selection
@@ -210,6 +211,7 @@ def wide(spark):
     return spark.createDataFrame(made, ["id", "features", "label"]).repartition(5, "id").cache()
 
 
+@pytest.mark.slow
 def test_the_rows_are_gathered_if_they_are_smaller_than_the_moments(wide, monkeypatch, caplog):
     selector = MBASelector(regParams=GRID, numFolds=K, keyCol="id", positiveLabel="yes")
     with caplog.at_level("INFO", "spark_auc"):

@@ -128,6 +128,7 @@ def test_fields_of_structs(rows, tmp_path):
     assert [served.score(row) for row in found.to_pylist()] == expected.tolist()
 
 
+@pytest.mark.slow
 def test_a_published_ranker_of_segments_without_pyspark(table, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     pq.write_table(table, "rows.parquet")

@@ -106,6 +106,7 @@ def test_a_stored_model_scores_without_lightgbm(model, df, tmp_path, monkeypatch
     assert next(both) == next(both)
 
 
+@pytest.mark.slow
 def test_without_trees(df, ranker, monkeypatch):
     recipe = FeatureRecipe(**RECIPE)
     names = ["additive", "additive, hinge"]
@@ -124,6 +125,7 @@ def test_without_trees(df, ranker, monkeypatch):
     assert "pip install 'spark-auc[trees]'" in candidates("trees")[2]["leftOut"]
 
 
+@pytest.mark.slow
 def test_equal_rows_and_keys_are_in_one_fold(spark, ranker):
     """Rows of a key repeat with other noise: the fold of the key holds all of them."""
     rng = np.random.default_rng(5)

@@ -14,6 +14,8 @@ from pyspark.sql import functions as F
 from spark_auc import FeatureRecipe, FeatureRecipeModel, MBAClassifier, RankerPipeline
 from spark_auc.errors import ConfigError, ModelFormatError
 
+pytestmark = pytest.mark.slow
+
 # Columns in the order of the models, which is not that of the DataFrames.
 NAMES = ["price", "age of it", "kind"]
 ROWS = 1500

@@ -141,6 +141,7 @@ def test_the_rows_left_out_are_those_that_grew_the_trees(columns, rows, table, m
     assert sum(model.ranker.summary.rows.values()) == (~inside).sum()
 
 
+@pytest.mark.slow
 def test_labels_of_noise_have_no_auc(rows):
     """With the guard, held-out folds say .5; without it the trees know their rows."""
     noise = rows.drop("label").withColumnRenamed("noise", "label")
