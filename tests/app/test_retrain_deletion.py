@@ -84,6 +84,7 @@ def assert_deleted(result, old_weights):
     assert champion.anchor is None
 
 
+@pytest.mark.slow
 def test_rows_are_deleted_from_the_store_and_from_the_champion(retrain, delete):
     for k in range(3):
         written(k)

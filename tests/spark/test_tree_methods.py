@@ -17,6 +17,8 @@ from spark_auc.spark.pipeline_model import RankerPipelineModel
 from spark_auc.training.tree_candidates import measured, tree_candidates
 from tests.training.test_tree_candidates import TYPES, raw
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("lightgbm", reason="lightgbm is not installed")
 
 RECIPE = {"spline": ["a"], "standard": ["b", "c", "d"], "auto": False, "numKnots": 4}
@@ -106,7 +108,6 @@ def test_a_stored_model_scores_without_lightgbm(model, df, tmp_path, monkeypatch
     assert next(both) == next(both)
 
 
-@pytest.mark.slow
 def test_without_trees(df, ranker, monkeypatch):
     recipe = FeatureRecipe(**RECIPE)
     names = ["additive", "additive, hinge"]
@@ -125,7 +126,6 @@ def test_without_trees(df, ranker, monkeypatch):
     assert "pip install 'spark-auc[trees]'" in candidates("trees")[2]["leftOut"]
 
 
-@pytest.mark.slow
 def test_equal_rows_and_keys_are_in_one_fold(spark, ranker):
     """Rows of a key repeat with other noise: the fold of the key holds all of them."""
     rng = np.random.default_rng(5)

@@ -24,6 +24,8 @@ from spark_auc.serving.arrow_columns import raw_column
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.trees.grow import grow
 
+pytestmark = pytest.mark.slow
+
 lightgbm = pytest.importorskip("lightgbm", reason="lightgbm is not installed")
 
 ROWS = 3000
@@ -141,7 +143,6 @@ def test_the_rows_left_out_are_those_that_grew_the_trees(columns, rows, table, m
     assert sum(model.ranker.summary.rows.values()) == (~inside).sum()
 
 
-@pytest.mark.slow
 def test_labels_of_noise_have_no_auc(rows):
     """With the guard, held-out folds say .5; without it the trees know their rows."""
     noise = rows.drop("label").withColumnRenamed("noise", "label")
