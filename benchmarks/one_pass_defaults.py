@@ -42,6 +42,7 @@ from spark_auc.spark.estimators.online import OnlineEstimator, Pass
 DATA = Path(os.environ.get("SPARK_AUC_DATA", "../shared/data")).resolve()
 LEARNERS = {
     "SOLAM": SOLAMClassifier,
+    "SOLAM, not centred": lambda **to: SOLAMClassifier(centering=False, **to),
     "NSAUC": NSAUCClassifier,
     "AdaDSG": AdaDSGClassifier,
     "OPAUC": lambda **to: OPAUCClassifier(parallelism="sequential", **to),
@@ -99,7 +100,7 @@ def prepared(rows: Batch, seed: int, standardization: bool) -> SequentialRows:
     labels = LabelCounts({0.0: int((~rows.y).sum()), 1.0: int(rows.y.sum())})
     columns = SimpleNamespace(key=None)
     prepared_rows = SequentialRows(columns, local, order, surveyed, labels, scale, keyed=True)  # type: ignore[arg-type]
-    return replace(prepared_rows, ordered_rows=prepared_rows.rows_scaled)  # type: ignore[arg-type]
+    return prepared_rows
 
 
 def one_pass(estimator: OnlineEstimator, rows: SequentialRows) -> Pass:
@@ -141,9 +142,12 @@ def main() -> None:
                 continue
             above, warned = [], 0
             for seed in range(arguments.orders):
+                drawing = learner.partition(",")[0] not in ("SOLAM", "OPAUC")
+                estimator = LEARNERS[learner](**({"seed": seed} if drawing else {}))
                 rows = prepared(train, seed, name not in MANY)
-                options = {} if learner in ("SOLAM", "OPAUC") else {"seed": seed}
-                result = one_pass(LEARNERS[learner](**options), rows)
+                rows = replace(rows, centering=estimator.values().get("centering", True))
+                rows = replace(rows, ordered_rows=rows.rows_scaled)  # type: ignore[arg-type]
+                result = one_pass(estimator, rows)
                 w = result.learner.w / rows.scale
                 above.append(100 * (float(roc_auc_score(test.y, test.X @ w)) - best))
                 warned += result.held_out is not None and result.held_out.short

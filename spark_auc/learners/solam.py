@@ -9,7 +9,7 @@ import numpy as np
 
 from spark_auc.core.kernels import compiled
 from spark_auc.core.state.rules import COUNTS, FROM_0_ON, NOT_0
-from spark_auc.core.state.schema import Fields, reals
+from spark_auc.core.state.schema import Fields, array, reals
 from spark_auc.core.types import Bool, Float, Index, Rows
 from spark_auc.core.validation import check_above, check_whole
 from spark_auc.errors import DataError
@@ -66,6 +66,9 @@ class SOLAM(Stored):
         The other variables of the saddle function.
     rows, seen, positive
         Number of learned rows, their total weight, and the weight of the positive rows.
+    sums : (3,)
+        Sums of ``a``, ``b`` and ``alpha`` before each step, times its size; None in a state of an
+        earlier version, which has none.
 
     References
     ----------
@@ -81,6 +84,7 @@ class SOLAM(Stored):
         "rows": reals(rule=COUNTS),
         "seen": reals(rule=FROM_0_ON),
         "positive": reals(rule=FROM_0_ON),
+        "sums": array("<f8", 3, optional=True),
     }
 
     zeta: float = 10.0
@@ -99,12 +103,14 @@ class SOLAM(Stored):
     rows: float = field(init=False, default=0.0)
     seen: float = field(init=False, default=0.0)
     positive: float = field(init=False, default=0.0)
+    sums: Float | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("zeta", "radius", "kappa"):
             check_above(name, getattr(self, name), 0)
         check_whole("horizon", self.horizon, 1)
         self.z, self.lag = np.zeros(self.dimension), np.zeros(self.dimension)
+        self.sums = np.zeros(3)
 
     def learn(self, X: Rows, y: Bool, weight: Float | None = None) -> None:
         """Learn rows; see `spark_auc.learners.learner.Learner.learn`.
@@ -125,6 +131,7 @@ class SOLAM(Stored):
             self.horizon,
             self.z,
             self.lag,
+            np.empty(0) if self.sums is None else self.sums,
             (
                 self.scale,
                 self.squared,
@@ -155,6 +162,17 @@ class SOLAM(Stored):
     def w(self) -> Float:
         """Averaged weights ``(d,)``; 0 before the first row."""
         return (self.gain * self.z - self.lag) / (self.total or 1.0)
+
+    @property
+    def averages(self) -> dict[str, float] | None:
+        """Averages of ``a``, ``b`` and ``alpha``, weighted as those of ``w``.
+
+        At the saddle point they are the mean score of the positive rows, that of the negative rows,
+        and their difference ``b - a`` [1]_ (Eq. 9-11). None before the first row.
+        """
+        if self.sums is None or not self.total:
+            return None
+        return dict(zip(("a", "b", "alpha"), (self.sums / self.total).tolist(), strict=True))
 
     def score(self, X: Rows) -> Float:
         """Scores ``(n,)`` of rows ``(n, d)``."""
@@ -193,6 +211,10 @@ class SOLAM(Stored):
         for name in ("total", "a", "b", "alpha"):
             setattr(merged, name, float(averaged(getattr(self, name), getattr(other, name))))
         merged.lag = -merged.total * averaged(self.w, other.w)
+        merged.sums = None
+        if self.sums is not None and other.sums is not None:
+            own, others = self.sums / (self.total or 1.0), other.sums / (other.total or 1.0)
+            merged.sums = merged.total * averaged(own, others)
         for name in ("rows", "seen", "positive"):
             total = getattr(self, name) + getattr(other, name) - getattr(before, name)
             setattr(merged, name, total)
@@ -217,6 +239,7 @@ def _learn(
     horizon: int,
     z: Float,
     lag: Float,
+    sums: Float,
     numbers: _Numbers,
 ) -> tuple[int, _Numbers]:
     """Learn rows up to the first row longer than ``kappa``.
@@ -246,6 +269,10 @@ def _learn(
         score = scale * product
         gain += gamma * scale
         total += gamma
+        if sums.size:
+            sums[0] += gamma * a
+            sums[1] += gamma * b
+            sums[2] += gamma * alpha
         move = 2.0 * gamma * u
         if y[row]:
             move *= 1.0 - rate

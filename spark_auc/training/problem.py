@@ -18,6 +18,7 @@ from spark_auc.core.moments.operator import (
     pair_moments,
 )
 from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.moments.spectral_norm import spectral_norm
 from spark_auc.core.products import settled_scores
 from spark_auc.core.row_source import ArrayRows, Folding, RowSource, State, batchwise
 from spark_auc.core.sampling.draws import FirstArrivals
@@ -118,27 +119,46 @@ class Problem:
         largest = cast(LargestNorm, states["largest"])
         return cast(ColumnMoments, states["scores"]), largest.squared if has_draws else None
 
-    def sufficient_pairs(
-        self, epsilon: float, scale: Float | None, l2: float, squared_norm: float | None
-    ) -> int | None:
-        """Number of draws that Theorem 2 of MBA requires; None if it gives no finite number.
+    def theorem2(
+        self, epsilon: float, quadratic: Quadratic, w: Float, l2: float, squared_norm: float | None
+    ) -> dict[str, float | None] | None:
+        """The number of draws by Theorem 2 of MBA and what it depends on; see `TrainingSummary`.
 
-        The trace of ``Sigma`` bounds its spectral norm, and ``1 / (4 l2)`` bounds ``|w|^2``. There
-        is no number without draws, without a ridge, and for columns that are all constant.
+        None without draws, and for columns that are all constant.
+
+        Parameters
+        ----------
+        epsilon
+            Greatest distance of the objective from that of all pairs.
+        quadratic
+            The quadratic of the drawn pairs, whose spectral norm stands for that of all pairs.
+        w : (d,)
+            The solution, in the quadratic's columns.
+        l2
+            The ridge factor.
+        squared_norm
+            The largest squared norm of a row; None without draws.
         """
-        diagonal = self.columns.variance.sum(axis=0) + self.columns.delta**2
-        trace = float((diagonal if scale is None else diagonal / scale**2).sum())
-        squared_weight_norm = 0.25 / l2 if l2 else math.inf
-        if not squared_norm or not trace or math.isinf(squared_weight_norm):
+        norm = spectral_norm(quadratic.Sigma) if squared_norm else 0.0
+        if not squared_norm or not norm:
             return None
-        return sufficient_pairs(
-            epsilon,
-            _FAILURE_PROBABILITY,
-            diagonal.size,
-            trace,
-            squared_norm,
-            squared_weight_norm=squared_weight_norm,
-        )
+        length = float(w @ w)
+
+        def number(squared_weight_norm: float, printed: bool = False) -> int | None:
+            sizes = epsilon, _FAILURE_PROBABILITY, w.size, norm, float(squared_norm or 0.0)
+            if not 0 < squared_weight_norm < math.inf:
+                return None
+            return sufficient_pairs(*sizes, squared_weight_norm, printed=printed)
+
+        largest = 0.25 / l2 if l2 else math.inf
+        return {
+            "corrected": number(largest),
+            "printed": number(largest, printed=True),
+            "estimated": number(length),
+            "spectralNorm": norm,
+            "squaredRowNorm": squared_norm,
+            "squaredWeightNorm": length,
+        }
 
 
 class TrainingRows(NamedTuple):

@@ -41,9 +41,9 @@ class TrainingResult:
         The penalty, and the cross-validation that chose it; no selection if it was fixed.
     pairs
         Number of draws of each class; None without draws.
-    suboptimality, sufficient_pairs
+    suboptimality, theorem2
         Estimated cost of sampling in units of the objective, and the number of draws that Theorem
-        2 of MBA requires.
+        2 of MBA requires; see `spark_auc.training.summary.TrainingSummary`.
     held_out
         AUC of a learner on rows before it learned them; see
         `spark_auc.learners.held_out.HeldOut`.
@@ -54,6 +54,8 @@ class TrainingResult:
     max_fpr
         Greatest false positive rate of the second step; see `spark_auc.training.second_step`. None
         without one.
+    saddle
+        Averages of the other variables of SOLAM; see `spark_auc.learners.solam.SOLAM.averages`.
     """
 
     w: Float
@@ -68,11 +70,12 @@ class TrainingResult:
     selection: Selection | None = None
     pairs: int | None = None
     suboptimality: float | None = None
-    sufficient_pairs: int | None = None
+    theorem2: dict[str, float | None] | None = None
     held_out: dict[str, Any] | None = None
     moments: PairMoments | None = None
     prior: dict[str, Any] | None = None
     max_fpr: float | None = None
+    saddle: dict[str, float] | None = None
 
     @property
     def threshold(self) -> float:
@@ -122,7 +125,7 @@ class TrainingResult:
             certificate=None if certificate is None else dict(certificate.as_dict()),
             pairs=self.pairs,
             sampling_suboptimality=self.suboptimality,
-            sufficient_pairs=self.sufficient_pairs,
+            theorem2=self.theorem2,
             form=self.form,
             reg_param=None if penalty is None else penalty.regParam,
             elastic_net_param=None if penalty is None else penalty.elasticNetParam,
@@ -130,4 +133,5 @@ class TrainingResult:
             held_out=self.held_out,
             prior=self.prior,
             max_fpr=self.max_fpr,
+            saddle=self.saddle,
         )

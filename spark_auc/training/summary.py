@@ -48,9 +48,14 @@ class TrainingSummary:
         Number of draws of each class; None without draws.
     sampling_suboptimality
         Estimated cost of sampling in units of the objective.
-    sufficient_pairs
+    theorem2
         Draws of each class that Theorem 2 of MBA requires to be within pairTol with probability
-        0.95; see `spark_auc.core.sampling.sample_size.sufficient_pairs`.
+        0.95: ``corrected`` and ``printed`` with the constants of the proof and of Eq. 18, both with
+        ``1 / (4 lambda2)`` for ``|w|^2``, and ``estimated`` with the proof's constants and
+        ``|w|^2`` of the solution, which bounds nothing. None in place of a number that is not
+        finite. They depend on ``spectralNorm`` (of the drawn pairs), ``squaredRowNorm`` (the
+        largest of a row) and ``squaredWeightNorm``, in squared units of the columns trained on; see
+        `spark_auc.core.sampling.sample_size.sufficient_pairs`.
     form
         Storage of the quadratic: "tiles" (a matrix), "rows" (in the driver's memory) or "passes"
         (one pass over the DataFrame per solver step).
@@ -70,6 +75,9 @@ class TrainingSummary:
         `spark_auc.training.prior.Prior.report`. None without a prior.
     max_fpr
         Greatest false positive rate that a second step trained for; None without one.
+    saddle
+        Averages of a, b and alpha of SOLAM; see `spark_auc.learners.solam.SOLAM.averages`. None for
+        other learners.
     """
 
     rows: dict[str, int]
@@ -83,7 +91,7 @@ class TrainingSummary:
     certificate: dict[str, Any] | None = None
     pairs: int | None = None
     sampling_suboptimality: float | None = None
-    sufficient_pairs: int | None = None
+    theorem2: dict[str, float | None] | None = None
     form: str | None = None
     reg_param: float | None = None
     elastic_net_param: float | None = None
@@ -92,6 +100,7 @@ class TrainingSummary:
     segments: dict[str, Any] | None = None
     prior: dict[str, Any] | None = None
     max_fpr: float | None = None
+    saddle: dict[str, float] | None = None
 
     def _repr_html_(self) -> str:
         certificate, selection = self.certificate or {}, self.selection or {}
@@ -120,7 +129,7 @@ class TrainingSummary:
         """The fields as JSON types."""
         fields = asdict(self)
         # Summaries of earlier versions do not have these fields.
-        for name in ("segments", "prior", "max_fpr"):
+        for name in ("segments", "prior", "max_fpr", "saddle"):
             if fields[name] is None:
                 del fields[name]
         return fields
@@ -129,7 +138,9 @@ class TrainingSummary:
     def from_dict(cls, fields: dict[str, Any]) -> TrainingSummary:
         """The summary from the fields of `as_dict`."""
         weights = tuple(FeatureWeight(**w) for w in fields["largest_weights"])
-        return cls(**{**fields, "largest_weights": weights})
+        # Earlier versions stored a number of pairs in which the trace stood for the spectral norm.
+        known = {name: value for name, value in fields.items() if name != "sufficient_pairs"}
+        return cls(**{**known, "largest_weights": weights})
 
 
 def largest_weights(

@@ -28,6 +28,12 @@ _log = logging.getLogger(__name__)
 
 # First and largest number of draws when the number is chosen automatically.
 _FEWEST_PAIRS, _MOST_PAIRS = 1 << 12, 1 << 20
+# The numbers of draws of `Problem.theorem2`, in words.
+_NUMBERS = {
+    "corrected": "(corrected constants)",
+    "printed": "as printed",
+    "estimated": "(estimate, with the norm of the solution)",
+}
 
 
 def train(rows: RowSource, settings: TrainingSettings) -> TrainingResult:
@@ -123,15 +129,15 @@ def _train_on_draws(rows: RowSource, pairs: int, settings: TrainingSettings) -> 
     """Train on ``pairs`` draws of each class, rounded up to whole batches."""
     pairs = -(-pairs // settings.batch_size) * settings.batch_size
     result = _train_once(rows, replace(settings.sampling, pairs=pairs), settings)
-    bound = result.sufficient_pairs
+    theorem, none = result.theorem2 or {}, "no finite number"
+    required = [(theorem.get(key), words) for key, words in _NUMBERS.items()]
     _log.info(
-        "%d draws of each class: the objective is about %.3g above its minimum (pairTol %.3g); %s",
+        "%d draws of each class: the objective is about %.3g above its minimum (pairTol %.3g); "
+        "draws that Theorem 2 of MBA requires: %s",
         pairs,
         result.suboptimality or 0.0,
         settings.pair_tolerance,
-        "Theorem 2 of MBA gives no finite number of draws"
-        if bound is None
-        else f"Theorem 2 of MBA requires {bound:.3g} draws",
+        ", ".join(f"{f'{n:.3g}' if n else none} {words}" for n, words in required),
     )
     return result
 
@@ -251,7 +257,7 @@ def _solve(
         suboptimality=(
             suboptimality(problem.survey, sampling, w, quadratic, scale, l2) if has_draws else None
         ),
-        sufficient_pairs=problem.sufficient_pairs(settings.pair_tolerance, scale, l2, squared_norm),
+        theorem2=problem.theorem2(settings.pair_tolerance, quadratic, solution.w, l2, squared_norm),
         moments=problem.moments if settings.keep_moments else None,
         prior=(
             prior.report(centre.scale if candidate.prior else None) if prior and centre else None

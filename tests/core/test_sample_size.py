@@ -5,12 +5,19 @@ import math
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.stats import binom
 
 from spark_auc.core.batch import Batch
 from spark_auc.core.moments.objective import ElasticNet
 from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.moments.spectral_norm import spectral_norm
+from spark_auc.core.moments.tiles import SymmetricTiles
 from spark_auc.core.sampling.draws import FirstArrivals
-from spark_auc.core.sampling.sample_size import GroupSums, estimated_suboptimality, sufficient_pairs
+from spark_auc.core.sampling.sample_size import (
+    GroupSums,
+    estimated_suboptimality,
+    sufficient_pairs,
+)
 from spark_auc.errors import ConfigError
 from spark_auc.solvers.path import solve
 
@@ -21,6 +28,29 @@ def test_bound_by_hand():
     assert sufficient_pairs(0.1, 0.05, 10, 30.0, 2.0, 0.5) == math.ceil(first)
     second = 32 * 2.0 * 0.5 / 0.01 * (math.sqrt(2 * math.log(2 / 0.05)) + 1) ** 2
     assert sufficient_pairs(0.1, 0.05, 1, 1e-6, 2.0, 0.5) == math.ceil(second)
+    second = 4 * 2.0 * 0.5 / 0.01 * (math.sqrt(2 * math.log(4 / 0.05)) + 1) ** 2
+    found = sufficient_pairs(0.1, 0.05, 1, 1e-6, 2.0, 0.5, printed=True)
+    assert found == math.ceil(second)
+    # The first term is the same in both.
+    found = sufficient_pairs(0.1, 0.05, 10, 30.0, 2.0, 0.5, printed=True)
+    assert found == math.ceil(first)
+
+
+def test_the_printed_inequality_of_means_is_false():
+    """Eq. 35 for rows of +-1, so that R_x is 1: 50 differences have the mean (K - 50) / 25."""
+    probability = 2 * binom.cdf(30, 100, 0.5)
+    printed, corrected = (np.exp(-0.5 * (0.8 * 50**0.5 / L - 1) ** 2) for L in (1.0, 2**0.5))
+    assert probability == pytest.approx(7.85e-5, rel=1e-3)
+    assert printed == pytest.approx(1.96e-5, rel=1e-2)
+    assert printed < probability < corrected
+
+
+@pytest.mark.parametrize("d", [1, 20, 21, 300])
+def test_spectral_norm(d):
+    A = np.random.default_rng(d).normal(size=(2 * d, d)) * np.geomspace(1, 3, d)
+    found = spectral_norm(SymmetricTiles.of(A.T @ A))
+    assert found == pytest.approx(np.linalg.norm(A, 2) ** 2, rel=2e-3)
+    assert spectral_norm(SymmetricTiles.of(np.zeros((d, d)))) == 0.0
 
 
 @pytest.mark.parametrize(("epsilon", "norm"), [(1e-200, 0.5), (0.1, 1e200), (1e-170, 1e-170)])

@@ -67,9 +67,14 @@ def opauc_projected(X, y, H, eta, lambda2):
     return H @ opauc(X @ H, y, eta, lambda2)
 
 
-def solam(X, y, zeta, R, kappa, u=None, horizon=1):
+def solam(*given, **settings):
+    return solam_averages(*given, **settings)[0]
+
+
+def solam_averages(X, y, zeta, R, kappa, u=None, horizon=1):
     w, a, b, alpha = np.zeros(X.shape[1]), 0.0, 0.0, 0.0
     total, average, seen, positive = 0.0, np.zeros(X.shape[1]), 0.0, 0.0
+    others = np.zeros(3)
     for t, (x, label) in enumerate(zip(X, y, strict=True), 1):
         weight = 1.0 if u is None else u[t - 1]
         seen, positive = seen + weight, positive + weight * label
@@ -82,13 +87,14 @@ def solam(X, y, zeta, R, kappa, u=None, horizon=1):
             Fw, Fa, Fb = 2 * p * (s - b) * x + 2 * (1 + alpha) * p * x, 0, -2 * p * (s - b)
             Falpha = 2 * p * s - 2 * p * (1 - p) * alpha
         average = (total * average + gamma * w) / (total + gamma)
+        others = (total * others + gamma * np.array([a, b, alpha])) / (total + gamma)
         total += gamma
         gamma *= weight
         w = w - gamma * Fw
         w *= min(1.0, R / max(np.linalg.norm(w), 1e-300))
         a, b = np.clip([a - gamma * Fa, b - gamma * Fb], -R * kappa, R * kappa)
         alpha = np.clip(alpha + gamma * Falpha, -2 * R * kappa, 2 * R * kappa)
-    return average
+    return average, others
 
 
 def dsgd(X, y, gamma, c, seed, block, averaging=False):

@@ -40,6 +40,26 @@ def test_row_weights_multiply_gradients():
     assert ones.to_bytes() == plain.to_bytes()
 
 
+@pytest.mark.parametrize(("zeta", "radius"), [(1.0, 2.0), (10.0, 0.3)])
+def test_averages_of_a_b_and_alpha(zeta, radius):
+    X, y = rows()
+    learner = SOLAM(11, zeta, radius, 4.0)
+    assert learner.averages is None
+    for half in (slice(None, 700), slice(700, None)):
+        learner.learn(X[half], y[half])
+    w, others = references.solam_averages(X, y, zeta, radius, 4)
+    np.testing.assert_allclose(learner.w, w, rtol=0, atol=1e-9)
+    assert list(learner.averages) == ["a", "b", "alpha"]
+    np.testing.assert_allclose(list(learner.averages.values()), others, rtol=0, atol=1e-9)
+    merged = learner.merge(SOLAM(11, zeta, radius, 4.0))
+    assert merged.averages == pytest.approx(learner.averages)
+    learner.sums = None
+    old = SOLAM.from_bytes(learner.to_bytes())
+    old.learn(X, y)
+    assert old.averages is None
+    assert old.merge(merged).averages is None
+
+
 @pytest.mark.parametrize(("zeta", "radius"), [(0.1, 100.0), (100.0, 0.1)])
 def test_length_and_average_stay_true_over_many_rows(zeta, radius):
     X, y = rows(20000, 30)

@@ -173,13 +173,22 @@ def test_the_model_tells_how_it_was_made(rows, estimator, tmp_path):
 
 def test_pairs_are_added_until_sampling_costs_little(rows, monkeypatch):
     estimator = MBAClassifier(regParam=0.05, estimator="complete", pairTol=5e-4, keyCol="id")
-    s = estimator.fit(rows).summary
+    model = estimator.fit(rows)
+    s = model.summary
     assert s.sampling_suboptimality <= 5e-4
     scaled = X / X.std(axis=0, ddof=1)
     pairs = scaled[Y][:, None] - scaled[~Y]
-    largest, trace = (scaled**2).sum(axis=1).max(), (pairs**2).sum(axis=2).mean()
-    bound = sufficient_pairs(5e-4, 0.05, D, trace, largest, 1 / (4 * 0.05))
-    assert s.sufficient_pairs == pytest.approx(bound, rel=1e-9)
+    largest = (scaled**2).sum(axis=1).max()
+    norm = np.linalg.norm(pairs.reshape(-1, D), 2) ** 2 / pairs[..., 0].size
+    theorem = dict(s.theorem2)
+    assert theorem["spectralNorm"] == pytest.approx(norm, rel=0.2)
+    assert theorem["squaredRowNorm"] == pytest.approx(largest, rel=1e-9)
+    given = 5e-4, 0.05, D, theorem["spectralNorm"], theorem["squaredRowNorm"]
+    assert theorem["corrected"] == sufficient_pairs(*given, 1 / (4 * 0.05))
+    assert theorem["printed"] == sufficient_pairs(*given, 1 / (4 * 0.05), printed=True)
+    assert theorem["estimated"] == sufficient_pairs(*given, theorem["squaredWeightNorm"])
+    w = model.scorer.w * X.std(axis=0, ddof=1)
+    assert theorem["squaredWeightNorm"] == pytest.approx(w @ w, rel=1e-9)
     assert s.pairs % 1024 == 0
     monkeypatch.setattr(train, "_MOST_PAIRS", 8192)
     with pytest.raises(ConvergenceError, match="raise pairTol"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -26,6 +27,8 @@ from spark_auc.learners.steps import Lengths
 from spark_auc.spark.data.columns import TrainingColumns
 from spark_auc.spark.data.names import known_column, quoted
 from spark_auc.spark.data.rows import DistributedRows
+
+_log = logging.getLogger(__name__)
 
 # Added columns: two hashes of the row, and a hash that differs between copies of one row.
 _CONTENT, _OTHER, _PLACE = "spark_auc_content", "spark_auc_other", "spark_auc_place"
@@ -133,6 +136,8 @@ class SequentialRows:
         Number of rows of each label.
     scale : (d,)
         Standard deviations of the columns, or 1.
+    centering
+        Whether columns far from 0 are shifted to their mean.
     keyed
         Whether every row has a key, from the key column or from a hash that differs between copies
         of a row. Keys are made before scaling, so that they do not depend on the last bits of the
@@ -147,6 +152,7 @@ class SequentialRows:
     surveyed: ColumnMoments
     labels: LabelCounts
     scale: Float
+    centering: bool = True
     keyed: bool = False
     ordered_rows: DistributedRows | None = None
 
@@ -154,14 +160,18 @@ class SequentialRows:
     def shift(self) -> Float:
         """Shift ``(d,)`` subtracted from the columns before scaling.
 
-        It is the mean of a column whose squared mean exceeds its variance, else 0. A shift does not
-        change the ranking, and allows longer gradient steps. At least half of the entries of a
+        With ``centering`` it is the mean of a column whose squared mean exceeds its variance, else
+        0. A shift does not change differences of rows, and allows longer gradient steps. At least
+        half of the entries of a
         shifted column are nonzero, since ``E[x]^2 <= P(x != 0) E[x^2]``; sparse rows therefore grow
         by a factor of 2 at most.
         """
         shares = self.surveyed.weight / self.surveyed.weight.sum()
         mean = shares @ self.surveyed.mean
-        return np.asarray(np.where(mean**2 > self._variance, mean, 0.0))
+        far = (mean**2 > self._variance) & self.centering
+        if far.any():
+            _log.info("%d of %d columns are learnt minus their mean", far.sum(), far.size)
+        return np.asarray(np.where(far, mean, 0.0))
 
     @property
     def _variance(self) -> Float:

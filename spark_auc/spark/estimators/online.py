@@ -192,7 +192,8 @@ class OnlineEstimator(RankerEstimator, HasStepSize, HasSeed):
             scale = surveyed.standard_deviation()
         tasks = 1 if self.alone else task_slots(dataset.sparkSession)
         order = RowOrder.of(dataset, columns, values["orderCol"], values["seed"], tasks)
-        return SequentialRows(columns, rows, order, surveyed, labels, scale)
+        centering = bool(values.get("centering", True))
+        return SequentialRows(columns, rows, order, surveyed, labels, scale, centering)
 
     def model_of(
         self, rows: SequentialRows, done: Pass, seconds: dict[str, float]
@@ -217,6 +218,7 @@ class OnlineEstimator(RankerEstimator, HasStepSize, HasSeed):
             type(done.learner).__name__,
             seconds,
             held_out=None if held_out is None else held_out.as_dict(),
+            saddle=getattr(done.learner, "averages", None),
         )
         return self.made(result, rows.columns)
 

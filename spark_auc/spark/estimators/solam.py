@@ -30,6 +30,14 @@ class SOLAMSettings(RoundsSettings, ParallelSettings, WeightSettings, total=Fals
             Range(gt=0),
         ),
     ]
+    centering: Annotated[
+        bool,
+        Setting(
+            "Whether columns whose squared mean exceeds their variance are learnt minus their "
+            "mean. SOLAM depends on the origin; False takes the columns as they are, as published.",
+            True,
+        ),
+    ]
     radius: Annotated[
         float | None,
         Setting(
@@ -44,7 +52,9 @@ class SOLAMSettings(RoundsSettings, ParallelSettings, WeightSettings, total=Fals
 class SOLAMClassifier(OnlineEstimator, HasWeightCol, settings=SOLAMSettings):
     """Trains a linear ranker for AUC by `spark_auc.learners.solam.SOLAM`.
 
-    A row's weight multiplies its gradient.
+    A row's weight multiplies its gradient. The algorithm as published is centering=False with a
+    stepSize, standardization=False and one round; the columns to learn are then those of the rows.
+    The summary's ``saddle`` has the averages of a, b and alpha, for the scores of these columns.
 
     Raises
     ------
