@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.kernels import compiled
 from spark_auc.core.state.rules import NOT_0
-from spark_auc.core.state.schema import Fields, reals
+from spark_auc.core.state.schema import Fields, array, reals
 from spark_auc.core.types import Bool, Float, Index, Rows
 from spark_auc.core.validation import check_above, check_at_least, check_whole
+from spark_auc.errors import ConfigError
 from spark_auc.learners.learner import Stored, entries, unweighted
 from spark_auc.learners.linear import AveragedIterate, same_settings
-from spark_auc.learners.pairs import AHEAD, draw_pairs
+from spark_auc.learners.losses import LOSSES, loss_descent
+from spark_auc.learners.pairs import AHEAD, add_row, draw_pairs, row_product
 
 # Separates these random numbers from other uses of the same seed.
 _PAIRS = 0xDA
+_PAIRS_OF = ("mixed", "uniform")
 # Smallest scale before rescaling: the average is a difference of sums that grow as 1 / scale, and
 # loses at most three digits.
 _SMALLEST_SCALE = 1e-3
@@ -26,15 +29,20 @@ _SMALLEST_SCALE = 1e-3
 
 @dataclass(eq=False)
 class DSGD(AveragedIterate, Stored):
-    """Doubly stochastic gradient descent on the regularised squared loss of all pairs of a block.
+    """Doubly stochastic gradient descent on the regularised loss of all pairs of a block.
 
-    In a stage of ``m`` rows, step ``t`` = 0, 1, .. draws a positive and a negative row with
-    difference ``D`` and moves ``w`` by ``-gamma / (t + 1) (-2 P (1 - w'D) D + c w / sqrt(m))``
-    [1]_ (Algorithm 2). ``P`` is the share of mixed pairs among the ordered pairs of the block, so
-    that the expected step is that of a pair drawn from all ordered pairs. O(non-zeros of both
-    rows) time per step, O(d) memory besides the block.
+    In a stage of ``m`` rows, step ``t`` = 0, 1, .. draws a pair of rows with margin ``z = w'D`` and
+    moves ``w`` by ``-gamma_t (phi'(z) D + c w / sqrt(m))`` [1]_ (Algorithm 2 and Eq. 8), where
+    ``D`` is the row of the higher label minus the other. O(non-zeros of both rows) time per step,
+    O(d) memory besides the block.
 
-    The first steps of a stage must be short enough not to diverge, but the sum of the later steps
+    The published pairs are "uniform": any two rows, and equal labels add nothing. "mixed" pairs are
+    of a positive and a negative row, and their loss is multiplied by the share ``P`` of mixed pairs
+    among the ordered pairs of the block, so that the expected step is the same. Rare classes then
+    cost no steps.
+
+    The published steps are ``gamma / (t + 1)`` and, in theory, ``1 / (mu (t + 1))`` with
+    ``mu = c / sqrt(m)``, whose first step forgets where the stage began. The sum of the former
     grows only as ``log m``, too slowly for many features. With ``averaging``, all steps of a stage
     have size ``gamma``, and the weights are the average of the stage's iterates, which the next
     stage starts from. The influence of the start on the average decays as ``1 / m`` [2]_.
@@ -54,6 +62,12 @@ class DSGD(AveragedIterate, Stored):
         Seed of the pairs, at least 0.
     averaging
         Whether steps are constant and iterates are averaged; False as published.
+    loss
+        One of `spark_auc.learners.losses.LOSSES`; "squared" in the paper's experiments.
+    pairs
+        "mixed", or "uniform" as published.
+    theory
+        Whether steps are ``1 / (mu (t + 1))``; ``gamma`` has no effect then.
 
     Attributes
     ----------
@@ -80,12 +94,19 @@ class DSGD(AveragedIterate, Stored):
         "z": reals("d"),
         "lag": reals("d"),
         "scale": reals(rule=NOT_0),
+        # States of earlier versions have none of these.
+        "loss": array("U", optional=True),
+        "pairs": array("U", optional=True),
+        "theory": array("|b1", optional=True),
     }
 
     gamma: float = 0.1
     c: float = 1.0
     seed: int = 0
     averaging: bool = False
+    loss: str = "squared"
+    pairs: str = "mixed"
+    theory: bool = False
     z: Float = field(init=False, repr=False)
     lag: Float = field(init=False, repr=False)
     scale: float = field(init=False, default=1.0)
@@ -99,6 +120,18 @@ class DSGD(AveragedIterate, Stored):
         check_above("gamma", self.gamma, 0)
         check_at_least("c", self.c, 0)
         check_whole("seed", self.seed, 0)
+        self.loss, self.pairs = self.loss or "squared", self.pairs or "mixed"
+        self.theory = bool(self.theory)
+        for name, choices in (("loss", LOSSES), ("pairs", _PAIRS_OF)):
+            if getattr(self, name) not in choices:
+                raise ConfigError(
+                    f"found {name} {getattr(self, name)!r}, expected one of {', '.join(choices)}"
+                )
+        if self.theory and (self.averaging or not self.c):
+            raise ConfigError(
+                f"found steps 1 / (mu (t + 1)) with averaging = {self.averaging} and c = {self.c}, "
+                "expected no averaging and c > 0; set them so, or theory to False"
+            )
         self.z, self.lag = np.zeros(self.dimension), np.zeros(self.dimension)
 
     def stage(self, size: int) -> None:
@@ -114,31 +147,56 @@ class DSGD(AveragedIterate, Stored):
         self.scale, self.gain, self.averaged = 1.0, 0.0, 0
         self.size, self.steps = size, 0
 
-    def learn(self, X: Rows, y: Bool, weight: Float | None = None) -> None:
+    def learn(
+        self, X: Rows, y: Bool | Float, weight: Float | None = None, *, descent: Any = None
+    ) -> None:
         """Make ``n`` steps on random pairs of rows ``(n, d)``, dense or CSR.
 
-        Rows of a single class form no pairs and make no step.
+        Rows of a single class form no pairs. They make no step, or those of the penalty where pairs
+        are uniform.
+
+        Parameters
+        ----------
+        X : (n, d), dense or CSR
+            Rows.
+        y : (n,)
+            True for positive rows; where pairs are uniform, labels of any order.
+        weight
+            None.
+        descent
+            A loss of one's own in place of ``loss``: a C function of numba (``numba.cfunc``) from
+            ``z`` to ``-phi'(z)``, of doubles. It is not stored.
 
         Raises
         ------
         ConfigError
-            There are row weights.
+            There are row weights, or graded labels for mixed pairs.
         DataError
             The rows have another dimension.
         """
         unweighted(weight, "DSGD")
-        rows = entries(X, self.dimension)
-        positives, negatives = np.flatnonzero(y), np.flatnonzero(~y)
-        if not (positives.size and negatives.size):
+        rows, labels = entries(X, self.dimension), np.asarray(y)
+        mixed, n = self.pairs == "mixed", labels.size
+        if mixed and labels.dtype != np.bool_:
+            raise ConfigError(
+                f"found labels of type {labels.dtype} for mixed pairs, expected True and False; "
+                "set pairs to 'uniform', or compare the labels with a threshold"
+            )
+        firsts = np.flatnonzero(labels) if mixed else np.arange(n)
+        seconds = np.flatnonzero(np.logical_not(labels)) if mixed else np.arange(0)
+        if n < 2 or (mixed and not (firsts.size and seconds.size)):
             return
-        n = y.size
+        penalty = self.c / np.sqrt(self.size or n)
         self.scale, self.gain = _learn(
             *rows,
-            positives,
-            negatives,
-            self.gamma,
-            self.c / np.sqrt(self.size or n),
-            2.0 * positives.size * negatives.size / (n * (n - 1.0)),
+            labels.astype(float),
+            firsts,
+            seconds,
+            1.0 / penalty if self.theory else self.gamma,
+            penalty,
+            2.0 * firsts.size * seconds.size / (n * (n - 1.0)) if mixed else 1.0,
+            LOSSES.index(self.loss),
+            0 if descent is None else descent.address,
             self.seed,
             self.drawn,
             self.steps,
@@ -171,7 +229,7 @@ class DSGD(AveragedIterate, Stored):
             The settings differ.
         """
         same_settings(self, other)
-        merged = type(self)(self.dimension, self.gamma, self.c, self.seed, self.averaging)
+        merged = type(self)(**{f.name: getattr(self, f.name) for f in fields(self) if f.init})
         before = start or merged
         own_pairs, other_pairs = self.drawn - before.drawn, other.drawn - before.drawn
         share = own_pairs / ((own_pairs + other_pairs) or 1)
@@ -187,11 +245,14 @@ def _learn(
     values: Float,
     indices: Index,
     starts: Index,
-    positives: NDArray[np.int64],
-    negatives: NDArray[np.int64],
+    labels: Float,
+    firsts: NDArray[np.int64],
+    seconds: NDArray[np.int64],
     gamma: float,
     penalty: float,
-    mixed_share: float,
+    share: float,
+    loss: int,
+    own: int,
     seed: int,
     drawn: int,
     steps: int,
@@ -201,7 +262,8 @@ def _learn(
     z: Float,
     lag: Float,
 ) -> tuple[float, float]:
-    total = positives.size + negatives.size
+    total = labels.size
+    rows = np.empty((AHEAD, 2), np.int64)
     begins, ends = np.empty((AHEAD, 2), np.uint64), np.empty((AHEAD, 2), np.uint64)
     for first in range(0, total, AHEAD):
         last = min(first + AHEAD, total)
@@ -210,23 +272,25 @@ def _learn(
             values,
             indices,
             starts,
-            positives,
-            negatives,
+            firsts,
+            seconds,
             seed,
             _PAIRS,
             drawn + first,
+            rows[:count],
             begins[:count],
             ends[:count],
         )
         for step in range(first, last):
             begin, end = begins[step - first], ends[step - first]
-            product = 0.0
-            for p in range(begin[0], end[0]):
-                product += values[p] * z[indices[p]]
-            for p in range(begin[1], end[1]):
-                product -= values[p] * z[indices[p]]
+            order = labels[rows[step - first, 0]] - labels[rows[step - first, 1]]
             length = gamma if averaging else gamma / (steps + step + 1.0)
-            change = 2.0 * mixed_share * length * (1.0 - scale * product)
+            change = 0.0
+            if order != 0.0:
+                sign = 1.0 if order > 0.0 else -1.0
+                margin = row_product(values, indices, begin[0], end[0], z)
+                margin -= row_product(values, indices, begin[1], end[1], z)
+                change = share * length * sign * loss_descent(loss, own, sign * scale * margin)
             scale *= 1.0 - length * penalty
             if abs(scale) < _SMALLEST_SCALE:
                 for j in range(z.size):
@@ -234,14 +298,12 @@ def _learn(
                     z[j] *= scale
                 gain, scale = 0.0, 1.0
             change /= scale
-            for p in range(begin[0], end[0]):
-                z[indices[p]] += change * values[p]
-            for p in range(begin[1], end[1]):
-                z[indices[p]] -= change * values[p]
+            if change != 0.0:
+                add_row(change, values, indices, begin[0], end[0], z)
+                add_row(-change, values, indices, begin[1], end[1], z)
+                if averaging:
+                    add_row(gain * change, values, indices, begin[0], end[0], lag)
+                    add_row(-gain * change, values, indices, begin[1], end[1], lag)
             if averaging:
-                for p in range(begin[0], end[0]):
-                    lag[indices[p]] += gain * change * values[p]
-                for p in range(begin[1], end[1]):
-                    lag[indices[p]] -= gain * change * values[p]
                 gain += scale
     return scale, gain

@@ -16,7 +16,7 @@ from spark_auc.core.validation import check_above, check_at_least, check_whole
 from spark_auc.errors import ConfigError
 from spark_auc.learners.learner import Stored, entries, unweighted
 from spark_auc.learners.linear import AveragedIterate, same_settings
-from spark_auc.learners.pairs import AHEAD, draw_pairs
+from spark_auc.learners.pairs import AHEAD, add_row, draw_pairs, row_product
 
 _Rows = tuple[Float, Index, Places]
 _LOSSES = "hinge", "squared_hinge"
@@ -187,32 +187,6 @@ def _rows(X: Rows, dimension: int) -> _Rows:
     return np.ascontiguousarray(X, float).ravel(), no_indices, starts
 
 
-@compiled(fastmath={"reassoc", "contract"})
-def _product(values: Float, indices: Index, begin: int, end: int, vector: Float) -> float:
-    """The product of one row with a vector."""
-    total = 0.0
-    if indices.size:
-        for p in range(begin, end):
-            total += values[p] * vector[indices[p]]
-    else:
-        row = values[begin:end]
-        for p in range(row.size):
-            total += row[p] * vector[p]
-    return total
-
-
-@compiled()
-def _add(factor: float, values: Float, indices: Index, begin: int, end: int, out: Float) -> None:
-    """Add a multiple of one row to a vector."""
-    if indices.size:
-        for p in range(begin, end):
-            out[indices[p]] += factor * values[p]
-    else:
-        row = values[begin:end]
-        for p in range(row.size):
-            out[p] += factor * row[p]
-
-
 @compiled()
 def _learn(
     values: Float,
@@ -233,6 +207,7 @@ def _learn(
     lag: Float,
 ) -> tuple[float, float, int]:
     total, added = positives.size + negatives.size, 0
+    rows = np.empty((AHEAD, 2), np.int64)
     begins, ends = np.empty((AHEAD, 2), np.uint64), np.empty((AHEAD, 2), np.uint64)
     for first in range(0, total, AHEAD):
         last = min(first + AHEAD, total)
@@ -246,23 +221,24 @@ def _learn(
             seed,
             _PAIRS,
             steps + first,
+            rows[:count],
             begins[:count],
             ends[:count],
         )
         for step in range(first, last):
             begin, end = begins[step - first], ends[step - first]
-            product = _product(values, indices, begin[0], end[0], z)
-            product -= _product(values, indices, begin[1], end[1], z)
+            product = row_product(values, indices, begin[0], end[0], z)
+            product -= row_product(values, indices, begin[1], end[1], z)
             missing = 1.0 - scale * product
             t = steps + step + 1
             length = gamma / (1.0 + gamma * lambda2 * t)
             if missing > 0.0:
                 change = length * (missing if squared else 1.0) / scale
-                _add(change, values, indices, begin[0], end[0], z)
-                _add(-change, values, indices, begin[1], end[1], z)
+                add_row(change, values, indices, begin[0], end[0], z)
+                add_row(-change, values, indices, begin[1], end[1], z)
                 if gain != 0.0:
-                    _add(gain * change, values, indices, begin[0], end[0], lag)
-                    _add(-gain * change, values, indices, begin[1], end[1], lag)
+                    add_row(gain * change, values, indices, begin[0], end[0], lag)
+                    add_row(-gain * change, values, indices, begin[1], end[1], lag)
             if t % rskip == 0:
                 scale *= 1.0 - rskip * lambda2 * length
                 if scale < _SMALLEST_SCALE:

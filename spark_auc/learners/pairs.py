@@ -1,4 +1,4 @@
-"""Random pairs of a positive and a negative row, for kernels with pairwise steps."""
+"""Random pairs of rows, for kernels with pairwise steps."""
 
 from __future__ import annotations
 
@@ -19,32 +19,40 @@ def draw_pairs(
     values: Float,
     indices: Index,
     starts: Index | Places,
-    positives: NDArray[np.int64],
-    negatives: NDArray[np.int64],
+    firsts: NDArray[np.int64],
+    seconds: NDArray[np.int64],
     seed: int,
     stream: int,
     first: int,
+    rows: NDArray[np.int64],
     begins: Places,
     ends: Places,
 ) -> None:
-    """Draw pairs with replacement, and prefetch the entries of their rows.
+    """Draw pairs, with replacement of the pairs, and prefetch the entries of their rows.
 
     Parameters
     ----------
     values, indices, starts
         The rows as `spark_auc.learners.learner.entries` returns them; ``indices`` is empty if the
         rows are dense.
-    positives, negatives
-        Numbers of the rows of each class.
+    firsts, seconds
+        Numbers of the rows of which the first and the second are drawn: those of each class. To
+        draw any two different rows, all numbers, and no seconds.
     seed, stream, first
         Seed and stream of `uniform`, and number of the first pair; each pair takes two draws.
-    begins, ends : (pairs, 2)
-        Output: first and last position of the entries of each pair's positive and negative row.
+    rows, begins, ends : (pairs, 2)
+        Output: number of each pair's first and second row, and the first and last position of its
+        entries.
     """
     for k in range(begins.shape[0]):
         pair = 2 * (first + k)
-        i = positives[int(uniform(seed, stream, pair) * positives.size)]
-        j = negatives[int(uniform(seed, stream, pair + 1) * negatives.size)]
+        i = firsts[int(uniform(seed, stream, pair) * firsts.size)]
+        if seconds.size:
+            j = seconds[int(uniform(seed, stream, pair + 1) * seconds.size)]
+        else:
+            j = int(uniform(seed, stream, pair + 1) * (firsts.size - 1))
+            j += j >= i
+        rows[k] = i, j
         begins[k] = starts[i], starts[j]
         ends[k] = starts[i + 1], starts[j + 1]
     for k in range(begins.shape[0]):
@@ -55,3 +63,29 @@ def draw_pairs(
             if indices.size:
                 for p in range(begin, end, LINE // 4):
                     prefetch(indices, p)
+
+
+@compiled(fastmath={"reassoc", "contract"})
+def row_product(values: Float, indices: Index, begin: int, end: int, vector: Float) -> float:
+    """The product of one row with a vector."""
+    total = 0.0
+    if indices.size:
+        for p in range(begin, end):
+            total += values[p] * vector[indices[p]]
+    else:
+        row = values[begin:end]
+        for p in range(row.size):
+            total += row[p] * vector[p]
+    return total
+
+
+@compiled()
+def add_row(factor: float, values: Float, indices: Index, begin: int, end: int, out: Float) -> None:
+    """Add a multiple of one row to a vector."""
+    if indices.size:
+        for p in range(begin, end):
+            out[indices[p]] += factor * values[p]
+    else:
+        row = values[begin:end]
+        for p in range(row.size):
+            out[p] += factor * row[p]

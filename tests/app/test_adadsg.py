@@ -14,6 +14,7 @@ from spark_auc.app.jobs import adadsg
 from spark_auc.app.jobs.published_model import read_model
 from spark_auc.errors import ConfigError
 from spark_auc.learners.dsgd import DSGD
+from spark_auc.learners.losses import LOSSES
 from spark_auc.learners.stages import subset
 from spark_auc.publication.versions import current
 from spark_auc.spark.data.synthetic import click_data
@@ -77,14 +78,18 @@ def test_stages_to_a_model(spark, place, complete):
     assert not list(checkpoint.glob("*"))
 
 
-def test_the_objective_is_that_of_all_pairs(spark, place):
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_objective_is_that_of_all_pairs(spark, place, loss):
+    """A stage of 1,000 rows is smaller than the sample, whose pairs are then all pairs."""
     from spark_auc.spark.estimators.adadsg import AdaDSGClassifier
 
-    estimator = AdaDSGClassifier(standardization=False, firstStage=500, keyCol="id", penalty=0.3)
+    estimator = AdaDSGClassifier(
+        standardization=False, firstStage=500, keyCol="id", penalty=0.3, loss=loss
+    )
     given = estimator.prepared(spark.read.parquet(str(place / "train")))
     for number, done in enumerate(estimator.passes(given, estimator.learner(given))):
         learner = done.learner
-        found = estimator.objective(given, learner, number)
+        found, error = estimator.objective(given, learner, number)
         if number == 1:
             break
     rows = [subset(batch, 2 * 500 / 4000, 0) for batch in given.rows.gathered().batches]
@@ -92,7 +97,14 @@ def test_the_objective_is_that_of_all_pairs(spark, place):
     y = np.concatenate([batch.y for batch in rows])
     m = y.size
     margin = z[y][:, None] - z[~y]
-    loss = 2 * ((1 - margin) ** 2).sum() / (m * (m - 1))
+    values = {
+        "squared": (1 - margin) ** 2,
+        "squaredHinge": np.maximum(1 - margin, 0) ** 2,
+        "logistic": np.log1p(np.exp(-margin)),
+        "exponential": np.exp(-margin),
+    }[loss]
+    assert (error is None) == (loss == "squared")
+    loss = 2 * values.sum() / (m * (m - 1))
     assert found == pytest.approx(loss + 0.3 / (2 * np.sqrt(m)) * learner.w @ learner.w, rel=1e-9)
 
 

@@ -6,6 +6,7 @@ from pyspark.ml import Pipeline, PipelineModel
 from pyspark.ml.linalg import Vectors
 from pyspark.ml.tuning import CrossValidator, ParamGridBuilder
 from pyspark.sql import functions as F
+from sklearn.metrics import roc_auc_score
 
 from spark_auc import (
     AdaDSGClassifier,
@@ -21,10 +22,12 @@ from spark_auc.core.batch import Batch
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.learners.blocks import blocks
 from spark_auc.learners.dsgd import DSGD
+from spark_auc.learners.losses import LOSSES
 from spark_auc.learners.nsauc import NSAUC
 from spark_auc.learners.opauc import OPAUC
 from spark_auc.learners.solam import SOLAM
 from spark_auc.learners.stages import subset
+from tests.learners import references
 
 N, D = 3000, 6
 RNG = np.random.default_rng(12)
@@ -96,6 +99,61 @@ def test_defaults_rank_nearly_as_well_as_the_exact_solution(rows, name):
     distributed = ONLINE[name](parallelism="distributed").fit(rows)
     best, *others = (evaluate(m.transform(rows)).auc for m in (exact, sequential, distributed))
     assert min(others) > best - 0.015
+
+
+@pytest.mark.parametrize("centering", [True, False])
+def test_centering_of_solam(spark, caplog, centering):
+    """Without it, the columns as they are and the published steps are the paper's algorithm."""
+    offset = np.array([5.0, 0, 0, -9.0, 0, 0.1])
+    values = [
+        (k, Vectors.dense(x), float(v)) for k, (x, v) in enumerate(zip(X + offset, Y, strict=True))
+    ]
+    df = spark.createDataFrame(values, ["id", "features", "label"])
+    published = {"stepSize": 1.0, "radius": 10.0, "standardization": False, "orderCol": "id"}
+    with caplog.at_level("INFO", "spark_auc"):
+        model = SOLAMClassifier(centering=centering, **published).fit(df)
+    assert ("2 of 6 columns are learnt minus their mean" in caplog.text) == centering
+    origin = np.where(offset**2 > 1, (X + offset).mean(axis=0), 0.0) if centering else 0.0
+    learnt = X + offset - origin
+    kappa = np.sqrt((learnt**2).sum(axis=1).max())
+    w, others = references.solam_averages(learnt, Y, 1.0, 10.0, kappa)
+    np.testing.assert_allclose(model.scorer.w, w, rtol=0, atol=1e-12)
+    assert model.summary.saddle == pytest.approx(
+        dict(zip(("a", "b", "alpha"), others, strict=True)), rel=0, abs=1e-12
+    )
+
+
+@pytest.mark.parametrize(("schedule", "step"), [("published", 0.2), ("theory", None)])
+def test_adadsg_as_published(rows, schedule, step):
+    """Uniform pairs of a stage of all rows, by the steps of Algorithm 2."""
+    given = {"stepSize": step} if step else {}
+    model = AdaDSGClassifier(
+        loss="logistic",
+        pairs="uniform",
+        schedule=schedule,
+        penalty=1.0,
+        standardization=False,
+        firstStage=N,
+        stages=1,
+        orderCol="id",
+        keyCol="id",
+        **given,
+    ).fit(rows)
+    learner = DSGD(D, step or 1.0, 1.0, 0, False, "logistic", "uniform", schedule == "theory")
+    learner.stage(N)
+    learner.learn(X, Y)
+    np.testing.assert_allclose(model.scorer.w, learner.w, rtol=1e-9)
+    with pytest.raises(ConfigError, match=r"found stepSize 1\.0 with schedule 'theory'"):
+        AdaDSGClassifier(schedule="theory", stepSize=1.0).check()
+    with pytest.raises(ConfigError, match="found penalty 0 with schedule 'theory'"):
+        AdaDSGClassifier(schedule="theory", penalty=0.0).check()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_loss_ranks_by_default(rows, loss):
+    exact = roc_auc_score(Y, MBAClassifier(regParam=1e-3).fit(rows).scorer.w @ X.T)
+    model = AdaDSGClassifier(loss=loss).fit(rows)
+    assert roc_auc_score(Y, X @ model.scorer.w) > exact - 0.02
 
 
 def test_opauc_without_steps_is_exact_ridge(rows):

@@ -232,12 +232,14 @@ def _stage_log(
 
     seconds = time.perf_counter() - begun
     report = evaluate(scored, scoreCol="score", positiveLabel=rows.columns.positive)
+    objective, error = estimator.objective(rows, learner, number)
     return {
         "rows": learner.size,
         "steps": learner.drawn,
         "auc": report.auc,
         "interval": [report.interval.lower, report.interval.upper],
-        "objective": estimator.objective(rows, learner, number),
+        "objective": objective,
+        "objectiveError": error,
         "seconds": round(seconds, 3),
     }
 

@@ -34,7 +34,7 @@ class StoredStage:
     rows : (10,)
         Fingerprint of the training rows; see `fingerprint`.
     log
-        Rows, steps, AUC, interval, objective and seconds of each stage.
+        Rows, steps, AUC, interval, objective with its standard error, and seconds of each stage.
     learner
         The learner after the stage.
     """
@@ -71,6 +71,7 @@ class _StageLog(Section):
     auc: float
     interval: tuple[float, float]
     objective: float
+    objectiveError: float | None = None
     seconds: float
 
 
@@ -100,10 +101,16 @@ def _same_rows(rows: Sequence[float], expected: Sequence[float]) -> bool:
 def _identity(settings: dict[str, Any]) -> str:
     """Settings that must not change between runs, as JSON; credentials may change."""
     fixed = dict(settings)
+    # Checkpoints from before these keys do not have them.
+    new = {"loss": "squared", "pairs": "mixed", "schedule": None}
+    fixed["training"] = {
+        key: value
+        for key, value in settings["training"].items()
+        if key not in new or value != new[key]
+    }
     for name in ("data", "validation"):
         source = settings[name]
         options = {key: value for key, value in source["options"].items() if not names_secret(key)}
-        # Checkpoints from before these keys do not have them.
         absent = {key for key in ("where", "select") if source[key] is None}
         kept = {key: value for key, value in source.items() if key not in absent}
         fixed[name] = kept | {"options": options}

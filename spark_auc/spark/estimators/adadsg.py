@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Unpack, cast
@@ -11,16 +11,17 @@ from typing import Unpack, cast
 import numpy as np
 from pyspark.sql import DataFrame
 
-from spark_auc.core.batch import Batch
+from spark_auc.core.batch import Batch, hashed_shares, stacked
 from spark_auc.core.moments.operator import column_moments
 from spark_auc.core.moments.pair_products import VectorSum
 from spark_auc.core.products import settled_scores
 from spark_auc.core.row_source import State, batchwise
 from spark_auc.core.types import Float
-from spark_auc.errors import DataError
+from spark_auc.errors import ConfigError, DataError
 from spark_auc.learners.dsgd import DSGD
 from spark_auc.learners.held_out import Doubling
 from spark_auc.learners.learner import LinearLearner
+from spark_auc.learners.losses import CURVATURES, sampled_loss
 from spark_auc.learners.stages import subset
 from spark_auc.spark.data.features import Features
 from spark_auc.spark.data.prepared import SequentialRows
@@ -30,8 +31,12 @@ from spark_auc.spark.estimators.online_settings import AdaDSGSettings
 
 _log = logging.getLogger(__name__)
 
-# Default steps in units of 1 / (2 P R^2), the inverse of the loss's curvature.
+# Default steps in units of 1 / (h P R^2), the inverse of the curvature of the mean loss.
 _STEP = 0.25
+# Rows of each class, on average, whose pairs estimate an objective that has no moments.
+_SAMPLE = 2_000
+# Separates these random numbers from other uses of the same seed.
+_SAMPLED = 0x0B
 
 
 class AdaDSGClassifier(
@@ -47,6 +52,9 @@ class AdaDSGClassifier(
     A stage takes the rows whose key hashes below a threshold, without a list of rows; each stage
     contains the one before and is twice as large. It begins with the weights of the stage before
     and makes as many steps as it has rows. Distributed, pairs are of rows of one task.
+
+    The algorithm as published is pairs="uniform" with a schedule of "theory", or of "published" and
+    a stepSize, standardization=False, penalty=1 and one task.
 
     On the rows that only the last stage adds, the learner of the stage before is compared with
     ridge regression. A lower AUC is logged as a warning; ``held_out`` has the figures.
@@ -86,17 +94,41 @@ class AdaDSGClassifier(
         # Keys of the user's own keep rows of one key in one stage.
         return replace(super().prepared(dataset, features), keyed=self.key() is None)
 
+    def check(self) -> None:
+        """See `Configured.check`."""
+        super().check()
+        values: AdaDSGSettings = self.values()
+        if values["schedule"] == "theory":
+            self.refuse("schedule 'theory'", "stepSize")
+            if values["penalty"] == 0:
+                raise ConfigError(
+                    "found penalty 0 with schedule 'theory', expected a penalty > 0, of which its "
+                    "steps are the inverse; set penalty, or another schedule"
+                )
+
     def learner(self, rows: SequentialRows) -> DSGD:
         """See `OnlineEstimator.learner`."""
         values: AdaDSGSettings = self.values()
         dimension, penalty = rows.rows.dimension, values["penalty"]
         if penalty is None:
             penalty = rows.squared_length / dimension
-        n = rows.surveyed.rows
-        mixed = 2.0 * float(n.prod() / n.sum() ** 2)
-        gamma = self.step_or(lambda: rows.lengths.step(_STEP) / (2.0 * mixed))
-        averaging = values["stepSize"] is None
-        return DSGD(dimension, gamma, float(penalty), values["seed"], averaging)
+        schedule = values["schedule"]
+        if schedule is None:
+            schedule = "averaged" if values["stepSize"] is None else "published"
+        n, loss, theory = rows.surveyed.rows, values["loss"], schedule == "theory"
+        share = 2.0 * float(n.prod() / n.sum() ** 2) if values["pairs"] == "mixed" else 1.0
+        curvature = CURVATURES[loss] * share
+        gamma = 1.0 if theory else self.step_or(lambda: rows.lengths.step(_STEP) / curvature)
+        return DSGD(
+            dimension,
+            gamma,
+            float(penalty),
+            values["seed"],
+            schedule == "averaged",
+            loss,
+            values["pairs"],
+            theory,
+        )
 
     def kept(self, rows: SequentialRows) -> AbstractContextManager[SequentialRows]:
         """See `OnlineEstimator.kept`; stages take rows in one order, and draw pairs of them."""
@@ -131,16 +163,35 @@ class AdaDSGClassifier(
                 "(repartition) or raise blockSize"
             )
 
-    def objective(self, rows: SequentialRows, learner: DSGD, number: int) -> float:
-        """The regularised loss of a stage at the learner's weights (Gu et al., Eq. 1-3)."""
+    def objective(
+        self, rows: SequentialRows, learner: DSGD, number: int
+    ) -> tuple[float, float | None]:
+        """The regularised loss of a stage at the learner's weights (Gu et al., Eq. 1-3).
+
+        The squared loss follows from moments of the scores. Others are estimated from the pairs of
+        some rows of each class, with a standard error.
+        """
         w, share = learner.w, float(self._shares(rows)[number])
-        scored = batchwise(lambda batch: batch._replace(X=settled_scores(batch.X, w)[:, None]))
-        scores = column_moments(self._stage(rows.ordered(), share).changed(scored, 1))
+        part = self._stage(rows.ordered(), share)
+        scored = batchwise(
+            lambda batch: batch._replace(
+                X=settled_scores(batch.X, w)[:, None], key=batch.keys(), weight=None
+            )
+        )
+        scores = column_moments(part.changed(scored, 1))
         n, m = scores.rows, float(scores.rows.sum())
         mixed = 2.0 * n[0] * n[1] / (m * (m - 1.0))
-        missing = 1.0 - float(scores.delta[0])
-        loss = float(scores.variance.sum()) + missing * missing
-        return float(mixed * loss + learner.c / (2.0 * np.sqrt(m)) * (w @ w))
+        error: float | None = None
+        if learner.loss == "squared":
+            missing = 1.0 - float(scores.delta[0])
+            loss = float(scores.variance.sum()) + missing * missing
+        else:
+            few = part.changed(scored, 1).changed(batchwise(_sample(_SAMPLE / n, self.getSeed())))
+            sample = stacked(few.gathered().batches)
+            z = np.asarray(sample.X)[:, 0]
+            loss, error = sampled_loss(learner.loss, z[sample.y], z[~sample.y])
+            error *= mixed
+        return float(mixed * loss + learner.c / (2.0 * np.sqrt(m)) * (w @ w)), error
 
     def _shares(self, rows: SequentialRows) -> Float:
         """The share of all rows in each stage."""
@@ -167,3 +218,13 @@ class AdaDSGClassifier(
 
         found = rows.ordered().fold(fold, (VectorSum,), state_bytes=1024, what="sizes of stages")
         return cast(VectorSum, found["sizes"]).total
+
+
+def _sample(shares: Float, seed: int) -> Callable[[Batch], Batch]:
+    """Selects rows of each class by their keys; ``shares`` ``(2,)`` of the positive class first."""
+
+    def selected(batch: Batch) -> Batch:
+        place = hashed_shares(batch.keys(), seed, _SAMPLED)
+        return batch.take(np.flatnonzero(place < np.where(batch.y, *shares)))
+
+    return selected

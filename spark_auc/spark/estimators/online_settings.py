@@ -44,9 +44,9 @@ class ParallelSettings(TypedDict, total=False):
     parallelism: Annotated[
         Literal["sequential", "distributed"],
         Setting(
-            "'sequential': one task takes all rows in order, exactly as the algorithm is "
-            "published; 'distributed': each task slot takes a sample of the rows, drawn by seed, "
-            "and the weights are averaged after each pass, which is an approximation.",
+            "'sequential': one task takes all rows in order; 'distributed': each task slot takes "
+            "a sample of the rows, drawn by seed, and the weights are averaged after each pass, "
+            "which is an approximation.",
             "sequential",
         ),
     ]
@@ -61,13 +61,40 @@ class AdaDSGSettings(OnlineSettings, ParallelSettings, total=False):
             "Column by whose hash rows belong to stages; by default a hash of label and features."
         ),
     ]
+    loss: Annotated[
+        Literal["squared", "squaredHinge", "logistic", "exponential"],
+        Setting(
+            "Loss of a pair of rows with different labels by the margin z of their scores: "
+            "(1 - z)^2, max(0, 1 - z)^2, log(1 + e^-z) or e^-z.",
+            "squared",
+        ),
+    ]
+    pairs: Annotated[
+        Literal["mixed", "uniform"],
+        Setting(
+            "'uniform': pairs of any two rows, as published, of which equal labels add nothing. "
+            "'mixed': pairs of a positive and a negative row, whose loss is multiplied by their "
+            "share of all pairs; the objective is the same.",
+            "mixed",
+        ),
+    ]
+    schedule: Annotated[
+        Literal["averaged", "published", "theory"] | None,
+        Setting(
+            "Steps t = 0, 1, .. of a stage. 'published': stepSize / (t + 1), as in the paper's "
+            "experiments. 'theory': 1 / (mu (t + 1)) with mu = penalty / sqrt(m), as in its "
+            "Algorithm 2; the first step forgets the stage before. 'averaged': all of length "
+            "stepSize, and the stage's iterates are averaged. By default 'published' with a "
+            "stepSize and 'averaged' without one."
+        ),
+    ]
     stepSize: Annotated[
         float | None,
         Setting(
-            "Length gamma of a stage's first step; later steps shrink as published. By default "
-            "all steps are 1 / (8 P R^2) long and each stage averages its iterates, with P the "
-            "share of mixed pairs, 2 p (1 - p), and R^2 of learners.steps.Lengths, which takes "
-            "one more pass.",
+            "Length of a stage's first step. By default 1 / (4 h P R^2) with the greatest "
+            "curvature h of the loss (2, 2, 1/4, and 1 for the exponential loss), P the share of "
+            "mixed pairs, 2 p (1 - p), or 1 for uniform pairs, and R^2 of learners.steps.Lengths, "
+            "which takes one more pass.",
             None,
             Range(gt=0),
         ),
