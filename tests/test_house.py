@@ -83,7 +83,7 @@ ORDER = {
         ["evaluation", "hinge"],
         ["moments"],
         ["row_source"],
-        ["sampling"],
+        ["sampling", "noise"],
         ["batch", "labels", "segments"],
         ["lockstep"],
         [

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from experiments.comparators.buffer import add, buffer_fault, dot, hinge_step, keep, widened
 from experiments.comparators.linear import Linear
 from spark_auc.core.kernels import compiled
+from spark_auc.core.noise import uniform
 from spark_auc.core.state.rules import COUNTS
 from spark_auc.core.state.schema import Fields, Size, array, reals
 from spark_auc.core.types import Bool, Float, Index
 from spark_auc.core.validation import check_above, check_whole
-from spark_auc.learners.noise import uniform
 
 
 @dataclass(eq=False)

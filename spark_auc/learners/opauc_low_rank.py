@@ -8,13 +8,13 @@ from typing import ClassVar
 import numpy as np
 
 from spark_auc.core.kernels import compiled
+from spark_auc.core.noise import fill_normal
 from spark_auc.core.state.rules import NOT_0
 from spark_auc.core.state.schema import Fields, Size, reals
 from spark_auc.core.types import Bool, Float, Index, Rows
 from spark_auc.core.validation import check_above, check_at_least, check_whole
 from spark_auc.learners.learner import Stored, entries, unweighted
 from spark_auc.learners.linear import scores
-from spark_auc.learners.noise import fill_normal
 
 _SMALLEST_SCALE = 1e-3
 

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.kernels import LINE, compiled, prefetch
+from spark_auc.core.noise import uniform
 from spark_auc.core.types import Float, Index, Places
-from spark_auc.learners.noise import uniform
 
 # Pairs drawn and prefetched before their steps: the rows lie at random addresses, and cache misses
 # would take longer than the steps.

@@ -15,6 +15,7 @@ from spark_auc.errors import ConfigError, HoldOutError
 from spark_auc.local.ranker import LinearRanker, check_choice
 from spark_auc.solvers.candidates import default_grid
 from spark_auc.solvers.solution import OnFailure
+from spark_auc.training.approximation import Approximation, Covariance
 from spark_auc.training.prior import Prior
 from spark_auc.training.result import TrainingResult
 from spark_auc.training.settings import TrainingSettings
@@ -71,6 +72,12 @@ class MBAClassifier(LinearRanker):
         Greatest false positive rate that matters. A second step trains again, with the same
         penalty, on rows of which the negatives that the first ranker scores highest, 5 maxFPR of
         them, count 4 times. It needs the estimator "exact". By default all rates matter.
+    covariance
+        "full": exact covariances. "head": exact ones of the ``headSize`` columns with the largest
+        second moments, and variances alone of all others. "lowRank": random sketches of rank
+        ``covarianceRank``, as OPAUCr.
+    headSize, covarianceRank
+        Size of such a state.
 
     Examples
     --------
@@ -100,6 +107,9 @@ class MBAClassifier(LinearRanker):
         seed: int = 0,
         prior: Any = None,
         maxFPR: float | None = None,
+        covariance: Covariance = "full",
+        headSize: int = 4000,
+        covarianceRank: int = 50,
     ) -> None:
         self.regParam = regParam
         self.elasticNetParam = elasticNetParam
@@ -116,6 +126,9 @@ class MBAClassifier(LinearRanker):
         self.seed = seed
         self.prior = prior
         self.maxFPR = maxFPR
+        self.covariance = covariance
+        self.headSize = headSize
+        self.covarianceRank = covarianceRank
 
     def _train(self, rows: ArrayRows) -> TrainingResult:
         check_choice("estimator", self.estimator, "exact", "paired", "complete")
@@ -141,6 +154,9 @@ class MBAClassifier(LinearRanker):
             max_iter=self.maxIter,
             on_failure=self.whenNotConverged,
             max_fpr=self.maxFPR,
+            approximation=Approximation(
+                self.covariance, self.headSize, self.covarianceRank, self.seed
+            ),
         )
         try:
             return train(rows, settings)

@@ -52,7 +52,16 @@ _SHARED = (
 # Params of the ranker that contradict the choice.
 _CONTRARY = (
     *("regParam", "elasticNetParam", "standardization", "selectionRule", "estimator", "prior"),
-    *("foldCol", "segmentCol", "keepMoments", "maxFPR", "tol", "maxIter", "whenNotConverged"),
+    *(
+        "foldCol",
+        "segmentCol",
+        "keepMoments",
+        "maxFPR",
+        "covariance",
+        "tol",
+        "maxIter",
+        "whenNotConverged",
+    ),
 )
 
 

@@ -26,7 +26,7 @@ from spark_auc.training.same_rows import GrownRows, train_on_same_rows
 _SHARE = 0.8
 # Params of the ranker that contradict this training.
 _CONTRARY = (
-    *("estimator", "prior", "segmentCol", "keepMoments", "maxFPR"),
+    *("estimator", "prior", "segmentCol", "keepMoments", "maxFPR", "covariance"),
     *("numFolds", "foldCol", "selectionRule", "seed"),
 )
 

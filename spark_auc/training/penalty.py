@@ -31,7 +31,7 @@ from spark_auc.training.timer import PhaseTimer
 _log = logging.getLogger(__name__)
 
 # Least relative tolerance of candidates without a matrix.
-_CANDIDATE_TOL = 1e-3
+CANDIDATE_TOL = 1e-3
 _LARGEST_HISTOGRAM, _SMALLEST_HISTOGRAM = 1 << 14, 1 << 8
 
 
@@ -146,7 +146,7 @@ def _choice(
             # A lower tolerance takes passes, and does not change the AUC by more than about 1e-4
             # but for penalties so weak that they overfit. Steps on rows that cost less than a
             # matrix reach the tolerance that it would.
-            cross_validation = replace(cross_validation, tol=max(settings.tol, _CANDIDATE_TOL))
+            cross_validation = replace(cross_validation, tol=max(settings.tol, CANDIDATE_TOL))
         else:
             # A matrix follows if one that is left out can be the best.
             cross_validation = replace(cross_validation, level_of_left_out=logging.INFO)

@@ -25,6 +25,7 @@ from spark_auc.core.sampling.draws import FirstArrivals
 from spark_auc.core.sampling.sample_size import LargestNorm, sufficient_pairs
 from spark_auc.core.types import Float
 from spark_auc.errors import ResourceError
+from spark_auc.training.approximation import ApproximateMoments
 from spark_auc.training.costs import Work, steps_on_rows
 from spark_auc.training.survey import Sampling, Survey, survey
 
@@ -51,12 +52,15 @@ class Problem:
     steps
         Number of steps of a solver on the rows that take as long as a matrix would; None if there
         is a matrix, or if it does not fit in memory.
+    approximate
+        Moments that define the quadratic approximately; None if it is exact.
     """
 
     survey: Survey
     rows: Folding
     moments: PairMoments | None
     steps: int | None = None
+    approximate: ApproximateMoments | None = None
 
     def with_matrix(self) -> Problem:
         """The same problem with a matrix."""
@@ -69,13 +73,28 @@ class Problem:
 
     @property
     def form(self) -> str:
-        """Storage of the quadratic: "tiles" (a matrix), "rows" (in memory) or "passes"."""
+        """Storage of the quadratic: "tiles" (a matrix), "rows" (in memory) or "passes".
+
+        "approximation" for approximate covariances.
+        """
+        if self.approximate is not None:
+            return "approximation"
         if self.moments is not None:
             return "tiles"
         return "rows" if isinstance(self.rows, ArrayRows) else "passes"
 
+    def scale(self, standardize: bool) -> Float | None:
+        """Divisors ``(d,)`` of the columns to train on; None for 1."""
+        if not standardize:
+            return None
+        if self.approximate is not None:
+            return self.approximate.divisors()
+        return self.columns.standard_deviation()
+
     def quadratic(self, scale: Float | None) -> Quadratic:
         """The quadratic in columns divided by ``scale`` ``(d,)``."""
+        if self.approximate is not None:
+            return self.approximate.quadratic(scale)
         if self.moments is not None:
             return self.moments.quadratic(scale)
         return operator_quadratic(self.rows, scale)

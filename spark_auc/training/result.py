@@ -54,6 +54,9 @@ class TrainingResult:
     max_fpr
         Greatest false positive rate of the second step; see `spark_auc.training.second_step`. None
         without one.
+    covariance
+        The approximation of the covariances; see `spark_auc.training.summary.TrainingSummary`.
+        None if they are exact.
     saddle
         Averages of the other variables of SOLAM; see `spark_auc.learners.solam.SOLAM.averages`.
     """
@@ -75,6 +78,7 @@ class TrainingResult:
     moments: PairMoments | None = None
     prior: dict[str, Any] | None = None
     max_fpr: float | None = None
+    covariance: dict[str, Any] | None = None
     saddle: dict[str, float] | None = None
 
     @property
@@ -89,6 +93,10 @@ class TrainingResult:
         text = f"trained {self.w.size} weights by {self.estimator!r} on rows: {rows}"
         if self.form is not None:
             text += f"; form of the quadratic: {self.form}"
+        if self.covariance is not None:
+            given = dict(self.covariance)
+            kind, share = given.pop("covariance"), given.pop("exactTraceShare")
+            text += f"; covariance {kind!r} ({given}), of which {share:.1%} of the trace is exact"
         if self.max_fpr is not None:
             text += f"; second step for false positive rates up to {self.max_fpr:g}"
         if self.penalty is not None:
@@ -122,7 +130,12 @@ class TrainingResult:
             estimated_auc=estimated_auc(self.scores),
             seconds=self.seconds,
             estimator=self.estimator,
-            certificate=None if certificate is None else dict(certificate.as_dict()),
+            # It holds for the approximate covariances.
+            certificate=(
+                None
+                if certificate is None
+                else dict(certificate.as_dict()) | (self.covariance or {})
+            ),
             pairs=self.pairs,
             sampling_suboptimality=self.suboptimality,
             theorem2=self.theorem2,
@@ -133,5 +146,6 @@ class TrainingResult:
             held_out=self.held_out,
             prior=self.prior,
             max_fpr=self.max_fpr,
+            covariance=self.covariance,
             saddle=self.saddle,
         )

@@ -13,6 +13,7 @@ from spark_auc.errors import ConfigError
 from spark_auc.solvers.candidates import Candidate, default_grid
 from spark_auc.solvers.ridge import LARGEST_DIRECT
 from spark_auc.solvers.solution import OnFailure
+from spark_auc.training.approximation import Approximation
 from spark_auc.training.costs import Work
 from spark_auc.training.prior import Prior
 from spark_auc.training.second_step import TOP
@@ -54,6 +55,9 @@ class TrainingSettings:
         Greatest false positive rate that matters, in (0, 0.2): a second step trains again, with the
         same penalty, on rows of which the negatives of the highest scores count more often; see
         `spark_auc.training.second_step`. It needs all pairs ("exact"). Default: one step.
+    approximation
+        How covariances are approximated. Other kinds than "full" need all pairs ("exact"), and go
+        with no prior, kept moments or ``max_fpr``.
 
     Raises
     ------
@@ -75,6 +79,7 @@ class TrainingSettings:
     on_failure: OnFailure = "raise"
     keep_moments: bool = False
     max_fpr: float | None = None
+    approximation: Approximation = field(default_factory=Approximation)
 
     def __post_init__(self) -> None:
         regs, mixes = self.reg_params, self.elastic_net_params
@@ -113,6 +118,18 @@ class TrainingSettings:
                     f"found maxFPR {self.max_fpr} with the estimator "
                     f"{self.sampling.estimator!r}, expected 'exact'; leave out one of them"
                 )
+        without = {
+            "estimator": self.sampling.estimator != "exact",
+            "prior": self.prior is not None,
+            "keepMoments": self.keep_moments,
+            "maxFPR": self.max_fpr is not None,
+        }
+        if self.approximation.kind != "full" and any(without.values()):
+            named = next(name for name, is_set in without.items() if is_set)
+            raise ConfigError(
+                f"found {named} with covariance {self.approximation.kind!r}, expected 'full', for "
+                f"it needs exact covariances of all pairs; leave out {named} or covariance"
+            )
         check_solver(self.tol, self.max_iter)
 
     @property

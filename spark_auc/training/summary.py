@@ -75,6 +75,11 @@ class TrainingSummary:
         `spark_auc.training.prior.Prior.report`. None without a prior.
     max_fpr
         Greatest false positive rate that a second step trained for; None without one.
+    covariance
+        How covariances are approximated: ``covariance`` ("head" or "lowRank"), ``headSize`` or
+        ``covarianceRank``, and ``exactTraceShare``, the share of the trace of Sigma that is exact.
+        The certificate, which has the same fields, is of this approximation. None if they are
+        exact.
     saddle
         Averages of a, b and alpha of SOLAM; see `spark_auc.learners.solam.SOLAM.averages`. None for
         other learners.
@@ -100,6 +105,7 @@ class TrainingSummary:
     segments: dict[str, Any] | None = None
     prior: dict[str, Any] | None = None
     max_fpr: float | None = None
+    covariance: dict[str, Any] | None = None
     saddle: dict[str, float] | None = None
 
     def _repr_html_(self) -> str:
@@ -129,7 +135,7 @@ class TrainingSummary:
         """The fields as JSON types."""
         fields = asdict(self)
         # Summaries of earlier versions do not have these fields.
-        for name in ("segments", "prior", "max_fpr", "saddle"):
+        for name in ("segments", "prior", "max_fpr", "covariance", "saddle"):
             if fields[name] is None:
                 del fields[name]
         return fields

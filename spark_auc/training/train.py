@@ -15,6 +15,7 @@ from spark_auc.errors import ConfigError, ConvergenceError
 from spark_auc.solvers.candidates import Candidate, Selection
 from spark_auc.solvers.path import solve
 from spark_auc.solvers.solution import Solution
+from spark_auc.training.approximate_problem import approximate_problem
 from spark_auc.training.penalty import choose_penalty
 from spark_auc.training.problem import Problem, build_problem, fits_in_matrix
 from spark_auc.training.result import TrainingResult
@@ -147,12 +148,19 @@ def _train_once(rows: RowSource, sampling: Sampling, settings: TrainingSettings)
 
     Without a matrix every step reads all rows, which are cached meanwhile.
     """
-    many = sampling.estimator == "exact" and not fits_in_matrix(rows)
+    many = sampling.estimator == "exact" and (
+        settings.approximation.kind != "full" or not fits_in_matrix(rows)
+    )
     with rows.kept() if many else nullcontext(rows) as kept:
         return _trained(kept, sampling, settings)
 
 
 def _trained(rows: RowSource, sampling: Sampling, settings: TrainingSettings) -> TrainingResult:
+    if settings.approximation.kind != "full":
+        problem, chosen, seconds = approximate_problem(rows, settings)
+        candidate = chosen.candidate if chosen else settings.candidate
+        assert candidate is not None, "a penalty"
+        return _solve(problem, candidate, chosen, settings, sampling, PhaseTimer(seconds))
     if settings.candidate:
         timer = PhaseTimer()
         problem = build_problem(rows, sampling, settings.work(settings.candidate))
@@ -208,7 +216,7 @@ def _solve(
 ) -> TrainingResult:
     """Solve the problem with the penalty, or with the next best candidate that converges."""
     tol, max_iter = settings.tol, settings.max_iter
-    scale = problem.columns.standard_deviation() if settings.standardize else None
+    scale = problem.scale(settings.standardize)
     quadratic, prior = problem.quadratic(scale), settings.prior
     centre = None if prior is None else prior.centred(quadratic, scale)
 
@@ -261,5 +269,10 @@ def _solve(
         moments=problem.moments if settings.keep_moments else None,
         prior=(
             prior.report(centre.scale if candidate.prior else None) if prior and centre else None
+        ),
+        covariance=(
+            {"covariance": settings.approximation.kind, **problem.approximate.facts(scale)}
+            if problem.approximate
+            else None
         ),
     )

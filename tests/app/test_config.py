@@ -51,7 +51,7 @@ def changed(location, value):
         (changed(("train", "outptu"), 1), "'train.outptu'; did you mean 'output'"),
         (changed(("trian",), {}), "did you mean 'train'"),
         (changed(("train", "output", "pth"), "x"), "'train.output.pth'; did you mean 'path'"),
-        (changed(("train", "training", "zzz"), 1), "expected one of batchSize, elasticNetParam"),
+        (changed(("train", "training", "zzz"), 1), "expected one of batchSize, covariance"),
         (changed(("train", "training", "regParam"), -1), "found -1 at 'train.training.regParam'"),
         (changed(("train", "training", "tol"), "small"), "found 'small' at 'train.training.tol'"),
         (changed(("train", "data"), {}), "give either table, or path"),

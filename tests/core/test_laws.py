@@ -12,6 +12,8 @@ from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments import tiles
 from spark_auc.core.moments.class_moments import ClassMoments
 from spark_auc.core.moments.column_moments import ColumnMoments
+from spark_auc.core.moments.head_moments import HeadAccumulator
+from spark_auc.core.moments.low_rank_moments import LowRankAccumulator
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.moments.pair_products import VectorSum
 from spark_auc.core.sampling.draws import FirstArrivals
@@ -39,6 +41,13 @@ def pair_view(moments):
     return np.concatenate([class_view(moments.positive), class_view(moments.negative)])
 
 
+def pair_of_head(moments):
+    """The second moments of three columns, from their means."""
+    spread = SPREAD[[0, 3, 4]]
+    parts = [m.scatter() / np.outer(spread, spread) for m in (moments.positive, moments.negative)]
+    return np.concatenate([part.ravel() for part in parts]) / U.sum()
+
+
 def table_view(table):
     at = np.searchsorted(np.unique(X[:, 1]), table.score)
     view = np.zeros((7, N))
@@ -64,6 +73,18 @@ def column_view(columns):
             (columns.variance / SPREAD**2).ravel(),
         ]
     )
+
+
+def head(i):
+    made = HeadAccumulator(D, np.array([0, 3, 4]))
+    made.add(batch(i))
+    return made.finish()
+
+
+def low_rank(i):
+    made = LowRankAccumulator(D, 3, 1)
+    made.add(batch(i)._replace(key=np.asarray(i, np.uint64)))
+    return made.finish()
 
 
 def batch(i, form=np.asarray):
@@ -98,6 +119,28 @@ CASES = {
         ColumnMoments.zero(D),
         lambda i: ColumnMoments.fold([batch(i[:3], sparse.csr_matrix), batch(i[3:])], D),
         column_view,
+        N,
+    ),
+    "ColumnMoments, subtracted": Case(
+        ColumnMoments.zero(D),
+        lambda i: ColumnMoments.of(batch(i)),
+        # Scaled rows keep their number.
+        lambda columns: column_view(columns)[4:],
+        N,
+        inverse=True,
+    ),
+    "HeadMoments": Case(
+        head(np.arange(0)),
+        head,
+        lambda m: np.concatenate([m.head, pair_of_head(m.moments), column_view(m.columns)[4:]]),
+        N,
+        inverse=True,
+    ),
+    # Rows of equal keys share a draw, so that half of a sketch twice is not the sketch.
+    "LowRankMoments": Case(
+        low_rank(np.arange(0)),
+        low_rank,
+        lambda m: np.append((m.sketch / SPREAD[:, None]).ravel(), m.sums.ravel()) / N,
         N,
     ),
     "FirstArrivals": Case(

@@ -8,6 +8,7 @@ from scipy import sparse
 
 from experiments.comparators.minibatch import MiniBatch
 from experiments.comparators.oam import OAM
+from experiments.comparators.opauc_projected import opauc_of_columns
 from spark_auc.core.batch import Batch
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.core.evaluation.score_table import ScoreTable
@@ -27,7 +28,6 @@ from spark_auc.features.thresholds import ThresholdMap
 from spark_auc.learners.dsgd import DSGD
 from spark_auc.learners.nsauc import NSAUC
 from spark_auc.learners.opauc import OPAUC
-from spark_auc.learners.opauc_projected import opauc_of_columns
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(9, 3)), np.arange(9) % 3 == 0

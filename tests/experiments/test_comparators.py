@@ -15,8 +15,8 @@ from experiments.comparators.olp import OLP
 from experiments.comparators.uniexp import UniExp
 from spark_auc.core.evaluation.roc import auc
 from spark_auc.core.evaluation.score_table import ScoreTable
+from spark_auc.core.noise import uniform
 from spark_auc.errors import ConfigError, ConvergenceError, DataError, ModelFormatError
-from spark_auc.learners.noise import uniform
 
 from . import comparator_references as reference
 

@@ -21,6 +21,7 @@ from experiments.comparators.logistic import OLR
 from experiments.comparators.minibatch import MiniBatch
 from experiments.comparators.oam import OAM
 from experiments.comparators.olp import OLP
+from experiments.comparators.opauc_projected import opauc_of_columns, opauc_of_projection
 from experiments.comparators.uniexp import UniExp
 from spark_auc.app.jobs.adadsg_stage import StoredStage
 from spark_auc.app.jobs.stream_state import Progress, StreamState
@@ -73,7 +74,6 @@ from spark_auc.learners.held_out import HeldOut
 from spark_auc.learners.nsauc import NSAUC
 from spark_auc.learners.opauc import OPAUC
 from spark_auc.learners.opauc_low_rank import OPAUCr
-from spark_auc.learners.opauc_projected import opauc_of_columns, opauc_of_projection
 from spark_auc.learners.solam import SOLAM
 from spark_auc.solvers.path import solve
 from spark_auc.spark.estimators.online import Learned

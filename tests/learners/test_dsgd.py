@@ -6,9 +6,9 @@ from scipy import sparse
 from sklearn.metrics import roc_auc_score
 
 from spark_auc.core.batch import Batch
+from spark_auc.core.noise import uniform
 from spark_auc.learners.blocks import blocks
 from spark_auc.learners.dsgd import DSGD
-from spark_auc.learners.noise import uniform
 from spark_auc.learners.stages import adadsg, subset
 from tests.learners import references
 from tests.learners.test_learners import rows

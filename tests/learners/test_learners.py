@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from experiments.comparators.opauc_projected import (
+    opauc_of_columns,
+    opauc_of_components,
+    opauc_of_projection,
+)
 from spark_auc.errors import ConfigError, DataError, ModelFormatError
 from spark_auc.learners.dsgd import DSGD
 from spark_auc.learners.nsauc import NSAUC
 from spark_auc.learners.opauc import OPAUC
 from spark_auc.learners.opauc_low_rank import OPAUCr
-from spark_auc.learners.opauc_projected import (
-    opauc_of_columns,
-    opauc_of_components,
-    opauc_of_projection,
-)
 from spark_auc.learners.solam import SOLAM
 from tests.learners import references
 from tests.stored import of_version

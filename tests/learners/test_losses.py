@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from spark_auc.core.noise import uniform
 from spark_auc.errors import ConfigError
 from spark_auc.learners.dsgd import DSGD
 from spark_auc.learners.losses import CURVATURES, LOSSES, loss_values, sampled_loss
-from spark_auc.learners.noise import uniform
 
 D, N, C = 4, 200, 2.0
 RNG = np.random.default_rng(5)

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from experiments.comparators.opauc_projected import opauc_of_components, opauc_of_projection
+from spark_auc.core.noise import fill_normal
 from spark_auc.errors import ConvergenceError
-from spark_auc.learners.noise import fill_normal
 from spark_auc.learners.opauc import OPAUC
 from spark_auc.learners.opauc_low_rank import OPAUCr
-from spark_auc.learners.opauc_projected import opauc_of_components, opauc_of_projection
 from tests.learners.test_learners import rows
 
 

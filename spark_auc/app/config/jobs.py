@@ -225,6 +225,8 @@ class Opauc(Section):
         given += ["fold"] * bool(self.columns.fold)
         if given or self.training.regParam is None:
             raise ValueError(f"all pairs and a regParam; set it, and leave out {given or 'draws'}")
+        if self.stream is not None and self.training.covariance != "full":
+            raise ValueError("the covariance 'full' for a stream; leave out training.covariance")
         return self
 
     @model_validator(mode="after")

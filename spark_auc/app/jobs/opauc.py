@@ -169,9 +169,13 @@ def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
         columns = TrainingColumns.resolve(
             rows, features, names.label, names.positiveLabel, names.weight
         )
-        totals = statistics(DistributedRows.of(rows, columns))
-        seconds = {"moments": time.perf_counter() - start}
-        model = model_of(totals, columns, suited(_estimator(config), recipe), seconds)
+        estimator = suited(_estimator(config), recipe)
+        if config.training.covariance == "full":
+            totals = statistics(DistributedRows.of(rows, columns))
+            seconds = {"moments": time.perf_counter() - start}
+            model = model_of(totals, columns, estimator, seconds)
+        else:
+            model = estimator.fitted(rows, features)
         model = named(config.features, rows, recipe, model)
         write_model(version, RankerPipelineModel(model, recipe), config)
         drift: dict[str, Any] = {}

@@ -136,7 +136,7 @@ def _of_rows(config: Train, rows: DataFrame, first: Stored) -> Stored:
 
 def _settings(estimator: PairMomentsEstimator) -> TrainingSettings:
     estimator.check()
-    estimator.refuse("moments without rows", "maxFPR")
+    estimator.refuse("moments without rows", "maxFPR", "covariance")
     values: dict[str, Any] = dict(estimator.values())
     regs, mixes = estimator.penalties()
     return TrainingSettings(

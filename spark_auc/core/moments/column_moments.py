@@ -12,13 +12,14 @@ from scipy import sparse
 
 from spark_auc.core.batch import Batch, stacked
 from spark_auc.core.kernels import sparse_entries
-from spark_auc.core.moments.column_sums import dense_sums, rounded, sparse_sums
+from spark_auc.core.moments.column_sums import UNIT, dense_sums, rounded, sparse_sums
 from spark_auc.core.moments.constant_columns import dense_means, sparse_means
 from spark_auc.core.moments.moments_tile import other_dimension
 from spark_auc.core.state.rules import FROM_0_ON
 from spark_auc.core.state.schema import Schema, reals
 from spark_auc.core.state.schema_state import SchemaState
 from spark_auc.core.types import Float
+from spark_auc.errors import DataError
 
 # A deviation of at most this share of a column's mean counts as rounding of its values.
 _LEAST_DEVIATION = 64 * float(np.finfo(float).eps)
@@ -115,6 +116,55 @@ class ColumnMoments(SchemaState):
             self.rounding + other.rounding + both[:, None] * rounded(_OF_MERGE, scatter),
         )
 
+    def subtract(self, other: ColumnMoments) -> ColumnMoments:
+        """The moments of the rows that are not in ``other``, a part of these rows.
+
+        Merging the moments of the remaining rows, if they are available, is more precise. The error
+        of the difference is relative to the minuend.
+
+        Raises
+        ------
+        DataError
+            ``other`` is not a part of these rows.
+        """
+        if self.mean.shape != other.mean.shape:
+            raise other_dimension(self.mean.shape[1], other.mean.shape[1])
+        rows, weight = self.rows - other.rows, self.weight - other.weight
+        left = rows > 0
+        # Without rows, a weight is rounding.
+        if (rows < 0).any() or (weight[left] <= UNIT * self.weight[left]).any():
+            raise DataError(
+                f"found {other.rows.tolist()} positive and negative rows of weight "
+                f"{other.weight.tolist()} to subtract from {self.rows.tolist()} of weight "
+                f"{self.weight.tolist()}, expected a part of them; subtract what was added"
+            )
+        weight = np.where(left, weight, 0.0)
+        share = np.divide(other.weight, weight, out=np.zeros(2), where=left)[:, None]
+        mean = np.where(left[:, None], self.mean + share * (self.mean - other.mean), 0.0)
+        between = (weight * other.weight)[:, None] * (mean - other.mean) ** 2
+        between /= np.where(self.weight > 0, self.weight, 1.0)[:, None]
+        scatter = np.maximum(self.scatter - other.scatter - between, 0.0)
+        lost = self.rounding + other.rounding + rounded(_OF_MERGE, self.scatter + between)
+        return ColumnMoments(
+            rows,
+            self.entries - other.entries,
+            weight,
+            mean,
+            np.where(left[:, None], scatter, 0.0),
+            np.where(left[:, None], lost, 0.0),
+        )
+
+    def scale(self, factor: float) -> ColumnMoments:
+        """The moments with every weight multiplied by ``factor`` > 0 (forgetting)."""
+        return ColumnMoments(
+            self.rows,
+            self.entries,
+            factor * self.weight,
+            self.mean,
+            factor * self.scatter,
+            factor * self.rounding,
+        )
+
     @property
     def delta(self) -> Float:
         """Difference ``c_+ - c_-`` ``(d,)`` of the means: ``mu`` of all pairs."""
@@ -132,6 +182,10 @@ class ColumnMoments(SchemaState):
         """Variance ``(2, d)`` in each class, with divisor ``n_k``; 0 for a class without rows."""
         return self._by_weight(self.scatter)
 
+    def variance_rounding(self) -> Float:
+        """Bound ``(2, d)`` on the rounding error of the `variance`."""
+        return self._by_weight(self.rounding)
+
     def _by_weight(self, sums: Float) -> Float:
         weight = self.weight[:, None]
         return np.divide(sums, weight, out=np.zeros_like(sums), where=weight > 0)
@@ -139,7 +193,7 @@ class ColumnMoments(SchemaState):
     def _rounding(self, shares: Float) -> Float:
         """Bound ``(d,)`` on the rounding of the sum of the classes' variances times ``shares``."""
         relative = _LEAST_DEVIATION * np.abs(self.mean).max(axis=0)
-        bound: Float = relative**2 + shares @ self._by_weight(self.rounding)
+        bound: Float = relative**2 + shares @ self.variance_rounding()
         return bound
 
     def varies(self) -> NDArray[np.bool_]:

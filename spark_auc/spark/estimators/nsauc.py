@@ -53,6 +53,12 @@ class NSAUCSettings(RoundsSettings, ParallelSettings, total=False):
             Range(gt=0),
         ),
     ]
+    rskip: Annotated[
+        int, Setting("Number of steps between two shrinkings of the weights.", 16, Range(ge=1))
+    ]
+    askip: Annotated[
+        int, Setting("Number of steps between two iterates of the average.", 16, Range(ge=1))
+    ]
     blockSize: Annotated[
         int,
         Setting(
@@ -99,6 +105,12 @@ class NSAUCClassifier(
     def __init__(self, **params: Unpack[NSAUCSettings]) -> None:
         super().__init__(**params)
 
+    def check(self) -> None:
+        """See `Configured.check`."""
+        super().check()
+        if not self.values()["averaging"]:
+            self.refuse("averaging False", "askip")
+
     def learner(self, rows: SequentialRows) -> NSAUC:
         """See `OnlineEstimator.learner`."""
         values: NSAUCSettings = self.values()
@@ -108,7 +120,9 @@ class NSAUCClassifier(
             values["regParam"],
             values["loss"],
             values["averaging"],
-            seed=values["seed"],
+            values["rskip"],
+            values["askip"],
+            values["seed"],
         )
 
     def block(self) -> int:

@@ -86,7 +86,7 @@ def solved(
     prior: Prior | None = None,
 ) -> TrainingResult:
     """What ``estimator`` would make of rows of these moments; errors are those of `model_of`."""
-    estimator.refuse("moments without rows", "maxFPR")
+    estimator.refuse("moments without rows", "maxFPR", "covariance")
     values: MBASettings = estimator.values()
     regs, mixes = estimator.penalties()
     settings = TrainingSettings(

@@ -7,20 +7,25 @@ from typing import Annotated, Literal, Unpack
 from pyspark.ml.param.shared import HasRegParam
 from pyspark.sql import DataFrame
 
+from spark_auc.core.moments.low_rank_moments import LowRankMoments
+from spark_auc.errors import ConfigError
 from spark_auc.learners.opauc import OPAUC
+from spark_auc.learners.opauc_low_rank import OPAUCr
 from spark_auc.spark.data.features import Features
 from spark_auc.spark.data.prepared import SequentialRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.mba import MBAClassifier
 from spark_auc.spark.estimators.online import OnlineEstimator
 from spark_auc.spark.estimators.online_settings import RoundsSettings
+from spark_auc.spark.estimators.pair_moments_estimator import check_covariance
+from spark_auc.spark.estimators.settings import CovarianceSettings
 from spark_auc.spark.settings import Range, Setting
 
 # Default steps in units of 1 / R^2: short, as the last weights are not averaged.
 _STEP = 1.0 / 16.0
 
 
-class OPAUCSettings(RoundsSettings, total=False):
+class OPAUCSettings(RoundsSettings, CovarianceSettings, total=False):
     """Settings of `OPAUCClassifier`."""
 
     parallelism: Annotated[
@@ -53,8 +58,9 @@ class OPAUCClassifier(
 ):
     """Trains a linear ranker for AUC by the class statistics of OPAUC.
 
-    ``spark_auc.learners.opauc.OPAUC`` is the learner of the sequential form; orderCol, rounds,
-    seed and stepSize are of that form alone.
+    ``spark_auc.learners.opauc.OPAUC`` is the learner of the sequential form, and with
+    covariance="lowRank" ``spark_auc.learners.opauc_low_rank.OPAUCr``; orderCol, rounds and stepSize
+    are of that form alone.
 
     Raises
     ------
@@ -82,13 +88,29 @@ class OPAUCClassifier(
     def check(self) -> None:
         """See `Configured.check`."""
         super().check()
+        check_covariance(self)
+        kind = self.values()["covariance"]
         if not self.alone:
-            self.refuse("parallelism 'distributed'", "rounds", "stepSize", "seed")
+            drawing = () if kind == "lowRank" else ("seed",)
+            self.refuse("parallelism 'distributed'", "rounds", "stepSize", *drawing)
+        elif kind == "head":
+            raise ConfigError(
+                "found covariance 'head' with parallelism 'sequential', expected 'full' or "
+                "'lowRank' (OPAUCr): no gradient steps are known for a head; set it so, or "
+                "parallelism to 'distributed'"
+            )
 
-    def learner(self, rows: SequentialRows) -> OPAUC:
-        """See `OnlineEstimator.learner`."""
+    def learner(self, rows: SequentialRows) -> OPAUC | OPAUCr:
+        """See `OnlineEstimator.learner`; `ResourceError` if its state does not fit in memory."""
+        values: OPAUCSettings = self.values()
+        dimension, rank = rows.rows.dimension, values["covarianceRank"]
+        low_rank = values["covariance"] == "lowRank"
+        size = LowRankMoments.nbytes(dimension, rank) if low_rank else 2 * 8 * dimension**2
+        rows.rows.memory.check(size, f"OPAUC's covariances of {dimension} features")
         step = self.step_or(lambda: rows.lengths.step(_STEP))
-        return OPAUC(rows.rows.dimension, step, self.getRegParam())
+        if low_rank:
+            return OPAUCr(dimension, step, values["regParam"], rank, values["seed"])
+        return OPAUC(dimension, step, values["regParam"])
 
     def fitted(self, dataset: DataFrame, features: Features | None = None) -> LinearRankerModel:
         """See `RankerEstimator.fitted`."""

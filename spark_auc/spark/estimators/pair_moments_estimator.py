@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from pyspark.ml.param.shared import HasMaxIter, HasTol, HasWeightCol
@@ -22,6 +22,8 @@ from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.ranker import FoldsEstimator
 from spark_auc.spark.estimators.segments import segmented
 from spark_auc.spark.estimators.settings import PairMomentsSettings
+from spark_auc.spark.params import Configured
+from spark_auc.training.approximation import Approximation
 from spark_auc.training.prior import Prior
 from spark_auc.training.result import TrainingResult
 from spark_auc.training.settings import TrainingSettings
@@ -64,9 +66,19 @@ class PairMomentsEstimator(FoldsEstimator, HasWeightCol, HasTol, HasMaxIter):
                 self.refuse(f"numPairs {values['numPairs']}", "pairTol")
         if values["segmentCol"] is not None:
             self.refuse(f"segmentCol {values['segmentCol']!r}", "maxFPR")
+        kind = self.covariance_kind
+        if kind != "full":
+            without = ("estimator", "segmentCol", "keepMoments", "maxFPR", "prior")
+            self.refuse(f"covariance {kind!r}", *without)
+        check_covariance(self)
         super().check()
-        if not (self.has_folds or drawn):
+        if not (self.has_folds or drawn or kind == "lowRank"):
             self.refuse("a single penalty and estimator 'exact'", "keyCol", "seed")
+
+    @property
+    def covariance_kind(self) -> str:
+        """How covariances are approximated; "full" where no Param says it."""
+        return str(self.values().get("covariance", "full"))
 
     @property
     def _has_prior(self) -> bool:
@@ -133,6 +145,11 @@ class PairMomentsEstimator(FoldsEstimator, HasWeightCol, HasTol, HasMaxIter):
         values: PairMomentsSettings = self.values()
         regs, mixes = self.penalties()
         pairs, seed = values["numPairs"], values["seed"]
+        kind, keyed = self.covariance_kind, values["keyCol"] is not None
+        approximation = Approximation()
+        if kind != "full":
+            head_size, rank = self.values()["headSize"], self.values()["covarianceRank"]
+            approximation = Approximation(cast(Any, kind), head_size, rank, seed, keyed)
         return TrainingSettings(
             sampling=Sampling(values["estimator"], 0 if pairs == "auto" else pairs, seed),
             pair_tolerance=values["pairTol"],
@@ -147,6 +164,7 @@ class PairMomentsEstimator(FoldsEstimator, HasWeightCol, HasTol, HasMaxIter):
             on_failure=values["whenNotConverged"],
             keep_moments=values["keepMoments"],
             max_fpr=self.values()["maxFPR"],
+            approximation=approximation,
         )
 
     def fitted(self, dataset: DataFrame, features: Features | None = None) -> LinearRankerModel:
@@ -155,7 +173,7 @@ class PairMomentsEstimator(FoldsEstimator, HasWeightCol, HasTol, HasMaxIter):
         values: PairMomentsSettings = self.values()
         folds, column = self.folds(dataset)
         settings = self.training_settings(folds)
-        drawn = settings.sampling.estimator != "exact"
+        drawn = settings.sampling.estimator != "exact" or self.covariance_kind == "lowRank"
         columns = self.resolved(dataset, features, values["keyCol"], column, placed=drawn)
         folds, prior = self.held_out(folds, columns), self._prior(columns.features)
         settings = replace(settings, folds=folds, prior=prior)
@@ -176,3 +194,11 @@ class PairMomentsEstimator(FoldsEstimator, HasWeightCol, HasTol, HasMaxIter):
         chosen = result.penalty
         model._set(regParam=chosen.regParam, elasticNetParam=chosen.elasticNetParam)
         return model
+
+
+def check_covariance(estimator: Configured) -> None:
+    """`ConfigError` if a Param of another approximation of the covariances is set."""
+    values = estimator.values()
+    if kind := values.get("covariance"):
+        others = {"head": ("covarianceRank",), "lowRank": ("headSize",)}
+        estimator.refuse(f"covariance {kind!r}", *others.get(kind, ("headSize", "covarianceRank")))

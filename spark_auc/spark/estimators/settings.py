@@ -183,6 +183,27 @@ class SecondStepSettings(TypedDict, total=False):
     ]
 
 
+class CovarianceSettings(TypedDict, total=False):
+    """How covariances of many features are approximated."""
+
+    covariance: Annotated[
+        Literal["full", "head", "lowRank"],
+        Setting(
+            "'full': exact covariances. 'head': exact ones of the headSize columns with the "
+            "largest second moments, and variances alone of all others; standardization then "
+            "divides columns by at least the median deviation of the head. 'lowRank': random "
+            "sketches of rank covarianceRank, as OPAUCr, which rank worse on reference data. Both "
+            "take a few passes whatever the number of features. They need all pairs (estimator "
+            "'exact'), and go with no prior, segmentCol, maxFPR or keepMoments.",
+            "full",
+        ),
+    ]
+    headSize: Annotated[
+        int, Setting("Number of columns of the head.", 4000, Range(ge=1, le=20_000))
+    ]
+    covarianceRank: Annotated[int, Setting("Rank of the sketches.", 50, Range(ge=1))]
+
+
 class MBASettings(PairMomentsSettings, total=False):
     """Settings that `MBAClassifier` has in common with the model."""
 
@@ -218,7 +239,9 @@ class LinearRankerSettings(MBASettings, total=False):
     ]
 
 
-class MBAClassifierSettings(MBASettings, SecondStepSettings, PriorSettings, total=False):
+class MBAClassifierSettings(
+    MBASettings, SecondStepSettings, PriorSettings, CovarianceSettings, total=False
+):
     """Settings of `MBAClassifier`."""
 
 

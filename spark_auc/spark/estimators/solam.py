@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Unpack
+from typing import Annotated, Literal, Unpack
 
 import numpy as np
 from pyspark.ml.param.shared import HasWeightCol
@@ -23,11 +23,18 @@ class SOLAMSettings(RoundsSettings, ParallelSettings, WeightSettings, total=Fals
     stepSize: Annotated[
         float | None,
         Setting(
-            "Length zeta of the first step; later steps shrink as published. By default the steps "
-            "of the first round are all 1 / (2 max(R^2, 1)) long, with R^2 of "
-            "learners.steps.Lengths, which takes one more pass; later rounds shrink them.",
+            "Length zeta of the first step. By default 1 / (2 max(R^2, 1)) with R^2 of "
+            "learners.steps.Lengths, which takes one more pass.",
             None,
             Range(gt=0),
+        ),
+    ]
+    schedule: Annotated[
+        Literal["constant", "published"] | None,
+        Setting(
+            "Steps t = 1, 2, ..: 'published': stepSize / sqrt(t). 'constant': all of the first "
+            "round of length stepSize; later rounds shrink them. By default 'published' with a "
+            "stepSize and 'constant' without one."
         ),
     ]
     centering: Annotated[
@@ -52,8 +59,9 @@ class SOLAMSettings(RoundsSettings, ParallelSettings, WeightSettings, total=Fals
 class SOLAMClassifier(OnlineEstimator, HasWeightCol, settings=SOLAMSettings):
     """Trains a linear ranker for AUC by `spark_auc.learners.solam.SOLAM`.
 
-    A row's weight multiplies its gradient. The algorithm as published is centering=False with a
-    stepSize, standardization=False and one round; the columns to learn are then those of the rows.
+    A row's weight multiplies its gradient. The algorithm as published is centering=False with
+    schedule="published", standardization=False and one round; the columns to learn are then those
+    of the rows.
     The summary's ``saddle`` has the averages of a, b and alpha, for the scores of these columns.
 
     Raises
@@ -83,10 +91,13 @@ class SOLAMClassifier(OnlineEstimator, HasWeightCol, settings=SOLAMSettings):
         """See `OnlineEstimator.learner`."""
         values: SOLAMSettings = self.values()
         lengths = rows.lengths
-        horizon = 1 if values["stepSize"] is not None else max(rows.count // rows.order.tasks, 1)
+        schedule = values["schedule"]
+        if schedule is None:
+            schedule = "constant" if values["stepSize"] is None else "published"
+        horizon = max(rows.count // rows.order.tasks, 1) if schedule == "constant" else 1
         # a, b and alpha move as the weight of a feature that is 1 in all rows.
-        longest_step = min(lengths.step(_STEP), _STEP)
-        zeta = self.step_or(lambda: longest_step * float(np.sqrt(horizon)))
+        first_step = self.step_or(lambda: min(lengths.step(_STEP), _STEP))
+        zeta = first_step * float(np.sqrt(horizon))
         radius = values["radius"]
         if radius is None:
             radius = float(_RADIUS / np.sqrt(rows.squared_length or 1.0))

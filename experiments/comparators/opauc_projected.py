@@ -10,6 +10,7 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, svds
 
 from spark_auc.core.kernels import compiled
+from spark_auc.core.noise import fill_normal
 from spark_auc.core.state.rules import not_csr
 from spark_auc.core.state.schema import WHOLE, Field, Part, Schema, Size, Values, array
 from spark_auc.core.types import Bool, Float, Index, Rows
@@ -17,7 +18,6 @@ from spark_auc.core.validation import check_whole
 from spark_auc.errors import ConfigError
 from spark_auc.learners.learner import entries
 from spark_auc.learners.linear import scores
-from spark_auc.learners.noise import fill_normal
 from spark_auc.learners.opauc import OPAUC
 
 # Rows, and columns of w, mapped at a time, to bound temporary memory.

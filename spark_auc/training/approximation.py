@@ -1,0 +1,179 @@
+"""Approximate covariances of many features: how they are made, and what they are for others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import reduce
+from typing import Literal, Protocol, Self, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_auc.core.batch import Batch
+from spark_auc.core.moments.column_moments import ColumnMoments
+from spark_auc.core.moments.head_moments import HeadAccumulator, HeadMoments, largest_columns
+from spark_auc.core.moments.low_rank_moments import LowRankAccumulator, LowRankMoments
+from spark_auc.core.moments.objective import Quadratic
+from spark_auc.core.row_source import RowSource, State, complements
+from spark_auc.core.sampling.repeats import distinct_keys
+from spark_auc.core.types import Float
+from spark_auc.core.validation import check_whole
+from spark_auc.errors import ConfigError
+
+Covariance = Literal["full", "head", "lowRank"]
+
+
+class ApproximateMoments(State, Protocol):
+    """Moments that define an approximate quadratic of all pairs."""
+
+    @property
+    def columns(self) -> ColumnMoments:
+        """Exact moments of single columns."""
+        ...
+
+    def merge(self, other: Self) -> Self:
+        """The moments of both sets of rows."""
+        ...
+
+    def divisors(self) -> Float:
+        """Divisors ``(d,)`` of columns that standardise them."""
+        ...
+
+    def quadratic(self, scale: Float | None = None) -> Quadratic:
+        """The quadratic, of columns divided by ``scale`` ``(d,)``."""
+        ...
+
+    def facts(self, scale: Float | None) -> dict[str, float]:
+        """What the approximation is, for summaries."""
+        ...
+
+
+class _Accumulator(Protocol):
+    def add(self, batch: Batch) -> None: ...
+
+    def finish(self) -> State: ...
+
+
+@dataclass(frozen=True)
+class Approximation:
+    """How covariances are approximated.
+
+    Parameters
+    ----------
+    kind
+        "full": they are not. "head": exact ones of the columns with the largest second moments,
+        and variances alone of the others; see `spark_auc.core.moments.head_moments`. "lowRank":
+        random sketches, as OPAUCr; see `spark_auc.core.moments.low_rank_moments`.
+    head_size
+        Number of columns of the head.
+    rank
+        Rank of the sketches.
+    seed
+        Seed of the sketches.
+    keyed
+        Whether each row has a key of its own, by which a sketch draws; otherwise keys are made of
+        content, place and number.
+
+    Raises
+    ------
+    ConfigError
+        A number is out of range, or the kind is unknown.
+    """
+
+    kind: Covariance = "full"
+    head_size: int = 4000
+    rank: int = 50
+    seed: int = 0
+    keyed: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("full", "head", "lowRank"):
+            raise ConfigError(
+                f"found covariance {self.kind!r}, expected 'full', 'head' or 'lowRank'; set it so"
+            )
+        check_whole("headSize", self.head_size, 1)
+        check_whole("covarianceRank", self.rank, 1)
+
+    def state_bytes(self, dimension: int) -> int:
+        """Size in bytes of a state of ``dimension`` features."""
+        if self.kind == "head":
+            return HeadMoments.nbytes(dimension, self.head_size)
+        return LowRankMoments.nbytes(dimension, self.rank)
+
+    def what(self, dimension: int) -> str:
+        """The states in words, for messages."""
+        size = f"a head of {self.head_size}" if self.kind == "head" else f"rank {self.rank}"
+        return f"covariances of {size} among {dimension} features"
+
+    def rows(self, rows: RowSource) -> RowSource:
+        """The rows, with a key for each where a sketch needs it."""
+        if self.kind == "head" or self.keyed:
+            return rows
+        return rows.changed(distinct_keys(by_place=True))
+
+    def begun(self, columns: ColumnMoments) -> _Accumulator:
+        """An empty state under construction, for rows with these column moments."""
+        dimension = columns.mean.shape[1]
+        if self.kind == "head":
+            return HeadAccumulator(dimension, self.head(columns))
+        return LowRankAccumulator(dimension, self.rank, self.seed)
+
+    def head(self, columns: ColumnMoments) -> NDArray[np.int64]:
+        """The columns ``(h,)`` of the head."""
+        return largest_columns(columns, self.head_size)
+
+
+def moments_of_parts(
+    rows: RowSource,
+    approximation: Approximation,
+    columns: ColumnMoments,
+    part_of: Callable[[Batch], NDArray[np.int64]],
+    parts: int,
+) -> list[ApproximateMoments]:
+    """The approximate moments of each part of the rows, in one pass.
+
+    Parameters
+    ----------
+    rows
+        All rows.
+    approximation
+        How their covariances are approximated.
+    columns
+        Their column moments.
+    part_of
+        The part ``(n,)`` of each row, from 0 on.
+    parts
+        Number of parts.
+
+    Raises
+    ------
+    ResourceError
+        The moments do not fit in memory.
+    """
+    size, what = approximation.state_bytes(rows.dimension), approximation.what(rows.dimension)
+    rows.memory.check_folds(size, parts, what)
+
+    def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
+        made = [approximation.begun(columns) for _ in range(parts)]
+        for batch in batches:
+            part = part_of(batch)
+            for k, accumulator in enumerate(made):
+                accumulator.add(batch.take(np.flatnonzero(part == k)) if parts > 1 else batch)
+        for k, accumulator in enumerate(made):
+            yield str(k), accumulator.finish()
+
+    found = approximation.rows(rows).fold(
+        fold, (HeadMoments, LowRankMoments), state_bytes=parts * size, what=what
+    )
+    return [cast(ApproximateMoments, found[str(k)]) for k in range(parts)]
+
+
+def of_others(parts: list[ApproximateMoments]) -> list[ApproximateMoments]:
+    """The moments of the rows of all other parts, for each part."""
+    return complements(parts)
+
+
+def merged(parts: list[ApproximateMoments]) -> ApproximateMoments:
+    """The moments of the rows of all parts."""
+    return reduce(lambda a, b: a.merge(b), parts)
