@@ -11,6 +11,7 @@ from typing import NamedTuple, cast
 from spark_auc.core.batch import Batch
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments.column_moments import ColumnMoments
+from spark_auc.core.moments.head_moments import HeadMoments
 from spark_auc.core.moments.objective import Quadratic
 from spark_auc.core.moments.operator import (
     labelled_pair_moments,
@@ -83,6 +84,11 @@ class Problem:
             return "tiles"
         return "rows" if isinstance(self.rows, ArrayRows) else "passes"
 
+    @property
+    def has_rows(self) -> bool:
+        """Whether the rows can be read again."""
+        return not (isinstance(self.rows, ArrayRows) and not self.rows.batches)
+
     def scale(self, standardize: bool) -> Float | None:
         """Divisors ``(d,)`` of the columns to train on; None for 1."""
         if not standardize:
@@ -118,6 +124,8 @@ class Problem:
         """
         if self.moments is not None and self.survey.arrivals is None:
             return self.moments.along(w), None
+        if isinstance(self.approximate, HeadMoments) and not self.has_rows:
+            return self.approximate.along(w), None
 
         def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
             largest = LargestNorm()

@@ -57,6 +57,8 @@ class TrainingResult:
     covariance
         The approximation of the covariances; see `spark_auc.training.summary.TrainingSummary`.
         None if they are exact.
+    estimated
+        Whether the moments of the scores tell their AUC; approximate covariances do not.
     saddle
         Averages of the other variables of SOLAM; see `spark_auc.learners.solam.SOLAM.averages`.
     """
@@ -79,6 +81,7 @@ class TrainingResult:
     prior: dict[str, Any] | None = None
     max_fpr: float | None = None
     covariance: dict[str, Any] | None = None
+    estimated: bool = True
     saddle: dict[str, float] | None = None
 
     @property
@@ -127,7 +130,7 @@ class TrainingResult:
             negative_weight=float(self.columns.weight[1]),
             largest_weights=largest_weights(self.w, self.columns.standard_deviation(), names),
             nonzeros=int((self.w != 0).sum()),
-            estimated_auc=estimated_auc(self.scores),
+            estimated_auc=estimated_auc(self.scores) if self.estimated else None,
             seconds=self.seconds,
             estimator=self.estimator,
             # It holds for the approximate covariances.

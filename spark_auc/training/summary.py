@@ -36,7 +36,8 @@ class TrainingSummary:
     nonzeros
         Number of nonzero weights.
     estimated_auc
-        AUC on the training rows under Gaussian scores in each class.
+        AUC on the training rows under Gaussian scores in each class; None for models of approximate
+        covariances without rows.
     seconds
         Wall time of each phase.
     estimator
@@ -90,7 +91,7 @@ class TrainingSummary:
     negative_weight: float
     largest_weights: tuple[FeatureWeight, ...]
     nonzeros: int
-    estimated_auc: float
+    estimated_auc: float | None
     seconds: dict[str, float]
     estimator: str
     certificate: dict[str, Any] | None = None

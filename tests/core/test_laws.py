@@ -48,6 +48,10 @@ def pair_of_head(moments):
     return np.concatenate([part.ravel() for part in parts]) / U.sum()
 
 
+def head_view(m):
+    return np.concatenate([m.head, pair_of_head(m.moments), column_view(m.columns)[4:]])
+
+
 def table_view(table):
     at = np.searchsorted(np.unique(X[:, 1]), table.score)
     view = np.zeros((7, N))
@@ -132,7 +136,7 @@ CASES = {
     "HeadMoments": Case(
         head(np.arange(0)),
         head,
-        lambda m: np.concatenate([m.head, pair_of_head(m.moments), column_view(m.columns)[4:]]),
+        head_view,
         N,
         inverse=True,
     ),

@@ -1,15 +1,19 @@
 """The statistics of a stream: the laws of merging, forgetting, and which labels can serve."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from spark_auc.core.batch import Batch
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.core.labels import LabelCounts
+from spark_auc.core.moments.head_moments import HeadAccumulator
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import DataError
 from spark_auc.training.stream_statistics import StreamStatistics, check_labels
-from tests.core.test_laws import D, N, U, X, Y, pair_view, table_view
+from tests.core.test_laws import D, N, U, X, Y, head, head_view, pair_view, table_view
 from tests.laws import Case, check_laws
 
 ROWS = np.arange(N)
@@ -24,13 +28,22 @@ def statistics(i):
     )
 
 
+def of_head(i):
+    return replace(statistics(i), moments=head(i))
+
+
 def view(found):
     counts = [found.labels.rows.get(y, 0) for y in (0.0, 1.0)]
-    return np.concatenate([pair_view(found.moments), table_view(found.scores.table), counts])
+    exact = isinstance(found.moments, PairMoments)
+    moments = pair_view(found.moments) if exact else head_view(found.moments)
+    return np.concatenate([moments, table_view(found.scores.table), counts])
 
 
-def test_laws():
-    check_laws(Case(StreamStatistics.zero(D), statistics, view, N))
+@pytest.mark.parametrize(
+    ("made", "columns"), [(statistics, None), (of_head, np.array([0, 3, 4]))], ids=["full", "head"]
+)
+def test_laws(made, columns):
+    check_laws(Case(StreamStatistics.zero(D, columns), made, view, N))
 
 
 def test_auc_of_the_scores_so_far():
@@ -50,12 +63,27 @@ def test_fading_is_the_weight_of_rows():
     assert half.auc() == statistics(ROWS).auc()
 
 
+def test_fading_of_a_head_is_the_weight_of_rows():
+    made = HeadAccumulator(D, np.array([0, 3, 4]))
+    made.add(Batch(X, Y, U / 2))
+    half = of_head(ROWS).faded(0.5)
+    np.testing.assert_allclose(
+        head_view(half.moments), head_view(made.finish()), rtol=1e-12, atol=1e-12
+    )
+
+
 @pytest.mark.parametrize("factor", [0.0, 1e-200])
-def test_a_class_that_faded_away_is_forgotten(factor):
-    gone = statistics(ROWS).faded(factor)
+@pytest.mark.parametrize("made", [statistics, of_head])
+def test_a_class_that_faded_away_is_forgotten(factor, made):
+    gone = made(ROWS).faded(factor)
     assert not gone.has_both_classes
-    assert gone.merge(statistics(ROWS)).has_both_classes
+    merged = gone.merge(made(ROWS))
+    assert merged.has_both_classes
     assert gone.rows == N
+    fresh = made(ROWS)
+    np.testing.assert_allclose(
+        merged.moments.quadratic().mu, fresh.moments.quadratic().mu, rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize(

@@ -225,8 +225,12 @@ class Opauc(Section):
         given += ["fold"] * bool(self.columns.fold)
         if given or self.training.regParam is None:
             raise ValueError(f"all pairs and a regParam; set it, and leave out {given or 'draws'}")
-        if self.stream is not None and self.training.covariance != "full":
-            raise ValueError("the covariance 'full' for a stream; leave out training.covariance")
+        kind, stream = self.training.covariance, self.stream
+        if stream is not None and (kind == "lowRank" or (kind == "head" and stream.store)):
+            raise ValueError(
+                f"another covariance than {kind!r} for a stream{' with a store' * (kind == 'head')}"
+                "; leave out training.covariance"
+            )
         return self
 
     @model_validator(mode="after")

@@ -23,6 +23,9 @@ limit the size of a batch. The job learns the source's columns or, with value: j
 of this schema in the text column ``value``, as of Kafka. An invalid row fails its batch and the
 job; nothing of the batch is learned.
 
+Where the moments of all features do not fit in memory, a stream has exact covariances of a head of
+the columns (training.covariance: head), which a first batch of 2,000 rows or more chooses.
+
 With the part store, each batch also joins the periods of its rows in the store of the job retrain.
 
 Publishes ``model`` (loaded by ``RankerPipelineModel.load``), ``config.json`` and ``summary.json``,

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 
 from spark_auc.app.config.jobs import Opauc
@@ -15,9 +17,13 @@ from spark_auc.app.jobs.drift import log_unknown
 from spark_auc.app.jobs.raw_rows import FeaturesOf
 from spark_auc.app.jobs.stream_state import Checkpoint, Progress, StreamState
 from spark_auc.core.labels import LabelCounts
-from spark_auc.errors import ConfigError, DataError
+from spark_auc.core.moments.head_moments import largest_columns
+from spark_auc.core.moments.operator import column_moments
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.errors import ConfigError, DataError, ResourceError
 from spark_auc.spark.data.columns import TrainingColumns
 from spark_auc.spark.data.failures import translated
+from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.mba import MBAClassifier
 from spark_auc.spark.estimators.one_pass import model_of, rows_of_any_class, statistics
@@ -28,6 +34,9 @@ if TYPE_CHECKING:
     from spark_auc.app.jobs.stream_store import StreamStore
 
 _log = logging.getLogger(__name__)
+
+# Rows that choose the columns of a head: fewer choose worse ones.
+_LEAST_ROWS = 2_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +92,8 @@ class StreamLearner:
         self._checkpoint, self._estimator, self._publish = checkpoint, estimator, publish
         self._drift, self._said, self._store = drift, False, store
         self._features, self._stored_settings = features, settings
+        self._set = config.training.model_fields_set
+        self._head = self._known_head()
         self._columns = self._known_columns()
         self._solve()
 
@@ -143,8 +154,67 @@ class StreamLearner:
             return None
         if statistics is None or not statistics.rows:
             return "no rows"
-        p, n = statistics.moments.positive, statistics.moments.negative
+        p, n = statistics.pairs.positive, statistics.pairs.negative
         return f"one class only: {p.rows} positive and {n.rows} negative rows, expected both"
+
+    def _known_head(self) -> NDArray[np.int64] | None:
+        """The columns of the head of the state, if it has one.
+
+        Raises
+        ------
+        ConfigError
+            The Param covariance is set, and not that of the state.
+        """
+        state, asked = self.state.statistics, self._estimator.covariance_kind
+        if state is None:
+            return None
+        head = None if isinstance(state.moments, PairMoments) else state.moments.head
+        kind = "full" if head is None else "head"
+        if "covariance" in self._set and asked != kind:
+            raise ConfigError(
+                f"found opauc.training.covariance {asked!r} with a checkpoint of {kind!r}, "
+                f"expected {kind!r}, which does not change; leave it out, or set another "
+                "opauc.stream.checkpoint to start again"
+            )
+        return head
+
+    def _chosen_head(self, rows: DistributedRows) -> NDArray[np.int64] | None:
+        """The columns of a head, chosen by the first rows; None for exact covariances.
+
+        A head is the default where exact covariances do not fit in memory: rows of a stream cannot
+        be read again.
+
+        Raises
+        ------
+        ConfigError
+            The first rows are too few.
+        """
+        if self._head is not None or self.state.statistics is not None:
+            return self._head
+        if self._estimator.covariance_kind == "full":
+            try:
+                what = f"moments of {rows.dimension} features"
+                rows.memory.check(PairMoments.nbytes(rows.dimension), what)
+                return None
+            except ResourceError as error:
+                if "covariance" in self._set or self._store is not None:
+                    raise
+                _log.info("taking exact covariances of a head of the columns: %s", error)
+        columns = column_moments(rows)
+        count = int(columns.rows.sum())
+        if count < _LEAST_ROWS:
+            raise ConfigError(
+                f"found {count} rows in the first batch, expected {_LEAST_ROWS} at least, by which "
+                "the columns of the head are chosen; let the first batch be larger "
+                "(opauc.stream.maxFilesPerTrigger, or the limits of the source)"
+            )
+        size = self._estimator.values()["headSize"]
+        self._head = largest_columns(columns, size)
+        _log.info(
+            "chose a head of %d among %d columns by %d rows",
+            *(self._head.size, rows.dimension, count),
+        )
+        return self._head
 
     def _known_columns(self) -> TrainingColumns | None:
         """The training columns; None if only the first row shows their dimension."""
@@ -212,7 +282,8 @@ class StreamLearner:
                     return None
                 columns = self._resolved(rows, None)
             w = None if self.model is None else self.model.scorer.w
-            part = statistics(rows_of_any_class(rows, columns), w)
+            these = rows_of_any_class(rows, columns)
+            part = statistics(these, w, self._chosen_head(these))
         check_labels(before.merge(part.labels), columns.positive)
         if self._store is not None:
             self._store.check(rows)

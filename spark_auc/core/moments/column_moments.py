@@ -165,6 +165,13 @@ class ColumnMoments(SchemaState):
             factor * self.rounding,
         )
 
+    def without(self, side: int) -> ColumnMoments:
+        """The moments without the rows of a class: 0 for the positive, 1 for the negative one."""
+        zero = {name: value.copy() for name, value in vars(self).items()}
+        for value in zero.values():
+            value[side] = 0.0
+        return ColumnMoments(**zero)
+
     @property
     def delta(self) -> Float:
         """Difference ``c_+ - c_-`` ``(d,)`` of the means: ``mu`` of all pairs."""

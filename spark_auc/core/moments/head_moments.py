@@ -121,6 +121,21 @@ class HeadMoments(SchemaState):
         """Size in bytes of a state of ``dimension`` columns with a head of ``size``."""
         return PairMoments.nbytes(min(size, dimension)) + 6 * 8 * dimension
 
+    @property
+    def dimension(self) -> int:
+        """Number of features ``d``."""
+        return int(self.columns.mean.shape[1])
+
+    def along(self, w: Float) -> ColumnMoments:
+        """Moments of one column, the scores ``X w`` for weights ``w`` ``(d,)``.
+
+        The means are exact. The variances lack the covariances outside the head.
+        """
+        exact, tail = self.moments.along(w[self.head]), w**2
+        tail[self.head] = 0.0
+        scatter = exact.scatter + (self.columns.scatter @ tail)[:, None]
+        return replace(exact, mean=(self.columns.mean @ w)[:, None], scatter=scatter)
+
     def divisors(self) -> Float:
         """Divisors ``(d,)`` of columns: the deviation, and at least the median one of the head.
 

@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import cast
 
+import numpy as np
+from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 
 from spark_auc.core.batch import Batch
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.core.labels import LabelCounts
+from spark_auc.core.moments.head_moments import HeadAccumulator, HeadMoments
 from spark_auc.core.moments.moments_tile import MomentsTile
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.products import settled_scores
@@ -27,11 +30,15 @@ from spark_auc.training.settings import TrainingSettings
 from spark_auc.training.stream_statistics import StreamStatistics
 from spark_auc.training.train import train_on_moments
 
-_SCORES = "scores"
+_SCORES, _HEAD = "scores", "head"
 
 
-def statistics(rows: DistributedRows, w: Float | None = None) -> StreamStatistics:
+def statistics(
+    rows: DistributedRows, w: Float | None = None, head: NDArray[np.int64] | None = None
+) -> StreamStatistics:
     """Statistics of rows and, with the weights ``w`` ``(d,)``, their scores, in one pass.
+
+    With a ``head`` ``(h,)`` of the columns, covariances are those of the head alone.
 
     Raises
     ------
@@ -53,20 +60,31 @@ def statistics(rows: DistributedRows, w: Float | None = None) -> StreamStatistic
                     scores = scores.merge(these)
                 yield batch
 
-        yield from PairMoments.fold_parts(scored(), dimension)
+        if head is None:
+            yield from PairMoments.fold_parts(scored(), dimension)
+        else:
+            accumulated = HeadAccumulator(dimension, head)
+            for batch in scored():
+                accumulated.add(batch)
+            yield _HEAD, accumulated.finish()
         yield _SCORES, scores
 
     none = ScoreHistogram.zero()
+    size = PairMoments.nbytes(dimension)
+    if head is not None:
+        size = HeadMoments.nbytes(dimension, head.size)
     result = rows.fold(
         fold,
-        (MomentsTile, ScoreHistogram),
-        state_bytes=PairMoments.nbytes(dimension) + (64 * none.max_bins if w is not None else 0),
+        (MomentsTile, ScoreHistogram, HeadMoments),
+        state_bytes=size + (64 * none.max_bins if w is not None else 0),
         what=f"moments of {dimension} features",
     )
     parts = dict(result.states)
     if not parts:
-        return StreamStatistics.zero(dimension)
+        return StreamStatistics.zero(dimension, head)
     scores = cast(ScoreHistogram, parts.pop(_SCORES))
+    if head is not None:
+        return StreamStatistics(cast(HeadMoments, parts[_HEAD]), result.labels, scores)
     moments = PairMoments.of_parts(cast(dict[str, MomentsTile], parts), dimension)
     return StreamStatistics(moments, result.labels, scores)
 
@@ -80,13 +98,15 @@ def rows_of_any_class(df: DataFrame, columns: TrainingColumns) -> DistributedRow
 
 
 def solved(
-    moments: PairMoments,
+    moments: PairMoments | HeadMoments,
     labels: LabelCounts,
     estimator: MBAClassifier,
     prior: Prior | None = None,
 ) -> TrainingResult:
     """What ``estimator`` would make of rows of these moments; errors are those of `model_of`."""
-    estimator.refuse("moments without rows", "maxFPR", "covariance")
+    if isinstance(moments, PairMoments):
+        estimator.refuse("moments without rows", "covariance")
+    estimator.refuse("moments without rows", "maxFPR")
     values: MBASettings = estimator.values()
     regs, mixes = estimator.penalties()
     settings = TrainingSettings(
