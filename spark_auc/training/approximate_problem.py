@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
+from typing import Any, cast
 
 import numpy as np
 
 from spark_auc.core.moments.objective import Quadratic
-from spark_auc.core.row_source import RowSource
+from spark_auc.core.row_source import RowSource, complements
 from spark_auc.core.types import Float
 from spark_auc.solvers.candidates import Selection
-from spark_auc.training.approximation import ApproximateMoments, merged, moments_of_parts, of_others
+from spark_auc.training.approximation import ApproximateMoments, moments_of_parts
 from spark_auc.training.held_out import held_out_auc
 from spark_auc.training.penalty import CANDIDATE_TOL, cross_validation_of, histogram_bins
 from spark_auc.training.problem import Problem
@@ -58,7 +59,7 @@ def approximate_problem(
     tol, level = max(settings.tol, CANDIDATE_TOL), logging.INFO
     folds, parts = replace(folds, tol=tol, level_of_left_out=level), folds.held_out.parts
     states = moments_of_parts(rows, approximation, columns, folds.held_out.of, parts)
-    problem = Problem(surveyed, rows, None, approximate=merged(states))
+    problem = Problem(surveyed, rows, None, approximate=reduce(_merged, states))
     timer.end("moments")
     candidates = settings.candidates(lambda: problem.quadratic(problem.scale(settings.standardize)))
     _log.info(
@@ -70,9 +71,14 @@ def approximate_problem(
         scale = others.divisors() if settings.standardize else None
         return others.quadratic(scale), scale
 
-    training = map(trained, of_others(states)[: folds.folds])
+    training = map(trained, complements(cast(list[Any], states))[: folds.folds])
     bins = histogram_bins(rows, folds.folds, len(candidates))
     measured = partial(held_out_auc, rows=rows, held_out=folds.held_out, max_bins=bins)
     selection = folds.select(candidates, training, measured)
     timer.end("select")
     return problem, selection, timer.seconds
+
+
+def _merged(mine: Any, other: ApproximateMoments) -> ApproximateMoments:
+    merged: ApproximateMoments = mine.merge(other)
+    return merged

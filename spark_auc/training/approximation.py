@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import reduce
-from typing import Literal, Protocol, Self, cast
+from typing import Literal, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,45 +13,16 @@ from spark_auc.core.batch import Batch
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.head_moments import HeadAccumulator, HeadMoments, largest_columns
 from spark_auc.core.moments.low_rank_moments import LowRankAccumulator, LowRankMoments
-from spark_auc.core.moments.objective import Quadratic
-from spark_auc.core.row_source import RowSource, State, complements
+from spark_auc.core.row_source import RowSource, State
 from spark_auc.core.sampling.repeats import distinct_keys
-from spark_auc.core.types import Float
 from spark_auc.core.validation import check_whole
 from spark_auc.errors import ConfigError
 
 Covariance = Literal["full", "head", "lowRank"]
 
 
-class ApproximateMoments(State, Protocol):
-    """Moments that define an approximate quadratic of all pairs."""
-
-    @property
-    def columns(self) -> ColumnMoments:
-        """Exact moments of single columns."""
-        ...
-
-    def merge(self, other: Self) -> Self:
-        """The moments of both sets of rows."""
-        ...
-
-    def divisors(self) -> Float:
-        """Divisors ``(d,)`` of columns that standardise them."""
-        ...
-
-    def quadratic(self, scale: Float | None = None) -> Quadratic:
-        """The quadratic, of columns divided by ``scale`` ``(d,)``."""
-        ...
-
-    def facts(self, scale: Float | None) -> dict[str, float]:
-        """What the approximation is, for summaries."""
-        ...
-
-
-class _Accumulator(Protocol):
-    def add(self, batch: Batch) -> None: ...
-
-    def finish(self) -> State: ...
+# Both have `columns`, `divisors`, `quadratic` and `facts`.
+ApproximateMoments: TypeAlias = HeadMoments | LowRankMoments
 
 
 @dataclass(frozen=True)
@@ -112,16 +82,12 @@ class Approximation:
             return rows
         return rows.changed(distinct_keys(by_place=True))
 
-    def begun(self, columns: ColumnMoments) -> _Accumulator:
+    def begun(self, columns: ColumnMoments) -> HeadAccumulator | LowRankAccumulator:
         """An empty state under construction, for rows with these column moments."""
         dimension = columns.mean.shape[1]
         if self.kind == "head":
-            return HeadAccumulator(dimension, self.head(columns))
+            return HeadAccumulator(dimension, largest_columns(columns, self.head_size))
         return LowRankAccumulator(dimension, self.rank, self.seed)
-
-    def head(self, columns: ColumnMoments) -> NDArray[np.int64]:
-        """The columns ``(h,)`` of the head."""
-        return largest_columns(columns, self.head_size)
 
 
 def moments_of_parts(
@@ -167,13 +133,3 @@ def moments_of_parts(
         fold, (HeadMoments, LowRankMoments), state_bytes=parts * size, what=what
     )
     return [cast(ApproximateMoments, found[str(k)]) for k in range(parts)]
-
-
-def of_others(parts: list[ApproximateMoments]) -> list[ApproximateMoments]:
-    """The moments of the rows of all other parts, for each part."""
-    return complements(parts)
-
-
-def merged(parts: list[ApproximateMoments]) -> ApproximateMoments:
-    """The moments of the rows of all parts."""
-    return reduce(lambda a, b: a.merge(b), parts)

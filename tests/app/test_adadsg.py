@@ -78,7 +78,10 @@ def test_stages_to_a_model(spark, place, complete):
     assert not list(checkpoint.glob("*"))
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(
+    "loss",
+    ["squared", "logistic", *(pytest.param(k, marks=pytest.mark.slow) for k in LOSSES[1::2])],
+)
 def test_the_objective_is_that_of_all_pairs(spark, place, loss):
     """A stage of 1,000 rows is smaller than the sample, whose pairs are then all pairs."""
     from spark_auc.spark.estimators.adadsg import AdaDSGClassifier
@@ -214,3 +217,21 @@ def test_it_stops_when_the_auc_stands_still(spark, config):
     result = adadsg.run(spark, config(stop={"within": 1000.0, "stages": 2}))
     assert result["stages"] == 3
     assert result["stopped"] == "the AUC stands still"
+
+
+@pytest.mark.slow
+def test_embeddings_before_the_learner(spark, place, config, monkeypatch):
+    """Stages learn the embedded rows, and a job that died goes on with the same embedding."""
+    settings = config(embeddings=["RandomFourierFeatures", {"SplineBasis": {"numKnots": 4}}])
+    with monkeypatch.context() as patch:
+        patch.setattr(adadsg, "write_model", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            adadsg.run(spark, settings)
+    with pytest.raises(ConfigError, match="a checkpoint of other"):
+        adadsg.check(config())
+    result = adadsg.run(spark, settings)
+    model = read_model(settings.output.path)
+    assert [type(e.embedding).__name__ for e in model.embeddings] == ["Composition", "Splines"]
+    assert result["features"] == model.embeddings[-1].embedding.dimension > 64
+    test = spark.read.parquet(str(place / "test"))
+    assert evaluate(model.transform(test)).auc == pytest.approx(result["auc"], abs=1e-9)

@@ -45,6 +45,8 @@ from spark_auc import (
 from spark_auc.errors import ConfigError, ModelFormatError
 from tests.spark.toy_learner import MeanDifferenceClassifier
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = ["a", "b"]
 N = 300
 rng = np.random.default_rng(2)
@@ -198,7 +200,6 @@ def test_extra_params(rows):
     assert renamed.columns == [*rows.columns, "rawPrediction", "p"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("tuning", [CrossValidator, TrainValidationSplit])
 def test_tuning_over_pipelines(tuning, rows, tmp_path):
     pipeline = made(RankerPipeline)

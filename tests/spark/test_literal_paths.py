@@ -27,6 +27,8 @@ from spark_auc.spark.streaming.files import FileStream
 from spark_auc.store.moment_store import MomentStore
 from tests.store.periods import FACTS, filled
 
+pytestmark = pytest.mark.slow
+
 ALL = "all[1]{a,b}*? %20#:"
 # Names, and another that the name as a pattern would match.
 NAMES = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
     Field,
@@ -69,6 +69,13 @@ class Calibration(Section):
     )
 
 
+Embeddings: TypeAlias = list[Embedding]
+_EMBEDDINGS = (
+    "maps of the features, in order: the public name of an embedding, or package.module.Class of "
+    "your own, or one of these with its Params"
+)
+
+
 class Train(RowsAndMoments):
     """Rows, stored moments or both to a model directory."""
 
@@ -76,11 +83,7 @@ class Train(RowsAndMoments):
     features: RecipeSection | None = Field(
         None, description="raw columns to features; default: columns.features are features"
     )
-    embeddings: list[Embedding] = Field(
-        default_factory=list,
-        description="maps of the features, in order: the public name of an embedding, or "
-        "package.module.Class of your own, or one of these with its Params",
-    )
+    embeddings: Embeddings = Field(default_factory=list, description=_EMBEDDINGS)
     method: Literal["auto"] | None = Field(
         None,
         description="auto: choose among models of the blocks of features (single columns, pairs, "
@@ -266,6 +269,7 @@ class Adadsg(Section):
     features: RecipeSection | None = Field(
         None, description="raw columns to features, of the validation rows too"
     )
+    embeddings: Embeddings = Field(default_factory=list, description=_EMBEDDINGS)
     training: StagesTraining = StagesTraining()
     stop: Stop | None = Field(Stop(), description="null: no stage is left out")
     checkpoint: Location = Field(description="directory of what the last stage left")

@@ -1,11 +1,11 @@
 """Train a linear ranker in doubling stages (AdaDSG), and publish it.
 
 Section ``adadsg`` of the configuration: data, validation (rows for the AUC of each stage),
-columns, features (a recipe of raw columns), training (the Params of AdaDSGClassifier), stop
-(condition for ending before the last stage), checkpoint, output. After a crash the job resumes from
-its checkpoint, with the same result. Publishes ``model`` (loaded by ``RankerPipelineModel.load``),
-``summary.json``, ``stages.json``, ``stages.png``, ``config.json`` and, with features,
-``recipe.json``.
+columns, features (a recipe of raw columns), embeddings, training (the Params of AdaDSGClassifier),
+stop (condition for ending before the last stage), checkpoint, output. After a crash the job resumes
+from its checkpoint, with the same result. Publishes ``model`` (loaded by
+``RankerPipelineModel.load``), ``summary.json``, ``stages.json``, ``stages.png``, ``config.json``
+and, with features, ``recipe.json``.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from spark_auc.app.jobs.adadsg_stage import StageCheckpoint, fingerprint
 from spark_auc.app.jobs.published_model import KIND, write_model
 from spark_auc.app.jobs.raw_rows import (
     FeaturesOf,
+    embedded,
+    embeddings_of,
     features_by,
     fitted_recipe,
     named,
@@ -63,7 +65,8 @@ def check(config: Adadsg) -> None:
     config.validation.check()
     check_packages()
     check_free(config.output.path, config.output.replace)
-    _estimator(config).check()
+    for stage in (*embeddings_of(config.embeddings, config.columns), _estimator(config)):
+        stage.check()
     StageCheckpoint.of(config).load()
 
 
@@ -86,11 +89,15 @@ def run(spark: SparkSession, config: Adadsg) -> dict[str, Any]:
     ):
         names = config.columns
         recipe = fitted_recipe(config.features, rows, names)
-        features = features_by(recipe, names)
-        estimator = suited(_estimator(config), recipe)
+        estimators = embeddings_of(config.embeddings, names)
+        embeddings, features = embedded(estimators, rows, features_by(recipe, names), names)
+        estimator = _estimator(config)
+        if not embeddings:
+            estimator = suited(estimator, recipe)
         model, log, stopped = _trained(rows, held_out, config, estimator, features, checkpoint)
-        model = named(config.features, rows, recipe, model)
-        summary = write_model(version, RankerPipelineModel(model, recipe), config)
+        if not embeddings:
+            model = named(config.features, rows, recipe, model)
+        summary = write_model(version, RankerPipelineModel(model, recipe, embeddings), config)
         version.write_json("stages.json", {"stages": log, "stopped": stopped})
         if drawable():
             version.write("stages.png", png(picture(log)))

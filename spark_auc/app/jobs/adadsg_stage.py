@@ -139,7 +139,9 @@ class StageCheckpoint:
     def of(cls, config: Adadsg) -> StageCheckpoint:
         """The checkpoint of a configuration."""
         names = {"data", "validation", "columns", "training"}
+        # Checkpoints from before these keys do not have them.
         names |= {"features"} if config.features else set()
+        names |= {"embeddings"} if config.embeddings else set()
         fixed = config.model_dump(mode="json", include=names)
         return cls(Directory.of(config.checkpoint), _identity(fixed))
 

@@ -1,12 +1,13 @@
-"""Raw rows in the jobs: the stage of the section ``features``."""
+"""Raw rows in the jobs: the stages of the sections ``features`` and ``embeddings``."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from spark_auc.app.config.features import RecipeSection
-from spark_auc.app.config.sections import Columns
+from spark_auc.app.config.sections import Columns, Section
+from spark_auc.app.config.training import estimator_class
 from spark_auc.app.jobs.published_model import read_fit
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from spark_auc.spark.data.features import Features
     from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
+    from spark_auc.spark.features.embedding import EmbeddingEstimator, EmbeddingModel
     from spark_auc.spark.features.recipe import FeatureRecipe
     from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 
@@ -111,3 +113,45 @@ def features_by(recipe: FeatureRecipeModel | None, columns: Columns) -> Features
         return PreparedFeatures.resolve(rows, columns.features, dimension)
 
     return resolved
+
+
+def embeddings_of(
+    sections: Sequence[Mapping[str, Section]], columns: Columns
+) -> list[EmbeddingEstimator]:
+    """The estimators of embeddings that a configuration names, in order."""
+    named = {
+        "inputCol": columns.features,
+        "numFeatures": columns.numFeatures,
+        "labelCol": columns.label,
+        "positiveLabel": columns.positiveLabel,
+    }
+    made = []
+    for embedding in sections:
+        for name, params in embedding.items():
+            kind = estimator_class("embedding", name)
+            used = {k: v for k, v in named.items() if v is not None and k in kind.SETTINGS}
+            made.append(kind(**used, **params.model_dump(exclude_unset=True)))
+    return made
+
+
+def embedded(
+    estimators: Sequence[EmbeddingEstimator],
+    rows: DataFrame,
+    features: FeaturesOf,
+    columns: Columns,
+) -> tuple[list[EmbeddingModel], FeaturesOf]:
+    """The embeddings fitted to rows, and what makes the embedded features of others."""
+    inner = features(rows, columns.numFeatures)
+    models: list[EmbeddingModel] = []
+    last = inner
+    for estimator in estimators:
+        models.append(estimator.fitted_before(rows, last, columns.key))
+        last = models[-1].features(last)
+
+    def resolved(others: DataFrame, dimension: int | None) -> Features:
+        made = features(others, inner.dimension if models else dimension)
+        for model in models:
+            made = model.features(made)
+        return made
+
+    return models, resolved

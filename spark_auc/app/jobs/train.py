@@ -25,7 +25,7 @@ from spark_auc.app.config.training import estimator_class
 from spark_auc.app.jobs.evaluation import drift_of_evaluated, evaluation, write_evaluation
 from spark_auc.app.jobs.parts import halves
 from spark_auc.app.jobs.published_model import KIND, check_model, read_model, write_model
-from spark_auc.app.jobs.raw_rows import recipe_of
+from spark_auc.app.jobs.raw_rows import embeddings_of, recipe_of
 from spark_auc.app.report.penalties import penalties
 from spark_auc.app.report.pictures import check_packages, drawable, png
 from spark_auc.errors import ConfigError
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     from spark_auc.core.moments.pair_moments import PairMoments
     from spark_auc.spark.estimators.ranker import RankerEstimator
-    from spark_auc.spark.features.embedding import EmbeddingEstimator
     from spark_auc.spark.features.recipe import FeatureRecipe
     from spark_auc.spark.features.recipe_model import FeatureRecipeModel
     from spark_auc.spark.method_choice import MethodChooser
@@ -176,7 +175,13 @@ def _pipeline(config: Train) -> RankerPipeline:
     """The stages that the configuration names, with the values that it sets."""
     from spark_auc.spark.pipeline import RankerPipeline
 
-    return RankerPipeline([*_recipe(config), *_embeddings(config), estimator_of(config)])
+    return RankerPipeline(
+        [
+            *_recipe(config),
+            *embeddings_of(config.embeddings, config.columns),
+            estimator_of(config),
+        ]
+    )
 
 
 def _chooser(config: Train) -> MethodChooser:
@@ -197,23 +202,6 @@ def _recipe(config: Train) -> list[FeatureRecipe | FeatureRecipeModel]:
     holdout = config.holdout
     keys = [holdout.column] if holdout and holdout.by == "key" and holdout.column else []
     return [recipe_of(config.features, keys)] if config.features else []
-
-
-def _embeddings(config: Train) -> list[EmbeddingEstimator]:
-    columns = config.columns
-    named = {
-        "inputCol": columns.features,
-        "numFeatures": columns.numFeatures,
-        "labelCol": columns.label,
-        "positiveLabel": columns.positiveLabel,
-    }
-    made = []
-    for embedding in config.embeddings:
-        for name, params in embedding.items():
-            kind = estimator_class("embedding", name)
-            used = {k: v for k, v in named.items() if v is not None and k in kind.SETTINGS}
-            made.append(kind(**used, **params.model_dump(exclude_unset=True)))
-    return made
 
 
 def estimator_of(config: Train) -> RankerEstimator:

@@ -77,8 +77,8 @@ class PairMomentsEstimator(FoldsEstimator, HasWeightCol, HasTol, HasMaxIter):
 
     @property
     def covariance_kind(self) -> str:
-        """How covariances are approximated; "full" where no Param says it."""
-        return str(self.values().get("covariance", "full"))
+        """How covariances are approximated, if they are."""
+        return str(self.values()["covariance"])
 
     @property
     def _has_prior(self) -> bool:
@@ -198,7 +198,9 @@ class PairMomentsEstimator(FoldsEstimator, HasWeightCol, HasTol, HasMaxIter):
 
 def check_covariance(estimator: Configured) -> None:
     """`ConfigError` if a Param of another approximation of the covariances is set."""
-    values = estimator.values()
-    if kind := values.get("covariance"):
-        others = {"head": ("covarianceRank",), "lowRank": ("headSize",)}
-        estimator.refuse(f"covariance {kind!r}", *others.get(kind, ("headSize", "covarianceRank")))
+    kind, sizes = (
+        estimator.values()["covariance"],
+        {"headSize": "head", "covarianceRank": "lowRank"},
+    )
+    others = [name for name, of_kind in sizes.items() if of_kind != kind]
+    estimator.refuse(f"covariance {kind!r}", *others)

@@ -245,7 +245,9 @@ class MBAClassifierSettings(
     """Settings of `MBAClassifier`."""
 
 
-class MBASelectorSettings(PairMomentsSettings, SecondStepSettings, PriorSettings, total=False):
+class MBASelectorSettings(
+    PairMomentsSettings, SecondStepSettings, PriorSettings, CovarianceSettings, total=False
+):
     """Settings of `MBASelector`."""
 
     regParams: Annotated[
