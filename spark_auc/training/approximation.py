@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, TypeAlias, cast
 
 import numpy as np
@@ -82,12 +83,12 @@ class Approximation:
             return rows
         return rows.changed(distinct_keys(by_place=True))
 
-    def begun(self, columns: ColumnMoments) -> HeadAccumulator | LowRankAccumulator:
-        """An empty state under construction, for rows with these column moments."""
+    def begun(self, columns: ColumnMoments) -> Callable[[], HeadAccumulator | LowRankAccumulator]:
+        """What begins a state of no rows, for rows with these column moments."""
         dimension = columns.mean.shape[1]
         if self.kind == "head":
-            return HeadAccumulator(dimension, largest_columns(columns, self.head_size))
-        return LowRankAccumulator(dimension, self.rank, self.seed)
+            return partial(HeadAccumulator, dimension, largest_columns(columns, self.head_size))
+        return partial(LowRankAccumulator, dimension, self.rank, self.seed)
 
 
 def moments_of_parts(
@@ -119,9 +120,11 @@ def moments_of_parts(
     """
     size, what = approximation.state_bytes(rows.dimension), approximation.what(rows.dimension)
     rows.memory.check_folds(size, parts, what)
+    # Tasks need the head alone, and not the moments that chose it.
+    begun = approximation.begun(columns)
 
     def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
-        made = [approximation.begun(columns) for _ in range(parts)]
+        made = [begun() for _ in range(parts)]
         for batch in batches:
             part = part_of(batch)
             for k, accumulator in enumerate(made):

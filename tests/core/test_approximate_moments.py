@@ -204,3 +204,9 @@ def test_sketches_subtract_scale_and_refuse_others():
         whole.merge(low_rank_moments(seed=4))
     with pytest.raises(DataError, match="expected a part of them"):
         part.subtract(whole)
+
+
+@pytest.mark.parametrize("made", [head_moments, low_rank_moments])
+def test_one_class_has_no_quadratic(made):
+    with pytest.raises(DataError, match=r"found [1-9]\d+ positive and 0 negative rows"):
+        made(np.flatnonzero(Y)).quadratic()

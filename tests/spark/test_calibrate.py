@@ -22,6 +22,9 @@ from spark_auc.spark.estimators.mba import MBAClassifier
 from spark_auc.spark.evaluation.calibrate import ScoreCalibrationModel, ScoreCalibrator
 
 METHODS = ["platt", "isotonic"]
+each_method = pytest.mark.parametrize(
+    "method", ["platt", pytest.param("isotonic", marks=pytest.mark.slow)]
+)
 rng = np.random.default_rng(3)
 N = 800
 # Rounded, so that some scores are tied.
@@ -67,7 +70,7 @@ def test_agrees_with_scikit_learn(spark, models, method, tolerance):
         np.testing.assert_allclose(found, expected(method, scores), rtol=0, atol=tolerance)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@each_method
 def test_weight_is_repetition(spark, models, method):
     times = WEIGHT.astype(int)
     repeated = spark.createDataFrame(
@@ -92,7 +95,7 @@ def test_sigmoid_of_extreme_scores(spark):
     np.testing.assert_allclose(probabilities(model, df), [0, 0, middle, 1, 1], atol=1e-15)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@each_method
 def test_down_sampling_is_corrected(spark, method):
     draws = np.random.default_rng(11)
     score = draws.normal(size=40_000)
@@ -127,7 +130,7 @@ def test_isotonic_correction_is_that_of_reweighted_negatives(spark):
     np.testing.assert_allclose(sampled.curve.probabilities, other.curve.probabilities, atol=1e-12)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@each_method
 def test_labels_of_every_kind(spark, method):
     plain = vars(ScoreCalibrator(method=method).fit(frame(spark)).curve)
     for label, positive in (
@@ -166,7 +169,7 @@ def test_vectors_of_spark_classifiers(spark, rows):
         probabilities(model, null)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@each_method
 def test_save_and_load(rows, models, method, tmp_path):
     model, path = models[method], str(tmp_path / "model")
     model.save(path)
@@ -198,7 +201,7 @@ def test_estimator_is_saved(tmp_path):
     assert "negativeSamplingRate" in again.explainParams()
 
 
-@pytest.mark.parametrize("method", METHODS)
+@each_method
 def test_behind_the_ranker_in_a_pipeline(spark, method, tmp_path):
     text = np.where(LABEL == 1, "yes", "no")
     df = frame(spark, x=SCORE + 1, label=text).drop("rawPrediction")
@@ -244,7 +247,7 @@ def test_classes_that_cannot_serve(rows):
         ScoreCalibrator().fit(rows.withColumn("label", F.col("label") + 1))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@each_method
 def test_scores_without_order(rows, method):
     for score in (-F.col("rawPrediction"), F.lit(1.5), -F.col("label")):
         with pytest.raises(DataError, match="negate them or check positiveLabel"):
@@ -280,7 +283,7 @@ def test_settings_that_cannot_serve(rows, params, message):
         ScoreCalibrator(**params).fit(rows.withColumn("text", F.lit("a")))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@each_method
 def test_transform_refuses(rows, models, method):
     with pytest.raises(ConfigError, match="found column 'probability' in the data already"):
         models[method].transform(rows.withColumn("probability", F.lit(0.5)))

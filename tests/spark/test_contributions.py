@@ -43,6 +43,8 @@ from tests.features.test_contributions import named
 from tests.features.watched_rows import RECIPE, columns_of, table
 from tests.trees.forests import random_forest
 
+pytestmark = pytest.mark.slow
+
 RNG = np.random.default_rng(6)
 
 
@@ -220,7 +222,6 @@ def test_fields_of_lines(spark: SparkSession, tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.slow
 def test_models_and_rows_that_are_refused(raw: DataFrame, model: RankerPipelineModel) -> None:
     with pytest.raises(ConfigError, match="found count = 0, expected"):
         with_contributions(model, raw, 0)

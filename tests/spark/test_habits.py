@@ -32,6 +32,8 @@ from spark_auc import (
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.spark.contributions import with_contributions
 
+pytestmark = pytest.mark.slow
+
 N = 600
 rng = np.random.default_rng(8)
 TABLE = pd.DataFrame({"a": rng.normal(size=N), "b": rng.integers(-3, 4, N).astype(float)})

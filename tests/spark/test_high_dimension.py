@@ -11,6 +11,8 @@ from spark_auc.spark.data.resources import SessionMemory
 from spark_auc.training import problem, train
 from tests.data import DIRECTORY
 
+pytestmark = pytest.mark.slow
+
 # Features, the ridge of the independent references, the least AUC, and an l1 factor.
 SETS = {
     "20news.binary": (167_699, 3e-5, 0.9895, 1e-3),
@@ -42,7 +44,6 @@ def real(request, spark, tmp_path):
     return *unit_length(spark, paths, dimension), l2, least, l1
 
 
-@pytest.mark.slow
 def test_real_data(real):
     train, test, l2, least, l1 = real
     given = {"featuresCol": "unit", "standardization": False}

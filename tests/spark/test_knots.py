@@ -31,6 +31,8 @@ from spark_auc.features.row_groups import row_groups
 from spark_auc.serving.arrow_columns import raw_column
 from spark_auc.spark.data.features import Features
 
+pytestmark = pytest.mark.slow
+
 ROWS, KNOTS = 700, [2, 5, 24]
 RAW = ["x", "z", "city"]
 
@@ -144,7 +146,6 @@ def own_folds(made: pa.Table) -> list[int]:
     return folds.of(batch).tolist()
 
 
-@pytest.mark.slow
 def test_all_numbers_have_the_same_folds(spark: SparkSession) -> None:
     """By default, folds are those of the raw rows: each number has them if this one has."""
     made = table("waves")
@@ -172,7 +173,6 @@ def test_tasks_that_read_parquet_make_the_same_choice(
     assert model.ranker.summary.selection == chosen.ranker.summary.selection
 
 
-@pytest.mark.slow
 def test_embeddings_and_a_grid_of_ones_own(waves: DataFrame) -> None:
     waves = waves.dropDuplicates(RAW).coalesce(1).cache()
     nystroem = NystroemEmbedding(numLandmarks=12, landmarks="sample", bandwidth=2.0)
@@ -183,7 +183,6 @@ def test_embeddings_and_a_grid_of_ones_own(waves: DataFrame) -> None:
     assert len(model.embeddings) == 1
 
 
-@pytest.mark.slow
 def test_rank_svm_takes_the_choice_of_the_squared_loss(waves: DataFrame) -> None:
     model = RankerPipeline([recipe([2, 9]), RankSVMClassifier(standardization=False)]).fit(waves)
     squared = RankerPipeline([recipe([2, 9]), mba()]).fit(waves)
@@ -195,7 +194,6 @@ def test_rank_svm_takes_the_choice_of_the_squared_loss(waves: DataFrame) -> None
     np.testing.assert_array_equal(model.ranker.coefficients, expected.ranker.coefficients)
 
 
-@pytest.mark.slow
 def test_equal_recipes_are_one(waves: DataFrame) -> None:
     tokens = {"tokens": ["city"], "auto": False}
     for params, knots, alone in (

@@ -26,6 +26,8 @@ from spark_auc.spark.data.text_numbers import numbers
 from tests import data
 from tests.features.raw_rows import text
 
+pytestmark = pytest.mark.slow
+
 SMALL = Layout(",", ("y", "x", "word"), integers=("y",), floats=("x",))
 ROWS = ["1,0.5,a", "0,,köln", ",-1e3,", "1,7,c"]
 
@@ -89,7 +91,6 @@ def check(df, layout, expected, capsys):
     assert "split" not in plan.lower(), plan
 
 
-@pytest.mark.slow
 def test_criteo(spark, tmp_path, capsys):
     with data.path("criteo_80k.tsv").open() as file:
         lines = [next(file).rstrip("\n") for _ in range(2_000)]

@@ -124,8 +124,18 @@ class LowRankMoments(SchemaState):
         ----------
         scale : (d,), optional
             Divisors of the columns. Default: 1.
+
+        Raises
+        ------
+        DataError
+            A class has no rows.
         """
         columns, inverse = self.columns, self.columns.inverse(scale)
+        if not columns.rows.all():
+            raise DataError(
+                f"found {columns.rows[0]:.0f} positive and {columns.rows[1]:.0f} negative rows, "
+                "expected both classes; check the label column and the positive label"
+            )
         roots = np.sqrt(columns.weight)[:, None, None]
         centred = (self.sketch - columns.mean[:, :, None] * self.sums[:, None]) / roots
         mu = columns.delta * inverse
