@@ -60,7 +60,7 @@ test-arrays: $(READY) ## the part of make test that needs no Spark; COV=--cov me
 	$(PYTEST) $(COV) -m "$(FAST)" $(WITHOUT_SPARK)
 
 # More than two cores take: a process often waits for its JVM, its workers or the disk.
-test-spark: PROCESSES = 3
+test-spark test-slow: PROCESSES = 3
 
 test-spark: setup $(CLASSES) ## the other part of make test: estimators, jobs, exports
 	$(PYTEST) -m "$(FAST)" $(WITHOUT_SPARK:%=--ignore=%) tests
