@@ -38,6 +38,8 @@ from spark_auc.core.hinge.score_ranges import ScoreRanges
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments.class_moments import ClassMoments
 from spark_auc.core.moments.column_moments import ColumnMoments
+from spark_auc.core.moments.head_moments import HeadAccumulator, HeadMoments
+from spark_auc.core.moments.low_rank_moments import LowRankAccumulator, LowRankMoments
 from spark_auc.core.moments.moments_tile import MomentsTile
 from spark_auc.core.moments.objective import ElasticNet
 from spark_auc.core.moments.pair_moments import PairMoments
@@ -137,6 +139,10 @@ def samples():
     labels, table = LabelCounts({0.0: 6, 1.0: 3}), ScoreTable.of(X[:, 0], Y, U)
     histogram = ScoreHistogram.of(X[:, 0], Y, None, 4)
     statistics = StreamStatistics(pair, labels, histogram)
+    accumulated, low_rank = HeadAccumulator(D, np.array([0, 2])), LowRankAccumulator(D, 2, 0)
+    for some in (accumulated, low_rank):
+        some.add(batch)
+    head = accumulated.finish()
     wide = np.zeros((64, 64))
     wide[3, 5:9] = 1.0
     counts = _RNG.poisson(3.0, (64, 64)).astype(float)
@@ -144,6 +150,7 @@ def samples():
     few[::7] = _RNG.normal(size=715)
     learners = [_learnt(learner) for learner in _LEARNERS]
     stage = {"rows": 9, "steps": 9, "auc": 0.5, "interval": (0.1, 0.9), "objective": 1.0}
+    stage["objectiveError"] = None
     kernels = (Kernel(), Kernel("laplacian", 2.0), Kernel("polynomial", degree=3))
     states = [
         batch,
@@ -178,6 +185,9 @@ def samples():
         ScoreTable.of(X[:, 0], Y),
         histogram,
         statistics,
+        head,
+        low_rank.finish(),
+        StreamStatistics(head, labels, histogram),
         *learners,
         CrossMap(D, 3),
         FourierMap.random(D, 1.0, 4),
@@ -342,5 +352,7 @@ _USES = {
     StreamState: lambda state: exercise(state.statistics) if state.statistics else None,
     TokenCounts: lambda counts: (counts.names(), counts.as_dict()),
     ValueCounts: lambda counts: (counts.distinct, counts.weighted()),
-    StreamStatistics: lambda s: (s.auc(), s.auc_bounds(), s.faded(0.5), _use_pair(s.moments)),
+    StreamStatistics: lambda s: (s.auc(), s.auc_bounds(), s.faded(0.5), _use_pair(s.pairs)),
+    HeadMoments: lambda m: (_use_pair(m.moments), m.scale(0.5), m.divisors()),
+    LowRankMoments: lambda m: (m.scale(0.5), m.divisors()),
 }
