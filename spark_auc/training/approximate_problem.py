@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from functools import partial, reduce
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -58,8 +58,8 @@ def approximate_problem(
     # The weakest penalties, which a Krylov space of few steps leaves unsolved, overfit.
     tol, level = max(settings.tol, CANDIDATE_TOL), logging.INFO
     folds, parts = replace(folds, tol=tol, level_of_left_out=level), folds.held_out.parts
-    states = moments_of_parts(rows, approximation, columns, folds.held_out.of, parts)
-    problem = Problem(surveyed, rows, None, approximate=reduce(_merged, states))
+    states: list[Any] = moments_of_parts(rows, approximation, columns, folds.held_out.of, parts)
+    problem = Problem(surveyed, rows, None, approximate=reduce(lambda a, b: a.merge(b), states))
     timer.end("moments")
     candidates = settings.candidates(lambda: problem.quadratic(problem.scale(settings.standardize)))
     _log.info(
@@ -71,14 +71,9 @@ def approximate_problem(
         scale = others.divisors() if settings.standardize else None
         return others.quadratic(scale), scale
 
-    training = map(trained, complements(cast(list[Any], states))[: folds.folds])
+    training = map(trained, complements(states)[: folds.folds])
     bins = histogram_bins(rows, folds.folds, len(candidates))
     measured = partial(held_out_auc, rows=rows, held_out=folds.held_out, max_bins=bins)
     selection = folds.select(candidates, training, measured)
     timer.end("select")
     return problem, selection, timer.seconds
-
-
-def _merged(mine: Any, other: ApproximateMoments) -> ApproximateMoments:
-    merged: ApproximateMoments = mine.merge(other)
-    return merged

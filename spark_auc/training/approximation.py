@@ -1,4 +1,4 @@
-"""Approximate covariances of many features: how they are made, and what they are for others."""
+"""Approximate covariances of many features: their settings, and their moments of parts of rows."""
 
 from __future__ import annotations
 

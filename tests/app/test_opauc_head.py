@@ -101,7 +101,7 @@ def test_a_head_is_the_default_where_a_matrix_does_not_fit(job, few, monkeypatch
     with caplog.at_level(logging.INFO, "spark_auc"):
         code, result = job(STREAM, training=BASE["training"] | {"headSize": 2})
     assert code == 0, result
-    assert "taking exact covariances of a head of the columns" in caplog.text
+    assert "covariances are exact for a head of the columns only" in caplog.text
     np.testing.assert_array_equal(committed().statistics.moments.head, HEAD)
     code, result = job(STREAM, training=BASE["training"] | {"covariance": "full"})
     assert code == 2

@@ -118,11 +118,11 @@ def test_solutions_are_those_of_the_dense_matrix(kind):
         np.testing.assert_allclose(solution.w, expected, atol=1e-6 * np.abs(expected).max())
 
 
-def test_heads_meet_in_what_they_have_in_common(caplog):
+def test_merged_heads_keep_the_columns_of_both(caplog):
     other = np.array([2, 3, 5, 29])
     with caplog.at_level("INFO", "spark_auc"):
         found = head_moments(slice(0, 250)).merge(head_moments(slice(250, None), head=other))
-    assert "heads of 6 and 4 columns meet: the 3 that both have remain" in caplog.text
+    assert "merging heads of 6 and 4 columns: the state keeps the 3 columns of both" in caplog.text
     expected = head_moments(head=np.array([2, 3, 29]))
     np.testing.assert_array_equal(found.head, expected.head)
     np.testing.assert_allclose(

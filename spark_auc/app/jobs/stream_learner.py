@@ -199,7 +199,7 @@ class StreamLearner:
             except ResourceError as error:
                 if "covariance" in self._set or self._store is not None:
                     raise
-                _log.info("taking exact covariances of a head of the columns: %s", error)
+                _log.info("covariances are exact for a head of the columns only: %s", error)
         columns = column_moments(rows)
         count = int(columns.rows.sum())
         if count < _LEAST_ROWS:

@@ -71,7 +71,7 @@ class HeadMoments(SchemaState):
     columns: ColumnMoments
 
     def merge(self, other: HeadMoments) -> HeadMoments:
-        """The moments of both sets of rows; of different heads, what they have in common remains.
+        """The moments of both sets of rows; of different heads, the columns of both are kept.
 
         Raises
         ------
@@ -82,7 +82,7 @@ class HeadMoments(SchemaState):
         if not np.array_equal(self.head, other.head):
             common = np.intersect1d(self.head, other.head)
             _log.info(
-                "heads of %d and %d columns meet: the %d that both have remain",
+                "merging heads of %d and %d columns: the state keeps the %d columns of both",
                 *(self.head.size, other.head.size, common.size),
             )
             mine, theirs = self.of_head(common), other.of_head(common)
@@ -159,13 +159,7 @@ class HeadMoments(SchemaState):
         """
         inverse = self.columns.inverse(scale)
         exact = self.moments.quadratic(None if scale is None else scale[self.head])
-        mu, variance = (
-            x * f
-            for x, f in (
-                (self.columns.delta, inverse),
-                (self.columns.variance.sum(axis=0), inverse**2),
-            )
-        )
+        mu, variance = self.columns.delta * inverse, self.columns.variance.sum(axis=0) * inverse**2
         mu[self.head], variance[self.head] = exact.mu, 0.0
         Sigma = HeadMatrix(self.head, exact.Sigma, variance, mu)
         diagonal = Sigma.diagonal()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Unpack, cast
@@ -11,11 +11,11 @@ from typing import Unpack, cast
 import numpy as np
 from pyspark.sql import DataFrame
 
-from spark_auc.core.batch import Batch, hashed_shares, stacked
+from spark_auc.core.batch import Batch, hashed_shares
 from spark_auc.core.moments.operator import column_moments
 from spark_auc.core.moments.pair_products import VectorSum
 from spark_auc.core.products import settled_scores
-from spark_auc.core.row_source import State, batchwise
+from spark_auc.core.row_source import State, batchwise, rows_where
 from spark_auc.core.types import Float
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.learners.dsgd import DSGD
@@ -186,8 +186,13 @@ class AdaDSGClassifier(
             missing = 1.0 - float(scores.delta[0])
             loss = float(scores.variance.sum()) + missing * missing
         else:
-            few = part.changed(scored, 1).changed(batchwise(_sample(_SAMPLE / n, self.getSeed())))
-            sample = stacked(few.gathered().batches)
+            shares, seed = _SAMPLE / n, self.getSeed()
+            sampled = rows_where(
+                lambda batch: (
+                    hashed_shares(batch.keys(), seed, _SAMPLED) < np.where(batch.y, *shares)
+                )
+            )
+            sample = part.changed(scored, 1).changed(sampled).gathered().joined()
             z = np.asarray(sample.X)[:, 0]
             loss, error = sampled_loss(learner.loss, z[sample.y], z[~sample.y])
             error *= mixed
@@ -218,13 +223,3 @@ class AdaDSGClassifier(
 
         found = rows.ordered().fold(fold, (VectorSum,), state_bytes=1024, what="sizes of stages")
         return cast(VectorSum, found["sizes"]).total
-
-
-def _sample(shares: Float, seed: int) -> Callable[[Batch], Batch]:
-    """Selects rows of each class by their keys; ``shares`` ``(2,)`` of the positive class first."""
-
-    def selected(batch: Batch) -> Batch:
-        place = hashed_shares(batch.keys(), seed, _SAMPLED)
-        return batch.take(np.flatnonzero(place < np.where(batch.y, *shares)))
-
-    return selected
