@@ -2,7 +2,8 @@
 
 The first part lets `MBAClassifier` choose among 25 penalties in 5 folds, and fits Spark ML's
 logistic regression with three penalties on the same rows, cached; ``--reg-param`` fits one penalty
-of `MBAClassifier` alone, for rows that take long. Prints one JSON object per measurement: wall and
+of `MBAClassifier` alone, for rows that take long, and ``--covariance head=4000 lowRank=50``
+approximate covariances beside the exact ones. Prints one JSON object per measurement: wall and
 CPU seconds, and the peak memory of the driver's Python process and of the Python workers.
 """
 
@@ -76,6 +77,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=float, default=2e6, help="number of rows")
     parser.add_argument("--reg-param", type=float, help="fit this penalty alone")
+    parser.add_argument("--covariance", nargs="*", default=[], help="kind=size, one or more")
     arguments = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.ERROR)
@@ -85,6 +87,14 @@ def main() -> None:
         rows = click_data(spark, n + 100_000, **PLANTED)
         train = stored(rows.filter(f"id < {n}"), f"{work}/train")
         test = stored(rows.filter(f"id >= {n}"), f"{work}/test")
+        for covariance in arguments.covariance:
+            kind, _, size = covariance.partition("=")
+            params = {
+                "covariance": kind,
+                "headSize" if kind == "head" else "covarianceRank": int(size),
+            }
+            result = fitted(train, test, **params)
+            print(json.dumps({"rows": n, "covariance": covariance} | result), flush=True)
         if arguments.reg_param:
             result = fitted(train, test, regParam=arguments.reg_param)
             print(json.dumps({"rows": n, "features": DIMENSION} | result))

@@ -1,8 +1,9 @@
 """The opauc job on a stream of files, killed with SIGKILL at random times and restarted.
 
 Compares the final state with that of an uninterrupted run on the same files, some of which are
-corrupt. Prints one JSON object; exits with 1 unless the states are equal in bits and no file was
-lost or counted twice.
+corrupt. More than 1,000 features are sparse, 20 of them in a row; ``--learner`` and ``--training``
+are those of the job. Prints one JSON object; exits with 1 unless the states are equal in bits and
+no file was lost or counted twice.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from spark_auc.publication.directory import Directory
 
 JOB = Path(__file__).parents[1] / "jobs" / "opauc.py"
 VICTIMS = ("driver", "worker", "driver", "worker", "jvm")
+# Most features that are columns of their own, and entries of a row of more.
+_DENSE, _STORED = 1000, 20
 SPARK = {
     "spark.master": "local[2]",
     "spark.driver.memory": "1g",
@@ -47,9 +50,22 @@ def make_files(where: Path, files: int, rows: int, dimension: int, seed: int) ->
     for k in range(files):
         # Files differ in their numbers of rows, so that the total reveals a lost file.
         n = rows + k
-        X = rng.normal(size=(n, dimension)) + 10
-        y = (X - 10) @ weights + 2 * rng.normal(size=n) > 2
-        table = {"label": y.astype(float)} | {f"f{j}": X[:, j] for j in range(dimension)}
+        if dimension > _DENSE:
+            indices = np.sort(rng.zipf(1.3, size=(n, _STORED)) % dimension, axis=1)
+            values = rng.normal(size=(n, _STORED))
+            # An entry that occurs twice in a row would be refused.
+            values[:, 1:][indices[:, 1:] == indices[:, :-1]] = np.nan
+            y = np.nansum(values * weights[indices], axis=1) + rng.normal(size=n) > 2
+            kept = [~np.isnan(row) for row in values]
+            X = {
+                "indices": [i[k] for i, k in zip(indices.astype(np.int32), kept, strict=True)],
+                "values": [v[k] for v, k in zip(values, kept, strict=True)],
+            }
+        else:
+            dense = rng.normal(size=(n, dimension)) + 10
+            y = (dense - 10) @ weights + 2 * rng.normal(size=n) > 2
+            X = {f"f{j}": dense[:, j] for j in range(dimension)}
+        table = {"label": y.astype(float)} | X
         path = where / f"{k:05d}.parquet"
         pq.write_table(pa.table(table), path)
         if k % 40 == 7:
@@ -60,18 +76,27 @@ def make_files(where: Path, files: int, rows: int, dimension: int, seed: int) ->
     return total
 
 
-def configure(home: Path, dimension: int, per_batch: int) -> Path:
+def configure(home: Path, arguments: argparse.Namespace) -> Path:
+    dimension, training = arguments.dimension, json.loads(arguments.training)
+    features = [f"f{j}" for j in range(dimension)] if dimension <= _DENSE else ["indices", "values"]
+    kinds = ["double"] * dimension if dimension <= _DENSE else ["array<int>", "array<double>"]
+    columns = [f"{name} {kind}" for name, kind in zip(features, kinds, strict=True)]
+    all_pairs = arguments.learner == "MBAClassifier"
     config = {
         "spark": {"conf": SPARK},
         "opauc": {
             "data": {"path": str(home / "arriving")},
-            "columns": {"features": [f"f{j}" for j in range(dimension)]},
-            "training": {"regParam": 0.1},
+            "columns": {
+                "features": features,
+                "numFeatures": dimension if dimension > _DENSE else None,
+            },
+            "learner": arguments.learner,
+            "training": training,
             "stream": {
                 "checkpoint": str(home / "checkpoint"),
-                "schema": ", ".join(["label double", *(f"f{j} double" for j in range(dimension))]),
-                "maxFilesPerTrigger": per_batch,
-                "halfLife": {"rows": 50_000},
+                "schema": ", ".join(["label double", *columns]),
+                "maxFilesPerTrigger": arguments.per_batch,
+                "halfLife": {"rows": 50_000} if all_pairs else None,
             },
             "output": {"path": str(home / "model")},
         },
@@ -179,6 +204,8 @@ def main() -> int:
     parser.add_argument("--per-batch", type=int, default=4)
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--learner", default="MBAClassifier")
+    parser.add_argument("--training", default='{"regParam": 0.1}', help="as JSON")
     arguments = parser.parse_args()
     rng = random.Random(arguments.seed)
     with tempfile.TemporaryDirectory() as base:
@@ -191,9 +218,7 @@ def main() -> int:
             arguments.seed,
         )
         shutil.copytree(complete / "arriving", killed / "arriving")
-        configs = [
-            configure(h, arguments.dimension, arguments.per_batch) for h in (complete, killed)
-        ]
+        configs = [configure(h, arguments) for h in (complete, killed)]
         start = time.monotonic()
         code = started(configs[0]).wait(1800)
         seconds = time.monotonic() - start

@@ -161,6 +161,19 @@ def divided(X: Rows, scale: Float) -> Rows:
     return sparse.csr_matrix((X.data / scale[X.indices], X.indices, X.indptr), X.shape)
 
 
+def shifted(X: Rows, shift: Float) -> Rows:
+    """Rows ``(n, d)`` minus ``shift`` ``(d,)``; CSR rows store its nonzeros."""
+    columns = np.flatnonzero(shift)
+    if not columns.size:
+        return X
+    if isinstance(X, np.ndarray):
+        return np.asarray(X - shift)
+    n = X.shape[0]
+    starts = np.arange(0, n * columns.size + 1, columns.size)
+    shifts = (np.tile(shift[columns], n), np.tile(columns, n), starts)
+    return sparse.csr_matrix(X - sparse.csr_matrix(shifts, X.shape))
+
+
 def hashed_shares(keys: Keys, seed: int, salt: int) -> Float:
     """Pseudo-random numbers in [0, 1) ``(n,)``, a function of key ``(n,)``, seed and salt."""
     start = np.array([seed], np.int64).view(np.uint64) ^ np.uint64(salt)

@@ -93,6 +93,10 @@ class OPAUC(Stored):
         diagonal = lower * np.eye(self.dimension)
         return np.asarray(lower + lower.transpose(0, 2, 1) - diagonal)
 
+    def start(self, w: Float) -> None:
+        """Begin with the weights ``w`` ``(d,)``."""
+        self.w = w.copy()
+
     def score(self, X: Rows) -> Float:
         """Scores ``(n,)`` of rows ``(n, d)``."""
         return scores(X, self.w)

@@ -128,6 +128,10 @@ class OPAUCr(Stored):
         gathered = self.sketch.reshape(self.dimension, -1) @ self.p.ravel()
         return np.asarray(self.scale * self.z + gathered)
 
+    def start(self, w: Float) -> None:
+        """Begin with the weights ``w`` ``(d,)``."""
+        self.z = w.copy()
+
     def score(self, X: Rows) -> Float:
         """Scores ``(n,)`` of rows ``(n, d)``."""
         return scores(X, self.w)

@@ -174,6 +174,11 @@ class SOLAM(Stored):
             return None
         return dict(zip(("a", "b", "alpha"), (self.sums / self.total).tolist(), strict=True))
 
+    def start(self, w: Float) -> None:
+        """Begin with the weights ``w`` ``(d,)``, which are shortened to ``radius`` if longer."""
+        self.z = w * min(1.0, self.radius / (float(np.linalg.norm(w)) or 1.0))
+        self.squared = float(self.z @ self.z)
+
     def score(self, X: Rows) -> Float:
         """Scores ``(n,)`` of rows ``(n, d)``."""
         return scores(X, self.w)

@@ -10,11 +10,11 @@ from typing import Literal, TypeAlias, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_auc.core.batch import Batch
+from spark_auc.core.batch import Batch, mixed
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.head_moments import HeadAccumulator, HeadMoments, largest_columns
 from spark_auc.core.moments.low_rank_moments import LowRankAccumulator, LowRankMoments
-from spark_auc.core.row_source import RowSource, State
+from spark_auc.core.row_source import RowSource, State, batchwise
 from spark_auc.core.sampling.repeats import distinct_keys
 from spark_auc.core.validation import check_whole
 from spark_auc.errors import ConfigError
@@ -22,7 +22,7 @@ from spark_auc.errors import ConfigError
 Covariance = Literal["full", "head", "lowRank"]
 
 
-# Both have `columns`, `divisors`, `quadratic` and `facts`.
+# Both have `dimension`, `columns`, `divisors`, `quadratic`, `along` and `facts`.
 ApproximateMoments: TypeAlias = HeadMoments | LowRankMoments
 
 
@@ -66,6 +66,13 @@ class Approximation:
         check_whole("headSize", self.head_size, 1)
         check_whole("covarianceRank", self.rank, 1)
 
+    @classmethod
+    def of(cls, moments: ApproximateMoments) -> Approximation:
+        """The approximation of which moments are."""
+        if isinstance(moments, HeadMoments):
+            return cls("head", head_size=max(moments.head.size, 1))
+        return cls("lowRank", rank=moments.rank, seed=moments.seed)
+
     def state_bytes(self, dimension: int) -> int:
         """Size in bytes of a state of ``dimension`` features."""
         if self.kind == "head":
@@ -77,11 +84,26 @@ class Approximation:
         size = f"a head of {self.head_size}" if self.kind == "head" else f"rank {self.rank}"
         return f"covariances of {size} among {dimension} features"
 
-    def rows(self, rows: RowSource) -> RowSource:
-        """The rows, with a key for each where a sketch needs it."""
+    def rows(self, rows: RowSource, part: tuple[int, ...] = ()) -> RowSource:
+        """The rows, with a key for each where a sketch needs it.
+
+        Parameters
+        ----------
+        rows
+            The rows.
+        part
+            Numbers of the part of a stream that they are: equal rows of two parts draw for
+            themselves.
+        """
         if self.kind == "head" or self.keyed:
             return rows
-        return rows.changed(distinct_keys(by_place=True))
+        rows = rows.changed(distinct_keys(by_place=True))
+        if not part:
+            return rows
+        salt = np.uint64(0)
+        for number in part:
+            (salt,) = mixed(np.array([number + 1], np.uint64) ^ salt)
+        return rows.changed(batchwise(lambda batch: batch._replace(key=mixed(batch.keys() ^ salt))))
 
     def begun(self, columns: ColumnMoments) -> Callable[[], HeadAccumulator | LowRankAccumulator]:
         """What begins a state of no rows, for rows with these column moments."""

@@ -11,7 +11,6 @@ from typing import NamedTuple, cast
 from spark_auc.core.batch import Batch
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments.column_moments import ColumnMoments
-from spark_auc.core.moments.head_moments import HeadMoments
 from spark_auc.core.moments.objective import Quadratic
 from spark_auc.core.moments.operator import (
     labelled_pair_moments,
@@ -124,7 +123,7 @@ class Problem:
         """
         if self.moments is not None and self.survey.arrivals is None:
             return self.moments.along(w), None
-        if isinstance(self.approximate, HeadMoments) and not self.has_rows:
+        if self.approximate is not None and not self.has_rows:
             return self.approximate.along(w), None
 
         def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:

@@ -2,33 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spark_auc.core.evaluation.roc import auc
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.core.labels import Label, LabelCounts
 from spark_auc.core.moments.class_moments import ClassMoments
 from spark_auc.core.moments.head_moments import HeadAccumulator, HeadMoments
+from spark_auc.core.moments.low_rank_moments import LowRankAccumulator, LowRankMoments
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.state.schema import Part, Schema, Values
+from spark_auc.training.learned_rows import LearnedRows
 
 # A smaller total weight underflows in the covariance; such a class is reset to no rows.
 _LEAST_WEIGHT = 1e-100
 
+StreamMoments: TypeAlias = PairMoments | HeadMoments | LowRankMoments | LearnedRows
+Begun: TypeAlias = Callable[[], HeadAccumulator | LowRankAccumulator]
+_FIELDS: dict[str, type[StreamMoments]] = {
+    "moments": PairMoments,
+    "head": HeadMoments,
+    "sketch": LowRankMoments,
+    "learned": LearnedRows,
+}
+
 
 @dataclass(frozen=True, eq=False)
 class StreamStatistics:
-    """Class moments, label counts and progressive scores of the rows of a stream.
+    """What was learned of a stream, label counts and progressive scores of its rows.
 
     Parameters
     ----------
     moments
-        Weight, mean and scatter of each class (Gao et al., OPAUC, Eq. 4-5), exact; of too many
-        features for a matrix those of a head of the columns, and variances of the others.
+        Weight, mean and scatter of each class (Gao et al., OPAUC, Eq. 4-5): exact, or approximate;
+        or a learner of one row after another.
     labels
         Number of rows of each label value.
     scores
@@ -36,16 +47,14 @@ class StreamStatistics:
         no score.
     """
 
-    moments: PairMoments | HeadMoments
+    moments: StreamMoments
     labels: LabelCounts
     scores: ScoreHistogram
 
     @classmethod
-    def zero(cls, dimension: int, head: NDArray[np.int64] | None = None) -> StreamStatistics:
-        """The statistics of no rows, with a ``head`` ``(h,)`` of the columns if one is given."""
-        moments: PairMoments | HeadMoments = PairMoments.zero(dimension)
-        if head is not None:
-            moments = HeadAccumulator(dimension, head).finish()
+    def zero(cls, dimension: int, begun: Begun | None = None) -> StreamStatistics:
+        """The statistics of no rows; ``begun`` begins approximate moments."""
+        moments = PairMoments.zero(dimension) if begun is None else begun().finish()
         return cls(moments, LabelCounts(), ScoreHistogram.zero())
 
     def merge(self, other: StreamStatistics) -> StreamStatistics:
@@ -60,24 +69,34 @@ class StreamStatistics:
     def faded(self, factor: float) -> StreamStatistics:
         """The statistics with the weight of all rows multiplied by a factor in [0, 1].
 
-        Label counts and scores stay as they are.
+        Label counts and scores stay as they are. A learner of one row after another has no weights
+        to multiply.
         """
         if factor == 1.0:
             return self
-        p, n = (_faded(m, factor) for m in (self.pairs.positive, self.pairs.negative))
-        faded = PairMoments(p, n)
-        if isinstance(self.moments, PairMoments):
-            return replace(self, moments=faded)
-        columns = self.moments.columns.scale(factor)
-        for kept, k in ((p, 0), (n, 1)):
-            if not kept.rows:
-                columns = columns.without(k)
-        return replace(self, moments=replace(self.moments, moments=faded, columns=columns))
+        moments = self.moments
+        assert not isinstance(moments, LearnedRows)
+        if isinstance(moments, PairMoments):
+            return replace(self, moments=_faded(moments, factor))
+        columns = moments.columns.scale(factor)
+        gone = np.flatnonzero(columns.weight < _LEAST_WEIGHT)
+        for k in gone:
+            columns = columns.without(int(k))
+        if isinstance(moments, HeadMoments):
+            head = _faded(moments.moments, factor)
+            return replace(self, moments=replace(moments, moments=head, columns=columns))
+        sums, sketch = (np.sqrt(factor) * part for part in (moments.sums, moments.sketch))
+        sums[gone] = sketch[gone] = 0.0
+        return replace(self, moments=replace(moments, sums=sums, sketch=sketch, columns=columns))
 
     @property
-    def pairs(self) -> PairMoments:
-        """The moments; those of the head if that is all there is."""
-        return self.moments if isinstance(self.moments, PairMoments) else self.moments.moments
+    def class_rows(self) -> tuple[int, int]:
+        """Number of positive and of negative rows."""
+        moments = self.moments
+        if isinstance(moments, PairMoments):
+            return moments.positive.rows, moments.negative.rows
+        positive, negative = map(int, moments.columns.rows)
+        return positive, negative
 
     @property
     def rows(self) -> int:
@@ -87,7 +106,7 @@ class StreamStatistics:
     @property
     def has_both_classes(self) -> bool:
         """Whether there are rows of both classes, which training requires."""
-        return bool(self.pairs.positive.rows and self.pairs.negative.rows)
+        return all(self.class_rows)
 
     def auc(self) -> float | None:
         """AUC of the scores; None without scores of both classes."""
@@ -99,23 +118,25 @@ class StreamStatistics:
 
     def to_bytes(self) -> bytes:
         """Versioned bytes."""
-        both: dict[str, Any] = {"moments": None, "head": None}
-        both["moments" if isinstance(self.moments, PairMoments) else "head"] = self.moments
-        return _SCHEMA.encode(vars(self) | both)
+        kinds = {
+            name: self.moments if type(self.moments) is kind else None
+            for name, kind in _FIELDS.items()
+        }
+        return _SCHEMA.encode(vars(self) | kinds)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> StreamStatistics:
         """The statistics from the bytes of `to_bytes`; `ModelFormatError` if they are invalid."""
         return _SCHEMA.restore(
             data,
-            lambda moments, head, labels, scores: cls(
-                head if moments is None else moments, labels, scores
+            lambda labels, scores, **kinds: cls(
+                next(given for given in kinds.values() if given is not None), labels, scores
             ),
         )
 
 
 def _of_one_class(values: Values) -> str | None:
-    given = [name for name in ("moments", "head") if values[name] is not None]
+    given = [name for name in _FIELDS if values[name] is not None]
     return None if len(given) == 1 else f"it has {len(given)} sets of moments"
 
 
@@ -123,8 +144,7 @@ _SCHEMA = Schema(
     "StreamStatistics",
     1,
     {
-        "moments": Part(PairMoments, optional=True),
-        "head": Part(HeadMoments, optional=True),
+        **{name: Part(kind, optional=True) for name, kind in _FIELDS.items()},
         "labels": Part(LabelCounts),
         "scores": Part(ScoreHistogram),
     },
@@ -132,10 +152,13 @@ _SCHEMA = Schema(
 )
 
 
-def _faded(moments: ClassMoments, factor: float) -> ClassMoments:
-    if moments.weight * factor < _LEAST_WEIGHT:
-        return ClassMoments.zero(moments.dimension)
-    return moments.scale(factor)
+def _faded(moments: PairMoments, factor: float) -> PairMoments:
+    def one(moments: ClassMoments) -> ClassMoments:
+        if moments.weight * factor < _LEAST_WEIGHT:
+            return ClassMoments.zero(moments.dimension)
+        return moments.scale(factor)
+
+    return PairMoments(one(moments.positive), one(moments.negative))
 
 
 def check_labels(labels: LabelCounts, positive: Label | None) -> None:

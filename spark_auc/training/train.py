@@ -7,7 +7,6 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 from spark_auc.core.labels import LabelCounts
-from spark_auc.core.moments.head_moments import HeadMoments
 from spark_auc.core.moments.operator import column_moments
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.products import settled_scores
@@ -17,7 +16,7 @@ from spark_auc.solvers.candidates import Candidate, Selection
 from spark_auc.solvers.path import solve
 from spark_auc.solvers.solution import Solution
 from spark_auc.training.approximate_problem import approximate_problem
-from spark_auc.training.approximation import Approximation
+from spark_auc.training.approximation import ApproximateMoments, Approximation
 from spark_auc.training.penalty import choose_penalty
 from spark_auc.training.problem import Problem, build_problem, fits_in_matrix
 from spark_auc.training.result import TrainingResult
@@ -83,15 +82,15 @@ def train(rows: RowSource, settings: TrainingSettings) -> TrainingResult:
 
 
 def train_on_moments(
-    moments: PairMoments | HeadMoments, labels: LabelCounts, settings: TrainingSettings
+    moments: PairMoments | ApproximateMoments, labels: LabelCounts, settings: TrainingSettings
 ) -> TrainingResult:
     """Train on pair moments without their rows, with a fixed penalty.
 
     Parameters
     ----------
     moments, labels
-        Moments and label counts of rows of both classes. Of `HeadMoments`, scores have no AUC that
-        is estimated from moments.
+        Moments and label counts of rows of both classes. Of approximate ones, scores have no AUC
+        that is estimated from moments.
     settings
         One penalty, standardization and solver.
 
@@ -103,13 +102,12 @@ def train_on_moments(
     candidate = settings.candidate
     assert candidate is not None, "one penalty"
     no_rows = ArrayRows((), moments.dimension)
-    if isinstance(moments, HeadMoments):
-        approximation = Approximation("head", max(moments.head.size, 1))
-        settings = replace(settings, approximation=approximation)
+    if isinstance(moments, PairMoments):
+        problem = Problem(Survey(moments.columns(), labels, no_rows), no_rows, moments)
+    else:
+        settings = replace(settings, approximation=Approximation.of(moments))
         survey = Survey(moments.columns, labels, no_rows)
         problem = Problem(survey, no_rows, None, approximate=moments)
-    else:
-        problem = Problem(Survey(moments.columns(), labels, no_rows), no_rows, moments)
     return _solve(problem, candidate, None, settings, Sampling(), PhaseTimer())
 
 
@@ -285,5 +283,5 @@ def _solve(
             if problem.approximate
             else None
         ),
-        estimated=not (isinstance(problem.approximate, HeadMoments) and not problem.has_rows),
+        estimated=problem.approximate is None or problem.has_rows,
     )

@@ -158,8 +158,8 @@ def changed(location, value):
         (changed(("train", "holdout"), {"by": "time"}), "needs column and before"),
         (changed(("train", "training", "prior"), "old"), "'train.training.prior'"),
         (
-            {"train": TRAIN | {"learner": "SOLAMClassifier", "prior": "old"}},
-            "no prior with SOLAMClassifier",
+            {"train": TRAIN | {"learner": "NSAUCClassifier", "prior": "old"}},
+            "no prior with NSAUCClassifier",
         ),
         ("train: [", "not YAML"),
         ("train: 2024-13-45", "not YAML"),

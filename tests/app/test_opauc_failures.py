@@ -19,6 +19,7 @@ from spark_auc.app.jobs.raw_rows import features_by
 from spark_auc.app.jobs.stream_learner import StreamLearner
 from spark_auc.app.jobs.stream_state import Checkpoint
 from spark_auc.errors import ConfigError
+from spark_auc.spark.streaming.all_pairs import AllPairs
 from spark_auc.spark.streaming.files import FileStream
 from tests.app import arriving
 from tests.app.arriving import (
@@ -138,9 +139,9 @@ def test_a_batch_learned_already_changes_nothing(job, spark):
     stream = FileStream.of(spark, checkpoint.arriving.uri, "parquet", {}, SCHEMA)
     publish = pytest.fail
     features = features_by(None, config.columns)
-    estimator, settings = opauc._estimator(config), state.progress.settings
+    learning, settings = AllPairs.of(opauc._estimator(config), False), state.progress.settings
     learner = StreamLearner(
-        stream, config, settings, checkpoint, state, features, estimator, publish
+        stream, config, settings, checkpoint, state, features, learning, publish
     )
     learner.learn(0, pytest.fail)
     assert learner.state is state

@@ -3,16 +3,21 @@
 import logging
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
-from spark_auc.app.jobs import stream_learner
 from spark_auc.app.jobs.published_model import read_model
 from spark_auc.core.batch import Batch
 from spark_auc.core.moments.head_moments import HeadAccumulator, HeadMoments
+from spark_auc.core.moments.low_rank_moments import LowRankAccumulator
 from spark_auc.core.moments.objective import ElasticNet
 from spark_auc.solvers.path import solve
+from spark_auc.spark.streaming import all_pairs
 from tests.app import arriving
-from tests.app.arriving import BASE, STREAM, arrive, committed, dying, parts, status
+from tests.app.arriving import BASE, STREAM, aged, arrive, committed, dying, parts, status, table
 
 pytestmark = pytest.mark.usefixtures("spark")
 at, job = arriving.at, arriving.job
@@ -23,7 +28,7 @@ HEAD = np.array([0, 1])
 
 @pytest.fixture
 def few(monkeypatch):
-    monkeypatch.setattr(stream_learner, "_LEAST_ROWS", 100)
+    monkeypatch.setattr(all_pairs, "_LEAST_ROWS", 100)
 
 
 def expected(made):
@@ -91,13 +96,13 @@ def test_a_small_first_batch_is_refused(job):
 
 
 def test_a_head_is_the_default_where_a_matrix_does_not_fit(job, few, monkeypatch, caplog):
-    class Huge(stream_learner.PairMoments):
+    class Huge(all_pairs.PairMoments):
         @staticmethod
         def nbytes(dimension):
             return dimension << 60
 
     arrive(parts(6))
-    monkeypatch.setattr(stream_learner, "PairMoments", Huge)
+    monkeypatch.setattr(all_pairs, "PairMoments", Huge)
     with caplog.at_level(logging.INFO, "spark_auc"):
         code, result = job(STREAM, training=BASE["training"] | {"headSize": 2})
     assert code == 0, result
@@ -107,11 +112,56 @@ def test_a_head_is_the_default_where_a_matrix_does_not_fit(job, few, monkeypatch
     assert code == 2
 
 
-def test_what_a_stream_does_not_take(job):
-    for training, stream in (
-        ({"covariance": "lowRank"}, STREAM),
-        ({"covariance": "head"}, STREAM | {"store": {"path": "store", "by": "day", "column": "t"}}),
-    ):
-        code, result = job(stream, training=BASE["training"] | training)
+def test_a_store_takes_exact_moments_alone(job):
+    store = {"path": "store", "period": "t"}
+    for kind in ("head", "lowRank"):
+        code, result = job(
+            STREAM | {"store": store}, training=BASE["training"] | {"covariance": kind}
+        )
         assert code == 2, result
-        assert "another covariance than" in result["message"] or "store" in result["message"]
+        assert f"another covariance than {kind!r} for a stream with a store" in result["message"]
+
+
+@pytest.mark.parametrize("key", [None, "id"])
+def test_a_stream_of_sketches_draws_each_row_once(job, monkeypatch, key):
+    made = parts()
+    # Two files of equal rows, in different batches.
+    made[7] = made[1]
+    training = BASE["training"] | {"covariance": "lowRank", "covarianceRank": 2, "seed": 4}
+    columns = BASE["columns"] | ({"key": key} if key else {})
+    schema = STREAM["schema"] + (", id long" if key else "")
+    first = 0
+    for k, (X, y, u) in enumerate(made):
+        rows = table(X, y, u)
+        if key:
+            rows = rows.append_column("id", pa.array(range(first, first + len(y))))
+            first += len(y)
+        pq.write_table(rows, f"rows/{k:03d}.parquet")
+        aged(f"rows/{k:03d}.parquet", k)
+    stream = STREAM | {"schema": schema}
+    with monkeypatch.context() as patch:
+        dying(patch, "commit", True)
+        died = job(stream, training=training, columns=columns)[1]
+        assert "died" in died["message"]
+    code, result = job(stream, training=training, columns=columns)
+    assert code == 0, result
+    assert result["certificate"]["covariance"] == "lowRank"
+    assert result["estimatedAUC"] is None
+    assert 0.5 < result["prequentialAUC"] < 1.0
+    found = committed().statistics.moments
+    X, y = (np.concatenate([part[i] for part in made]) for i in (0, 1))
+    np.testing.assert_array_equal(found.columns.rows, [y.sum(), (~y).sum()])
+    np.testing.assert_allclose(found.columns.mean[0], X[y].mean(axis=0))
+    if key:
+        whole = LowRankAccumulator(3, 2, 4)
+        ids = SparkSession.active().range(first).orderBy("id").select(F.xxhash64("id"))
+        keys = np.array([row[0] for row in ids.collect()], np.int64).view(np.uint64)
+        whole.add(Batch(X, y, key=keys))
+        np.testing.assert_allclose(found.sketch, whole.sketch, rtol=1e-9, atol=1e-9)
+    # Draws that files share would square their sum: s s' is near n I / rank if none are.
+    lengths = (found.sums**2).sum(axis=1) / found.columns.rows
+    assert (lengths < 12.0).all()
+    if not key:
+        code, result = job(stream, training=BASE["training"] | {"covariance": "head"})
+        assert code == 2
+        assert "with a checkpoint of 'lowRank'" in result["message"]

@@ -1,5 +1,7 @@
 """The laws of merging, over every state class."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -27,6 +29,11 @@ X = RNG.normal(size=(N, D)) * (RNG.random((N, D)) < 0.6) + np.array([1e3, 5, 0, 
 Y = RNG.random(N) < 0.4
 U = RNG.uniform(0.5, 2.0, N)
 SPREAD = np.sqrt(np.average(X**2, axis=0))
+
+
+# What begins approximate moments.
+HEAD = partial(HeadAccumulator, D, np.array([0, 3, 4]))
+SKETCH = partial(LowRankAccumulator, D, 3, 1)
 
 
 def class_view(moments):
@@ -80,15 +87,19 @@ def column_view(columns):
 
 
 def head(i):
-    made = HeadAccumulator(D, np.array([0, 3, 4]))
+    made = HEAD()
     made.add(batch(i))
     return made.finish()
 
 
 def low_rank(i):
-    made = LowRankAccumulator(D, 3, 1)
+    made = SKETCH()
     made.add(batch(i)._replace(key=np.asarray(i, np.uint64)))
     return made.finish()
+
+
+def low_rank_view(m):
+    return np.append((m.sketch / SPREAD[:, None]).ravel(), m.sums.ravel()) / N
 
 
 def batch(i, form=np.asarray):
@@ -141,12 +152,7 @@ CASES = {
         inverse=True,
     ),
     # Rows of equal keys share a draw, so that half of a sketch twice is not the sketch.
-    "LowRankMoments": Case(
-        low_rank(np.arange(0)),
-        low_rank,
-        lambda m: np.append((m.sketch / SPREAD[:, None]).ravel(), m.sums.ravel()) / N,
-        N,
-    ),
+    "LowRankMoments": Case(low_rank(np.arange(0)), low_rank, low_rank_view, N),
     "FirstArrivals": Case(
         FirstArrivals.zero(20),
         lambda i: FirstArrivals.zero(20).update(batch(i), seed=5),

@@ -9,11 +9,26 @@ from sklearn.metrics import roc_auc_score
 from spark_auc.core.batch import Batch
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.core.labels import LabelCounts
-from spark_auc.core.moments.head_moments import HeadAccumulator
+from spark_auc.core.moments.head_moments import HeadMoments
+from spark_auc.core.moments.low_rank_moments import LowRankMoments
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import DataError
 from spark_auc.training.stream_statistics import StreamStatistics, check_labels
-from tests.core.test_laws import D, N, U, X, Y, head, head_view, pair_view, table_view
+from tests.core.test_laws import (
+    HEAD,
+    SKETCH,
+    D,
+    N,
+    U,
+    X,
+    Y,
+    head,
+    head_view,
+    low_rank,
+    low_rank_view,
+    pair_view,
+    table_view,
+)
 from tests.laws import Case, check_laws
 
 ROWS = np.arange(N)
@@ -32,18 +47,24 @@ def of_head(i):
     return replace(statistics(i), moments=head(i))
 
 
+def of_sketch(i):
+    return replace(statistics(i), moments=low_rank(i))
+
+
 def view(found):
     counts = [found.labels.rows.get(y, 0) for y in (0.0, 1.0)]
-    exact = isinstance(found.moments, PairMoments)
-    moments = pair_view(found.moments) if exact else head_view(found.moments)
+    views = {PairMoments: pair_view, HeadMoments: head_view, LowRankMoments: low_rank_view}
+    moments = views[type(found.moments)](found.moments)
     return np.concatenate([moments, table_view(found.scores.table), counts])
 
 
 @pytest.mark.parametrize(
-    ("made", "columns"), [(statistics, None), (of_head, np.array([0, 3, 4]))], ids=["full", "head"]
+    ("made", "begun"),
+    [(statistics, None), (of_head, HEAD), (of_sketch, SKETCH)],
+    ids=["full", "head", "lowRank"],
 )
-def test_laws(made, columns):
-    check_laws(Case(StreamStatistics.zero(D, columns), made, view, N))
+def test_laws(made, begun):
+    check_laws(Case(StreamStatistics.zero(D, begun), made, view, N))
 
 
 def test_auc_of_the_scores_so_far():
@@ -63,17 +84,20 @@ def test_fading_is_the_weight_of_rows():
     assert half.auc() == statistics(ROWS).auc()
 
 
-def test_fading_of_a_head_is_the_weight_of_rows():
-    made = HeadAccumulator(D, np.array([0, 3, 4]))
-    made.add(Batch(X, Y, U / 2))
-    half = of_head(ROWS).faded(0.5)
-    np.testing.assert_allclose(
-        head_view(half.moments), head_view(made.finish()), rtol=1e-12, atol=1e-12
-    )
+@pytest.mark.parametrize(
+    ("of", "begun", "seen"),
+    [(of_head, HEAD, head_view), (of_sketch, SKETCH, low_rank_view)],
+    ids=["head", "lowRank"],
+)
+def test_fading_of_approximate_moments_is_the_weight_of_rows(of, begun, seen):
+    made = begun()
+    made.add(Batch(X, Y, U / 2, key=np.asarray(ROWS, np.uint64)))
+    half = of(ROWS).faded(0.5)
+    np.testing.assert_allclose(seen(half.moments), seen(made.finish()), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("factor", [0.0, 1e-200])
-@pytest.mark.parametrize("made", [statistics, of_head])
+@pytest.mark.parametrize("made", [statistics, of_head, of_sketch])
 def test_a_class_that_faded_away_is_forgotten(factor, made):
     gone = made(ROWS).faded(factor)
     assert not gone.has_both_classes

@@ -80,6 +80,7 @@ from spark_auc.learners.solam import SOLAM
 from spark_auc.solvers.path import solve
 from spark_auc.spark.estimators.online import Learned
 from spark_auc.spark.features.label_sample import RowsPart
+from spark_auc.training.learned_rows import LearnedRows
 from spark_auc.training.stream_statistics import StreamStatistics
 
 D = 3
@@ -143,6 +144,8 @@ def samples():
     for some in (accumulated, low_rank):
         some.add(batch)
     head = accumulated.finish()
+    columns = ColumnMoments.of(batch)
+    streamed = LearnedRows(SOLAM(D).to_bytes(), np.zeros(D), np.ones(D), columns, columns)
     wide = np.zeros((64, 64))
     wide[3, 5:9] = 1.0
     counts = _RNG.poisson(3.0, (64, 64)).astype(float)
@@ -188,6 +191,9 @@ def samples():
         head,
         low_rank.finish(),
         StreamStatistics(head, labels, histogram),
+        StreamStatistics(low_rank.finish(), labels, histogram),
+        streamed,
+        StreamStatistics(streamed, labels, histogram),
         *learners,
         CrossMap(D, 3),
         FourierMap.random(D, 1.0, 4),
@@ -352,7 +358,7 @@ _USES = {
     StreamState: lambda state: exercise(state.statistics) if state.statistics else None,
     TokenCounts: lambda counts: (counts.names(), counts.as_dict()),
     ValueCounts: lambda counts: (counts.distinct, counts.weighted()),
-    StreamStatistics: lambda s: (s.auc(), s.auc_bounds(), s.faded(0.5), _use_pair(s.pairs)),
+    StreamStatistics: lambda s: (s.auc(), s.auc_bounds(), s.class_rows),
     HeadMoments: lambda m: (_use_pair(m.moments), m.scale(0.5), m.divisors()),
     LowRankMoments: lambda m: (m.scale(0.5), m.divisors()),
 }

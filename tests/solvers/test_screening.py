@@ -77,12 +77,36 @@ def test_column_moments_under_a_large_offset():
 def test_ridge_without_a_matrix(form, l2, monkeypatch):
     monkeypatch.setattr("spark_auc.solvers.ridge.LARGEST_FACTORISED", 0)
     monkeypatch.setattr("spark_auc.solvers.ridge._BLOCK", 8)
+    monkeypatch.setattr("spark_auc.solvers.ridge._WIDE_BLOCK", 8)
     rows = made(form)
     operator, matrix = operator_quadratic(rows, None), pair_moments(rows).quadratic()
     ours = solve(operator, ElasticNet(0.0, l2), tol=1e-10, max_iter=500)
     exact = np.linalg.solve(matrix.Sigma.toarray() + l2 * np.eye(rows.dimension), matrix.mu)
     assert ours.certificate.reason == "converged"
     np.testing.assert_allclose(ours.w, exact, atol=1e-7)
+
+
+def test_columns_of_half_the_trace_precondition_passes(monkeypatch):
+    monkeypatch.setattr("spark_auc.solvers.ridge.LARGEST_FACTORISED", 0)
+    monkeypatch.setattr("spark_auc.solvers.ridge._BLOCK", 2)
+    monkeypatch.setattr("spark_auc.solvers.ridge._WIDE_BLOCK", 10)
+    rng = np.random.default_rng(3)
+    X, y = rng.normal(size=(400, 20)), rng.random(400) < 0.3
+    X[:, :10] = 3.0 * X[:, :10] @ rng.normal(size=(10, 10))
+    passes = {}
+    for scale in (None, X.std(axis=0)):
+        rows = ArrayRows([Batch(X, y)], 20)
+        operator = operator_quadratic(rows, scale)
+        found = []
+        for worth in (0.8, 1.1):
+            monkeypatch.setattr("spark_auc.solvers.ridge._WORTH_IT", worth)
+            solution = solve(operator, ElasticNet(0.0, 1e-3), tol=1e-9, max_iter=500)
+            assert solution.converged
+            found.append(solution.certificate.iterations)
+        passes[scale is None] = found
+    assert passes[True][0] < passes[True][1]
+    # Columns of equal variance: the block is the small one in both.
+    assert passes[False][0] == passes[False][1]
 
 
 @FORMS

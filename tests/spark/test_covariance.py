@@ -131,9 +131,3 @@ def test_the_job_opauc_takes_a_head(rows, tmp_path, monkeypatch, capsys):
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert code == 0, result
     assert result["certificate"]["covariance"] == "head"
-    section["training"] = {"regParam": 0.05, "covariance": "lowRank"}
-    section["stream"] = {"checkpoint": "c", "schema": "label double, x double"}
-    (tmp_path / "conf.yaml").write_text(yaml.safe_dump({"opauc": section}))
-    assert run("opauc", "conf.yaml", parts=["stream"]) == 2
-    message = json.loads(capsys.readouterr().out.splitlines()[-1])["message"]
-    assert "another covariance than 'lowRank' for a stream" in message

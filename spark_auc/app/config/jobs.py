@@ -35,7 +35,7 @@ from spark_auc.spark.estimators.settings import (
     MBASelectorSettings,
 )
 
-_LEARNER = "MBAClassifier"
+_LEARNER: Literal["MBAClassifier"] = "MBAClassifier"
 
 
 class Prepare(Section):
@@ -74,6 +74,21 @@ _EMBEDDINGS = (
     "maps of the features, in order: the public name of an embedding, or package.module.Class of "
     "your own, or one of these with its Params"
 )
+
+
+def _known_learner(learner: str) -> str:
+    if learner != _LEARNER:
+        params_section("learner", learner)
+    return learner
+
+
+def _params_of_the_learner(
+    value: Any, checked: ValidatorFunctionWrapHandler, info: ValidationInfo
+) -> Any:
+    learner = info.data.get("learner")
+    if learner is None:
+        return value
+    return checked(value) if learner == _LEARNER else params_of("learner", learner, value)
 
 
 class Train(RowsAndMoments):
@@ -117,22 +132,8 @@ class Train(RowsAndMoments):
             raise ValueError("the key learner in place of method; rename it, or use method: auto")
         return value
 
-    @field_validator("learner")
-    @classmethod
-    def _known(cls, learner: str) -> str:
-        if learner != _LEARNER:
-            params_section("learner", learner)
-        return learner
-
-    @field_validator("training", mode="wrap")
-    @classmethod
-    def _of_the_learner(
-        cls, value: Any, checked: ValidatorFunctionWrapHandler, info: ValidationInfo
-    ) -> Any:
-        learner = info.data.get("learner")
-        if learner is None:
-            return value
-        return checked(value) if learner == _LEARNER else params_of("learner", learner, value)
+    _known = field_validator("learner")(_known_learner)
+    _of_the_learner = field_validator("training", mode="wrap")(_params_of_the_learner)
 
     @model_validator(mode="after")
     def _served(self) -> Train:
@@ -213,26 +214,63 @@ class Opauc(Section):
     features: RecipeSection | None = Field(
         None, description="raw columns to features; for a stream a published recipe"
     )
-    training: Training
+    learner: Literal["MBAClassifier", "OPAUCClassifier", "SOLAMClassifier"] = Field(
+        _LEARNER,
+        description="MBAClassifier minimises over all pairs; the others take a gradient step for "
+        "each row, in order (OPAUCClassifier with parallelism: sequential)",
+    )
+    training: SerializeAsAny[Training] = Field(description="the Params of the learner")
+    prior: Location | None = Field(
+        None,
+        description="published model with whose weights gradient steps begin; for MBAClassifier "
+        "the centre of the penalty",
+    )
     drift: bool = Field(True, description=f"{DRIFT}; with features.recipe alone")
     stream: Stream | None = Field(None, description="how --stream learns; a batch leaves it out")
     output: Output
 
+    _of_the_learner = field_validator("training", mode="wrap")(_params_of_the_learner)
+
     @model_validator(mode="after")
     def _all_pairs(self) -> Opauc:
-        draws = {"estimator", "numPairs", "batchSize", "pairTol", "seed"}
+        if self.learner != _LEARNER:
+            return self
+        low_rank = self.training.covariance == "lowRank"
+        draws = {"estimator", "numPairs", "batchSize", "pairTol"}
+        draws |= set() if low_rank else {"seed"}
         draws |= {"numFolds", "selectionRule", "segmentCol", "maxFPR"}
-        # Folds of stored moments are by key.
-        has_key = bool(self.columns.key) and not (self.stream and self.stream.store)
-        given = sorted(draws & self.training.model_fields_set) + ["key"] * has_key
+        # Keys draw random sketches, and are of the folds of stored moments.
+        has_key = self.columns.key and not (low_rank or (self.stream and self.stream.store))
+        given = sorted(draws & self.training.model_fields_set) + ["key"] * bool(has_key)
         given += ["fold"] * bool(self.columns.fold)
         if given or self.training.regParam is None:
             raise ValueError(f"all pairs and a regParam; set it, and leave out {given or 'draws'}")
         kind, stream = self.training.covariance, self.stream
-        if stream is not None and (kind == "lowRank" or (kind == "head" and stream.store)):
+        if kind != "full" and stream is not None and stream.store:
             raise ValueError(
-                f"another covariance than {kind!r} for a stream{' with a store' * (kind == 'head')}"
-                "; leave out training.covariance"
+                f"another covariance than {kind!r} for a stream with a store; leave out "
+                "training.covariance"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _one_by_one(self) -> Opauc:
+        if self.learner == _LEARNER:
+            return self
+        stream, columns = self.stream, self.columns
+        unused = {
+            "training.rounds": stream and self.training.rounds > 1,
+            "training.parallelism: distributed": "parallelism" in self.training.model_fields_set
+            and self.training.parallelism == "distributed",
+            "stream.halfLife": stream and stream.halfLife,
+            "columns.key": columns.key and not (stream and stream.store),
+            "columns.fold": columns.fold,
+        }
+        given = [key for key, is_given in unused.items() if is_given]
+        if given:
+            raise ValueError(
+                f"rows that are learned once, in order, by {self.learner}; leave out "
+                f"{', '.join(given)}"
             )
         return self
 

@@ -42,8 +42,15 @@ from spark_auc.app.config.jobs import Opauc
 from spark_auc.app.config.sections import text_of
 from spark_auc.app.config.sources import Source, check_path
 from spark_auc.app.config.stream import Stream
+from spark_auc.app.config.training import estimator_class
 from spark_auc.app.jobs.drift import drift_of, log_unknown
-from spark_auc.app.jobs.published_model import KIND, read_recipe, write_model
+from spark_auc.app.jobs.published_model import (
+    KIND,
+    check_model,
+    read_recipe,
+    set_prior,
+    write_model,
+)
 from spark_auc.app.jobs.raw_rows import features_by, fitted_recipe, named
 from spark_auc.app.jobs.stop_signals import stop_signals
 from spark_auc.app.jobs.stream_state import Checkpoint, StreamState, settings
@@ -57,7 +64,8 @@ if TYPE_CHECKING:
 
     from spark_auc.app.jobs.stream_store import StreamStore
     from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
-    from spark_auc.spark.estimators.mba import MBAClassifier
+    from spark_auc.spark.estimators.ranker import RankerEstimator
+    from spark_auc.spark.streaming.learning import Learning
     from spark_auc.spark.streaming.stream import Stream as StreamSource
 
 _STREAMED = ("parquet", "orc", "csv", "json")
@@ -81,6 +89,10 @@ def check(config: Opauc) -> None:
             "found no opauc.data, expected the rows of a batch; add it, or set --stream to learn "
             "opauc.stream.source"
         )
+    if config.prior:
+        check_model(config.prior)
+    if config.learner != "MBAClassifier":
+        _estimator(config).check()
     check_free(config.output.path, replace)
 
 
@@ -156,6 +168,7 @@ def run(spark: SparkSession, config: Opauc) -> dict[str, Any]:
 def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
     from spark_auc.spark.data.columns import TrainingColumns
     from spark_auc.spark.data.rows import DistributedRows
+    from spark_auc.spark.estimators.mba import MBAClassifier
     from spark_auc.spark.estimators.one_pass import model_of, statistics
     from spark_auc.spark.pipeline_model import RankerPipelineModel
     from spark_auc.spark.recipe_ranker import suited
@@ -173,10 +186,13 @@ def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
             rows, features, names.label, names.positiveLabel, names.weight
         )
         estimator = suited(_estimator(config), recipe)
-        if config.training.covariance == "full":
+        set_prior(estimator, config.prior)
+        # Exact moments of all pairs take one pass; whatever else there is, the estimator decides.
+        if isinstance(estimator, MBAClassifier) and estimator.approximation.kind == "full":
             totals = statistics(DistributedRows.of(rows, columns))
             seconds = {"moments": time.perf_counter() - start}
-            model = model_of(totals, columns, estimator, seconds)
+            prior = estimator.prior_for(features)
+            model = model_of(totals, columns, estimator, seconds, prior)
         else:
             model = estimator.fitted(rows, features)
         model = named(config.features, rows, recipe, model)
@@ -190,8 +206,12 @@ def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
 
 def _stream(spark: SparkSession, config: Opauc, checkpoint: Checkpoint) -> dict[str, Any]:
     from spark_auc.app.jobs.stream_learner import StreamLearner
+    from spark_auc.spark.estimators.mba import MBAClassifier
+    from spark_auc.spark.estimators.online import OnlineEstimator
     from spark_auc.spark.pipeline_model import RankerPipelineModel
     from spark_auc.spark.recipe_ranker import suited
+    from spark_auc.spark.streaming.all_pairs import AllPairs
+    from spark_auc.spark.streaming.one_by_one import OneByOne
     from spark_auc.spark.streaming.stream import check_classic
     from spark_auc.spark.streaming.stream import run as run_stream
 
@@ -226,8 +246,15 @@ def _stream(spark: SparkSession, config: Opauc, checkpoint: Checkpoint) -> dict[
 
         store = StreamStore(section.store, config.columns, features, recipe, checkpoint, state)
     estimator = suited(_estimator(config), recipe)
+    set_prior(estimator, config.prior)
+    learning: Learning
+    if isinstance(estimator, MBAClassifier):
+        learning = AllPairs.of(estimator, store is not None)
+    else:
+        assert isinstance(estimator, OnlineEstimator)
+        learning = OneByOne(estimator)
     learner = StreamLearner(
-        stream, config, stored, checkpoint, state, features, estimator, publish, drift, store
+        stream, config, stored, checkpoint, state, features, learning, publish, drift, store
     )
     with stop_signals() as stop:
         run_stream(
@@ -278,18 +305,26 @@ def _source(
     )
 
 
-def _estimator(config: Opauc) -> MBAClassifier:
-    from spark_auc.spark.estimators.mba import MBAClassifier
-
-    names = config.columns
-    return MBAClassifier(
-        featuresCol=names.features,
-        numFeatures=names.numFeatures,
-        labelCol=names.label,
-        positiveLabel=names.positiveLabel,
-        weightCol=names.weight,
-        **config.training.model_dump(exclude_unset=True),
-    )
+def _estimator(config: Opauc) -> RankerEstimator:
+    """The estimator; a prior is the location of the published model."""
+    names, given = config.columns, config.training.model_dump(exclude_unset=True)
+    estimator = estimator_class("learner", config.learner)
+    params = {
+        "featuresCol": names.features,
+        "numFeatures": names.numFeatures,
+        "labelCol": names.label,
+        "positiveLabel": names.positiveLabel,
+        "weightCol": names.weight,
+        "prior": config.prior,
+    }
+    if given.get("covariance") == "lowRank" and config.learner == "MBAClassifier":
+        params["keyCol"] = names.key
+    elif config.learner == "OPAUCClassifier":
+        params["parallelism"] = "sequential"
+    # Of a learner without weights the Param is refused, unless it is not set.
+    set_params = {key: value for key, value in params.items() if value is not None}
+    ranker: RankerEstimator = estimator(**set_params | given)
+    return ranker
 
 
 def _result(config: Opauc, model: LinearRankerModel | None) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from spark_auc.publication.directory import Directory
 from spark_auc.publication.versions import current
 
 if TYPE_CHECKING:
+    from spark_auc.spark.estimators.ranker import RankerEstimator
     from spark_auc.spark.features.recipe_model import FeatureRecipeModel
     from spark_auc.spark.pipeline_model import RankerPipelineModel
 
@@ -61,6 +62,12 @@ def read_model(location: str) -> RankerPipelineModel:
         A file is missing or damaged.
     """
     return model_of(current(location, KIND))
+
+
+def set_prior(estimator: RankerEstimator, location: str | None) -> None:
+    """Set the Param prior to the published model at a location, if one is given."""
+    if location:
+        estimator.setParams(prior=read_model(location))
 
 
 def model_of(version: Directory, name: str = "model") -> RankerPipelineModel:

@@ -6,10 +6,9 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
-from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 
 from spark_auc.app.config.jobs import Opauc
@@ -17,16 +16,11 @@ from spark_auc.app.jobs.drift import log_unknown
 from spark_auc.app.jobs.raw_rows import FeaturesOf
 from spark_auc.app.jobs.stream_state import Checkpoint, Progress, StreamState
 from spark_auc.core.labels import LabelCounts
-from spark_auc.core.moments.head_moments import largest_columns
-from spark_auc.core.moments.operator import column_moments
-from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.errors import ConfigError, DataError, ResourceError
+from spark_auc.errors import ConfigError, DataError
 from spark_auc.spark.data.columns import TrainingColumns
 from spark_auc.spark.data.failures import translated
-from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
-from spark_auc.spark.estimators.mba import MBAClassifier
-from spark_auc.spark.estimators.one_pass import model_of, rows_of_any_class, statistics
+from spark_auc.spark.streaming.learning import Learning, Place
 from spark_auc.spark.streaming.stream import ArrivedFile, MicroBatch, Stream
 from spark_auc.training.stream_statistics import StreamStatistics, check_labels
 
@@ -34,9 +28,6 @@ if TYPE_CHECKING:
     from spark_auc.app.jobs.stream_store import StreamStore
 
 _log = logging.getLogger(__name__)
-
-# Rows that choose the columns of a head: fewer choose worse ones.
-_LEAST_ROWS = 2_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +52,8 @@ class StreamLearner:
         The checkpoint, and the last state committed to it.
     features
         Makes the features of rows.
-    estimator
-        Params of the models.
+    learning
+        How rows are learned.
     publish
         Publishes the model of a state.
     drift
@@ -80,7 +71,7 @@ class StreamLearner:
         checkpoint: Checkpoint,
         state: StreamState,
         features: FeaturesOf,
-        estimator: MBAClassifier,
+        learning: Learning,
         publish: Callable[[LinearRankerModel, StreamState], None],
         drift: Callable[[DataFrame], dict[str, Any]] | None = None,
         store: StreamStore | None = None,
@@ -89,11 +80,11 @@ class StreamLearner:
         self.state = state
         self.model: LinearRankerModel | None = None
         self._stream, self._settings, self._names = stream, config.stream, config.columns
-        self._checkpoint, self._estimator, self._publish = checkpoint, estimator, publish
+        self._checkpoint, self._learning, self._publish = checkpoint, learning, publish
         self._drift, self._said, self._store = drift, False, store
         self._features, self._stored_settings = features, settings
-        self._set = config.training.model_fields_set
-        self._head = self._known_head()
+        if state.statistics is not None:
+            learning.check(state.statistics)
         self._columns = self._known_columns()
         self._solve()
 
@@ -127,7 +118,7 @@ class StreamLearner:
             )
         start = time.perf_counter()
         batch = opened()
-        learned = self._learned(batch)
+        learned = self._learned(number, batch)
         told = self._drifted(batch, learned) | self._stored(number, batch, learned)
         state = self._next(number, learned, start, told)
         self._checkpoint.commit(state)
@@ -154,67 +145,8 @@ class StreamLearner:
             return None
         if statistics is None or not statistics.rows:
             return "no rows"
-        p, n = statistics.pairs.positive, statistics.pairs.negative
-        return f"one class only: {p.rows} positive and {n.rows} negative rows, expected both"
-
-    def _known_head(self) -> NDArray[np.int64] | None:
-        """The columns of the head of the state, if it has one.
-
-        Raises
-        ------
-        ConfigError
-            The Param covariance is set, and not that of the state.
-        """
-        state, asked = self.state.statistics, self._estimator.covariance_kind
-        if state is None:
-            return None
-        head = None if isinstance(state.moments, PairMoments) else state.moments.head
-        kind = "full" if head is None else "head"
-        if "covariance" in self._set and asked != kind:
-            raise ConfigError(
-                f"found opauc.training.covariance {asked!r} with a checkpoint of {kind!r}, "
-                f"expected {kind!r}, which does not change; leave it out, or set another "
-                "opauc.stream.checkpoint to start again"
-            )
-        return head
-
-    def _chosen_head(self, rows: DistributedRows) -> NDArray[np.int64] | None:
-        """The columns of a head, chosen by the first rows; None for exact covariances.
-
-        A head is the default where exact covariances do not fit in memory: rows of a stream cannot
-        be read again.
-
-        Raises
-        ------
-        ConfigError
-            The first rows are too few.
-        """
-        if self._head is not None or self.state.statistics is not None:
-            return self._head
-        if self._estimator.covariance_kind == "full":
-            try:
-                what = f"moments of {rows.dimension} features"
-                rows.memory.check(PairMoments.nbytes(rows.dimension), what)
-                return None
-            except ResourceError as error:
-                if "covariance" in self._set or self._store is not None:
-                    raise
-                _log.info("covariances are exact for a head of the columns only: %s", error)
-        columns = column_moments(rows)
-        count = int(columns.rows.sum())
-        if count < _LEAST_ROWS:
-            raise ConfigError(
-                f"found {count} rows in the first batch, expected {_LEAST_ROWS} at least, by which "
-                "the columns of the head are chosen; let the first batch be larger "
-                "(opauc.stream.maxFilesPerTrigger, or the limits of the source)"
-            )
-        size = self._estimator.values()["headSize"]
-        self._head = largest_columns(columns, size)
-        _log.info(
-            "chose a head of %d among %d columns by %d rows",
-            *(self._head.size, rows.dimension, count),
-        )
-        return self._head
+        positive, negative = statistics.class_rows
+        return f"one class only: {positive} positive and {negative} negative rows, expected both"
 
     def _known_columns(self) -> TrainingColumns | None:
         """The training columns; None if only the first row shows their dimension."""
@@ -233,7 +165,13 @@ class StreamLearner:
     def _resolved(self, rows: DataFrame, dimension: int | None) -> TrainingColumns:
         names = self._names
         return TrainingColumns.resolve(
-            rows, self._features(rows, dimension), names.label, names.positiveLabel, names.weight
+            rows,
+            self._features(rows, dimension),
+            names.label,
+            names.positiveLabel,
+            names.weight,
+            names.key if self._learning.keyed else None,
+            placed=self._learning.keyed,
         )
 
     def _solve(self) -> None:
@@ -241,13 +179,14 @@ class StreamLearner:
         self.model = None
         if state is not None and state.has_both_classes:
             assert self._columns is not None
-            self.model = model_of(state, self._columns, self._estimator)
+            self.model = self._learning.model(state, self._columns)
 
-    def _learned(self, batch: MicroBatch) -> _LearnedBatch:
-        files = batch.files
-        labels = self.state.statistics.labels if self.state.statistics else LabelCounts()
+    def _learned(self, number: int, batch: MicroBatch) -> _LearnedBatch:
+        files, before = batch.files, self.state.statistics
+        labels = before.labels if before else LabelCounts()
         try:
-            return _LearnedBatch(self._statistics(batch.rows(files), labels), files, {})
+            found = self._statistics(batch, files, labels, before, Place(number, 0))
+            return _LearnedBatch(found, files, {})
         except DataError as error:
             if not files:
                 raise
@@ -257,9 +196,9 @@ class StreamLearner:
         total: StreamStatistics | None = None
         valid: list[ArrivedFile] = []
         refused: dict[str, str] = {}
-        for file in files:
+        for k, file in enumerate(files):
             try:
-                part = self._statistics(batch.rows([file]), labels)
+                part = self._statistics(batch, [file], labels, total or before, Place(number, k))
             except DataError as error:
                 refused |= self._refused(file, error)
                 continue
@@ -273,18 +212,25 @@ class StreamLearner:
         _log.warning("rejected the file %s: %s", file.path, error)
         return {file.path: str(error)}
 
-    def _statistics(self, rows: DataFrame, before: LabelCounts) -> StreamStatistics | None:
-        """Statistics of rows; None if there are no rows and the dimension is unknown."""
+    def _statistics(
+        self,
+        batch: MicroBatch,
+        files: Sequence[ArrivedFile],
+        labels: LabelCounts,
+        before: StreamStatistics | None,
+        place: Place,
+    ) -> StreamStatistics | None:
+        """Statistics of rows; None if there are no rows and none before."""
+        rows = batch.rows(files)
+        if self._learning.in_order and len(files) > 1:
+            rows = reduce(DataFrame.unionAll, (batch.rows([file]) for file in files))
         with translated():
-            columns = self._columns
-            if columns is None:
-                if rows.isEmpty():
-                    return None
-                columns = self._resolved(rows, None)
+            if before is None and rows.isEmpty():
+                return None
+            columns = self._columns or self._resolved(rows, None)
             w = None if self.model is None else self.model.scorer.w
-            these = rows_of_any_class(rows, columns)
-            part = statistics(these, w, self._chosen_head(these))
-        check_labels(before.merge(part.labels), columns.positive)
+            part = self._learning.learned(rows, columns, before, w, place)
+        check_labels(labels.merge(part.labels), columns.positive)
         if self._store is not None:
             self._store.check(rows)
         self._columns = columns

@@ -266,6 +266,10 @@ def settings(config: Opauc, recipe: Recipe | None) -> dict[str, Any]:
         rows["source"] = source.model_dump(mode="json", exclude={"options"})
     elif config.data is not None:
         rows |= {"path": config.data.path, "format": config.data.format}
+    if config.learner != "MBAClassifier":
+        # The state has gone on with these, and a model of it is not made anew from statistics.
+        given = config.training.model_dump(mode="json", exclude_unset=True)
+        rows["learner"] = {"learner": config.learner, "prior": config.prior, **given}
     return {
         **rows,
         "columns": config.columns.model_dump(mode="json"),

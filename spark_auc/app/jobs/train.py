@@ -24,7 +24,7 @@ from spark_auc.app.config.jobs import Calibration, Measures, Train
 from spark_auc.app.config.training import estimator_class
 from spark_auc.app.jobs.evaluation import drift_of_evaluated, evaluation, write_evaluation
 from spark_auc.app.jobs.parts import halves
-from spark_auc.app.jobs.published_model import KIND, check_model, read_model, write_model
+from spark_auc.app.jobs.published_model import KIND, check_model, set_prior, write_model
 from spark_auc.app.jobs.raw_rows import embeddings_of, recipe_of
 from spark_auc.app.report.penalties import penalties
 from spark_auc.app.report.pictures import check_packages, drawable, png
@@ -152,7 +152,7 @@ def _fitted(config: Train, rows: DataFrame | None) -> tuple[RankerPipelineModel,
         if config.method:
             return _chooser(config).fit(rows), {}
         pipeline = _pipeline(config)
-        _read_prior(config, pipeline.ranker)
+        set_prior(pipeline.ranker, config.prior)
         return pipeline.fit(rows), {}
     # The package deltalake is optional: a training on rows runs without it.
     from spark_auc.app.jobs.train_moments import trained_on_moments
@@ -160,15 +160,9 @@ def _fitted(config: Train, rows: DataFrame | None) -> tuple[RankerPipelineModel,
 
     estimator = estimator_of(config)
     assert isinstance(estimator, PairMomentsEstimator)
-    _read_prior(config, estimator)
+    set_prior(estimator, config.prior)
     model, told = trained_on_moments(config, estimator, rows)
     return model, {"moments": told}
-
-
-def _read_prior(config: Train, estimator: RankerEstimator) -> None:
-    """Replace the location of the prior by the published model."""
-    if config.prior:
-        estimator.setParams(prior=read_model(config.prior))
 
 
 def _pipeline(config: Train) -> RankerPipeline:
@@ -216,7 +210,7 @@ def estimator_of(config: Train) -> RankerEstimator:
         "keyCol": columns.key,
         "foldCol": columns.fold,
         "keepMoments": config.saveMoments or None,
-        # A location, for checks without Spark; `_read_prior` reads the model.
+        # A location, for checks without Spark; `set_prior` reads the model.
         "prior": config.prior,
     }
     named = {name: value for name, value in named.items() if value is not None}

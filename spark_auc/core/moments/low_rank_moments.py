@@ -113,6 +113,21 @@ class LowRankMoments(SchemaState):
         """Size in bytes of a state."""
         return 2 * 8 * (dimension + 1) * rank + 6 * 8 * dimension
 
+    @property
+    def dimension(self) -> int:
+        """Number of features ``d``."""
+        return int(self.columns.mean.shape[1])
+
+    def along(self, w: Float) -> ColumnMoments:
+        """Moments of one column, the scores ``X w`` for weights ``w`` ``(d,)``.
+
+        The means are exact, and the variances those of the sketches.
+        """
+        means, zeros = (self.columns.mean @ w)[:, None], np.zeros((2, 1))
+        scatter = (((w @ self.sketch) - means * self.sums) ** 2).sum(axis=1, keepdims=True)
+        counts = self.columns.rows, np.repeat(self.columns.rows[:, None], 1, axis=1)
+        return ColumnMoments(*counts, self.columns.weight, means, scatter, zeros)
+
     def divisors(self) -> Float:
         """Divisors ``(d,)`` of columns to unit variance."""
         return self.columns.standard_deviation()

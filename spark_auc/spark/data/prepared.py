@@ -10,13 +10,11 @@ from functools import cached_property
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
-from scipy import sparse
 
-from spark_auc.core.batch import Batch, divided
+from spark_auc.core.batch import Batch, divided, shifted
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.row_source import State, batchwise
@@ -244,26 +242,13 @@ class SequentialRows:
 
     def _scaled(self, rows: DistributedRows) -> DistributedRows:
         shift, scale = self.shift, self.scale
-        columns = np.flatnonzero(shift)
 
         def scaled(batch: Batch) -> Batch:
-            return batch._replace(X=divided(_shifted(batch.X, shift, columns), scale))
+            return batch._replace(X=divided(shifted(batch.X, shift), scale))
 
         if self.keyed and not self.columns.key:
             rows = rows.changed(distinct_keys())
         return rows.changed(batchwise(scaled))
-
-
-def _shifted(X: Rows, shift: Float, columns: NDArray[np.int64]) -> Rows:
-    """Rows ``(n, d)`` minus ``shift`` ``(d,)``, which is nonzero in ``columns``."""
-    if not columns.size:
-        return X
-    if isinstance(X, np.ndarray):
-        return np.asarray(X - shift)
-    n = X.shape[0]
-    starts = np.arange(0, n * columns.size + 1, columns.size)
-    shifts = (np.tile(shift[columns], n), np.tile(columns, n), starts)
-    return sparse.csr_matrix(X - sparse.csr_matrix(shifts, X.shape))
 
 
 def _squares(X: Rows) -> Float:

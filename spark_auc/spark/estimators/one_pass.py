@@ -2,43 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
-import numpy as np
-from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 
 from spark_auc.core.batch import Batch
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.core.labels import LabelCounts
-from spark_auc.core.moments.head_moments import HeadAccumulator, HeadMoments
+from spark_auc.core.moments.head_moments import HeadMoments
+from spark_auc.core.moments.low_rank_moments import LowRankMoments
 from spark_auc.core.moments.moments_tile import MomentsTile
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.products import settled_scores
-from spark_auc.core.row_source import State
+from spark_auc.core.row_source import RowSource, State
 from spark_auc.core.types import Float
 from spark_auc.spark.data.columns import BatchReader, TrainingColumns
 from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.mba import MBAClassifier
 from spark_auc.spark.estimators.settings import MBASettings
+from spark_auc.training.approximation import ApproximateMoments
+from spark_auc.training.learned_rows import LearnedRows
 from spark_auc.training.prior import Prior
 from spark_auc.training.result import TrainingResult
 from spark_auc.training.settings import TrainingSettings
-from spark_auc.training.stream_statistics import StreamStatistics
+from spark_auc.training.stream_statistics import Begun, StreamStatistics
 from spark_auc.training.train import train_on_moments
 
-_SCORES, _HEAD = "scores", "head"
+_SCORES, _MOMENTS = "scores", "moments"
 
 
 def statistics(
-    rows: DistributedRows, w: Float | None = None, head: NDArray[np.int64] | None = None
+    rows: RowSource, w: Float | None = None, begun: Begun | None = None, begun_bytes: int = 0
 ) -> StreamStatistics:
     """Statistics of rows and, with the weights ``w`` ``(d,)``, their scores, in one pass.
 
-    With a ``head`` ``(h,)`` of the columns, covariances are those of the head alone.
+    Parameters
+    ----------
+    rows
+        The rows.
+    w : (d,), optional
+        Weights.
+    begun, begun_bytes
+        What begins approximate moments, and their size; None for exact ones.
 
     Raises
     ------
@@ -50,43 +58,48 @@ def statistics(
     dimension = rows.dimension
 
     def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
-        scores = ScoreHistogram.zero()
-
-        def scored() -> Iterator[Batch]:
-            nonlocal scores
-            for batch in batches:
-                if w is not None:
-                    these = ScoreHistogram.of(settled_scores(batch.X, w), batch.y, batch.weight)
-                    scores = scores.merge(these)
-                yield batch
-
-        if head is None:
-            yield from PairMoments.fold_parts(scored(), dimension)
+        scored = ScoredBatches(w)
+        if begun is None:
+            yield from PairMoments.fold_parts(scored(batches), dimension)
         else:
-            accumulated = HeadAccumulator(dimension, head)
-            for batch in scored():
+            accumulated = begun()
+            for batch in scored(batches):
                 accumulated.add(batch)
-            yield _HEAD, accumulated.finish()
-        yield _SCORES, scores
+            yield _MOMENTS, accumulated.finish()
+        yield _SCORES, scored.scores
 
-    none = ScoreHistogram.zero()
-    size = PairMoments.nbytes(dimension)
-    if head is not None:
-        size = HeadMoments.nbytes(dimension, head.size)
+    size = PairMoments.nbytes(dimension) if begun is None else begun_bytes
     result = rows.fold(
         fold,
-        (MomentsTile, ScoreHistogram, HeadMoments),
-        state_bytes=size + (64 * none.max_bins if w is not None else 0),
+        (MomentsTile, ScoreHistogram, HeadMoments, LowRankMoments),
+        state_bytes=size + (ScoredBatches.BYTES if w is not None else 0),
         what=f"moments of {dimension} features",
     )
     parts = dict(result.states)
     if not parts:
-        return StreamStatistics.zero(dimension, head)
+        return StreamStatistics.zero(dimension, begun)
     scores = cast(ScoreHistogram, parts.pop(_SCORES))
-    if head is not None:
-        return StreamStatistics(cast(HeadMoments, parts[_HEAD]), result.labels, scores)
+    if begun is not None:
+        return StreamStatistics(cast(Any, parts[_MOMENTS]), result.labels, scores)
     moments = PairMoments.of_parts(cast(dict[str, MomentsTile], parts), dimension)
     return StreamStatistics(moments, result.labels, scores)
+
+
+class ScoredBatches:
+    """Batches whose scores by the weights ``w`` ``(d,)``, if there are any, are counted."""
+
+    BYTES = 64 * ScoreHistogram.zero().max_bins
+
+    def __init__(self, w: Float | None) -> None:
+        self.scores, self._w = ScoreHistogram.zero(), w
+
+    def __call__(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """The same batches."""
+        for batch in batches:
+            if self._w is not None:
+                these = ScoreHistogram.of(settled_scores(batch.X, self._w), batch.y, batch.weight)
+                self.scores = self.scores.merge(these)
+            yield batch
 
 
 def rows_of_any_class(df: DataFrame, columns: TrainingColumns) -> DistributedRows:
@@ -98,7 +111,7 @@ def rows_of_any_class(df: DataFrame, columns: TrainingColumns) -> DistributedRow
 
 
 def solved(
-    moments: PairMoments | HeadMoments,
+    moments: PairMoments | ApproximateMoments,
     labels: LabelCounts,
     estimator: MBAClassifier,
     prior: Prior | None = None,
@@ -151,6 +164,8 @@ def model_of(
         The solver did not reach tol and whenNotConverged is "raise".
     """
     statistics.labels.classes(columns.positive)
-    result = solved(statistics.moments, statistics.labels, estimator, prior)
+    moments = statistics.moments
+    assert not isinstance(moments, LearnedRows)
+    result = solved(moments, statistics.labels, estimator, prior)
     seconds = {**(seconds or {}), **result.seconds}
     return estimator.made(replace(result, seconds=seconds), columns)

@@ -15,14 +15,17 @@ from pyspark.ml.param.shared import HasSeed, HasStepSize
 from pyspark.sql import DataFrame
 
 from spark_auc.core.batch import Batch
+from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.operator import column_moments, labelled_column_moments
 from spark_auc.core.products import settled_scores
 from spark_auc.core.row_source import State, batchwise
 from spark_auc.core.state.schema import Parts, Schema
+from spark_auc.core.types import Float
 from spark_auc.errors import ConfigError, ConvergenceError
 from spark_auc.learners.blocks import blocks
 from spark_auc.learners.held_out import TOLERATED, HeldOut, Thirds
 from spark_auc.learners.learner import LinearLearner
+from spark_auc.spark.data.columns import TrainingColumns
 from spark_auc.spark.data.features import Features
 from spark_auc.spark.data.prepared import RowOrder, SequentialRows
 from spark_auc.spark.data.resources import task_slots
@@ -185,28 +188,36 @@ class OnlineEstimator(RankerEstimator, HasStepSize, HasSeed):
         self.check()
         values = self.values()
         columns = self.resolved(dataset, features, self.key())
-        rows = DistributedRows.of(dataset, columns)
+        tasks = 1 if self.alone else task_slots(dataset.sparkSession)
+        order = RowOrder.of(dataset, columns, values["orderCol"], values["seed"], tasks)
+        return self.surveyed(columns, DistributedRows.of(dataset, columns), order)
+
+    def surveyed(
+        self, columns: TrainingColumns, rows: DistributedRows, order: RowOrder
+    ) -> SequentialRows:
+        """The rows with their column moments, by one pass."""
+        values = self.values()
         surveyed, labels = labelled_column_moments(rows)
         scale = np.ones(rows.dimension)
         if values["standardization"]:
             scale = surveyed.standard_deviation()
-        tasks = 1 if self.alone else task_slots(dataset.sparkSession)
-        order = RowOrder.of(dataset, columns, values["orderCol"], values["seed"], tasks)
         centering = bool(values.get("centering", True))
         return SequentialRows(columns, rows, order, surveyed, labels, scale, centering)
+
+    def begun(self, rows: SequentialRows) -> LinearLearner:
+        """The learner before the first row, with the weights of the prior if there is one."""
+        learner = self.learner(rows)
+        prior = self.prior_for(rows.columns.features)
+        if prior is not None:
+            cast(Any, learner).start(prior.w * rows.scale)
+        return learner
 
     def model_of(
         self, rows: SequentialRows, done: Pass, seconds: dict[str, float]
     ) -> LinearRankerModel:
         """The model of a learner's weights; a warning where it is known to fall short."""
-        w = done.learner.w / rows.scale
-        if not np.isfinite(w).all():
-            raise ConvergenceError(
-                "found weights that are not finite, expected finite ones: the steps are too long; "
-                "set a smaller stepSize"
-            )
-        scored = batchwise(lambda batch: batch._replace(X=settled_scores(batch.X, w)[:, None]))
-        scores = column_moments(rows.rows.changed(scored, 1))
+        w = finite(done.learner.w / rows.scale)
+        scores = scores_of(rows.rows, w)
         held_out = done.held_out
         if held_out is not None and held_out.short:
             _log.warning("%s", short_of(held_out))
@@ -226,7 +237,7 @@ class OnlineEstimator(RankerEstimator, HasStepSize, HasSeed):
         """See `RankerEstimator.fitted`."""
         start = time.perf_counter()
         rows = self.prepared(dataset, features)
-        learner = self.learner(rows)
+        learner = self.begun(rows)
         if not self.alone and not hasattr(learner, "merge"):
             raise ConfigError(
                 f"found parallelism 'distributed' for {type(learner).__name__}, expected "
@@ -243,6 +254,22 @@ class OnlineEstimator(RankerEstimator, HasStepSize, HasSeed):
     def kept(self, rows: SequentialRows) -> AbstractContextManager[SequentialRows]:
         """The rows, cached if they are taken more than once."""
         return rows.kept(anew=True) if self.repeated() else nullcontext(rows)
+
+
+def scores_of(rows: DistributedRows, w: Float) -> ColumnMoments:
+    """Moments of the scores of rows, as one column, by one pass."""
+    scored = batchwise(lambda batch: batch._replace(X=settled_scores(batch.X, w)[:, None]))
+    return column_moments(rows.changed(scored, 1))
+
+
+def finite(w: Float) -> Float:
+    """The weights; `ConvergenceError` if one is not finite."""
+    if not np.isfinite(w).all():
+        raise ConvergenceError(
+            "found weights that are not finite, expected finite ones: the steps are too long; "
+            "set a smaller stepSize"
+        )
+    return w
 
 
 def short_of(held_out: HeldOut) -> str:

@@ -18,6 +18,7 @@ from spark_auc.spark.estimators.mba import MBAClassifier
 from spark_auc.spark.estimators.online import OnlineEstimator
 from spark_auc.spark.estimators.online_settings import RoundsSettings
 from spark_auc.spark.estimators.pair_moments_estimator import check_covariance
+from spark_auc.spark.estimators.prior_settings import PriorSettings
 from spark_auc.spark.estimators.settings import CovarianceSettings
 from spark_auc.spark.settings import Range, Setting
 
@@ -25,7 +26,7 @@ from spark_auc.spark.settings import Range, Setting
 _STEP = 1.0 / 16.0
 
 
-class OPAUCSettings(RoundsSettings, CovarianceSettings, total=False):
+class OPAUCSettings(RoundsSettings, CovarianceSettings, PriorSettings, total=False):
     """Settings of `OPAUCClassifier`."""
 
     parallelism: Annotated[

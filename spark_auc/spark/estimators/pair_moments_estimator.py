@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
 
-import pyarrow as pa
 from pyspark.ml.param.shared import HasMaxIter, HasTol, HasWeightCol
 from pyspark.sql import DataFrame
 
 from spark_auc.core.labels import Label
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConfigError
-from spark_auc.features.recipe import Recipe
-from spark_auc.features.shared_names import names_beside
 from spark_auc.spark.data.features import Features
-from spark_auc.spark.data.raw_features import EmbeddedFeatures, RawFeatures
 from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.ranker import FoldsEstimator
@@ -24,7 +19,6 @@ from spark_auc.spark.estimators.segments import segmented
 from spark_auc.spark.estimators.settings import PairMomentsSettings
 from spark_auc.spark.params import Configured
 from spark_auc.training.approximation import Approximation
-from spark_auc.training.prior import Prior
 from spark_auc.training.result import TrainingResult
 from spark_auc.training.settings import TrainingSettings
 from spark_auc.training.survey import Sampling
@@ -53,7 +47,7 @@ class PairMomentsEstimator(FoldsEstimator, HasWeightCol, HasTol, HasMaxIter):
         """See `Configured.check`."""
         values: PairMomentsSettings = self.values()
         drawn = values["estimator"] != "exact"
-        if self._has_prior and drawn:
+        if self.has_prior and drawn:
             raise ConfigError(
                 f"found prior with estimator {values['estimator']!r}, expected 'exact'; leave out "
                 "one of them"
@@ -66,7 +60,7 @@ class PairMomentsEstimator(FoldsEstimator, HasWeightCol, HasTol, HasMaxIter):
                 self.refuse(f"numPairs {values['numPairs']}", "pairTol")
         if values["segmentCol"] is not None:
             self.refuse(f"segmentCol {values['segmentCol']!r}", "maxFPR")
-        kind = self.covariance_kind
+        kind = self.approximation.kind
         if kind != "full":
             without = ("estimator", "segmentCol", "keepMoments", "maxFPR", "prior")
             self.refuse(f"covariance {kind!r}", *without)
@@ -76,80 +70,22 @@ class PairMomentsEstimator(FoldsEstimator, HasWeightCol, HasTol, HasMaxIter):
             self.refuse("a single penalty and estimator 'exact'", "keyCol", "seed")
 
     @property
-    def covariance_kind(self) -> str:
+    def approximation(self) -> Approximation:
         """How covariances are approximated, if they are."""
-        return str(self.values()["covariance"])
-
-    @property
-    def _has_prior(self) -> bool:
-        return self.values().get("prior") is not None
-
-    def prior_of(
-        self, dimension: int, labels: Sequence[str] | None, recipe: Recipe | None
-    ) -> Prior | None:
-        """The weights of the prior, if one is set, in the order of the features trained on.
-
-        Parameters
-        ----------
-        dimension
-            Number of features.
-        labels
-            Their names; None if they have no names.
-        recipe
-            Their recipe; None if they are columns.
-
-        Raises
-        ------
-        ConfigError
-            The prior cannot be read, has a recipe where the features have none, or the features
-            do not correspond; see `Prior.of`.
-        """
-        if not self._has_prior:
-            return None
-        given = self.values()["prior"]
-        prior = LinearRankerModel.load(given) if isinstance(given, str) else given
-        w, names, before = prior.named_weights()
-        if before is not None:
-            if recipe is None:
-                raise ConfigError(
-                    "found a prior with a recipe for features without one, expected features of "
-                    "raw columns; train in a RankerPipeline"
-                )
-            names, labels = names_beside(before, recipe), list(labels or ())
-        elif recipe is not None and names is not None:
-            raise ConfigError(
-                f"found a prior of columns ({', '.join(names[:5])}) for the features of a recipe, "
-                "expected a RankerPipelineModel with a recipe; name another prior"
-            )
-        return Prior.of(w, names, dimension, labels)
-
-    def _prior(self, features: Features) -> Prior | None:
-        if self._has_prior and isinstance(features, EmbeddedFeatures):
-            raise ConfigError(
-                "found prior with embeddings, expected none: features of two embeddings do not "
-                "correspond; leave out one of them"
-            )
-        recipe = features.recipe if isinstance(features, RawFeatures) else None
-        return self.prior_of(features.dimension, features.labels(), recipe)
-
-    def _saved(self) -> tuple[pa.Table | None, dict[str, Any]]:
-        if self._has_prior and not isinstance(self.values()["prior"], str):
-            raise ConfigError(
-                "found a model as the prior of an estimator to save, expected the path of a saved "
-                "LinearRankerModel; save the model and set prior to its path"
-            )
-        return super()._saved()
+        values = self.values()
+        return Approximation(
+            values["covariance"],
+            values["headSize"],
+            values["covarianceRank"],
+            values["seed"],
+            keyed=values["keyCol"] is not None,
+        )
 
     def training_settings(self, folds: Folds) -> TrainingSettings:
         """The settings of a training run with these folds, without a prior."""
         values: PairMomentsSettings = self.values()
         regs, mixes = self.penalties()
         pairs, seed = values["numPairs"], values["seed"]
-        kind, keyed = self.covariance_kind, values["keyCol"] is not None
-        approximation = Approximation()
-        if kind != "full":
-            head_size, rank = self.values()["headSize"], self.values()["covarianceRank"]
-            approximation = Approximation(cast(Any, kind), head_size, rank, seed, keyed)
         return TrainingSettings(
             sampling=Sampling(values["estimator"], 0 if pairs == "auto" else pairs, seed),
             pair_tolerance=values["pairTol"],
@@ -164,7 +100,7 @@ class PairMomentsEstimator(FoldsEstimator, HasWeightCol, HasTol, HasMaxIter):
             on_failure=values["whenNotConverged"],
             keep_moments=values["keepMoments"],
             max_fpr=self.values()["maxFPR"],
-            approximation=approximation,
+            approximation=self.approximation,
         )
 
     def fitted(self, dataset: DataFrame, features: Features | None = None) -> LinearRankerModel:
@@ -173,9 +109,9 @@ class PairMomentsEstimator(FoldsEstimator, HasWeightCol, HasTol, HasMaxIter):
         values: PairMomentsSettings = self.values()
         folds, column = self.folds(dataset)
         settings = self.training_settings(folds)
-        drawn = settings.sampling.estimator != "exact" or self.covariance_kind == "lowRank"
+        drawn = settings.sampling.estimator != "exact" or self.approximation.kind == "lowRank"
         columns = self.resolved(dataset, features, values["keyCol"], column, placed=drawn)
-        folds, prior = self.held_out(folds, columns), self._prior(columns.features)
+        folds, prior = self.held_out(folds, columns), self.prior_for(columns.features)
         settings = replace(settings, folds=folds, prior=prior)
         result = train(DistributedRows.of(dataset, columns), settings)
         model, name = self.made(result, columns), values["segmentCol"]

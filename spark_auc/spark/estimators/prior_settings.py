@@ -47,6 +47,7 @@ class PriorSettings(TypedDict, total=False):
             "LinearRankerModel: the penalty is that of the difference from c times its weights, "
             "with the c >= 0 of least loss. Weights go by name where features have names. Held-out "
             "folds choose between it and 0 for each penalty; the rows that it was trained on must "
-            "be others, or their AUC is too high."
+            "be others, or their AUC is too high. Learners of one row after another, without a "
+            "penalty to centre, begin with its weights."
         ),
     ]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
+import pyarrow as pa
 from pyspark.ml import Estimator
 from pyspark.ml.param.shared import (
     HasLabelCol,
@@ -19,12 +21,16 @@ from pyspark.sql import DataFrame
 from spark_auc.core.labels import Label
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConfigError
+from spark_auc.features.recipe import Recipe
+from spark_auc.features.shared_names import names_beside
 from spark_auc.serving.linear_scorer import LinearScorer
 from spark_auc.spark.data.columns import FoldColumn, TrainingColumns
 from spark_auc.spark.data.features import Features, PreparedFeatures
+from spark_auc.spark.data.raw_features import EmbeddedFeatures, RawFeatures
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.settings import OUTPUTS
 from spark_auc.spark.persistence import EstimatorStage
+from spark_auc.training.prior import Prior
 from spark_auc.training.result import TrainingResult
 
 _log = logging.getLogger(__name__)
@@ -99,6 +105,68 @@ class RankerEstimator(
             folds,
             placed,
         )
+
+    @property
+    def has_prior(self) -> bool:
+        """Whether the Param prior is set."""
+        return self.values().get("prior") is not None
+
+    def prior_of(
+        self, dimension: int, labels: Sequence[str] | None, recipe: Recipe | None
+    ) -> Prior | None:
+        """The weights of the prior, if one is set, in the order of the features trained on.
+
+        Parameters
+        ----------
+        dimension
+            Number of features.
+        labels
+            Their names; None if they have no names.
+        recipe
+            Their recipe; None if they are columns.
+
+        Raises
+        ------
+        ConfigError
+            The prior cannot be read, has a recipe where the features have none, or the features
+            do not correspond; see `Prior.of`.
+        """
+        if not self.has_prior:
+            return None
+        given = self.values()["prior"]
+        prior = LinearRankerModel.load(given) if isinstance(given, str) else given
+        w, names, before = prior.named_weights()
+        if before is not None:
+            if recipe is None:
+                raise ConfigError(
+                    "found a prior with a recipe for features without one, expected features of "
+                    "raw columns; train in a RankerPipeline"
+                )
+            names, labels = names_beside(before, recipe), list(labels or ())
+        elif recipe is not None and names is not None:
+            raise ConfigError(
+                f"found a prior of columns ({', '.join(names[:5])}) for the features of a recipe, "
+                "expected a RankerPipelineModel with a recipe; name another prior"
+            )
+        return Prior.of(w, names, dimension, labels)
+
+    def prior_for(self, features: Features) -> Prior | None:
+        """The prior of features; see `prior_of`."""
+        if self.has_prior and isinstance(features, EmbeddedFeatures):
+            raise ConfigError(
+                "found prior with embeddings, expected none: features of two embeddings do not "
+                "correspond; leave out one of them"
+            )
+        recipe = features.recipe if isinstance(features, RawFeatures) else None
+        return self.prior_of(features.dimension, features.labels(), recipe)
+
+    def _saved(self) -> tuple[pa.Table | None, dict[str, Any]]:
+        if self.has_prior and not isinstance(self.values()["prior"], str):
+            raise ConfigError(
+                "found a model as the prior of an estimator to save, expected the path of a saved "
+                "LinearRankerModel; save the model and set prior to its path"
+            )
+        return super()._saved()
 
     def made(self, result: TrainingResult, columns: TrainingColumns) -> LinearRankerModel:
         """The model of a training run on rows of these columns."""

@@ -1,0 +1,135 @@
+"""Learn a stream by the moments of all pairs, exact or approximate, solved in closed form."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+from functools import partial
+
+from pyspark.sql import DataFrame
+
+from spark_auc.core.moments.head_moments import HeadAccumulator, HeadMoments
+from spark_auc.core.moments.low_rank_moments import LowRankMoments
+from spark_auc.core.moments.operator import column_moments
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.types import Float
+from spark_auc.errors import ConfigError, ResourceError
+from spark_auc.spark.data.columns import TrainingColumns
+from spark_auc.spark.data.rows import DistributedRows
+from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
+from spark_auc.spark.estimators.mba import MBAClassifier
+from spark_auc.spark.estimators.one_pass import model_of, rows_of_any_class, statistics
+from spark_auc.spark.streaming.learning import Place, other_learner
+from spark_auc.training.approximation import Approximation
+from spark_auc.training.learned_rows import LearnedRows
+from spark_auc.training.stream_statistics import Begun, StreamStatistics
+
+_log = logging.getLogger(__name__)
+
+# Rows that choose the columns of a head: fewer choose worse ones.
+_LEAST_ROWS = 2_000
+
+
+@dataclass
+class AllPairs:
+    """The moments of all pairs; see `spark_auc.spark.streaming.learning.Learning`.
+
+    Parameters
+    ----------
+    estimator
+        Penalty, standardization and approximation of the covariances.
+    exact
+        Whether the moments must be exact.
+    keyed
+        Whether rows need their key, or their place: random sketches do.
+    """
+
+    estimator: MBAClassifier
+    exact: bool
+    keyed: bool
+    in_order: bool = False
+    _begun: Begun | None = None
+
+    @classmethod
+    def of(cls, estimator: MBAClassifier, store: bool) -> AllPairs:
+        """The way of an estimator; moments that join a store, or are set to be full, are exact."""
+        kind = estimator.approximation.kind
+        exact = store or (estimator.isSet("covariance") and kind == "full")
+        return cls(estimator, exact, kind == "lowRank")
+
+    def check(self, before: StreamStatistics) -> None:
+        """See `Learning.check`."""
+        moments, asked = before.moments, self.estimator.approximation.kind
+        if isinstance(moments, LearnedRows):
+            raise ConfigError(other_learner(moments, type(self.estimator).__name__))
+        kind = "full" if isinstance(moments, PairMoments) else Approximation.of(moments).kind
+        if isinstance(moments, HeadMoments):
+            self._begun = partial(HeadAccumulator, moments.dimension, moments.head)
+        if kind != asked and (self.exact or asked != "full"):
+            raise ConfigError(
+                f"found opauc.training.covariance {asked!r} with a checkpoint of {kind!r}, "
+                f"expected {kind!r}, which does not change; leave it out, or set another "
+                "opauc.stream.checkpoint to start again"
+            )
+
+    def learned(
+        self,
+        rows: DataFrame,
+        columns: TrainingColumns,
+        before: StreamStatistics | None,
+        w: Float | None,
+        place: Place,
+    ) -> StreamStatistics:
+        """See `Learning.learned`."""
+        source = rows_of_any_class(rows, columns)
+        approximation = self._approximation(source, before)
+        if approximation.kind == "full":
+            return statistics(source, w)
+        if self._begun is None:
+            self._begun = self._beginning(source, approximation)
+        size = approximation.state_bytes(source.dimension)
+        return statistics(approximation.rows(source, place), w, self._begun, size)
+
+    def _approximation(
+        self, rows: DistributedRows, before: StreamStatistics | None
+    ) -> Approximation:
+        """The approximation: that of the rows before, or the one that is set.
+
+        A head is the default where exact covariances do not fit in memory: rows of a stream cannot
+        be read again.
+        """
+        approximation = self.estimator.approximation
+        if before is not None and isinstance(before.moments, HeadMoments | LowRankMoments):
+            return replace(Approximation.of(before.moments), keyed=approximation.keyed)
+        if approximation.kind == "full" and before is None:
+            try:
+                what = f"moments of {rows.dimension} features"
+                rows.memory.check(PairMoments.nbytes(rows.dimension), what)
+            except ResourceError as error:
+                if self.exact:
+                    raise
+                _log.info("covariances are exact for a head of the columns only: %s", error)
+                return replace(approximation, kind="head")
+        return approximation
+
+    def _beginning(self, rows: DistributedRows, approximation: Approximation) -> Begun:
+        """What begins a state of no rows; `ConfigError` if rows are too few to choose a head."""
+        columns = column_moments(rows)
+        count = int(columns.rows.sum())
+        if approximation.kind == "head":
+            if count < _LEAST_ROWS:
+                raise ConfigError(
+                    f"found {count} rows in the first batch, expected {_LEAST_ROWS} at least, by "
+                    "which the columns of the head are chosen; let the first batch be larger "
+                    "(opauc.stream.maxFilesPerTrigger, or the limits of the source)"
+                )
+            _log.info(
+                "chose a head of %d among %d columns by %d rows",
+                *(min(approximation.head_size, rows.dimension), rows.dimension, count),
+            )
+        return approximation.begun(columns)
+
+    def model(self, statistics: StreamStatistics, columns: TrainingColumns) -> LinearRankerModel:
+        """See `Learning.model`."""
+        prior = self.estimator.prior_for(columns.features)
+        return model_of(statistics, columns, self.estimator, prior=prior)
