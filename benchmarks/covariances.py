@@ -25,8 +25,8 @@ from tests.data import libsvm
 
 # Features, whether rows are divided by their lengths, and a file of test rows or their share.
 SETS = {
-    "reuters_earn": (30466, True, "reuters_earn.t"),
-    "20news.binary": (131072, True, "20news.binary.t"),
+    "reuters_earn": (1 << 16, True, "reuters_earn.t"),
+    "20news.binary": (1 << 18, True, "20news.binary.t"),
     "criteo_80k_hash20.libsvm": (1 << 20, False, 0.25),
 }
 COVARIANCES = ("full", "head=1", "head=500", "head=2000", "head=4000", "lowRank=50")

@@ -2,11 +2,11 @@
 
 The job is OPAUC (Gao et al.) without gradient steps: the class statistics are exact, and the model
 is the all-pairs solution for the statistics so far. Section ``opauc`` of the configuration: data,
-columns, features (a recipe of raw columns; for a stream that of a published model), training (the
-Params of MBAClassifier for a single penalty), output and stream. Without --stream, data is one
-batch, and the part stream is ignored: checkpoint, trigger ("availableNow" or an interval),
-halfLife, publishEvery, and either source, or schema, maxFilesPerTrigger and rejected for files that
-arrive in the directory data.path.
+columns, features (a recipe of raw columns; for a stream that of a published model), learner and
+training (its Params; those of MBAClassifier, the default, for a single penalty), prior, output and
+stream. Without --stream, data is one batch, and the part stream is ignored: checkpoint, trigger
+("availableNow" or an interval), halfLife, publishEvery, and either source, or schema,
+maxFilesPerTrigger and rejected for files that arrive in the directory data.path.
 
 A stream resumes from its checkpoint, even after a crash or a power failure: files that Spark lost
 are restored from the last state, and if the last state is damaged, the one before it is used. Each
@@ -25,6 +25,9 @@ job; nothing of the batch is learned.
 
 Where the moments of all features do not fit in memory, a stream has exact covariances of a head of
 the columns (training.covariance: head), which a first batch of 2,000 rows or more chooses.
+
+The learner OPAUCClassifier or SOLAMClassifier takes a gradient step for each row, in order, in
+place of the solution of all pairs; prior is a published model with whose weights it begins.
 
 With the part store, each batch also joins the periods of its rows in the store of the job retrain.
 

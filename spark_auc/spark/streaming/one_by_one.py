@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import cast
+from dataclasses import dataclass, fields, replace
+from typing import Any, cast
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -101,7 +101,9 @@ class OneByOne:
                 "be larger (opauc.stream.maxFilesPerTrigger, or the limits of the source)"
             )
         learner = self.estimator.begun(surveyed)
-        _log.info("%r is chosen by the %d rows of the first batch", learner, surveyed.count)
+        settings = {f.name: getattr(learner, f.name) for f in fields(cast(Any, learner)) if f.init}
+        kind, count = type(learner).__name__, surveyed.count
+        _log.info("%s begins with %s, by the %d rows of the first batch", kind, settings, count)
         shift, scale = surveyed.shift, surveyed.scale
         none, no_scores = ColumnMoments.zero(scale.size), ColumnMoments.zero(1)
         return LearnedRows(learner.to_bytes(), shift, scale, none, no_scores)
