@@ -24,7 +24,7 @@ from sklearn.model_selection import train_test_split
 
 import spark_auc
 from benchmarks.measuring import SETTINGS
-from spark_auc.app.cli import run
+from spark_auc.app.running import run
 
 DATA = Path(os.environ.get("SPARK_AUC_DATA", "../shared/data")).resolve()
 SETS = {

@@ -128,7 +128,7 @@ def submitted(program: Path, *arguments: str) -> tuple[int, dict[str, Any], floa
 
 def in_process(config: str) -> tuple[int, dict[str, Any], float]:
     """As `submitted` of the job, in this process, which keeps its session."""
-    from spark_auc.app.cli import run
+    from spark_auc.app.running import run
     from spark_auc.spark.data.session import session
 
     logging.disable(logging.WARNING)

@@ -42,11 +42,12 @@ import pyarrow.parquet as pq
 import yaml
 from pyspark.serializers import UTF8Deserializer, read_int
 
-# A fork has what is imported here.
-from spark_auc.app.cli import run
 from spark_auc.app.jobs import retrain, retrain_period  # noqa: F401
 from spark_auc.app.jobs.champion import published_record
 from spark_auc.app.jobs.retrain_history import History
+
+# A fork has what is imported here.
+from spark_auc.app.running import run
 from spark_auc.spark import retraining  # noqa: F401
 from spark_auc.store.moment_store import MomentStore
 

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from pyspark.sql import SparkSession
 
-from spark_auc.app.cli import run
+from spark_auc.app.running import run
 
 CONFIG = """
 opauc:

@@ -17,7 +17,8 @@ from pyarrow import csv
 
 import spark_auc
 from spark_auc import MBAClassifier
-from spark_auc.app.cli import main, run
+from spark_auc.app.cli import main
+from spark_auc.app.running import run
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(

@@ -34,7 +34,8 @@ ORDER = {
     ],
     "spark_auc.app": [
         ["cli"],
-        ["commands", "told", "versions"],
+        ["running"],
+        ["commands", "known", "told", "versions"],
         ["jobs"],
         ["report", "config"],
     ],
@@ -214,7 +215,7 @@ def test_serving_needs_neither_spark_nor_pandas():
         (["pyspark", "pyarrow", "pandas", "pydantic", "yaml"], "spark_auc:MBAClassifier"),
         (["pyspark"], "spark_auc:evaluate"),
         (["pyarrow"], "spark_auc.spark.estimators.mba:MBAClassifier"),
-        (["pydantic"], "spark_auc.app.cli:main"),
+        (["pydantic"], "spark_auc.app.running:run"),
     ],
 )
 def test_a_missing_package_is_one_sentence(missing, wanted):

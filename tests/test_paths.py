@@ -133,7 +133,7 @@ def test_settings_keep_text() -> None:
 
 
 def test_configurations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from spark_auc.app.cli import run
+    from spark_auc.app.running import run
 
     assert run("train", tmp_path / "none.yaml") == 2
     assert f"no readable file '{tmp_path}/none.yaml'" in capsys.readouterr().err

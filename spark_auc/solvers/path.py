@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from spark_auc.core.moments.objective import ElasticNet, Quadratic
 from spark_auc.core.moments.tiles import SymmetricTiles
@@ -13,6 +17,8 @@ from spark_auc.solvers.ridge import LARGEST_FACTORISED, is_indefinite, ridge
 from spark_auc.solvers.ridge_path import ridges
 from spark_auc.solvers.screening import Screening
 from spark_auc.solvers.solution import Solution, absolute_tolerance
+
+_log = logging.getLogger(__name__)
 
 # Least number of ridges for which a common decomposition is faster than separate solutions.
 _MANY = 6
@@ -25,7 +31,8 @@ def path(
 
     Descending penalties are fastest. Six or more ridges are solved together. A matrix of up to 2048
     features is tested for negative eigenvalues; of a larger one, the curvature is tested in the
-    directions that the solver uses.
+    directions that the solver uses. Features of a matrix that do not occur, without curvature and
+    prior, are left out: their weight is 0, where all their conditions of optimality hold exactly.
 
     Parameters
     ----------
@@ -50,6 +57,20 @@ def path(
                 f"found the penalty {penalty}, expected factors >= 0; "
                 "use regParam >= 0 and elasticNetParam in [0, 1]"
             )
+    kept = quadratic.occurring()
+    if 0 < kept.size < quadratic.dimension and isinstance(quadratic.Sigma, SymmetricTiles):
+        _log.info("%d of %d features occur", kept.size, quadratic.dimension)
+        for solution in _path(quadratic.restricted(kept), penalties, tol, max_iter):
+            w = np.zeros(quadratic.dimension)
+            w[kept] = solution.w
+            yield replace(solution, w=w)
+        return
+    yield from _path(quadratic, penalties, tol, max_iter)
+
+
+def _path(
+    quadratic: Quadratic, penalties: Sequence[ElasticNet], tol: float, max_iter: int
+) -> Iterator[Solution]:
     Sigma = quadratic.Sigma
     indefinite = (
         isinstance(Sigma, SymmetricTiles)

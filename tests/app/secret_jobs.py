@@ -4,8 +4,8 @@ import json
 import sys
 from pathlib import Path
 
-from spark_auc.app.cli import run
 from spark_auc.app.jobs import adadsg
+from spark_auc.app.running import run
 from spark_auc.spark.data.session import session
 
 

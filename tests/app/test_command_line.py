@@ -11,9 +11,10 @@ import pyspark
 import pytest
 
 import spark_auc
-from spark_auc.app.cli import COMMANDS, JOBS, main
+from spark_auc.app.cli import main
 from spark_auc.app.config.jobs import Configuration
 from spark_auc.app.config.sections import sections_of
+from spark_auc.app.known import COMMANDS, JOBS
 
 
 def shown(capsys, *arguments):
@@ -109,3 +110,18 @@ def test_as_a_module():
     done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
     assert done.returncode == 2
     assert json.loads(done.stdout)["error"] == "ConfigError"
+
+
+def test_help_imports_nothing_that_jobs_need():
+    code = (
+        "import sys\n"
+        "from spark_auc.app.cli import main\n"
+        "try:\n"
+        "    main(['--help'])\n"
+        "except SystemExit:\n"
+        "    heavy = {'numpy', 'numba', 'scipy', 'pydantic', 'pyspark', 'pyarrow', 'pandas'}\n"
+        "    assert not heavy & sys.modules.keys(), heavy & sys.modules.keys()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert all(f"{name} " in done.stdout for name in (*JOBS, *COMMANDS))

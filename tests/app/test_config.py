@@ -6,10 +6,10 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from spark_auc.app.cli import JOBS
 from spark_auc.app.config.jobs import Configuration
 from spark_auc.app.config.load import configured, load
 from spark_auc.app.jobs.train import estimator_of
+from spark_auc.app.known import JOBS
 from spark_auc.errors import ConfigError
 from spark_auc.publication.redaction import Redaction, redacted
 

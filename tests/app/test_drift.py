@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from spark_auc.app.cli import run
 from spark_auc.app.jobs import published_model
 from spark_auc.app.jobs.published_model import read_fit, read_model, read_recipe
+from spark_auc.app.running import run
 from spark_auc.publication.versions import current
 from spark_auc.spark.data.split import by_key
 

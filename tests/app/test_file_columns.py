@@ -6,8 +6,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_auc.app.cli import run
 from spark_auc.app.config.file_columns import check_columns
+from spark_auc.app.running import run
 from spark_auc.errors import ConfigError
 from spark_auc.storage import file_systems
 

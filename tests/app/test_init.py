@@ -13,12 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from spark_auc.app.cli import main, run
+from spark_auc.app.cli import main
 from spark_auc.app.commands import init
 from spark_auc.app.config.jobs import Configuration
 from spark_auc.app.config.load import load
 from spark_auc.app.config.sections import Output
 from spark_auc.app.config.written import written
+from spark_auc.app.running import run
 from tests.app.test_raw_table import table, write_csv
 
 pytestmark = pytest.mark.usefixtures("spark")

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from sklearn.metrics import log_loss, roc_auc_score
 
-from spark_auc.app.cli import run
+from spark_auc.app.running import run
 from spark_auc.solvers.solution import Solution
 
 ROOT = Path(__file__).parents[2]

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import yaml
 
-from spark_auc.app.cli import main, run
+from spark_auc.app.cli import main
 from spark_auc.app.jobs.published_model import read_model
+from spark_auc.app.running import run
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.publication.versions import current
 from tests.app import arriving

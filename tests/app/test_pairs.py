@@ -9,8 +9,8 @@ import pytest
 import yaml
 from sklearn.metrics import roc_auc_score
 
-from spark_auc.app.cli import run
 from spark_auc.app.jobs.published_model import read_model
+from spark_auc.app.running import run
 from spark_auc.features.contributions import contributions
 from spark_auc.features.raw_columns import Numbers
 from spark_auc.publication.versions import current

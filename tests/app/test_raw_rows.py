@@ -11,9 +11,9 @@ import yaml
 from pyspark.sql import functions as F
 
 from spark_auc import FeatureRecipe, MBAClassifier, NystroemEmbedding, RankerPipeline, evaluate
-from spark_auc.app.cli import run
 from spark_auc.app.jobs import opauc
 from spark_auc.app.jobs.published_model import read_model, read_recipe
+from spark_auc.app.running import run
 from spark_auc.features.contributions import contributions
 from spark_auc.features.recipe_json import from_json
 from spark_auc.publication.versions import current

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_auc.app.cli import main, run
+from spark_auc.app.cli import main
 from spark_auc.app.config.arguments import content, source
+from spark_auc.app.running import run
 from spark_auc.errors import ConfigError
 
 pytestmark = pytest.mark.usefixtures("spark")

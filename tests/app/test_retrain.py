@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from spark_auc.app.cli import run
 from spark_auc.app.jobs.champion import read_champion
+from spark_auc.app.running import run
 from spark_auc.features.raw_columns import Numbers
 from spark_auc.store.moment_store import MomentStore
 from tests.features.raw_rows import text

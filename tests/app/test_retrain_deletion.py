@@ -12,13 +12,13 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from spark_auc.app.cli import run
 from spark_auc.app.config.moments import MomentsSection
 from spark_auc.app.config.retraining import DeletionSection, Retrain
 from spark_auc.app.jobs.champion import Champion, read_champion
 from spark_auc.app.jobs.deletion_record import DeletionRecord, containing
 from spark_auc.app.jobs.retrain import check
 from spark_auc.app.jobs.retrain_history import History
+from spark_auc.app.running import run
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import ConfigError, DataError, ModelFormatError
 from tests.app import test_retrain

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_auc.app.cli import run
 from spark_auc.app.jobs import retrain_period
 from spark_auc.app.jobs.champion import published_record, read_champion
+from spark_auc.app.running import run
 from spark_auc.publication.versions import current
 from tests.app.test_retrain import day, records, retrain, written
 

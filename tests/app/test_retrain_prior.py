@@ -11,7 +11,6 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from spark_auc.app.cli import run
 from spark_auc.app.config.retraining import Retrain
 from spark_auc.app.jobs.champion import Champion, read_champion
 from spark_auc.app.jobs.champion_prior import (
@@ -20,6 +19,7 @@ from spark_auc.app.jobs.champion_prior import (
     prior_facts,
     without_prior,
 )
+from spark_auc.app.running import run
 from spark_auc.core.moments.gaussian import estimated_auc
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.features.raw_columns import Numbers

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from spark_auc.app.cli import run
+from spark_auc.app.running import run
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.store.moment_store import MomentStore
 

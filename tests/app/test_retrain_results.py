@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_auc.app.cli import main, run
+from spark_auc.app.cli import main
+from spark_auc.app.running import run
 from spark_auc.errors import StoreConflict
 from spark_auc.store.moment_store import MomentStore
 from tests.app.test_retrain import day, records, retrain, written

@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from spark_auc.app.cli import run
 from spark_auc.app.config.scoring import Score
 from spark_auc.app.jobs.score import check
+from spark_auc.app.running import run
 from spark_auc.errors import ConfigError
 
 pytestmark = pytest.mark.usefixtures("spark")

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from spark_auc.app.cli import run
 from spark_auc.app.jobs.published_model import read_model
+from spark_auc.app.running import run
 from tests.app.test_retrain_segments import CITIES, day, window_rows, written
 
 pytestmark = pytest.mark.usefixtures("spark")

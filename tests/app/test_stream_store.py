@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from spark_auc.app.cli import run
 from spark_auc.app.jobs.published_model import read_model
 from spark_auc.app.jobs.store_facts import with_stored_segments
+from spark_auc.app.running import run
 from spark_auc.core.batch import Batch
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.folds import Folds

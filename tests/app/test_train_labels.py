@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from spark_auc.app.cli import run
 from spark_auc.app.jobs.published_model import read_model
+from spark_auc.app.running import run
 from tests.app.test_retrain import day, retrain, written
 
 pytest.importorskip("deltalake")

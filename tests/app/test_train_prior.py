@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from spark_auc.app.cli import run
 from spark_auc.app.jobs.published_model import read_model
+from spark_auc.app.running import run
 from spark_auc.core.moments.pair_moments import PairMoments
 from tests.app.arriving import NAMES, parts, table
 

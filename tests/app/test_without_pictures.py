@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from spark_auc.app.cli import run
 from spark_auc.app.report.history import aucs
+from spark_auc.app.running import run
 from tests.app.test_jobs import CSV, CSV_SOURCE
 
 # The penalty is chosen, and spline columns have shapes.
@@ -40,7 +40,7 @@ CONFIG = {
 PROGRAM = """
 import sys
 sys.modules["matplotlib"] = None
-from spark_auc.app.cli import run
+from spark_auc.app.running import run
 sys.exit(run("train", "conf.yaml") or run("evaluate", "conf.yaml"))
 """
 

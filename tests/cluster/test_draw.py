@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_auc.app.cli import JOBS as NAMES
+from spark_auc.app.known import JOBS as NAMES
 from tests.cluster.draw import LEAST, TARGETS, triples
 from tests.cluster.jobs import JOBS, bits_of
 

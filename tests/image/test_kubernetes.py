@@ -6,7 +6,7 @@ import re
 import pytest
 import yaml
 
-from spark_auc.app import cli
+from spark_auc.app import cli, running
 from spark_auc.app.config.load import load
 from tests.image.kubernetes import EXAMPLES, NAMES, ROOT, documents, pod_of
 
@@ -153,7 +153,7 @@ def test_volumes_are_mounted_and_caches_lie_on_one(name):
 def started(monkeypatch):
     """The job and configuration that a command line of spark-auc, or of a script, starts."""
     calls = []
-    monkeypatch.setattr(cli, "run", lambda *arguments, **_: calls.append(arguments) or 0)
+    monkeypatch.setattr(running, "run", lambda *arguments, **_: calls.append(arguments) or 0)
 
     def parsed(arguments, script=None):
         monkeypatch.setattr("sys.argv", ["spark-auc", *arguments])

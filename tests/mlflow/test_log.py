@@ -21,7 +21,7 @@ from spark_auc import (
     ServedRanker,
     evaluate,
 )
-from spark_auc.app.cli import run
+from spark_auc.app.running import run
 from spark_auc.errors import ConfigError, DataError, ModelFormatError
 from spark_auc.publication.publish import publication
 from tests.mlflow.conftest import PLAN

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from spark_auc.app.cli import run
+from spark_auc.app.running import run
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.versions import current
 from spark_auc.serving.load import load

@@ -8,8 +8,8 @@ import time
 
 import pytest
 
-from spark_auc.app.cli import _Formatter
 from spark_auc.app.config.jobs import Configuration
+from spark_auc.app.running import _Formatter
 from spark_auc.publication.redaction import (
     PLACEHOLDER,
     Redaction,

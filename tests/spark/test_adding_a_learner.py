@@ -9,8 +9,8 @@ import yaml
 from pyspark.ml import Pipeline, PipelineModel
 
 from spark_auc import LinearRankerModel, RankerPipelineModel
-from spark_auc.app.cli import run
 from spark_auc.app.config.load import load
+from spark_auc.app.running import run
 from spark_auc.errors import ConfigError
 from tests.spark.toy_learner import MeanDifferenceClassifier
 

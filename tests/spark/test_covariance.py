@@ -11,7 +11,7 @@ from pyspark.ml.linalg import Vectors
 from scipy import sparse
 
 from spark_auc import LinearRankerModel, MBAClassifier, OPAUCClassifier
-from spark_auc.app.cli import run
+from spark_auc.app.running import run
 from spark_auc.core.batch import Batch
 from spark_auc.core.moments.low_rank_moments import LowRankAccumulator
 from spark_auc.errors import ConfigError, ResourceError

@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import OneHotEncoder
 
 from spark_auc import FeatureRecipe
-from spark_auc.app.cli import run
+from spark_auc.app.running import run
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.errors import ConfigError
 from spark_auc.features.recipe_json import from_json

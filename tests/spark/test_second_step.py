@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from spark_auc import MBAClassifier, MBASelector
-from spark_auc.app.cli import run
 from spark_auc.app.config.jobs import Train
 from spark_auc.app.jobs.published_model import read_model
+from spark_auc.app.running import run
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import ConfigError
 from spark_auc.local import MBAClassifier as LocalMBA

@@ -21,7 +21,7 @@ from spark_auc import (
     RankerPipeline,
     ScoreCalibrator,
 )
-from spark_auc.app.cli import run
+from spark_auc.app.running import run
 from spark_auc.core.strict_exp import strict_exp
 from spark_auc.errors import ConfigError, DataError, ModelFormatError
 

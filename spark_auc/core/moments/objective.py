@@ -6,7 +6,7 @@ Eq. 14); the mean pairwise squared loss is ``1 - 2 w' mu + w' Sigma w``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -144,6 +144,29 @@ class Quadratic:
     def diagonal(self) -> Float:
         """The diagonal of ``Sigma`` ``(d,)``."""
         return self.Sigma.diagonal()
+
+    def occurring(self) -> NDArray[np.int64]:
+        """The features ``(k,)`` with curvature, slope or an origin, in ascending order.
+
+        The others are constant, or never other than 0.
+        """
+        some = (self.diagonal != 0.0) | (self.mu != 0.0)
+        if self.origin is not None:
+            some |= (self.origin.w != 0.0) | (self.origin.mu != 0.0)
+        return np.flatnonzero(some)
+
+    def restricted(self, features: NDArray[np.int64]) -> Quadratic:
+        """The quadratic in the weights of some features ``(k,)``, with weights 0 of all others."""
+        origin = self.origin
+        if origin is not None:
+            origin = replace(origin, w=origin.w[features], mu=origin.mu[features])
+        return replace(
+            self,
+            Sigma=self.Sigma.restricted(features),
+            mu=self.mu[features],
+            blur=None if self.blur is None else self.blur[features],
+            origin=origin,
+        )
 
     def units(self, penalty: ElasticNet) -> Float:
         """The unit ``h_j = sqrt(Sigma_jj + l2)`` of each coordinate of the gradient, ``(d,)``.
