@@ -10,6 +10,7 @@ import numpy as np
 
 from spark_auc.core.moments.objective import ElasticNet, Quadratic
 from spark_auc.core.moments.tiles import SymmetricTiles
+from spark_auc.core.parallel import blas_of
 from spark_auc.core.types import Float
 from spark_auc.errors import ConfigError
 from spark_auc.solvers.coordinate_descent import ColumnCache, elastic_net
@@ -119,4 +120,5 @@ def _sparse_solver(
 
 def solve(quadratic: Quadratic, penalty: ElasticNet, *, tol: float, max_iter: int) -> Solution:
     """The solution of one penalty; see `path`."""
-    return next(path(quadratic, [penalty], tol=tol, max_iter=max_iter))
+    with blas_of(quadratic.dimension):
+        return next(path(quadratic, [penalty], tol=tol, max_iter=max_iter))

@@ -10,7 +10,9 @@ import numpy as np
 from scipy import linalg
 
 from spark_auc.core.moments.objective import ElasticNet, Matrix, Quadratic
+from spark_auc.core.moments.operator import PairOperator
 from spark_auc.core.moments.tiles import SymmetricTiles
+from spark_auc.core.row_source import ArrayRows
 from spark_auc.core.types import Float
 from spark_auc.solvers.solution import (
     ROUNDING_OF_EIGENVALUES,
@@ -33,8 +35,9 @@ STEPS = 256
 # Features of the block preconditioner. On hashed clicks the 512 features of largest variance reduce
 # the steps to a third of those with the diagonal; 2048 would cost more than the steps they save.
 _BLOCK = 512
-# Features of the block where a product is a pass over the rows, if they hold half of the trace. On
-# unit rows of hashed clicks 40 passes become 15; on standardised columns no block of them helps.
+# Features of the block where a product is a pass over rows outside the memory of this process, if
+# they hold half of the trace. On unit rows of hashed clicks 40 passes become 15; on standardised
+# columns no block helps.
 _WIDE_BLOCK, _WORTH_IT = 4000, 0.5
 # Relative ridge that makes a singular block definite, without effect on other directions.
 _RIDGE_OF_BLOCK = 1e-8
@@ -48,10 +51,11 @@ def ridge(
     """Minimise ``1/2 w' Sigma w - w' mu + l2/2 |w|^2`` (MBA, Eq. 14).
 
     For d <= 2048 the solver is a Cholesky factor. For larger d, and for a singular matrix, it is
-    conjugate gradients, preconditioned by the block of the 512 features of largest variance (4,000,
-    without a matrix in memory, if they hold half of the trace) and the diagonal of the others; for
-    d <= 8192 a factor follows if 256 steps do not suffice. ``mu`` is in
-    the range of ``Sigma``, so that ``l2 = 0`` has a solution too.
+    conjugate gradients, preconditioned by the block of the 512 features of largest variance and the
+    diagonal of the others; for d <= 8192 a factor follows if 256 steps do not suffice. Where a
+    product is a pass over rows outside the memory of this process, the block is of 4,000 features
+    if these hold half of the trace. ``mu`` is in the range of ``Sigma``, so that ``l2 = 0`` has a
+    solution too.
 
     Parameters
     ----------
@@ -184,8 +188,8 @@ def _preconditioner(Sigma: Matrix, l2: float) -> Callable[[Float], Float]:
     if not varying.size:
         return lambda residual: reciprocal * residual
     largest = varying[np.argsort(-diagonal[varying], kind="stable")[:_WIDE_BLOCK]]
-    in_memory = isinstance(Sigma, SymmetricTiles)
-    if in_memory or diagonal[largest].sum() < _WORTH_IT * diagonal.sum():
+    by_passes = isinstance(Sigma, PairOperator) and not isinstance(Sigma.rows, ArrayRows)
+    if not by_passes or diagonal[largest].sum() < _WORTH_IT * diagonal.sum():
         largest = largest[:_BLOCK]
     block = Sigma.restricted(largest).toarray()
     block[np.diag_indices_from(block)] = diagonal[largest] * (1.0 + _RIDGE_OF_BLOCK)

@@ -20,7 +20,7 @@ from spark_auc.core.memory import FOLDS_AT_ONCE
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.objective import Quadratic
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.core.parallel import cpus, in_threads
+from spark_auc.core.parallel import blas_of, cpus, in_threads
 from spark_auc.core.row_source import Folding, complements
 from spark_auc.core.sampling.folds import Folds, GroupCounts
 from spark_auc.core.types import Float
@@ -147,7 +147,8 @@ class CrossValidation:
                 numbers = [i for i in remaining if candidates[i].prior == bool(has_prior)]
                 penalties = [candidates[i].penalty for i in numbers]
                 solutions = path(loss, penalties, tol=self.tol, max_iter=self.max_iter)
-                solved |= dict(zip(numbers, solutions, strict=True))
+                with blas_of(loss.dimension):
+                    solved |= dict(zip(numbers, solutions, strict=True))
             return solved, scale
 
         in_order = in_order or partial(in_threads, threads=min(FOLDS_AT_ONCE, cpus()))

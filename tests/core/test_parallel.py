@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from spark_auc.core.parallel import in_threads, mapped
+from spark_auc.core.parallel import blas_of, in_threads, mapped
 
 
 def blas_threads():
@@ -39,6 +39,22 @@ def test_calls_share_the_blas_threads_and_give_them_back():
         before = blas_threads()
         assert list(in_threads(lambda _: max(blas_threads()), np.arange(5), 2)) == [2, 2, 2, 2, 4]
         assert blas_threads() == before
+
+
+def test_few_features_take_one_thread_unless_another_limit_holds():
+    with threadpool_limits(4, "blas"):
+        for dimension, threads in ((100, 1), (5000, 4)):
+            with blas_of(dimension):
+                assert max(blas_threads()) == threads
+            assert max(blas_threads()) == 4
+
+        def within(_):
+            with blas_of(100):
+                return max(blas_threads())
+
+        # The last call has no other beside it.
+        assert list(in_threads(within, range(3), 2)) == [2, 2, 1]
+        assert max(blas_threads()) == 4
 
 
 def test_callers_at_the_same_time_take_turns():

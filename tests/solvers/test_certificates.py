@@ -124,7 +124,6 @@ def test_the_stop_does_not_depend_on_units(way, monkeypatch):
     X = X @ rng.normal(size=(20, 20))
     units = 2.0 ** rng.permutation(np.linspace(-27, 27, 20).round())
     monkeypatch.setattr(ridge_module, "_BLOCK", 1)
-    monkeypatch.setattr(ridge_module, "_WIDE_BLOCK", 1)
     Sigma, mu = long_quadratic(X, y, u)
     w = np.linalg.solve(Sigma.astype(float), mu.astype(float))
     w += np.linalg.solve(Sigma.astype(float), (mu - Sigma @ w).astype(float))

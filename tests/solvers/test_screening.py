@@ -77,7 +77,6 @@ def test_column_moments_under_a_large_offset():
 def test_ridge_without_a_matrix(form, l2, monkeypatch):
     monkeypatch.setattr("spark_auc.solvers.ridge.LARGEST_FACTORISED", 0)
     monkeypatch.setattr("spark_auc.solvers.ridge._BLOCK", 8)
-    monkeypatch.setattr("spark_auc.solvers.ridge._WIDE_BLOCK", 8)
     rows = made(form)
     operator, matrix = operator_quadratic(rows, None), pair_moments(rows).quadratic()
     ours = solve(operator, ElasticNet(0.0, l2), tol=1e-10, max_iter=500)
@@ -90,6 +89,8 @@ def test_columns_of_half_the_trace_precondition_passes(monkeypatch):
     monkeypatch.setattr("spark_auc.solvers.ridge.LARGEST_FACTORISED", 0)
     monkeypatch.setattr("spark_auc.solvers.ridge._BLOCK", 2)
     monkeypatch.setattr("spark_auc.solvers.ridge._WIDE_BLOCK", 10)
+    # As if the rows were elsewhere.
+    monkeypatch.setattr("spark_auc.solvers.ridge.ArrayRows", type(None))
     rng = np.random.default_rng(3)
     X, y = rng.normal(size=(400, 20)), rng.random(400) < 0.3
     X[:, :10] = 3.0 * X[:, :10] @ rng.normal(size=(10, 10))
