@@ -93,6 +93,8 @@ def main() -> None:
                 "covariance": kind,
                 "headSize" if kind == "head" else "covarianceRank": int(size),
             }
+            if arguments.reg_param:
+                params["regParam"] = arguments.reg_param
             result = fitted(train, test, **params)
             print(json.dumps({"rows": n, "covariance": covariance} | result), flush=True)
         if arguments.reg_param:

@@ -8,10 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from threading import Lock, Thread
-from typing import TYPE_CHECKING, TypeVar
-
-if TYPE_CHECKING:
-    from threadpoolctl import ThreadpoolController
+from typing import TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -116,31 +113,34 @@ def in_threads(function: Callable[[T], R], items: Iterable[T], threads: int) -> 
 @contextmanager
 def blas_for(threads: int) -> Iterator[None]:
     """Divide the threads of the BLAS library among some threads, for the time of the block."""
-    blas = _blas()
-    with _limiting:
-        available = max((library["num_threads"] for library in blas.info()), default=1)
-        with blas.limit(limits=max(1, available // threads)):
-            yield
+    with _limiting, _divided(threads):
+        yield
 
 
 @contextmanager
-def blas_of(dimension: int) -> Iterator[None]:
-    """One thread of the BLAS library for matrices of few features, for the time of the block.
+def blas_of(dimension: int, callers: int = 1) -> Iterator[None]:
+    """The threads of the BLAS library for matrices of some features, for the time of the block.
 
-    Another limit that holds meanwhile stays as it is.
+    Matrices of few features take one thread, those of more share all among the callers. Another
+    limit that holds meanwhile stays as it is.
     """
-    if dimension >= _WORTH_THREADS or not _limiting.acquire(blocking=False):
+    if not _limiting.acquire(blocking=False):
         yield
         return
     try:
-        with _blas().limit(limits=1):
+        with _divided(callers if dimension >= _WORTH_THREADS else None):
             yield
     finally:
         _limiting.release()
 
 
-def _blas() -> ThreadpoolController:
+@contextmanager
+def _divided(callers: int | None) -> Iterator[None]:
+    """Divide the threads among callers; None leaves each of them one."""
     # Only the process that solves has this library; tasks import this module without it.
     from threadpoolctl import ThreadpoolController
 
-    return ThreadpoolController().select(user_api="blas")
+    blas = ThreadpoolController().select(user_api="blas")
+    available = max((library["num_threads"] for library in blas.info()), default=1)
+    with blas.limit(limits=max(1, available // (callers or available))):
+        yield

@@ -13,7 +13,7 @@ import numpy as np
 from spark_auc.core.batch import Batch, Change, stacked
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.memory import MemoryBudget, ProcessMemory
-from spark_auc.core.parallel import mapped
+from spark_auc.core.parallel import blas_of, mapped
 from spark_auc.core.sampling.draws import Draws
 from spark_auc.core.sampling.pair_batches import PairBatches
 from spark_auc.core.types import Float
@@ -193,7 +193,9 @@ class ArrayRows:
             states = dict(fold(count_labels()))
             return states, LabelCounts({label: n for label, n in counts.items() if n})
 
-        (states, labels), *others = mapped(run, self._parts(state_bytes))
+        parts = self._parts(state_bytes)
+        with blas_of(self.dimension, len(parts)):
+            (states, labels), *others = mapped(run, parts)
         for more, own in others:
             states |= {k: states[k].merge(s) if k in states else s for k, s in more.items()}
             labels = labels.merge(own)
