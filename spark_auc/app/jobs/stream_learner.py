@@ -20,7 +20,7 @@ from spark_auc.errors import ConfigError, DataError
 from spark_auc.spark.data.columns import TrainingColumns
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
-from spark_auc.spark.streaming.learning import Learning, Place
+from spark_auc.spark.streaming.learning import Learning, Part
 from spark_auc.spark.streaming.stream import ArrivedFile, MicroBatch, Stream
 from spark_auc.training.stream_statistics import StreamStatistics, check_labels
 
@@ -185,7 +185,7 @@ class StreamLearner:
         files, before = batch.files, self.state.statistics
         labels = before.labels if before else LabelCounts()
         try:
-            found = self._statistics(batch, files, labels, before, Place(number, 0))
+            found = self._statistics(batch, files, labels, before, (number, 0))
             return _LearnedBatch(found, files, {})
         except DataError as error:
             if not files:
@@ -198,7 +198,7 @@ class StreamLearner:
         refused: dict[str, str] = {}
         for k, file in enumerate(files):
             try:
-                part = self._statistics(batch, [file], labels, total or before, Place(number, k))
+                part = self._statistics(batch, [file], labels, total or before, (number, k))
             except DataError as error:
                 refused |= self._refused(file, error)
                 continue
@@ -218,7 +218,7 @@ class StreamLearner:
         files: Sequence[ArrivedFile],
         labels: LabelCounts,
         before: StreamStatistics | None,
-        place: Place,
+        place: tuple[int, int],
     ) -> StreamStatistics | None:
         """Statistics of rows; None if there are no rows and none before."""
         rows = batch.rows(files)
@@ -229,7 +229,7 @@ class StreamLearner:
                 return None
             columns = self._columns or self._resolved(rows, None)
             w = None if self.model is None else self.model.scorer.w
-            part = self._learning.learned(rows, columns, before, w, place)
+            part = self._learning.learned(Part(rows, columns, before, w, *place))
         check_labels(labels.merge(part.labels), columns.positive)
         if self._store is not None:
             self._store.check(rows)

@@ -6,20 +6,17 @@ import logging
 from dataclasses import dataclass, replace
 from functools import partial
 
-from pyspark.sql import DataFrame
-
 from spark_auc.core.moments.head_moments import HeadAccumulator, HeadMoments
 from spark_auc.core.moments.low_rank_moments import LowRankMoments
 from spark_auc.core.moments.operator import column_moments
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.core.types import Float
 from spark_auc.errors import ConfigError, ResourceError
 from spark_auc.spark.data.columns import TrainingColumns
 from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.mba import MBAClassifier
 from spark_auc.spark.estimators.one_pass import model_of, rows_of_any_class, statistics
-from spark_auc.spark.streaming.learning import Place, other_learner
+from spark_auc.spark.streaming.learning import Part, other_learner
 from spark_auc.training.approximation import Approximation
 from spark_auc.training.learned_rows import LearnedRows
 from spark_auc.training.stream_statistics import Begun, StreamStatistics
@@ -72,23 +69,17 @@ class AllPairs:
                 "opauc.stream.checkpoint to start again"
             )
 
-    def learned(
-        self,
-        rows: DataFrame,
-        columns: TrainingColumns,
-        before: StreamStatistics | None,
-        w: Float | None,
-        place: Place,
-    ) -> StreamStatistics:
+    def learned(self, part: Part) -> StreamStatistics:
         """See `Learning.learned`."""
-        source = rows_of_any_class(rows, columns)
-        approximation = self._approximation(source, before)
+        source = rows_of_any_class(part.rows, part.columns)
+        approximation = self._approximation(source, part.before)
         if approximation.kind == "full":
-            return statistics(source, w)
+            return statistics(source, part.w)
         if self._begun is None:
             self._begun = self._beginning(source, approximation)
         size = approximation.state_bytes(source.dimension)
-        return statistics(approximation.rows(source, place), w, self._begun, size)
+        keyed = approximation.rows(source, (part.batch, part.file))
+        return statistics(keyed, part.w, self._begun, size)
 
     def _approximation(
         self, rows: DistributedRows, before: StreamStatistics | None

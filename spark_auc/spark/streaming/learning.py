@@ -12,17 +12,25 @@ from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.training.stream_statistics import StreamMoments, StreamStatistics
 
 
-class Place(NamedTuple):
-    """Where rows are in a stream.
+class Part(NamedTuple):
+    """Rows of a batch of a stream.
 
     Parameters
     ----------
-    batch
-        Number of the batch.
-    file
-        Number of the first of their files in it; 0 for rows without files.
+    rows, columns
+        The rows and their columns.
+    before
+        The statistics of the rows before them; None if there are none.
+    w : (d,), optional
+        Weights of the model before the batch, which score the rows.
+    batch, file
+        Number of the batch, and of the first of their files in it; 0 for rows without files.
     """
 
+    rows: DataFrame
+    columns: TrainingColumns
+    before: StreamStatistics | None
+    w: Float | None
     batch: int
     file: int
 
@@ -44,26 +52,8 @@ class Learning(Protocol):
         """`ConfigError` if the statistics of an earlier run cannot go on."""
         ...
 
-    def learned(
-        self,
-        rows: DataFrame,
-        columns: TrainingColumns,
-        before: StreamStatistics | None,
-        w: Float | None,
-        place: Place,
-    ) -> StreamStatistics:
-        """The statistics of rows.
-
-        Parameters
-        ----------
-        rows, columns
-            The rows and their columns.
-        before
-            The statistics of the rows before them; None if there are none.
-        w : (d,), optional
-            Weights of the model before the batch, which score the rows.
-        place
-            Where they are.
+    def learned(self, part: Part) -> StreamStatistics:
+        """The statistics of some rows.
 
         Raises
         ------

@@ -14,14 +14,13 @@ from spark_auc.core.batch import Batch
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.row_source import State
-from spark_auc.core.types import Float
 from spark_auc.errors import ConfigError
 from spark_auc.spark.data.columns import TrainingColumns
 from spark_auc.spark.data.prepared import RowOrder
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.one_pass import ScoredBatches, rows_of_any_class
 from spark_auc.spark.estimators.online import OnlineEstimator, finite, scores_of
-from spark_auc.spark.streaming.learning import Place, other_learner
+from spark_auc.spark.streaming.learning import Part, other_learner
 from spark_auc.training.learned_rows import LearnedRows
 from spark_auc.training.result import TrainingResult
 from spark_auc.training.stream_statistics import StreamStatistics
@@ -55,15 +54,9 @@ class OneByOne:
         if not isinstance(before.moments, LearnedRows):
             raise ConfigError(other_learner(before.moments, type(self.estimator).__name__))
 
-    def learned(
-        self,
-        rows: DataFrame,
-        columns: TrainingColumns,
-        before: StreamStatistics | None,
-        w: Float | None,
-        place: Place,
-    ) -> StreamStatistics:
+    def learned(self, part: Part) -> StreamStatistics:
         """See `Learning.learned`."""
+        rows, columns, before, w = part[:4]
         numbered = rows.withColumn(_NUMBER, F.monotonically_increasing_id())
         seed = self.estimator.values()["seed"]
         column = self.estimator.values()["orderCol"] or _NUMBER
