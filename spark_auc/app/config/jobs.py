@@ -265,6 +265,8 @@ class Opauc(Section):
             "stream.halfLife": stream and stream.halfLife,
             "columns.key": columns.key and not (stream and stream.store),
             "columns.fold": columns.fold,
+            "columns.weight": columns.weight
+            and "weightCol" not in estimator_class("learner", self.learner).SETTINGS,
         }
         given = [key for key, is_given in unused.items() if is_given]
         if given:
