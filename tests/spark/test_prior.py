@@ -10,7 +10,9 @@ from spark_auc import (
     MBAClassifier,
     MBASelector,
     NystroemEmbedding,
+    OPAUCClassifier,
     RankerPipeline,
+    SOLAMClassifier,
 )
 from spark_auc.errors import ConfigError
 
@@ -125,3 +127,19 @@ def test_what_is_refused(rows, before):
         embedded.fit(rows)
     with pytest.raises(TypeError, match="expected a string or a FittedRanker"):
         MBAClassifier(prior=1.0)
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        OPAUCClassifier(parallelism="sequential", stepSize=1e-12),
+        SOLAMClassifier(stepSize=1e-12, radius=1e6),
+    ],
+)
+def test_gradient_steps_begin_with_the_weights_of_the_prior(rows, before, learner):
+    """Steps of no length leave the weights as they began, in the units of the columns."""
+    model = learner.setParams(featuresCol=NAMES, prior=before).fit(rows)
+    weights = dict(zip(before.scorer.names, before.scorer.w, strict=True))
+    np.testing.assert_allclose(
+        model.scorer.w, [weights.get(name, 0.0) for name in NAMES], rtol=1e-6, atol=1e-9
+    )
