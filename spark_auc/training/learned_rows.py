@@ -20,12 +20,13 @@ from spark_auc.learners.solam import SOLAM
 
 StreamedLearner: TypeAlias = OPAUC | OPAUCr | SOLAM
 _KINDS: dict[str, type[StreamedLearner]] = {kind.__name__: kind for kind in (OPAUC, OPAUCr, SOLAM)}
-# Rows that a learner takes at a time; its result does not depend on them.
+# Rows that a learner takes at a time; SOLAM's bound rises before each of these blocks.
 _BLOCK = 1 << 13
 
 
 def _consistent(values: Values) -> str | None:
-    return None if values["columns"].mean.shape[1] == values["scale"].size else "sizes differ"
+    d, columns = values["scale"].size, values["columns"].mean.shape[1]
+    return None if d == columns else f"its scale is of {d} columns, and its means of {columns}"
 
 
 @dataclass(frozen=True, eq=False)

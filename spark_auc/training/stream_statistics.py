@@ -69,8 +69,8 @@ class StreamStatistics:
     def faded(self, factor: float) -> StreamStatistics:
         """The statistics with the weight of all rows multiplied by a factor in [0, 1].
 
-        Label counts and scores stay as they are. A learner of one row after another has no weights
-        to multiply.
+        Label counts and scores stay as they are. A learner of one row after another keeps no
+        weights of rows, and is not faded.
         """
         if factor == 1.0:
             return self

@@ -190,7 +190,7 @@ def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
         )
         estimator = suited(_estimator(config), recipe)
         set_prior(estimator, config.prior)
-        # Exact moments of all pairs take one pass; whatever else there is, the estimator decides.
+        # One pass without the survey of columns that the estimator makes for other ways.
         if isinstance(estimator, MBAClassifier) and estimator.approximation.kind == "full":
             totals = statistics(DistributedRows.of(rows, columns))
             seconds = {"moments": time.perf_counter() - start}
@@ -324,7 +324,7 @@ def _estimator(config: Opauc) -> RankerEstimator:
         params["keyCol"] = names.key
     elif config.learner == "OPAUCClassifier":
         params["parallelism"] = "sequential"
-    # Of a learner without weights the Param is refused, unless it is not set.
+    # A learner may lack a Param, such as weightCol, that the configuration does not set.
     set_params = {key: value for key, value in params.items() if value is not None}
     ranker: RankerEstimator = estimator(**set_params | given)
     return ranker

@@ -125,8 +125,8 @@ class LowRankMoments(SchemaState):
         """
         means, zeros = (self.columns.mean @ w)[:, None], np.zeros((2, 1))
         scatter = (((w @ self.sketch) - means * self.sums) ** 2).sum(axis=1, keepdims=True)
-        counts = self.columns.rows, np.repeat(self.columns.rows[:, None], 1, axis=1)
-        return ColumnMoments(*counts, self.columns.weight, means, scatter, zeros)
+        rows = self.columns.rows
+        return ColumnMoments(rows, rows[:, None], self.columns.weight, means, scatter, zeros)
 
     def divisors(self) -> Float:
         """Divisors ``(d,)`` of columns to unit variance."""
