@@ -68,12 +68,12 @@ def test_files_of_failed_attempts_are_deleted(tasks, spark):
     place = Directory.of(f"{tasks}/made")
 
     def with_stray(batches):
-        Directory.of(place.uri).write("part-00000-dead-0.parquet", b"PAR1")
+        Directory.of(place.uri).write("part-00000-of-a-failed-attempt.parquet", b"PAR1")
         yield from batches
 
     frame = spark.range(0, 50, 1, 3).mapInArrow(with_stray, "id bigint")
     assert write_parquet(frame, place) == 50
-    assert not [name for name in place.names() if "dead" in name]
+    assert not [name for name in place.names() if "failed-attempt" in name]
     assert len(place.names()) == 3
     found = read_parquet(spark, place)
     assert sorted(row.id for row in found.collect()) == list(range(50))
