@@ -26,11 +26,11 @@ from threadpoolctl import threadpool_limits
 from benchmarks.measuring import SETTINGS, seconds
 from spark_auc import MBAClassifier
 from spark_auc.core.moments.accumulator import Accumulator
-from spark_auc.spark.data.decoders import decode
 from spark_auc.spark.data.resources import task_slots
 from spark_auc.spark.data.session import session
 from spark_auc.spark.data.synthetic import best_auc, click_data
 from spark_auc.spark.evaluation.evaluate import evaluate
+from spark_auc.tables.decoders import decode
 
 
 def scan(df: DataFrame) -> float:

@@ -35,17 +35,16 @@ from spark_auc import FeatureRecipe, LinearRankerModel, MBAClassifier, RankerPip
 from spark_auc.core.batch import Batch
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.spark.data.aggregate import aggregate
-from spark_auc.spark.data.columns import TrainingColumns
 from spark_auc.spark.data.layouts import CRITEO
 from spark_auc.spark.data.lines import delimited
 from spark_auc.spark.data.raw import CRITEO_INTEGERS, CRITEO_TOKENS, criteo
-from spark_auc.spark.data.raw_features import RawFeatures
-from spark_auc.spark.data.readers import rows_for_tasks
-from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.data.session import session
+from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.estimators.one_pass import statistics
 from spark_auc.spark.pipeline_model import RankerPipelineModel
+from spark_auc.tables.columns import TrainingColumns
+from spark_auc.tables.raw_features import RawFeatures
+from spark_auc.tables.rows import TableRows
 
 # Tokens that occur less often in the 80,000 rows are renamed in each repetition.
 _RARE = 10
@@ -83,25 +82,19 @@ def ranker(**params: Any) -> MBAClassifier:
 
 def mapped(df: DataFrame, features: RawFeatures) -> None:
     """Map all rows in the tasks, as training reads them, and drop the result."""
-    frame, read, _ = rows_for_tasks(df, features.columns, df.select(*features.expressions()))
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, LabelCounts]]:
-        stored = sum(features.decode(b.columns[: features.width]).nnz for b in read(batches))
-        yield "stored", LabelCounts({1.0: stored})
+        yield "stored", LabelCounts({1.0: sum(features.decode(b.columns).nnz for b in batches)})
 
-    aggregate(frame, run, (LabelCounts,), state_bytes=0, what="numbers of entries")
+    rows = SparkTable(df).select(features.columns)
+    rows.fold(run, (LabelCounts,), state_bytes=0, what="numbers of entries")
 
 
 def in_memory(df: DataFrame, features: RawFeatures, rows: int) -> list[Batch]:
     """The first rows as batches."""
-    table = df.select(*features.expressions()).limit(rows).toArrow()
-    label = df.select("label").limit(rows).toArrow()["label"].to_numpy() > 0
-    made, start = [], 0
-    for batch in table.to_batches():
-        X = features.decode(batch.columns)
-        made.append(Batch(X, label[start : start + batch.num_rows]))
-        start += batch.num_rows
-    return made
+    table = SparkTable(df.limit(rows))
+    columns = TrainingColumns.resolve(table, features, "label")
+    return list(TableRows.of(table, columns).gathered().batches)
 
 
 def compared(step: str, rows: int, repeats: int, **runs: Callable[[], Any]) -> None:
@@ -122,7 +115,8 @@ def steps(spark: SparkSession, path: str, rows: int, dimension: int, args: Any) 
     work = Path(tempfile.mkdtemp(dir=args.directory))
     df = delimited(spark, path, CRITEO)
     made = recipe(dimension).fit(df)
-    features = made.input_features(df)
+    table = SparkTable(df)
+    features = made.input_features(table)
     pipeline = RankerPipeline([recipe(dimension), ranker(regParam=1e-4)])
 
     def prepared() -> DataFrame:
@@ -141,7 +135,7 @@ def steps(spark: SparkSession, path: str, rows: int, dimension: int, args: Any) 
             ),
         )
     if "moments" in args.only:
-        columns = TrainingColumns.resolve(df, features, "label")
+        columns = TrainingColumns.resolve(table, features, "label")
         some = in_memory(df, features, min(rows, _IN_MEMORY))
         slots = spark.sparkContext.defaultParallelism
         # As many rows as the text has, and as many folds at once as there are tasks at once.
@@ -158,7 +152,7 @@ def steps(spark: SparkSession, path: str, rows: int, dimension: int, args: Any) 
             "moments",
             rows,
             args.repeats,
-            text=lambda: statistics(DistributedRows.of(df, columns)),
+            text=lambda: statistics(TableRows.of(table, columns)),
             accumulator=accumulator,
         )
     if "model" in args.only:

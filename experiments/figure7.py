@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from pyspark.sql import DataFrame
 
-    from spark_auc.spark.data.rows import DistributedRows
+    from spark_auc.tables.rows import TableRows
 
 _log = logging.getLogger(__name__)
 
@@ -62,13 +62,15 @@ def run(settings: Settings) -> list[Row]:
     return rows
 
 
-def _rows(frame: DataFrame) -> DistributedRows:
-    from spark_auc.spark.data.columns import TrainingColumns
-    from spark_auc.spark.data.features import PreparedFeatures
-    from spark_auc.spark.data.rows import DistributedRows
+def _rows(frame: DataFrame) -> TableRows:
+    from spark_auc.spark.data.spark_table import SparkTable
+    from spark_auc.tables.columns import TrainingColumns
+    from spark_auc.tables.features import PreparedFeatures
+    from spark_auc.tables.rows import TableRows
 
-    features = PreparedFeatures.resolve(frame, "features", DIMENSION)
-    return DistributedRows.of(frame, TrainingColumns.resolve(frame, features, "label"))
+    table = SparkTable(frame)
+    features = PreparedFeatures.resolve(table, "features", DIMENSION)
+    return TableRows.of(table, TrainingColumns.resolve(table, features, "label"))
 
 
 def _best(rows: Sequence[Row], name: str) -> Row:

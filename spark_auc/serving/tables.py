@@ -14,8 +14,8 @@ from spark_auc.errors import ConfigError, DataError
 from spark_auc.features.raw_columns import Column, Columns, Numbers, type_of
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.single_values import number
-from spark_auc.serving.arrow_columns import raw_column
 from spark_auc.serving.nested import column_at
+from spark_auc.tables.arrow_columns import raw_column
 
 # The types of raw columns without a value, by the types of recipes.
 _EMPTY = {

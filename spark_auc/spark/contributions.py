@@ -8,14 +8,16 @@ from pyspark.sql import DataFrame
 
 from spark_auc.core.validation import check_whole
 from spark_auc.errors import ConfigError
-from spark_auc.spark.data.features import Features
 from spark_auc.spark.data.names import check_new
 from spark_auc.spark.data.nested import with_fields, without_fields
-from spark_auc.spark.data.segments import SegmentColumn
+from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.features.contributions import Parts, of_features, of_recipe, of_segments
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.spark.pipeline_model import RankerPipelineModel
+from spark_auc.tables.features import Features
+from spark_auc.tables.segments import SegmentColumn
+from spark_auc.tables.table import Table
 
 
 def with_contributions(
@@ -73,16 +75,16 @@ def with_contributions(
     outputs = {param.name: name for param, name in model.outputs().items()}
     check_new(dataset, {"contributionsCol": contributionsCol} | outputs)
     read = with_fields(dataset, model.strings())
-    parts, means = parts_of(model, read), None
+    parts, means = parts_of(model, SparkTable(read)), None
     if centre is not None:
-        reference = with_fields(centre, model.strings())
+        reference = SparkTable(with_fields(centre, model.strings()))
         means = parts_of(model, reference).moments(reference).centre
-    column = parts.column(count, means, invalid=ranker.getHandleInvalid() != "error")
+    column = parts.column(read, count, means, invalid=ranker.getHandleInvalid() != "error")
     return without_fields(model.transform(read).withColumn(contributionsCol, column), dataset, read)
 
 
 def parts_of(
-    model: RankerPipelineModel | LinearRankerModel, dataset: DataFrame, *, segments: bool = True
+    model: RankerPipelineModel | LinearRankerModel, table: Table, *, segments: bool = True
 ) -> Parts:
     """The parts of the scores of rows.
 
@@ -90,7 +92,7 @@ def parts_of(
     ----------
     model
         A ranker, with or without a recipe.
-    dataset
+    table
         The rows.
     segments
         Whether rankers of segments score their rows; else the ranker of all rows does.
@@ -112,14 +114,15 @@ def parts_of(
             )
         ranker, first = model.ranker, model.stages[0]
         if isinstance(first, FeatureRecipeModel):
-            features = first.input_features(dataset)
+            features = first.input_features(table)
             make = partial(of_recipe, features)
     scorer = ranker.scorer
     if make is None:
-        features = ranker.input_features(dataset)
+        features = ranker.input_features(table)
         make = partial(of_features, features, scorer.names)
     if not segments or scorer.segments is None:
         return make(scorer.w)
     column, weights = scorer.segments
-    number = SegmentColumn(column, weights.values).number(dataset, features)
-    return of_segments(make, weights, column, number)
+    segment = SegmentColumn(column, weights.values)
+    segment.check(table)
+    return of_segments(make, weights, segment)

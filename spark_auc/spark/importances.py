@@ -8,10 +8,11 @@ from pyspark.sql import DataFrame
 
 from spark_auc.spark.contributions import parts_of
 from spark_auc.spark.data.nested import with_fields
-from spark_auc.spark.data.raw_features import RawFeatures
+from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.features.token_sample import token_names
 from spark_auc.spark.pipeline_model import RankerPipelineModel
+from spark_auc.tables.raw_features import RawFeatures
 
 # Features whose tokens are looked up.
 _NAMED = 1000
@@ -52,7 +53,7 @@ def importances(model: RankerPipelineModel | LinearRankerModel, dataset: DataFra
     >>> [row.column for row in importances(model, rows).collect()]
     ['position', 'age']
     """
-    read = with_fields(dataset, model.strings())
+    read = SparkTable(with_fields(dataset, model.strings()))
     parts = parts_of(model, read, segments=False)
     moments = parts.moments(read)
     # All rows are in the second class.
@@ -100,11 +101,12 @@ def feature_weights(
     ['position', 'position missing', 'age', 'age missing']
     """
     read = with_fields(dataset, model.strings())
-    features, named = parts_of(model, read, segments=False).features, model.named_weights()
+    table = SparkTable(read)
+    features, named = parts_of(model, table, segments=False).features, model.named_weights()
     w, names = named.w, list(named.names or map(str, range(named.w.size)))
     if isinstance(features, RawFeatures) and features.recipe.hashed:
         largest = [names[j] for j in np.argsort(-np.abs(w), kind="stable")[:_NAMED] if w[j]]
-        found = token_names(read, features, largest, read.count())
+        found = token_names(table, features, largest, read.count())
         names = [found.get(name, name) for name in names]
     table = pa.table({"feature": pa.array(names, pa.string()), "weight": w})
     return dataset.sparkSession.createDataFrame(table)

@@ -15,8 +15,7 @@ from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConfigError, MissingPackageError, ResourceError, require
 from spark_auc.features.raw_columns import Text
 from spark_auc.features.recipe_blocks import blocks_of, of_blocks
-from spark_auc.spark.data.raw_features import RawFeatures
-from spark_auc.spark.data.rows import DistributedRows
+from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.mba import MBAClassifier
 from spark_auc.spark.estimators.ranker import RankerEstimator
@@ -27,6 +26,9 @@ from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.spark.features.tree_settings import grows_from_all
 from spark_auc.spark.pipeline import RankerPipeline
 from spark_auc.spark.pipeline_model import RankerPipelineModel
+from spark_auc.tables.raw_features import RawFeatures
+from spark_auc.tables.rows import TableRows, counted
+from spark_auc.tables.table import Table
 from spark_auc.training.blocks import LEAVES
 from spark_auc.training.method_choice import compare_methods
 from spark_auc.training.method_result import MethodResult
@@ -161,12 +163,13 @@ class MethodChooser(Estimator[RankerPipelineModel]):
         ranker = self.pipeline.ranker
         ranker.check_outputs(dataset)
         assert isinstance(ranker, MBAClassifier)
-        (fitted,) = self.pipeline.recipes(dataset).values()
+        table = SparkTable(dataset)
+        (fitted,) = self.pipeline.recipes(table).values()
         recipe = fitted.recipe
         # Equal rows of one candidate may differ in another.
-        features = replace(fitted.input_features(dataset), by_values=True)
-        folds, _ = ranker.folds(dataset)
-        columns = ranker.resolved(dataset, features, ranker.values()["keyCol"])
+        features = replace(fitted.input_features(table), by_values=True)
+        folds, _ = ranker.folds(table)
+        columns = ranker.resolved(table, features, ranker.values()["keyCol"])
         # Trees of a fitted recipe grew elsewhere.
         of_fit = fitted is not self.pipeline.recipe
         grown = recipe.trees.grown if recipe.trees and of_fit else None
@@ -174,9 +177,9 @@ class MethodChooser(Estimator[RankerPipelineModel]):
         settings = MethodSettings(
             replace(folds, never_held_out=grown or chose), frozenset([LEAVES] if grown else [])
         )
-        rows = DistributedRows.of(dataset, columns)
+        rows = TableRows.of(table, columns)
         comparison = compare_methods(rows, blocks_of(recipe), settings)
-        trees = self._trees(dataset, features, comparison.folds)
+        trees = self._trees(table, features, comparison.folds)
         comparison = comparison.with_results(trees.results)
         chosen = comparison.results[comparison.chosen]
         candidate = trees.candidates.get(chosen.name)
@@ -187,18 +190,18 @@ class MethodChooser(Estimator[RankerPipelineModel]):
         reduced = fitted.replaced(made, fitted.drift and fitted.drift.for_recipe(made))
         # The groups of rows are those of all columns, by which trees and folds know them.
         features = replace(features, recipe=made).for_training(of_fit=of_fit, by_values=True)
-        model = RankerPipelineModel(self._trained(dataset, features, chosen, candidate), reduced)
+        model = RankerPipelineModel(self._trained(table, features, chosen, candidate), reduced)
         assert chosen.selection is not None
         selection = chosen.selection.as_dict() | {"methods": comparison.as_dict()}
         summary = replace(model.ranker.summary, selection=selection)
-        return self.pipeline.named(dataset, model.with_ranker(model.ranker.with_summary(summary)))
+        return self.pipeline.named(table, model.with_ranker(model.ranker.with_summary(summary)))
 
-    def _trees(self, dataset: DataFrame, features: RawFeatures, folds: Folds) -> _Trees:
+    def _trees(self, table: Table, features: RawFeatures, folds: Folds) -> _Trees:
         """The candidates whose trees grow from all rows, measured on the folds."""
         if not self._grows:
             return _Trees({}, [])
         candidates = {each.name: each for each in tree_candidates(features.recipe)}
-        rows, values = dataset.count(), self.ranker.values()
+        rows, values = counted(table, self.ranker.getLabelCol()), self.ranker.values()
         label, row = (values["labelCol"], values["positiveLabel"]), ("weightCol", "keyCol")
         try:
             require("trees", "lightgbm")
@@ -208,7 +211,7 @@ class MethodChooser(Estimator[RankerPipelineModel]):
                     "each fold; set trees of a recipe, whose rows are left out of training"
                 )
             sample = label_sample(
-                *(dataset, features.raw, label, *(values[name] for name in row)),
+                *(table, features.raw, label, *(values[name] for name in row)),
                 remedy="set trees to null",
                 sample=None,
                 rows=rows,
@@ -231,7 +234,7 @@ class MethodChooser(Estimator[RankerPipelineModel]):
 
     def _trained(
         self,
-        dataset: DataFrame,
+        table: Table,
         features: RawFeatures,
         chosen: MethodResult,
         candidate: TreeCandidate | None,
@@ -244,8 +247,8 @@ class MethodChooser(Estimator[RankerPipelineModel]):
         kind = RankSVMClassifier if chosen.loss == "hinge" else MBAClassifier
         estimator = kind(regParam=penalty.regParam, standardization=False, **shared)
         # The key says which rows grew trees.
-        columns = estimator.resolved(dataset, features, values["keyCol"])
-        rows = DistributedRows.of(dataset, columns)
+        columns = estimator.resolved(table, features, values["keyCol"])
+        rows = TableRows.of(table, columns)
         if candidate:
             result = train_grown(rows, candidate, penalty, Prior.of_trees(features.recipe))
         elif chosen.loss == "hinge":

@@ -13,7 +13,7 @@ from pyspark.ml.param import Param
 from pyspark.sql import DataFrame
 
 from spark_auc.errors import ConfigError, ConvergenceError, ResourceError
-from spark_auc.spark.data.features import Features
+from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.estimators.ranker import RankerEstimator
 from spark_auc.spark.features.embedding import EmbeddingEstimator
 from spark_auc.spark.features.recipe import FeatureRecipe
@@ -27,6 +27,8 @@ from spark_auc.spark.recipe_ranker import (
     suited,
 )
 from spark_auc.spark.same_rows import SameRows
+from spark_auc.tables.features import Features
+from spark_auc.tables.table import Table
 from spark_auc.training.knots import KnotSelection
 
 _log = logging.getLogger(__name__)
@@ -132,26 +134,27 @@ class RankerPipeline(EstimatorStage, Pipeline):  # type: ignore[misc]
     def _fit(self, dataset: DataFrame) -> RankerPipelineModel:  # type: ignore[override]
         self.check()
         self.check_outputs(dataset)
+        table = SparkTable(dataset)
         if same_rows := SameRows.of(self.recipe, self.embeddings, self.ranker):
-            fitted, ranker = same_rows.fitted(dataset)
-            return self.named(dataset, RankerPipelineModel(ranker, fitted))
+            fitted, ranker = same_rows.fitted(table)
+            return self.named(table, RankerPipelineModel(ranker, fitted))
         if self.learner is not self.ranker:
             _log.info("standardization is false: the recipe gives rows of unit length")
-        recipes = self.recipes(dataset)
+        recipes = self.recipes(table)
         if len(recipes) > 1:
-            model = self._chosen(dataset, recipes)
+            model = self._chosen(table, recipes)
         else:
-            model = self._fitted(dataset, next(iter(recipes.values()), None))
-        return self.named(dataset, model)
+            model = self._fitted(table, next(iter(recipes.values()), None))
+        return self.named(table, model)
 
     def _chosen(
-        self, dataset: DataFrame, recipes: Mapping[int, FeatureRecipeModel]
+        self, table: Table, recipes: Mapping[int, FeatureRecipeModel]
     ) -> RankerPipelineModel:
         """The pipeline of the recipe whose penalty ranks held-out rows best."""
         selection, best, failure = KnotSelection(), None, None
         for count, recipe in recipes.items():
             try:
-                model = self._fitted(dataset, recipe, by_values=True)
+                model = self._fitted(table, recipe, by_values=True)
             except (ConvergenceError, ResourceError) as error:
                 _log.warning("%d knots are left out: %s", count, error)
                 selection.leave_out(count, str(error))
@@ -171,32 +174,32 @@ class RankerPipeline(EstimatorStage, Pipeline):  # type: ignore[misc]
 
     def _fitted(
         self,
-        dataset: DataFrame,
+        table: Table,
         recipe: FeatureRecipeModel | None = None,
         by_values: bool = False,
     ) -> RankerPipelineModel:
         """The pipeline of a recipe; see `RawFeatures` for ``by_values``."""
         features: Features | None = None
         if recipe:
-            rows = recipe.input_features(dataset)
+            rows = recipe.input_features(table)
             features = rows.for_training(of_fit=recipe is not self.recipe, by_values=by_values)
         embeddings, key = [], self.ranker.values().get("keyCol")
         for stage in self.embeddings:
-            features = features or stage.input_features(dataset)
-            embeddings.append(stage.fitted_before(dataset, features, key))
+            features = features or stage.input_features(table)
+            embeddings.append(stage.fitted_before(table, features, key))
             features = embeddings[-1].features(features)
-        ranker = self.learner.fitted(dataset, features)
+        ranker = self.learner.fitted(table, features)
         return RankerPipelineModel(ranker, recipe, embeddings)
 
-    def named(self, dataset: DataFrame, model: RankerPipelineModel) -> RankerPipelineModel:
+    def named(self, table: Table, model: RankerPipelineModel) -> RankerPipelineModel:
         """The pipeline with tokens as names of hashed features, if the recipe asks for them."""
         if not isinstance(self.recipe, FeatureRecipe) or not self.recipe.values()["tokenNames"]:
             return model
-        return model.with_ranker(named_by_tokens(dataset, model.features(dataset), model.ranker))
+        return model.with_ranker(named_by_tokens(table, model.features(table), model.ranker))
 
-    def recipes(self, dataset: DataFrame) -> dict[int, FeatureRecipeModel]:
+    def recipes(self, table: Table) -> dict[int, FeatureRecipeModel]:
         """The recipes by number of knots, fitted to the rows unless the recipe is fitted."""
-        return {} if self.recipe is None else recipes_for(self.ranker, dataset, self.recipe)
+        return {} if self.recipe is None else recipes_for(self.ranker, table, self.recipe)
 
     def _parts(self) -> dict[str, Stage]:
         recipe: dict[str, Stage] = {RECIPE: self.recipe} if self.recipe else {}

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from spark_auc.core import html
 from spark_auc.core.evaluation.report import AUCReport
 from spark_auc.features.recipe import Recipe
-from spark_auc.spark.data.features import Features
+from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.prior_settings import NamedWeights
 from spark_auc.spark.evaluation.calibrate import ScoreCalibrationModel
@@ -21,6 +21,8 @@ from spark_auc.spark.features.embedding import EmbeddingModel
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.spark.persistence import ModelStage, Stage
 from spark_auc.spark.recipe_ranker import named_weights
+from spark_auc.tables.features import Features
+from spark_auc.tables.table import Table
 
 RECIPE, EMBEDDING, RANKER, CALIBRATION = "recipe", "embedding", "ranker", "calibration"
 
@@ -102,8 +104,8 @@ class RankerPipelineModel(ModelStage, Model):
         """The pipeline with another ranker of the same features."""
         return RankerPipelineModel(ranker, self._recipe, self.embeddings, self.calibration)
 
-    def features(self, dataset: DataFrame) -> Features:
-        """The features of a DataFrame's rows.
+    def features(self, table: Table) -> Features:
+        """The features of a table's rows.
 
         Raises
         ------
@@ -113,7 +115,7 @@ class RankerPipelineModel(ModelStage, Model):
             A column has another type, or the features have another number.
         """
         first = self._recipe or next(iter(self.embeddings), self.ranker)
-        features: Features = first.input_features(dataset)
+        features: Features = first.input_features(table)
         for embedding in self.embeddings:
             features = embedding.features(features)
         return features
@@ -136,7 +138,7 @@ class RankerPipelineModel(ModelStage, Model):
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
         self.check_outputs(dataset)
-        scored = self.ranker.scored(dataset, self.features(dataset))
+        scored = self.ranker.scored(dataset, self.features(SparkTable(dataset)))
         if self.calibration is None:
             return scored
         of_ranker = {

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from pyspark.sql import DataFrame
-
 from spark_auc.errors import ConfigError
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.token_names import FeatureNames
-from spark_auc.spark.data.features import Features
-from spark_auc.spark.data.raw_features import RawFeatures
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.prior_settings import NamedWeights
 from spark_auc.spark.estimators.ranker import RankerEstimator
 from spark_auc.spark.features.recipe import FeatureRecipe
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.spark.features.token_sample import token_names
+from spark_auc.tables.features import Features
+from spark_auc.tables.raw_features import RawFeatures
+from spark_auc.tables.table import Table
 
 R = TypeVar("R", bound=RankerEstimator)
 
@@ -52,7 +51,7 @@ def check_knots(recipe: FeatureRecipe, ranker: RankerEstimator) -> None:
 
 
 def recipes_for(
-    ranker: RankerEstimator, dataset: DataFrame, recipe: FeatureRecipe | FeatureRecipeModel
+    ranker: RankerEstimator, table: Table, recipe: FeatureRecipe | FeatureRecipeModel
 ) -> dict[int, FeatureRecipeModel]:
     """The recipes of rows by number of knots, with the columns of the ranker's Params.
 
@@ -60,7 +59,7 @@ def recipes_for(
     ----------
     ranker
         The ranker.
-    dataset
+    table
         The rows.
     recipe
         The recipe; a fitted one is the only one.
@@ -71,11 +70,11 @@ def recipes_for(
     label = values["labelCol"], values["positiveLabel"]
     others = [values[name] for name in ("foldCol", "orderCol") if values.get(name)]
     row = values.get("weightCol"), values.get("keyCol")
-    return recipe.candidates(dataset, label, others, *row)
+    return recipe.candidates(table, label, others, *row)
 
 
 def named_by_tokens(
-    dataset: DataFrame, features: Features, ranker: LinearRankerModel
+    table: Table, features: Features, ranker: LinearRankerModel
 ) -> LinearRankerModel:
     """The ranker of these rows, with tokens as names of its largest hashed features.
 
@@ -84,7 +83,7 @@ def named_by_tokens(
     if not isinstance(features, RawFeatures):
         return ranker
     names = [weight.feature for weight in ranker.summary.largest_weights]
-    return ranker.renamed(token_names(dataset, features, names, sum(ranker.summary.rows.values())))
+    return ranker.renamed(token_names(table, features, names, sum(ranker.summary.rows.values())))
 
 
 def named_weights(

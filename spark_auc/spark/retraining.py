@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -14,20 +13,21 @@ from spark_auc.core.labels import Label, LabelCounts
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.features.token_names import FeatureNames
-from spark_auc.spark.data.columns import TrainingColumns, weight_column
-from spark_auc.spark.data.features import scoreable
-from spark_auc.spark.data.labels import label_column
-from spark_auc.spark.data.rows import DistributedRows
-from spark_auc.spark.data.segments import SegmentColumn
+from spark_auc.spark.data.row_columns import label_column, weight_column
+from spark_auc.spark.data.spark_table import SparkTable, scoreable, segment_value
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.mba import MBAClassifier
-from spark_auc.spark.estimators.one_pass import model_of, rows_of_any_class, solved
+from spark_auc.spark.estimators.one_pass import model_of, solved
 from spark_auc.spark.evaluation.groups import by_group
 from spark_auc.spark.evaluation.score_columns import ScoreColumns
 from spark_auc.spark.evaluation.scores import tabulated
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.spark.pipeline_model import RankerPipelineModel
 from spark_auc.spark.recipe_ranker import suited
+from spark_auc.tables.columns import TrainingColumns
+from spark_auc.tables.rows import TableRows
+from spark_auc.tables.segments import SegmentColumn
+from spark_auc.tables.table import Table
 from spark_auc.training.fold_moments import moments_of_folds
 from spark_auc.training.prior import Prior
 from spark_auc.training.segment_moments import moments_of_segments
@@ -39,7 +39,7 @@ SEGMENT = "segment"
 
 
 def fold_moments(
-    rows: DataFrame, columns: TrainingColumns, folds: Folds
+    rows: Table, columns: TrainingColumns, folds: Folds
 ) -> tuple[dict[str, list[PairMoments]], LabelCounts]:
     """The moments of each fold's rows, which may lack a class, and the number of rows by label.
 
@@ -64,23 +64,10 @@ def fold_moments(
     ResourceError
         The moments do not fit in memory.
     """
-    distributed = replace(DistributedRows.of(rows, columns), check=lambda _: None)
-    return _by_segment(distributed, columns, folds)
-
-
-def moments_of_batch(
-    rows: DataFrame, columns: TrainingColumns, folds: Folds
-) -> tuple[dict[str, list[PairMoments]], LabelCounts]:
-    """The moments of the rows of a micro-batch, and the rows by label; see `fold_moments`."""
-    return _by_segment(rows_of_any_class(rows, columns), columns, folds)
-
-
-def _by_segment(
-    rows: DistributedRows, columns: TrainingColumns, folds: Folds
-) -> tuple[dict[str, list[PairMoments]], LabelCounts]:
+    of_any_class = TableRows.of_any_class(rows, columns)
     if columns.segments is not None:
-        return moments_of_segments(rows, folds, columns.segments.values)
-    moments, labels, _ = moments_of_folds(rows, folds, range(folds.count))
+        return moments_of_segments(of_any_class, folds, columns.segments.values)
+    moments, labels, _ = moments_of_folds(of_any_class, folds, range(folds.count))
     return {REST: moments}, labels
 
 
@@ -157,14 +144,14 @@ def scored(
     segments: SegmentColumn | None = None,
 ) -> DataFrame:
     """Label, weight and the scores of several models, a column each by its name; and segments."""
-    chosen, columns = rows, list[Column]()
+    columns = list[Column]()
     for name, model in models.items():
-        features = model.features(rows)
+        features = model.features(SparkTable(rows))
         if segments is not None and not columns:
-            columns.append(segments.value(rows, features).alias(SEGMENT))
-        chosen = scoreable(chosen, features)
+            columns.append(segment_value(rows, segments).alias(SEGMENT))
         columns.append(model.ranker.score_column(rows, features).alias(name))
-    of_label, _ = label_column(rows, label, positive, features.field(rows, label))
+    chosen = scoreable(rows)
+    of_label, _ = label_column(rows, label, positive)
     of_weight = F.lit(1.0) if weight is None else weight_column(rows, weight)
     return chosen.select(of_label.alias("label"), of_weight.alias("weight"), *columns)
 

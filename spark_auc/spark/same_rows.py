@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pyspark.sql import DataFrame
-
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.errors import ConfigError
-from spark_auc.spark.data.columns import TrainingColumns
-from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.pair_moments_estimator import PairMomentsEstimator
 from spark_auc.spark.estimators.ranker import RankerEstimator
@@ -19,6 +15,9 @@ from spark_auc.spark.features.embedding import EmbeddingEstimator
 from spark_auc.spark.features.recipe import FeatureRecipe
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.spark.features.tree_settings import grows_from_all, tree_settings
+from spark_auc.tables.columns import TrainingColumns
+from spark_auc.tables.rows import TableRows
+from spark_auc.tables.table import Table
 from spark_auc.training.prior import Prior
 from spark_auc.training.same_rows import GrownRows, train_on_same_rows
 
@@ -88,8 +87,8 @@ class SameRows:
         ranker.setParams(standardization=False)
         return cls(recipe, ranker)
 
-    def fitted(self, dataset: DataFrame) -> tuple[FeatureRecipeModel, LinearRankerModel]:
-        """Grow the trees from all rows of a DataFrame, and train the ranker on them.
+    def fitted(self, table: Table) -> tuple[FeatureRecipeModel, LinearRankerModel]:
+        """Grow the trees from all rows of a table, and train the ranker on them.
 
         The driver gathers the rows once; see `train_on_same_rows`.
 
@@ -108,16 +107,16 @@ class SameRows:
         """
         values, ranker = self.ranker.values(), self.ranker
         label = values["labelCol"], values["positiveLabel"]
-        growing = self.recipe.growing(dataset, label, values["weightCol"], values["keyCol"])
+        growing = self.recipe.growing(table, label, values["weightCol"], values["keyCol"])
         made = dict[KeySample | None, tuple[FeatureRecipeModel, TrainingColumns]]()
 
         def grown(sample: KeySample | None) -> GrownRows:
             model = growing(sample)
             # Groups are those of which the sample is drawn.
-            features = replace(model.input_features(dataset), by_values=True)
-            columns = ranker.resolved(dataset, features, values["keyCol"])
+            features = replace(model.input_features(table), by_values=True)
+            columns = ranker.resolved(table, features, values["keyCol"])
             made[sample] = model, columns
-            return GrownRows(DistributedRows.of(dataset, columns), Prior.of_trees(model.recipe))
+            return GrownRows(TableRows.of(table, columns), Prior.of_trees(model.recipe))
 
         seed = tree_settings(self.recipe.values()["trees"])["grow"]["seed"]
         settings = ranker.training_settings(Folds(values["numFolds"]))

@@ -17,6 +17,7 @@ from spark_auc.learners.dsgd import DSGD
 from spark_auc.learners.losses import LOSSES
 from spark_auc.learners.stages import subset
 from spark_auc.publication.versions import current
+from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.data.synthetic import click_data
 
 
@@ -89,7 +90,7 @@ def test_the_objective_is_that_of_all_pairs(spark, place, loss):
     estimator = AdaDSGClassifier(
         standardization=False, firstStage=500, keyCol="id", penalty=0.3, loss=loss
     )
-    given = estimator.prepared(spark.read.parquet(str(place / "train")))
+    given = estimator.prepared(SparkTable(spark.read.parquet(str(place / "train"))))
     for number, done in enumerate(estimator.passes(given, estimator.learner(given))):
         learner = done.learner
         found, error = estimator.objective(given, learner, number)

@@ -17,8 +17,8 @@ from spark_auc.app.running import run
 from spark_auc.features.contributions import contributions
 from spark_auc.features.recipe_json import from_json
 from spark_auc.publication.versions import current
-from spark_auc.serving.arrow_columns import raw_column
 from spark_auc.spark.data.split import by_key
+from spark_auc.tables.arrow_columns import raw_column
 from tests.features.test_contributions import named
 
 pytestmark = pytest.mark.usefixtures("spark")

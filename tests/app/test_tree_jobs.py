@@ -15,7 +15,7 @@ from spark_auc import FeatureRecipeModel
 from spark_auc.app.jobs.published_model import read_fit, read_model
 from spark_auc.app.running import run
 from spark_auc.features.contributions import contributions
-from spark_auc.serving.arrow_columns import raw_column
+from spark_auc.tables.arrow_columns import raw_column
 from spark_auc.trees.xgboost_models import from_xgboost
 from tests.trees.forests import same
 

@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_auc.core.moments.operator import column_moments
-from spark_auc.spark.data.columns import TrainingColumns
-from spark_auc.spark.data.features import PreparedFeatures
 from spark_auc.spark.data.resources import task_slots
-from spark_auc.spark.data.rows import DistributedRows
+from spark_auc.tables.columns import TrainingColumns
+from spark_auc.tables.features import PreparedFeatures
+from spark_auc.tables.rows import TableRows
 from tests.cluster.cluster import LOOPBACK, Cluster
 from tests.cluster.conftest import SEED
 from tests.cluster.jobs import SETTINGS
@@ -58,7 +58,7 @@ def test_cached_rows_keep_their_order(session, cluster, tmp_path):
     text = ", ".join(f"{name} double" for name in [*NAMES, "label"])
     df = session.read.csv(written(tmp_path / "rows"), schema=text, header=True)
     columns = TrainingColumns.resolve(df, PreparedFeatures.resolve(df, NAMES), "label")
-    rows = DistributedRows.of(df, columns)
+    rows = TableRows.of(df, columns)
     # Executors register one after the other; the number of slots is counted anew after 10 s.
     until(lambda: task_slots(session) == 3, 60, "three executors with a slot each")
     with rows.kept() as kept:

@@ -8,9 +8,9 @@ from spark_auc.features.recipe_auto import AutoPlan
 from spark_auc.features.recipe_numbers import Spline, Standard
 from spark_auc.features.recipe_pairs import Pair
 from spark_auc.features.recipe_trees import TreeLeaves
-from spark_auc.serving.arrow_columns import raw_column
 from spark_auc.serving.linear_scorer import LinearScorer
 from spark_auc.serving.ranker import ServedRanker
+from spark_auc.tables.arrow_columns import raw_column
 from spark_auc.trees.forest import (
     CATEGORICAL,
     NAN_LEFT,

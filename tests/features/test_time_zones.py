@@ -17,8 +17,8 @@ from spark_auc.features.recipe_numbers import Spline
 from spark_auc.features.recipe_tokens import Hour, Weekday
 from spark_auc.features.single_row import SingleRow
 from spark_auc.features.time_zones import on_clocks, zone_name, zone_of
-from spark_auc.serving.arrow_columns import raw_column
 from spark_auc.serving.tables import columns_of
+from spark_auc.tables.arrow_columns import raw_column
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Zones with changes of half an hour, of a day, in opposite seasons, during Ramadan, and none.

@@ -11,6 +11,7 @@ import math
 import pkgutil
 
 import numpy as np
+import pyarrow as pa
 from scipy import sparse
 
 import spark_auc
@@ -79,7 +80,8 @@ from spark_auc.learners.opauc_low_rank import OPAUCr
 from spark_auc.learners.solam import SOLAM
 from spark_auc.solvers.path import solve
 from spark_auc.spark.estimators.online import Learned
-from spark_auc.spark.features.label_sample import RowsPart
+from spark_auc.tables.gathered import RowsPart
+from spark_auc.tables.tally import Tally
 from spark_auc.training.learned_rows import LearnedRows
 from spark_auc.training.stream_statistics import StreamStatistics
 
@@ -169,6 +171,7 @@ def samples():
         LabelCounts(),
         labels,
         LabelCounts({"no": 1, "yes": 7}),
+        Tally.of(pa.array(["a", None, "b", "a"]), 5),
         pair,
         *pair.positive.tiles[:2],
         MomentsTile(1, 1.0, ones, ones, wide, ones[0]),

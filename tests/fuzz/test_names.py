@@ -7,7 +7,9 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F
 
 from spark_auc.errors import ConfigError
-from spark_auc.spark.data.names import check_new, known_column, own_names, quoted
+from spark_auc.spark.data.names import check_new, known_column, quoted
+from spark_auc.spark.data.spark_table import SparkTable
+from spark_auc.tables.table import own_names
 from tests.fuzz.inputs import inputs
 
 pytestmark = pytest.mark.fuzz
@@ -32,7 +34,7 @@ def test_a_name_is_that_of_the_column_that_spark_finds(spark, columns, name, exa
                 known_column(df, name)
         else:
             assert known_column(df, name).name == columns[place]
-            assert own_names(df, name) == columns[place]
+            assert own_names(SparkTable(df), name) == columns[place]
         # A new column replaces each one of its name.
         is_new = len(df.withColumn(name, F.lit(9)).schema.names) == len(columns) + 1
         if is_new:

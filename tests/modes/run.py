@@ -34,14 +34,15 @@ from spark_auc.features.recipe_json import from_json, to_json
 from spark_auc.spark.data.layouts import layout_of
 from spark_auc.spark.data.lines import Lines, delimited
 from spark_auc.spark.data.names import quoted
-from spark_auc.spark.data.readers import rows_for_tasks
 from spark_auc.spark.data.session import session
+from spark_auc.spark.data.spark_table import SparkTable
 
 DATASETS = {
     "sparse": {"elasticNetParam": 0.5, "regParam": 0.1},
     "dense": {"weightCol": "weight", "regParam": 0.01},
 }
 PARTS = ("indices", "values")
+OF_PARTS = {"indices": pa.list_(pa.int32()), "values": pa.list_(pa.float64())}
 # Settings under which rows stay the same. The default number of rows in a batch is 10,000.
 SESSION = [
     ("spark.sql.execution.arrow.maxRecordsPerBatch", "1"),
@@ -198,20 +199,20 @@ def vectors(df):
 
 def by_tasks(df, recipe, direct):
     """The same of rows that tasks map while they read them, by Arrow or from Spark."""
-    features = FeatureRecipeModel(recipe).input_features(df)
-    columns = [*features.expressions(), F.col("id")]
-    selected = df.select(*(column.alias(f"c{k}") for k, column in enumerate(columns)))
-    frame, read, _ = rows_for_tasks(df, [*features.columns, "id"], selected)
-    assert (read is not iter) == direct
+    table = SparkTable(df)
+    features = FeatureRecipeModel(recipe).input_features(table)
+    selected = table.select([*features.columns, "id"])
+    # Tasks that read files are told the numbers of parts.
+    assert (selected.frame.columns == ["id"]) == direct
 
     def rows(batches):
-        for batch in read(batches):
-            X = features.decode(batch.columns[: features.width])
+        for batch in batches:
+            X = features.decode(batch.columns[:-1])
             ends = pa.array(X.indptr)
             parts = [pa.ListArray.from_arrays(ends, part) for part in (X.indices, X.data)]
-            yield pa.record_batch([batch.column(features.width), *parts], ["id", *PARTS])
+            yield pa.record_batch([batch.column(-1), *parts], ["id", *PARTS])
 
-    made = frame.mapInArrow(rows, "id long, indices array<int>, values array<double>").toArrow()
+    made = selected.map(rows, pa.schema({"id": pa.int64(), **OF_PARTS})).gathered()
     made = made.sort_by("id").combine_chunks()
     lists = [made[name].chunk(0) for name in PARTS]
     indptr = np.append(0, np.cumsum(lists[0].value_lengths().to_numpy()))

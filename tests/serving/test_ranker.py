@@ -15,11 +15,11 @@ from spark_auc.features.fourier import FourierMap
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_numbers import Spline
 from spark_auc.features.recipe_tokens import Hour, Tokens
-from spark_auc.serving.arrow_columns import raw_column
 from spark_auc.serving.linear_scorer import LinearScorer, SegmentScorer
 from spark_auc.serving.ranker import ServedRanker
 from spark_auc.serving.score_curves import Isotone, Sigmoid
 from spark_auc.serving.stored_stage import StoredStage
+from spark_auc.tables.arrow_columns import raw_column
 
 RECIPE = Recipe(
     (Spline("age", "integer", (0.0, 30.0, 90.0)),),

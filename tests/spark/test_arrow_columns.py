@@ -11,7 +11,7 @@ import pytest
 
 from spark_auc.errors import DataError
 from spark_auc.features.raw_columns import Text, type_of
-from spark_auc.serving.arrow_columns import raw_column
+from spark_auc.tables.arrow_columns import raw_column
 
 WORDS = ["", "a", None, "köln", "a longer text than a view holds", "a"]
 MOMENTS = [datetime.datetime(1900, 1, 1, 5), None, datetime.datetime(1969, 12, 31, 23, 59, 59, 9)]

@@ -31,13 +31,13 @@ from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_numbers import Standard
 from spark_auc.features.recipe_tokens import Hour, Log, Tokens
 from spark_auc.features.recipe_trees import TreeLeaves
-from spark_auc.serving.arrow_columns import raw_column
 from spark_auc.spark.contributions import with_contributions
 from spark_auc.spark.data.layouts import Layout
 from spark_auc.spark.data.lines import delimited
 from spark_auc.spark.features.contributions import listed
 from spark_auc.spark.features.part_words import recipe_words
 from spark_auc.spark.pipeline_model import RankerPipelineModel
+from spark_auc.tables.arrow_columns import raw_column
 from tests.features.raw_rows import numbers, text, times
 from tests.features.test_contributions import named
 from tests.features.watched_rows import RECIPE, columns_of, table
@@ -340,7 +340,7 @@ def test_rows_that_cannot_be_scored_have_no_contributions(numeric: tuple[DataFra
     assert contributed(with_contributions(model, holes, 2))[1] == kept
     model.setHandleInvalid("error")
     assert contributed(with_contributions(model, known, 2))[1] == kept
-    with pytest.raises(Exception, match="found null in column 'b', expected features"):
+    with pytest.raises(Exception, match="nulls in column 'b'"):
         with_contributions(model, holes, 2).collect()
 
 

@@ -17,6 +17,7 @@ from spark_auc.core.moments.low_rank_moments import LowRankAccumulator
 from spark_auc.errors import ConfigError, ResourceError
 from spark_auc.learners.opauc_low_rank import OPAUCr
 from spark_auc.local import MBAClassifier as LocalMBAClassifier
+from spark_auc.spark.data.spark_table import SparkTable
 
 N, D = 600, 90
 RNG = np.random.default_rng(6)
@@ -112,7 +113,7 @@ def test_a_state_that_does_not_fit_is_refused_before_it_is_made(rows):
         estimator = OPAUCClassifier(
             parallelism="sequential", covariance=covariance, regParam=0.1, stepSize=0.1
         )
-        prepared = estimator.prepared(rows)
+        prepared = estimator.prepared(SparkTable(rows))
         huge = SimpleNamespace(dimension=d, memory=prepared.rows.memory)
         with pytest.raises(ResourceError, match=f"OPAUC's covariances of {what} that take"):
             estimator.learner(replace(prepared, rows=huge))

@@ -19,6 +19,7 @@ from spark_auc.errors import ConfigError
 from spark_auc.features.drift import Drift
 from spark_auc.spark.data.layouts import Layout
 from spark_auc.spark.data.lines import delimited
+from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.features.drift import drift_of
 from spark_auc.spark.pipeline_model import RankerPipelineModel
 
@@ -103,8 +104,8 @@ def test_parquet_files_that_tasks_read(
     rows = table(3, 2.0)
     pq.write_table(rows, tmp_path / "rows.parquet", row_group_size=100)
     read = spark.read.parquet(str(tmp_path / "rows.parquet"))
-    expected = drift_of(spark.createDataFrame(rows), fitted.recipe)
-    assert drift_of(read, fitted.recipe).to_bytes() == expected.to_bytes()
+    expected = drift_of(SparkTable(spark.createDataFrame(rows)), fitted.recipe)
+    assert drift_of(SparkTable(read), fitted.recipe).to_bytes() == expected.to_bytes()
 
 
 def test_lines(spark: SparkSession, tmp_path: Path) -> None:
@@ -115,11 +116,11 @@ def test_lines(spark: SparkSession, tmp_path: Path) -> None:
     stage = FeatureRecipe(tokens=["word"], log=["whole"], spline=["x"], auto=False, dimension=32)
     model = stage.fit(rows)
     expected = [[200, 100, 0, 0], [200, 50, 0, 0], [200, 50, 0, 0]]
-    assert drift_of(rows, model.recipe).counts[:, :4].tolist() == expected
+    assert drift_of(SparkTable(rows), model.recipe).counts[:, :4].tolist() == expected
     assert model.drift is not None
     assert model.drift.counts[:, :4].tolist() == expected
     path.write_text("1,9e3,,\n" * 20)
-    drift = drift_of(delimited(spark, str(path), layout), model.recipe)
+    drift = drift_of(SparkTable(delimited(spark, str(path), layout)), model.recipe)
     assert drift.counts[:, :4].tolist() == [[20, 0, 0, 20], [20, 20, 0, 0], [20, 20, 0, 0]]
     said = [str(excess) for excess in drift.excesses(model.drift)]
     assert [text.split(" (")[0] for text in said] == [
@@ -142,13 +143,13 @@ def test_the_fit_counts_its_rows(spark: SparkSession, auto: bool) -> None:
 def test_all_values_missing(spark: SparkSession, fitted: FeatureRecipeModel) -> None:
     df = spark.createDataFrame(table())
     nulls = df.select(*(F.lit(None).cast(f.dataType).alias(f.name) for f in df.schema))
-    drift = drift_of(nulls, fitted.recipe)
+    drift = drift_of(SparkTable(nulls), fitted.recipe)
     counts = drift.counts[:, :4].tolist()
     assert counts == [[ROWS, ROWS, 0, 0]] * 7
     assert fitted.drift is not None
     assert {e.counted for e in drift.excesses(fitted.drift)} == {"missing"}
     assert len(drift.excesses(fitted.drift)) == 7
-    none = drift_of(df.limit(0), fitted.recipe)
+    none = drift_of(SparkTable(df.limit(0)), fitted.recipe)
     assert not none.counts.any()
     assert none.excesses(fitted.drift) == ()
 
@@ -156,7 +157,7 @@ def test_all_values_missing(spark: SparkSession, fitted: FeatureRecipeModel) -> 
 def test_a_missing_column_is_refused(spark: SparkSession, fitted: FeatureRecipeModel) -> None:
     df = spark.createDataFrame(table()).drop("city")
     with pytest.raises(ConfigError, match="found no column 'city'"):
-        drift_of(df, fitted.recipe)
+        drift_of(SparkTable(df), fitted.recipe)
 
 
 def test_rows_that_spark_computes_twice_count_once(
@@ -165,7 +166,7 @@ def test_rows_that_spark_computes_twice_count_once(
     """Spark samples the rows for the ranges of the partitions, and reads them again."""
     rows = table(5)
     df = spark.createDataFrame(rows).repartitionByRange(4, "income")
-    drift = drift_of(df, fitted.recipe)
+    drift = drift_of(SparkTable(df), fitted.recipe)
     assert drift.counts[:, :4].tolist() == by_pandas(fitted, rows)
 
 

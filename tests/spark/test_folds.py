@@ -14,9 +14,10 @@ from spark_auc.core.moments.operator import column_moments
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.solvers.path import solve
-from spark_auc.spark.data.columns import FoldColumn
-from spark_auc.spark.data.features import PreparedFeatures
+from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.features.embedding import sampled, unlabelled
+from spark_auc.tables.columns import FoldColumn
+from spark_auc.tables.features import PreparedFeatures
 from spark_auc.training import problem
 from spark_auc.training.survey import Sampling
 from tests.spark.test_sampling import read
@@ -82,10 +83,6 @@ def test_rows_of_files_are_drawn_alike_however_tasks_share_them(repeated, monkey
     found = []
     for slots in (16, 1):
         monkeypatch.setattr("spark_auc.spark.data.aggregate.SOURCES_PER_SLOT", slots)
-        monkeypatch.setattr(
-            "spark_auc.spark.data.drawn_pairs.source_count",
-            lambda *_, tasks=2 * (17 - slots): tasks,
-        )
         for form in (df, df.withColumn("x0", F.col("x0") + 0)):
             given = problem.build_problem(
                 read(form, weight=None, features=NAMES), Sampling("paired", 500, 2)
@@ -100,7 +97,7 @@ def test_a_sample_of_repeated_rows_is_of_many_kinds(repeated):
     """Rows that an embedding is made of: as many as asked for, of kinds as all rows are."""
     _, _, df = repeated
     for form in (df, df.repartition(3)):
-        rows = unlabelled(form, PreparedFeatures.resolve(form, NAMES))
+        rows = unlabelled(SparkTable(form), PreparedFeatures.resolve(SparkTable(form), NAMES))
         columns = column_moments(rows)
         counts = float(columns.rows.sum()), float(columns.entries.sum())
         sample = sampled(rows, *counts, 400, 1)
@@ -136,16 +133,16 @@ def test_what_cannot_be_folds(repeated):
     with pytest.raises(ConfigError, match="foldCol 'label' and numFolds 5"):
         MBASelector(featuresCol=NAMES, foldCol="label", numFolds=5).fit(df)
     with pytest.raises(ConfigError, match="type double; expected whole numbers or strings"):
-        FoldColumn.of(df, "label")
+        FoldColumn.of(SparkTable(df), "label")
     with pytest.raises(ConfigError, match="no column 'day'"):
-        FoldColumn.of(df, "day")
+        FoldColumn.of(SparkTable(df), "day")
     for column, text in (
         (F.lit(1), "found 1 values"),
         (F.monotonically_increasing_id(), "found too many values.*keyCol and numFolds"),
         (F.when(F.col("label") > 0, 1), "found nulls"),
     ):
         with pytest.raises(DataError, match=text):
-            FoldColumn.of(df.withColumn("fold", column), "fold")
+            FoldColumn.of(SparkTable(df.withColumn("fold", column)), "fold")
     by_label = df.withColumn("fold", F.col("label").cast("int"))
     with pytest.raises(DataError, match=r"one class only in fold '0'.*foldCol"):
         MBASelector(featuresCol=NAMES, foldCol="fold").fit(by_label)

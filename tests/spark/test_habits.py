@@ -195,7 +195,7 @@ def test_rows_that_cannot_be_scored(spark, model, pipeline, rows, form):
     good = frame.filter(~F.col("id").isin(wrong)) if wrong else frame
     expected = scored(made, good, "id", "rawPrediction", "prediction")
     if wrong:
-        with pytest.raises(Exception, match=r"DataError: found|found null in column"):
+        with pytest.raises(Exception, match=r"DataError: found|nulls in column"):
             made.transform(frame).collect()
 
     ranker.setHandleInvalid("skip")
@@ -230,7 +230,7 @@ def test_a_null_is_named_by_its_column(model, rows):
         ("array", "1 nulls in column 'x'"),
         ("element", "1 nulls in elements of column 'x'"),
         ("nan", "the first is nan of column 'x'"),
-        ("vector", "found null in column 'x'"),
+        ("vector", "nulls in column 'x'"),
         ("vector nan", "the first is nan of column 'x'"),
         ("index", "1 nulls in elements of column 'i'"),
     ],

@@ -18,7 +18,7 @@ from spark_auc import (
 )
 from spark_auc.errors import ConfigError
 from spark_auc.features.contributions import contributions, parts
-from spark_auc.serving.arrow_columns import raw_column
+from spark_auc.tables.arrow_columns import raw_column
 
 ROWS = 500
 

@@ -28,8 +28,8 @@ from spark_auc.errors import ConfigError, ResourceError
 from spark_auc.features.raw_columns import Numbers, Text
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.row_groups import row_groups
-from spark_auc.serving.arrow_columns import raw_column
-from spark_auc.spark.data.features import Features
+from spark_auc.tables.arrow_columns import raw_column
+from spark_auc.tables.features import Features
 
 pytestmark = pytest.mark.slow
 

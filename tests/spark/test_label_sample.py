@@ -15,12 +15,13 @@ from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.errors import ConfigError, DataError, ResourceError
 from spark_auc.features.raw_columns import Text
 from spark_auc.features.row_groups import row_groups
-from spark_auc.serving.arrow_columns import raw_column
 from spark_auc.spark.data.layouts import Layout
 from spark_auc.spark.data.lines import delimited
-from spark_auc.spark.data.raw_columns import RawColumns
 from spark_auc.spark.data.resources import SessionMemory
+from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.features.label_sample import LabelSample, label_sample
+from spark_auc.tables.arrow_columns import raw_column
+from spark_auc.tables.raw_columns import RawColumns
 
 ROWS, NAMES = 3000, ("age", "income", "city")
 SAMPLE = KeySample(0.3, 5)
@@ -65,9 +66,9 @@ def sources(spark: SparkSession, table: pa.Table, tmp_path_factory) -> dict[str,
 
 
 def drawn(df: DataFrame, **settings) -> LabelSample:
-    raw = RawColumns.of(df, NAMES)
+    raw = RawColumns.of(SparkTable(df), NAMES)
     settings = {"sample": SAMPLE, "weight": "weight"} | settings
-    return label_sample(df, raw, ("label", None), **settings)
+    return label_sample(SparkTable(df), raw, ("label", None), **settings)
 
 
 def plain(made: LabelSample) -> list[tuple]:
@@ -132,7 +133,9 @@ def test_a_limit_takes_a_part_of_the_sample(sources):
 def test_refusals(spark, sources, monkeypatch):
     df = sources["shuffled"]
     with pytest.raises(ConfigError, match="found no column 'labels'"):
-        label_sample(df, RawColumns.of(df, NAMES), ("labels", None), sample=SAMPLE)
+        label_sample(
+            SparkTable(df), RawColumns.of(SparkTable(df), NAMES), ("labels", None), sample=SAMPLE
+        )
     with pytest.raises(DataError, match="weights that are not finite and positive"):
         drawn(df.withColumn("weight", F.col("weight") - 1))
     with pytest.raises(DataError, match="found no row in a sample of some 0 of 3000 rows"):

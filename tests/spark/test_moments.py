@@ -16,9 +16,10 @@ from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import ConfigError, DataError, ResourceError
 from spark_auc.spark.data import aggregate as aggregate_module
 from spark_auc.spark.data import resources
-from spark_auc.spark.data.columns import TrainingColumns
-from spark_auc.spark.data.features import PreparedFeatures
-from spark_auc.spark.data.rows import DistributedRows
+from spark_auc.spark.data.spark_table import SparkTable
+from spark_auc.tables.columns import TrainingColumns
+from spark_auc.tables.features import PreparedFeatures
+from spark_auc.tables.rows import TableRows
 
 N, D = 300, 6
 RNG = np.random.default_rng(5)
@@ -66,8 +67,9 @@ def arrays(spark):
 
 
 def moments(df, features="features", dimension=None, weight="u", positive=None, label="label"):
-    resolved = PreparedFeatures.resolve(df, features, dimension)
-    rows = DistributedRows.of(df, TrainingColumns.resolve(df, resolved, label, positive, weight))
+    table = SparkTable(df)
+    resolved = PreparedFeatures.resolve(table, features, dimension)
+    rows = TableRows.of(table, TrainingColumns.resolve(table, resolved, label, positive, weight))
     return labelled_pair_moments(rows)
 
 
@@ -342,7 +344,7 @@ def test_labels_of_any_kind(spark):
 def test_unusable_feature_columns(spark, features, message):
     df = vectors(spark) if "i" not in features else arrays(spark)
     with pytest.raises(ConfigError, match=message):
-        PreparedFeatures.resolve(df, features)
+        PreparedFeatures.resolve(SparkTable(df), features)
 
 
 def test_too_large_a_dimension_is_refused_before_the_job(spark):

@@ -17,7 +17,9 @@ from spark_auc import (
     with_contributions,
 )
 from spark_auc.errors import ConfigError
-from spark_auc.spark.data.names import check_new, folded, free_names, known_column, own_names
+from spark_auc.spark.data.names import check_new, folded, free_names, known_column
+from spark_auc.spark.data.spark_table import SparkTable
+from spark_auc.tables.table import own_names
 
 CASE = "spark.sql.caseSensitive"
 N = 300
@@ -161,11 +163,13 @@ def test_files_that_tasks_read(rows, tmp_path):
 
 def test_twins_are_one_sentence(rows):
     twins = rows.withColumn("y", F.col("x")).toDF(*rows.columns, "X")
-    said = r"found 2 columns 'x', 'X' for the name 'x', expected one.*set spark.sql.caseSensitive"
+    said = r"found 2 columns 'x', 'X' for the name 'x', expected one"
     with pytest.raises(ConfigError, match=said):
         MBAClassifier(featuresCol=["x", "X"], regParam=0.1).fit(twins)
     with pytest.raises(ConfigError, match=said):
         FeatureRecipe().fit(twins)
+    with pytest.raises(ConfigError, match=rf"{said}.*set spark.sql.caseSensitive"):
+        evaluate(twins, scoreCol="x")
     # Columns that are not read may have twins.
     other = MBAClassifier(featuresCol=["u"], regParam=0.1).fit(twins)
     assert other.transform(twins).columns == [*twins.columns, "rawPrediction", "prediction"]
@@ -210,6 +214,6 @@ def test_names_that_are_free(rows):
         "c": "x__",
         "d": "",
     }
-    assert own_names(rows, ["X", ["KIND", "none"]]) == ["x", ["kind", "none"]]
+    assert own_names(SparkTable(rows), ["X", ["KIND", "none"]]) == ["x", ["kind", "none"]]
     assert known_column(rows, "LABEL").name == "label"
     check_new(rows, {"a": "new", "b": ""})

@@ -27,6 +27,7 @@ from spark_auc.learners.nsauc import NSAUC
 from spark_auc.learners.opauc import OPAUC
 from spark_auc.learners.solam import SOLAM
 from spark_auc.learners.stages import subset
+from spark_auc.spark.data.spark_table import SparkTable
 from tests.learners import references
 
 N, D = 3000, 6
@@ -84,7 +85,7 @@ def loop(name, scale):
 def test_in_sequence_it_is_the_loop(rows, name):
     estimator = ONLINE[name](parallelism="sequential", orderCol="id", **GIVEN[name])
     model = estimator.fit(rows)
-    scale = estimator.prepared(rows).scale
+    scale = estimator.prepared(SparkTable(rows)).scale
     np.testing.assert_allclose(scale, SCALE, rtol=1e-12)
     np.testing.assert_array_equal(model.scorer.w, loop(name, scale))
     assert model.summary.estimator in {"SOLAM", "OPAUC", "DSGD", "NSAUC"}
@@ -164,7 +165,7 @@ def test_opauc_without_steps_is_exact_ridge(rows):
 
 
 def test_stages_are_of_the_key_column(rows):
-    given = AdaDSGClassifier(keyCol="id").prepared(rows)
+    given = AdaDSGClassifier(keyCol="id").prepared(SparkTable(rows))
     keys = np.concatenate([batch.keys() for batch in given.rows_scaled.gathered().batches])
     assert set(keys.view(np.int64)) == {
         k.h for k in rows.select(F.xxhash64("id").alias("h")).collect()

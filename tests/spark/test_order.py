@@ -9,9 +9,10 @@ from pyspark.sql import functions as F
 from sklearn.metrics import roc_auc_score
 
 from spark_auc import SOLAMClassifier
-from spark_auc.spark.data.columns import TrainingColumns
-from spark_auc.spark.data.features import PreparedFeatures
 from spark_auc.spark.data.prepared import RowOrder
+from spark_auc.spark.data.spark_table import SparkTable
+from spark_auc.tables.columns import TrainingColumns
+from spark_auc.tables.features import PreparedFeatures
 
 N, D = 2000, 10
 RNG = np.random.default_rng(3)
@@ -34,7 +35,7 @@ def by_label(rows):
 
 def order(df, seed=0, tasks=1, names=("id",)):
     columns = TrainingColumns(PreparedFeatures("columns", tuple(names), len(names)), "label")
-    return RowOrder.of(df, columns, None, seed, tasks)
+    return RowOrder.of(SparkTable(df), columns, None, seed, tasks)
 
 
 def test_the_order_is_of_seed_and_rows_alone(rows, by_label):
@@ -55,7 +56,7 @@ def test_rows_of_one_value_are_in_an_order_of_their_own(rows, by_label):
 
     def ids(df, seed=0):
         with_day = df.withColumn("a day", F.col("id") % 3)
-        arranged = RowOrder.of(with_day, columns, "a day", seed, 1).arranged(0)
+        arranged = RowOrder.of(SparkTable(with_day), columns, "a day", seed, 1).arranged(0)
         return [row.id for row in arranged.select("id").collect()]
 
     found = ids(rows)

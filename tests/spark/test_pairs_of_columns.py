@@ -14,6 +14,7 @@ from spark_auc.features.contributions import contributions
 from spark_auc.features.raw_columns import Numbers
 from spark_auc.features.recipe_fit import doubles_of
 from spark_auc.features.row_groups import row_groups
+from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.features import recipe_interactions
 from spark_auc.training.pairs import with_pairs
 
@@ -195,7 +196,7 @@ def test_named_pairs_are_taken_as_they_are(rows, frame, tmp_path, monkeypatch):
 def test_all_numbers_of_knots_have_the_same_pairs(rows, caplog):
     recipe = FeatureRecipe(spline=NAMES, auto=False, numKnots=[2, 9], pairs=2)
     with caplog.at_level(logging.INFO, "spark_auc"):
-        made = [model.recipe for model in recipe.candidates(rows).values()]
+        made = [model.recipe for model in recipe.candidates(SparkTable(rows)).values()]
     assert len(made) == 2
     assert made[0].pairs == made[1].pairs != ()
     assert made[0].chosen_by == made[1].chosen_by == KeySample(0.5)

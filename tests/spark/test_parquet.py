@@ -15,10 +15,11 @@ from pyspark.sql import functions as F
 
 from spark_auc.core.moments.operator import labelled_pair_moments
 from spark_auc.errors import DataError
-from spark_auc.spark.data.columns import TrainingColumns
-from spark_auc.spark.data.features import PreparedFeatures
 from spark_auc.spark.data.readers import rows_for_tasks
-from spark_auc.spark.data.rows import DistributedRows
+from spark_auc.spark.data.spark_table import SparkTable
+from spark_auc.tables.columns import TrainingColumns
+from spark_auc.tables.features import PreparedFeatures
+from spark_auc.tables.rows import TableRows
 
 
 def rows(spark, n=300):
@@ -46,17 +47,18 @@ def rows(spark, n=300):
 
 
 def columns_of(df, features="vector", label="label", positive=None, weight=None, dimension=None):
-    resolved = PreparedFeatures.resolve(df, features, dimension)
-    return TrainingColumns.resolve(df, resolved, label, positive, weight)
+    table = SparkTable(df)
+    resolved = PreparedFeatures.resolve(table, features, dimension)
+    return TrainingColumns.resolve(table, resolved, label, positive, weight)
 
 
 def is_direct(df, **given):
     columns = columns_of(df, **given)
-    return rows_for_tasks(df, columns.names, columns.select(df))[1] is not iter
+    return rows_for_tasks(df, columns.names, df.select(columns.names))[1] is not iter
 
 
 def moments(df, **given):
-    read = DistributedRows.of(df, columns_of(df, **given))
+    read = TableRows.of(SparkTable(df), columns_of(df, **given))
     return labelled_pair_moments(read)
 
 
@@ -176,7 +178,7 @@ def test_a_file_that_changes_or_breaks_meanwhile(spark, stored, tmp_path):
     shutil.copytree(stored, tmp_path / "copy")
     df = spark.read.parquet(str(tmp_path / "copy"))
     columns = columns_of(df)
-    _, read, _ = rows_for_tasks(df, columns.names, columns.select(df))
+    _, read, _ = rows_for_tasks(df, columns.names, df.select(columns.names))
     scan = read.__self__
     numbers = [pa.RecordBatch.from_pydict({"id": [0]})]
     assert sum(batch.num_rows for batch in scan.read(iter(numbers))) == scan.groups[0].rows

@@ -16,9 +16,10 @@ from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.row_source import ArrayRows
 from spark_auc.errors import ConfigError, ConvergenceError, DataError
 from spark_auc.solvers.truncated_newton import truncated_newton
-from spark_auc.spark.data.columns import TrainingColumns
-from spark_auc.spark.data.features import PreparedFeatures
-from spark_auc.spark.data.rows import DistributedRows
+from spark_auc.spark.data.spark_table import SparkTable
+from spark_auc.tables.columns import TrainingColumns
+from spark_auc.tables.features import PreparedFeatures
+from spark_auc.tables.rows import TableRows
 from spark_auc.training import ranksvm
 
 N, D, REG, TOL = 300, 6, 0.01, 1e-9
@@ -322,11 +323,11 @@ def test_sources_that_are_cheap_to_read_are_not_kept(rows, model, persisted, tmp
 def test_kept_rows_are_the_rows(rows):
     """In parts of any size, with their weights, and empty partitions among them."""
     derived = rows.filter("u > 0").repartition(6, "label")
-    columns = TrainingColumns.resolve(
-        derived, PreparedFeatures.resolve(derived, "features"), "label", None, "u"
-    )
-    with DistributedRows.of(derived, columns).kept() as kept:
-        assert kept.frame.storageLevel.useMemory
+    table = SparkTable(derived)
+    features = PreparedFeatures.resolve(table, "features")
+    columns = TrainingColumns.resolve(table, features, "label", None, "u")
+    with TableRows.of(table, columns).kept() as kept:
+        assert kept.table.frame.storageLevel.useMemory
         batch = kept.gathered().joined()
         with kept.kept() as again:
             assert again is kept

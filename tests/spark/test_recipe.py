@@ -18,8 +18,8 @@ from scipy import sparse
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_tokens import Log, Tokens
-from spark_auc.serving.arrow_columns import raw_column
 from spark_auc.spark.data.raw import AVAZU_COLUMNS, CRITEO_INTEGERS, CRITEO_TOKENS, criteo
+from spark_auc.tables.arrow_columns import raw_column
 from tests import data
 from tests.features.raw_rows import numbers, text
 

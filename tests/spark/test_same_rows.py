@@ -25,11 +25,12 @@ from spark_auc.features.raw_columns import Numbers
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_trees import TreeLeaves
 from spark_auc.features.row_groups import row_groups
-from spark_auc.serving.arrow_columns import raw_column
-from spark_auc.spark.data.columns import TrainingColumns
-from spark_auc.spark.data.raw_features import RawFeatures
-from spark_auc.spark.data.rows import DistributedRows
+from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.method_choice import MethodChooser
+from spark_auc.tables.arrow_columns import raw_column
+from spark_auc.tables.columns import TrainingColumns
+from spark_auc.tables.raw_features import RawFeatures
+from spark_auc.tables.rows import TableRows
 from spark_auc.training.prior import Prior
 from spark_auc.training.same_rows import GrownRows, train_on_same_rows
 from spark_auc.training.settings import TrainingSettings
@@ -284,8 +285,10 @@ def test_a_dataframe_and_arrays_train_the_same_weights(spark):
 
     def distributed(sample):
         recipe = recipe_of(sample)
-        features = replace(RawFeatures.of(df, recipe), by_values=True)
-        source = DistributedRows.of(df, TrainingColumns.resolve(df, features, "label"))
+        features = replace(RawFeatures.of(SparkTable(df), recipe), by_values=True)
+        source = TableRows.of(
+            SparkTable(df), TrainingColumns.resolve(SparkTable(df), features, "label")
+        )
         return GrownRows(source, Prior.of_trees(recipe))
 
     def in_memory(sample):

@@ -11,9 +11,10 @@ from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.draws import FirstArrivals
 from spark_auc.core.sampling.sample_size import sufficient_pairs
 from spark_auc.errors import ConfigError, ConvergenceError
-from spark_auc.spark.data.columns import TrainingColumns
-from spark_auc.spark.data.features import PreparedFeatures
-from spark_auc.spark.data.rows import DistributedRows
+from spark_auc.spark.data.spark_table import SparkTable
+from spark_auc.tables.columns import TrainingColumns
+from spark_auc.tables.features import PreparedFeatures
+from spark_auc.tables.rows import TableRows
 from spark_auc.training import train
 from spark_auc.training.problem import build_problem
 from spark_auc.training.survey import Sampling
@@ -33,9 +34,11 @@ def rows(spark):
 
 
 def read(df, key=None, weight="u", features="features"):
-    features = PreparedFeatures.resolve(df, features)
-    columns = TrainingColumns.resolve(df, features, "label", None, weight, key, placed=True)
-    return DistributedRows.of(df, columns)
+    features = PreparedFeatures.resolve(SparkTable(df), features)
+    columns = TrainingColumns.resolve(
+        SparkTable(df), features, "label", None, weight, key, placed=True
+    )
+    return TableRows.of(SparkTable(df), columns)
 
 
 def arrangements(df, most):

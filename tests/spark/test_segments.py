@@ -21,8 +21,9 @@ from spark_auc.errors import ConfigError, ResourceError
 from spark_auc.solvers.candidates import Candidate
 from spark_auc.spark.contributions import with_contributions
 from spark_auc.spark.data import resources
-from spark_auc.spark.data import segments as segment_column
+from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.estimators import segments as segments_stage
+from spark_auc.tables import segments as segment_column
 from spark_auc.training.fold_moments import FoldsInMemory
 from spark_auc.training.prior import Prior
 from spark_auc.training.segments import REST, segment_rankers
@@ -239,19 +240,16 @@ def test_equal_segments_give_the_ranker_of_all_rows(rows, model):
 
 
 def test_the_most_frequent_values_are_segments(rows, monkeypatch, caplog):
-    from spark_auc.spark.data.features import PreparedFeatures
-
     monkeypatch.setattr(segment_column, "MOST_SEGMENTS", 2)
-    features = PreparedFeatures.resolve(rows, COLUMNS)
     odd = F.when(F.col("x0") > 0.5, "a\n").when(F.col("x0") < -0.5, "b" * 201).otherwise("ü's")
-    column = segment_column.SegmentColumn.of(rows.withColumn("odd", odd), features, "odd")
+    column = segment_column.SegmentColumn.of(SparkTable(rows.withColumn("odd", odd)), "odd")
     assert column.values == ("ü's",)
     with caplog.at_level("INFO"):
-        column = segment_column.SegmentColumn.of(rows, features, "site")
+        column = segment_column.SegmentColumn.of(SparkTable(rows), "site")
     assert column.values == ("news", "shop")
     assert "the 2 most frequent values of 'site' are segments" in caplog.text
-    found = rows.select("site", column.number(rows, features).alias("n")).distinct().collect()
-    assert {(r.site, r.n) for r in found} == {
+    sites = SparkTable(rows).select(["site"]).gathered().column(0).combine_chunks()
+    assert set(zip(sites.to_pylist(), column.numbers(sites).tolist(), strict=True)) == {
         ("news", 0),
         ("shop", 1),
         ("mail", 2),

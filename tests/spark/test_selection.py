@@ -17,10 +17,10 @@ from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.folds import Folds, GroupCounts
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.solvers.path import solve
-from spark_auc.spark.data import rows as rows_module
 from spark_auc.spark.data.libsvm import libsvm
 from spark_auc.spark.data.resources import SessionMemory
-from spark_auc.spark.data.rows import DistributedRows
+from spark_auc.tables import rows as rows_module
+from spark_auc.tables.rows import TableRows
 from spark_auc.training import penalty, problem
 from spark_auc.training.cross_validation import CrossValidation
 from tests.data import path
@@ -218,7 +218,7 @@ def test_the_rows_are_gathered_if_they_are_smaller_than_the_moments(wide, monkey
         model = selector.fit(wide)
     assert "using the rows" in caplog.text
     assert "67 of label 'no', 133 of label 'yes'" in caplog.text
-    monkeypatch.setattr(DistributedRows, "gathered_within", lambda *_: None)
+    monkeypatch.setattr(TableRows, "gathered_within", lambda *_: None)
     expected = selector.fit(wide)
     assert model.summary.form == expected.summary.form == "tiles"
     np.testing.assert_allclose(
@@ -236,7 +236,7 @@ def test_rows_beyond_the_limit_are_not_gathered(wide, monkeypatch):
     labelled = wide.select("id", "features", yes.alias("label"))
     rows = read(labelled, "id", weight=None)
     assert rows.gathered_within(1e6) is None
-    monkeypatch.setattr(rows_module, "LARGE_STATE", 0)
+    monkeypatch.setattr(rows_module, "_LEAST_SHARE", 0)
     assert rows.gathered_within(1e3) is None
     gathered = rows.gathered_within(1e6)
     assert gathered.labels.rows == {0.0: 67, 1.0: 133}

@@ -32,7 +32,7 @@ def test_splines_take_what_is_missing(spark):
     made = SplineBasis(inputCol="dense", numKnots=5).fit(holed)
     np.testing.assert_array_equal(embedded(made, holed), expected)
     gone = holed.withColumn("dense", F.when(F.col("id") != 3, F.col("dense")))
-    with pytest.raises(Exception, match="DataError: found null in column 'dense'"):
+    with pytest.raises(Exception, match="DataError: found 1 nulls in column 'dense'"):
         made.transform(gone).select("embedded").collect()
 
 

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
-from pyspark.sql.types import DoubleType, IntegerType, StringType
 
 from spark_auc import FeatureRecipe, MBAClassifier, RankerPipeline
 from spark_auc.errors import DataError, LineError
@@ -22,7 +21,7 @@ from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.layouts import Layout
 from spark_auc.spark.data.lines import Lines, delimited, is_whole_source
 from spark_auc.spark.data.listed_files import UnsupportedFilesError
-from spark_auc.spark.data.readers import rows_for_tasks
+from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.data.text_files import TextScan
 from spark_auc.spark.features import token_sample
 from spark_auc.spark.features.token_sample import token_names
@@ -31,12 +30,6 @@ ONE = Layout("\t", ("word",))
 SMALL = Layout(",", ("y", "x", "word"), integers=("y",), floats=("x",))
 HEADED = Layout(",", ("y", "x", "word"), integers=("y",), floats=("x",), header=True)
 ROWS = ["1,0.5,a", "0,,köln", ",-1e3,", "1,7,c"]
-
-
-def scan_of(df, *names):
-    """The scan of the lines and of some fields, in the types of the DataFrame."""
-    types = [StringType(), IntegerType(), *(df.schema[n].dataType for n in names)]
-    return TextScan.of(df, ["line", *names], types)
 
 
 def read(scan):
@@ -62,7 +55,7 @@ def test_lines_are_those_of_spark(spark, tmp_path, small_parts, ends):
     contents += [long, long + ends + b"b", mark + ends + mark + b"a"]
     for number, content in enumerate(contents):
         (tmp_path / f"rows {number:03}%.txt").write_bytes(content)
-    scan = scan_of(delimited(spark, str(tmp_path), ONE))
+    scan = TextScan.of(delimited(spark, str(tmp_path), ONE))
     found = read(scan)["c0"].to_pylist()
     by_file = [
         row["value"]
@@ -76,7 +69,7 @@ def test_lines_are_those_of_spark(spark, tmp_path, small_parts, ends):
 def test_bytes_that_are_no_utf8(spark, tmp_path):
     (tmp_path / "rows").write_bytes(b"\xff\xfe\n\x00a\n\xc3")
     df = delimited(spark, str(tmp_path / "rows"), ONE)
-    found = read(scan_of(df))["c0"].cast(pa.large_binary())
+    found = read(TextScan.of(df))["c0"].cast(pa.large_binary())
     expected = df.select(F.encode("line.text", "ISO-8859-1")).count()
     assert found.to_pylist() == [b"\xff\xfe", b"\x00a", b"\xc3"]
     assert expected == 3
@@ -91,26 +84,13 @@ def test_fields_have_the_values_and_types_of_spark(spark, tmp_path, small_parts,
     for name in ("a", "b"):
         (path / name).write_text("\n".join([*first, *rows]))
     df = delimited(spark, str(path), layout)
-    selected = df.select(
-        "line.text", "line.layout", F.col("y").cast("double"), "word", F.col("x").cast("double")
-    )
-    frame, read_parts, cheap = rows_for_tasks(df, ["line", "y", "word", "x"], selected)
-    assert read_parts is not iter
-    assert not cheap
-    found = frame.mapInArrow(
-        lambda batches: map(narrow, read_parts(batches)),
-        "c0 string, c1 int, c2 double, c3 string, c4 double",
-    ).toArrow()
-    expected = selected.toDF("c0", "c1", "c2", "c3", "c4").toArrow()
-    assert found.schema.types == expected.schema.types
-    order = "c0"
+    names = ["y", "word", "x"]
+    table = SparkTable(df).select(names)
+    assert not table.cheap
+    found, expected = table.gathered(), df.select(*names).toArrow()
+    assert found["y"].type == expected["y"].type
+    order = [("x", "ascending"), ("word", "ascending"), ("y", "ascending")]
     assert str(found.sort_by(order).to_pydict()) == str(expected.sort_by(order).to_pydict())
-
-
-def narrow(batch):
-    """The batch without places, and with text as Spark takes it."""
-    arrays = [a.cast(pa.string()) if pa.types.is_large_string(a.type) else a for a in batch.columns]
-    return pa.RecordBatch.from_arrays(arrays[:-1], batch.schema.names[:-1])
 
 
 def changes(df):
@@ -134,16 +114,16 @@ def test_tasks_read_files_only_where_all_rows_are_wanted(spark, tmp_path, caplog
     path.write_text("\n".join(ROWS))
     for name, (df, whole) in changes(delimited(spark, str(path), SMALL)).items():
         try:
-            scan = TextScan.of(df, ["line", "y"], [StringType(), IntegerType(), DoubleType()])
+            scan = TextScan.of(df)
         except UnsupportedFilesError:
             assert not whole, name
             continue
         assert whole is not False, name
-        assert read(scan)["c2"].to_pylist() == [1.0, 0.0, None, 1.0]
+        assert read(scan).num_rows == len(ROWS)
     cached = delimited(spark, str(path), SMALL).cache()
     try:
         with pytest.raises(UnsupportedFilesError, match="the rows are cached"):
-            scan_of(cached)
+            TextScan.of(cached)
     finally:
         cached.unpersist()
 
@@ -154,22 +134,17 @@ def test_other_files_and_columns_are_read_by_spark(spark, tmp_path, caplog):
     packed = tmp_path / "rows.gz"
     packed.write_bytes(gzip.compress(path.read_bytes()))
     df = delimited(spark, str(path), SMALL)
-    with_sum = df.withColumn("sum", F.col("x") + 1)
-    cases = [
-        (delimited(spark, str(packed), SMALL), ["line", "y"], "rows.gz is compressed"),
-        (df, ["y"], "it splits the lines"),
-        (with_sum, ["line", "sum"], r"computes a column of \['sum'\]"),
-    ]
-    for frame, names, reason in cases:
-        with pytest.raises(UnsupportedFilesError, match=reason):
-            TextScan.of(frame, names, [StringType()] * 3)
+    with pytest.raises(UnsupportedFilesError, match=r"rows.gz is compressed"):
+        TextScan.of(delimited(spark, str(packed), SMALL))
+    table = SparkTable(df.withColumn("sum", F.col("x") + 1))
     with caplog.at_level(logging.INFO):
-        assert rows_for_tasks(df, ["y"], df.select("y")).read is iter
-    assert "reader: Spark, because it splits the lines" in caplog.text
+        found = table.select(["sum", "word"]).gathered()
+    assert sorted(found["sum"].drop_null().to_pylist()) == [-999.0, 1.5, 8.0]
+    assert "columns ['sum'] are not fields of it" in caplog.text
     spark.conf.set("spark.sql.files.ignoreMissingFiles", "true")
     try:
         with pytest.raises(UnsupportedFilesError, match="ignoreMissingFiles is set"):
-            TextScan.of(df, ["line"], [])
+            TextScan.of(df)
     finally:
         spark.conf.unset("spark.sql.files.ignoreMissingFiles")
 
@@ -177,7 +152,7 @@ def test_other_files_and_columns_are_read_by_spark(spark, tmp_path, caplog):
 def test_a_file_that_changed_or_is_gone(spark, tmp_path):
     path = tmp_path / "rows"
     path.write_text("\n".join(ROWS))
-    scan = scan_of(delimited(spark, str(path), SMALL))
+    scan = TextScan.of(delimited(spark, str(path), SMALL))
     path.write_text("\n".join(ROWS[1:]))
     with pytest.raises(DataError, match="changed since it was listed"):
         read(scan)
@@ -189,8 +164,9 @@ def test_a_file_that_changed_or_is_gone(spark, tmp_path):
 def test_a_label_that_is_no_number(spark, tmp_path):
     path = tmp_path / "rows"
     path.write_text("\n".join([*ROWS, "yes,1,a"]))
+    table = SparkTable(delimited(spark, str(path), SMALL)).select(["y"])
     with pytest.raises(LineError, match="found 'yes' in column 'y'"):
-        read(scan_of(delimited(spark, str(path), SMALL), "y"))
+        table.gathered()
 
 
 def test_training_is_the_same_from_files_and_through_spark(spark, tmp_path, small_parts, caplog):
@@ -232,7 +208,7 @@ def test_names_of_tokens_come_from_a_sample_that_parts_do_not_change(spark, tmp_
     path.write_text("".join(f"{k % 2},{k},{'ab'[k % 2]}\n" for k in range(2_000)))
     df = delimited(spark, str(path), SMALL)
     recipe = FeatureRecipe(tokens=["word"], auto=False, dimension=16).fit(df)
-    features = recipe.input_features(df)
+    features = recipe.input_features(SparkTable(df))
     monkeypatch.setattr(token_sample, "_ROWS", 200)
     drawn = []
     names_of = TokenCounts.names
@@ -243,9 +219,9 @@ def test_names_of_tokens_come_from_a_sample_that_parts_do_not_change(spark, tmp_
 
     monkeypatch.setattr(TokenCounts, "names", noted)
     names = [f"token {k}" for k in range(16)]
-    found = [token_names(df, features, names, 2_000)]
+    found = [token_names(SparkTable(df), features, names, 2_000)]
     monkeypatch.setattr(text_files, "_PART_BYTES", 997)
-    found.append(token_names(df, features, names, 2_000))
+    found.append(token_names(SparkTable(df), features, names, 2_000))
     assert drawn[0] == drawn[1]
     assert found[0] == found[1]
     assert {token for _, token in drawn[0]} == {"word=a", "word=b"}

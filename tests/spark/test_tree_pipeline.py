@@ -20,8 +20,8 @@ from spark_auc import (
     TanhNetwork,
 )
 from spark_auc.features.row_groups import row_groups
-from spark_auc.serving.arrow_columns import raw_column
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
+from spark_auc.tables.arrow_columns import raw_column
 from spark_auc.trees.grow import grow
 
 pytestmark = pytest.mark.slow

@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping
 from spark_auc.app.config.sections import Setting, text_of
 from spark_auc.errors import unknown_column
 from spark_auc.publication.versions import resolve
-from spark_auc.spark.data.names import check_names_free, folded
 from spark_auc.storage.file_systems import is_local
+from spark_auc.tables.names import check_names_free, folded
 
 # The separators of CSV that the command line tells apart.
 _SEPARATORS = ",;\t|"

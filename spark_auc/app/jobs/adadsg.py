@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from spark_auc.core.types import Float
-    from spark_auc.spark.data.features import Features
     from spark_auc.spark.data.prepared import SequentialRows
     from spark_auc.spark.estimators.adadsg import AdaDSGClassifier
     from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
+    from spark_auc.tables.features import Features
 
 _log = logging.getLogger(__name__)
 
@@ -78,6 +78,7 @@ def run(spark: SparkSession, config: Adadsg) -> dict[str, Any]:
     SparkAUCError
         The job failed; nothing is published.
     """
+    from spark_auc.spark.data.spark_table import SparkTable
     from spark_auc.spark.pipeline_model import RankerPipelineModel
     from spark_auc.spark.recipe_ranker import suited
 
@@ -87,16 +88,16 @@ def run(spark: SparkSession, config: Adadsg) -> dict[str, Any]:
         config.validation.read(spark) as held_out,
         publication(config.output.path, config.output.replace, KIND) as version,
     ):
-        names = config.columns
-        recipe = fitted_recipe(config.features, rows, names)
+        names, table = config.columns, SparkTable(rows)
+        recipe = fitted_recipe(config.features, table, names)
         estimators = embeddings_of(config.embeddings, names)
-        embeddings, features = embedded(estimators, rows, features_by(recipe, names), names)
+        embeddings, features = embedded(estimators, table, features_by(recipe, names), names)
         estimator = _estimator(config)
         if not embeddings:
             estimator = suited(estimator, recipe)
         model, log, stopped = _trained(rows, held_out, config, estimator, features, checkpoint)
         if not embeddings:
-            model = named(config.features, rows, recipe, model)
+            model = named(config.features, table, recipe, model)
         summary = write_model(version, RankerPipelineModel(model, recipe, embeddings), config)
         version.write_json("stages.json", {"stages": log, "stopped": stopped})
         if drawable():
@@ -179,11 +180,13 @@ def _trained(
     checkpoint: StageCheckpoint,
 ) -> tuple[LinearRankerModel, list[dict[str, Any]], str]:
     """The model, the log of the stages, and the reason for the last stage."""
+    from spark_auc.spark.data.spark_table import SparkTable
     from spark_auc.spark.estimators.online import Pass
 
     start = time.perf_counter()
-    prepared = estimator.prepared(rows, features(rows, config.columns.numFeatures))
-    validation = features(held_out, prepared.rows.dimension)
+    table = SparkTable(rows)
+    prepared = estimator.prepared(table, features(table, config.columns.numFeatures))
+    validation = features(SparkTable(held_out), prepared.rows.dimension)
     checkpoint = replace(checkpoint, rows=fingerprint(prepared.surveyed))
     learner, log = checkpoint.load() or (estimator.learner(prepared), [])
     stage = Pass(learner, None)
@@ -218,12 +221,15 @@ def _scored(
     held_out: DataFrame, features: Features, w: Float, estimator: AdaDSGClassifier
 ) -> DataFrame:
     """The labels and scores of the validation rows by weights ``w`` ``(d,)``."""
-    from spark_auc.spark.data.features import scoreable
+    from pyspark.sql import functions as F
+
+    from spark_auc.spark.data.names import quoted
+    from spark_auc.spark.data.spark_table import scoreable
     from spark_auc.spark.estimators.scorer import score_column
 
-    label = features.field(held_out, estimator.getLabelCol())
-    rows = scoreable(held_out, features)
-    return rows.select(label.alias("label"), score_column(features, w).alias("score"))
+    label = F.col(quoted(estimator.getLabelCol())).alias("label")
+    score = score_column(held_out, features, w).alias("score")
+    return scoreable(held_out).select(label, score)
 
 
 def _stage_log(

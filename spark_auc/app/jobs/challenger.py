@@ -22,9 +22,9 @@ from spark_auc.store.moment_store import MomentStore
 from spark_auc.store.windows import MergedFolds, Window, ages
 
 if TYPE_CHECKING:
-    from spark_auc.spark.data.columns import TrainingColumns
     from spark_auc.spark.features.recipe_model import FeatureRecipeModel
     from spark_auc.spark.pipeline_model import RankerPipelineModel
+    from spark_auc.tables.columns import TrainingColumns
 
 # Params that the choice of window and penalty sets.
 _CHOSEN = {"regParams", "elasticNetParams", "selectionRule"}

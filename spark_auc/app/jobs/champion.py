@@ -159,9 +159,11 @@ def scorable(champion: Champion | None, rows: DataFrame, config: Retrain) -> Cha
 
 def unscorable(model: RankerPipelineModel, rows: DataFrame) -> str | None:
     """The reason why a model cannot score rows; None if it can."""
+    from spark_auc.spark.data.spark_table import SparkTable
+
     try:
         # The rankers of segments need their column, too.
-        model.ranker.score_column(rows, model.features(rows))
+        model.ranker.score_column(rows, model.features(SparkTable(rows)))
     except (ConfigError, DataError) as error:
         return str(error)
     return None

@@ -18,8 +18,8 @@ from spark_auc.solvers.candidates import Candidate
 from spark_auc.training.prior import Prior
 
 if TYPE_CHECKING:
-    from spark_auc.spark.data.columns import TrainingColumns
     from spark_auc.spark.features.recipe_model import FeatureRecipeModel
+    from spark_auc.tables.columns import TrainingColumns
 
 _log = logging.getLogger(__name__)
 

@@ -7,19 +7,16 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from spark_auc.spark.features.recipe_model import FeatureRecipeModel
+    from spark_auc.tables.table import Table
 
 _log = logging.getLogger(__name__)
 
 
 def drift_of(
     recipe: FeatureRecipeModel | None,
-    rows: DataFrame,
+    rows: Table,
     others: Collection[str | None] = (),
-    *,
-    files: bool = True,
 ) -> dict[str, Any]:
     """The key ``drift`` of a job's result, by one pass over the raw columns.
 
@@ -33,8 +30,6 @@ def drift_of(
         The rows.
     others
         Columns that the job knows, such as the label.
-    files
-        See `spark_auc.spark.features.drift.drift_of`.
 
     Returns
     -------
@@ -42,12 +37,12 @@ def drift_of(
         ``drift``: the values of `Drift.as_dict`, and ``excesses``, the shares that exceed those of
         the fit.
     """
-    from spark_auc.spark.data.names import own_names
     from spark_auc.spark.features.drift import drift_of as counted
+    from spark_auc.tables.table import own_names
 
     if recipe is None:
         return {}
-    drift = counted(rows, recipe.recipe, files=files)
+    drift = counted(rows, recipe.recipe)
     excesses = drift.excesses(recipe.drift) if recipe.drift else ()
     for excess in excesses:
         _log.warning("%s", excess)

@@ -27,8 +27,8 @@ from spark_auc.publication.redaction import redacted
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from spark_auc.spark.data.segments import SegmentColumn
     from spark_auc.spark.pipeline_model import RankerPipelineModel
+    from spark_auc.tables.segments import SegmentColumn
 
 _OF_PROBABILITIES = (
     *(name for name, measure in MEASURES.items() if measure.probabilities),
@@ -69,13 +69,14 @@ def evaluation(
     Groups
         AUC by group, if a group column is set.
     """
+    from spark_auc.spark.data.spark_table import segment_value
+
     # No scored rows are published: the names of their columns are free.
     model = model.beside(rows)
     ranker = model.ranker
     scored = model.transform(rows)
     if segments is not None:
-        value = segments.value(scored, model.features(rows))
-        scored = scored.withColumn(segments.column, value)
+        scored = scored.withColumn(segments.column, segment_value(scored, segments))
     report = ranker.measured(scored, **measures.model_dump())
     measured = report.as_dict()
     if model.calibration:
@@ -116,9 +117,11 @@ def model_facts(path: str, features: int, summary: Mapping[str, Any]) -> dict[st
 
 def drift_of_evaluated(model: RankerPipelineModel, rows: DataFrame) -> dict[str, Any]:
     """The key ``drift`` of evaluated rows; see `spark_auc.app.jobs.drift`."""
-    ranker = model.ranker
+    from spark_auc.spark.data.spark_table import SparkTable
+
+    ranker, table = model.ranker, SparkTable(rows)
     drift = drift_of(
-        recipe_stage(model), rows, (ranker.getLabelCol(), ranker.values()["weightCol"])
+        recipe_stage(model), table, (ranker.getLabelCol(), ranker.values()["weightCol"])
     )
     log_unknown(drift)
     return drift

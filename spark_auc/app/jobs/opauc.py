@@ -169,12 +169,13 @@ def run(spark: SparkSession, config: Opauc) -> dict[str, Any]:
 
 
 def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
-    from spark_auc.spark.data.columns import TrainingColumns
-    from spark_auc.spark.data.rows import DistributedRows
+    from spark_auc.spark.data.spark_table import SparkTable
     from spark_auc.spark.estimators.mba import MBAClassifier
     from spark_auc.spark.estimators.one_pass import model_of, statistics
     from spark_auc.spark.pipeline_model import RankerPipelineModel
     from spark_auc.spark.recipe_ranker import suited
+    from spark_auc.tables.columns import TrainingColumns
+    from spark_auc.tables.rows import TableRows
 
     assert config.data is not None
     names = config.columns
@@ -183,32 +184,34 @@ def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
         publication(config.output.path, config.output.replace, KIND) as version,
     ):
         start = time.perf_counter()
-        recipe = fitted_recipe(config.features, rows, names)
-        features = features_by(recipe, names)(rows, names.numFeatures)
+        table = SparkTable(rows)
+        recipe = fitted_recipe(config.features, table, names)
+        features = features_by(recipe, names)(table, names.numFeatures)
         columns = TrainingColumns.resolve(
-            rows, features, names.label, names.positiveLabel, names.weight
+            table, features, names.label, names.positiveLabel, names.weight
         )
         estimator = suited(_estimator(config), recipe)
         set_prior(estimator, config.prior)
         # One pass without the survey of columns that the estimator makes for other ways.
         if isinstance(estimator, MBAClassifier) and estimator.approximation.kind == "full":
-            totals = statistics(DistributedRows.of(rows, columns))
+            totals = statistics(TableRows.of(table, columns))
             seconds = {"moments": time.perf_counter() - start}
             prior = estimator.prior_for(features)
             model = model_of(totals, columns, estimator, seconds, prior)
         else:
-            model = estimator.fitted(rows, features)
-        model = named(config.features, rows, recipe, model)
+            model = estimator.fitted(table, features)
+        model = named(config.features, table, recipe, model)
         write_model(version, RankerPipelineModel(model, recipe), config)
         drift: dict[str, Any] = {}
         if config.drift and config.features and config.features.recipe:
-            drift = drift_of(recipe, rows, (names.label, names.weight))
+            drift = drift_of(recipe, table, (names.label, names.weight))
             log_unknown(drift)
     return _result(config, model) | drift
 
 
 def _stream(spark: SparkSession, config: Opauc, checkpoint: Checkpoint) -> dict[str, Any]:
     from spark_auc.app.jobs.stream_learner import StreamLearner
+    from spark_auc.spark.data.spark_table import SparkTable
     from spark_auc.spark.estimators.mba import MBAClassifier
     from spark_auc.spark.estimators.online import OnlineEstimator
     from spark_auc.spark.pipeline_model import RankerPipelineModel
@@ -235,13 +238,13 @@ def _stream(spark: SparkSession, config: Opauc, checkpoint: Checkpoint) -> dict[
             write_model(version, RankerPipelineModel(model, recipe), config, stream=status)
 
     # A stream has no rows to fit a recipe to: `check` requires a fitted one.
-    no_rows = spark.createDataFrame([], stream.schema)
+    no_rows = SparkTable(spark.createDataFrame([], stream.schema))
     recipe = fitted_recipe(config.features, no_rows, config.columns)
     stored = settings(config, recipe.recipe if recipe else None)
     checkpoint.check_settings(state.progress.settings, stored)
     features = features_by(recipe, config.columns)
     names = config.columns.label, config.columns.weight
-    counted = partial(drift_of, recipe, others=names, files=False)
+    counted = partial(drift_of, recipe, others=names)
     drift = counted if recipe and config.drift else None
     store: StreamStore | None = None
     if section.store is not None:  # The package deltalake is optional.

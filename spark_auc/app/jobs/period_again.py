@@ -28,7 +28,7 @@ from spark_auc.store.windows import Window
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from spark_auc.spark.data.columns import TrainingColumns
+    from spark_auc.tables.columns import TrainingColumns
 
 _log = logging.getLogger(__name__)
 
@@ -91,16 +91,19 @@ class PeriodsAgain:
                 self._read_period(period, champion)
 
     def _read_period(self, period: str, champion: Champion | None) -> None:
+        from spark_auc.spark.data.spark_table import SparkTable
+
         run = self.run
         if not _has_rows(run, period):
             return
         with run.config.rows_of(period).read(run.spark) as rows:
+            table = SparkTable(rows)
             try:
-                columns = run.columns(rows)
+                columns = run.columns(table)
             except (ConfigError, DataError) as error:
                 self._keep(period, f"other columns: {error}")
                 return
-            moments, labels = run.moments(rows, columns)
+            moments, labels = run.moments(table, columns)
             if _is_stored(run, period, moments):
                 return
             total = reduce(PairMoments.merge, chain.from_iterable(moments.values()))

@@ -180,10 +180,13 @@ def _later(
 
 
 def _counted(recipe: FeatureRecipeModel, rows: DataFrame, trained: Before | None) -> Counts:
+    from spark_auc.spark.data.spark_table import SparkTable
     from spark_auc.spark.features.drift import drift_of
 
     return drift_of(
-        rows, recipe.recipe, seen=None if trained is None else _seen(recipe.recipe, trained.moments)
+        SparkTable(rows),
+        recipe.recipe,
+        seen=None if trained is None else _seen(recipe.recipe, trained.moments),
     )
 
 

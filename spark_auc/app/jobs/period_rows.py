@@ -14,15 +14,14 @@ from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import DataError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from spark_auc.spark.data.columns import TrainingColumns
     from spark_auc.store.facts import Facts
     from spark_auc.store.rows import Segments
+    from spark_auc.tables.columns import TrainingColumns
+    from spark_auc.tables.table import Table
 
 
 def training_columns(
-    rows: DataFrame, names: Columns, features: FeaturesOf, facts: Facts
+    rows: Table, names: Columns, features: FeaturesOf, facts: Facts
 ) -> TrainingColumns:
     """The columns of the rows, with that of their segments, checked against their schema.
 
@@ -33,8 +32,8 @@ def training_columns(
     DataError
         A column has another type.
     """
-    from spark_auc.spark.data.columns import TrainingColumns
-    from spark_auc.spark.data.segments import SegmentColumn
+    from spark_auc.tables.columns import TrainingColumns
+    from spark_auc.tables.segments import SegmentColumn
 
     made = features(rows, facts.dimension)
     columns = TrainingColumns.resolve(
@@ -43,12 +42,12 @@ def training_columns(
     if facts.segment_column is None:
         return columns
     segments = SegmentColumn(facts.segment_column, facts.segments)
-    segments.check(rows, made)
+    segments.check(rows)
     return replace(columns, segments=segments)
 
 
 def period_moments(
-    rows: DataFrame, config: Retrain, columns: TrainingColumns, history: History, schema_id: str
+    rows: Table, config: Retrain, columns: TrainingColumns, history: History, schema_id: str
 ) -> tuple[Segments, tuple[Label, Label] | None]:
     """The moments of a period's segments and folds, and its two labels; None for fewer.
 

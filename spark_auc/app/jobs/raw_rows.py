@@ -11,16 +11,15 @@ from spark_auc.app.config.training import estimator_class
 from spark_auc.app.jobs.published_model import read_fit
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from spark_auc.spark.data.features import Features
     from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
     from spark_auc.spark.features.embedding import EmbeddingEstimator, EmbeddingModel
     from spark_auc.spark.features.recipe import FeatureRecipe
     from spark_auc.spark.features.recipe_model import FeatureRecipeModel
+    from spark_auc.tables.features import Features
+    from spark_auc.tables.table import Table
 
-# The features of a DataFrame's rows, with their number if it is known.
-FeaturesOf: TypeAlias = "Callable[[DataFrame, int | None], Features]"
+# The features of a table's rows, with their number if it is known.
+FeaturesOf: TypeAlias = "Callable[[Table, int | None], Features]"
 
 
 def recipe_of(
@@ -54,7 +53,7 @@ def recipe_of(
 
 
 def fitted_recipe(
-    section: RecipeSection | None, rows: DataFrame, columns: Columns
+    section: RecipeSection | None, rows: Table, columns: Columns
 ) -> FeatureRecipeModel | None:
     """The recipe of a section, fitted to rows unless it is fitted; None without a section.
 
@@ -81,7 +80,7 @@ def fitted_recipe(
 
 def named(
     section: RecipeSection | None,
-    rows: DataFrame,
+    rows: Table,
     recipe: FeatureRecipeModel | None,
     ranker: LinearRankerModel,
 ) -> LinearRankerModel:
@@ -105,9 +104,9 @@ def named(
 
 def features_by(recipe: FeatureRecipeModel | None, columns: Columns) -> FeaturesOf:
     """What makes the features of rows: a recipe, or the columns that the configuration names."""
-    from spark_auc.spark.data.features import PreparedFeatures
+    from spark_auc.tables.features import PreparedFeatures
 
-    def resolved(rows: DataFrame, dimension: int | None) -> Features:
+    def resolved(rows: Table, dimension: int | None) -> Features:
         if recipe is not None:
             return recipe.input_features(rows)
         return PreparedFeatures.resolve(rows, columns.features, dimension)
@@ -136,7 +135,7 @@ def embeddings_of(
 
 def embedded(
     estimators: Sequence[EmbeddingEstimator],
-    rows: DataFrame,
+    rows: Table,
     features: FeaturesOf,
     columns: Columns,
 ) -> tuple[list[EmbeddingModel], FeaturesOf]:
@@ -148,7 +147,7 @@ def embedded(
         models.append(estimator.fitted_before(rows, last, columns.key))
         last = models[-1].features(last)
 
-    def resolved(others: DataFrame, dimension: int | None) -> Features:
+    def resolved(others: Table, dimension: int | None) -> Features:
         made = features(others, inner.dimension if models else dimension)
         for model in models:
             made = model.features(made)

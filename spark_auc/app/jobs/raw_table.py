@@ -141,8 +141,9 @@ def _free_of_knots(train: Train) -> bool:
 
 
 def _resolved_score(spark: SparkSession, score: Score) -> Score:
-    from spark_auc.spark.data.names import own_names
+    from spark_auc.spark.data.spark_table import SparkTable
     from spark_auc.spark.data.text_columns import typed
+    from spark_auc.tables.table import own_names
 
     check_model(score.model)
     recipe = None
@@ -153,7 +154,8 @@ def _resolved_score(spark: SparkSession, score: Score) -> Score:
         columns = rows.columns
         types: dict[str, str] = {}
         if recipe and score.data.format in ("csv", "json") and score.data.select is None:
-            named = {own_names(rows, column.name): column.type for column in recipe.columns}
+            table = SparkTable(rows)
+            named = {own_names(table, column.name): column.type for column in recipe.columns}
             types = typed(rows, named)
     keep = score.keep or columns
     data = _selecting(score.data, columns, types)

@@ -197,9 +197,10 @@ def _opened(spark: SparkSession, config: Retrain, history: History, period: str)
     from spark_auc.app.jobs.period_again import PeriodsAgain
     from spark_auc.app.jobs.retrain_period import PeriodRun
     from spark_auc.app.jobs.store_facts import facts_of
-    from spark_auc.spark.data.segments import SegmentColumn
+    from spark_auc.spark.data.spark_table import SparkTable
     from spark_auc.spark.features.recipe_model import FeatureRecipeModel
     from spark_auc.store.moment_store import MomentStore
+    from spark_auc.tables.segments import SegmentColumn
 
     names, segment = config.columns, config.training.segmentCol
     stored = MomentStore.stored_facts(config.store_location())
@@ -220,11 +221,12 @@ def _opened(spark: SparkSession, config: Retrain, history: History, period: str)
         segments = None if segment is None else SegmentColumn(segment, facts.segments)
     else:
         with config.rows_of(period).read(spark) as rows:
-            recipe = fitted_recipe(config.features, rows, names)
-            features = features_by(recipe, names)(rows, names.numFeatures)
+            table = SparkTable(rows)
+            recipe = fitted_recipe(config.features, table, names)
+            features = features_by(recipe, names)(table, names.numFeatures)
             dimension, segments = features.dimension, None
             if segment is not None:
-                segments = SegmentColumn.of(rows, features, segment)
+                segments = SegmentColumn.of(table, segment)
     facts = facts_of(dimension, config.folds, config.seed, names, recipe, segments)
     store = MomentStore(config.store_location(), facts, full_refresh=refresh)
     return PeriodsAgain(PeriodRun(spark, config, recipe, store, history, settings))

@@ -19,6 +19,7 @@ from spark_auc.errors import ConfigError, DataError
 from spark_auc.features.recipe_json import from_json
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.manifest import VERSIONS
+from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.spark.retraining import fold_moments
 from spark_auc.store.deletion import remaining
@@ -169,8 +170,9 @@ def _moments(
     source = config.delete.rows_of(period)
     source.check()
     with source.read(spark) as rows:
-        columns = training_columns(rows, names, features_by(recipe, names), facts)
-        moments, labels = fold_moments(rows, columns, Folds(facts.folds, facts.seed))
+        table = SparkTable(rows)
+        columns = training_columns(table, names, features_by(recipe, names), facts)
+        moments, labels = fold_moments(table, columns, Folds(facts.folds, facts.seed))
     if not labels.rows:
         raise DataError(
             f"found no rows of the period {period} to delete, expected some; check "

@@ -41,10 +41,11 @@ from spark_auc.store.stored_labels import has_negative_label, store_negative_lab
 from spark_auc.training.timer import PhaseTimer
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-    from spark_auc.spark.data.columns import TrainingColumns
     from spark_auc.spark.features.recipe_model import FeatureRecipeModel
+    from spark_auc.tables.columns import TrainingColumns
+    from spark_auc.tables.table import Table
 
 _log = logging.getLogger(__name__)
 
@@ -82,12 +83,12 @@ class PeriodRun:
         self.store, self.history = store, history
         self._features, self._has_label = features_by(recipe, config.columns), False
 
-    def columns(self, rows: DataFrame) -> TrainingColumns:
+    def columns(self, rows: Table) -> TrainingColumns:
         """The columns of a period's rows; `ConfigError` or `DataError` for another schema."""
         return training_columns(rows, self.config.columns, self._features, self.store.facts)
 
     def moments(
-        self, rows: DataFrame, columns: TrainingColumns
+        self, rows: Table, columns: TrainingColumns
     ) -> tuple[Segments, tuple[Label, Label] | None]:
         """The moments of a period's rows, and their two labels; errors of `period_moments`."""
         made = period_moments(rows, self.config, columns, self.history, self.store.schema_id)
@@ -145,26 +146,32 @@ class PeriodRun:
     def _store(self, period: str) -> None:
         """Read the rows of a period, and store their moments."""
         source = self.config.rows_of(period)
+        from spark_auc.spark.data.spark_table import SparkTable
+
         source.check()
         with source.read(self.spark) as rows:
-            moments, labels = self.moments(rows, self.columns(rows))
+            table = SparkTable(rows)
+            moments, labels = self.moments(table, self.columns(table))
         if not self.config.dryRun:
             self.put(period, moments, labels)
 
     def _decided(self, period: str, champion: Champion | None) -> tuple[dict[str, Any], Segments]:
         """The record of a period, after its challenger is published or not, and its moments."""
+        from spark_auc.spark.data.spark_table import SparkTable
+
         timer, config = PhaseTimer(), self.config
         with ExitStack() as stack:
             rows = stack.enter_context(config.rows_of(period).read(self.spark))
+            table = SparkTable(rows)
             try:
-                columns = self.columns(rows)
+                columns = self.columns(table)
             except (ConfigError, DataError) as error:
                 if not self.store.periods():
                     raise
                 # The same settings served the stored periods: the rows have another schema.
                 return self._other_schema(period, champion, error), {}
             judged = scorable(champion, rows, config)
-            moments, labels = self.moments(rows, columns)
+            moments, labels = self.moments(table, columns)
             timer.end("moments")
             total = reduce(PairMoments.merge, chain.from_iterable(moments.values()))
             counts = total.positive.rows, total.negative.rows

@@ -29,7 +29,7 @@ from spark_auc.app.jobs.published_model import (
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.publish import check_free, publication
 from spark_auc.publication.versions import current
-from spark_auc.spark.data.names import check_names_free
+from spark_auc.tables.names import check_names_free
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,6 +70,7 @@ def run(spark: SparkSession, config: Score) -> dict[str, Any]:
         The job failed; nothing is published.
     """
     from spark_auc.spark.data.part_files import write_parquet
+    from spark_auc.spark.data.spark_table import SparkTable
 
     output, run_id = config.output, uuid.uuid4().hex
     table = None if output.format == "parquet" else opened(output)
@@ -86,7 +87,7 @@ def run(spark: SparkSession, config: Score) -> dict[str, Any]:
     ):
         scored = _scored(model, data, config, new)
         # Before the scores: a commit to a table cannot be taken back.
-        drift = drift_of(recipe_stage(model), data) if config.drift else {}
+        drift = drift_of(recipe_stage(model), SparkTable(data)) if config.drift else {}
         log_unknown(drift)
         if version is None:
             assert table is not None

@@ -12,8 +12,8 @@ from spark_auc.features.recipe_json import to_json
 from spark_auc.store.facts import Facts
 
 if TYPE_CHECKING:
-    from spark_auc.spark.data.segments import SegmentColumn
     from spark_auc.spark.features.recipe_model import FeatureRecipeModel
+    from spark_auc.tables.segments import SegmentColumn
 
 
 def facts_of(

@@ -17,11 +17,13 @@ from spark_auc.app.jobs.raw_rows import FeaturesOf
 from spark_auc.app.jobs.stream_state import Checkpoint, Progress, StreamState
 from spark_auc.core.labels import LabelCounts
 from spark_auc.errors import ConfigError, DataError
-from spark_auc.spark.data.columns import TrainingColumns
 from spark_auc.spark.data.failures import translated
+from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.streaming.learning import Learning, Part
 from spark_auc.spark.streaming.stream import ArrivedFile, MicroBatch, Stream
+from spark_auc.tables.columns import TrainingColumns
+from spark_auc.tables.table import Table
 from spark_auc.training.stream_statistics import StreamStatistics, check_labels
 
 if TYPE_CHECKING:
@@ -73,7 +75,7 @@ class StreamLearner:
         features: FeaturesOf,
         learning: Learning,
         publish: Callable[[LinearRankerModel, StreamState], None],
-        drift: Callable[[DataFrame], dict[str, Any]] | None = None,
+        drift: Callable[[Table], dict[str, Any]] | None = None,
         store: StreamStore | None = None,
     ) -> None:
         assert config.stream is not None
@@ -154,15 +156,15 @@ class StreamLearner:
         state = self.state.statistics
         dimension = state.moments.dimension if state else self._names.numFeatures
         # Reports errors in the schema before the first batch.
-        columns = self._resolved(no_rows, dimension or 1)
+        columns = self._resolved(SparkTable(no_rows), dimension or 1)
         if dimension:
             return columns
         try:
-            return self._resolved(no_rows, None)
+            return self._resolved(SparkTable(no_rows), None)
         except DataError:
             return None
 
-    def _resolved(self, rows: DataFrame, dimension: int | None) -> TrainingColumns:
+    def _resolved(self, rows: Table, dimension: int | None) -> TrainingColumns:
         names = self._names
         return TrainingColumns.resolve(
             rows,
@@ -227,9 +229,11 @@ class StreamLearner:
         with translated():
             if before is None and rows.isEmpty():
                 return None
-            columns = self._columns or self._resolved(rows, None)
+            # Tasks that read files themselves list the whole directory of a file first.
+            table = SparkTable(rows, files=False)
+            columns = self._columns or self._resolved(table, None)
             w = None if self.model is None else self.model.scorer.w
-            part = self._learning.learned(Part(rows, columns, before, w, *place))
+            part = self._learning.learned(Part(table, columns, before, w, *place))
         check_labels(labels.merge(part.labels), columns.positive)
         if self._store is not None:
             self._store.check(rows)
@@ -241,7 +245,7 @@ class StreamLearner:
         if self._drift is None or (batch.files and not learned.files):
             return {}
         with translated():
-            drift = self._drift(batch.rows(learned.files))
+            drift = self._drift(SparkTable(batch.rows(learned.files), files=False))
         if not self._said:
             log_unknown(drift)
         self._said = True

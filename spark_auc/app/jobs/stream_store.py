@@ -20,14 +20,15 @@ from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConfigError
-from spark_auc.spark.data.columns import TrainingColumns
+from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
-from spark_auc.spark.retraining import moments_of_batch
+from spark_auc.spark.retraining import fold_moments
 from spark_auc.spark.streaming.days import days, of_day
 from spark_auc.store.moment_store import MomentStore
 from spark_auc.store.rows import Segments
 from spark_auc.store.stored_labels import store_negative_label
 from spark_auc.store.streams import StoredStream
+from spark_auc.tables.columns import TrainingColumns
 
 _log = logging.getLogger(__name__)
 
@@ -95,7 +96,9 @@ class StreamStore:
         stream = StoredStream(store, self._section.name)
         folds = Folds(self._section.folds, self._section.seed)
         made = {
-            period: moments_of_batch(of_day(rows, self._section.period, period), columns, folds)
+            period: fold_moments(
+                SparkTable(of_day(rows, self._section.period, period), files=False), columns, folds
+            )
             for period in periods
         }
         labels = reduce(LabelCounts.merge, (found for _, found in made.values()), LabelCounts())
@@ -121,15 +124,15 @@ class StreamStore:
 
     def _opened(self, rows: DataFrame) -> tuple[MomentStore, TrainingColumns]:
         """The store, with what other jobs stored since the last batch, and the columns of rows."""
-        section, store = self._section, self._store
+        section, store, table = self._section, self._store, SparkTable(rows, files=False)
         if store is None:
-            dimension = self._features(rows, None).dimension
+            dimension = self._features(table, None).dimension
             facts = facts_of(dimension, section.folds, section.seed, self._names, self._recipe)
             if section.segment is not None:
                 stored = MomentStore.stored_facts(section.location())
                 facts = with_stored_segments(facts, stored, section.segment, section.schemaId)
             store = MomentStore(section.location(), facts)
-        columns = training_columns(rows, self._names, self._features, store.facts)
+        columns = training_columns(table, self._names, self._features, store.facts)
         if self._store is None:
             self._begin(StoredStream(store, section.name).last())
             self._store = store

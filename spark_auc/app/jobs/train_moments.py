@@ -19,12 +19,13 @@ from spark_auc.errors import ConfigError, DataError
 from spark_auc.features.recipe_json import from_json
 from spark_auc.features.token_names import FeatureNames
 from spark_auc.retraining.choice import choose
-from spark_auc.spark.data.columns import TrainingColumns
+from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.estimators.pair_moments_estimator import PairMomentsEstimator
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.spark.pipeline_model import RankerPipelineModel
 from spark_auc.spark.recipe_ranker import suited
 from spark_auc.spark.retraining import fold_moments
+from spark_auc.tables.columns import TrainingColumns
 from spark_auc.training.segments import REST
 from spark_auc.training.settings import TrainingSettings
 from spark_auc.training.train import train_on_moments
@@ -109,12 +110,13 @@ def _of_rows(config: Train, rows: DataFrame, first: Stored) -> Stored:
     """The moments of rows, made as the stored ones were."""
     names, facts = config.columns, first.facts
     recipe = None if facts.recipe is None else FeatureRecipeModel(from_json(facts.recipe))
-    features = features_by(recipe, names)(rows, facts.dimension)
+    table = SparkTable(rows)
+    features = features_by(recipe, names)(table, facts.dimension)
     columns = TrainingColumns.resolve(
-        rows, features, names.label, names.positiveLabel, names.weight, names.key
+        table, features, names.label, names.positiveLabel, names.weight, names.key
     )
     # Stored segments are merged: columns of training have none.
-    by_segment, labels = fold_moments(rows, columns, Folds(facts.folds, facts.seed))
+    by_segment, labels = fold_moments(table, columns, Folds(facts.folds, facts.seed))
     moments = by_segment[REST]
     # One class, or none, may be among the rows: the stored moments can have the other.
     both = labels.classes(columns.positive) if len(labels.rows) > 1 else None

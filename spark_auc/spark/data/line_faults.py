@@ -18,13 +18,13 @@ from pyspark.sql import DataFrame
 from spark_auc.errors import LineError
 from spark_auc.features.lines import split
 from spark_auc.features.raw_columns import Text
-from spark_auc.serving.arrow_columns import raw_column
 from spark_auc.spark.data.arrow_tasks import mapped_batches
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.layouts import LINE, Layout
 from spark_auc.spark.data.lines import source_of
 from spark_auc.spark.data.paths import reader_of
-from spark_auc.spark.data.text_numbers import numbers
+from spark_auc.tables.arrow_columns import raw_column
+from spark_auc.tables.text_numbers import numbers
 
 _NUMBERS = {name: pa.int64() for name in ("start", "lines", "row")}
 _BLOCK = pa.schema({"file": pa.string(), **_NUMBERS, "line": pa.binary()})

@@ -29,11 +29,12 @@ from spark_auc.core.types import AnyPath
 from spark_auc.errors import DataError
 from spark_auc.features.lines import split
 from spark_auc.features.raw_columns import Text
-from spark_auc.serving.arrow_columns import raw_column
 from spark_auc.spark.data.layouts import LINE, Layout
-from spark_auc.spark.data.names import fields_of, known_column, quoted
+from spark_auc.spark.data.names import fields_of, quoted
 from spark_auc.spark.data.paths import reader_of
 from spark_auc.spark.data.resources import task_slots
+from spark_auc.tables.arrow_columns import raw_column, shared_text
+from spark_auc.tables.text_numbers import numbers
 
 _log = logging.getLogger(__name__)
 
@@ -151,7 +152,7 @@ class Lines:
 
     column: str
     layout: Layout
-    numbers: dict[str, int]
+    numbers: tuple[int, ...]
 
     @classmethod
     def of(cls, df: DataFrame, names: Sequence[str]) -> Lines | None:
@@ -164,12 +165,9 @@ class Lines:
         if source is None:
             return None
         column, layout, _ = source
-        fields = {name: fields_of(df, name) for name in names}
-        numbers = {
-            name: field_number(found[0], layout) if len(found) == 1 else None
-            for name, found in fields.items()
-        }
-        unmarked = [name for name, number in numbers.items() if number is None]
+        fields = [fields_of(df, name) for name in names]
+        numbers = [field_number(of[0], layout) if len(of) == 1 else None for of in fields]
+        unmarked = [name for name, number in zip(names, numbers, strict=True) if number is None]
         # A union has the marks of its first part, a join those of both sides: their columns may be
         # those of other rows.
         reason = f"columns {unmarked} are not fields of it" if unmarked else ""
@@ -183,37 +181,15 @@ class Lines:
                 reason,
             )
             return None
-        return cls(column, layout, cast(dict[str, int], numbers))
-
-    @property
-    def types(self) -> dict[str, str]:
-        """Type of each column; see `Layout.type_of`."""
-        names = self.layout.names
-        return {name: self.layout.type_of(names[k]) for name, k in self.numbers.items()}
-
-    def field(self, df: DataFrame, name: str) -> Column | None:
-        """A field of lines whose number of fields `split` checks; None if it is no field.
-
-        It is found from the nearer end of the line, in a part of the time of the column itself.
-        """
-        separator, field = self.layout.separator, known_column(df, name)
-        number = field_number(field, self.layout)
-        if number is None:
-            return None
-        text, after = F.col(quoted(self.column))["text"], len(self.layout.names) - number
-        if number < after:
-            part = F.substring_index(F.substring_index(text, separator, number + 1), separator, -1)
-        else:
-            part = F.substring_index(F.substring_index(text, separator, -after), separator, 1)
-        return self.layout.typed(part, number, part, F.lit(False))
+        return cls(column, layout, cast(tuple[int, ...], tuple(numbers)))
 
     def expressions(self) -> list[Column]:
         """The columns that `split` takes, in its order."""
         line = F.col(quoted(self.column))
         return [line[part].alias(part) for part in ("text", "layout")]
 
-    def split(self, arrays: Sequence[pa.Array]) -> dict[str, Text]:
-        """The columns of some rows, as text; see `spark_auc.spark.data.text_numbers` for numbers.
+    def split(self, arrays: Sequence[pa.Array]) -> list[pa.Array]:
+        """The columns of some rows: numbers, and text that shares the bytes of the lines.
 
         Parameters
         ----------
@@ -223,7 +199,7 @@ class Lines:
         Raises
         ------
         LineError
-            A line is malformed.
+            A line is malformed, or has text in a column of numbers.
         DataError
             Rows have another layout, or a column has other values than the lines.
         """
@@ -237,7 +213,15 @@ class Lines:
             )
         lines = cast(Text, raw_column(self.column, text))
         fields = split(lines, self.layout.separator, len(self.layout.names))
-        return {name: fields[number] for name, number in self.numbers.items()}
+        return [self._array(fields[number], number) for number in self.numbers]
+
+    def _array(self, field: Text, number: int) -> pa.Array:
+        name = self.layout.names[number]
+        if (kind := self.layout.type_of(name)) == "text":
+            valid = field.starts < field.ends
+            return shared_text(field if valid.all() else field._replace(validity=valid))
+        parsed = numbers(name, field, kind)
+        return pa.array(parsed.values, mask=field.starts >= field.ends)
 
 
 def is_whole_source(df: DataFrame) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 from spark_auc.errors import ConfigError, unknown_column
+from spark_auc.tables.names import check_names_free, folded, named
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,19 +40,10 @@ def known_column(df: DataFrame, name: str) -> StructField:
 
 def fields_of(df: DataFrame, name: str) -> list[StructField]:
     """Fields of all columns that Spark finds by a name."""
-    wanted = folded(name)
-    alike = [field for field in df.schema.fields if folded(field.name) == wanted]
+    alike = named(df.schema.fields, name, exact=False)
     if any(field.name != name for field in alike) and is_case_sensitive(df):
         return [field for field in alike if field.name == name]
     return alike
-
-
-def own_names(df: DataFrame, names: Any) -> Any:
-    """Names, in lists of any depth, as the columns of the rows have them; others as they are."""
-    if isinstance(names, list):
-        return [own_names(df, name) for name in names]
-    found = fields_of(df, names) if isinstance(names, str) else []
-    return found[0].name if len(found) == 1 else names
 
 
 def check_new(df: DataFrame, names: Mapping[str, str | None]) -> None:
@@ -71,40 +62,6 @@ def check_new(df: DataFrame, names: Mapping[str, str | None]) -> None:
         The rows have a column of a name, or two of the names are equal.
     """
     check_names_free(df.schema.names, names, exact=is_case_sensitive(df))
-
-
-def check_names_free(
-    columns: Iterable[str], names: Mapping[str, str | None], *, exact: bool = False
-) -> None:
-    """`ConfigError` if new names are among those of columns; see `check_new`.
-
-    Parameters
-    ----------
-    columns
-        Names of the columns.
-    names
-        See `check_new`.
-    exact
-        Whether names of different case differ.
-    """
-    fold = str if exact else folded
-    taken = {fold(column): column for column in columns}
-    new = dict[str, tuple[str, str]]()
-    for setting, name in names.items():
-        if not name:
-            continue
-        if (column := taken.get(fold(name))) is not None:
-            raise ConfigError(
-                f"found column {column!r} in the data already, expected it to be new; rename or "
-                f"drop it, or set {setting} to another name"
-            )
-        if fold(name) in new:
-            other, its_name = new[fold(name)]
-            raise ConfigError(
-                f"found {other} {its_name!r} and {setting} {name!r}, expected different names; "
-                f"set {setting} to another name"
-            )
-        new[fold(name)] = setting, name
 
 
 def free_names(df: DataFrame, names: Mapping[K, str]) -> dict[K, str]:
@@ -127,15 +84,3 @@ def is_case_sensitive(df: DataFrame) -> bool:
 def quoted(name: str) -> str:
     """The column name in backticks, so that Spark reads dots and spaces as part of it."""
     return "`" + name.replace("`", "``") + "`"
-
-
-@lru_cache(1 << 16)
-def folded(name: str) -> str:
-    """The name in one case: equal for names that Java's ``equalsIgnoreCase`` takes for one."""
-    return name.lower() if name.isascii() else "".join(map(_folded, name))
-
-
-def _folded(letter: str) -> str:
-    # Java maps a letter to one letter: those of which Python makes several stay as they are.
-    upper = letter.upper()
-    return (upper if len(upper) == 1 else letter).lower()[0]

@@ -8,7 +8,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
-from spark_auc.spark.data.names import fields_of, folded, is_case_sensitive, known_column, quoted
+from spark_auc.spark.data.names import fields_of, is_case_sensitive, known_column, quoted
+from spark_auc.tables.names import folded
 
 
 def with_fields(df: DataFrame, names: Iterable[str | None]) -> DataFrame:

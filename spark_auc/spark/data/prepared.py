@@ -22,9 +22,11 @@ from spark_auc.core.sampling.repeats import distinct_keys
 from spark_auc.core.sampling.sample_size import LargestNorm
 from spark_auc.core.types import Float, Rows
 from spark_auc.learners.steps import Lengths
-from spark_auc.spark.data.columns import TrainingColumns
 from spark_auc.spark.data.names import known_column, quoted
-from spark_auc.spark.data.rows import DistributedRows
+from spark_auc.spark.data.spark_table import SparkTable
+from spark_auc.tables.columns import TrainingColumns
+from spark_auc.tables.rows import TableRows
+from spark_auc.tables.table import Table
 
 _log = logging.getLogger(__name__)
 
@@ -60,13 +62,13 @@ class RowOrder:
 
     @classmethod
     def of(
-        cls, df: DataFrame, columns: TrainingColumns, column: str | None, seed: int, tasks: int
+        cls, table: Table, columns: TrainingColumns, column: str | None, seed: int, tasks: int
     ) -> RowOrder:
-        """The order of the rows of a DataFrame.
+        """The order of the rows of a table of Spark's.
 
         Parameters
         ----------
-        df
+        table
             The rows.
         columns
             The columns to hash.
@@ -80,7 +82,7 @@ class RowOrder:
         ConfigError
             The column is unknown.
         """
-        names = [*columns.names, *([columns.key] if columns.key else [])]
+        df, names = cast(SparkTable, table).frame, columns.names
         selected = [F.col(quoted(name)) for name in dict.fromkeys(names)]
         if tasks == 1 and column is not None:
             known_column(df, column)
@@ -145,14 +147,14 @@ class SequentialRows:
     """
 
     columns: TrainingColumns
-    rows: DistributedRows
+    rows: TableRows
     order: RowOrder
     surveyed: ColumnMoments
     labels: LabelCounts
     scale: Float
     centering: bool = True
     keyed: bool = False
-    ordered_rows: DistributedRows | None = None
+    ordered_rows: TableRows | None = None
 
     @cached_property
     def shift(self) -> Float:
@@ -213,16 +215,16 @@ class SequentialRows:
         return int(self.surveyed.rows.sum())
 
     @property
-    def rows_scaled(self) -> DistributedRows:
+    def rows_scaled(self) -> TableRows:
         """The shifted and scaled rows, in any order."""
         return self._scaled(self.rows)
 
-    def ordered(self, number: int = 0) -> DistributedRows:
+    def ordered(self, number: int = 0) -> TableRows:
         """The shifted and scaled rows, in the order of pass ``number``."""
         if self.ordered_rows is not None:
             return self.ordered_rows
-        rows = DistributedRows.of(self.order.arranged(number), self.columns)
-        return self._scaled(replace(rows, sources=self.order.tasks))
+        arranged = SparkTable(self.order.arranged(number), sources=self.order.tasks, files=False)
+        return self._scaled(TableRows.of(arranged, self.columns))
 
     @contextmanager
     def kept(self, anew: bool) -> Iterator[SequentialRows]:
@@ -240,7 +242,7 @@ class SequentialRows:
         with self.ordered().kept() as rows:
             yield replace(self, ordered_rows=rows)
 
-    def _scaled(self, rows: DistributedRows) -> DistributedRows:
+    def _scaled(self, rows: TableRows) -> TableRows:
         shift, scale = self.shift, self.scale
 
         def scaled(batch: Batch) -> Batch:

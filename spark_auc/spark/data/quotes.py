@@ -17,11 +17,11 @@ from pyspark.sql import functions as F
 from spark_auc.errors import LineError
 from spark_auc.features.quotes import Quotes
 from spark_auc.features.raw_columns import Text
-from spark_auc.serving.arrow_columns import raw_column
 from spark_auc.spark.data.arrow_tasks import mapped_batches
 from spark_auc.spark.data.layouts import LINE
 from spark_auc.spark.data.line_faults import parts_of_files
 from spark_auc.spark.data.paths import reader_of
+from spark_auc.tables.arrow_columns import raw_column
 
 _log = logging.getLogger(__name__)
 

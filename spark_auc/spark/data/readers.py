@@ -61,8 +61,8 @@ class TaskRows(NamedTuple):
 
 
 def _scan(df: DataFrame, names: Sequence[str], types: Sequence[DataType]) -> Scan:
-    if source_of(df):
-        return TextScan.of(df, names, types)
+    if (source := source_of(df)) and source[0] in names:
+        return TextScan.of(df)
     if is_of_objects(df):
         return object_scan(df, names, types)
     return ParquetScan.of(df, names, types)
@@ -80,9 +80,9 @@ def rows_for_tasks(df: DataFrame, names: Sequence[str], selected: DataFrame) -> 
     df
         The rows.
     names
-        Columns of ``df``; the column of lines is first.
+        Columns of ``df``; of lines, their column alone.
     selected
-        These columns, unchanged or cast, and optionally the place of each row.
+        These columns, and optionally the place of each row.
     """
     types = [field.dataType for field in selected.schema]
     # Files are read by the names of the columns themselves.

@@ -11,7 +11,8 @@ from pyspark.sql.types import BooleanType, NumericType
 
 from spark_auc.errors import ConfigError
 from spark_auc.spark.data.checks import checked
-from spark_auc.spark.data.names import folded, known_column, quoted
+from spark_auc.spark.data.names import known_column, quoted
+from spark_auc.tables.names import folded
 
 
 def plain(

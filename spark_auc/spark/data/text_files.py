@@ -6,31 +6,27 @@ byte order mark at the start of a file is no part of its first line. Spark reads
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import DataType
 
 from spark_auc.errors import DataError
-from spark_auc.features.lines import contiguous, field
 from spark_auc.features.raw_columns import Text
 from spark_auc.features.text_lines import first_break, lines_within
-from spark_auc.serving.arrow_columns import raw_column
 from spark_auc.spark.data.layouts import Layout
-from spark_auc.spark.data.lines import field_number, is_whole_source, source_of
+from spark_auc.spark.data.lines import is_whole_source, source_of
 from spark_auc.spark.data.listed_files import (
     ListedFile,
     UnsupportedFilesError,
     check_same,
     local_paths,
 )
-from spark_auc.spark.data.text_numbers import numbers
+from spark_auc.tables.arrow_columns import own_text
 
 # Spark's default number of rows in a batch.
 _BATCH_ROWS = 10_000
@@ -61,7 +57,7 @@ class FilePart:
     end: int
 
     def lines(self) -> Text:
-        """The lines, with bytes of their own.
+        """The lines.
 
         Raises
         ------
@@ -87,12 +83,12 @@ class FilePart:
                 lines.ends[-1] = len(read)
         # Another process may have overwritten the file during the read.
         check_same(path, self.file.is_unchanged())
-        return contiguous(lines)
+        return lines
 
 
 @dataclass(frozen=True)
 class TextScan:
-    """Reads lines of text files, and some of their fields.
+    """Reads lines of text files.
 
     Parameters
     ----------
@@ -100,41 +96,27 @@ class TextScan:
         The parts of the files.
     layout
         The layout of the lines.
-    fields
-        Numbers of the fields that are columns of their own, and the Arrow types of these columns.
     """
 
     parts: tuple[FilePart, ...]
     layout: Layout
-    fields: tuple[tuple[int, pa.DataType], ...]
 
     @classmethod
-    def of(cls, df: DataFrame, names: Sequence[str], types: Sequence[DataType]) -> TextScan:
-        """The scan of columns of a DataFrame.
+    def of(cls, df: DataFrame) -> TextScan:
+        """The scan of the column of lines of a DataFrame.
 
         Parameters
         ----------
         df
             Rows of `spark_auc.spark.data.lines.delimited`.
-        names
-            The column of lines, and fields of the lines.
-        types
-            Spark's types of the text and the mark of the layout, which are the column of lines, and
-            of the fields; further ones are ignored.
 
         Raises
         ------
         UnsupportedFilesError
-            The rows are not all lines of uncompressed files of the local file system, or a column
-            is no field of them.
+            The rows are not all lines of uncompressed files of the local file system.
         """
         source = source_of(df)
-        if source is None or names[0] != source[0]:
-            raise UnsupportedFilesError("it splits the lines")
-        layout = source[1]
-        found = [field_number(df.schema[name], layout) for name in names[1:]]
-        if None in found:
-            raise UnsupportedFilesError(f"it computes a column of {list(names[1:])}")
+        assert source is not None, "rows with a column of lines"
         paths = local_paths(df)
         if compressed := [path for path in paths if path.endswith(_COMPRESSED)]:
             raise UnsupportedFilesError(f"{compressed[0]} is compressed")
@@ -152,8 +134,7 @@ class TextScan:
         )
         if not parts:
             raise UnsupportedFilesError("the files are empty")
-        kinds = map(to_arrow_type, types[2 : 2 + len(found)])
-        return cls(parts, layout, tuple(zip(cast(list[int], found), kinds, strict=True)))
+        return cls(parts, source[1])
 
     def __len__(self) -> int:
         """Number of parts."""
@@ -174,17 +155,16 @@ class TextScan:
         Returns
         -------
         iterator of pyarrow.RecordBatch
-            Text of the lines, mark of their layout, the fields, and ``place``: the index of the
-            part.
+            Text of the lines, mark of their layout, and ``place``: the index of the part.
 
         Raises
         ------
         DataError
-            A file is unreadable, or changed since it was listed; a field has text of another type.
+            A file is unreadable, or changed since it was listed.
         """
         for batch in numbers_of_parts:
             for number in batch.column(0).to_pylist():
-                lines = _array(self._lines(self.parts[number]))
+                lines = own_text(self._lines(self.parts[number]))
                 if self.layout.header:
                     kept = pc.not_equal(lines, self.layout.first_line)
                     lines = lines.filter(kept) if kept.false_count else lines
@@ -202,18 +182,8 @@ class TextScan:
 
     def _batch(self, lines: pa.Array, part: int) -> pa.RecordBatch:
         mark, place = (np.full(len(lines), n) for n in (self.layout.mark, part))
-        text = cast(Text, raw_column("line", lines))
-        fields = [self._field(text, number, kind) for number, kind in self.fields]
-        columns = [lines, pa.array(mark, pa.int32()), *fields, pa.array(place)]
+        columns = [lines, pa.array(mark, pa.int32()), pa.array(place)]
         return pa.RecordBatch.from_arrays(columns, [f"c{k}" for k in range(len(columns))])
-
-    def _field(self, lines: Text, number: int, kind: pa.DataType) -> pa.Array:
-        name = self.layout.names[number]
-        text = field(lines, self.layout.separator, number, len(self.layout.names))
-        if (type_ := self.layout.type_of(name)) == "text":
-            return _array(contiguous(text), text.starts < text.ends).cast(kind)
-        values, valid = numbers(name, text, type_)
-        return pa.array(values, mask=None if valid is None else ~valid).cast(kind, safe=False)
 
 
 def _bytes(data: bytes) -> np.ndarray:
@@ -231,11 +201,3 @@ def _rest_of_line(file: BinaryIO) -> bytes:
         blocks.append(block)
         size *= 2
     return b"".join(blocks)
-
-
-def _array(text: Text, valid: np.ndarray | None = None) -> pa.Array:
-    """The Arrow array of text whose bytes are one after another."""
-    bits = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
-    offsets = np.append(text.starts, text.data.size)
-    buffers = [bits, pa.py_buffer(offsets), pa.py_buffer(text.data)]
-    return pa.Array.from_buffers(pa.large_string(), text.starts.size, buffers)

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Unpack, cast
 
 import numpy as np
-from pyspark.sql import DataFrame
 
 from spark_auc.core.batch import Batch, hashed_shares
 from spark_auc.core.moments.operator import column_moments
@@ -23,11 +22,12 @@ from spark_auc.learners.held_out import Doubling
 from spark_auc.learners.learner import LinearLearner
 from spark_auc.learners.losses import CURVATURES, sampled_loss
 from spark_auc.learners.stages import subset
-from spark_auc.spark.data.features import Features
 from spark_auc.spark.data.prepared import SequentialRows
-from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.estimators.online import OnlineEstimator, Pass, learned
 from spark_auc.spark.estimators.online_settings import AdaDSGSettings
+from spark_auc.tables.features import Features
+from spark_auc.tables.rows import TableRows
+from spark_auc.tables.table import Table
 
 _log = logging.getLogger(__name__)
 
@@ -89,10 +89,10 @@ class AdaDSGClassifier(
         values: AdaDSGSettings = self.values()
         return values["keyCol"]
 
-    def prepared(self, dataset: DataFrame, features: Features | None = None) -> SequentialRows:
+    def prepared(self, table: Table, features: Features | None = None) -> SequentialRows:
         """See `OnlineEstimator.prepared`; a row's key says of which stages it is."""
         # Keys of the user's own keep rows of one key in one stage.
-        return replace(super().prepared(dataset, features), keyed=self.key() is None)
+        return replace(super().prepared(table, features), keyed=self.key() is None)
 
     def check(self) -> None:
         """See `Configured.check`."""
@@ -206,7 +206,7 @@ class AdaDSGClassifier(
         doubled = 2.0 ** np.arange(values["stages"] or needed, dtype=float)
         return np.minimum(share * doubled, 1.0)
 
-    def _stage(self, rows: DistributedRows, share: float) -> DistributedRows:
+    def _stage(self, rows: TableRows, share: float) -> TableRows:
         seed = self.getSeed()
         part = batchwise(lambda batch: subset(batch, share, seed))
         return rows.changed(part)

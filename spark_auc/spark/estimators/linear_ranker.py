@@ -35,14 +35,16 @@ from spark_auc.errors import ConfigError
 from spark_auc.serving.linear_scorer import LinearScorer, SegmentScorer
 from spark_auc.serving.ranker import ServedRanker
 from spark_auc.serving.score_curves import Curve
-from spark_auc.spark.data.features import Features, PreparedFeatures, scoreable
-from spark_auc.spark.data.segments import SegmentColumn
+from spark_auc.spark.data.spark_table import SparkTable, scoreable
 from spark_auc.spark.estimators.logistic import logistic_regression
 from spark_auc.spark.estimators.prior_settings import NamedWeights
 from spark_auc.spark.estimators.scorer import scores_of, with_predictions
 from spark_auc.spark.estimators.settings import OUTPUTS, LinearRankerSettings
 from spark_auc.spark.evaluation.evaluate import evaluate
 from spark_auc.spark.persistence import ModelStage
+from spark_auc.tables.features import Features, PreparedFeatures
+from spark_auc.tables.segments import SegmentColumn
+from spark_auc.tables.table import Table
 from spark_auc.training.segments import SegmentRankers
 from spark_auc.training.summary import TrainingSummary
 
@@ -227,11 +229,11 @@ class LinearRankerModel(
         return logistic_regression(ranker, *columns, self.getRawPredictionCol())
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
-        return self.scored(dataset, self.input_features(dataset))
+        return self.scored(dataset, self.input_features(SparkTable(dataset)))
 
-    def input_features(self, dataset: DataFrame) -> Features:
-        """The features of a DataFrame's rows, in the columns that featuresCol names."""
-        return PreparedFeatures.resolve(dataset, self.getFeaturesCol(), self.numFeatures)
+    def input_features(self, table: Table) -> Features:
+        """The features of a table's rows, in the columns that featuresCol names."""
+        return PreparedFeatures.resolve(table, self.getFeaturesCol(), self.numFeatures)
 
     def evaluate(self, dataset: DataFrame, **measures: Any) -> AUCReport:
         """Score labelled rows, and measure the scores.
@@ -288,8 +290,7 @@ class LinearRankerModel(
         values: LinearRankerSettings = self.values()
         invalid = values["handleInvalid"] != "error"
         score = self.score_column(dataset, features, invalid=invalid)
-        rows = scoreable(dataset, features, invalid=invalid)
-        return with_predictions(rows, score, self.scorer, values, self.getThreshold())
+        return with_predictions(scoreable(dataset), score, self.scorer, values, self.getThreshold())
 
     def _saved(self) -> tuple[pa.Table, dict[str, Any]]:
         table, facts = self.scorer.saved()

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, cast
 
-from pyspark.sql import DataFrame
-
 from spark_auc.core.batch import Batch
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.core.labels import LabelCounts
@@ -18,11 +16,10 @@ from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.products import settled_scores
 from spark_auc.core.row_source import RowSource, State
 from spark_auc.core.types import Float
-from spark_auc.spark.data.columns import BatchReader, TrainingColumns
-from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.mba import MBAClassifier
 from spark_auc.spark.estimators.settings import MBASettings
+from spark_auc.tables.columns import TrainingColumns
 from spark_auc.training.approximation import ApproximateMoments
 from spark_auc.training.learned_rows import LearnedRows
 from spark_auc.training.prior import Prior
@@ -100,14 +97,6 @@ class ScoredBatches:
                 these = ScoreHistogram.of(settled_scores(batch.X, self._w), batch.y, batch.weight)
                 self.scores = self.scores.merge(these)
             yield batch
-
-
-def rows_of_any_class(df: DataFrame, columns: TrainingColumns) -> DistributedRows:
-    """Rows whose labels are for the caller to check: a part of a stream may lack a class."""
-    # Tasks that read Parquet themselves are prepared by listing the whole directory of a file.
-    return DistributedRows(
-        columns.select(df), lambda: BatchReader(columns), columns.features.dimension, lambda _: None
-    )
 
 
 def solved(

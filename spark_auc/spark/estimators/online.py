@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from pyspark.ml.param.shared import HasSeed, HasStepSize
-from pyspark.sql import DataFrame
 
 from spark_auc.core.batch import Batch
 from spark_auc.core.moments.column_moments import ColumnMoments
@@ -25,13 +24,13 @@ from spark_auc.errors import ConfigError, ConvergenceError
 from spark_auc.learners.blocks import blocks
 from spark_auc.learners.held_out import TOLERATED, HeldOut, Thirds
 from spark_auc.learners.learner import LinearLearner
-from spark_auc.spark.data.columns import TrainingColumns
-from spark_auc.spark.data.features import Features
 from spark_auc.spark.data.prepared import RowOrder, SequentialRows
-from spark_auc.spark.data.resources import task_slots
-from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.ranker import RankerEstimator
+from spark_auc.tables.columns import TrainingColumns
+from spark_auc.tables.features import Features
+from spark_auc.tables.rows import TableRows
+from spark_auc.tables.table import Table
 from spark_auc.training.result import TrainingResult
 
 _log = logging.getLogger(__name__)
@@ -87,7 +86,7 @@ class Pass(NamedTuple):
 
 
 def learned(
-    rows: DistributedRows, learner: LinearLearner, block: int = _BLOCK, watch: Watch | None = None
+    rows: TableRows, learner: LinearLearner, block: int = _BLOCK, watch: Watch | None = None
 ) -> Pass:
     """One pass: every task takes its rows in order, beginning with ``learner``.
 
@@ -183,17 +182,17 @@ class OnlineEstimator(RankerEstimator, HasStepSize, HasSeed):
         """Whether one task takes all rows."""
         return bool(self.values().get("parallelism") != "distributed")
 
-    def prepared(self, dataset: DataFrame, features: Features | None = None) -> SequentialRows:
+    def prepared(self, table: Table, features: Features | None = None) -> SequentialRows:
         """The rows, surveyed in one pass; ``features`` as for `RankerEstimator.fitted`."""
         self.check()
         values = self.values()
-        columns = self.resolved(dataset, features, self.key())
-        tasks = 1 if self.alone else task_slots(dataset.sparkSession)
-        order = RowOrder.of(dataset, columns, values["orderCol"], values["seed"], tasks)
-        return self.surveyed(columns, DistributedRows.of(dataset, columns), order)
+        columns = self.resolved(table, features, self.key())
+        tasks = 1 if self.alone else table.memory.slots
+        order = RowOrder.of(table, columns, values["orderCol"], values["seed"], tasks)
+        return self.surveyed(columns, TableRows.of(table, columns), order)
 
     def surveyed(
-        self, columns: TrainingColumns, rows: DistributedRows, order: RowOrder
+        self, columns: TrainingColumns, rows: TableRows, order: RowOrder
     ) -> SequentialRows:
         """The rows with their column moments, by one pass."""
         values = self.values()
@@ -233,10 +232,10 @@ class OnlineEstimator(RankerEstimator, HasStepSize, HasSeed):
         )
         return self.made(result, rows.columns)
 
-    def fitted(self, dataset: DataFrame, features: Features | None = None) -> LinearRankerModel:
+    def fitted(self, table: Table, features: Features | None = None) -> LinearRankerModel:
         """See `RankerEstimator.fitted`."""
         start = time.perf_counter()
-        rows = self.prepared(dataset, features)
+        rows = self.prepared(table, features)
         learner = self.begun(rows)
         if not self.alone and not hasattr(learner, "merge"):
             raise ConfigError(
@@ -256,7 +255,7 @@ class OnlineEstimator(RankerEstimator, HasStepSize, HasSeed):
         return rows.kept(anew=True) if self.repeated() else nullcontext(rows)
 
 
-def scores_of(rows: DistributedRows, w: Float) -> ColumnMoments:
+def scores_of(rows: TableRows, w: Float) -> ColumnMoments:
     """Moments of the scores of rows, as one column, by one pass."""
     scored = batchwise(lambda batch: batch._replace(X=settled_scores(batch.X, w)[:, None]))
     return column_moments(rows.changed(scored, 1))

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Literal, Unpack
 
 from pyspark.ml.param.shared import HasRegParam
-from pyspark.sql import DataFrame
 
 from spark_auc.core.moments.low_rank_moments import LowRankMoments
 from spark_auc.errors import ConfigError
 from spark_auc.learners.opauc import OPAUC
 from spark_auc.learners.opauc_low_rank import OPAUCr
-from spark_auc.spark.data.features import Features
 from spark_auc.spark.data.prepared import SequentialRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.mba import MBAClassifier
@@ -21,6 +19,8 @@ from spark_auc.spark.estimators.pair_moments_estimator import check_covariance
 from spark_auc.spark.estimators.prior_settings import PriorSettings
 from spark_auc.spark.estimators.settings import CovarianceSettings
 from spark_auc.spark.settings import Range, Setting
+from spark_auc.tables.features import Features
+from spark_auc.tables.table import Table
 
 # Default steps in units of 1 / R^2: short, as the last weights are not averaged.
 _STEP = 1.0 / 16.0
@@ -113,9 +113,9 @@ class OPAUCClassifier(
             return OPAUCr(dimension, step, values["regParam"], rank, values["seed"])
         return OPAUC(dimension, step, values["regParam"])
 
-    def fitted(self, dataset: DataFrame, features: Features | None = None) -> LinearRankerModel:
+    def fitted(self, table: Table, features: Features | None = None) -> LinearRankerModel:
         """See `RankerEstimator.fitted`."""
         if self.alone:
-            return super().fitted(dataset, features)
+            return super().fitted(table, features)
         self.check()
-        return self._copyValues(MBAClassifier()).fitted(dataset, features)
+        return self._copyValues(MBAClassifier()).fitted(table, features)

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pyspark.ml.param.shared import HasMaxIter, HasTol, HasWeightCol
-from pyspark.sql import DataFrame
 
 from spark_auc.core.labels import Label
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConfigError
-from spark_auc.spark.data.features import Features
-from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.ranker import FoldsEstimator
 from spark_auc.spark.estimators.segments import segmented
 from spark_auc.spark.estimators.settings import PairMomentsSettings
 from spark_auc.spark.params import Configured
+from spark_auc.tables.features import Features
+from spark_auc.tables.rows import TableRows
+from spark_auc.tables.table import Table
 from spark_auc.training.approximation import Approximation
 from spark_auc.training.result import TrainingResult
 from spark_auc.training.settings import TrainingSettings
@@ -103,19 +103,19 @@ class PairMomentsEstimator(FoldsEstimator, HasWeightCol, HasTol, HasMaxIter):
             approximation=self.approximation,
         )
 
-    def fitted(self, dataset: DataFrame, features: Features | None = None) -> LinearRankerModel:
+    def fitted(self, table: Table, features: Features | None = None) -> LinearRankerModel:
         """See `RankerEstimator.fitted`."""
         self.check()
         values: PairMomentsSettings = self.values()
-        folds, column = self.folds(dataset)
+        folds, column = self.folds(table)
         settings = self.training_settings(folds)
         drawn = settings.sampling.estimator != "exact" or self.approximation.kind == "lowRank"
-        columns = self.resolved(dataset, features, values["keyCol"], column, placed=drawn)
+        columns = self.resolved(table, features, values["keyCol"], column, placed=drawn)
         folds, prior = self.held_out(folds, columns), self.prior_for(columns.features)
         settings = replace(settings, folds=folds, prior=prior)
-        result = train(DistributedRows.of(dataset, columns), settings)
+        result = train(TableRows.of(table, columns), settings)
         model, name = self.made(result, columns), values["segmentCol"]
-        return segmented(model, dataset, columns, name, result, settings) if name else model
+        return segmented(model, table, columns, name, result, settings) if name else model
 
     def model_from(
         self,

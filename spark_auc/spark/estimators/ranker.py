@@ -24,12 +24,14 @@ from spark_auc.errors import ConfigError
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.shared_names import names_beside
 from spark_auc.serving.linear_scorer import LinearScorer
-from spark_auc.spark.data.columns import FoldColumn, TrainingColumns
-from spark_auc.spark.data.features import Features, PreparedFeatures
-from spark_auc.spark.data.raw_features import EmbeddedFeatures, RawFeatures
+from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.settings import OUTPUTS
 from spark_auc.spark.persistence import EstimatorStage
+from spark_auc.tables.columns import FoldColumn, TrainingColumns
+from spark_auc.tables.features import Features, PreparedFeatures
+from spark_auc.tables.raw_features import EmbeddedFeatures, RawFeatures
+from spark_auc.tables.table import Table
 from spark_auc.training.prior import Prior
 from spark_auc.training.result import TrainingResult
 
@@ -53,12 +55,12 @@ class RankerEstimator(
         """Whether ``fit`` chooses a penalty on held-out folds."""
         return False
 
-    def fitted(self, dataset: DataFrame, features: Features | None = None) -> LinearRankerModel:
-        """Train on the rows of a DataFrame.
+    def fitted(self, table: Table, features: Features | None = None) -> LinearRankerModel:
+        """Train on the rows of a table.
 
         Parameters
         ----------
-        dataset
+        table
             The rows.
         features
             The features of its rows. Default: the columns that the Params name.
@@ -69,11 +71,11 @@ class RankerEstimator(
         # What no rows can make right comes first.
         self.check()
         self.check_outputs(dataset)
-        return self.fitted(dataset)
+        return self.fitted(SparkTable(dataset))
 
     def resolved(
         self,
-        dataset: DataFrame,
+        table: Table,
         features: Features | None = None,
         key: str | None = None,
         folds: FoldColumn | None = None,
@@ -83,7 +85,7 @@ class RankerEstimator(
 
         Parameters
         ----------
-        dataset
+        table
             The rows.
         features
             See `fitted`.
@@ -92,11 +94,9 @@ class RankerEstimator(
         """
         values = self.values()
         if features is None:
-            features = PreparedFeatures.resolve(
-                dataset, values["featuresCol"], values["numFeatures"]
-            )
+            features = PreparedFeatures.resolve(table, values["featuresCol"], values["numFeatures"])
         return TrainingColumns.resolve(
-            dataset,
+            table,
             features,
             values["labelCol"],
             values["positiveLabel"],
@@ -218,12 +218,12 @@ class FoldsEstimator(RankerEstimator, HasSeed):
                 "one of them; leave out numFolds to use folds of your own"
             )
 
-    def folds(self, dataset: DataFrame) -> tuple[Folds, FoldColumn | None]:
-        """The folds of a DataFrame's rows, and their column if the user has one."""
+    def folds(self, table: Table) -> tuple[Folds, FoldColumn | None]:
+        """The folds of a table's rows, and their column if the user has one."""
         values = self.values()
         if values["foldCol"] is None:
             return Folds(values["numFolds"], values["seed"]), None
-        column = FoldColumn.of(dataset, values["foldCol"])
+        column = FoldColumn.of(table, values["foldCol"])
         return Folds.named(tuple(map(str, column.values))), column
 
     def held_out(self, folds: Folds, columns: TrainingColumns) -> Folds:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Unpack
 
 from pyspark.ml.param.shared import HasMaxIter, HasRegParam, HasTol, HasWeightCol
-from pyspark.sql import DataFrame
 
-from spark_auc.spark.data.features import Features
-from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.ranker import FoldsEstimator
 from spark_auc.spark.estimators.settings import (
@@ -17,6 +14,9 @@ from spark_auc.spark.estimators.settings import (
     RankerSettings,
 )
 from spark_auc.spark.settings import Range, Setting, WeightSettings
+from spark_auc.tables.features import Features
+from spark_auc.tables.rows import TableRows
+from spark_auc.tables.table import Table
 from spark_auc.training.ranksvm import train_hinge
 from spark_auc.training.settings import HingeSettings
 
@@ -123,12 +123,12 @@ class RankSVMClassifier(
         if not self.selects:
             self.refuse("a single penalty", "keyCol", "seed")
 
-    def fitted(self, dataset: DataFrame, features: Features | None = None) -> LinearRankerModel:
+    def fitted(self, table: Table, features: Features | None = None) -> LinearRankerModel:
         """See `RankerEstimator.fitted`."""
         self.check()
         values: RankSVMSettings = self.values()
-        folds, column = self.folds(dataset)
-        columns = self.resolved(dataset, features, values["keyCol"], column)
+        folds, column = self.folds(table)
+        columns = self.resolved(table, features, values["keyCol"], column)
         settings = HingeSettings(
             values["regParam"],
             values["standardization"],
@@ -138,7 +138,7 @@ class RankSVMClassifier(
             self.held_out(folds, columns),
             values["selectionRule"] == "oneStandardError",
         )
-        result = train_hinge(DistributedRows.of(dataset, columns), settings)
+        result = train_hinge(TableRows.of(table, columns), settings)
         model = self.made(result, columns)
         assert result.penalty is not None
         model._set(regParam=result.penalty.regParam)

@@ -13,11 +13,12 @@ from pyspark.sql.pandas.functions import arrow_udf
 from spark_auc.core.products import settled_scores
 from spark_auc.core.types import Float
 from spark_auc.serving.linear_scorer import LinearScorer
-from spark_auc.spark.data.features import Features
-from spark_auc.spark.data.segments import SegmentColumn
+from spark_auc.spark.data.spark_table import Inputs, SparkTable, inputs
 from spark_auc.spark.estimators.settings import LinearRankerSettings
 from spark_auc.spark.evaluation.score_columns import score_column as number_of_score
 from spark_auc.spark.evaluation.score_columns import vector_of_two
+from spark_auc.tables.features import Features
+from spark_auc.tables.segments import SegmentColumn
 
 
 def scores_of(
@@ -31,22 +32,25 @@ def scores_of(
         The segment column is missing, or of another type.
     """
     if scorer.segments is None:
-        return score_column(features, scorer.w, invalid=invalid)
-    column, weights = scorer.segments
-    number = SegmentColumn(column, weights.values).number(df, features)
+        return score_column(df, features, scorer.w, invalid=invalid)
+    name, weights = scorer.segments
+    segment = SegmentColumn(name, weights.values)
+    segment.check(SparkTable(df))
 
     def scores(arrays: Sequence[pa.Array]) -> Float:
-        result: Float = weights.scores(features.decode(arrays[:-1]), arrays[-1].to_numpy())
+        result: Float = weights.scores(features.decode(arrays[:-1]), segment.numbers(arrays[-1]))
         return result
 
-    return _column(features, scores, [*features.expressions(), number], invalid)
+    return _column(features, scores, inputs(df, [*features.columns, name]), invalid)
 
 
-def score_column(features: Features, w: Float, *, invalid: bool = False) -> Column:
+def score_column(df: DataFrame, features: Features, w: Float, *, invalid: bool = False) -> Column:
     """The scores ``w'x`` as a column.
 
     Parameters
     ----------
+    df
+        The rows.
     features
         The features of the rows.
     w : (d,)
@@ -58,7 +62,7 @@ def score_column(features: Features, w: Float, *, invalid: bool = False) -> Colu
     def scores(arrays: Sequence[pa.Array]) -> Float:
         return settled_scores(features.decode(arrays), w)
 
-    return _column(features, scores, features.expressions(), invalid)
+    return _column(features, scores, inputs(df, features.columns), invalid)
 
 
 def with_predictions(
@@ -102,12 +106,13 @@ def with_predictions(
 def _column(
     features: Features,
     scores: Callable[[Sequence[pa.Array]], Float],
-    expressions: Sequence[Column],
+    columns: Inputs,
     invalid: bool,
 ) -> Column:
-    width = features.width
+    width, arrays_of = len(features.columns), columns.arrays
 
-    def column(*arrays: pa.Array) -> pa.Array:
+    def column(*inputs_of_rows: pa.Array) -> pa.Array:
+        arrays = arrays_of(inputs_of_rows)
         usable = pa.array(features.usable(arrays[:width])) if invalid else None
         if usable is None or usable.true_count == len(usable):
             return pa.array(scores(arrays))
@@ -117,6 +122,6 @@ def _column(
         return found.take(pc.subtract(places, 1))
 
     # Spark reads the types themselves, which are but text under postponed annotations.
-    column.__annotations__ = {"arrays": pa.Array, "return": pa.Array}
-    scored: Column = arrow_udf(column, "double")(*expressions)  # type: ignore[call-overload]
+    column.__annotations__ = {"inputs_of_rows": pa.Array, "return": pa.Array}
+    scored: Column = arrow_udf(column, "double")(*columns.expressions)  # type: ignore[call-overload]
     return scored

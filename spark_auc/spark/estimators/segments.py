@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 
-from pyspark.sql import DataFrame
-
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import ResourceError
-from spark_auc.spark.data.columns import TrainingColumns
-from spark_auc.spark.data.rows import DistributedRows
-from spark_auc.spark.data.segments import SegmentColumn
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
+from spark_auc.tables.columns import TrainingColumns
+from spark_auc.tables.rows import TableRows
+from spark_auc.tables.segments import SegmentColumn
+from spark_auc.tables.table import Table
 from spark_auc.training.fold_moments import FoldsInMemory
 from spark_auc.training.result import TrainingResult
 from spark_auc.training.segment_moments import moments_of_segments
@@ -23,7 +22,7 @@ from spark_auc.training.settings import TrainingSettings
 
 def segmented(
     model: LinearRankerModel,
-    dataset: DataFrame,
+    table: Table,
     columns: TrainingColumns,
     name: str,
     result: TrainingResult,
@@ -35,7 +34,7 @@ def segmented(
     ----------
     model
         The ranker of all rows.
-    dataset, columns
+    table, columns
         The rows that it was trained on, and their columns.
     name
         Name of the segment column.
@@ -53,8 +52,8 @@ def segmented(
     ConvergenceError
         The solver did not reach its tolerance.
     """
-    segments = SegmentColumn.of(dataset, columns.features, name)
-    rows = DistributedRows.of(dataset, replace(columns, segments=segments))
+    segments = SegmentColumn.of(table, name)
+    rows = TableRows.of(table, replace(columns, segments=segments))
     _check_memory(rows, len(segments.values), settings.folds.parts)
     moments, _ = moments_of_segments(rows, settings.folds, segments.values)
     everyone = [reduce(PairMoments.merge, parts) for parts in zip(*moments.values(), strict=True)]
@@ -74,7 +73,7 @@ def _in_memory(parts: Sequence[PairMoments], folds: int) -> FoldsInMemory:
     return FoldsInMemory(parts[:folds], *parts[folds:])
 
 
-def _check_memory(rows: DistributedRows, segments: int, folds: int) -> None:
+def _check_memory(rows: TableRows, segments: int, folds: int) -> None:
     """`ResourceError` unless the moments of the choice of the shrinkage fit in memory."""
     dimension, count = rows.dimension, (segments + 2) * folds
     what = f"moments of {dimension} features in {count} folds, {folds} of each of {segments + 1} "

@@ -20,9 +20,8 @@ from spark_auc.core.evaluation.score_table import ScoreTable
 from spark_auc.core.labels import Label, LabelCounts
 from spark_auc.errors import ConfigError
 from spark_auc.spark.data.checks import checked
-from spark_auc.spark.data.columns import weight_column
-from spark_auc.spark.data.labels import label_column
 from spark_auc.spark.data.names import known_column, quoted
+from spark_auc.spark.data.row_columns import label_column, weight_column
 
 # Most label values in an error message.
 _MAX_LABELS = 10

@@ -33,7 +33,7 @@ from spark_auc.errors import SparkAUCError
 from spark_auc.spark.data.aggregate import aggregate, record
 from spark_auc.spark.data.arrow_tasks import grouped, mapped_batches
 from spark_auc.spark.data.failures import translated
-from spark_auc.spark.data.labels import label_column
+from spark_auc.spark.data.row_columns import label_column
 from spark_auc.spark.evaluation.score_columns import ScoreColumns, read
 
 _log = logging.getLogger(__name__)

@@ -21,9 +21,9 @@ from spark_auc.features.raw_columns import Columns, Numbers
 from spark_auc.features.recipe_fit import Planned, RecipePlan, RecipeState
 from spark_auc.features.robust_scale import RobustScale
 from spark_auc.features.value_counts import MOST_BYTES
-from spark_auc.spark.data.features import Features
-from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.settings import Range, Setting
+from spark_auc.tables.features import Features
+from spark_auc.tables.rows import TableRows
 
 _log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class Scale:
     entries: float
 
     @classmethod
-    def of(cls, rows: DistributedRows, scaling: str) -> Scale:
+    def of(cls, rows: TableRows, scaling: str) -> Scale:
         """The scale that fits the rows."""
         if scaling == "robust":
             return cls._robust(column_summaries(rows))
@@ -129,7 +129,7 @@ def resolved(scaling: str | None, features: Features) -> str:
     return found
 
 
-def column_summaries(rows: DistributedRows) -> tuple[ColumnSummary, ...]:
+def column_summaries(rows: TableRows) -> tuple[ColumnSummary, ...]:
     """Summaries of the ``d`` columns; one pass for each 96 columns."""
     found: list[ColumnSummary] = []
     for first in range(0, rows.dimension, _COLUMNS):

@@ -18,10 +18,12 @@ from spark_auc.core.types import Float, Int, Rows
 from spark_auc.errors import DataError
 from spark_auc.features.contributions import contributions, largest, parts
 from spark_auc.features.token_names import printable
-from spark_auc.spark.data.aggregate import aggregate
-from spark_auc.spark.data.features import Features
-from spark_auc.spark.data.raw_features import RawFeatures
+from spark_auc.spark.data.spark_table import inputs
 from spark_auc.spark.features.part_words import Words, placed, recipe_words
+from spark_auc.tables.features import Features
+from spark_auc.tables.raw_features import RawFeatures
+from spark_auc.tables.segments import SegmentColumn
+from spark_auc.tables.table import Batches, Table
 
 _TYPE = "array<struct<feature: string, value: double>>"
 # Most values of rows at a time, and most sparse rows.
@@ -41,22 +43,26 @@ class Parts:
         Their names ``(p,)``.
     features
         The features of the rows.
-    expressions
-        The columns that tasks read: those of the features, and others.
+    columns
+        Names of the columns that tasks read: those of the features, and others.
     explain
         What the parts of these rows contribute.
     """
 
     names: Sequence[str]
     features: Features
-    expressions: list[Column]
+    columns: tuple[str, ...]
     explain: Explain
 
-    def column(self, count: int, centre: Float | None = None, *, invalid: bool = False) -> Column:
+    def column(
+        self, df: DataFrame, count: int, centre: Float | None = None, *, invalid: bool = False
+    ) -> Column:
         """The largest contributions, as an array of names and values.
 
         Parameters
         ----------
+        df
+            The rows.
         count
             Largest number of contributions of a row.
         centre : (p,)
@@ -64,11 +70,12 @@ class Parts:
         invalid
             Whether a row that cannot be scored has null; else it fails the job (`DataError`).
         """
-        # Tasks cannot read expressions.
-        features, explain = self.features, self.explain
+        features, explain, columns = self.features, self.explain, inputs(df, self.columns)
+        width, arrays_of = len(features.columns), columns.arrays
 
-        def shown(*arrays: pa.Array) -> pa.Array:
-            usable = features.usable(arrays[: features.width]) if invalid else None
+        def shown(*inputs_of_rows: pa.Array) -> pa.Array:
+            arrays = arrays_of(inputs_of_rows)
+            usable = features.usable(arrays[:width]) if invalid else None
             if usable is None or usable.all():
                 return listed(*explain(arrays), count, centre)
             own = [array.filter(pa.array(usable)) for array in arrays]
@@ -76,11 +83,11 @@ class Parts:
             return found.take(pa.array(np.cumsum(usable) - 1, mask=~usable))
 
         # Spark reads the types themselves, which are but text under postponed annotations.
-        shown.__annotations__ = {"arrays": pa.Array, "return": pa.Array}
-        column: Column = arrow_udf(shown, _TYPE)(*self.expressions)  # type: ignore[call-overload]
+        shown.__annotations__ = {"inputs_of_rows": pa.Array, "return": pa.Array}
+        column: Column = arrow_udf(shown, _TYPE)(*columns.expressions)  # type: ignore[call-overload]
         return column
 
-    def moments(self, df: DataFrame) -> ColumnMoments:
+    def moments(self, table: Table) -> ColumnMoments:
         """Mean and variance of the contributions over rows, in the second class.
 
         Raises
@@ -90,16 +97,14 @@ class Parts:
         """
         explain, count = self.explain, len(self.names)
 
-        def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, ColumnMoments]]:
+        def fold(batches: Batches) -> Iterator[tuple[str, ColumnMoments]]:
             values = (explain(batch.columns)[0] for batch in batches)
             rows = (Batch(X, np.zeros(X.shape[0], np.bool_)) for X in values)
             yield "parts", ColumnMoments.fold(rows, count)
 
-        # Each expression has a name, as Spark gives two of one form the same.
-        named = (column.alias(f"c{k}") for k, column in enumerate(self.expressions))
-        frame = self.features.as_rows(df).select(*named)
         size, what = 8 * 6 * count, f"contributions of {count} parts"
-        states = aggregate(frame, fold, (ColumnMoments,), state_bytes=size, what=what)
+        rows = table.select(self.columns)
+        states = rows.fold(fold, (ColumnMoments,), state_bytes=size, what=what)
         moments = cast(ColumnMoments, states.get("parts", ColumnMoments.zero(count)))
         if not moments.rows.sum():
             raise DataError("found no rows, expected rows to measure; check the filter of the data")
@@ -124,7 +129,7 @@ def of_recipe(features: RawFeatures, w: Float) -> Parts:
         columns = features.raw.decode(arrays)
         return contributions(recipe, w, columns), recipe_words(recipe, columns)
 
-    return Parts(parts(recipe), features, features.expressions(), explain)
+    return Parts(parts(recipe), features, features.columns, explain)
 
 
 def of_features(features: Features, names: Sequence[str] | None, w: Float) -> Parts:
@@ -136,11 +141,11 @@ def of_features(features: Features, names: Sequence[str] | None, w: Float) -> Pa
         values = X * w if isinstance(X, np.ndarray) else X.multiply(w).tocsr()
         return values, lambda chosen, _: known.take(pa.array(chosen))
 
-    return Parts(known.to_pylist(), features, features.expressions(), explain)
+    return Parts(known.to_pylist(), features, features.columns, explain)
 
 
 def of_segments(
-    make: Callable[[Float], Parts], weights: SegmentWeights, name: str, number: Column
+    make: Callable[[Float], Parts], weights: SegmentWeights, column: SegmentColumn
 ) -> Parts:
     """Parts of the scores by the rankers of the rows' segments.
 
@@ -153,18 +158,17 @@ def of_segments(
         The parts of a score by weights.
     weights
         The rankers.
-    name
-        Name of the segment column.
-    number
-        Number of each row's segment.
+    column
+        The segment column.
     """
+    name = column.column
     whole, *_ = made = [make(w) for w in weights.W]
     each, last = [parts.explain for parts in made], len(whole.names)
     known = [printable(f"segment {name}={value}") for value in weights.values]
     intercepts = pa.array([*known, printable(f"no segment of {name}")], pa.string())
 
     def explain(arrays: Sequence[pa.Array]) -> tuple[Rows, Words]:
-        segment = arrays[-1].to_numpy()
+        segment = column.numbers(arrays[-1])
         values = np.zeros((segment.size, last + 1))
         inner: list[tuple[Int, Words]] = []
         for s in np.unique(segment):
@@ -186,7 +190,7 @@ def of_segments(
         return values, named
 
     names = [*whole.names, f"segment of {name}"]
-    return Parts(names, whole.features, [*whole.expressions, number], explain)
+    return Parts(names, whole.features, (*whole.columns, name), explain)
 
 
 def listed(values: Rows, words: Words, count: int, centre: Float | None = None) -> pa.ListArray:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Annotated, Unpack
 
 from pyspark.ml.param.shared import HasSeed
-from pyspark.sql import DataFrame
 
 from spark_auc.features.crosses import CrossMap
-from spark_auc.spark.data.features import Features
 from spark_auc.spark.features.embedding import EmbeddingEstimator, EmbeddingSettings
 from spark_auc.spark.settings import Range, Setting
+from spark_auc.tables.features import Features
+from spark_auc.tables.table import Table
 
 
 class CrossesSettings(EmbeddingSettings, total=False):
@@ -44,7 +44,7 @@ class FeatureCrosses(EmbeddingEstimator, HasSeed, settings=CrossesSettings):
     def __init__(self, **params: Unpack[CrossesSettings]) -> None:
         super().__init__(**params)
 
-    def embedding(self, dataset: DataFrame, features: Features) -> CrossMap:
+    def embedding(self, table: Table, features: Features) -> CrossMap:
         """See `EmbeddingEstimator.embedding`."""
         values: CrossesSettings = self.values()
         return CrossMap(features.dimension, values["numBits"], values["seed"])

@@ -5,38 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
-import pyarrow as pa
-from pyspark.sql import DataFrame
-
 from spark_auc.core.row_source import State
 from spark_auc.features.drift import Drift
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.seen import Seen
 from spark_auc.features.watched import Watched, counted
-from spark_auc.spark.data.aggregate import aggregate
-from spark_auc.spark.data.raw_features import RawFeatures
-from spark_auc.spark.data.readers import TaskRows, rows_for_tasks
+from spark_auc.tables.raw_features import RawFeatures
+from spark_auc.tables.table import Batches, Table
 
 # Bytes of the state of a column: its name, kind and counts.
 _COLUMN_BYTES = 1_000
 
 
-def drift_of(
-    df: DataFrame, recipe: Recipe, *, files: bool = True, seen: Seen | None = None
-) -> Drift:
-    """Counts of the rows of a DataFrame.
+def drift_of(table: Table, recipe: Recipe, *, seen: Seen | None = None) -> Drift:
+    """Counts of the rows of a table.
 
     The states of the tasks are merged as results, so that a repeated task counts once.
 
     Parameters
     ----------
-    df
+    table
         Rows with the recipe's columns. All names of other columns are noted as unknown.
     recipe
         The fitted recipe.
-    files
-        Whether tasks may read files themselves, for which the whole directory of the files
-        is listed.
     seen
         Features that tokens are compared with, for which the rows are mapped. Default: tokens are
         not judged.
@@ -48,25 +39,20 @@ def drift_of(
     DataError
         A column has another type than in the fit, or a line is malformed.
     """
-    raw = RawFeatures.of(df, recipe).raw
-    expressions = raw.expressions()
-    selected = df.select(*(column.alias(f"c{k}") for k, column in enumerate(expressions)))
-    rows = rows_for_tasks(df, raw.columns, selected) if files else TaskRows(selected, iter, False)
-    frame, read, _ = rows
+    raw = RawFeatures.of(table, recipe).raw
 
-    def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, State]]:
+    def fold(batches: Batches) -> Iterator[tuple[str, State]]:
         drift, watched = Drift.zero(recipe), Watched(recipe, seen)
-        for batch in read(batches):
-            if batch.num_rows:
-                columns = raw.decode(batch.columns[: raw.width])
-                found = counted(recipe, columns) if seen is None else watched.transform(columns)[1]
-                drift = drift.merge(found)
+        for batch in batches:
+            columns = raw.decode(batch.columns)
+            found = counted(recipe, columns) if seen is None else watched.transform(columns)[1]
+            drift = drift.merge(found)
         yield "drift", drift
 
     size = _COLUMN_BYTES * len(recipe.columns)
     what = f"missing and extreme values of {len(raw.names)} raw columns"
-    states = aggregate(frame, fold, (Drift,), state_bytes=size, what=what)
+    states = table.select(raw.found).fold(fold, (Drift,), state_bytes=size, what=what)
     # The recipe may write names in another case.
     of_recipe = dict(zip(raw.found, raw.names, strict=True))
-    named = Drift.of_names(recipe, [of_recipe.get(name, name) for name in df.columns])
+    named = Drift.of_names(recipe, [of_recipe.get(name, name) for name in table.schema.names])
     return named.merge(cast(Drift, states["drift"])) if states else named

@@ -14,7 +14,6 @@ from pyspark.ml import Estimator, Model
 from pyspark.ml.linalg import VectorUDT
 from pyspark.ml.param.shared import HasOutputCol, HasSeed
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import arrow_udf
 
 from spark_auc.core.batch import Batch, hashed_shares
@@ -26,13 +25,14 @@ from spark_auc.errors import DataError
 from spark_auc.features.embedding import Embedding
 from spark_auc.features.restore import restore
 from spark_auc.spark.data.encoders import encode_vectors
-from spark_auc.spark.data.features import Features, PreparedFeatures
 from spark_auc.spark.data.names import check_new
-from spark_auc.spark.data.raw_features import EmbeddedFeatures
-from spark_auc.spark.data.readers import Read, rows_for_tasks
-from spark_auc.spark.data.rows import DistributedRows
+from spark_auc.spark.data.spark_table import SparkTable, inputs, scoreable
 from spark_auc.spark.persistence import EstimatorStage, ModelStage
 from spark_auc.spark.settings import FEATURES, DimensionSettings, Setting
+from spark_auc.tables.features import Features, PreparedFeatures
+from spark_auc.tables.raw_features import EmbeddedFeatures
+from spark_auc.tables.rows import TableRows
+from spark_auc.tables.table import Batches, Table
 
 _log = logging.getLogger(__name__)
 
@@ -98,12 +98,12 @@ class EmbeddingModel(ModelStage, Model, HasOutputCol, HasSeed, settings=Embeddin
         return self._embedding
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
-        features = self.features(self.input_features(dataset))
+        features = self.features(self.input_features(SparkTable(dataset)))
         return embedded(dataset, features, self.getOutputCol())
 
-    def input_features(self, dataset: DataFrame) -> Features:
-        """The features of a DataFrame's rows, in the columns that inputCol names."""
-        return PreparedFeatures.resolve(dataset, self.getInputCol(), self.embedding.input_dimension)
+    def input_features(self, table: Table) -> Features:
+        """The features of a table's rows, in the columns that inputCol names."""
+        return PreparedFeatures.resolve(table, self.getInputCol(), self.embedding.input_dimension)
 
     def features(self, inner: Features) -> EmbeddedFeatures:
         """The embedding of features; `DataError` for another number of features."""
@@ -129,37 +129,38 @@ class EmbeddingEstimator(EstimatorStage, Estimator[EmbeddingModel], HasOutputCol
 
     OUTPUTS = ("outputCol",)
 
-    def embedding(self, dataset: DataFrame, features: Features) -> Embedding:
+    def embedding(self, table: Table, features: Features) -> Embedding:
         """The map of rows that is fitted to the data."""
         raise NotImplementedError
 
     def _fit(self, dataset: DataFrame) -> EmbeddingModel:
         self.check()
         self.check_outputs(dataset)
-        return self.fitted(dataset, self.input_features(dataset))
+        table = SparkTable(dataset)
+        return self.fitted(table, self.input_features(table))
 
-    def input_features(self, dataset: DataFrame) -> Features:
-        """The features of a DataFrame's rows, in the columns that inputCol names."""
+    def input_features(self, table: Table) -> Features:
+        """The features of a table's rows, in the columns that inputCol names."""
         values = self.values()
-        return PreparedFeatures.resolve(dataset, values["inputCol"], values.get("numFeatures"))
+        return PreparedFeatures.resolve(table, values["inputCol"], values.get("numFeatures"))
 
-    def fitted(self, dataset: DataFrame, features: Features) -> EmbeddingModel:
-        """Fit the map to features of the rows of a DataFrame."""
-        return self.model_of(self.embedding(dataset, features))
+    def fitted(self, table: Table, features: Features) -> EmbeddingModel:
+        """Fit the map to features of the rows of a table."""
+        return self.model_of(self.embedding(table, features))
 
     def fitted_before(
-        self, dataset: DataFrame, features: Features, key: str | None = None
+        self, table: Table, features: Features, key: str | None = None
     ) -> EmbeddingModel:
         """Fit the map for a ranker of the same rows, which leaves out those that taught the map.
 
         Parameters
         ----------
-        dataset, features
+        table, features
             The rows and their features.
         key
             The key column of the ranker.
         """
-        return self.fitted(dataset, features)
+        return self.fitted(table, features)
 
     def model_of(self, made: Embedding, taught: KeySample | None = None) -> EmbeddingModel:
         """The model of a map; ``taught`` as of `EmbeddingModel`."""
@@ -169,17 +170,15 @@ class EmbeddingEstimator(EstimatorStage, Estimator[EmbeddingModel], HasOutputCol
         return self._copyValues(EmbeddingModel(made, taught))
 
 
-def unlabelled(df: DataFrame, features: Features, *, missing: bool = False) -> DistributedRows:
+def unlabelled(table: Table, features: Features, *, missing: bool = False) -> TableRows:
     """The features of all rows, each as a negative row; some may be missing if ``missing``."""
-    named = (c.alias(f"c{k}") for k, c in enumerate(features.expressions()))
-    selected = df.select(*named, F.spark_partition_id())
-    frame, read, _ = rows_for_tasks(df, features.columns, selected)
-    return DistributedRows(
-        frame, lambda: _Unlabelled(features, read, missing), features.dimension, _some_rows
+    selected = table.select(features.columns, placed=True)
+    return TableRows(
+        selected, lambda: _Unlabelled(features, missing), features.dimension, _some_rows
     )
 
 
-def sampled(rows: DistributedRows, total: float, entries: float, count: int, seed: int) -> Batch:
+def sampled(rows: TableRows, total: float, entries: float, count: int, seed: int) -> Batch:
     """At most ``count`` of ``total`` rows, by their hash, in the driver's memory; one pass.
 
     All rows together store ``entries``.
@@ -210,21 +209,19 @@ def sampled(rows: DistributedRows, total: float, entries: float, count: int, see
 
 @dataclass
 class _Unlabelled:
-    """Reads features alone; see `spark_auc.spark.data.rows.Reads`."""
+    """Reads features alone; see `spark_auc.tables.rows.RowReader`."""
 
     features: Features
-    source: Read
     missing: bool
     rows: int = 0
 
-    def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Batch]:
-        for batch in self.source(batches):
-            if batch.num_rows:
-                *columns, place = batch.columns
-                X = self.features.decode(columns, missing=self.missing)
-                self.rows += batch.num_rows
-                place = place.to_numpy().astype(np.int64)
-                yield Batch(X, np.zeros(batch.num_rows, bool), place=place)
+    def read(self, batches: Batches) -> Iterator[Batch]:
+        for batch in batches:
+            *columns, place = batch.columns
+            X = self.features.decode(columns, missing=self.missing)
+            self.rows += batch.num_rows
+            place = place.to_numpy().astype(np.int64)
+            yield Batch(X, np.zeros(batch.num_rows, bool), place=place)
 
     def labels(self) -> LabelCounts:
         return LabelCounts({0.0: self.rows} if self.rows else {})
@@ -244,15 +241,17 @@ def embedded(df: DataFrame, features: Features, output: str) -> DataFrame:
         The column is there already.
     """
     check_new(df, {"outputCol": output})
+    columns = inputs(df, features.columns)
+    arrays_of = columns.arrays
 
     def vectors(*arrays: pa.Array) -> pa.Array:
-        return encode_vectors(features.decode(arrays))
+        return encode_vectors(features.decode(arrays_of(arrays)))
 
     # Spark reads the types themselves, which are but text under postponed annotations.
     vectors.__annotations__ = {"arrays": pa.Array, "return": pa.Array}
     udf = arrow_udf(vectors, VectorUDT())  # type: ignore[call-overload]
-    column = cast(Column, udf(*features.expressions()))
-    return features.as_rows(df).select("*", column.alias(output, metadata=_noted(features)))
+    column = cast(Column, udf(*columns.expressions))
+    return scoreable(df).select("*", column.alias(output, metadata=_noted(features)))
 
 
 def _noted(features: Features) -> dict[str, Any]:

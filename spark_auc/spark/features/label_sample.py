@@ -3,46 +3,34 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, cast
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from spark_auc.core.batch import Batch
 from spark_auc.core.labels import Label
-from spark_auc.core.row_source import State
 from spark_auc.core.sampling.key_sample import KeySample
-from spark_auc.core.state.schema import Schema, array
-from spark_auc.core.state.schema_state import SchemaState
 from spark_auc.core.types import Bool, Float, Keys
 from spark_auc.errors import ConfigError, DataError, ResourceError
 from spark_auc.features.raw_columns import Columns, taken
 from spark_auc.features.row_groups import row_groups, values_of
-from spark_auc.spark.data.aggregate import aggregate, task_number
-from spark_auc.spark.data.columns import row_weights, weight_column, weighted
-from spark_auc.spark.data.labels import LabelReader, label_column
-from spark_auc.spark.data.names import known_column, quoted
-from spark_auc.spark.data.raw_columns import RawColumns
-from spark_auc.spark.data.readers import TaskRows, rows_for_tasks
-from spark_auc.spark.data.resources import SessionMemory
+from spark_auc.tables.columns import check_weights, row_weights, weighted
+from spark_auc.tables.hashes import check_hashable, xxhash64
+from spark_auc.tables.labels import LabelReader, positive_label
+from spark_auc.tables.raw_columns import RawColumns
+from spark_auc.tables.rows import counted
+from spark_auc.tables.table import Batches, Table
 
 _log = logging.getLogger(__name__)
-
-# Most bytes of a part, which is one row of a result.
-_PART = 1 << 24
-_EXCEEDED = "exceeded"
 
 
 @dataclass(frozen=True, eq=False)
 class LabelSample:
     """Raw rows with labels that are drawn by key; see `KeySample`.
 
-    The rows and their order depend on the rows of the DataFrame only: they ascend by group, and in
+    The rows and their order depend on the rows of the table only: they ascend by group, and in
     a group by a hash of the row.
 
     Parameters
@@ -58,7 +46,7 @@ class LabelSample:
     sample
         The sample, after the limit; None for all rows.
     rows
-        Number ``n`` of rows of the DataFrame.
+        Number ``n`` of rows of the table.
     """
 
     columns: Columns
@@ -70,7 +58,7 @@ class LabelSample:
 
 
 def label_sample(
-    df: DataFrame,
+    table: Table,
     raw: RawColumns,
     label: tuple[str, Label | bool | None],
     weight: str | None = None,
@@ -85,13 +73,13 @@ def label_sample(
 
     Parameters
     ----------
-    df
+    table
         The rows.
     raw
         Their columns. Without a key, rows of equal values in all of them are a group, as of a
         recipe of the same columns; see `RawFeatures`.
     label
-        Label column and positive label; see `label_column`.
+        Label column and positive label; see `positive_label`.
     weight
         Weight column. Default: weight 1.
     key
@@ -101,7 +89,7 @@ def label_sample(
     most
         About the most rows to gather; the share of a sample is lowered accordingly.
     rows
-        Number of rows of ``df``, if known. Default: they are counted.
+        Number of rows of ``table``, if known. Default: they are counted.
     remedy
         What to do, for the error of rows that do not fit in memory.
 
@@ -115,8 +103,8 @@ def label_sample(
     ResourceError
         The rows exceed the memory that the driver may gather.
     """
-    column, positive = label_column(df, *label, raw.field(df, label[0]))
-    rows = df.count() if rows is None else rows
+    positive = positive_label(table, *label)
+    rows = counted(table, label[0]) if rows is None else rows
     if sample:
         sample = sample.limited(most, rows)
     elif rows > most:
@@ -124,23 +112,20 @@ def label_sample(
             f"found {rows} rows to gather on the driver for growShare 1, expected at most "
             f"maxGrowRows {most}; set a growShare below 1, or raise maxGrowRows"
         )
-    expressions = [*raw.expressions(), column]
-    names = [*raw.columns, label[0]]
     if weight:
-        expressions.append(weight_column(df, weight))
-        names.append(weight)
+        check_weights(table, weight)
     if key:
-        known_column(df, key)
-        expressions.append(F.xxhash64(F.col(quoted(key))))
-    selected = df.select(*(c.alias(f"c{k}") for k, c in enumerate(expressions)))
-    source = TaskRows(selected, iter, cheap=False) if key else rows_for_tasks(df, names, selected)
-    table = _gathered(source, raw, bool(key), sample, rows, remedy)
+        check_hashable(table, key)
+    others = [name for name in (label[0], weight, key) if name]
+    selected = table.select([*raw.found, *others])
+    found = _gathered(selected, raw, bool(key), sample, rows, remedy)
+    width = len(raw.found)
     if weight:
-        table = weighted(table, raw.width + 1)
-    arrays = [column.combine_chunks() for column in table.columns]
-    columns = raw.decode(arrays[: raw.width])
-    y = LabelReader(label[0], positive).read(arrays[raw.width])
-    weights = row_weights(arrays[raw.width + 1], weight) if weight else None
+        found = weighted(found, width + 1)
+    arrays = [column.combine_chunks() for column in found.columns]
+    columns = raw.decode(arrays[:width])
+    y = LabelReader(label[0], positive).read(arrays[width])
+    weights = row_weights(arrays[width + 1], weight) if weight else None
     groups = _groups(raw, arrays, bool(key))
     values = np.column_stack([values_of(name, values) for name, values in columns.items()])
     values[np.isnan(values)] = np.nan
@@ -151,73 +136,28 @@ def label_sample(
 
 
 def _groups(raw: RawColumns, arrays: Sequence[pa.Array], keyed: bool) -> Keys:
-    if keyed:
-        keys: Keys = arrays[-1].to_numpy().view(np.uint64)
-        return keys
-    return row_groups(raw.decode(arrays[: raw.width]))
+    return xxhash64(arrays[-1:]) if keyed else row_groups(raw.decode(arrays[: len(raw.found)]))
 
 
 def _gathered(
-    source: TaskRows, raw: RawColumns, keyed: bool, sample: KeySample | None, rows: int, remedy: str
+    table: Table, raw: RawColumns, keyed: bool, sample: KeySample | None, rows: int, remedy: str
 ) -> pa.Table:
-    """The rows of the sample; control rows confirm that the parts of all tasks are there."""
-    memory = SessionMemory(source.frame.sparkSession)
-    limit, read = memory.gather_limit, source.read
-    share = limit // memory.slots
+    """The rows of the sample."""
     expected = f"a sample of some {int((sample.share if sample else 1.0) * rows)} of {rows} rows"
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, State]]:
-        task, size = task_number(), 0
-        parts = list[pa.RecordBatch]()
-        for batch in read(batches):
-            if not batch.num_rows:
-                continue
-            part = batch
-            if sample:
-                part = batch.filter(pa.array(sample.of(_groups(raw, batch.columns, keyed))))
-            size += part.nbytes
-            if size > share:
-                yield f"{task:08}/{_EXCEEDED}", cast(State, RowsPart(np.empty(0, np.uint8)))
-                return
-            parts.append(part)
-        for number, data in enumerate(_packed(parts)):
-            yield f"{task:08}/{number:08}", cast(State, RowsPart(data))
+    def drawn(batches: Batches) -> Batches:
+        for batch in batches:
+            inside = sample.of(_groups(raw, batch.columns, keyed)) if sample else None
+            yield batch if inside is None else batch.filter(pa.array(inside))
 
-    what = f"raw columns of {expected}"
-    states = aggregate(source.frame, run, (cast(type[State], RowsPart),), state_bytes=0, what=what)
-    if any(name.endswith(_EXCEEDED) for name in states):
+    limit = table.memory.gather_limit
+    found = table.map(drawn, table.schema).gathered(limit)
+    if found is None:
         raise ResourceError(
-            f"found {expected} that exceeds {share // 2**20} MiB in a task, expected at most "
-            f"{limit // 2**20} MiB in {memory.slots} tasks; {remedy}, or raise "
-            "spark.driver.memory"
+            f"found {expected} that exceeds {limit // table.memory.slots // 2**20} MiB in a task, "
+            f"expected at most {limit // 2**20} MiB in {table.memory.slots} tasks; {remedy}, or "
+            "raise spark.driver.memory"
         )
-    tables = [
-        pa.ipc.open_stream(pa.py_buffer(cast(RowsPart, states[name]).data)).read_all()
-        for name in sorted(states)
-    ]
-    if not tables:
+    if not found.num_rows:
         raise DataError(f"found no row in {expected}, expected some; pass more rows, or draw more")
-    return pa.concat_tables(tables)
-
-
-def _packed(batches: Iterable[pa.RecordBatch]) -> Iterator[NDArray[np.uint8]]:
-    """The rows as streams of about the most bytes of a part."""
-    full = [batch for batch in batches if batch.num_rows]
-    if not full:
-        return
-    table = pa.Table.from_batches(full).combine_chunks()
-    rows = max(1, int(_PART * table.num_rows / max(table.nbytes, 1)))
-    for start in range(0, table.num_rows, rows):
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema) as stream:
-            stream.write_table(table.slice(start, rows))
-        yield np.frombuffer(sink.getvalue(), np.uint8)
-
-
-@dataclass(frozen=True, eq=False)
-class RowsPart(SchemaState):
-    """Some rows in Arrow's stream format. Each part has a key of its own and is not merged."""
-
-    SCHEMA: ClassVar[Schema] = Schema("RowsPart", 1, {"data": array("|u1", "bytes")})
-
-    data: NDArray[np.uint8]
+    return found

@@ -7,7 +7,6 @@ from typing import Annotated, Unpack
 
 import numpy as np
 from pyspark.ml.param.shared import HasLabelCol, HasMaxIter, HasSeed
-from pyspark.sql import DataFrame
 
 from spark_auc.core.batch import Batch
 from spark_auc.core.moments.column_moments import ColumnMoments
@@ -15,9 +14,6 @@ from spark_auc.core.moments.operator import column_moments
 from spark_auc.core.row_source import rows_where
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.features.network import NetworkMap
-from spark_auc.spark.data.columns import TrainingColumns
-from spark_auc.spark.data.features import Features
-from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.features.embedding import (
     ENTRY_BYTES,
     EmbeddingEstimator,
@@ -27,6 +23,10 @@ from spark_auc.spark.features.embedding import (
     unlabelled,
 )
 from spark_auc.spark.settings import LabelSettings, Range, Setting
+from spark_auc.tables.columns import TrainingColumns
+from spark_auc.tables.features import Features
+from spark_auc.tables.rows import TableRows
+from spark_auc.tables.table import Table
 
 _log = logging.getLogger(__name__)
 
@@ -97,22 +97,22 @@ class TanhNetwork(EmbeddingEstimator, HasLabelCol, HasMaxIter, HasSeed, settings
         if not self.values()["trained"]:
             self.refuse("trained False", "labelCol", "positiveLabel", "sampleSize", "maxIter")
 
-    def embedding(self, dataset: DataFrame, features: Features) -> NetworkMap:
+    def embedding(self, table: Table, features: Features) -> NetworkMap:
         """See `EmbeddingEstimator.embedding`."""
         values: NetworkSettings = self.values()
         width, seed = values["numOutputs"], values["seed"]
         if not values["trained"]:
-            columns = column_moments(unlabelled(dataset, features))
+            columns = column_moments(unlabelled(table, features))
             made = NetworkMap.random(features.dimension, width or 500, seed=seed)
             return made.of_columns(*_units(columns))
-        rows = self._labelled(dataset, features)
+        rows = self._labelled(table, features)
         columns = column_moments(rows)
         counts = float(columns.rows.sum()), float(columns.entries.sum())
         sample = sampled(rows, *counts, values["sampleSize"], seed)
         return self._trained(columns, sample)
 
     def fitted_before(
-        self, dataset: DataFrame, features: Features, key: str | None = None
+        self, table: Table, features: Features, key: str | None = None
     ) -> EmbeddingModel:
         """See `EmbeddingEstimator.fitted_before`.
 
@@ -121,8 +121,8 @@ class TanhNetwork(EmbeddingEstimator, HasLabelCol, HasMaxIter, HasSeed, settings
         """
         values: NetworkSettings = self.values()
         if not values["trained"]:
-            return self.fitted(dataset, features)
-        rows = self._labelled(dataset, features, key)
+            return self.fitted(table, features)
+        rows = self._labelled(table, features, key)
         columns = column_moments(rows)
         total, entries = float(columns.rows.sum()), float(columns.entries.sum())
         share = min(values["sampleSize"] / total, _MOST_TAUGHT)
@@ -137,13 +137,11 @@ class TanhNetwork(EmbeddingEstimator, HasLabelCol, HasMaxIter, HasSeed, settings
         order = np.lexsort((taught.keys(), taught.groups()))
         return self.model_of(self._trained(columns, taught.take(order)), sample)
 
-    def _labelled(
-        self, dataset: DataFrame, features: Features, key: str | None = None
-    ) -> DistributedRows:
+    def _labelled(self, table: Table, features: Features, key: str | None = None) -> TableRows:
         values: NetworkSettings = self.values()
         label = values["labelCol"], values["positiveLabel"]
-        columns = TrainingColumns.resolve(dataset, features, *label, key=key)
-        return DistributedRows.of(dataset, columns)
+        columns = TrainingColumns.resolve(table, features, *label, key=key)
+        return TableRows.of(table, columns)
 
     def _trained(self, columns: ColumnMoments, sample: Batch) -> NetworkMap:
         """The network of a sample in memory; ``columns`` are of all rows."""

@@ -8,7 +8,6 @@ from typing import Annotated, Literal, Unpack
 import numpy as np
 from pyspark.ml.clustering import KMeans
 from pyspark.ml.param.shared import HasMaxIter, HasSeed
-from pyspark.sql import DataFrame
 
 from spark_auc.core.batch import divided
 from spark_auc.core.types import Float, Rows
@@ -18,7 +17,7 @@ from spark_auc.features.kernels import Kernel
 from spark_auc.features.nystroem import NystroemMap
 from spark_auc.spark.data.encoders import vectors_frame
 from spark_auc.spark.data.failures import translated
-from spark_auc.spark.data.features import Features
+from spark_auc.spark.data.spark_table import spark_of
 from spark_auc.spark.features.column_scales import REPLACED, Scale, ScaleSettings, resolved
 from spark_auc.spark.features.embedding import (
     EmbeddingEstimator,
@@ -27,6 +26,8 @@ from spark_auc.spark.features.embedding import (
     unlabelled,
 )
 from spark_auc.spark.settings import Range, Setting
+from spark_auc.tables.features import Features
+from spark_auc.tables.table import Table
 
 _log = logging.getLogger(__name__)
 
@@ -118,20 +119,20 @@ class NystroemEmbedding(
         if values["kernel"] != "polynomial":
             self.refuse(f"kernel {values['kernel']!r}", "degree", "offset")
 
-    def embedding(self, dataset: DataFrame, features: Features) -> Embedding:
+    def embedding(self, table: Table, features: Features) -> Embedding:
         """See `EmbeddingEstimator.embedding`."""
         values: NystroemSettings = self.values()
         count, size = values["numLandmarks"], values["sampleSize"]
         kmeans = values["landmarks"] == "kmeans"
         scaling = resolved(values["scaling"], features)
-        rows = unlabelled(dataset, features, missing=scaling == "robust")
+        rows = unlabelled(table, features, missing=scaling == "robust")
         scale = Scale.of(rows, scaling)
         bandwidth = scale.bandwidth(values["bandwidth"])
         kernel = Kernel(values["kernel"], bandwidth, values["degree"], values["offset"])
         counts = scale.rows, scale.entries
         sample = sampled(rows, *counts, size if kmeans else count, values["seed"])
         X = divided(scale.scaled(sample.X), scale.divisors)
-        landmarks = self._centres(dataset, X, count) if kmeans else X
+        landmarks = self._centres(table, X, count) if kmeans else X
         if landmarks.shape[0] < count:
             _log.warning(
                 "found %d landmarks, expected numLandmarks %d: too few rows differ; the "
@@ -142,9 +143,9 @@ class NystroemEmbedding(
         made = NystroemMap.of_landmarks(landmarks, kernel, values["rank"], scale.divisors)
         return scale.before(made)
 
-    def _centres(self, dataset: DataFrame, X: Rows, count: int) -> Float:
+    def _centres(self, table: Table, X: Rows, count: int) -> Float:
         """Centres ``(v, d)`` of k-means."""
-        frame = vectors_frame(dataset.sparkSession, X, "row")
+        frame = vectors_frame(spark_of(table), X, "row")
         kmeans = KMeans(featuresCol="row", k=count, maxIter=self.getMaxIter(), seed=self.getSeed())
         with translated():
             return np.array(kmeans.fit(frame).clusterCenters())

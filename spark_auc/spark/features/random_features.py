@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Annotated, Unpack
 
 from pyspark.ml.param.shared import HasSeed
-from pyspark.sql import DataFrame
 
 from spark_auc.core.moments.operator import column_moments
 from spark_auc.features.embedding import Embedding
 from spark_auc.features.fourier import FourierMap
 from spark_auc.features.thresholds import ThresholdMap
-from spark_auc.spark.data.features import Features
 from spark_auc.spark.features.column_scales import REPLACED, Scale, ScaleSettings, resolved
 from spark_auc.spark.features.embedding import EmbeddingEstimator, EmbeddingSettings, unlabelled
 from spark_auc.spark.settings import Range, Setting
+from spark_auc.tables.features import Features
+from spark_auc.tables.table import Table
 
 
 class OutputSettings(EmbeddingSettings, total=False):
@@ -67,11 +67,11 @@ class RandomFourierFeatures(
     def __init__(self, **params: Unpack[FourierSettings]) -> None:
         super().__init__(**params)
 
-    def embedding(self, dataset: DataFrame, features: Features) -> Embedding:
+    def embedding(self, table: Table, features: Features) -> Embedding:
         """See `EmbeddingEstimator.embedding`."""
         values: FourierSettings = self.values()
         scaling = resolved(values["scaling"], features)
-        scale = Scale.of(unlabelled(dataset, features, missing=scaling == "robust"), scaling)
+        scale = Scale.of(unlabelled(table, features, missing=scaling == "robust"), scaling)
         bandwidth = scale.bandwidth(values["bandwidth"])
         made = FourierMap.random(
             features.dimension, bandwidth, values["numOutputs"], values["seed"]
@@ -104,9 +104,9 @@ class RandomThresholds(EmbeddingEstimator, HasSeed, settings=ThresholdSettings):
     def __init__(self, **params: Unpack[ThresholdSettings]) -> None:
         super().__init__(**params)
 
-    def embedding(self, dataset: DataFrame, features: Features) -> ThresholdMap:
+    def embedding(self, table: Table, features: Features) -> ThresholdMap:
         """See `EmbeddingEstimator.embedding`."""
         values: ThresholdSettings = self.values()
-        columns = column_moments(unlabelled(dataset, features))
+        columns = column_moments(unlabelled(table, features))
         deviation = columns.standard_deviation()
         return ThresholdMap.random(columns.mean[1], deviation, values["numOutputs"], values["seed"])

@@ -21,17 +21,18 @@ from spark_auc.features.pair_choice import named_pairs
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_auto import AutoPlan
 from spark_auc.features.recipe_fit import KINDS, RecipePlan
-from spark_auc.spark.data.names import fields_of, known_column, own_names
+from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.features.recipe_fit import Fit, Summary, chosen, summarised
 from spark_auc.spark.features.recipe_interactions import with_interactions
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
-from spark_auc.spark.features.recipe_schema import types_of, zone_of_times
+from spark_auc.spark.features.recipe_schema import types_of
 from spark_auc.spark.features.recipe_settings import RecipeSettings, are_pairs
 from spark_auc.spark.features.recipe_trees import with_columns_of_trees, with_trees
 from spark_auc.spark.features.tree_growth import TreeGrowth
 from spark_auc.spark.features.tree_settings import grows_from_all, tree_settings
 from spark_auc.spark.persistence import EstimatorStage
 from spark_auc.spark.settings import LabelSettings, Setting
+from spark_auc.tables.table import Table, field_of, fields_of, own_names
 
 _log = logging.getLogger(__name__)
 
@@ -80,17 +81,17 @@ class FeatureRecipe(
 
     def fitted(
         self,
-        dataset: DataFrame,
+        table: Table,
         label: tuple[str, Label | bool | None] | None = None,
         others: Collection[str] = (),
         weight: str | None = None,
         key: str | None = None,
     ) -> FeatureRecipeModel:
-        """Fit the recipe to the rows of a DataFrame.
+        """Fit the recipe to the rows of a table.
 
         Parameters
         ----------
-        dataset
+        table
             The rows.
         label
             Label column and positive label. Default: those of the Params.
@@ -111,24 +112,24 @@ class FeatureRecipe(
                 f"found numKnots {list(knots)} of a recipe without a ranker, expected one number; "
                 "set one, or fit a RankerPipeline whose ranker chooses its penalty"
             )
-        (made,) = self.candidates(dataset, label, others, weight, key).values()
+        (made,) = self.candidates(table, label, others, weight, key).values()
         return made
 
     def candidates(
         self,
-        dataset: DataFrame,
+        table: Table,
         label: tuple[str, Label | bool | None] | None = None,
         others: Collection[str] = (),
         weight: str | None = None,
         key: str | None = None,
     ) -> dict[int, FeatureRecipeModel]:
-        """Recipes of the rows of a DataFrame by their number of knots, without equal recipes.
+        """Recipes of the rows of a table by their number of knots, without equal recipes.
 
         Of equal recipes, the one of the fewest knots is kept. Parameters are those of `fitted`.
         """
         self.check()
-        if (own := self._in_names_of(dataset)) is not self:
-            return own.candidates(dataset, label, others, weight, key)
+        if (own := self._in_names_of(table)) is not self:
+            return own.candidates(table, label, others, weight, key)
         values: RecipeStageSettings = self.values()
         if grows_from_all(values["trees"]):
             raise ConfigError(
@@ -139,11 +140,11 @@ class FeatureRecipe(
         knots = self.knots()
         label = label or (values["labelCol"], values["positiveLabel"])
         others = [*others, *(name for name in (weight, key) if name)]
-        summary = self._summary(dataset, label, others)
+        summary = self._summary(table, label, others)
         if values["trees"]:
             trees = tree_settings(values["trees"]), label, weight, key, summary.rows
-            summary = summary._replace(plan=with_trees(dataset, summary.plan, *trees))
-        fits = self._with_interactions(dataset, summary, label, weight, key)
+            summary = summary._replace(plan=with_trees(table, summary.plan, *trees))
+        fits = self._with_interactions(table, summary, label, weight, key)
         made = dict[int, FeatureRecipeModel]()
         recipes = [recipe for recipe, _ in fits]
         for k, (count, (recipe, drift)) in enumerate(zip(knots, fits, strict=True)):
@@ -156,7 +157,7 @@ class FeatureRecipe(
 
     def growing(
         self,
-        dataset: DataFrame,
+        table: Table,
         label: tuple[str, Label | bool | None],
         weight: str | None = None,
         key: str | None = None,
@@ -171,12 +172,12 @@ class FeatureRecipe(
             Makes the recipe whose trees grow from a sample of the rows, or from all (None). Its
             other features are those of all rows.
         """
-        if (own := self._in_names_of(dataset)) is not self:
-            return own.growing(dataset, label, weight, key)
+        if (own := self._in_names_of(table)) is not self:
+            return own.growing(table, label, weight, key)
         settings = tree_settings(self.values()["trees"])["grow"]
-        summary = self._summary(dataset, label, [name for name in (weight, key) if name])
+        summary = self._summary(table, label, [name for name in (weight, key) if name])
         row = label, weight, key, summary.rows
-        growth = TreeGrowth.of(dataset, summary.plan, settings, *row)
+        growth = TreeGrowth.of(table, summary.plan, settings, *row)
 
         def made(sample: KeySample | None) -> FeatureRecipeModel:
             plan = replace(summary.plan, trees=growth.leaves(sample))
@@ -188,11 +189,11 @@ class FeatureRecipe(
 
     def _summary(
         self,
-        dataset: DataFrame,
+        table: Table,
         label: tuple[str, Label | bool | None],
         others: Collection[str],
     ) -> Summary:
-        """The explicit columns of the rows of a DataFrame, and their summary."""
+        """The explicit columns of the rows of a table, and their summary."""
         values: RecipeStageSettings = self.values()
         kinds = self._kinds()
         settings: dict[str, Any] = {
@@ -201,29 +202,29 @@ class FeatureRecipe(
             "crosses": self._crosses(),
             "missing": values["missing"],
             "unit": values["unit"],
-            "zone": zone_of_times(dataset),
+            "zone": table.zone,
         }
         unused = values["leaveOut"] or ()
         for name in (*kinds, *(name for pair in self._named_pairs for name in pair)):
-            known_column(dataset, name)
+            field_of(table, name)
         for name in unused:
             # Of columns that are left out, there may be several of one name.
-            fields_of(dataset, name) or known_column(dataset, name)
-        names = dataset.columns if values["auto"] or self._leaves_alone else list(kinds)
-        types = types_of(dataset, names, kinds, {label[0], *others, *unused})
+            fields_of(table, name) or field_of(table, name)
+        names = table.schema.names if values["auto"] or self._leaves_alone else list(kinds)
+        types = types_of(table, names, kinds, {label[0], *others, *unused})
         plan = AutoPlan.of_schema(types, kinds, **settings)
         if any(column.kind == AUTO for column in plan.columns):
-            summary = chosen(dataset, plan, *label)
+            summary = chosen(table, plan, *label)
         else:
-            summary = summarised(dataset, plan.widest)
+            summary = summarised(table, plan.widest)
         if not values["trees"]:
             return summary
         settings = tree_settings(values["trees"])
-        return with_columns_of_trees(dataset, summary, settings, alone=self._leaves_alone)
+        return with_columns_of_trees(table, summary, settings, alone=self._leaves_alone)
 
     def _with_interactions(
         self,
-        dataset: DataFrame,
+        table: Table,
         summary: Summary,
         label: tuple[str, Label | bool | None],
         weight: str | None,
@@ -233,7 +234,7 @@ class FeatureRecipe(
         values: RecipeStageSettings = self.values()
         fits, pairs = summary.fits(self.knots()), values["pairs"]
         chooser = with_interactions(
-            dataset,
+            table,
             self._with_named_pairs(fits[0][0], summary),
             label,
             weight,
@@ -260,7 +261,7 @@ class FeatureRecipe(
     def _fit(self, dataset: DataFrame) -> FeatureRecipeModel:
         self.check()
         self.check_outputs(dataset)
-        return self.fitted(dataset)
+        return self.fitted(SparkTable(dataset))
 
     def knots(self) -> tuple[int, ...]:
         """The numbers of knots to choose from."""
@@ -290,11 +291,11 @@ class FeatureRecipe(
         pairs = self.values()["pairs"]
         return pairs if isinstance(pairs, list) else []
 
-    def _in_names_of(self, dataset: DataFrame) -> FeatureRecipe:
+    def _in_names_of(self, table: Table) -> FeatureRecipe:
         """The stage with the names of columns as the rows have them; itself if they are equal."""
         named = ((name, self.values()[name]) for name in (*KINDS, *_NAMING))
         lists = {name: value for name, value in named if isinstance(value, list)}
-        own = {name: own_names(dataset, value) for name, value in lists.items()}
+        own = {name: own_names(table, value) for name, value in lists.items()}
         changed = {name: value for name, value in own.items() if value != lists[name]}
         return self.copy().setParams(**changed) if changed else self
 

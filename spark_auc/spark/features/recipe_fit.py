@@ -1,14 +1,11 @@
-"""Passes over a DataFrame to which a recipe is fitted."""
+"""Passes over the rows to which a recipe is fitted."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias, cast
-
-import pyarrow as pa
-from pyspark.sql import Column, DataFrame
 
 from spark_auc.core.labels import Label
 from spark_auc.core.row_source import State
@@ -21,11 +18,10 @@ from spark_auc.features.recipe_auto import AutoPlan
 from spark_auc.features.recipe_fit import RecipePlan, RecipeState
 from spark_auc.features.recipe_trees import TreeLeaves
 from spark_auc.features.watched import Missing, counted, drift_of_fit
-from spark_auc.spark.data.aggregate import aggregate
-from spark_auc.spark.data.labels import LabelReader, label_column
-from spark_auc.spark.data.raw_columns import RawColumns
-from spark_auc.spark.data.readers import rows_for_tasks
 from spark_auc.spark.features.drift import drift_of
+from spark_auc.tables.labels import LabelReader, positive_label
+from spark_auc.tables.raw_columns import RawColumns
+from spark_auc.tables.table import Batches, Table
 
 _log = logging.getLogger(__name__)
 
@@ -62,21 +58,21 @@ class Summary(NamedTuple):
         both = zip(self.plan.numeric, self.state.columns, strict=True)
         return {**self.missing, **{column.name: (of.rows, of.missing) for column, of in both}}
 
-    def with_counts_of(self, types: Mapping[str, str], df: DataFrame) -> Summary:
+    def with_counts_of(self, types: Mapping[str, str], table: Table) -> Summary:
         """The summary with the missing values of further columns, by one more pass.
 
         Parameters
         ----------
         types
             Types of the columns by name. Those that are counted already are left out.
-        df
+        table
             The rows.
         """
         others = {name: kind for name, kind in types.items() if name not in self.counted}
         if not others:
             return self
         recipe = Recipe(trees=TreeLeaves.of_columns(others), zone=self.plan.zone)
-        more = drift_of(df, recipe).missing()
+        more = drift_of(table, recipe).missing()
         rows = self.rows if self.rows is not None else next(iter(more.values()))[0]
         return self._replace(missing={**self.missing, **more}, rows=rows)
 
@@ -88,12 +84,12 @@ class Summary(NamedTuple):
         return [(recipe, drift_of_fit(recipe, self.state, self.missing)) for recipe in recipes]
 
 
-def summarised(df: DataFrame, plan: RecipePlan) -> Summary:
+def summarised(table: Table, plan: RecipePlan) -> Summary:
     """The summary of a plan of explicit columns, by one pass; none without columns of numbers.
 
     Parameters
     ----------
-    df
+    table
         The rows.
     plan
         The plan.
@@ -108,15 +104,15 @@ def summarised(df: DataFrame, plan: RecipePlan) -> Summary:
     hashed = plan.fitted(plan.zero()).hashed
     tokens = Recipe(hashed=hashed) if hashed else None
     names = dict.fromkeys(column.name for column in plan.columns)
-    raw = RawColumns.of(df, list(names), zone=plan.zone)
+    raw = RawColumns.of(table, list(names), plan.zone)
 
-    def fold(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, State]]:
+    def fold(batches: Batches) -> Iterator[tuple[str, State]]:
         missing = Drift.zero(tokens) if tokens else None
 
         def read() -> Iterator[Columns]:
             nonlocal missing
             for batch in batches:
-                columns = raw.decode(batch.columns[: raw.width])
+                columns = raw.decode(batch.columns)
                 if tokens and missing:
                     names = {c.name: columns[c.name] for c in tokens.columns}
                     missing = missing.merge(counted(tokens, names))
@@ -127,7 +123,7 @@ def summarised(df: DataFrame, plan: RecipePlan) -> Summary:
             yield _MISSING, missing
 
     kinds, size = (RecipeState, Drift), _COLUMN_BYTES * len(plan.numeric)
-    states = _folded(df, raw, [], fold, kinds, size)
+    states = table.select(raw.found).fold(fold, kinds, state_bytes=size, what=_what(raw))
     state = cast(RecipeState, states.get(_COLUMNS, plan.zero()))
     if not state.columns[0].rows:
         raise DataError("found no rows, expected some to fit a recipe to; check the input")
@@ -135,17 +131,17 @@ def summarised(df: DataFrame, plan: RecipePlan) -> Summary:
     return Summary(plan, state, drift.missing() if drift else {}, state.columns[0].rows)
 
 
-def chosen(df: DataFrame, plan: AutoPlan, label: str, positive: Label | bool | None) -> Summary:
+def chosen(table: Table, plan: AutoPlan, label: str, positive: Label | bool | None) -> Summary:
     """The columns that suit the rows, and their summary, by one pass.
 
     Parameters
     ----------
-    df
+    table
         The rows.
     plan
         Columns, some of them of kind "auto".
     label, positive
-        Label column and positive label; see `label_column`.
+        Label column and positive label; see `positive_label`.
 
     Raises
     ------
@@ -153,45 +149,27 @@ def chosen(df: DataFrame, plan: AutoPlan, label: str, positive: Label | bool | N
         There are no rows of one of the classes, no column is left, or a value cannot be used.
     """
     names = dict.fromkeys(column.name for column in plan.columns)
-    raw = RawColumns.of(df, list(names), zone=plan.widest.zone)
-    column, positive = label_column(df, label, positive, raw.field(df, label))
+    raw = RawColumns.of(table, list(names), plan.widest.zone)
+    value = positive_label(table, label, positive)
 
-    def labelled(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, State]]:
-        labels = LabelReader(label, positive)
+    def labelled(batches: Batches) -> Iterator[tuple[str, State]]:
+        labels = LabelReader(label, value)
         yield (
             _COLUMNS,
             plan.fold(
-                (raw.decode(batch.columns[: raw.width]), labels.read(batch.column(raw.width)))
-                for batch in batches
+                (raw.decode(batch.columns[:-1]), labels.read(batch.column(-1))) for batch in batches
             ),
         )
 
-    size = 2 * _COLUMN_BYTES * len(raw.names)
-    states = _folded(df, raw, [label], labelled, (AutoState,), size, column)
+    size, rows = 2 * _COLUMN_BYTES * len(raw.names), table.select([*raw.found, label])
+    states = rows.fold(labelled, (AutoState,), state_bytes=size, what=_what(raw))
     state = cast(AutoState, states.get(_COLUMNS, plan.zero()))
     explicit, columns, decisions = plan.explicit(state)
     for decision in decisions:
         _log.log(logging.WARNING if decision.warning else logging.INFO, "%s", decision.sentence)
-    rows = state.positive.rows + state.negative.rows
-    return Summary(explicit, columns, plan.missing(state), rows)
+    count = state.positive.rows + state.negative.rows
+    return Summary(explicit, columns, plan.missing(state), count)
 
 
-def _folded(
-    df: DataFrame,
-    raw: RawColumns,
-    names: Sequence[str],
-    fold: Callable[[Iterable[pa.RecordBatch]], Iterator[tuple[str, State]]],
-    kinds: Sequence[type[State]],
-    size: int,
-    *others: Column,
-) -> dict[str, State]:
-    """The merged states of all rows; the columns ``others`` have these names in the DataFrame."""
-    expressions = [*raw.expressions(), *others]
-    selected = df.select(*(column.alias(f"c{k}") for k, column in enumerate(expressions)))
-    frame, read, _ = rows_for_tasks(df, [*raw.columns, *names], selected)
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, State]]:
-        yield from fold(batch for batch in read(batches) if batch.num_rows)
-
-    what = f"values of {len(raw.names)} raw columns"
-    return aggregate(frame, run, kinds, state_bytes=size, what=what)
+def _what(raw: RawColumns) -> str:
+    return f"values of {len(raw.names)} raw columns"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 
-from pyspark.sql import DataFrame
-
 from spark_auc.core.labels import Label
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.features.pair_choice import MOST_COLUMNS
 from spark_auc.features.recipe import Recipe
-from spark_auc.spark.data.raw_features import RawFeatures
 from spark_auc.spark.features.label_sample import label_sample
+from spark_auc.tables.raw_features import RawFeatures
+from spark_auc.tables.table import Table
 from spark_auc.training.crosses import categorical, with_crosses
 from spark_auc.training.pairs import with_pairs
 
@@ -24,7 +23,7 @@ _MOST_COLUMNS = 16
 
 
 def with_interactions(
-    df: DataFrame,
+    table: Table,
     recipe: Recipe,
     label: tuple[str, Label | bool | None],
     weight: str | None = None,
@@ -44,7 +43,7 @@ def with_interactions(
 
     Parameters
     ----------
-    df
+    table
         The rows.
     recipe
         Their fitted recipe.
@@ -76,12 +75,12 @@ def with_interactions(
         bits = None
     if pairs is None and bits is None:
         return recipe
-    raw = RawFeatures.of(df, recipe).raw
+    raw = RawFeatures.of(table, recipe).raw
     # The rows that grew trees do not train anyway.
     grown = recipe.trees.grown if recipe.trees else None
     sample = grown or _SAMPLE
     taught = label_sample(
-        *(df, raw, label, weight, key),
+        *(table, raw, label, weight, key),
         sample=sample,
         most=_MOST_ROWS,
         rows=rows,

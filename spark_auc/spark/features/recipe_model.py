@@ -16,11 +16,13 @@ from spark_auc.features.drift import Drift
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_json import from_json, to_json
 from spark_auc.spark.data.nested import with_fields
-from spark_auc.spark.data.raw_features import RawFeatures
+from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.features.drift import drift_of
 from spark_auc.spark.features.embedding import embedded
 from spark_auc.spark.persistence import ModelStage
 from spark_auc.spark.settings import Setting
+from spark_auc.tables.raw_features import RawFeatures
+from spark_auc.tables.table import Table
 
 
 class RecipeModelSettings(TypedDict, total=False):
@@ -85,9 +87,9 @@ class FeatureRecipeModel(ModelStage, Model, HasOutputCol, settings=RecipeModelSe
         yield from super().strings()
         yield from (column.name for column in self.recipe.columns)
 
-    def input_features(self, dataset: DataFrame) -> RawFeatures:
-        """The features of a DataFrame's rows; errors as of `RawFeatures.of`."""
-        return RawFeatures.of(dataset, self.recipe)
+    def input_features(self, table: Table) -> RawFeatures:
+        """The features of a table's rows; errors as of `RawFeatures.of`."""
+        return RawFeatures.of(table, self.recipe)
 
     def drift_of(self, dataset: DataFrame) -> Drift:
         """Counts of missing and extreme values of a DataFrame's rows, by one pass.
@@ -101,10 +103,10 @@ class FeatureRecipeModel(ModelStage, Model, HasOutputCol, settings=RecipeModelSe
         DataError
             A column has another type than in the fit, or a line is malformed.
         """
-        return drift_of(with_fields(dataset, self.strings()), self.recipe)
+        return drift_of(SparkTable(with_fields(dataset, self.strings())), self.recipe)
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
-        return embedded(dataset, self.input_features(dataset), self.getOutputCol())
+        return embedded(dataset, self.input_features(SparkTable(dataset)), self.getOutputCol())
 
     def _saved(self) -> tuple[pa.Table, dict[str, Any]]:
         columns: dict[str, Any] = {"recipe": [to_json(self.recipe)]}

@@ -1,29 +1,25 @@
-"""Types of the columns of a DataFrame that a recipe may use, and the zone of their times."""
+"""Types of the columns of a table that a recipe may use."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Sequence
 
-from pyspark.sql import DataFrame
-
 from spark_auc.errors import ConfigError
-from spark_auc.features.time_zones import DEFAULT, zone_name
-from spark_auc.spark.data.lines import source_of
-from spark_auc.spark.data.names import fields_of, known_column
-from spark_auc.spark.data.raw_types import raw_type
+from spark_auc.tables.table import Table, field_of, fields_of
+from spark_auc.tables.types import raw_type, shown_type
 
 _log = logging.getLogger(__name__)
 
 
 def types_of(
-    df: DataFrame, names: Sequence[str], kept: Collection[str], left_out: Collection[str]
+    table: Table, names: Sequence[str], kept: Collection[str], left_out: Collection[str]
 ) -> dict[str, str]:
     """Types of columns by name.
 
     Parameters
     ----------
-    df
+    table
         The rows.
     names
         Names of the columns. Those of a type that recipes do not take are left out, with a warning.
@@ -37,33 +33,21 @@ def types_of(
     ConfigError
         A column that is kept has a type that recipes do not take, or there are several of a name.
     """
-    unused = {field.name for name in left_out for field in fields_of(df, name)}
-    # The column of the lines whose fields are the other columns.
-    lines = (source_of(df) or ())[:1]
+    unused = {field.name for name in left_out for field in fields_of(table, name)}
     types = dict[str, str]()
     for name in names:
-        if name not in kept and (name in unused or name in lines):
+        if name not in kept and name in unused:
             continue
-        kind = known_column(df, name).dataType
-        if found := raw_type(kind):
+        column = field_of(table, name)
+        if found := raw_type(column.type):
             types[name] = found
         elif name in kept:
             raise ConfigError(
-                f"found column {name!r} of type {kind.simpleString()}, expected numbers, text, "
+                f"found column {name!r} of type {shown_type(column)}, expected numbers, text, "
                 "booleans or times; cast it or leave it out"
             )
         else:
             _log.warning(
-                "left out %r of type %s, which recipes do not take", name, kind.simpleString()
+                "left out %r of type %s, which recipes do not take", name, shown_type(column)
             )
     return types
-
-
-def zone_of_times(df: DataFrame) -> str:
-    """The zone of the session, in which Spark reads and shows times; UTC without columns of times.
-
-    A recipe without times does not depend on the session.
-    """
-    if all(raw_type(field.dataType) != "time" for field in df.schema):
-        return DEFAULT
-    return zone_name(str(df.sparkSession.conf.get("spark.sql.session.timeZone")))

@@ -8,18 +8,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from spark_auc.core.labels import Label
 from spark_auc.core.types import AnyPath
 from spark_auc.errors import ConfigError, ModelFormatError
 from spark_auc.features.recipe_fit import RecipePlan
 from spark_auc.features.recipe_trees import TreeLeaves
-from spark_auc.spark.data.names import known_column
-from spark_auc.spark.data.raw_types import raw_type
+from spark_auc.spark.data.spark_table import spark_of
 from spark_auc.spark.features.recipe_fit import Summary
 from spark_auc.spark.features.tree_growth import TreeGrowth
 from spark_auc.spark.features.tree_models import read_spark_trees
+from spark_auc.tables.table import Table, field_of
+from spark_auc.tables.types import raw_type, shown_type
 from spark_auc.trees.column_names import columns_named
 from spark_auc.trees.forest import Forest
 from spark_auc.trees.lightgbm_models import from_lightgbm, lightgbm_names
@@ -29,13 +30,13 @@ _log = logging.getLogger(__name__)
 
 
 def with_columns_of_trees(
-    df: DataFrame, summary: Summary, settings: Mapping[str, Any], *, alone: bool
+    table: Table, summary: Summary, settings: Mapping[str, Any], *, alone: bool
 ) -> Summary:
     """The summary of a plan with trees that are not grown or read yet.
 
     Parameters
     ----------
-    df
+    table
         The rows.
     summary
         Explicit columns, which are those of grown trees unless the settings name others. Those of
@@ -55,11 +56,11 @@ def with_columns_of_trees(
     """
     names = settings["columns"]
     if names is None and settings["path"] is not None:
-        names = columns_named(_names(settings["path"]), df.columns)
-    trees = TreeLeaves.of_columns(_types(df, summary.plan, names))
+        names = columns_named(_names(settings["path"]), table.schema.names)
+    trees = TreeLeaves.of_columns(_types(table, summary.plan, names))
     plan = replace(summary.plan, trees=trees)
     # Drift of columns that only trees use is counted against the rows of the fit.
-    summary = summary.with_counts_of(trees.types, df)
+    summary = summary.with_counts_of(trees.types, table)
     if not alone:
         return summary._replace(plan=plan)
     plan = replace(plan, columns=())
@@ -67,7 +68,7 @@ def with_columns_of_trees(
 
 
 def with_trees(
-    df: DataFrame,
+    table: Table,
     plan: RecipePlan,
     settings: Mapping[str, Any],
     label: tuple[str, Label | bool | None],
@@ -79,7 +80,7 @@ def with_trees(
 
     Parameters
     ----------
-    df
+    table
         The rows.
     plan
         Columns, those of the trees among them; see `with_columns_of_trees`.
@@ -103,11 +104,11 @@ def with_trees(
     """
     assert plan.trees is not None, "a plan with columns of trees"
     if settings["path"] is not None:
-        forest = read_trees(settings["path"], df.sparkSession)
+        forest = read_trees(settings["path"], spark_of(table))
         leaves = TreeLeaves.of(forest, plan.trees.types)
         leaves.warn_of_moments()
         return replace(plan, trees=leaves)
-    growth = TreeGrowth.of(df, plan, settings["grow"], label, weight, key, rows)
+    growth = TreeGrowth.of(table, plan, settings["grow"], label, weight, key, rows)
     leaves = growth.leaves(growth.taught.sample)
     _log.info(
         "%d trees with %d leaves grew from %d rows, which training leaves out",
@@ -168,17 +169,16 @@ def _stored(path: AnyPath) -> bytes | str | None:
         ) from None
 
 
-def _types(df: DataFrame, plan: RecipePlan, names: Sequence[str] | None) -> dict[str, str]:
+def _types(table: Table, plan: RecipePlan, names: Sequence[str] | None) -> dict[str, str]:
     """Types of the columns of trees by name."""
     if names is None:
         return {column.name: column.type for column in plan.columns}
     types = dict[str, str]()
     for name in names:
-        field = known_column(df, name)
-        kind = field.dataType
-        if (found := raw_type(kind)) is None:
+        field = field_of(table, name)
+        if (found := raw_type(field.type)) is None:
             raise ConfigError(
-                f"found column {name!r} of type {kind.simpleString()} for trees, expected numbers, "
+                f"found column {name!r} of type {shown_type(field)} for trees, expected numbers, "
                 "text, booleans or times; cast it or leave it out"
             )
         types[field.name] = found

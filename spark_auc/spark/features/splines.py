@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Unpack
 
-from pyspark.sql import DataFrame
-
 from spark_auc.errors import ConfigError
 from spark_auc.features.splines import Splines
-from spark_auc.spark.data.features import Features, PreparedFeatures
 from spark_auc.spark.features.column_scales import column_summaries
 from spark_auc.spark.features.embedding import ColumnSettings, EmbeddingEstimator, unlabelled
 from spark_auc.spark.settings import Range, Setting
+from spark_auc.tables.features import Features, PreparedFeatures
+from spark_auc.tables.table import Table
 
 
 class SplineSettings(ColumnSettings, total=False):
@@ -64,12 +63,12 @@ class SplineBasis(
     def __init__(self, **params: Unpack[SplineSettings]) -> None:
         super().__init__(**params)
 
-    def embedding(self, dataset: DataFrame, features: Features) -> Splines:
+    def embedding(self, table: Table, features: Features) -> Splines:
         """See `EmbeddingEstimator.embedding`."""
         if isinstance(features, PreparedFeatures) and features.form == "indexed":
             raise ConfigError(
                 f"found index and value columns {features.columns}, expected raw numeric columns, "
                 "or a vector or array of them; set inputCol"
             )
-        columns = column_summaries(unlabelled(dataset, features, missing=True))
+        columns = column_summaries(unlabelled(table, features, missing=True))
         return Splines.of_knots([column.knots(self.values()["numKnots"]) for column in columns])

@@ -7,29 +7,25 @@ from typing import cast
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from spark_auc.core.batch import hashed_shares
 from spark_auc.core.row_source import State
 from spark_auc.features.token_names import FeatureNames, TokenCounts
-from spark_auc.spark.data.aggregate import aggregate
-from spark_auc.spark.data.raw_features import RawFeatures
-from spark_auc.spark.data.readers import rows_for_tasks
+from spark_auc.tables.hashes import hashable_names, xxhash64
+from spark_auc.tables.raw_features import RawFeatures
+from spark_auc.tables.table import Batches, Table
 
 # Rows of the sample, on average.
 _ROWS = 100_000
 # Keeps the draw independent of others by the same keys.
 _SAMPLE = 0x70E5
-# Hashes of rows modulo this number are compared with the share of the sample.
-_UNITS = 1 << 30
 _BATCH_ROWS = 10_000
 # Bytes of the counts of a task: tokens of a few dozen features.
 _STATE_BYTES = 1 << 25
 
 
 def token_names(
-    df: DataFrame, features: RawFeatures, names: Iterable[str], rows: int
+    table: Table, features: RawFeatures, names: Iterable[str], rows: int
 ) -> dict[str, str]:
     """Names by tokens of hashed features that are called by their numbers.
 
@@ -37,7 +33,7 @@ def token_names(
 
     Parameters
     ----------
-    df
+    table
         The rows.
     features
         Their features.
@@ -57,28 +53,25 @@ def token_names(
         return {}
     counted = np.array(sorted(places.values()), np.int64)
     recipe, raw, share = features.recipe, features.raw, min(1.0, _ROWS / rows)
-    expressions = [column.alias(f"c{k}") for k, column in enumerate(features.expressions())]
-    frame, read, _ = rows_for_tasks(df, raw.columns, df.select(*expressions))
-    if read is iter:
-        # Rows that Spark sends are drawn before they are sent.
-        hashed = F.pmod(F.xxhash64(*features.expressions()), F.lit(_UNITS))
-        frame, share = df.where(hashed < int(_UNITS * share)).select(*expressions), 1.0
+
+    width = len(raw.found)
 
     def drawn(batch: pa.RecordBatch) -> pa.RecordBatch:
         if share == 1.0:
             return batch
-        shares = hashed_shares(raw.keys(batch.columns[: raw.width]), 0, _SAMPLE)
+        shares = hashed_shares(xxhash64(batch.columns[width:]), 0, _SAMPLE)
         return batch.filter(pa.array(shares < share))
 
-    def fold(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, State]]:
+    def fold(batches: Batches) -> Iterator[tuple[str, State]]:
         counts = TokenCounts(counted)
-        for batch in _joined(map(drawn, read(batches))):
-            columns = raw.decode(batch.columns[: raw.width])
+        for batch in _joined(map(drawn, batches)):
+            columns = raw.decode(batch.columns[:width])
             counts = counts.merge(TokenCounts.of(recipe, counted, columns))
         yield "tokens", counts
 
     what = f"tokens of {counted.size} features in a sample"
-    states = aggregate(frame, fold, (TokenCounts,), state_bytes=_STATE_BYTES, what=what)
+    selected = table.select([*raw.found, *(hashable_names(table) if share < 1.0 else ())])
+    states = selected.fold(fold, (TokenCounts,), state_bytes=_STATE_BYTES, what=what)
     tokens = cast(TokenCounts, states.get("tokens", TokenCounts(counted))).names()
     return {name: f"{name}: {tokens[k]}" for name, k in places.items() if k in tokens}
 

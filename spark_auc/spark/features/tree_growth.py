@@ -1,4 +1,4 @@
-"""Growing the trees of a recipe from rows of a DataFrame."""
+"""Growing the trees of a recipe from rows of a table."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import DataFrame
-
 from spark_auc.core.labels import Label
 from spark_auc.core.parallel import cpus
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.features.recipe_fit import RecipePlan
 from spark_auc.features.recipe_trees import TreeLeaves
 from spark_auc.features.tree_growth import grown
-from spark_auc.spark.data.raw_features import RawFeatures
 from spark_auc.spark.features.label_sample import LabelSample, label_sample
+from spark_auc.tables.raw_features import RawFeatures
+from spark_auc.tables.table import Table
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +38,7 @@ class TreeGrowth:
     @classmethod
     def of(
         cls,
-        df: DataFrame,
+        table: Table,
         plan: RecipePlan,
         settings: Mapping[str, Any],
         label: tuple[str, Label | bool | None],
@@ -51,7 +50,7 @@ class TreeGrowth:
 
         Parameters
         ----------
-        df
+        table
             The rows.
         plan
             Columns, those of the trees among them; see `with_columns_of_trees`.
@@ -74,8 +73,8 @@ class TreeGrowth:
         share, most = others.pop("growShare"), others.pop("maxGrowRows")
         sample = KeySample(share, others["seed"]) if share < 1 else None
         # Groups are of equal values of the columns that the recipe will have.
-        raw = RawFeatures.of(df, plan.fitted(plan.zero())).raw
-        taught = label_sample(df, raw, label, weight, key, sample=sample, most=most, rows=rows)
+        raw = RawFeatures.of(table, plan.fitted(plan.zero())).raw
+        taught = label_sample(table, raw, label, weight, key, sample=sample, most=most, rows=rows)
         return cls(taught, plan.trees.types, others)
 
     def leaves(self, sample: KeySample | None) -> TreeLeaves:

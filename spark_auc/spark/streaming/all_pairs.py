@@ -11,12 +11,12 @@ from spark_auc.core.moments.low_rank_moments import LowRankMoments
 from spark_auc.core.moments.operator import column_moments
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import ConfigError, ResourceError
-from spark_auc.spark.data.columns import TrainingColumns
-from spark_auc.spark.data.rows import DistributedRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.mba import MBAClassifier
-from spark_auc.spark.estimators.one_pass import model_of, rows_of_any_class, statistics
+from spark_auc.spark.estimators.one_pass import model_of, statistics
 from spark_auc.spark.streaming.learning import Part, other_learner
+from spark_auc.tables.columns import TrainingColumns
+from spark_auc.tables.rows import TableRows
 from spark_auc.training.approximation import Approximation
 from spark_auc.training.learned_rows import LearnedRows
 from spark_auc.training.stream_statistics import Begun, StreamStatistics
@@ -71,7 +71,7 @@ class AllPairs:
 
     def learned(self, part: Part) -> StreamStatistics:
         """See `Learning.learned`."""
-        source = rows_of_any_class(part.rows, part.columns)
+        source = TableRows.of_any_class(part.table, part.columns)
         approximation = self._approximation(source, part.before)
         if approximation.kind == "full":
             return statistics(source, part.w)
@@ -81,9 +81,7 @@ class AllPairs:
         keyed = approximation.rows(source, (part.batch, part.file))
         return statistics(keyed, part.w, self._begun, size)
 
-    def _approximation(
-        self, rows: DistributedRows, before: StreamStatistics | None
-    ) -> Approximation:
+    def _approximation(self, rows: TableRows, before: StreamStatistics | None) -> Approximation:
         """The approximation: that of the rows before, or the one that is set.
 
         A head is the default where exact covariances do not fit in memory: rows of a stream cannot
@@ -103,7 +101,7 @@ class AllPairs:
                 return replace(approximation, kind="head")
         return approximation
 
-    def _beginning(self, rows: DistributedRows, approximation: Approximation) -> Begun:
+    def _beginning(self, rows: TableRows, approximation: Approximation) -> Begun:
         """What begins a state of no rows; `ConfigError` if rows are too few to choose a head."""
         columns = column_moments(rows)
         count = int(columns.rows.sum())

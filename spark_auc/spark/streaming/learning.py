@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from pyspark.sql import DataFrame
-
 from spark_auc.core.types import Float
-from spark_auc.spark.data.columns import TrainingColumns
+from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
+from spark_auc.tables.columns import TrainingColumns
 from spark_auc.training.stream_statistics import StreamMoments, StreamStatistics
 
 
@@ -17,7 +16,7 @@ class Part(NamedTuple):
 
     Parameters
     ----------
-    rows, columns
+    table, columns
         The rows and their columns.
     before
         The statistics of the rows before them; None if there are none.
@@ -27,7 +26,7 @@ class Part(NamedTuple):
         Number of the batch, and of the first of their files in it; 0 for rows without files.
     """
 
-    rows: DataFrame
+    table: SparkTable
     columns: TrainingColumns
     before: StreamStatistics | None
     w: Float | None

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from typing import Any, cast
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_auc.core.batch import Batch
@@ -15,12 +14,14 @@ from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.row_source import State
 from spark_auc.errors import ConfigError
-from spark_auc.spark.data.columns import TrainingColumns
 from spark_auc.spark.data.prepared import RowOrder
+from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
-from spark_auc.spark.estimators.one_pass import ScoredBatches, rows_of_any_class
+from spark_auc.spark.estimators.one_pass import ScoredBatches
 from spark_auc.spark.estimators.online import OnlineEstimator, finite, scores_of
 from spark_auc.spark.streaming.learning import Part, other_learner
+from spark_auc.tables.columns import TrainingColumns
+from spark_auc.tables.rows import TableRows
 from spark_auc.training.learned_rows import LearnedRows
 from spark_auc.training.result import TrainingResult
 from spark_auc.training.stream_statistics import StreamStatistics
@@ -56,11 +57,12 @@ class OneByOne:
 
     def learned(self, part: Part) -> StreamStatistics:
         """See `Learning.learned`."""
-        rows, columns, before, w = part[:4]
-        numbered = rows.withColumn(_NUMBER, F.monotonically_increasing_id())
+        table, columns, before, w = part[:4]
+        rows = TableRows.of_any_class(table, columns)
+        numbered = table.frame.withColumn(_NUMBER, F.monotonically_increasing_id())
         seed = self.estimator.values()["seed"]
         column = self.estimator.values()["orderCol"] or _NUMBER
-        order = RowOrder.of(numbered, columns, column, seed, 1)
+        order = RowOrder.of(SparkTable(numbered), columns, column, seed, 1)
         beginning = self._begun(rows, columns, order) if before is None else before.moments
         assert isinstance(beginning, LearnedRows)
 
@@ -69,7 +71,8 @@ class OneByOne:
             yield _LEARNED, beginning.after(scored(batches))
             yield _SCORES, scored.scores
 
-        result = replace(rows_of_any_class(order.arranged(0), columns), sources=1).fold(
+        arranged = SparkTable(order.arranged(0), sources=1, files=False)
+        result = TableRows.of_any_class(arranged, columns).fold(
             fold,
             (LearnedRows, ScoreHistogram),
             state_bytes=len(beginning.learner) + 6 * 8 * beginning.dimension + ScoredBatches.BYTES,
@@ -78,14 +81,14 @@ class OneByOne:
         if not result.states:
             return StreamStatistics(beginning.after(()), result.labels, ScoreHistogram.zero())
         done = cast(LearnedRows, result[_LEARNED])
-        scores = scores_of(rows_of_any_class(rows, columns), done.w)
+        scores = scores_of(rows, done.w)
         return StreamStatistics(
             replace(done, scores=scores), result.labels, cast(ScoreHistogram, result[_SCORES])
         )
 
-    def _begun(self, rows: DataFrame, columns: TrainingColumns, order: RowOrder) -> LearnedRows:
+    def _begun(self, rows: TableRows, columns: TrainingColumns, order: RowOrder) -> LearnedRows:
         """The learner before the first row."""
-        surveyed = self.estimator.surveyed(columns, rows_of_any_class(rows, columns), order)
+        surveyed = self.estimator.surveyed(columns, rows, order)
         positive, negative = map(int, surveyed.surveyed.rows)
         if not positive or not negative:
             raise ConfigError(

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from spark_auc.core.types import Bool, Float, Rows
 from spark_auc.errors import DataError
+from spark_auc.tables.arrow_columns import doubles_of_decimals
 
 
 def without_nulls(array: pa.Array, what: str) -> pa.Array:
@@ -23,6 +24,13 @@ def without_nulls(array: pa.Array, what: str) -> pa.Array:
             "expected none; impute or drop these rows"
         )
     return array
+
+
+def as_doubles(array: pa.Array) -> pa.Array:
+    """Numbers or booleans as doubles."""
+    if pa.types.is_decimal(array.type):
+        return doubles_of_decimals(array)
+    return array.cast(pa.float64(), safe=False)
 
 
 def _column(name: str) -> str:
@@ -115,8 +123,9 @@ def _decode_indexed(arrays: Sequence[pa.Array], names: Sequence[str], dimension:
 
 
 def _decode_numbers(arrays: Sequence[pa.Array], names: Sequence[str], dimension: int) -> Rows:
+    named = zip(arrays, names, strict=True)
     return np.column_stack(
-        [without_nulls(a, _column(name)).to_numpy() for a, name in zip(arrays, names, strict=True)]
+        [as_doubles(without_nulls(array, _column(name))).to_numpy() for array, name in named]
     )
 
 
@@ -159,7 +168,7 @@ def decode(
         dimension; an index is out of range, or the indices of a row are not ascending.
     """
     if missing and form == "numbers":
-        arrays = [array.fill_null(np.nan) for array in arrays]
+        arrays = [as_doubles(array).fill_null(np.nan) for array in arrays]
     X = _DECODERS[form](arrays, names, dimension)
     if missing:
         return X
@@ -188,7 +197,7 @@ def usable(form: str, arrays: Sequence[pa.Array], *, missing: bool = False) -> B
     if form == "numbers":
         if not missing:
             for array in arrays:
-                present &= np.isfinite(array.fill_null(np.nan).to_numpy())
+                present &= np.isfinite(as_doubles(array).fill_null(np.nan).to_numpy())
         return present
     for array in arrays:
         present &= array.is_valid().to_numpy(zero_copy_only=False)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_auc.errors import LineError
-from spark_auc.features.lines import contiguous, shown
+from spark_auc.features.lines import shown
 from spark_auc.features.raw_columns import Numbers, Text
+from spark_auc.tables.arrow_columns import own_text
 
 _KINDS = {"integer": (pa.int64(), "an integer"), "float": (pa.float64(), "a number")}
 
@@ -35,12 +35,8 @@ def numbers(name: str, text: Text, kind: str = "float", place: str | None = None
         Text is no number of this kind.
     """
     arrow, noun = _KINDS[kind]
-    own = contiguous(text)
-    valid = own.starts < own.ends
-    bits = np.packbits(valid, bitorder="little")
-    offsets = np.append(own.starts, own.data.size)
-    buffers = [pa.py_buffer(buffer) for buffer in (bits, offsets, own.data)]
-    array = pa.Array.from_buffers(pa.large_string(), valid.size, buffers)
+    valid = text.starts < text.ends
+    array = own_text(text._replace(validity=valid))
     try:
         values = _parsed(array, arrow)
     except pa.ArrowInvalid:

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from spark_auc.core.batch import Batch
 from spark_auc.core.sampling.key_sample import KeySample
@@ -18,21 +16,19 @@ from spark_auc.errors import DataError
 from spark_auc.features.embedding import Embedding
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_numbers import Standard
-from spark_auc.features.recipe_tokens import Log
 from spark_auc.features.row_groups import row_groups
 from spark_auc.features.token_names import FeatureNames
-from spark_auc.spark.data.checks import checked
-from spark_auc.spark.data.features import Features
-from spark_auc.spark.data.names import known_column
-from spark_auc.spark.data.raw_columns import RawColumns
-from spark_auc.spark.data.raw_types import raw_type
+from spark_auc.tables.features import Features
+from spark_auc.tables.raw_columns import RawColumns
+from spark_auc.tables.table import Table, field_of
+from spark_auc.tables.types import raw_type, shown_type
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class RawFeatures:
-    """Raw columns of a DataFrame that a recipe maps to rows.
+    """Raw columns of a table that a recipe maps to rows.
 
     Parameters
     ----------
@@ -53,8 +49,8 @@ class RawFeatures:
     never_held_out: KeySample | None = None
 
     @classmethod
-    def of(cls, df: DataFrame, recipe: Recipe) -> RawFeatures:
-        """The features of a DataFrame with the recipe's columns; others are ignored.
+    def of(cls, table: Table, recipe: Recipe) -> RawFeatures:
+        """The features of a table with the recipe's columns; others are ignored.
 
         Raises
         ------
@@ -64,18 +60,16 @@ class RawFeatures:
             A column has a type that gives other features than the type in the fit.
         """
         for column in recipe.columns:
-            kind = known_column(df, column.name).dataType
-            found = raw_type(kind)
+            known = field_of(table, column.name)
+            found = raw_type(known.type)
             if found is None or not column.accepts(found):
                 raise DataError(
-                    f"found column {column.name!r} of type {found or kind.simpleString()}, "
+                    f"found column {column.name!r} of type {found or shown_type(known)}, "
                     f"expected {column.type} as in the rows that the recipe was fitted to; cast "
                     "the column"
                 )
         names = dict.fromkeys(column.name for column in recipe.columns)
-        others = {column.name for column in recipe.columns if not isinstance(column, Log)}
-        as_text = names.keys() - others
-        return cls(recipe, RawColumns.of(df, list(names), as_text, recipe.zone))
+        return cls(recipe, RawColumns.of(table, list(names), recipe.zone))
 
     def for_training(self, *, of_fit: bool, by_values: bool = False) -> RawFeatures:
         """The features without the rows that grew trees of the recipe.
@@ -111,12 +105,7 @@ class RawFeatures:
     @property
     def columns(self) -> tuple[str, ...]:
         """See `Features.columns`."""
-        return self.raw.columns
-
-    @property
-    def width(self) -> int:
-        """See `Features.width`."""
-        return self.raw.width
+        return self.raw.found
 
     @property
     def dimension(self) -> int:
@@ -131,20 +120,6 @@ class RawFeatures:
     def labels(self) -> Sequence[str]:
         """See `Features.labels`."""
         return FeatureNames(self.recipe)
-
-    def expressions(self) -> list[Column]:
-        """See `Features.expressions`."""
-        return self.raw.expressions()
-
-    def field(self, df: DataFrame, name: str) -> Column:
-        """See `Features.field`."""
-        return self.raw.field(df, name)
-
-    def as_rows(self, df: DataFrame, *, missing: bool = False, invalid: bool = False) -> DataFrame:
-        """See `Features.as_rows`; missing values are valid."""
-        # Always false; the optimizer cannot prove it and so keeps the filter.
-        never = F.hash(self.raw.probe()).bitwiseAND(F.lit(1)) > 1
-        return df.filter(checked(F.lit(True), F.when(never, F.lit(""))))
 
     def usable(self, arrays: Sequence[pa.Array], *, missing: bool = False) -> Bool:
         """See `Features.usable`; missing values are valid."""
@@ -188,11 +163,6 @@ class EmbeddedFeatures:
         return self.inner.columns
 
     @property
-    def width(self) -> int:
-        """See `Features.width`."""
-        return self.inner.width
-
-    @property
     def dimension(self) -> int:
         """See `Features.dimension`."""
         return self.embedding.dimension
@@ -216,18 +186,6 @@ class EmbeddedFeatures:
         """See `Features.labels`."""
         inner = self.inner.labels()
         return None if inner is None else self.embedding.names(inner)
-
-    def expressions(self) -> list[Column]:
-        """See `Features.expressions`."""
-        return self.inner.expressions()
-
-    def field(self, df: DataFrame, name: str) -> Column:
-        """See `Features.field`."""
-        return self.inner.field(df, name)
-
-    def as_rows(self, df: DataFrame, *, missing: bool = False, invalid: bool = False) -> DataFrame:
-        """See `Features.as_rows`."""
-        return self.inner.as_rows(df, missing=self.embedding.takes_missing, invalid=invalid)
 
     def usable(self, arrays: Sequence[pa.Array], *, missing: bool = False) -> Bool:
         """See `Features.usable`."""

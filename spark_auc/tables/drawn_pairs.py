@@ -6,16 +6,13 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
 from scipy import sparse
 
 from spark_auc.core.batch import Batch, stacked
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.sampling.draws import Draws
 from spark_auc.core.types import Float
-from spark_auc.spark.data.aggregate import source_count
-from spark_auc.spark.data.arrow_tasks import mapped_batches
-from spark_auc.spark.data.resources import task_slots
+from spark_auc.tables.table import Batches, Table
 
 _DRAWN = pa.schema(
     {
@@ -29,32 +26,29 @@ _DRAWN = pa.schema(
 
 
 def drawn_rows(
-    frame: DataFrame,
-    read: Callable[[Iterator[pa.RecordBatch]], Iterator[Batch]],
+    table: Table,
+    read: Callable[[Batches], Iterator[Batch]],
     draws: Draws,
     bounds: tuple[Float, Float],
-    sources: int | None,
-) -> DataFrame:
+) -> Table:
     """Draw rows, and sort each part by moment in one task, for `PairReader`.
 
     Parameters
     ----------
-    frame
-        Input of the tasks.
+    table
+        The rows.
     read
-        Decodes this input.
+        Decodes their batches.
     draws, bounds
         See `RowSource.paired`.
-    sources
-        See `aggregate`.
 
     Returns
     -------
-    DataFrame
+    Table
         ``part``, ``positive``, ``moment``, ``indices`` and ``values`` of each drawn row.
     """
 
-    def draw(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def draw(batches: Batches) -> Batches:
         for batch in read(batches):
             rows, moments = draws.arrivals(batch)
             positive = batch.y[rows]
@@ -62,11 +56,8 @@ def drawn_rows(
             columns = [pa.array(part, pa.int32()), pa.array(positive), pa.array(moments)]
             yield pa.RecordBatch.from_arrays([*columns, *_lists(batch.X[rows])], _DRAWN.names)
 
-    tasks = min(bounds[0].size + 1, task_slots(frame.sparkSession))
-    if sources is None:
-        frame = frame.coalesce(source_count(frame.sparkSession, 0))
-    drawn = mapped_batches(frame, draw, _DRAWN)
-    return drawn.repartition(tasks, "part").sortWithinPartitions("part", "moment")
+    parts = min(bounds[0].size + 1, table.memory.slots)
+    return table.map(draw, _DRAWN).arranged("part", ["part", "moment"], parts)
 
 
 def _lists(X: Float | sparse.csr_matrix) -> list[pa.Array]:

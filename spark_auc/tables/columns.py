@@ -9,21 +9,19 @@ from typing import TypeVar, cast
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, IntegralType, NumericType, StringType
 
 from spark_auc.core.batch import WEIGHTS, Batch, usable_weights
 from spark_auc.core.labels import Label, LabelCounts
 from spark_auc.core.types import Float, Keys
 from spark_auc.errors import ConfigError, DataError
-from spark_auc.spark.data.decoders import without_nulls
-from spark_auc.spark.data.failures import translated
-from spark_auc.spark.data.features import Features
-from spark_auc.spark.data.labels import LabelReader, label_column
-from spark_auc.spark.data.names import known_column, quoted
-from spark_auc.spark.data.readers import Read
-from spark_auc.spark.data.segments import SegmentColumn
+from spark_auc.tables.decoders import as_doubles, without_nulls
+from spark_auc.tables.features import Features
+from spark_auc.tables.hashes import check_hashable, xxhash64
+from spark_auc.tables.labels import LabelReader, positive_label
+from spark_auc.tables.segments import SegmentColumn
+from spark_auc.tables.table import Table, field_of
+from spark_auc.tables.tally import as_text, tallied
+from spark_auc.tables.types import is_number, is_text, shown_type
 
 R = TypeVar("R", pa.RecordBatch, pa.Table)
 
@@ -31,15 +29,14 @@ R = TypeVar("R", pa.RecordBatch, pa.Table)
 _MAX_FOLDS = 100
 
 
-def weight_column(df: DataFrame, name: str) -> Column:
-    """The weight as double; `ConfigError` if the column is unknown or not numeric."""
-    kind = known_column(df, name).dataType
-    if not isinstance(kind, NumericType):
+def check_weights(table: Table, name: str) -> None:
+    """`ConfigError` if a weight column is unknown or not numeric."""
+    column = field_of(table, name)
+    if not is_number(column.type):
         raise ConfigError(
-            f"found weight column {name!r} of type {kind.simpleString()}; "
+            f"found weight column {name!r} of type {shown_type(column)}; "
             "expected numbers; set weightCol"
         )
-    return F.col(quoted(name)).cast("double")
 
 
 @dataclass(frozen=True)
@@ -58,8 +55,8 @@ class FoldColumn:
     values: tuple[int, ...] | tuple[str, ...]
 
     @classmethod
-    def of(cls, df: DataFrame, name: str) -> FoldColumn:
-        """Read the distinct values of a column, in one job that reads this column alone.
+    def of(cls, table: Table, name: str) -> FoldColumn:
+        """Read the distinct values of a column, in one pass that reads this column alone.
 
         Raises
         ------
@@ -68,40 +65,41 @@ class FoldColumn:
         DataError
             The column contains a null, fewer than 2 values or more than 100.
         """
-        kind = known_column(df, name).dataType
-        if not isinstance(kind, IntegralType | StringType):
+        column = field_of(table, name)
+        whole = pa.types.is_integer(column.type)
+        if not whole and not is_text(column.type):
             raise ConfigError(
-                f"found fold column {name!r} of type {kind.simpleString()}; expected whole "
+                f"found fold column {name!r} of type {shown_type(column)}; expected whole "
                 "numbers or strings; cast it or set foldCol"
             )
-        distinct = df.select(F.col(quoted(name)).alias("fold")).distinct().limit(_MAX_FOLDS + 1)
-        with translated():
-            values = [row.fold for row in distinct.collect()]
-        if None in values:
+        tally = tallied(table, name)
+        if tally.missing:
             raise DataError(
                 f"found nulls in fold column {name!r}, expected a fold for each row; fill them or "
                 "drop these rows"
             )
+        values = tally.values.tolist()
         if not 2 <= len(values) <= _MAX_FOLDS:
             raise DataError(
                 f"found {'too many' if len(values) > 1 else len(values)} values in fold column "
                 f"{name!r}, expected from 2 to {_MAX_FOLDS}; set another foldCol, or keyCol and "
                 "numFolds to keep rows of one value together"
             )
-        return cls(name, tuple(sorted(values)))
+        return cls(column.name, tuple(sorted(map(int, values)) if whole else sorted(values)))
 
-    def number(self) -> Column:
-        """Index of each row's fold in ``values``; null for a value outside ``values``."""
-        column = F.col(quoted(self.column))
-        number = F.when(column == F.lit(self.values[0]), 0)
-        for k, value in enumerate(self.values[1:], 1):
-            number = number.when(column == F.lit(value), k)
-        return number
+    def numbers(self, array: pa.Array) -> Keys:
+        """Index ``(n,)`` of each row's fold in ``values``; `DataError` for other values."""
+        known = pa.array([str(value) for value in self.values])
+        numbers = without_nulls(
+            pc.index_in(as_text(array), known),
+            f"fold column {self.column!r} (or values that appeared after the folds were listed)",
+        )
+        return cast(Keys, numbers.to_numpy().astype(np.uint64))
 
 
 @dataclass(frozen=True)
 class TrainingColumns:
-    """Columns of training rows, checked against the schema of a DataFrame.
+    """Columns of training rows, checked against the schema of a table.
 
     Parameters
     ----------
@@ -119,7 +117,7 @@ class TrainingColumns:
     folds
         The fold column; None for folds by hash.
     placed
-        Whether batches contain the place of each row: its partition or row group.
+        Whether batches contain the place of each row; see `Table.select`.
     segments
         The segment column; None for batches without segments.
     """
@@ -136,7 +134,7 @@ class TrainingColumns:
     @classmethod
     def resolve(
         cls,
-        df: DataFrame,
+        table: Table,
         features: Features,
         label: str,
         positive: Label | bool | None = None,
@@ -153,25 +151,28 @@ class TrainingColumns:
             A column is unknown or of an unsupported type, or the positive label is missing or of
             another type.
         """
-        _, value = label_column(df, label, positive)
-        of_label = known_column(df, label)
-        if isinstance(of_label.dataType, BooleanType):
+        value = positive_label(table, label, positive)
+        of_label = field_of(table, label)
+        if pa.types.is_boolean(of_label.type):
             # Predictions have the type of the label.
             value = value is None or bool(value)
         if weight:
-            weight_column(df, weight)
-        weight, key = (known_column(df, name).name if name else None for name in (weight, key))
+            check_weights(table, weight)
+        weight, key = (field_of(table, name).name if name else None for name in (weight, key))
+        if key:
+            check_hashable(table, key)
         return cls(features, of_label.name, value, weight, key, folds, placed)
 
     @property
     def names(self) -> list[str]:
-        """Names of the feature, label and weight columns in the DataFrame."""
-        return [*self.features.columns, self.label, *([self.weight] if self.weight else [])]
-
-    @property
-    def derived(self) -> bool:
-        """Whether `select` computes columns from others, which a Parquet reader cannot."""
-        return bool(self.key or self.folds or self.segments)
+        """Names of the columns that `BatchReader` takes, in its order."""
+        others = (
+            self.weight,
+            self.key,
+            self.folds and self.folds.column,
+            self.segments and self.segments.column,
+        )
+        return [*self.features.columns, self.label, *(name for name in others if name)]
 
     def sampled_groups(self, batch: pa.RecordBatch) -> Keys:
         """Groups ``(n,)`` of which a `KeySample` is drawn: those of keys, or of equal raw values.
@@ -179,34 +180,20 @@ class TrainingColumns:
         Parameters
         ----------
         batch
-            Rows of the columns of `select`.
+            Rows of the columns of `names`.
         """
-        width = self.features.width
+        width = len(self.features.columns)
         groups: Keys | None
         if self.key:
-            groups = batch.column(width + 1 + bool(self.weight)).to_numpy().view(np.uint64)
+            groups = xxhash64([batch.column(width + 1 + bool(self.weight))])
         else:
             groups = self.features.groups(batch.columns[:width])
         assert groups is not None, "features of raw columns by their values"
         return groups
 
-    def select(self, df: DataFrame) -> DataFrame:
-        """Select the input columns of `BatchReader`."""
-        label = self.features.field(df, self.label)
-        label, _ = label_column(df, self.label, self.positive, label)
-        selected = [*self.features.expressions(), label]
-        if self.weight:
-            selected.append(weight_column(df, self.weight))
-        if self.key:
-            selected.append(F.xxhash64(F.col(quoted(self.key))))
-        if self.folds:
-            selected.append(self.folds.number())
-        if self.segments:
-            selected.append(self.segments.number(df, self.features))
-        if self.placed:
-            # The partition before `aggregate` coalesces.
-            selected.append(F.spark_partition_id())
-        return df.select(*(c.alias(f"c{k}") for k, c in enumerate(selected)))
+    def of(self, table: Table) -> Table:
+        """The columns of a table that `BatchReader` takes."""
+        return table.select(self.names, placed=self.placed)
 
 
 @dataclass
@@ -216,13 +203,10 @@ class BatchReader:
     Parameters
     ----------
     columns
-        The columns of the batches, in the order of `TrainingColumns.select`.
-    source
-        Maps the input batches of the task to batches of these columns.
+        The columns of the batches, as `TrainingColumns.of` selects them.
     """
 
     columns: TrainingColumns
-    source: Read = iter
     label_reader: LabelReader = field(init=False)
 
     def __post_init__(self) -> None:
@@ -230,53 +214,45 @@ class BatchReader:
 
     def read(self, batches: Iterator[pa.RecordBatch]) -> Iterator[Batch]:
         """Decode batches; `DataError` at the first batch with an invalid value."""
-        width, taught = self.columns.features.width, self.columns.features.taught
-        for rows in self.source(batches):
+        columns = self.columns
+        width, taught = len(columns.features.columns), columns.features.taught
+        for rows in batches:
             batch = rows
-            if taught and batch.num_rows:
+            if taught:
                 # A map of the features knows the labels of these rows.
-                groups = self.columns.sampled_groups(batch)
+                groups = columns.sampled_groups(batch)
                 inside = np.logical_or.reduce([sample.of(groups) for sample in taught])
                 batch = batch.filter(pa.array(~inside))
-            if self.columns.weight:
+            if columns.weight:
                 batch = weighted(batch, width + 1)
             if batch.num_rows:
-                X = self.columns.features.decode(batch.columns[:width])
+                X = columns.features.decode(batch.columns[:width])
                 y = self.label_reader.read(batch.column(width))
                 others = iter(batch.columns[width + 1 :])
-                named = self.columns.weight
-                weight = row_weights(next(others), named) if named else None
-                key = next(others).to_numpy().view(np.uint64) if self.columns.key else None
-                group = self._fold(next(others)) if self.columns.folds else key
+                weight = row_weights(next(others), columns.weight) if columns.weight else None
+                key = xxhash64([next(others)]) if columns.key else None
+                group = columns.folds.numbers(next(others)) if columns.folds else key
                 if group is None:
-                    group = self.columns.features.groups(batch.columns[:width])
-                segment = next(others).to_numpy() if self.columns.segments else None
-                place = next(others).to_numpy().astype(np.int64) if self.columns.placed else None
+                    group = columns.features.groups(batch.columns[:width])
+                segment = columns.segments.numbers(next(others)) if columns.segments else None
+                place = next(others).to_numpy().astype(np.int64) if columns.placed else None
                 yield Batch(X, y, weight, key, group, place, segment)
 
     def labels(self) -> LabelCounts:
         """Number of rows of each label that was read."""
         return self.label_reader.labels()
 
-    def _fold(self, array: pa.Array) -> Keys:
-        assert self.columns.folds is not None
-        name = self.columns.folds.column
-        numbers = without_nulls(
-            array, f"fold column {name!r} (or values that appeared after the folds were listed)"
-        )
-        return cast(Keys, numbers.to_numpy().astype(np.uint64))
-
 
 def weighted(rows: R, column: int) -> R:
     """The rows of a batch or table whose weight, in the column of this number, is not 0."""
     # A null is an error, as of `row_weights`.
-    kept = pc.fill_null(pc.not_equal(rows.column(column), 0.0), True)
+    kept = pc.fill_null(pc.not_equal(rows.column(column), 0), True)
     return rows if pc.all(kept).as_py() else rows.filter(kept)
 
 
 def row_weights(array: pa.Array, name: str | None) -> Float:
     """Weights ``(n,)`` of a weight column; `DataError` if one cannot be used."""
-    weight: Float = without_nulls(array, f"weight column {name!r}").to_numpy()
+    weight: Float = as_doubles(without_nulls(array, f"weight column {name!r}")).to_numpy()
     bad = weight[~usable_weights(weight)]
     if bad.size:
         raise DataError(

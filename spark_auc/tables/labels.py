@@ -7,32 +7,28 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, NumericType, StringType
+from pyarrow import types as kinds
 
 from spark_auc.core.labels import Label, LabelCounts
+from spark_auc.core.types import Bool
 from spark_auc.errors import ConfigError, DataError
-from spark_auc.spark.data.decoders import without_nulls
-from spark_auc.spark.data.names import known_column, quoted
+from spark_auc.tables.arrow_columns import flat
+from spark_auc.tables.decoders import as_doubles, without_nulls
+from spark_auc.tables.table import Table, field_of
+from spark_auc.tables.types import is_number, is_text, shown_type
 
 
-def label_column(
-    df: DataFrame, name: str, positive: Label | bool | None, column: Column | None = None
-) -> tuple[Column, Label | None]:
-    """The label as double or string, and the positive label as a value of that type.
+def positive_label(table: Table, name: str, positive: Label | bool | None) -> Label | None:
+    """The positive label as a value of the type of the label column.
 
     Parameters
     ----------
-    df
+    table
         The rows.
     name
         Name of the label column.
     positive
         The positive label; None for 0/1 or -1/+1.
-    column
-        An expression for the column. Default: its name.
 
     Raises
     ------
@@ -40,33 +36,45 @@ def label_column(
         The column is unknown or of an unsupported type, or the positive label is missing or of
         another type.
     """
-    kind = known_column(df, name).dataType
-    if not isinstance(kind, NumericType | BooleanType | StringType):
-        raise ConfigError(
-            f"found label column {name!r} of type {kind.simpleString()}; "
-            "expected numbers, booleans or strings; set labelCol"
-        )
-    column = F.col(quoted(name)) if column is None else column
-    if isinstance(kind, StringType):
+    column = field_of(table, name)
+    if is_text(column.type):
         if positive is None:
             raise ConfigError(
                 f"found label column {name!r} of strings and no positive label, expected "
                 "the string of the positive class; set positiveLabel"
             )
-        return column, str(positive)
+        return str(positive)
+    boolean = kinds.is_boolean(column.type)
+    if not boolean and not is_number(column.type):
+        raise ConfigError(
+            f"found label column {name!r} of type {shown_type(column)}; "
+            "expected numbers, booleans or strings; set labelCol"
+        )
     try:
         value = None if positive is None else float(positive)
         if value is not None and not np.isfinite(value):
             raise ValueError
-        if isinstance(kind, BooleanType) and value not in (None, 0.0, 1.0):
+        if boolean and value not in (None, 0.0, 1.0):
             raise ValueError
-        return column.cast("double"), value
     except ValueError:
         raise ConfigError(
             f"found positiveLabel {positive!r} for the label column {name!r} of type "
-            f"{kind.simpleString()}; expected a finite number, and for booleans True or False; set "
+            f"{shown_type(column)}; expected a finite number, and for booleans True or False; set "
             "positiveLabel"
         ) from None
+    return value
+
+
+def label_values(array: pa.Array) -> pa.Array:
+    """Labels as text or doubles."""
+    array = flat(array)
+    return array if is_text(array.type) else as_doubles(array)
+
+
+def is_positive(labels: pa.Array, positive: Label | None) -> Bool:
+    """Whether each label ``(n,)`` of `label_values` is positive."""
+    values = labels.to_numpy(zero_copy_only=False)
+    return np.asarray(values > 0 if positive is None else values == positive, np.bool_)
 
 
 @dataclass
@@ -91,9 +99,9 @@ class LabelReader:
         """Number of rows of each label that was read."""
         return LabelCounts(dict(self.counts))
 
-    def read(self, array: pa.Array) -> NDArray[np.bool_]:
+    def read(self, array: pa.Array) -> Bool:
         """Whether each row is positive; `DataError` for null, NaN or a third label."""
-        labels = without_nulls(array, f"label column {self.column!r}")
+        labels = label_values(without_nulls(array, f"label column {self.column!r}"))
         if unknown := labels.is_null(nan_is_null=True).sum().as_py():
             raise DataError(
                 f"found {unknown} NaN in label column {self.column!r} in a batch of "
@@ -104,7 +112,4 @@ class LabelReader:
         if len(self.counts) > 2:
             # Raises an error that lists the labels, before the task reads its other batches.
             self.labels().classes(self.positive)
-        values = labels.to_numpy(zero_copy_only=False)
-        positive = self.positive
-        result: NDArray[np.bool_] = values > 0 if positive is None else values == positive
-        return result
+        return is_positive(labels, self.positive)

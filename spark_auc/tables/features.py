@@ -1,47 +1,35 @@
-"""Feature columns of a DataFrame: what a task decodes to rows.
+"""Feature columns of a table: what a task decodes to rows.
 
 `Features` is what training and scoring need. `PreparedFeatures` are columns of numbers in one of
-the supported forms; `spark_auc.spark.data.raw_features` maps raw columns.
+the supported forms; `spark_auc.tables.raw_features` maps raw columns.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import pyarrow as pa
-from pyspark.ml.linalg import VectorUDT
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DataType,
-    IntegralType,
-    NumericType,
-)
 
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.core.types import Bool, Keys, Rows
 from spark_auc.errors import ConfigError, DataError
-from spark_auc.spark.data.checks import checked
-from spark_auc.spark.data.decoders import decode, usable
-from spark_auc.spark.data.names import known_column, quoted
-from spark_auc.spark.data.vector_metadata import names_and_size
+from spark_auc.tables.decoders import decode, usable
+from spark_auc.tables.table import Table, field_of
+from spark_auc.tables.types import is_list, is_number, is_vector, shown_type
+
+# Key of the metadata of a field with those of Spark's column, in JSON.
+METADATA = b"spark"
 
 
 class Features(Protocol):
-    """Columns of a DataFrame that tasks decode to rows of features."""
+    """Columns of a table that tasks decode to rows of features."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns that are read."""
-        ...
-
-    @property
-    def width(self) -> int:
-        """Number of the columns that `decode` takes."""
+        """Names of the columns that `decode` takes, in its order."""
         ...
 
     @property
@@ -68,28 +56,6 @@ class Features(Protocol):
         """Names of the features for a summary; None if they have no names."""
         ...
 
-    def expressions(self) -> list[Column]:
-        """The input columns of `decode`, in its order."""
-        ...
-
-    def field(self, df: DataFrame, name: str) -> Column:
-        """Another column of the same rows, for use beside `decode`."""
-        ...
-
-    def as_rows(self, df: DataFrame, *, missing: bool = False, invalid: bool = False) -> DataFrame:
-        """Add a filter that raises `DataError` at a row with null features, where it is needed.
-
-        Parameters
-        ----------
-        df
-            The rows.
-        missing
-            Whether null numbers are valid.
-        invalid
-            Whether rows that cannot be used are kept.
-        """
-        ...
-
     def usable(self, arrays: Sequence[pa.Array], *, missing: bool = False) -> Bool:
         """Whether each row ``(n,)`` of Arrow columns has valid values; arguments as of `decode`."""
         ...
@@ -100,7 +66,7 @@ class Features(Protocol):
         Parameters
         ----------
         arrays
-            Values of `expressions`.
+            Values of `columns`.
         missing
             Whether null and NaN are valid features.
 
@@ -117,14 +83,14 @@ class Features(Protocol):
         Parameters
         ----------
         arrays
-            Values of `expressions`.
+            Values of `columns`.
         """
         ...
 
 
 @dataclass(frozen=True)
 class PreparedFeatures:
-    """Feature columns of numbers, checked against the schema of a DataFrame.
+    """Feature columns of numbers, checked against the schema of a table.
 
     The forms are one vector column, one array column of numbers, a pair of array columns (indices,
     values), and a list of numeric columns.
@@ -148,15 +114,15 @@ class PreparedFeatures:
 
     @classmethod
     def resolve(
-        cls, df: DataFrame, columns: str | Sequence[str], dimension: int | None = None
+        cls, table: Table, columns: str | Sequence[str], dimension: int | None = None
     ) -> PreparedFeatures:
         """Determine the form and the dimension of feature columns.
 
         Parameters
         ----------
-        df
-            A DataFrame. Its first row is read if ``dimension`` is None and the column's metadata
-            has no dimension.
+        table
+            The rows. The first is read if ``dimension`` is None and the column's metadata has no
+            dimension.
         columns
             Name of one column, or names of several.
         dimension
@@ -167,39 +133,33 @@ class PreparedFeatures:
         ConfigError
             A column is unknown, or the types are no supported form.
         DataError
-            The dimension depends on the first row, and ``df`` is empty or has a null there.
+            The dimension depends on the first row, and there is none or it has a null there.
         """
         requested = (columns,) if isinstance(columns, str) else tuple(columns)
-        fields = [known_column(df, name) for name in requested]
-        types = [f.dataType for f in fields]
+        fields = [field_of(table, name) for name in requested]
+        types = [f.type for f in fields]
         found = tuple(f.name for f in fields)
-        if types and all(isinstance(t, NumericType | BooleanType) for t in types):
+        if types and all(is_number(t) or pa.types.is_boolean(t) for t in types):
             return cls("numbers", found, len(found), requested)
-        if len(types) == 2 and _is_array(types[0], IntegralType) and _is_array(types[1]):
+        arrays = [is_list(t) and is_number(t.value_type) for t in types]
+        if arrays == [True, True] and pa.types.is_integer(types[0].value_type):
             if dimension is None:
                 raise ConfigError(
                     f"found index and value columns {requested} without a dimension, expected the "
                     "number of features; set numFeatures"
                 )
             return cls("indexed", found, dimension)
-        if len(types) == 1 and (isinstance(types[0], VectorUDT) or _is_array(types[0])):
-            form = "vector" if isinstance(types[0], VectorUDT) else "array"
+        if len(types) == 1 and (is_vector(types[0]) or arrays[0]):
+            form = "vector" if is_vector(types[0]) else "array"
             names, stated = names_and_size(fields[0])
-            size = dimension or stated or _first_size(df, requested[0])
+            size = dimension or stated or _first_size(table, found[0])
             return cls(form, found, size, names if names and len(names) == size else None)
-        types_text = ", ".join(
-            f"{name}: {kind.simpleString()}" for name, kind in zip(requested, types, strict=True)
-        )
+        types_text = ", ".join(f"{f.name}: {shown_type(f)}" for f in fields)
         raise ConfigError(
             f"found feature columns {types_text or '(none)'}; expected one vector column, one "
             "array of numbers, a pair of arrays (indices, values) or numeric columns; "
             "set featuresCol"
         )
-
-    @property
-    def width(self) -> int:
-        """See `Features.width`."""
-        return len(self.columns)
 
     @property
     def taught(self) -> tuple[KeySample, ...]:
@@ -215,34 +175,6 @@ class PreparedFeatures:
         """See `Features.labels`."""
         return self.names
 
-    def field(self, df: DataFrame, name: str) -> Column:
-        """See `Features.field`."""
-        return F.col(quoted(name))
-
-    def expressions(self) -> list[Column]:
-        """See `Features.expressions`."""
-        columns = [F.col(quoted(name)) for name in self.columns]
-        if self.form == "numbers":
-            return [column.cast("double") for column in columns]
-        return columns
-
-    def as_rows(self, df: DataFrame, *, missing: bool = False, invalid: bool = False) -> DataFrame:
-        """See `Features.as_rows`.
-
-        The filter is also a workaround: Spark 4.3 passes the batches of a columnar source to an
-        Arrow UDF without conversion to rows, which fails for vector columns, even for unused ones.
-        A filter forces the conversion.
-        """
-        for name in self.columns:
-            column = F.col(quoted(name))
-            null = F.lit(f"found null in column {name!r}, expected features; drop these rows")
-            allowed = invalid or (missing and self.form == "numbers")
-            # Always false; the optimizer cannot prove it and so keeps the filter.
-            never = F.hash(column).bitwiseAND(F.lit(1)) > 1
-            fault = F.when(never if allowed else column.isNull(), null)
-            df = df.filter(checked(F.lit(True), fault))
-        return df
-
     def usable(self, arrays: Sequence[pa.Array], *, missing: bool = False) -> Bool:
         """See `Features.usable` and `decoders.usable`."""
         return usable(self.form, arrays, missing=missing)
@@ -255,23 +187,25 @@ class PreparedFeatures:
         """See `Features.groups`."""
 
 
-def scoreable(df: DataFrame, features: Features, *, invalid: bool = False) -> DataFrame:
-    """The rows in a form whose columns an Arrow function can take; see `Features.as_rows`.
+def names_and_size(column: pa.Field) -> tuple[tuple[str, ...] | None, int | None]:
+    """Feature names and dimension in the metadata of Spark ML or of the LIBSVM source."""
+    noted = json.loads((column.metadata or {}).get(METADATA, b"{}"))
+    metadata = noted.get("ml_attr", {})
+    attributes = sorted(
+        (a for group in metadata.get("attrs", {}).values() for a in group), key=lambda a: a["idx"]
+    )
+    names = tuple(str(a["name"]) for a in attributes if "name" in a)
+    dimension = metadata.get("num_attrs") or noted.get("numFeatures")
+    return names or None, int(dimension or len(attributes)) or None
 
-    Without a vector column `decode` raises the errors of null features.
-    """
-    vectors = any(isinstance(field.dataType, VectorUDT) for field in df.schema)
-    return features.as_rows(df, invalid=invalid) if vectors else df
 
-
-def _is_array(kind: DataType, element: type[DataType] = NumericType) -> bool:
-    return isinstance(kind, ArrayType) and isinstance(kind.elementType, element)
-
-
-def _first_size(df: DataFrame, column: str) -> int:
-    row = df.select(F.col(quoted(column))).first()
-    if row is None:
+def _first_size(table: Table, column: str) -> int:
+    first = table.head([column], 1)
+    if not first.num_rows:
         raise DataError("found no rows, expected rows of two classes; check the input's filter")
-    if row[0] is None:
+    value = first.column(0)[0].as_py()
+    if value is None:
         raise DataError(f"found null in column {column!r}, expected features; drop these rows")
-    return len(row[0])
+    if isinstance(value, dict):
+        return int(len(value["values"]) if value["size"] is None else value["size"])
+    return len(value)

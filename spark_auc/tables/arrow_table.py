@@ -1,0 +1,246 @@
+"""The embedded engine: rows of this process's memory or of files, read by its threads."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_auc.core.memory import ProcessMemory, available_memory
+from spark_auc.core.parallel import cpus, mapped
+from spark_auc.core.row_source import State
+from spark_auc.features.time_zones import DEFAULT
+from spark_auc.tables.arrow_columns import flat
+from spark_auc.tables.table import Batches, Fold, field_of
+
+# The batches of a part, by its number, with the columns of some names.
+Read: TypeAlias = Callable[[int, Sequence[str]], Batches]
+
+BATCH_ROWS = 10_000
+# Groups of adjacent parts, each of which is folded into states of its own. They depend on neither
+# threads nor processors, and so neither do the bits of a result.
+_GROUPS, _GROUPS_OF_LARGE = 16, 4
+_LARGE_STATE = 16 * 2**20
+# Share of the available memory for rows that are kept or gathered; further kept rows go to disk.
+_ROWS_SHARE = 0.25
+_SPILL = "spark-auc-rows-"
+
+
+def process_memory() -> ProcessMemory:
+    """The memory of a table of this process."""
+    available = available_memory()
+    limit = float("inf") if available is None else _ROWS_SHARE * available
+    return ProcessMemory(cpus(), limit)
+
+
+@dataclass(frozen=True, eq=False)
+class ArrowTable:
+    """Rows in parts, which threads of this process read.
+
+    Parameters
+    ----------
+    schema
+        See `Table.schema`.
+    parts
+        Number of the parts.
+    read
+        See `Read`. The parts and their rows never change.
+    cheap
+        See `Table.cheap`.
+    zone, exact_names, memory
+        See `Table`.
+    """
+
+    schema: pa.Schema
+    parts: int
+    read: Read
+    cheap: bool = False
+    zone: str = DEFAULT
+    exact_names: bool = False
+    memory: ProcessMemory = field(default_factory=process_memory)
+
+    @classmethod
+    def of(cls, rows: pa.Table, part_rows: int | None = None) -> ArrowTable:
+        """A table in memory.
+
+        Parameters
+        ----------
+        rows
+            The rows.
+        part_rows
+            Rows of a part. Default: one part has all.
+        """
+        size = part_rows or max(rows.num_rows, 1)
+        ends = np.append(np.arange(0, rows.num_rows, size), rows.num_rows).tolist()
+        return cls(rows.schema, len(ends) - 1, _slices(rows, ends), cheap=True)
+
+    def select(self, names: Sequence[str], *, placed: bool = False) -> ArrowTable:
+        """See `Table.select`."""
+        found = [field_of(self, name).name for name in names]
+        fields = [self.schema.field(name) for name in found]
+        schema = pa.schema([*fields, *([pa.field("place", pa.int64())] if placed else [])])
+        source = self.read
+
+        def read(part: int, _: Sequence[str]) -> Batches:
+            for batch in source(part, found):
+                columns = batch.columns
+                if placed:
+                    columns = [*columns, pa.array(np.full(batch.num_rows, part))]
+                yield pa.RecordBatch.from_arrays(columns, schema.names)
+
+        return replace(self, schema=schema, read=read)
+
+    def fold(
+        self, fold: Fold, kinds: Iterable[type[State]], *, state_bytes: int, what: str
+    ) -> dict[str, State]:
+        """See `Table.fold`; a thread folds some adjacent parts."""
+        self.memory.check(state_bytes, what)
+        most = _GROUPS if state_bytes <= _LARGE_STATE else _GROUPS_OF_LARGE
+        bounds = np.linspace(0, self.parts, min(most, self.parts) + 1).astype(int)
+        groups, merged = list(pairwise(bounds.tolist())), dict[str, State]()
+
+        def run(group: tuple[int, int]) -> dict[str, State]:
+            return dict(fold(chain.from_iterable(map(self._batches, range(*group)))))
+
+        # A few at once: the states of all groups need not fit in memory together.
+        for first in range(0, len(groups), self.memory.slots):
+            for states in mapped(run, groups[first : first + self.memory.slots]):
+                merged |= {k: merged[k].merge(s) if k in merged else s for k, s in states.items()}
+        return merged
+
+    def map(self, function: Callable[[Batches], Batches], schema: pa.Schema) -> ArrowTable:
+        """See `Table.map`."""
+
+        def read(part: int, names: Sequence[str]) -> Batches:
+            places = [schema.get_field_index(name) for name in names]
+            for batch in function(self._batches(part)):
+                yield _of_places(batch, places, names)
+
+        return replace(self, schema=schema, read=read, cheap=False)
+
+    def arranged(self, part: str, order: Sequence[str], parts: int) -> ArrowTable:
+        """See `Table.arranged`; the rows are in memory."""
+        rows = self.gathered()
+        assert rows is not None
+        by = [(name, "ascending") for name in dict.fromkeys([part, *order])]
+        rows = rows.take(pc.sort_indices(rows, by)).combine_chunks()
+        values = rows[part].to_numpy()
+        changes = np.flatnonzero(values[1:] != values[:-1]) + 1
+        ends = [0, *changes.tolist(), *([rows.num_rows] if rows.num_rows else [])]
+        return replace(self, parts=len(ends) - 1, read=_slices(rows, ends), cheap=True)
+
+    @contextmanager
+    def kept(self, state_bytes: int = 0) -> Iterator[ArrowTable]:
+        """See `Table.kept`; rows above a share of the memory are kept on the local disk."""
+        left = self.memory.rows_limit
+        with _spill_directory() as directory:
+            kept = list[list[pa.RecordBatch] | Path]()
+            for first in range(0, self.parts, self.memory.slots):
+                numbers = range(first, min(first + self.memory.slots, self.parts))
+                for batches in mapped(lambda part: [*self._batches(part)], numbers):
+                    left -= sum(batch.nbytes for batch in batches)
+                    kept.append(batches if left > 0 else _spilled(batches, directory, len(kept)))
+
+            def read(part: int, names: Sequence[str]) -> Batches:
+                places = [self.schema.get_field_index(name) for name in names]
+                rows = kept[part]
+                for batch in _unspilled(rows) if isinstance(rows, Path) else rows:
+                    yield _of_places(batch, places, names)
+
+            yield replace(self, read=read, cheap=True)
+
+    def gathered(self, limit: float | None = None) -> pa.Table | None:
+        """See `Table.gathered`."""
+        left = float("inf") if limit is None else limit
+        found = list[pa.RecordBatch]()
+        for first in range(0, self.parts, self.memory.slots):
+            numbers = range(first, min(first + self.memory.slots, self.parts))
+            for batches in mapped(lambda part: [*self._batches(part)], numbers):
+                for batch in batches:
+                    own = [flat(column) for column in batch.columns]
+                    found.append(pa.RecordBatch.from_arrays(own, batch.schema.names))
+                    left -= found[-1].nbytes
+            if left < 0:
+                return None
+        return pa.Table.from_batches(found) if found else self.schema.empty_table()
+
+    def head(self, names: Sequence[str], rows: int) -> pa.Table:
+        """See `Table.head`."""
+        table, found = self.select(names), list[pa.RecordBatch]()
+        for batch in chain.from_iterable(map(table._batches, range(self.parts))):
+            found.append(batch)
+            if sum(some.num_rows for some in found) >= rows:
+                break
+        return pa.Table.from_batches(found)[:rows] if found else table.schema.empty_table()
+
+    def _batches(self, part: int) -> Batches:
+        return (batch for batch in self.read(part, self.schema.names) if batch.num_rows)
+
+
+def _slices(rows: pa.Table, ends: Sequence[int]) -> Read:
+    """Parts of a table in memory, each from one end to the next."""
+
+    def read(part: int, names: Sequence[str]) -> Batches:
+        own = rows.select([*names])[ends[part] : ends[part + 1]]
+        return iter(own.combine_chunks().to_batches(BATCH_ROWS))
+
+    return read
+
+
+def _of_places(
+    batch: pa.RecordBatch, places: Sequence[int], names: Sequence[str]
+) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([batch.column(k) for k in places], [*names])
+
+
+@contextmanager
+def _spill_directory() -> Iterator[Path]:
+    """A directory for rows, deleted in the end; those that killed processes left are too."""
+    root = Path(tempfile.gettempdir())
+    for left in root.glob(f"{_SPILL}*"):
+        process = left.name.removeprefix(_SPILL).partition("-")[0]
+        if process.isdecimal() and not _is_alive(int(process)):
+            shutil.rmtree(left, ignore_errors=True)
+    directory = Path(tempfile.mkdtemp(prefix=f"{_SPILL}{os.getpid()}-"))
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _spilled(batches: Sequence[pa.RecordBatch], directory: Path, part: int) -> Path:
+    """The file of the rows of a part."""
+    file = directory / f"{part}.arrow"
+    if batches:
+        with pa.ipc.new_file(str(file), batches[0].schema) as out:
+            for batch in batches:
+                out.write_batch(batch)
+    return file
+
+
+def _unspilled(file: Path) -> Batches:
+    if file.exists():
+        with pa.memory_map(str(file)) as mapped_file:
+            reader = pa.ipc.open_file(mapped_file)
+            for number in range(reader.num_record_batches):
+                yield reader.get_batch(number)

@@ -1,0 +1,90 @@
+"""Names of columns: alike without regard to case, unless a table tells them apart by it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Protocol, TypeVar
+
+from spark_auc.errors import ConfigError
+
+
+class Named(Protocol):
+    """Anything with a name, such as a field of a schema."""
+
+    @property
+    def name(self) -> str:
+        """The name."""
+        ...
+
+
+N = TypeVar("N", bound=Named)
+
+
+def named(fields: Sequence[N], name: str, *, exact: bool) -> list[N]:
+    """The fields of a name.
+
+    Parameters
+    ----------
+    fields
+        All fields.
+    name
+        The name.
+    exact
+        Whether names of different case differ.
+    """
+    if exact:
+        return [field for field in fields if field.name == name]
+    wanted = folded(name)
+    return [field for field in fields if folded(field.name) == wanted]
+
+
+def check_names_free(
+    columns: Iterable[str], names: Mapping[str, str | None], *, exact: bool = False
+) -> None:
+    """Check that columns can be added to others.
+
+    Parameters
+    ----------
+    columns
+        Names of the columns that are there.
+    names
+        Names of the new columns by the settings that name them; without a name there is no column.
+    exact
+        Whether names of different case differ.
+
+    Raises
+    ------
+    ConfigError
+        A new name is among those of the columns, or two of the new names are equal.
+    """
+    fold = str if exact else folded
+    taken = {fold(column): column for column in columns}
+    new = dict[str, tuple[str, str]]()
+    for setting, name in names.items():
+        if not name:
+            continue
+        if (column := taken.get(fold(name))) is not None:
+            raise ConfigError(
+                f"found column {column!r} in the data already, expected it to be new; rename or "
+                f"drop it, or set {setting} to another name"
+            )
+        if fold(name) in new:
+            other, its_name = new[fold(name)]
+            raise ConfigError(
+                f"found {other} {its_name!r} and {setting} {name!r}, expected different names; "
+                f"set {setting} to another name"
+            )
+        new[fold(name)] = setting, name
+
+
+@lru_cache(1 << 16)
+def folded(name: str) -> str:
+    """The name in one case: equal for names that Java's ``equalsIgnoreCase`` takes for one."""
+    return name.lower() if name.isascii() else "".join(map(_folded, name))
+
+
+def _folded(letter: str) -> str:
+    # Java maps a letter to one letter: those of which Python makes several stay as they are.
+    upper = letter.upper()
+    return (upper if len(upper) == 1 else letter).lower()[0]

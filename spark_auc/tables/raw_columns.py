@@ -1,0 +1,48 @@
+"""Raw columns of a table: the arrays that tasks make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from spark_auc.features.raw_columns import Columns
+from spark_auc.features.time_zones import DEFAULT
+from spark_auc.tables.arrow_columns import raw_column
+from spark_auc.tables.table import Table, field_of
+
+
+@dataclass(frozen=True)
+class RawColumns:
+    """Raw columns of a table.
+
+    Parameters
+    ----------
+    names
+        Their names, as a recipe has them.
+    found
+        Their names in the table, which may be written in another case.
+    zone
+        The zone on whose clocks times are read.
+    """
+
+    names: tuple[str, ...]
+    found: tuple[str, ...]
+    zone: str = DEFAULT
+
+    @classmethod
+    def of(cls, table: Table, names: Sequence[str], zone: str = DEFAULT) -> RawColumns:
+        """The columns of a table.
+
+        Raises
+        ------
+        ConfigError
+            A column is unknown, or there are several of its name.
+        """
+        return cls(tuple(names), tuple(field_of(table, name).name for name in names), zone)
+
+    def decode(self, arrays: Sequence[pa.Array]) -> Columns:
+        """The columns of some rows; `DataError` for a column of another type."""
+        named = zip(self.names, arrays, strict=True)
+        return {name: raw_column(name, array, self.zone) for name, array in named}

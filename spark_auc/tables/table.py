@@ -1,0 +1,178 @@
+"""What the pipeline asks of a table of rows; each engine implements it once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol, Self, TypeAlias
+
+import pyarrow as pa
+
+from spark_auc.core.memory import MemoryBudget
+from spark_auc.core.row_source import State
+from spark_auc.errors import ConfigError, unknown_column
+from spark_auc.tables.names import named
+
+Batches: TypeAlias = Iterator[pa.RecordBatch]
+# Maps the batches of a part of the rows to states by key. Keys of a part are distinct. Each part
+# yields the same keys, or none.
+Fold: TypeAlias = Callable[[Batches], Iterable[tuple[str, State]]]
+
+
+class Table(Protocol):
+    """Rows of named columns, divided into parts that tasks read.
+
+    Batches have the columns in order, at least one row each. Names of columns may repeat after
+    `select`.
+    """
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the columns."""
+        ...
+
+    @property
+    def zone(self) -> str:
+        """The zone on whose clocks times are read and shown."""
+        ...
+
+    @property
+    def exact_names(self) -> bool:
+        """Whether names of columns of different case differ."""
+        ...
+
+    @property
+    def memory(self) -> MemoryBudget:
+        """The memory of computations on these rows."""
+        ...
+
+    @property
+    def cheap(self) -> bool:
+        """Whether reading the rows again takes as little time as from a cache."""
+        ...
+
+    def select(self, names: Sequence[str], *, placed: bool = False) -> Self:
+        """The columns of these names.
+
+        Parameters
+        ----------
+        names
+            Names of columns; see `field_of`.
+        placed
+            Whether a last column of integers has the place of each row: the number of the part
+            of the source from which it is read.
+        """
+        ...
+
+    def fold(
+        self, fold: Fold, kinds: Iterable[type[State]], *, state_bytes: int, what: str
+    ) -> dict[str, State]:
+        """Fold every part of the rows, and merge the states of each key in the order of the parts.
+
+        Parameters
+        ----------
+        fold
+            See `Fold`.
+        kinds
+            The classes of the states.
+        state_bytes
+            Upper estimate of the size of all states of a part, in bytes.
+        what
+            Name of the states in messages, such as "moments of 10000 features".
+
+        Returns
+        -------
+        dict
+            The merged state of each key; empty if no part yielded a state.
+
+        Raises
+        ------
+        ResourceError
+            The states exceed the memory.
+        SparkAUCError
+            The fold raised an error of this package, or a part was lost.
+        """
+        ...
+
+    def map(self, function: Callable[[Batches], Batches], schema: pa.Schema) -> Self:
+        """The rows that a function makes of the batches of each part.
+
+        Parameters
+        ----------
+        function
+            Maps the batches of a part to batches with the columns of the schema, in its order.
+        schema
+            Names and types of the new columns.
+        """
+        ...
+
+    def arranged(self, part: str, order: Sequence[str], parts: int) -> Self:
+        """The rows with those of equal values of an integer column in one part, sorted.
+
+        Parameters
+        ----------
+        part
+            Name of the column that divides the rows.
+        order
+            Names of the columns to sort the rows of a part by.
+        parts
+            About the number of parts.
+        """
+        ...
+
+    def kept(self, state_bytes: int = 0) -> AbstractContextManager[Self]:
+        """Context manager that keeps the rows for the passes inside the block.
+
+        Parameters
+        ----------
+        state_bytes
+            Upper estimate of the size of the states of these passes, in bytes.
+        """
+        ...
+
+    def gathered(self, limit: float | None = None) -> pa.Table | None:
+        """All rows in this process's memory, in the order of their parts.
+
+        Parameters
+        ----------
+        limit
+            Most bytes, of which tasks have equal shares. Above them there is no table (None).
+        """
+        ...
+
+    def head(self, names: Sequence[str], rows: int) -> pa.Table:
+        """Some columns of some first rows."""
+        ...
+
+
+def field_of(table: Table, name: str) -> pa.Field:
+    """The field of a column by its name, which may be written in another case.
+
+    Raises
+    ------
+    ConfigError
+        No column has the name, or several have.
+    """
+    found = fields_of(table, name)
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise unknown_column(name, table.schema.names)
+    names = [field.name for field in found]
+    raise ConfigError(
+        f"found {len(names)} columns {', '.join(map(repr, names))} for the name {name!r}, expected "
+        "one; rename or drop the others"
+    )
+
+
+def own_names(table: Table, names: Any) -> Any:
+    """Names, in lists of any depth, as the columns of a table have them; others as they are."""
+    if isinstance(names, list):
+        return [own_names(table, name) for name in names]
+    found = fields_of(table, names) if isinstance(names, str) else []
+    return found[0].name if len(found) == 1 else names
+
+
+def fields_of(table: Table, name: str) -> list[pa.Field]:
+    """Fields of all columns that a name stands for."""
+    return named(list(table.schema), name, exact=table.exact_names)

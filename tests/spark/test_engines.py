@@ -1,0 +1,244 @@
+"""One contract for the tables of both engines."""
+
+import decimal
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_auc.core.labels import LabelCounts
+from spark_auc.core.memory import ProcessMemory
+from spark_auc.core.moments.operator import labelled_pair_moments
+from spark_auc.errors import ConfigError, DataError
+from spark_auc.spark.data.spark_table import SparkTable
+from spark_auc.tables import arrow_table
+from spark_auc.tables.arrow_table import ArrowTable
+from spark_auc.tables.columns import FoldColumn, TrainingColumns
+from spark_auc.tables.features import PreparedFeatures
+from spark_auc.tables.hashes import xxhash64
+from spark_auc.tables.raw_columns import RawColumns
+from spark_auc.tables.rows import TableRows, counted
+from spark_auc.tables.segments import SegmentColumn
+from spark_auc.tables.tally import tallied
+from spark_auc.training.problem import build_problem
+from spark_auc.training.survey import Sampling
+
+N = 211
+NUMBERS = ["small", "x", "y z", "single", "price", "flag"]
+
+
+def rows(seed=3):
+    """Columns of every type that recipes take, a third of them with missing values."""
+    rng = np.random.default_rng(seed)
+    start = datetime(2024, 2, 28, 23, 30, tzinfo=UTC)
+    times = [start + timedelta(minutes=int(m)) for m in rng.integers(0, 9_000, N)]
+    made = {
+        "label": pa.array(rng.random(N) < 0.3),
+        "small": pa.array(rng.integers(-5, 5, N), pa.int8()),
+        "x": pa.array(rng.normal(size=N)),
+        "y z": pa.array(rng.integers(0, 2**40, N)),
+        "single": pa.array(rng.normal(size=N).astype(np.float32)),
+        "price": pa.array([decimal.Decimal(int(k)) / 100 for k in rng.integers(0, 999, N)]),
+        "flag": pa.array(rng.random(N) < 0.5),
+        "city": pa.array(rng.choice(["Oslo", "Köln", "", "Bergen"], N)),
+        "day": pa.array([date(2024, 1, 1 + int(k)) for k in rng.integers(0, 31, N)]),
+        "at": pa.array(times, pa.timestamp("us", "UTC")),
+        "local": pa.array([t.replace(tzinfo=None) for t in times], pa.timestamp("us")),
+        "u": pa.array(rng.integers(0, 4, N)),
+        "site": pa.array(rng.integers(0, 3, N), pa.int32()),
+        "maybe": pa.array([None if k % 3 == 0 else f"k{k % 7}" for k in range(N)]),
+        "nothing": pa.nulls(N, pa.float64()),
+    }
+    return pa.table(made)
+
+
+@pytest.fixture(params=["arrow", "spark"])
+def table_of(request):
+    """Makes a table of an engine, in parts of 40 rows."""
+    if request.param == "arrow":
+        return lambda made: ArrowTable.of(made, 40)
+    spark = request.getfixturevalue("spark")
+
+    def of(made):
+        if not made.num_rows:
+            return SparkTable(spark.createDataFrame(made))
+        parts = [made[k : k + 40] for k in range(0, made.num_rows, 40)]
+        frames = [spark.createDataFrame(part).coalesce(1) for part in parts]
+        whole = frames[0]
+        for frame in frames[1:]:
+            whole = whole.unionAll(frame)
+        return SparkTable(whole)
+
+    return of
+
+
+def sizes(batches):
+    """A fold that counts rows and the labels of their first column."""
+    total = 0
+    for batch in batches:
+        assert batch.num_rows
+        total += batch.num_rows
+    yield "rows", LabelCounts({1.0: total})
+
+
+def test_columns_by_name(table_of):
+    table = table_of(rows())
+    selected = table.select(["CITY", "x", "city"])
+    assert selected.schema.names == ["city", "x", "city"]
+    found = selected.gathered()
+    assert found.num_rows == N
+    assert found.column(0).to_pylist() == found.column(2).to_pylist() == rows()["city"].to_pylist()
+    with pytest.raises(ConfigError, match="did you mean 'city'"):
+        table.select(["citty"])
+    twice = rows().append_column("City", pa.array(["a"] * N))
+    with pytest.raises(ConfigError, match="found 2 columns 'city', 'City' for the name 'city'"):
+        RawColumns.of(table_of(twice), ["city"])
+
+
+def test_values_of_every_type(table_of):
+    made, table = rows(), table_of(rows())
+    names = [name for name in made.schema.names if name != "label"]
+    raw = RawColumns.of(table, names, table.zone)
+    found = raw.decode([c.combine_chunks() for c in table.select(raw.found).gathered().columns])
+    expected = raw.decode([made[name].combine_chunks() for name in names])
+    for name in names:
+        for mine, theirs in zip(found[name], expected[name], strict=True):
+            assert str(mine) == str(theirs), name
+
+
+def test_folds_and_their_parts(table_of):
+    table = table_of(rows())
+    states = table.select(["x"]).fold(sizes, (LabelCounts,), state_bytes=8, what="rows")
+    assert states["rows"].rows == {1.0: N}
+    assert counted(table, "city") == N
+    places = table.select(["u"], placed=True).gathered().column(1).to_numpy()
+    assert places.size == N
+    if isinstance(table, ArrowTable):
+        assert np.bincount(places).tolist() == [40] * 5 + [11]
+    assert table_of(rows()[:0]).select(["x"]).gathered().num_rows == 0
+    assert table.head(["city", "u"], 3).num_rows == 3
+
+
+def test_mapped_kept_and_arranged(table_of):
+    table = table_of(rows()).select(["u", "x"])
+    schema = pa.schema([("part", pa.int32()), ("x", pa.float64())])
+
+    def halves(batches):
+        for batch in batches:
+            u, x = batch.columns
+            yield pa.RecordBatch.from_arrays([u.cast(pa.int32()), x], schema=schema).slice(1)
+
+    made = table.map(halves, schema)
+    expected = made.gathered()
+    assert expected.schema.names == ["part", "x"]
+    assert 0 < N - expected.num_rows < N / 10
+    with made.kept() as kept:
+        assert kept.cheap
+        assert kept.gathered() == kept.gathered() == expected
+        assert kept.fold(sizes, (LabelCounts,), state_bytes=8, what="rows")["rows"].rows == {
+            1.0: expected.num_rows
+        }
+    found = made.arranged("part", ["part", "x"], 3).gathered()
+    order = [("part", "ascending"), ("x", "ascending")]
+    assert found.sort_by(order) == expected.sort_by(order)
+    for part in range(4):
+        own = found.filter(pa.compute.equal(found["part"], part))["x"].to_numpy()
+        assert (np.diff(own) >= 0).all()
+        places = np.flatnonzero(found["part"].to_numpy() == part)
+        assert (np.diff(places) == 1).all()
+    assert made.gathered(limit=100.0) is None
+    assert made.gathered(limit=2.0**40) == expected
+
+
+def test_errors_of_tasks_are_those_of_the_package(table_of):
+    def fails(batches):
+        for _ in batches:
+            raise DataError("found a fault")
+        yield "rows", LabelCounts()
+
+    table = table_of(rows()).select(["x"])
+    with pytest.raises(DataError, match=r"^found a fault"):
+        table.fold(fails, (LabelCounts,), state_bytes=8, what="rows")
+
+
+def training(table, **given):
+    features = PreparedFeatures.resolve(table, NUMBERS)
+    columns = TrainingColumns.resolve(table, features, "label", **given)
+    return TableRows.of(table, columns)
+
+
+def test_training_rows_and_their_moments(table_of):
+    made, table = rows(), table_of(rows())
+    kept = np.flatnonzero(made["u"].to_numpy())
+    X = np.column_stack([np.array(made[n].to_pylist(), float) for n in NUMBERS])[kept]
+    y, u = np.array(made["label"].to_pylist())[kept], made["u"].to_numpy()[kept].astype(float)
+    moments, labels = labelled_pair_moments(training(table, weight="u"))
+    assert labels.rows == {1.0: int(y.sum()), 0.0: int((~y).sum())}
+    pairs = (X[y][:, None] - X[~y][None]).reshape(-1, X.shape[1])
+    weight = np.outer(u[y], u[~y]).ravel()
+    mu = weight @ pairs / weight.sum()
+    np.testing.assert_allclose(moments.quadratic().mu, mu, rtol=1e-9)
+    with training(table).kept() as again:
+        one, _ = labelled_pair_moments(again)
+        two, _ = labelled_pair_moments(training(table).gathered())
+        assert training(table).gathered_within(2.0**30).dimension == len(NUMBERS)
+    np.testing.assert_allclose(one.quadratic().mu, two.quadratic().mu, rtol=1e-12)
+
+
+def test_folds_segments_and_keys(table_of):
+    made, table = rows(), table_of(rows())
+    folds = FoldColumn.of(table, "site")
+    assert folds.values == (0, 1, 2)
+    segments = SegmentColumn.of(table, "city")
+    assert segments.values == ("Bergen", "Köln", "Oslo")
+    resolved = training(table, key="maybe", folds=folds).gathered().joined()
+    expected = xxhash64([made["maybe"].combine_chunks()])
+    assert sorted(resolved.key.tolist()) == sorted(expected.tolist())
+    assert (
+        np.bincount(resolved.group.astype(int)).tolist()
+        == np.bincount(made["site"].to_numpy()).tolist()
+    )
+    tally = tallied(table, "maybe", 4)
+    assert (tally.values.tolist(), tally.missing) == (["k0", "k1", "k2", "k3"], 71)
+    with pytest.raises(DataError, match="nulls in fold column 'maybe'"):
+        FoldColumn.of(table, "maybe")
+
+
+def test_drawn_pairs(table_of):
+    table = table_of(rows())
+    columns = replace(training(table).reader().columns, placed=True)
+    source, sampling = TableRows.of(table, columns), Sampling("paired", 200, seed=3)
+    found = [build_problem(each, sampling).quadratic(None).mu for each in (source, in_memory())]
+    np.testing.assert_allclose(*found, rtol=1e-9)
+
+
+def in_memory():
+    """The same rows as arrays."""
+    made = ArrowTable.of(rows())
+    return training(made).gathered()
+
+
+def test_bits_do_not_depend_on_threads(monkeypatch):
+    made = rows(5)
+    found = set()
+    for slots in (1, 2, 8):
+        table = replace(ArrowTable.of(made, 7), memory=ProcessMemory(slots))
+        moments, _ = labelled_pair_moments(training(table))
+        found.add(b"".join(tile.to_bytes() for _, tile in moments.parts()))
+    assert len(found) == 1
+
+
+def test_rows_that_exceed_memory_are_kept_on_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr(arrow_table.tempfile, "tempdir", str(tmp_path))
+    left = tmp_path / "spark-auc-rows-999999999-abc"
+    left.mkdir()
+    (left / "0.arrow").write_bytes(b"ARROW1")
+    table = replace(ArrowTable.of(rows(), 40), memory=ProcessMemory(2, rows_limit=1_500.0))
+    with table.select(["x", "city"]).kept() as kept:
+        assert not left.exists()
+        files = sorted(tmp_path.glob("*/*.arrow"))
+        assert 1 < len(files) < 6
+        assert kept.gathered() == table.select(["x", "city"]).gathered()
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,41 @@
+"""Tallies of values: the laws of states, and counts by Python."""
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from spark_auc.tables.tally import Tally
+from tests.laws import Case, check_laws
+
+VALUES = [None if k % 7 == 3 else "abcdefgh"[k % 8] * (k % 3) for k in range(60)]
+
+
+def view(tally):
+    """Counts of the first values, and of missing ones."""
+    return np.append(tally.rows, tally.missing) / len(VALUES)
+
+
+def test_laws():
+    case = Case(
+        Tally.zero(4),
+        lambda i: Tally.of(pa.array([VALUES[k] for k in i], pa.string()), 4),
+        view,
+        len(VALUES),
+    )
+    # Of few rows there are fewer values: views of one length come from all rows alone.
+    check_laws(case)
+
+
+@pytest.mark.parametrize("most", [3, 100])
+def test_counts_are_those_of_python(most):
+    counts = Counter(value for value in VALUES if value is not None)
+    parts = [Tally.of(pa.array(VALUES[k : k + 7], pa.string()), most) for k in range(0, 60, 7)]
+    for order in (parts, parts[::-1]):
+        found = order[0]
+        for part in order[1:]:
+            found = found.merge(part)
+        assert found.values.tolist() == sorted(counts)[:most]
+        assert found.rows.tolist() == [counts[v] for v in sorted(counts)[:most]]
+        assert found.missing == VALUES.count(None)
