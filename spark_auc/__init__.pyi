@@ -1,5 +1,7 @@
 """The public names and their modules, for type checkers and for ``__init__.py``."""
 
+from spark_auc.app.one_call import Trained as Trained
+from spark_auc.app.one_call import train as train
 from spark_auc.export.logistic import to_logistic_regression as to_logistic_regression
 from spark_auc.export.onnx_model import to_onnx as to_onnx
 from spark_auc.export.sql import SQLRanker as SQLRanker

@@ -39,7 +39,7 @@ MODULES = [
     "spark_auc.spark.data.libsvm",
     "spark_auc.spark.data.lines",
     "spark_auc.spark.data.raw",
-    "spark_auc.spark.features.recipe_trees",
+    "spark_auc.pipeline.recipe_trees",
     "spark_auc.spark.features.tree_models",
     "spark_auc.spark.persistence",
     "spark_auc.storage.file_systems",

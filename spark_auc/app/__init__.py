@@ -6,4 +6,4 @@ from this room. Begin with `spark_auc.app.cli`.
 
 from spark_auc.errors import require
 
-require("spark", "pyspark", "pyarrow", "pandas", "pydantic", "yaml")
+require("spark", "pyarrow", "pydantic")

@@ -62,7 +62,7 @@ def run(
         ignored.
     options
         Options that name a raw table, instead of the file: "data", "label", "output", "positive",
-        "time" and "leave_out" for train; "model", "data" and "output" for score.
+        "time", "leave_out" and "engine" for train; "model", "data" and "output" for score.
     as_json
         Whether to print JSON at a terminal, too.
 
@@ -171,6 +171,12 @@ def _run(
             raise ConfigError(
                 f"found --{part} without {job}.{part} in {path!r}, expected both; add {job}.{part}"
             )
+    if path is None and job == "train":
+        here = module_of("train_here")
+        reason = here.reason_for_spark(section, file.spark, options)
+        if reason is None:
+            return dict(here.run(section, options))
+        _log.info("engine: Spark, because of %s", reason)
     module = module_of(job)
     module.check(section)
     check_reach(section, file.spark)

@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from spark_auc.pipeline.token_sample import token_names
 from spark_auc.spark.contributions import parts_of
 from spark_auc.spark.data.nested import with_fields
 from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
-from spark_auc.spark.features.token_sample import token_names
 from spark_auc.spark.pipeline_model import RankerPipelineModel
 from spark_auc.tables.raw_features import RawFeatures
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pyspark.ml.param import Param, Params
 
-from spark_auc.errors import ConfigError
-from spark_auc.spark.settings import Declared, declared, documented
+from spark_auc.pipeline.has_settings import HasSettings
+from spark_auc.pipeline.settings import documented
 
 
-class Configured(Params):
+class Configured(Params, HasSettings):
     """A stage with declared settings: ``class Toy(Configured, settings=ToySettings)``.
 
     The class gets a Param of each setting, its default, ``getX`` and ``setX``, and, where its
@@ -22,12 +21,8 @@ class Configured(Params):
     which fail where a Param has no value. Among the bases of a class it comes before Spark's
     mixins, so that its defaults prevail.
 
-    Class arguments: ``settings``, a ``TypedDict`` of `spark_auc.spark.settings`; ``absent``, names
-    of settings that similar classes have and this one does not, each with the reason.
+    Class arguments are those of `HasSettings`.
     """
-
-    SETTINGS: ClassVar[Mapping[str, Declared]] = {}
-    ABSENT: ClassVar[Mapping[str, str]] = {}
 
     if TYPE_CHECKING:
         # Params and their setters are made at run time.
@@ -39,11 +34,9 @@ class Configured(Params):
         absent: Mapping[str, str] | None = None,
         **others: Any,
     ) -> None:
-        super().__init_subclass__(**others)
-        cls.ABSENT = {**cls.ABSENT, **(absent or {})}
+        super().__init_subclass__(settings, absent, **others)
         if settings is None:
             return
-        cls.SETTINGS = {n: d for n, d in declared(settings).items() if n not in vars(cls)}
         for name, setting in cls.SETTINGS.items():
             doc = setting.setting.doc
             setattr(cls, name, Param(Params._dummy(), name, doc, setting.convert))
@@ -78,8 +71,7 @@ class Configured(Params):
             A value is out of range.
         """
         for name in params:
-            if name not in self.SETTINGS:
-                raise TypeError(self._unknown(name))
+            self.known(name)
         for name, value in params.items():
             if value is None:
                 self.clear(self.getParam(name))
@@ -103,37 +95,9 @@ class Configured(Params):
             for name in self.SETTINGS
         }
 
-    def check(self) -> None:
-        """`ConfigError` where Params contradict each other, or one that is set has no effect."""
-
-    def refuse(self, mode: str, *names: str) -> None:
-        """`ConfigError` if one of some Params without effect in a mode is not at its default.
-
-        Parameters
-        ----------
-        mode
-            The mode for the message, such as "parallelism 'distributed'".
-        names
-            The Params.
-        """
-        for name in names:
-            if self.values()[name] != self.SETTINGS[name].setting.default:
-                raise ConfigError(
-                    f"found {name} {self.getOrDefault(name)!r} with {mode}, expected {name} not to "
-                    f"be set, for it has no effect there; leave {name} out"
-                )
-
-    @classmethod
-    def _unknown(cls, name: str) -> str:
-        """The message for a setting that the class does not have."""
-        if name in cls.ABSENT:
-            return f"found {name} of {cls.__name__}, expected none: {cls.ABSENT[name]}"
-        near = difflib.get_close_matches(name, cls.SETTINGS, 1)
-        remedy = f"did you mean {near[0]!r}?" if near else "leave it out"
-        return (
-            f"found the unknown argument {name!r} of {cls.__name__}, expected some of "
-            f"{', '.join(cls.SETTINGS)}; {remedy}"
-        )
+    def with_values(self, **values: Any) -> Self:
+        """See `HasSettings.with_values`."""
+        return self.copy().setParams(**values)
 
 
 def _is_spark_s(member: Any) -> bool:

@@ -13,14 +13,15 @@ from pyspark.sql import DataFrame
 from spark_auc.core import html
 from spark_auc.core.evaluation.report import AUCReport
 from spark_auc.features.recipe import Recipe
+from spark_auc.pipeline.prior_settings import NamedWeights
+from spark_auc.pipeline.recipe_ranker import named_weights
+from spark_auc.serving.stored_stage import StoredStage
 from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
-from spark_auc.spark.estimators.prior_settings import NamedWeights
 from spark_auc.spark.evaluation.calibrate import ScoreCalibrationModel
 from spark_auc.spark.features.embedding import EmbeddingModel
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.spark.persistence import ModelStage, Stage
-from spark_auc.spark.recipe_ranker import named_weights
 from spark_auc.tables.features import Features
 from spark_auc.tables.table import Table
 
@@ -82,6 +83,16 @@ class RankerPipelineModel(ModelStage, Model):
         return self._recipe.recipe if self._recipe else None
 
     @property
+    def fitted_recipe(self) -> FeatureRecipeModel | None:
+        """The recipe as a stage, with counts of the rows of its fit."""
+        return self._recipe
+
+    def stored(self) -> StoredStage:
+        """What is saved of it."""
+        stored: StoredStage = self.write().stored()
+        return stored
+
+    @property
     def stages(self) -> list[Fitted]:
         """All stages, in order."""
         parts: list[Fitted | None] = [self._recipe, *self.embeddings, self._ranker]
@@ -93,7 +104,7 @@ class RankerPipelineModel(ModelStage, Model):
         return html.page(kinds, self.ranker._repr_html_(), *maps)
 
     def named_weights(self) -> NamedWeights:
-        """See `spark_auc.spark.recipe_ranker.named_weights`."""
+        """See `spark_auc.pipeline.recipe_ranker.named_weights`."""
         return named_weights(self.ranker, self.recipe, len(self.embeddings))
 
     def calibrated(self, calibration: ScoreCalibrationModel) -> RankerPipelineModel:

@@ -13,17 +13,17 @@ from spark_auc.core.labels import Label, LabelCounts
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.features.token_names import FeatureNames
+from spark_auc.pipeline.recipe_ranker import suited
+from spark_auc.pipeline.score_columns import ScoreColumns
+from spark_auc.pipeline.score_groups import by_group
+from spark_auc.pipeline.score_tables import tabulated
 from spark_auc.spark.data.row_columns import label_column, weight_column
 from spark_auc.spark.data.spark_table import SparkTable, scoreable, segment_value
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.mba import MBAClassifier
 from spark_auc.spark.estimators.one_pass import model_of, solved
-from spark_auc.spark.evaluation.groups import by_group
-from spark_auc.spark.evaluation.score_columns import ScoreColumns
-from spark_auc.spark.evaluation.scores import tabulated
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.spark.pipeline_model import RankerPipelineModel
-from spark_auc.spark.recipe_ranker import suited
 from spark_auc.tables.columns import TrainingColumns
 from spark_auc.tables.rows import TableRows
 from spark_auc.tables.segments import SegmentColumn
@@ -168,7 +168,7 @@ def segment_aucs(
     ``count`` is the number of rows.
     """
     found: dict[str, Any] = {}
-    known = rows.filter(F.col(SEGMENT).isNotNull())
+    known = SparkTable(rows.filter(F.col(SEGMENT).isNotNull()))
     for name in names:
         columns = ScoreColumns(name, "label", positive, "weight")
         for group in by_group(known, columns, SEGMENT, level, count).rows:
@@ -189,5 +189,5 @@ def rows_by_class(rows: DataFrame, label: str, positive: Label | None) -> tuple[
 def score_histogram(rows: DataFrame, name: str, positive: Label | None) -> ScoreHistogram:
     """Histogram of one of the scores of `scored`."""
     columns = ScoreColumns(name, "label", positive, "weight")
-    with tabulated(rows, columns, keep=False) as table:
+    with tabulated(SparkTable(rows), columns, keep=False) as table:
         return table.overview.histogram

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from spark_auc.core.memory import ProcessMemory, available_memory
 from spark_auc.core.parallel import cpus, mapped
 from spark_auc.core.row_source import State
+from spark_auc.core.types import Bool
 from spark_auc.features.time_zones import DEFAULT
 from spark_auc.tables.arrow_columns import flat
 from spark_auc.tables.table import Batches, Fold, field_of
@@ -100,6 +101,18 @@ class ArrowTable:
 
         return replace(self, schema=schema, read=read)
 
+    def where(self, names: Sequence[str], keep: Callable[[Sequence[pa.Array]], Bool]) -> ArrowTable:
+        """See `Table.where`."""
+        found, source = [field_of(self, name).name for name in names], self.read
+
+        def read(part: int, wanted: Sequence[str]) -> Batches:
+            for batch in source(part, [*wanted, *found]):
+                kept = pa.array(keep(batch.columns[len(wanted) :]))
+                columns = [column.filter(kept) for column in batch.columns[: len(wanted)]]
+                yield pa.RecordBatch.from_arrays(columns, [*wanted])
+
+        return replace(self, read=read, cheap=False)
+
     def fold(
         self, fold: Fold, kinds: Iterable[type[State]], *, state_bytes: int, what: str
     ) -> dict[str, State]:
@@ -140,7 +153,7 @@ class ArrowTable:
         return replace(self, parts=len(ends) - 1, read=_slices(rows, ends), cheap=True)
 
     @contextmanager
-    def kept(self, state_bytes: int = 0) -> Iterator[ArrowTable]:
+    def kept(self, state_bytes: int = 0, *, spill: bool = False) -> Iterator[ArrowTable]:
         """See `Table.kept`; rows above a share of the memory are kept on the local disk."""
         left = self.memory.rows_limit
         with _spill_directory() as directory:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from spark_auc.core.memory import MemoryBudget
 from spark_auc.core.row_source import State
+from spark_auc.core.types import Bool
 from spark_auc.errors import ConfigError, unknown_column
 from spark_auc.tables.names import named
 
@@ -61,6 +62,18 @@ class Table(Protocol):
         placed
             Whether a last column of integers has the place of each row: the number of the part
             of the source from which it is read.
+        """
+        ...
+
+    def where(self, names: Sequence[str], keep: Callable[[Sequence[pa.Array]], Bool]) -> Self:
+        """The rows that a function keeps.
+
+        Parameters
+        ----------
+        names
+            Names of the columns that it reads.
+        keep
+            Whether to keep each row ``(n,)``, from the arrays of these columns.
         """
         ...
 
@@ -120,13 +133,15 @@ class Table(Protocol):
         """
         ...
 
-    def kept(self, state_bytes: int = 0) -> AbstractContextManager[Self]:
+    def kept(self, state_bytes: int = 0, *, spill: bool = False) -> AbstractContextManager[Self]:
         """Context manager that keeps the rows for the passes inside the block.
 
         Parameters
         ----------
         state_bytes
             Upper estimate of the size of the states of these passes, in bytes.
+        spill
+            Whether rows that exceed the memory go to disk; else they may be made again.
         """
         ...
 

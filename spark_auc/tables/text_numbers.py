@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -50,8 +51,12 @@ def numbers(name: str, text: Text, kind: str = "float", place: str | None = None
 
 def _parsed(array: pa.Array, arrow: pa.DataType) -> pa.Array:
     # Arrow reads hexadecimal integers, which no other reader does.
-    if pa.types.is_integer(arrow) and pc.match_substring(array, "x", ignore_case=True).true_count:
-        raise pa.ArrowInvalid
+    if pa.types.is_integer(arrow) and array.buffers()[2] is not None:
+        letters = np.frombuffer(array.buffers()[2], np.uint8) | 32
+        if (letters == ord("x")).any() and pc.match_substring(
+            array, "x", ignore_case=True
+        ).true_count:
+            raise pa.ArrowInvalid
     return array.cast(arrow)
 
 

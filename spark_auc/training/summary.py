@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -131,6 +131,14 @@ class TrainingSummary:
         head = ["feature", "weight", "weight per deviation"]
         parts.append(html.page("Largest weights", html.table(head, weights)))
         return "".join(parts)
+
+    def renamed(self, names: Mapping[str, str]) -> TrainingSummary:
+        """The summary with other names of features, by those in it."""
+        weights = (
+            replace(weight, feature=names.get(weight.feature, weight.feature))
+            for weight in self.largest_weights
+        )
+        return replace(self, largest_weights=tuple(weights))
 
     def as_dict(self) -> dict[str, Any]:
         """The fields as JSON types."""

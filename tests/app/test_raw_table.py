@@ -173,7 +173,7 @@ LABELS = {"two": ["0", "1"] * 3, "one": ["0"] * 6, "three": list("abcabc"), "x":
     [
         ({"label": "tow"}, 2, "found no column 'tow', expected one of .*; did you mean 'two'"),
         ({"label": "two", "time": "tim"}, 2, "found no column 'tim'"),
-        ({"label": "two", "time": "x"}, 2, "found bigint in column 'x', expected times"),
+        ({"label": "two", "time": "x"}, 2, "found int64 in column 'x', expected times"),
         ({"label": "two", "leave_out": ["xx"]}, 2, "found no column 'xx'"),
         ({"label": "one"}, 3, r"found one label in column 'one': 0 \(6 rows\); expected two"),
         ({"label": "three"}, 3, r"more than two labels in column 'three': 'a' \(2 rows\), 'b'"),
@@ -203,7 +203,7 @@ LABELS = {"two": ["0", "1"] * 3, "one": ["0"] * 6, "three": list("abcabc"), "x":
         (
             {"label": "two", "data": "quote.csv"},
             3,
-            "found a quote that is not closed in line 3 of file:.*quote.csv",
+            "found a quote that is not closed in line 3 of .*quote.csv",
         ),
         ({"label": "two", "data": "gone.csv"}, 2, "found nothing at 'gone.csv'"),
         ({"label": "two", "data": "nowhere"}, 2, "found neither a file nor a table 'nowhere'"),

@@ -23,9 +23,9 @@ from spark_auc.app.running import run
 from spark_auc.core.moments.gaussian import estimated_auc
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.features.raw_columns import Numbers
+from spark_auc.pipeline.prior_settings import NamedWeights
 from spark_auc.retraining.choice import choose
 from spark_auc.solvers.candidates import Candidate
-from spark_auc.spark.estimators.prior_settings import NamedWeights
 from spark_auc.training.settings import TrainingSettings
 from tests.app import test_retrain
 from tests.app.test_retrain import SECTION, by_all_rows, day, written

@@ -17,10 +17,10 @@ from pyspark.sql import functions as F
 from spark_auc import FeatureRecipe, FeatureRecipeModel, MBAClassifier, RankerPipeline
 from spark_auc.errors import ConfigError
 from spark_auc.features.drift import Drift
+from spark_auc.pipeline.drift import drift_of
 from spark_auc.spark.data.layouts import Layout
 from spark_auc.spark.data.lines import delimited
 from spark_auc.spark.data.spark_table import SparkTable
-from spark_auc.spark.features.drift import drift_of
 from spark_auc.spark.pipeline_model import RankerPipelineModel
 
 ROWS = 700

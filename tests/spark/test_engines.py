@@ -6,12 +6,15 @@ from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from spark_auc import FeatureRecipe, MBAClassifier, RankerPipeline, RankerPipelineModel, train
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.memory import ProcessMemory
 from spark_auc.core.moments.operator import labelled_pair_moments
 from spark_auc.errors import ConfigError, DataError
+from spark_auc.features.recipe_json import to_json
 from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.tables import arrow_table
 from spark_auc.tables.arrow_table import ArrowTable
@@ -21,6 +24,7 @@ from spark_auc.tables.hashes import xxhash64
 from spark_auc.tables.raw_columns import RawColumns
 from spark_auc.tables.rows import TableRows, counted
 from spark_auc.tables.segments import SegmentColumn
+from spark_auc.tables.split import by_key
 from spark_auc.tables.tally import tallied
 from spark_auc.training.problem import build_problem
 from spark_auc.training.survey import Sampling
@@ -242,3 +246,43 @@ def test_rows_that_exceed_memory_are_kept_on_disk(tmp_path, monkeypatch):
         assert 1 < len(files) < 6
         assert kept.gathered() == table.select(["x", "city"]).gathered()
     assert not list(tmp_path.iterdir())
+
+
+def decisions(trained):
+    """What a training chose: kinds, knots, penalty, names of features."""
+    recipe, summary = trained.model.recipe, trained.model.summary
+    return (
+        to_json(recipe),
+        summary.reg_param,
+        summary.rows,
+        (summary.selection or {}).get("numKnots", {}).get("chosen"),
+    )
+
+
+def same(mine, theirs):
+    """Equal decisions, and weights and measures but for rounding."""
+    assert decisions(mine) == decisions(theirs)
+    w, v = mine.model.ranker.scorer.w, theirs.model.ranker.scorer.w
+    np.testing.assert_allclose(w, v, rtol=1e-6, atol=1e-9 * np.abs(v).max())
+    assert mine.evaluation.auc == pytest.approx(theirs.evaluation.auc, abs=1e-9)
+
+
+def test_training_in_one_call_is_the_same_on_both_engines(spark, tmp_path):
+    made = rows(11).drop_columns(["price"])
+    path = tmp_path / "rows.parquet"
+    pq.write_table(made, path)
+    mine = train(path, "label", weight="u", key="maybe")
+    theirs = train(spark.read.parquet(str(path)), "label", weight="u", key="maybe")
+    same(mine, theirs)
+    mine.save(tmp_path / "mine")
+    loaded = RankerPipelineModel.load(str(tmp_path / "mine"))
+    scored = loaded.transform(spark.read.parquet(str(path))).select("rawPrediction").toArrow()
+    np.testing.assert_array_equal(scored.column(0).to_numpy(), mine.score(made))
+    stage = RankerPipeline([FeatureRecipe(numKnots=[2, 16, 48], leaveOut=["maybe"]), MBA])
+    train_part, _ = by_key(SparkTable(spark.read.parquet(str(path))), 0.8, 0, "maybe", "label")
+    model = stage.fitted(train_part)
+    assert to_json(model.recipe) == to_json(mine.model.recipe)
+    np.testing.assert_allclose(model.ranker.scorer.w, mine.model.ranker.scorer.w, rtol=1e-6)
+
+
+MBA = MBAClassifier(labelCol="label", weightCol="u", keyCol="maybe")

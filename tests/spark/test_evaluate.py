@@ -12,8 +12,9 @@ from spark_auc.core.evaluation.delong import auc_interval
 from spark_auc.core.evaluation.paired_auc import PairedAUC
 from spark_auc.core.evaluation.score_table import ScoreTable
 from spark_auc.errors import ConfigError, DataError
-from spark_auc.spark.evaluation import groups as groups_module
-from spark_auc.spark.evaluation import scores
+from spark_auc.pipeline import score_groups as groups_module
+from spark_auc.pipeline import score_tables as scores
+from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.evaluation.evaluator import METRICS
 
 N = 3000
@@ -97,7 +98,7 @@ def test_a_histogram_bounds_the_exact_auc(rows):
 @pytest.mark.parametrize(("weight", "most"), [(None, 10_000), ("u", 700), (None, 50)])
 def test_groups(rows, frame, weight, most, monkeypatch):
     """Groups of more rows than a task takes have the same measures."""
-    monkeypatch.setattr(groups_module, "_TASK_ROWS", most)
+    monkeypatch.setattr(groups_module, "_PART_ROWS", most)
     day = F.when(F.col("day") == "4", F.lit(None)).otherwise(F.col("day"))
     lone = F.when((F.col("day") == "3"), 0.0).otherwise(F.col("label"))
     frame = frame.assign(label=np.where(frame["day"] == "3", 0.0, frame["label"]))
@@ -296,7 +297,9 @@ def test_scores_that_differ_at_each_reading_are_compared_in_one(spark):
 def test_rows_that_a_join_loses_are_noticed(rows, monkeypatch):
     placements = scores.Scored.placements
     monkeypatch.setattr(
-        scores.Scored, "placements", lambda self: placements(self).filter("score > -1")
+        scores.Scored,
+        "placements",
+        lambda self: SparkTable(placements(self).rows().filter("score > -1")),
     )
     with pytest.raises(DataError, match="compare the written rows"):
         compare(rows, ["s", "tied"])

@@ -12,7 +12,7 @@ from spark_auc import evaluate
 from spark_auc.core.evaluation.delong import auc_interval
 from spark_auc.core.evaluation.score_table import ScoreTable
 from spark_auc.errors import ConfigError, SparkAUCError
-from spark_auc.spark.evaluation import groups as groups_module
+from spark_auc.pipeline import score_groups as groups_module
 
 
 def skewed(small, large, seed=0):
@@ -29,7 +29,7 @@ def skewed(small, large, seed=0):
 
 
 def small_tasks(monkeypatch, rows):
-    monkeypatch.setattr(groups_module, "_TASK_ROWS", rows)
+    monkeypatch.setattr(groups_module, "_PART_ROWS", rows)
 
 
 @pytest.mark.parametrize("weight", [None, "u"])
@@ -110,7 +110,7 @@ def valued(spark, values, kind):
         ("string", ["1", "01", ""], ["1", "01", ""]),
         ("string", ["null", None, "NULL"], ["null", None, "NULL"]),
         ("boolean", [True, False], ["true", "false"]),
-        ("double", [1.0, math.nan], ["1.0", "NaN"]),
+        ("double", [1.0, math.nan], ["1", "NaN"]),
         ("string", ["ä", "z", "\U0001f600", "\uffff"], ["ä", "z", "\U0001f600", "\uffff"]),
     ],
 )
@@ -124,7 +124,7 @@ def test_values_of_any_type(spark, kind, values, texts):
 def test_zeros_of_either_sign_are_one_group(spark):
     for kind in ("float", "double"):
         groups = evaluate(valued(spark, [0.0, -0.0], kind), scoreCol="s", groupCol="g").groups
-        assert [(g.value, g.positive, g.auc) for g in groups] == [("0.0", 8, 0.5)]
+        assert [(g.value, g.positive, g.auc) for g in groups] == [("0", 8, 0.5)]
 
 
 def test_rows_of_weight_0_are_no_rows(spark):
@@ -151,13 +151,12 @@ def test_what_cannot_be_grouped(spark):
 
 
 def test_lost_rows_are_noticed(spark, monkeypatch):
-    measuring = groups_module._measuring
+    measured = groups_module._measured
 
-    def losing(level):
-        run = measuring(level)
-        return lambda batches: run(b for k, b in enumerate(batches) if k != 1)
+    def losing(batches, level):
+        return measured((b for k, b in enumerate(batches) if k != 1), level)
 
-    monkeypatch.setattr(groups_module, "_measuring", losing)
+    monkeypatch.setattr(groups_module, "_measured", losing)
     data = spark.createDataFrame(skewed(100, 40_000))
     with pytest.raises(SparkAUCError, match="write the scored rows"):
         evaluate(data, scoreCol="s", groupCol="user")

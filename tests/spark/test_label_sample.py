@@ -15,11 +15,11 @@ from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.errors import ConfigError, DataError, ResourceError
 from spark_auc.features.raw_columns import Text
 from spark_auc.features.row_groups import row_groups
+from spark_auc.pipeline.label_sample import LabelSample, label_sample
 from spark_auc.spark.data.layouts import Layout
 from spark_auc.spark.data.lines import delimited
 from spark_auc.spark.data.resources import SessionMemory
 from spark_auc.spark.data.spark_table import SparkTable
-from spark_auc.spark.features.label_sample import LabelSample, label_sample
 from spark_auc.tables.arrow_columns import raw_column
 from spark_auc.tables.raw_columns import RawColumns
 

@@ -11,6 +11,7 @@ from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConfigError
 from spark_auc.features.recipe_blocks import blocks_of, of_blocks
 from spark_auc.features.row_groups import row_groups
+from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.method_choice import MethodChooser
 from spark_auc.spark.pipeline import RankerPipeline
 from spark_auc.training.method_choice import compare_methods
@@ -45,7 +46,7 @@ def test_a_choice_of_a_dataframe_is_that_of_its_arrays(spark):
         trees={"grow": {"numTrees": 5, "numLeaves": 4, "growShare": 0.5}},
     )
     chooser = MethodChooser(plan)
-    (fitted,) = chooser.pipeline.recipes(rows).values()
+    (fitted,) = chooser.pipeline.recipes(SparkTable(rows)).values()
     recipe = fitted.recipe
     model = chooser.fit(rows)
     summary = model.ranker.summary

@@ -14,8 +14,8 @@ from spark_auc.features.contributions import contributions
 from spark_auc.features.raw_columns import Numbers
 from spark_auc.features.recipe_fit import doubles_of
 from spark_auc.features.row_groups import row_groups
+from spark_auc.pipeline import recipe_interactions
 from spark_auc.spark.data.spark_table import SparkTable
-from spark_auc.spark.features import recipe_interactions
 from spark_auc.training.pairs import with_pairs
 
 NAMES = ["x1", "x2", "x3", "x4", "count"]

@@ -18,11 +18,11 @@ from spark_auc.core.batch import Batch
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConfigError, ResourceError
+from spark_auc.pipeline import segment_rankers as segments_stage
 from spark_auc.solvers.candidates import Candidate
 from spark_auc.spark.contributions import with_contributions
 from spark_auc.spark.data import resources
 from spark_auc.spark.data.spark_table import SparkTable
-from spark_auc.spark.estimators import segments as segments_stage
 from spark_auc.tables import segments as segment_column
 from spark_auc.training.fold_moments import FoldsInMemory
 from spark_auc.training.prior import Prior

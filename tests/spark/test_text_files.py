@@ -16,6 +16,8 @@ from pyspark.sql import functions as F
 from spark_auc import FeatureRecipe, MBAClassifier, RankerPipeline
 from spark_auc.errors import DataError, LineError
 from spark_auc.features.token_names import TokenCounts
+from spark_auc.pipeline import token_sample
+from spark_auc.pipeline.token_sample import token_names
 from spark_auc.spark.data import text_files
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.layouts import Layout
@@ -23,8 +25,6 @@ from spark_auc.spark.data.lines import Lines, delimited, is_whole_source
 from spark_auc.spark.data.listed_files import UnsupportedFilesError
 from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.data.text_files import TextScan
-from spark_auc.spark.features import token_sample
-from spark_auc.spark.features.token_sample import token_names
 
 ONE = Layout("\t", ("word",))
 SMALL = Layout(",", ("y", "x", "word"), integers=("y",), floats=("x",))

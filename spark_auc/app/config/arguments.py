@@ -35,7 +35,7 @@ _BINARY = {
 }
 _BEGINNING = 1 << 16
 _NEEDED = {"train": ("data", "label", "output"), "score": ("model", "data", "output")}
-_OPTIONS = ("model", "data", "label", "output", "positive", "time", "leave_out")
+_OPTIONS = ("model", "data", "label", "output", "positive", "time", "leave_out", "engine")
 
 
 def add_arguments(job: str, parser: argparse.ArgumentParser) -> None:
@@ -48,6 +48,11 @@ def add_arguments(job: str, parser: argparse.ArgumentParser) -> None:
     if job == "score":
         add("--model", metavar="DIR", help="directory that train published")
         return
+    add(
+        "--engine",
+        choices=["local", "spark"],
+        help="default: this process for local files of CSV, TSV and Parquet, else Spark",
+    )
     add_table_options(add)
 
 

@@ -8,8 +8,8 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from spark_auc.app.config.sections import Columns, Location
 from spark_auc.app.config.training import params_of, settings_section
-from spark_auc.spark.features.recipe_settings import RecipeSettings, are_pairs
-from spark_auc.spark.features.tree_settings import GrowSettings, TreeSettings
+from spark_auc.pipeline.recipe_settings import RecipeSettings, are_pairs
+from spark_auc.pipeline.tree_settings import GrowSettings, TreeSettings
 
 
 class Grow(settings_section("trees.grow", GrowSettings)):  # type: ignore[misc]

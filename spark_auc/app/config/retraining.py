@@ -15,7 +15,7 @@ from spark_auc.app.config.features import (
 from spark_auc.app.config.sections import Columns, Location, Name, Output, Section, store_location
 from spark_auc.app.config.sources import Source
 from spark_auc.app.config.training import settings_section
-from spark_auc.spark.estimators.settings import MBASelectorSettings
+from spark_auc.pipeline.ranker_settings import MBASelectorSettings
 
 PERIOD = "{period}"
 _PARAMS = (

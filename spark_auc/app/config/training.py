@@ -14,7 +14,7 @@ from pydantic import Field, create_model
 import spark_auc
 from spark_auc.app.config.sections import Section
 from spark_auc.errors import MissingPackageError
-from spark_auc.spark.settings import Declared, declared, parts_of
+from spark_auc.pipeline.settings import Declared, declared, parts_of
 
 Kind: TypeAlias = Literal["learner", "embedding"]
 

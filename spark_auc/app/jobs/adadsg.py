@@ -78,9 +78,9 @@ def run(spark: SparkSession, config: Adadsg) -> dict[str, Any]:
     SparkAUCError
         The job failed; nothing is published.
     """
+    from spark_auc.pipeline.recipe_ranker import suited
     from spark_auc.spark.data.spark_table import SparkTable
     from spark_auc.spark.pipeline_model import RankerPipelineModel
-    from spark_auc.spark.recipe_ranker import suited
 
     checkpoint = StageCheckpoint.of(config)
     with (

@@ -7,14 +7,14 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from spark_auc.spark.features.recipe_model import FeatureRecipeModel
+    from spark_auc.pipeline.recipe_estimator import RecipeModel
     from spark_auc.tables.table import Table
 
 _log = logging.getLogger(__name__)
 
 
 def drift_of(
-    recipe: FeatureRecipeModel | None,
+    recipe: RecipeModel | None,
     rows: Table,
     others: Collection[str | None] = (),
 ) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def drift_of(
         ``drift``: the values of `Drift.as_dict`, and ``excesses``, the shares that exceed those of
         the fit.
     """
-    from spark_auc.spark.features.drift import drift_of as counted
+    from spark_auc.pipeline.drift import drift_of as counted
     from spark_auc.tables.table import own_names
 
     if recipe is None:

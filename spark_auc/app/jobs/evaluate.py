@@ -57,6 +57,8 @@ def run(spark: SparkSession, config: Evaluate) -> dict[str, Any]:
     SparkAUCError
         The job failed; nothing is published.
     """
+    from spark_auc.spark.data.spark_table import SparkTable
+
     model = read_model(config.model)
     with (
         config.data.read(spark) as rows,
@@ -64,7 +66,7 @@ def run(spark: SparkSession, config: Evaluate) -> dict[str, Any]:
     ):
         data = config.data.model_dump(mode="json", exclude_none=True)
         result, groups = evaluation(model, rows, config.measures, config.model, data)
-        drift = drift_of_evaluated(model, rows) if config.drift else {}
+        drift = drift_of_evaluated(model, SparkTable(rows)) if config.drift else {}
         report = write_evaluation(
             version,
             result | drift,

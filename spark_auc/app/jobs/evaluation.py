@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 from spark_auc import __version__
 from spark_auc.app.config.jobs import Measures
 from spark_auc.app.jobs.drift import drift_of, log_unknown
-from spark_auc.app.jobs.published_model import recipe_stage
 from spark_auc.app.report.page import page
 from spark_auc.app.report.pictures import pictures, png
 from spark_auc.app.report.shapes import shape_pictures
@@ -27,8 +26,10 @@ from spark_auc.publication.redaction import redacted
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from spark_auc.pipeline.models import PipelineModel
     from spark_auc.spark.pipeline_model import RankerPipelineModel
     from spark_auc.tables.segments import SegmentColumn
+    from spark_auc.tables.table import Table
 
 _OF_PROBABILITIES = (
     *(name for name, measure in MEASURES.items() if measure.probabilities),
@@ -78,18 +79,25 @@ def evaluation(
     if segments is not None:
         scored = scored.withColumn(segments.column, segment_value(scored, segments))
     report = ranker.measured(scored, **measures.model_dump())
-    measured = report.as_dict()
+    measured = report.as_dict() | facts_of(model, path, data)
     if model.calibration:
         # A calibration may tie scores, so the AUC is that of the uncalibrated scores.
         probability = model.calibration.getProbabilityCol()
         calibrated = ranker.measured(scored, scoreCol=probability, probabilities=True).as_dict()
         measured |= {name: calibrated[name] for name in _OF_PROBABILITIES}
-    facts = {
+    return measured, report.groups
+
+
+def facts_of(
+    model: RankerPipelineModel | PipelineModel, path: str, data: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What ``evaluation.json`` says beside the measures; arguments as of `evaluation`."""
+    ranker = model.ranker
+    return {
         "model": model_facts(path, ranker.numFeatures, ranker.summary.as_dict()),
         "data": redacted(data),
         "version": __version__,
     }
-    return measured | facts, report.groups
 
 
 def model_facts(path: str, features: int, summary: Mapping[str, Any]) -> dict[str, Any]:
@@ -115,14 +123,10 @@ def model_facts(path: str, features: int, summary: Mapping[str, Any]) -> dict[st
     }
 
 
-def drift_of_evaluated(model: RankerPipelineModel, rows: DataFrame) -> dict[str, Any]:
+def drift_of_evaluated(model: RankerPipelineModel | PipelineModel, table: Table) -> dict[str, Any]:
     """The key ``drift`` of evaluated rows; see `spark_auc.app.jobs.drift`."""
-    from spark_auc.spark.data.spark_table import SparkTable
-
-    ranker, table = model.ranker, SparkTable(rows)
-    drift = drift_of(
-        recipe_stage(model), table, (ranker.getLabelCol(), ranker.values()["weightCol"])
-    )
+    values = model.ranker.values()
+    drift = drift_of(model.fitted_recipe, table, (values["labelCol"], values["weightCol"]))
     log_unknown(drift)
     return drift
 

@@ -169,11 +169,11 @@ def run(spark: SparkSession, config: Opauc) -> dict[str, Any]:
 
 
 def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
+    from spark_auc.pipeline.recipe_ranker import suited
     from spark_auc.spark.data.spark_table import SparkTable
     from spark_auc.spark.estimators.mba import MBAClassifier
     from spark_auc.spark.estimators.one_pass import model_of, statistics
     from spark_auc.spark.pipeline_model import RankerPipelineModel
-    from spark_auc.spark.recipe_ranker import suited
     from spark_auc.tables.columns import TrainingColumns
     from spark_auc.tables.rows import TableRows
 
@@ -211,11 +211,11 @@ def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
 
 def _stream(spark: SparkSession, config: Opauc, checkpoint: Checkpoint) -> dict[str, Any]:
     from spark_auc.app.jobs.stream_learner import StreamLearner
+    from spark_auc.pipeline.recipe_ranker import suited
     from spark_auc.spark.data.spark_table import SparkTable
     from spark_auc.spark.estimators.mba import MBAClassifier
     from spark_auc.spark.estimators.online import OnlineEstimator
     from spark_auc.spark.pipeline_model import RankerPipelineModel
-    from spark_auc.spark.recipe_ranker import suited
     from spark_auc.spark.streaming.all_pairs import AllPairs
     from spark_auc.spark.streaming.one_by_one import OneByOne
     from spark_auc.spark.streaming.stream import check_classic

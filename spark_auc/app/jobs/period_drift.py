@@ -180,8 +180,8 @@ def _later(
 
 
 def _counted(recipe: FeatureRecipeModel, rows: DataFrame, trained: Before | None) -> Counts:
+    from spark_auc.pipeline.drift import drift_of
     from spark_auc.spark.data.spark_table import SparkTable
-    from spark_auc.spark.features.drift import drift_of
 
     return drift_of(
         SparkTable(rows),

@@ -19,8 +19,7 @@ from spark_auc.publication.directory import Directory
 from spark_auc.publication.versions import current
 
 if TYPE_CHECKING:
-    from spark_auc.spark.estimators.ranker import RankerEstimator
-    from spark_auc.spark.features.recipe_model import FeatureRecipeModel
+    from spark_auc.pipeline.models import PipelineModel
     from spark_auc.spark.pipeline_model import RankerPipelineModel
 
 KIND = "model"
@@ -64,7 +63,7 @@ def read_model(location: str) -> RankerPipelineModel:
     return model_of(current(location, KIND))
 
 
-def set_prior(estimator: RankerEstimator, location: str | None) -> None:
+def set_prior(estimator: Any, location: str | None) -> None:
     """Set the Param prior to the published model at a location, if one is given."""
     if location:
         estimator.setParams(prior=read_model(location))
@@ -80,9 +79,11 @@ def model_of(version: Directory, name: str = "model") -> RankerPipelineModel:
     return StageReader(RankerPipelineModel, files).load(files.uri)
 
 
-def save_model(version: Directory, model: RankerPipelineModel, name: str = "model") -> None:
+def save_model(
+    version: Directory, model: RankerPipelineModel | PipelineModel, name: str = "model"
+) -> None:
     """Write a model to a directory of a version, as ``model.save`` would through Spark."""
-    model.write().stored().write(version / name)
+    model.stored().write(version / name)
 
 
 def read_recipe(location: str) -> Recipe:
@@ -114,16 +115,11 @@ def read_fit(location: str) -> tuple[Recipe, Drift | None]:
     return from_json(version.read(_RECIPE)), drift
 
 
-def recipe_stage(model: RankerPipelineModel) -> FeatureRecipeModel | None:
-    """The recipe of a model, with the counts of the rows of its fit."""
-    from spark_auc.spark.features.recipe_model import FeatureRecipeModel
-
-    first = model.stages[0]
-    return first if isinstance(first, FeatureRecipeModel) else None
-
-
 def write_model(
-    version: Directory, model: RankerPipelineModel, config: Section, **others: Any
+    version: Directory,
+    model: RankerPipelineModel | PipelineModel,
+    config: Section,
+    **others: Any,
 ) -> dict[str, Any]:
     """Write the model, its recipe, the summary and the configuration.
 
@@ -144,7 +140,7 @@ def write_model(
         The summary.
     """
     save_model(version, model)
-    if recipe := recipe_stage(model):
+    if recipe := model.fitted_recipe:
         version.write(_RECIPE, to_json(recipe.recipe).encode())
         if recipe.drift:
             version.write(_DRIFT, recipe.drift.to_bytes())

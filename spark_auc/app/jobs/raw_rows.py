@@ -67,6 +67,7 @@ def fitted_recipe(
         The label, and columns that ``auto`` leaves out, such as weights.
     """
     from spark_auc.spark.features.recipe import FeatureRecipe
+    from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 
     if section is None:
         return None
@@ -75,7 +76,9 @@ def fitted_recipe(
         return stage
     label = columns.label, columns.positiveLabel
     others = [columns.fold] if columns.fold else []
-    return stage.fitted(rows, label, others, columns.weight, columns.key)
+    made = stage.fitted(rows, label, others, columns.weight, columns.key)
+    assert isinstance(made, FeatureRecipeModel)
+    return made
 
 
 def named(
@@ -95,11 +98,12 @@ def named(
     ranker
         The ranker.
     """
-    from spark_auc.spark.recipe_ranker import named_by_tokens
+    from spark_auc.pipeline.recipe_ranker import named_by_tokens
 
     if section is None or recipe is None or section.recipe is not None or not section.tokenNames:
         return ranker
-    return named_by_tokens(rows, recipe.input_features(rows), ranker)
+    made: LinearRankerModel = named_by_tokens(rows, recipe.input_features(rows), ranker)
+    return made
 
 
 def features_by(recipe: FeatureRecipeModel | None, columns: Columns) -> FeaturesOf:

@@ -6,10 +6,8 @@ out by time, the columns to keep with scores. It refuses labels that cannot be l
 
 from __future__ import annotations
 
-import json
 import logging
-import shlex
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +17,9 @@ from spark_auc.app.config.sections import text_of
 from spark_auc.app.config.sources import Source
 from spark_auc.app.config.split import Split
 from spark_auc.app.jobs.published_model import check_model, read_recipe
+from spark_auc.app.jobs.raw_labels import MOST_LABELS, check_labels, start_of_last
 from spark_auc.app.jobs.train import estimator_of
-from spark_auc.errors import ConfigError, DataError
+from spark_auc.errors import ConfigError
 from spark_auc.publication.versions import resolve
 
 if TYPE_CHECKING:
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _TRAIN_SHARE = 0.8
-_LIKELY = ("1", "1.0", "true", "yes", "y", "t", "positive", "pos", ">50k")
-_MOST_LABELS = 5
 # Linear effects, the default, and effects that take many rows to see.
 _KNOTS = [2, 16, 48]
 
@@ -104,6 +101,7 @@ def _resolved_train(spark: SparkSession, train: Train, options: Mapping[str, Any
     from pyspark.sql.types import BooleanType
 
     from spark_auc.spark.data.names import known_column
+    from spark_auc.spark.data.spark_table import SparkTable
     from spark_auc.spark.data.text_columns import TIMES, inferred
 
     time = options.get("time")
@@ -124,7 +122,7 @@ def _resolved_train(spark: SparkSession, train: Train, options: Mapping[str, Any
         if not isinstance(known_column(rows, label).dataType, BooleanType):
             _check_label(rows, train, types.get(label))
         if time:
-            before = _start_of_last(rows, time, types.get(time), data.where)
+            before = start_of_last(SparkTable(rows), time, types.get(time), data.where)
             holdout = Split.model_validate({"by": "time", "column": time, "before": before})
             train = train.model_copy(update={"holdout": holdout})
         if train.features and _free_of_knots(train):
@@ -163,107 +161,15 @@ def _resolved_score(spark: SparkSession, score: Score) -> Score:
 
 
 def _check_label(rows: DataFrame, train: Train, parsed: str | None) -> None:
-    """Refuse a label that has not two values, or two without a positive one."""
+    """Errors of `check_labels`, by one pass over the labels."""
     from pyspark.sql import functions as F
     from pyspark.sql.types import StringType
 
     from spark_auc.spark.data.names import known_column, quoted
-    from spark_auc.spark.data.text_columns import MISSING
 
-    label, positive, data = train.columns.label, train.columns.positiveLabel, train.rows
-    path = data.path or data.table
+    label = train.columns.label
     counts = rows.groupBy(F.col(quoted(label)).alias("label")).agg(F.count("*").alias("rows"))
-    ordered = counts.orderBy(F.desc("rows"), "label").limit(_MOST_LABELS + 1)
+    ordered = counts.orderBy(F.desc("rows"), "label").limit(MOST_LABELS + 1)
     found = {row["label"]: row["rows"] for row in ordered.collect()}
-    shown = ", ".join(f"{v!r} ({n} rows)" for v, n in list(found.items())[:_MOST_LABELS])
-    if not found:
-        raise DataError(f"found no rows in {path!r}, expected rows of two classes; check the file")
-    missing = [v for v in found if v is None or str(v).strip() in MISSING]
-    if missing and len(found) - len(missing) == 2:
-        remedy = _leaving_out(label, parsed, missing, data.where)
-        raise DataError(
-            f"found {sum(found[v] for v in missing)} rows without a label in column {label!r} "
-            f"({shown}), expected a label in each row; {remedy}"
-        )
-    if len(found) != 2:
-        more = " and others" if len(found) > _MOST_LABELS else ""
-        number = "one label" if len(found) == 1 else "more than two labels"
-        raise DataError(
-            f"found {number} in column {label!r}: {shown}{more}; expected two; name a column "
-            "of two classes, or keep the rows of two"
-        )
     is_text = isinstance(known_column(rows, label).dataType, StringType)
-    if positive is None:
-        if not is_text and set(found) in ({0, 1}, {-1, 1}):
-            return
-        likely, other = sorted(found, key=lambda v: (str(v).strip().lower() not in _LIKELY, str(v)))
-        raise ConfigError(
-            f"found the labels {shown} in column {label!r} and no --positive, expected 0 and 1 or "
-            f"the label of the positive class; add --positive {shlex.quote(str(likely))} or "
-            f"--positive {shlex.quote(str(other))}"
-        )
-    if not any(_same(value, positive) for value in found):
-        raise ConfigError(
-            f"found --positive {positive}, expected one of the labels {shown} in column {label!r}; "
-            "set it to one of them"
-        )
-
-
-def _leaving_out(name: str, parsed: str | None, missing: Collection[Any], where: str | None) -> str:
-    """The override that leaves out rows whose column has one of these missing values.
-
-    ``parsed`` is the type to which the column was converted, if it was text; ``where`` is the
-    condition of the rows so far.
-    """
-    from spark_auc.spark.data.names import quoted
-    from spark_auc.spark.data.text_columns import TIMES
-
-    column, texts = quoted(name), sorted(v for v in missing if isinstance(v, str))
-    # The condition is applied to the text.
-    value = f"try_cast({column} AS {parsed})" if parsed else column
-    if parsed == "double" or any(isinstance(v, float) for v in missing):
-        value = f"nanvl({value}, NULL)"
-    # Spark checks IS NOT NULL of an expression last, after the part of a null time has failed.
-    condition = f"year({value}) > 0" if parsed in TIMES else f"{value} IS NOT NULL"
-    if texts and not parsed:
-        condition = f"{column} NOT IN ({', '.join(map(repr, texts))})"
-    condition = f"({where}) AND {condition}" if where else condition
-    override = f"train.data.where={json.dumps(condition)}"
-    return f"leave them out by {shlex.quote(override)} before the options"
-
-
-def _same(value: Any, positive: Any) -> bool:
-    if isinstance(value, str):
-        return value == str(positive)
-    try:
-        return float(value) == float(positive)
-    except ValueError:
-        return False
-
-
-def _start_of_last(rows: DataFrame, time: str, parsed: str | None, where: str | None) -> str:
-    """The time from which on the last fifth of the rows is; see `_leaving_out`."""
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import DateType, TimestampNTZType, TimestampType
-
-    from spark_auc.spark.data.names import known_column, quoted
-
-    kind = known_column(rows, time).dataType
-    if not isinstance(kind, DateType | TimestampType | TimestampNTZType):
-        raise ConfigError(
-            f"found {kind.simpleString()} in column {time!r}, expected times such as "
-            "2026-03-01 12:30:00; name another column with --time, or leave --time out"
-        )
-    # Of a timestamp, the text is a time of the session's zone, as `by_time` reads it.
-    moment = F.col(quoted(time)).cast("timestamp_ntz").cast("timestamp")
-    micros = F.percentile_approx(F.unix_micros(moment), _TRAIN_SHARE, 10_000)
-    start = F.timestamp_micros(micros).cast("string").alias("start")
-    facts = rows.agg(start, F.count_if(moment.isNull()).alias("missing")).collect()[0]
-    if facts["start"] is None:
-        raise DataError(f"found no time in column {time!r}, expected times; leave --time out")
-    if facts["missing"]:
-        raise DataError(
-            f"found {facts['missing']} rows without a time in column {time!r}, expected a time in "
-            f"each row; {_leaving_out(time, parsed, [None], where)}, or leave --time out"
-        )
-    return str(facts["start"])
+    check_labels(found, train, parsed, is_text=is_text)

@@ -24,7 +24,6 @@ from spark_auc.app.jobs.published_model import (
     check_contributions,
     check_model,
     model_of,
-    recipe_stage,
 )
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.publish import check_free, publication
@@ -87,7 +86,7 @@ def run(spark: SparkSession, config: Score) -> dict[str, Any]:
     ):
         scored = _scored(model, data, config, new)
         # Before the scores: a commit to a table cannot be taken back.
-        drift = drift_of(recipe_stage(model), SparkTable(data)) if config.drift else {}
+        drift = drift_of(model.fitted_recipe, SparkTable(data)) if config.drift else {}
         log_unknown(drift)
         if version is None:
             assert table is not None

@@ -14,6 +14,7 @@ several, and the files of the job ``evaluate`` if rows are held out.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -35,13 +36,16 @@ from spark_auc.publication.publish import check_free, publication
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from spark_auc.core.evaluation.groups import Groups
     from spark_auc.core.moments.pair_moments import PairMoments
+    from spark_auc.pipeline.models import PipelineModel
     from spark_auc.spark.estimators.ranker import RankerEstimator
     from spark_auc.spark.features.recipe import FeatureRecipe
     from spark_auc.spark.features.recipe_model import FeatureRecipeModel
     from spark_auc.spark.method_choice import MethodChooser
     from spark_auc.spark.pipeline import RankerPipeline
     from spark_auc.spark.pipeline_model import RankerPipelineModel
+    from spark_auc.tables.table import Table
 
 
 def check(config: Train) -> None:
@@ -83,6 +87,8 @@ def run(spark: SparkSession, config: Train) -> dict[str, Any]:
     SparkAUCError
         The job failed; nothing is published.
     """
+    from spark_auc.spark.data.spark_table import SparkTable
+
     with ExitStack() as stack:
         rows = None if config.data is None else stack.enter_context(config.data.read(spark))
         version = stack.enter_context(publication(config.output.path, config.output.replace, KIND))
@@ -93,16 +99,48 @@ def run(spark: SparkSession, config: Train) -> dict[str, Any]:
         model, others = _fitted(config, train)
         if config.calibration:
             model = _calibrated(spark, model, config.calibration)
-        summary = write_model(version, model, config, **others)
-        if selection := model.ranker.summary.selection:
-            version.write_json("selection.json", selection)
-            if drawable():
-                version.write("selection.png", png(penalties(selection)))
-            if methods := selection.get("methods"):
-                version.write_json("method.json", methods)
-        if model.ranker.moments is not None:
-            version.write("moments.parquet", _moments_table(model.ranker.moments))
-        evaluated = _evaluated(version, model, test, config)
+        evaluated = {}
+        written = write_all(version, model, config, others)
+        if test is not None:
+            data, segments = rows_told(config), model.ranker.segments
+            # A group for each ranker: the column can have many more values.
+            measures = Measures(groupCol=None if segments is None else segments.column)
+            result, groups = evaluation(model, test, measures, config.output.path, data, segments)
+            evaluated = write_measures(
+                version, model, config, result, groups, SparkTable(test) if config.drift else None
+            )
+    return written | evaluated
+
+
+def write_all(
+    version: Directory,
+    model: RankerPipelineModel | PipelineModel,
+    config: Train,
+    others: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Write a model with how it was chosen, and return the job's result.
+
+    Parameters
+    ----------
+    version
+        Directory of the files.
+    model
+        The model.
+    config
+        The section.
+    others
+        Further values of the summary and of the result.
+    """
+    summary = write_model(version, model, config, **others)
+    selection = model.ranker.summary.selection
+    if selection:
+        version.write_json("selection.json", selection)
+        if drawable():
+            version.write("selection.png", png(penalties(selection)))
+        if methods := selection.get("methods"):
+            version.write_json("method.json", methods)
+    if model.ranker.moments is not None:
+        version.write("moments.parquet", _moments_table(model.ranker.moments))
     chosen, methods = (selection or {}).get("numKnots"), (selection or {}).get("methods")
     return {
         "model": config.output.path,
@@ -121,7 +159,6 @@ def run(spark: SparkSession, config: Train) -> dict[str, Any]:
         **({"maxFPR": summary["max_fpr"]} if "max_fpr" in summary else {}),
         "phases": summary["seconds"],
         **others,
-        **evaluated,
     }
 
 
@@ -180,8 +217,9 @@ def _pipeline(config: Train) -> RankerPipeline:
 
 def _chooser(config: Train) -> MethodChooser:
     """The choice among models of the features that the configuration names."""
+    from spark_auc.pipeline.method_fit import ADDED
     from spark_auc.spark.estimators.mba import MBAClassifier
-    from spark_auc.spark.method_choice import ADDED, MethodChooser
+    from spark_auc.spark.method_choice import MethodChooser
 
     (recipe,), ranker = _recipe(config), estimator_of(config)
     assert isinstance(ranker, MBAClassifier)
@@ -242,19 +280,37 @@ def _calibrated(
             scored.unpersist()
 
 
-def _evaluated(
-    version: Directory, model: RankerPipelineModel, test: DataFrame | None, config: Train
+def rows_told(config: Train) -> dict[str, Any]:
+    """The keys of the source of the held-out rows, for the report."""
+    told = config.model_dump(mode="json", include={"data", "holdout"}, exclude_none=True)
+    source: dict[str, Any] = told["data"] | {"holdout": told["holdout"]}
+    return source
+
+
+def write_measures(
+    version: Directory,
+    model: RankerPipelineModel | PipelineModel,
+    config: Train,
+    result: dict[str, Any],
+    groups: Groups | None,
+    test: Table | None,
 ) -> dict[str, Any]:
-    """Evaluate the model on the rows that were held out, and write the evaluation."""
-    if test is None:
-        return {}
-    data = config.model_dump(mode="json", include={"data", "holdout"}, exclude_none=True)
-    source = data["data"] | {"holdout": data["holdout"]}
-    segments = model.ranker.segments
-    # A group for each ranker: the column can have many more values.
-    measures = Measures(groupCol=None if segments is None else segments.column)
-    result, groups = evaluation(model, test, measures, config.output.path, source, segments)
-    drift = drift_of_evaluated(model, test) if config.drift else {}
+    """Write the evaluation of held-out rows, and return the keys of the job's result.
+
+    Parameters
+    ----------
+    version
+        Directory of the files.
+    model
+        The model.
+    config
+        The section.
+    result, groups
+        The content of ``evaluation.json``, and AUC by group.
+    test
+        The rows, whose drift is counted; None for no drift.
+    """
+    drift = {} if test is None else drift_of_evaluated(model, test)
     report = write_evaluation(
         version,
         result | drift,

@@ -18,12 +18,12 @@ from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.features.recipe_json import from_json
 from spark_auc.features.token_names import FeatureNames
+from spark_auc.pipeline.recipe_ranker import suited
 from spark_auc.retraining.choice import choose
 from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.estimators.pair_moments_estimator import PairMomentsEstimator
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.spark.pipeline_model import RankerPipelineModel
-from spark_auc.spark.recipe_ranker import suited
 from spark_auc.spark.retraining import fold_moments
 from spark_auc.tables.columns import TrainingColumns
 from spark_auc.training.segments import REST

@@ -26,8 +26,8 @@ def settings_of(params: Mapping[str, Any], recipe: FeatureRecipeModel | None) ->
     recipe
         The fitted recipe; None for prepared features.
     """
+    from spark_auc.pipeline.recipe_ranker import suited
     from spark_auc.spark.estimators.selector import MBASelector
-    from spark_auc.spark.recipe_ranker import suited
 
     values: dict[str, Any] = suited(MBASelector(**params), recipe).values()
     return TrainingSettings(

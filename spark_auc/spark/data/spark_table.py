@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple, cast
 
+import numpy as np
 import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.errors import PySparkException
@@ -19,6 +20,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import StructField, TimestampType
 
 from spark_auc.core.row_source import State
+from spark_auc.core.types import Bool
 from spark_auc.errors import SparkAUCError
 from spark_auc.features.time_zones import DEFAULT, zone_name
 from spark_auc.spark.data.aggregate import aggregate, source_count, task_number
@@ -31,7 +33,7 @@ from spark_auc.spark.data.resources import SessionMemory
 from spark_auc.tables.features import METADATA
 from spark_auc.tables.gathered import EXCEEDED, RowsPart, packed, unpacked
 from spark_auc.tables.segments import SegmentColumn
-from spark_auc.tables.table import Batches, Fold, Table
+from spark_auc.tables.table import Batches, Fold, Table, field_of
 from spark_auc.tables.types import FOREIGN, is_time
 
 _PLACE = "place"
@@ -63,15 +65,24 @@ def inputs(df: DataFrame, names: Sequence[str]) -> Inputs:
     return Inputs([F.col(quoted(name)) for name in found], lambda arrays: arrays, found)
 
 
-def scoreable(df: DataFrame) -> DataFrame:
+def scoreable(df: DataFrame, *others: Column) -> DataFrame:
     """The rows in a form whose columns an Arrow function can take.
 
     Spark 4.3 passes the batches of a columnar source to an Arrow UDF without conversion to rows,
-    which fails for vector columns, even for unused ones. A filter forces the conversion.
+    which fails for vector columns, even for unused ones and for results. A filter forces the
+    conversion.
+
+    Parameters
+    ----------
+    df
+        The rows.
+    others
+        A column by which to filter rows without vectors, where the function makes vectors.
     """
     vectors = [f.name for f in df.schema.fields if isinstance(f.dataType, VectorUDT)]
+    column = next(iter([*map(F.col, map(quoted, vectors)), *others]), None)
     # Always true; the optimizer cannot prove it and so keeps the filter.
-    return df.filter(F.hash(quoted(vectors[0])).bitwiseAND(F.lit(1)) <= 1) if vectors else df
+    return df if column is None else df.filter(F.hash(column).bitwiseAND(F.lit(1)) <= 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +104,8 @@ class SparkTable:
         listed.
     sources
         Largest number of partitions of ``frame``, if each has a task of its own; see `aggregate`.
+    conditions
+        Names of columns, and what keeps a row by them; see `Table.where`.
     """
 
     frame: DataFrame
@@ -101,6 +114,7 @@ class SparkTable:
     cheap: bool = False
     files: bool = True
     sources: int | None = None
+    conditions: tuple[tuple[tuple[str, ...], Callable[[Sequence[pa.Array]], Bool]], ...] = ()
     memory: SessionMemory = field(init=False)
 
     def __post_init__(self) -> None:
@@ -128,13 +142,20 @@ class SparkTable:
         return is_case_sensitive(self.frame)
 
     def select(self, names: Sequence[str], *, placed: bool = False) -> SparkTable:
-        """See `Table.select`; of a DataFrame.
+        """See `Table.select`.
 
-        Tasks read the files themselves where they read the same values as Spark.
+        Tasks read the files of a DataFrame themselves where they read the same values as Spark.
         """
-        assert self.read is None, "columns of a DataFrame"
+        if self.read is not None:
+            assert not placed, "places of the rows of a DataFrame"
+            found = [field_of(self, name).name for name in names]
+            return self.map(
+                lambda batches: (batch.select(found) for batch in batches),
+                pa.schema([self.schema.field(name) for name in found]),
+            )
         df, places = self.frame, [*([F.spark_partition_id()] if placed else [])]
-        columns = inputs(df, names)
+        conditions, count = self.conditions, len(names)
+        columns = inputs(df, [*names, *(name for of in conditions for name in of[0])])
         made = [column.alias(f"c{k}") for k, column in enumerate([*columns.expressions, *places])]
         rows = TaskRows(df.select(*made), iter, df.storageLevel.useMemory)
         if self.files and made:
@@ -148,11 +169,25 @@ class SparkTable:
             for batch in source(batches):
                 if batch.num_rows:
                     found = [*arrays(batch.columns[:width])]
+                    others = iter(found[count:])
+                    kept = [keep([next(others) for _ in used]) for used, keep in conditions]
+                    found = found[:count]
                     if placed:
                         found.append(batch.column(width))
-                    yield pa.RecordBatch.from_arrays(found, labels)
+                    if kept:
+                        mask = pa.array(np.logical_and.reduce(kept))
+                        found = [array.filter(mask) for array in found]
+                    made = pa.RecordBatch.from_arrays(found, labels)
+                    if made.num_rows:
+                        yield made
 
-        return replace(self, frame=rows.frame, read=read, known=schema, cheap=rows.cheap)
+        cheap = rows.cheap and not conditions
+        return replace(self, frame=rows.frame, read=read, known=schema, cheap=cheap, conditions=())
+
+    def where(self, names: Sequence[str], keep: Callable[[Sequence[pa.Array]], Bool]) -> SparkTable:
+        """See `Table.where`; of a DataFrame."""
+        assert self.read is None, "rows of a DataFrame"
+        return replace(self, conditions=(*self.conditions, (tuple(names), keep)))
 
     def fold(
         self, fold: Fold, kinds: Iterable[type[State]], *, state_bytes: int, what: str
@@ -182,14 +217,16 @@ class SparkTable:
         return replace(self, frame=sorted_rows, read=_with_rows, sources=parts)
 
     @contextmanager
-    def kept(self, state_bytes: int = 0) -> Iterator[SparkTable]:
-        """See `Table.kept`; the rows are kept in Spark's memory.
+    def kept(self, state_bytes: int = 0, *, spill: bool = False) -> Iterator[SparkTable]:
+        """See `Table.kept`.
 
-        Spark recomputes rows that exceed its memory: a copy on disk can be many times the source.
+        By default Spark makes rows that exceed its memory again: a copy of training rows on disk
+        can be many times the source.
         """
         # Grouped before they are kept: later Spark would group them by their locations.
         sources = self.sources or source_count(self.frame.sparkSession, state_bytes)
-        frame = self._made(sources).persist(StorageLevel.MEMORY_ONLY)
+        level = StorageLevel.DISK_ONLY if spill else StorageLevel.MEMORY_ONLY
+        frame = self._made(sources).persist(level)
         try:
             yield replace(self, frame=frame, read=_with_rows, cheap=True, sources=sources)
         finally:
@@ -230,6 +267,10 @@ class SparkTable:
         if self.read is not None:
             return self.read
         return self.select(self.schema.names)._read
+
+    def rows(self) -> DataFrame:
+        """The columns as a DataFrame."""
+        return self._made(None)
 
     def _made(self, sources: int | None) -> DataFrame:
         """The columns as a DataFrame of Spark, made in some tasks."""

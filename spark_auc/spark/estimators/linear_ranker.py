@@ -32,14 +32,14 @@ from spark_auc.core.labels import Label
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.types import Rows
 from spark_auc.errors import ConfigError
+from spark_auc.pipeline.prior_settings import NamedWeights
+from spark_auc.pipeline.ranker_settings import OUTPUTS, LinearRankerSettings
 from spark_auc.serving.linear_scorer import LinearScorer, SegmentScorer
 from spark_auc.serving.ranker import ServedRanker
 from spark_auc.serving.score_curves import Curve
 from spark_auc.spark.data.spark_table import SparkTable, scoreable
 from spark_auc.spark.estimators.logistic import logistic_regression
-from spark_auc.spark.estimators.prior_settings import NamedWeights
 from spark_auc.spark.estimators.scorer import scores_of, with_predictions
-from spark_auc.spark.estimators.settings import OUTPUTS, LinearRankerSettings
 from spark_auc.spark.evaluation.evaluate import evaluate
 from spark_auc.spark.persistence import ModelStage
 from spark_auc.tables.features import Features, PreparedFeatures
@@ -130,11 +130,7 @@ class LinearRankerModel(
         names
             New names by those in the summary.
         """
-        weights = tuple(
-            replace(weight, feature=names.get(weight.feature, weight.feature))
-            for weight in self.summary.largest_weights
-        )
-        return self.with_summary(replace(self.summary, largest_weights=weights))
+        return self.with_summary(self.summary.renamed(names))
 
     def with_summary(self, summary: TrainingSummary) -> LinearRankerModel:
         """The same ranker with another summary."""

@@ -6,8 +6,8 @@ from typing import Unpack
 
 from pyspark.ml.param.shared import HasElasticNetParam, HasRegParam
 
+from spark_auc.pipeline.ranker_settings import MBAClassifierSettings
 from spark_auc.spark.estimators.pair_moments_estimator import PairMomentsEstimator
-from spark_auc.spark.estimators.settings import MBAClassifierSettings
 
 
 class MBAClassifier(
@@ -52,9 +52,3 @@ class MBAClassifier(
 
     def __init__(self, **params: Unpack[MBAClassifierSettings]) -> None:
         super().__init__(**params)
-
-    def penalties(self) -> tuple[tuple[float, ...] | None, tuple[float, ...]]:
-        """See `PairMomentsEstimator.penalties`."""
-        values: MBAClassifierSettings = self.values()
-        reg = values["regParam"]
-        return None if reg is None else (reg,), (values["elasticNetParam"],)

@@ -16,9 +16,9 @@ from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.products import settled_scores
 from spark_auc.core.row_source import RowSource, State
 from spark_auc.core.types import Float
+from spark_auc.pipeline.ranker_settings import MBASettings
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.mba import MBAClassifier
-from spark_auc.spark.estimators.settings import MBASettings
 from spark_auc.tables.columns import TrainingColumns
 from spark_auc.training.approximation import ApproximateMoments
 from spark_auc.training.learned_rows import LearnedRows

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypedDict
 
-from spark_auc.spark.estimators.settings import RankerSettings
-from spark_auc.spark.settings import Range, Setting
+from spark_auc.pipeline.ranker_settings import RankerSettings
+from spark_auc.pipeline.settings import Range, Setting
 
 
 class OnlineSettings(RankerSettings, total=False):

@@ -10,15 +10,15 @@ from spark_auc.core.moments.low_rank_moments import LowRankMoments
 from spark_auc.errors import ConfigError
 from spark_auc.learners.opauc import OPAUC
 from spark_auc.learners.opauc_low_rank import OPAUCr
+from spark_auc.pipeline.pair_moments_fit import check_covariance
+from spark_auc.pipeline.prior_settings import PriorSettings
+from spark_auc.pipeline.ranker_settings import CovarianceSettings
+from spark_auc.pipeline.settings import Range, Setting
 from spark_auc.spark.data.prepared import SequentialRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.mba import MBAClassifier
 from spark_auc.spark.estimators.online import OnlineEstimator
 from spark_auc.spark.estimators.online_settings import RoundsSettings
-from spark_auc.spark.estimators.pair_moments_estimator import check_covariance
-from spark_auc.spark.estimators.prior_settings import PriorSettings
-from spark_auc.spark.estimators.settings import CovarianceSettings
-from spark_auc.spark.settings import Range, Setting
 from spark_auc.tables.features import Features
 from spark_auc.tables.table import Table
 
@@ -118,4 +118,6 @@ class OPAUCClassifier(
         if self.alone:
             return super().fitted(table, features)
         self.check()
-        return self._copyValues(MBAClassifier()).fitted(table, features)
+        exact: MBAClassifier = self._copyValues(MBAClassifier())
+        model: LinearRankerModel = exact.fitted(table, features)
+        return model

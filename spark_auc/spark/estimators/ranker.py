@@ -1,10 +1,7 @@
-"""What all estimators of a linear ranker share."""
+"""The estimators of a linear ranker as stages of Spark ML."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -18,27 +15,22 @@ from pyspark.ml.param.shared import (
 )
 from pyspark.sql import DataFrame
 
-from spark_auc.core.labels import Label
-from spark_auc.core.sampling.folds import Folds
+from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import ConfigError
-from spark_auc.features.recipe import Recipe
-from spark_auc.features.shared_names import names_beside
+from spark_auc.pipeline.prior_settings import FittedRanker
+from spark_auc.pipeline.ranker_fit import FoldsFit, RankerFit
+from spark_auc.pipeline.ranker_settings import OUTPUTS
 from spark_auc.serving.linear_scorer import LinearScorer
 from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
-from spark_auc.spark.estimators.settings import OUTPUTS
 from spark_auc.spark.persistence import EstimatorStage
-from spark_auc.tables.columns import FoldColumn, TrainingColumns
-from spark_auc.tables.features import Features, PreparedFeatures
-from spark_auc.tables.raw_features import EmbeddedFeatures, RawFeatures
-from spark_auc.tables.table import Table
-from spark_auc.training.prior import Prior
+from spark_auc.tables.columns import TrainingColumns
 from spark_auc.training.result import TrainingResult
-
-_log = logging.getLogger(__name__)
+from spark_auc.training.summary import TrainingSummary
 
 
 class RankerEstimator(
+    RankerFit,
     EstimatorStage,
     Estimator[LinearRankerModel],
     HasLabelCol,
@@ -50,115 +42,28 @@ class RankerEstimator(
 
     OUTPUTS = OUTPUTS
 
-    @property
-    def selects(self) -> bool:
-        """Whether ``fit`` chooses a penalty on held-out folds."""
-        return False
-
-    def fitted(self, table: Table, features: Features | None = None) -> LinearRankerModel:
-        """Train on the rows of a table.
-
-        Parameters
-        ----------
-        table
-            The rows.
-        features
-            The features of its rows. Default: the columns that the Params name.
-        """
-        raise NotImplementedError
-
     def _fit(self, dataset: DataFrame) -> LinearRankerModel:
         # What no rows can make right comes first.
         self.check()
         self.check_outputs(dataset)
-        return self.fitted(SparkTable(dataset))
+        model: LinearRankerModel = self.fitted(SparkTable(dataset))
+        return model
 
-    def resolved(
-        self,
-        table: Table,
-        features: Features | None = None,
-        key: str | None = None,
-        folds: FoldColumn | None = None,
-        placed: bool = False,
-    ) -> TrainingColumns:
-        """The columns of training; `ConfigError` if they cannot serve.
+    def ranker_model(
+        self, scorer: LinearScorer, summary: TrainingSummary, moments: PairMoments | None
+    ) -> LinearRankerModel:
+        """See `RankerFit.ranker_model`."""
+        return self._copyValues(LinearRankerModel(scorer, summary, moments))
 
-        Parameters
-        ----------
-        table
-            The rows.
-        features
-            See `fitted`.
-        key, folds, placed
-            See `TrainingColumns`.
-        """
-        values = self.values()
-        if features is None:
-            features = PreparedFeatures.resolve(table, values["featuresCol"], values["numFeatures"])
-        return TrainingColumns.resolve(
-            table,
-            features,
-            values["labelCol"],
-            values["positiveLabel"],
-            values.get("weightCol"),
-            key,
-            folds,
-            placed,
-        )
+    def made(self, result: TrainingResult, columns: TrainingColumns) -> LinearRankerModel:
+        """See `RankerFit.made`."""
+        model: LinearRankerModel = super().made(result, columns)
+        return model
 
-    @property
-    def has_prior(self) -> bool:
-        """Whether the Param prior is set."""
-        return self.values().get("prior") is not None
-
-    def prior_of(
-        self, dimension: int, labels: Sequence[str] | None, recipe: Recipe | None
-    ) -> Prior | None:
-        """The weights of the prior, if one is set, in the order of the features trained on.
-
-        Parameters
-        ----------
-        dimension
-            Number of features.
-        labels
-            Their names; None if they have no names.
-        recipe
-            Their recipe; None if they are columns.
-
-        Raises
-        ------
-        ConfigError
-            The prior cannot be read, has a recipe where the features have none, or the features
-            do not correspond; see `Prior.of`.
-        """
-        if not self.has_prior:
-            return None
-        given = self.values()["prior"]
-        prior = LinearRankerModel.load(given) if isinstance(given, str) else given
-        w, names, before = prior.named_weights()
-        if before is not None:
-            if recipe is None:
-                raise ConfigError(
-                    "found a prior with a recipe for features without one, expected features of "
-                    "raw columns; train in a RankerPipeline"
-                )
-            names, labels = names_beside(before, recipe), list(labels or ())
-        elif recipe is not None and names is not None:
-            raise ConfigError(
-                f"found a prior of columns ({', '.join(names[:5])}) for the features of a recipe, "
-                "expected a RankerPipelineModel with a recipe; name another prior"
-            )
-        return Prior.of(w, names, dimension, labels)
-
-    def prior_for(self, features: Features) -> Prior | None:
-        """The prior of features; see `prior_of`."""
-        if self.has_prior and isinstance(features, EmbeddedFeatures):
-            raise ConfigError(
-                "found prior with embeddings, expected none: features of two embeddings do not "
-                "correspond; leave out one of them"
-            )
-        recipe = features.recipe if isinstance(features, RawFeatures) else None
-        return self.prior_of(features.dimension, features.labels(), recipe)
+    def loaded_prior(self, path: str) -> FittedRanker:
+        """See `RankerFit.loaded_prior`."""
+        model: LinearRankerModel = LinearRankerModel.load(path)
+        return model
 
     def _saved(self) -> tuple[pa.Table | None, dict[str, Any]]:
         if self.has_prior and not isinstance(self.values()["prior"], str):
@@ -168,70 +73,9 @@ class RankerEstimator(
             )
         return super()._saved()
 
-    def made(self, result: TrainingResult, columns: TrainingColumns) -> LinearRankerModel:
-        """The model of a training run on rows of these columns."""
-        features = columns.features
-        return self.model_from(result, columns.positive, features.names, features.labels())
 
-    def model_from(
-        self,
-        result: TrainingResult,
-        positive: Label | None,
-        names: tuple[str, ...] | None,
-        labels: Sequence[str] | None,
-    ) -> LinearRankerModel:
-        """The model of a training run.
-
-        Parameters
-        ----------
-        result
-            The run.
-        positive
-            The positive label; None for 0/1 or -1/+1.
-        names, labels
-            See `Features`.
-        """
-        scorer = LinearScorer(result.w, result.threshold, *result.labels.classes(positive), names)
-        return self._copyValues(LinearRankerModel(scorer, result.summary(labels), result.moments))
-
-
-class FoldsEstimator(RankerEstimator, HasSeed):
+class FoldsEstimator(FoldsFit, RankerEstimator, HasSeed):
     """An estimator that can choose a penalty on held-out folds.
 
     Its settings extend `FoldSettings`, and have a keyCol and a seed.
     """
-
-    @property
-    def has_folds(self) -> bool:
-        """Whether ``fit`` divides the rows into folds."""
-        return self.selects
-
-    def check(self) -> None:
-        """See `Configured.check`."""
-        values = self.values()
-        if not self.selects:
-            of_folds = () if self.has_folds else ("numFolds", "foldCol")
-            self.refuse("a single penalty", *of_folds, "selectionRule")
-        if values["foldCol"] is not None and self.isSet("numFolds"):
-            raise ConfigError(
-                f"found foldCol {values['foldCol']!r} and numFolds {values['numFolds']}, expected "
-                "one of them; leave out numFolds to use folds of your own"
-            )
-
-    def folds(self, table: Table) -> tuple[Folds, FoldColumn | None]:
-        """The folds of a table's rows, and their column if the user has one."""
-        values = self.values()
-        if values["foldCol"] is None:
-            return Folds(values["numFolds"], values["seed"]), None
-        column = FoldColumn.of(table, values["foldCol"])
-        return Folds.named(tuple(map(str, column.values))), column
-
-    def held_out(self, folds: Folds, columns: TrainingColumns) -> Folds:
-        """The folds without the rows that chose features, unless the user has folds."""
-        chose = columns.features.never_held_out
-        if folds.names and chose:
-            _log.warning(
-                "foldCol holds out rows whose labels chose pairs or crosses of columns: the AUC of "
-                "folds is too high; name the pairs and crosses, or leave out foldCol"
-            )
-        return folds if folds.names else replace(folds, never_held_out=chose)

@@ -12,9 +12,9 @@ from pyspark.sql.pandas.functions import arrow_udf
 
 from spark_auc.core.products import settled_scores
 from spark_auc.core.types import Float
+from spark_auc.pipeline.ranker_settings import LinearRankerSettings
 from spark_auc.serving.linear_scorer import LinearScorer
 from spark_auc.spark.data.spark_table import Inputs, SparkTable, inputs
-from spark_auc.spark.estimators.settings import LinearRankerSettings
 from spark_auc.spark.evaluation.score_columns import score_column as number_of_score
 from spark_auc.spark.evaluation.score_columns import vector_of_two
 from spark_auc.tables.features import Features

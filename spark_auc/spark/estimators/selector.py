@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Unpack
 
+from spark_auc.pipeline.ranker_settings import MBASelectorSettings
 from spark_auc.spark.estimators.pair_moments_estimator import PairMomentsEstimator
-from spark_auc.spark.estimators.settings import MBASelectorSettings
 
 
 class MBASelector(PairMomentsEstimator, settings=MBASelectorSettings):
@@ -33,9 +33,3 @@ class MBASelector(PairMomentsEstimator, settings=MBASelectorSettings):
 
     def __init__(self, **params: Unpack[MBASelectorSettings]) -> None:
         super().__init__(**params)
-
-    def penalties(self) -> tuple[tuple[float, ...] | None, tuple[float, ...]]:
-        """See `PairMomentsEstimator.penalties`."""
-        values: MBASelectorSettings = self.values()
-        regs = values["regParams"]
-        return None if regs is None else tuple(regs), tuple(values["elasticNetParams"])

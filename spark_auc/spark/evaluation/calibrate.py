@@ -19,13 +19,13 @@ from spark_auc.core import html
 from spark_auc.core.batch import WEIGHTS
 from spark_auc.core.labels import LabelCounts
 from spark_auc.errors import ConvergenceError, DataError
+from spark_auc.pipeline.settings import LabelSettings, Range, Setting, WeightSettings
 from spark_auc.serving.score_curves import Curve, Isotone, Sigmoid, restored, saved
 from spark_auc.spark.data.checks import checked
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.row_columns import label_column, weight_column
 from spark_auc.spark.evaluation.score_columns import score_column, vector_of_two
 from spark_auc.spark.persistence import EstimatorStage, ModelStage, Stage
-from spark_auc.spark.settings import LabelSettings, Range, Setting, WeightSettings
 
 # Most points of a curve in a notebook.
 _SHOWN = 20

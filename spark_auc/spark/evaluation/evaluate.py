@@ -1,15 +1,15 @@
 """Exact AUC of scored rows, and comparison of models on the same rows.
 
-`spark_auc.spark.evaluation.scores` computes the measures.
+`spark_auc.pipeline.evaluation` computes the measures.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import combinations, combinations_with_replacement
+from typing import cast
 
 import numpy as np
 from pyspark import StorageLevel
@@ -17,25 +17,20 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from spark_auc.core import html
-from spark_auc.core.evaluation.delong import (
-    SMALL_CLASS,
-    AUCInterval,
-    interval_of,
-)
-from spark_auc.core.evaluation.measures import RankingOptions
+from spark_auc.core.evaluation.delong import AUCInterval, interval_of
 from spark_auc.core.evaluation.paired_auc import AUCDifference, PairedAUC
-from spark_auc.core.evaluation.ranking import Ranking
 from spark_auc.core.evaluation.report import AUCReport
 from spark_auc.core.labels import Label
 from spark_auc.errors import ConfigError, DataError
+from spark_auc.pipeline.evaluation import evaluated, ranking_options
+from spark_auc.pipeline.score_columns import ScoreColumns
+from spark_auc.pipeline.score_tables import tabulated
 from spark_auc.spark.data.failures import translated
-from spark_auc.spark.data.names import known_column
+from spark_auc.spark.data.names import known_column, quoted
 from spark_auc.spark.data.nested import with_fields
-from spark_auc.spark.evaluation.groups import by_group
-from spark_auc.spark.evaluation.score_columns import ScoreColumns
-from spark_auc.spark.evaluation.scores import tabulated
-
-_log = logging.getLogger(__name__)
+from spark_auc.spark.data.row_columns import label_column, weight_column
+from spark_auc.spark.data.spark_table import SparkTable
+from spark_auc.spark.evaluation.score_columns import score_column
 
 
 def evaluate(
@@ -109,47 +104,23 @@ def evaluate(
     >>> report.interval.lower < report.auc < report.interval.upper
     True
     """
-    options = _options(maxFPR, costRatio, fprBudget, level, probabilities)
     columns = ScoreColumns(scoreCol, labelCol, positiveLabel, weightCol)
-    df = with_fields(df, [scoreCol, labelCol, weightCol, groupCol])
-    if groupCol is not None:
-        known_column(df, groupCol)
-    with tabulated(df, columns, max_bins=maxBins, keep=exact) as scored:
-        if exact:
-            ranking = scored.ranking(options)
-        else:
-            ranking = Ranking.of(scored.table, scored.centre, options)
-    bounds = None if exact else scored.overview.histogram.auc_bounds()
-    groups = None
-    if groupCol is not None:
-        count = sum(scored.overview.labels.rows.values())
-        groups = by_group(df, columns, groupCol, level, count, scored.table.rows)
-    report = AUCReport(
-        options, ranking, scored.centre, scored.table, scored.classes, level, bounds, groups
+    names = [name for name in (scoreCol, labelCol, weightCol, groupCol) if name is not None]
+    df = with_fields(df, names)
+    # Without others, such as lines of text whose fields Spark has computed already.
+    used = dict.fromkeys(known_column(df, name).name for name in names)
+    return evaluated(
+        SparkTable(df.select(*map(quoted, used))),
+        columns,
+        groupCol=groupCol,
+        level=level,
+        probabilities=probabilities,
+        exact=exact,
+        maxBins=maxBins,
+        maxFPR=maxFPR,
+        costRatio=costRatio,
+        fprBudget=fprBudget,
     )
-    measured = "exact" if exact else "histogram"
-    _log.info("%s AUC of %s rows: %.6f", measured, scored.overview.labels.rows, report.auc)
-    if report.interval.scale == "unknown":
-        _log.warning("found one row of a class: the AUC has no confidence interval")
-    elif report.interval.small_sample:
-        _log.warning(
-            "found fewer than %d effective rows of a class: the interval is wide, and tests of "
-            "differences are rough",
-            SMALL_CLASS,
-        )
-    return report
-
-
-def _options(
-    max_fpr: float, cost: float, budget: float, level: float, probabilities: bool = False
-) -> RankingOptions:
-    if not (0 < max_fpr <= 1 and 0 < cost < float("inf") and 0 <= budget <= 1 and 0 < level < 1):
-        raise ConfigError(
-            f"found maxFPR {max_fpr}, costRatio {cost}, fprBudget {budget} and level {level}; "
-            "expected 0 < maxFPR <= 1, costRatio > 0, 0 <= fprBudget <= 1 and 0 < level < 1; "
-            "correct these parameters"
-        )
-    return RankingOptions(max_fpr, cost, budget, probabilities=probabilities)
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,23 +217,29 @@ def compare(
             f"found the score columns {list(scoreCols)}, expected two or more different ones; "
             "set scoreCols"
         )
-    options = _options(1.0, 1.0, 0.0, level)
-    inputs = [ScoreColumns(name, labelCol, positiveLabel, weightCol) for name in scoreCols]
+    options = ranking_options(1.0, 1.0, 0.0, level)
     df = with_fields(df, [*scoreCols, labelCol, weightCol])
     # All passes read these cached rows: rows that are scored again can have other scores.
-    cached = inputs[0].select(df, **{f"s{k}": c.score_column(df) for k, c in enumerate(inputs)})
-    cached = cached.drop("score").persist(StorageLevel.DISK_ONLY)
+    of_scores = {f"s{k}": score_column(df, name) for k, name in enumerate(scoreCols)}
+    label, positive = label_column(df, labelCol, positiveLabel)
+    chosen = {**of_scores, "label": label}
+    if weightCol:
+        chosen["weight"] = weight_column(df, weightCol)
+    cached = df.select(*(c.alias(n) for n, c in chosen.items())).persist(StorageLevel.DISK_ONLY)
     weight = "weight" if weightCol else None
-    columns = [ScoreColumns(f"s{k}", "label", positiveLabel, weight) for k in range(len(inputs))]
+    columns = [ScoreColumns(name, "label", positiveLabel, weight) for name in of_scores]
     u = F.col("weight") if weight else F.lit(1.0)
-    rows = cached.select("*", u.alias("u"), columns[0].is_positive(cached).alias("y"))
+    y = F.col("label") > 0 if positive is None else F.col("label") == F.lit(positive)
+    rows, table = cached.select("*", u.alias("u"), y.alias("y")), SparkTable(cached)
     aucs = []
     with ExitStack() as stack:
         stack.callback(cached.unpersist)
         for k, model in enumerate(columns):
-            scored = stack.enter_context(tabulated(cached, model, what=scoreCols[k]))
+            scored = stack.enter_context(tabulated(table, model, what=scoreCols[k]))
             aucs.append(scored.ranking(options).auc)
-            placements = scored.placements().toDF(f"s{k}", f"p{k}", f"n{k}")
+            placements = (
+                cast(SparkTable, scored.placements()).rows().toDF(f"s{k}", f"p{k}", f"n{k}")
+            )
             rows = rows.join(placements, f"s{k}")
         for k, value in enumerate(aucs):
             placement = F.when(F.col("y"), F.col(f"p{k}")).otherwise(F.col(f"n{k}"))

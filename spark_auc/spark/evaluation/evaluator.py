@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame
 
 from spark_auc.core.evaluation.measures import MEASURES
 from spark_auc.core.evaluation.report import AUCReport
+from spark_auc.pipeline.settings import LabelSettings, Range, Setting
 from spark_auc.spark.evaluation.evaluate import evaluate
 from spark_auc.spark.persistence import Stage
-from spark_auc.spark.settings import LabelSettings, Range, Setting
 
 # Measures whose larger values are better, by metricName: their titles and keys in a report.
 METRICS: Mapping[str, tuple[str, str]] = MappingProxyType(

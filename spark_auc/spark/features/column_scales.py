@@ -21,7 +21,7 @@ from spark_auc.features.raw_columns import Columns, Numbers
 from spark_auc.features.recipe_fit import Planned, RecipePlan, RecipeState
 from spark_auc.features.robust_scale import RobustScale
 from spark_auc.features.value_counts import MOST_BYTES
-from spark_auc.spark.settings import Range, Setting
+from spark_auc.pipeline.settings import Range, Setting
 from spark_auc.tables.features import Features
 from spark_auc.tables.rows import TableRows
 

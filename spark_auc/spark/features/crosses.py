@@ -7,8 +7,8 @@ from typing import Annotated, Unpack
 from pyspark.ml.param.shared import HasSeed
 
 from spark_auc.features.crosses import CrossMap
+from spark_auc.pipeline.settings import Range, Setting
 from spark_auc.spark.features.embedding import EmbeddingEstimator, EmbeddingSettings
-from spark_auc.spark.settings import Range, Setting
 from spark_auc.tables.features import Features
 from spark_auc.tables.table import Table
 

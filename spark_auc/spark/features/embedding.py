@@ -24,11 +24,11 @@ from spark_auc.core.sampling.repeats import distinct_keys
 from spark_auc.errors import DataError
 from spark_auc.features.embedding import Embedding
 from spark_auc.features.restore import restore
+from spark_auc.pipeline.settings import FEATURES, DimensionSettings, Setting
 from spark_auc.spark.data.encoders import encode_vectors
 from spark_auc.spark.data.names import check_new
 from spark_auc.spark.data.spark_table import SparkTable, inputs, scoreable
 from spark_auc.spark.persistence import EstimatorStage, ModelStage
-from spark_auc.spark.settings import FEATURES, DimensionSettings, Setting
 from spark_auc.tables.features import Features, PreparedFeatures
 from spark_auc.tables.raw_features import EmbeddedFeatures
 from spark_auc.tables.rows import TableRows
@@ -251,7 +251,9 @@ def embedded(df: DataFrame, features: Features, output: str) -> DataFrame:
     vectors.__annotations__ = {"arrays": pa.Array, "return": pa.Array}
     udf = arrow_udf(vectors, VectorUDT())  # type: ignore[call-overload]
     column = cast(Column, udf(*columns.expressions))
-    return scoreable(df).select("*", column.alias(output, metadata=_noted(features)))
+    return scoreable(df, columns.expressions[-1]).select(
+        "*", column.alias(output, metadata=_noted(features))
+    )
 
 
 def _noted(features: Features) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from spark_auc.core.moments.operator import column_moments
 from spark_auc.core.row_source import rows_where
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.features.network import NetworkMap
+from spark_auc.pipeline.settings import LabelSettings, Range, Setting
 from spark_auc.spark.features.embedding import (
     ENTRY_BYTES,
     EmbeddingEstimator,
@@ -22,7 +23,6 @@ from spark_auc.spark.features.embedding import (
     sampled,
     unlabelled,
 )
-from spark_auc.spark.settings import LabelSettings, Range, Setting
 from spark_auc.tables.columns import TrainingColumns
 from spark_auc.tables.features import Features
 from spark_auc.tables.rows import TableRows

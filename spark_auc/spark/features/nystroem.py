@@ -15,6 +15,7 @@ from spark_auc.errors import ConfigError
 from spark_auc.features.embedding import Embedding
 from spark_auc.features.kernels import Kernel
 from spark_auc.features.nystroem import NystroemMap
+from spark_auc.pipeline.settings import Range, Setting
 from spark_auc.spark.data.encoders import vectors_frame
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.spark_table import spark_of
@@ -25,7 +26,6 @@ from spark_auc.spark.features.embedding import (
     sampled,
     unlabelled,
 )
-from spark_auc.spark.settings import Range, Setting
 from spark_auc.tables.features import Features
 from spark_auc.tables.table import Table
 

@@ -10,9 +10,9 @@ from spark_auc.core.moments.operator import column_moments
 from spark_auc.features.embedding import Embedding
 from spark_auc.features.fourier import FourierMap
 from spark_auc.features.thresholds import ThresholdMap
+from spark_auc.pipeline.settings import Range, Setting
 from spark_auc.spark.features.column_scales import REPLACED, Scale, ScaleSettings, resolved
 from spark_auc.spark.features.embedding import EmbeddingEstimator, EmbeddingSettings, unlabelled
-from spark_auc.spark.settings import Range, Setting
 from spark_auc.tables.features import Features
 from spark_auc.tables.table import Table
 

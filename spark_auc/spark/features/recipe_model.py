@@ -15,12 +15,12 @@ from spark_auc.features.contributions import parts
 from spark_auc.features.drift import Drift
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_json import from_json, to_json
+from spark_auc.pipeline.drift import drift_of
+from spark_auc.pipeline.settings import Setting
 from spark_auc.spark.data.nested import with_fields
 from spark_auc.spark.data.spark_table import SparkTable
-from spark_auc.spark.features.drift import drift_of
 from spark_auc.spark.features.embedding import embedded
 from spark_auc.spark.persistence import ModelStage
-from spark_auc.spark.settings import Setting
 from spark_auc.tables.raw_features import RawFeatures
 from spark_auc.tables.table import Table
 

@@ -6,9 +6,9 @@ from typing import Annotated, Unpack
 
 from spark_auc.errors import ConfigError
 from spark_auc.features.splines import Splines
+from spark_auc.pipeline.settings import Range, Setting
 from spark_auc.spark.features.column_scales import column_summaries
 from spark_auc.spark.features.embedding import ColumnSettings, EmbeddingEstimator, unlabelled
-from spark_auc.spark.settings import Range, Setting
 from spark_auc.tables.features import Features, PreparedFeatures
 from spark_auc.tables.table import Table
 

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-from pyspark.sql import SparkSession
 
 from spark_auc.core.labels import Label
 from spark_auc.core.types import AnyPath
 from spark_auc.errors import ConfigError, ModelFormatError
 from spark_auc.features.recipe_fit import RecipePlan
 from spark_auc.features.recipe_trees import TreeLeaves
-from spark_auc.spark.data.spark_table import spark_of
-from spark_auc.spark.features.recipe_fit import Summary
-from spark_auc.spark.features.tree_growth import TreeGrowth
-from spark_auc.spark.features.tree_models import read_spark_trees
+from spark_auc.pipeline.recipe_fit import Summary
+from spark_auc.pipeline.tree_growth import TreeGrowth
 from spark_auc.tables.table import Table, field_of
 from spark_auc.tables.types import raw_type, shown_type
 from spark_auc.trees.column_names import columns_named
@@ -42,7 +38,7 @@ def with_columns_of_trees(
         Explicit columns, which are those of grown trees unless the settings name others. Those of
         a model are its own.
     settings
-        What `spark_auc.spark.features.tree_settings.tree_settings` returns.
+        What `spark_auc.pipeline.tree_settings.tree_settings` returns.
     alone
         Whether leaves are the only features.
 
@@ -75,6 +71,8 @@ def with_trees(
     weight: str | None = None,
     key: str | None = None,
     rows: int | None = None,
+    *,
+    read: Callable[[AnyPath, Table], Forest] | None = None,
 ) -> RecipePlan:
     """The plan with trees of a model, or grown from rows that training leaves out.
 
@@ -85,9 +83,11 @@ def with_trees(
     plan
         Columns, those of the trees among them; see `with_columns_of_trees`.
     settings
-        What `spark_auc.spark.features.tree_settings.tree_settings` returns.
+        What `spark_auc.pipeline.tree_settings.tree_settings` returns.
     label, weight, key, rows
         See `label_sample`.
+    read
+        Reads the trees of a saved model, in place of `read_trees`.
 
     Raises
     ------
@@ -104,7 +104,8 @@ def with_trees(
     """
     assert plan.trees is not None, "a plan with columns of trees"
     if settings["path"] is not None:
-        forest = read_trees(settings["path"], spark_of(table))
+        path = settings["path"]
+        forest = read_trees(path) if read is None else read(path, table)
         leaves = TreeLeaves.of(forest, plan.trees.types)
         leaves.warn_of_moments()
         return replace(plan, trees=leaves)
@@ -117,16 +118,13 @@ def with_trees(
     return replace(plan, trees=leaves)
 
 
-def read_trees(path: AnyPath, spark: SparkSession) -> Forest:
+def read_trees(path: AnyPath) -> Forest:
     """The trees of a saved model.
 
     Parameters
     ----------
     path
-        Local file of a LightGBM model in text or an XGBoost model in JSON or UBJ; or the
-        directory of a model of Spark ML, on any file system that Spark reaches.
-    spark
-        The session.
+        Local file of a LightGBM model in text or an XGBoost model in JSON or UBJ.
 
     Raises
     ------
@@ -135,19 +133,22 @@ def read_trees(path: AnyPath, spark: SparkSession) -> Forest:
     ModelFormatError
         It is no model of trees.
     """
-    if (model := _stored(path)) is None:
-        return read_spark_trees(path, spark)
+    if (model := stored_trees(path)) is None:
+        raise ConfigError(
+            f"found no file {path}, expected a model of LightGBM in text or of XGBoost in JSON or "
+            "UBJ; set trees.path to one (Spark reads directories of Spark ML's models too)"
+        )
     return from_xgboost(model) if isinstance(model, bytes) else from_lightgbm(model)
 
 
 def _names(path: AnyPath) -> list[str]:
     """Names of the columns of a saved model; none if it has none."""
-    if (model := _stored(path)) is None:
+    if (model := stored_trees(path)) is None:
         return []
     return xgboost_names(model) if isinstance(model, bytes) else lightgbm_names(model)
 
 
-def _stored(path: AnyPath) -> bytes | str | None:
+def stored_trees(path: AnyPath) -> bytes | str | None:
     """An XGBoost model, the text of a LightGBM model, or None if the path is no local file."""
     file = Path(path)
     if not file.is_file():

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, TypedDict
 
 from spark_auc.errors import ConfigError
-from spark_auc.spark.settings import Range, Setting, declared
+from spark_auc.pipeline.settings import Range, Setting, declared
 
 
 class GrowSettings(TypedDict, total=False):

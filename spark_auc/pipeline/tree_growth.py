@@ -12,7 +12,7 @@ from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.features.recipe_fit import RecipePlan
 from spark_auc.features.recipe_trees import TreeLeaves
 from spark_auc.features.tree_growth import grown
-from spark_auc.spark.features.label_sample import LabelSample, label_sample
+from spark_auc.pipeline.label_sample import LabelSample, label_sample
 from spark_auc.tables.raw_features import RawFeatures
 from spark_auc.tables.table import Table
 
@@ -55,7 +55,7 @@ class TreeGrowth:
         plan
             Columns, those of the trees among them; see `with_columns_of_trees`.
         settings
-            ``grow`` of `spark_auc.spark.features.tree_settings.tree_settings`.
+            ``grow`` of `spark_auc.pipeline.tree_settings.tree_settings`.
         label, weight, key, rows
             See `label_sample`.
 

@@ -8,7 +8,7 @@ from spark_auc.core.labels import Label
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.features.pair_choice import MOST_COLUMNS
 from spark_auc.features.recipe import Recipe
-from spark_auc.spark.features.label_sample import label_sample
+from spark_auc.pipeline.label_sample import label_sample
 from spark_auc.tables.raw_features import RawFeatures
 from spark_auc.tables.table import Table
 from spark_auc.training.crosses import categorical, with_crosses

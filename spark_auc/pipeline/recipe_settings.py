@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypedDict
 
-from spark_auc.spark.settings import Range, Setting
+from spark_auc.pipeline.settings import Range, Setting
 
 
 class RecipeSettings(TypedDict, total=False):

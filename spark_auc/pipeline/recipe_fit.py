@@ -18,7 +18,7 @@ from spark_auc.features.recipe_auto import AutoPlan
 from spark_auc.features.recipe_fit import RecipePlan, RecipeState
 from spark_auc.features.recipe_trees import TreeLeaves
 from spark_auc.features.watched import Missing, counted, drift_of_fit
-from spark_auc.spark.features.drift import drift_of
+from spark_auc.pipeline.drift import drift_of
 from spark_auc.tables.labels import LabelReader, positive_label
 from spark_auc.tables.raw_columns import RawColumns
 from spark_auc.tables.table import Batches, Table

@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple, Protocol, TypedDict, runtime_checkable
 
 from spark_auc.core.types import Float
 from spark_auc.features.recipe import Recipe
-from spark_auc.spark.settings import Setting
+from spark_auc.pipeline.settings import Setting
 
 
 class NamedWeights(NamedTuple):

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from spark_auc.errors import ConfigError
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.token_names import FeatureNames
-from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
-from spark_auc.spark.estimators.prior_settings import NamedWeights
-from spark_auc.spark.estimators.ranker import RankerEstimator
-from spark_auc.spark.features.recipe import FeatureRecipe
-from spark_auc.spark.features.recipe_model import FeatureRecipeModel
-from spark_auc.spark.features.token_sample import token_names
+from spark_auc.pipeline.prior_settings import NamedWeights
+from spark_auc.pipeline.ranker_fit import RankerFit, RankerModel
+from spark_auc.pipeline.recipe_estimator import RecipeFit, RecipeModel
+from spark_auc.pipeline.token_sample import token_names
 from spark_auc.tables.features import Features
 from spark_auc.tables.raw_features import RawFeatures
 from spark_auc.tables.table import Table
 
-R = TypeVar("R", bound=RankerEstimator)
+R = TypeVar("R", bound=RankerFit)
 
 
-def suited(ranker: R, recipe: FeatureRecipe | FeatureRecipeModel | None) -> R:
+def suited(ranker: R, recipe: RecipeFit | RecipeModel | None) -> R:
     """The ranker without standardization, if it is not set and the recipe's rows have length 1.
 
     Parameters
@@ -32,14 +30,13 @@ def suited(ranker: R, recipe: FeatureRecipe | FeatureRecipeModel | None) -> R:
     """
     if recipe is None or "standardization" not in ranker.SETTINGS:
         return ranker
-    plan = recipe.recipe if isinstance(recipe, FeatureRecipeModel) else None
-    unit = plan.unit if plan else recipe.values()["unit"]
+    unit = recipe.values()["unit"] if isinstance(recipe, RecipeFit) else recipe.recipe.unit
     if not unit or ranker.isSet("standardization"):
         return ranker
-    return ranker.copy({ranker.standardization: False})
+    return ranker.with_values(standardization=False)
 
 
-def check_knots(recipe: FeatureRecipe, ranker: RankerEstimator) -> None:
+def check_knots(recipe: RecipeFit, ranker: RankerFit) -> None:
     """`ConfigError` for several numbers of knots, and a ranker without folds to choose from."""
     knots = list(recipe.knots())
     if len(knots) > 1 and not ranker.selects:
@@ -51,9 +48,9 @@ def check_knots(recipe: FeatureRecipe, ranker: RankerEstimator) -> None:
 
 
 def recipes_for(
-    ranker: RankerEstimator, table: Table, recipe: FeatureRecipe | FeatureRecipeModel
-) -> dict[int, FeatureRecipeModel]:
-    """The recipes of rows by number of knots, with the columns of the ranker's Params.
+    ranker: RankerFit, table: Table, recipe: RecipeFit | RecipeModel
+) -> dict[int, RecipeModel]:
+    """The recipes of rows by number of knots, with the columns of the ranker's settings.
 
     Parameters
     ----------
@@ -64,7 +61,7 @@ def recipes_for(
     recipe
         The recipe; a fitted one is the only one.
     """
-    if isinstance(recipe, FeatureRecipeModel):
+    if not isinstance(recipe, RecipeFit):
         return {0: recipe}
     values = ranker.values()
     label = values["labelCol"], values["positiveLabel"]
@@ -73,9 +70,7 @@ def recipes_for(
     return recipe.candidates(table, label, others, *row)
 
 
-def named_by_tokens(
-    table: Table, features: Features, ranker: LinearRankerModel
-) -> LinearRankerModel:
+def named_by_tokens(table: Table, features: Features, ranker: RankerModel) -> Any:
     """The ranker of these rows, with tokens as names of its largest hashed features.
 
     Features that an embedding computes from those of the recipe keep their names.
@@ -86,9 +81,7 @@ def named_by_tokens(
     return ranker.renamed(token_names(table, features, names, sum(ranker.summary.rows.values())))
 
 
-def named_weights(
-    ranker: LinearRankerModel, recipe: Recipe | None, embeddings: int
-) -> NamedWeights:
+def named_weights(ranker: RankerModel, recipe: Recipe | None, embeddings: int) -> NamedWeights:
     """The weights of a ranker, with the names of the features of its recipe.
 
     Parameters

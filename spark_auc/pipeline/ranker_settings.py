@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypedDict
 
-from spark_auc.spark.estimators.prior_settings import PriorSettings
-from spark_auc.spark.settings import (
+from spark_auc.pipeline.prior_settings import PriorSettings
+from spark_auc.pipeline.settings import (
     FEATURES,
     DimensionSettings,
     LabelSettings,

@@ -1,7 +1,7 @@
-"""Score tables on the executors, from which exact measures are computed.
+"""Score tables in the tasks, from which exact measures are computed.
 
-One pass reads the rows. Each task sums its rows by distinct score into tables, which stay on the
-executors' disks, and sends an overview of bounded size to the driver. The overview's histogram
+One pass reads the rows. Each task sums its rows by distinct score into tables, which are kept where
+the rows are, and sends an overview of bounded size. The overview's histogram
 divides the scores into ranges, with the weights below and above each range. A second job measures
 each range separately, so no machine needs memory for all scores.
 """
@@ -11,14 +11,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import reduce
+from itertools import groupby
+from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
-from pyspark import StorageLevel
-from pyspark.sql import DataFrame
 
 from spark_auc.core.evaluation.delong import placements
 from spark_auc.core.evaluation.measures import RankingOptions
@@ -30,11 +30,8 @@ from spark_auc.core.evaluation.score_table import ScoreTable
 from spark_auc.core.labels import Label
 from spark_auc.core.row_source import State
 from spark_auc.errors import SparkAUCError
-from spark_auc.spark.data.aggregate import aggregate, record
-from spark_auc.spark.data.arrow_tasks import grouped, mapped_batches
-from spark_auc.spark.data.failures import translated
-from spark_auc.spark.data.row_columns import label_column
-from spark_auc.spark.evaluation.score_columns import ScoreColumns, read
+from spark_auc.pipeline.score_columns import ScoreColumns, read
+from spark_auc.tables.table import Batches, Table
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +41,7 @@ _TABLE_ROWS = 1 << 20
 _RANGE_ROWS = 1 << 18
 
 
-def _in_chunks(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+def _in_chunks(batches: Batches) -> Iterator[list[pa.RecordBatch]]:
     chunk: list[pa.RecordBatch] = []
     for batch in batches:
         chunk.append(batch)
@@ -60,10 +57,8 @@ _RANGED = pa.schema([("range", pa.int32()), ("payload", pa.binary())])
 _PLACED = pa.schema([(name, pa.float64()) for name in ("score", "positive", "negative")])
 
 
-def _tabulating(
-    positive: Label | None, max_bins: int, keep: bool
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _tabulating(positive: Label | None, max_bins: int, keep: bool) -> Callable[[Batches], Batches]:
+    def run(batches: Batches) -> Batches:
         overview = Overview.zero(max_bins)
         for chunk in _in_chunks(batches):
             table, faults, labels = read(chunk, positive)
@@ -76,10 +71,10 @@ def _tabulating(
     return run
 
 
-def _overviews(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, State]]:
+def _overviews(batches: Batches) -> Iterator[tuple[str, State]]:
     """A fold that merges the overviews of a task."""
     overviews = [
-        Overview.from_bytes(value) for b in batches for value in b.column(0).to_pylist() if value
+        Overview.from_bytes(value) for b in batches for value in b.column(1).to_pylist() if value
     ]
     if overviews:
         yield "overview", reduce(Overview.merge, overviews)
@@ -92,14 +87,14 @@ class Scored:
     Parameters
     ----------
     tables
-        Score tables and overviews of the tasks, on the executors' disks.
+        Score tables and overviews of the tasks.
     overview
         Overview of all rows, which are valid and of two classes.
     classes
         The positive and the negative label.
     """
 
-    tables: DataFrame
+    tables: Table
     overview: Overview
     classes: tuple[Label, Label]
 
@@ -114,14 +109,16 @@ class Scored:
         return auc(self.table)
 
     def _by_range(
-        self, measure: Callable[[int, ScoreTable], pa.Table], schema: pa.Schema
-    ) -> DataFrame:
-        """Apply ``measure`` to the number and the score table of each range, on the executors."""
+        self, measure: Callable[[int, ScoreTable], pa.RecordBatch], schema: pa.Schema
+    ) -> Table:
+        """Apply ``measure`` to the number and the score table of each range, in the tasks."""
         starts, outside = self.overview.histogram.ranges(_RANGE_ROWS)
 
-        def cut(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        def cut(batches: Batches) -> Batches:
             for batch in batches:
                 for data in batch.column(0).to_pylist():
+                    if data is None:
+                        continue
                     table = ScoreTable.from_bytes(data)
                     first = np.searchsorted(table.score, starts)
                     last = np.append(first[1:], table.score.size)
@@ -129,13 +126,14 @@ class Scored:
                         part = table.between(first[k], last[k])
                         yield record(_RANGED, k, part.to_bytes())
 
-        def measure_range(rows: pa.Table) -> pa.Table:
-            k = rows["range"][0].as_py()
-            tables = [ScoreTable.from_bytes(data) for data in rows["payload"].to_pylist()]
-            return measure(k, ScoreTable.union(tables).within(outside[k]))
+        def measured(batches: Batches) -> Batches:
+            for k, tables in _ranges(batches):
+                yield measure(k, ScoreTable.union(tables).within(outside[k]))
 
-        parts = self.tables.filter("table IS NOT NULL").select("table")
-        return grouped(mapped_batches(parts, cut, _RANGED), ["range"], measure_range, schema)
+        parts = min(len(starts), 4 * self.tables.memory.slots)
+        return (
+            self.tables.map(cut, _RANGED).arranged("range", ["range"], parts).map(measured, schema)
+        )
 
     def ranking(self, options: RankingOptions) -> Ranking:
         """Exact measures of all rows.
@@ -152,12 +150,11 @@ class Scored:
         """
         centre, start = self.centre, time.perf_counter()
 
-        def measure(k: int, table: ScoreTable) -> pa.Table:
-            payload = Ranking.of(table, centre, options).to_bytes()
-            return pa.Table.from_batches([record(_RANGED, k, payload)])
+        def measure(k: int, table: ScoreTable) -> pa.RecordBatch:
+            return record(_RANGED, k, Ranking.of(table, centre, options).to_bytes())
 
-        with translated():
-            result = self._by_range(measure, _RANGED).toArrow()
+        result = self._by_range(measure, _RANGED).gathered()
+        assert result is not None
         ranges = len(self.overview.histogram.ranges(_RANGE_ROWS)[0])
         numbers = result["range"].to_pylist()
         if sorted(numbers) != list(range(ranges)):
@@ -169,32 +166,33 @@ class Scored:
         weight = self.table.weight.sum(axis=1)
         if not np.isclose(ranking.pairs.sum(), weight.prod(), rtol=1e-9, atol=0):
             raise SparkAUCError(
-                f"found pairs of weight {ranking.pairs.sum():g}, expected {weight.prod():g}: Spark "
-                "lost rows, or computed them again with other scores; write the scored rows, and "
+                f"found pairs of weight {ranking.pairs.sum():g}, expected {weight.prod():g}: rows "
+                "were lost, or computed again with other scores; write the scored rows, and "
                 "measure the written rows"
             )
         _log.info("measured %d ranges of scores in %.1f s", ranges, time.perf_counter() - start)
         return ranking
 
-    def placements(self) -> DataFrame:
+    def placements(self) -> Table:
         """Placement values of each distinct score, for DeLong's covariance.
 
         Returns
         -------
-        DataFrame
+        Table
             ``score``, and ``positive`` and ``negative``: the placement values of a positive and of
             a negative row with this score; see `delong.placements`.
         """
 
-        def place(_: int, table: ScoreTable) -> pa.Table:
-            return pa.table([table.score, *placements(table)], schema=_PLACED)
+        def place(_: int, table: ScoreTable) -> pa.RecordBatch:
+            arrays = [pa.array(values) for values in (table.score, *placements(table))]
+            return pa.RecordBatch.from_arrays(arrays, schema=_PLACED)
 
         return self._by_range(place, _PLACED)
 
 
 @contextmanager
 def tabulated(
-    df: DataFrame,
+    table: Table,
     columns: ScoreColumns,
     *,
     max_bins: int = 1 << 16,
@@ -205,7 +203,7 @@ def tabulated(
 
     Parameters
     ----------
-    df
+    table
         Rows with a score, a label and optionally a weight.
     columns
         Names of these columns.
@@ -224,13 +222,10 @@ def tabulated(
         A score, label or weight is null, NaN or infinite, a weight is negative, or the number of
         distinct labels is not 2; the message contains counts.
     """
-    _, positive = label_column(df, columns.label, columns.positive)
-    tables = mapped_batches(columns.select(df), _tabulating(positive, max_bins, keep), _TABULATED)
-    if keep:
-        tables.persist(StorageLevel.DISK_ONLY)
-    try:
-        states = aggregate(
-            tables.filter("overview IS NOT NULL").select("overview"),
+    positive = columns.checked(table)
+    made = table.select(columns.names).map(_tabulating(positive, max_bins, keep), _TABULATED)
+    with made.kept(spill=True) if keep else nullcontext(made) as tables:
+        states = tables.fold(
             _overviews,
             (Overview,),
             state_bytes=64 * max_bins,
@@ -241,6 +236,20 @@ def tabulated(
         overview.faults.check(f"column {(what or columns.score)!r}")
         classes = overview.labels.classes(positive)
         yield Scored(tables, overview, classes)
-    finally:
-        if keep:
-            tables.unpersist()
+
+
+def record(schema: pa.Schema, *values: object) -> pa.RecordBatch:
+    """A batch of one row."""
+    arrays = [pa.array([value], kind) for value, kind in zip(values, schema.types, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _ranges(batches: Batches) -> Iterator[tuple[int, list[ScoreTable]]]:
+    """The score tables of each range of sorted rows."""
+    rows = (row for batch in batches for row in zip(*_lists(batch), strict=True))
+    for number, of_range in groupby(rows, key=itemgetter(0)):
+        yield number, [ScoreTable.from_bytes(data) for _, data in of_range]
+
+
+def _lists(batch: pa.RecordBatch) -> list[list[object]]:
+    return [column.to_pylist() for column in batch.columns]

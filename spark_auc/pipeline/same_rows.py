@@ -1,20 +1,18 @@
-"""Trees and the weights of their leaves from the same rows of a DataFrame."""
+"""Trees and the weights of their leaves from the same rows of a table."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.errors import ConfigError
-from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
-from spark_auc.spark.estimators.pair_moments_estimator import PairMomentsEstimator
-from spark_auc.spark.estimators.ranker import RankerEstimator
-from spark_auc.spark.features.embedding import EmbeddingEstimator
-from spark_auc.spark.features.recipe import FeatureRecipe
-from spark_auc.spark.features.recipe_model import FeatureRecipeModel
-from spark_auc.spark.features.tree_settings import grows_from_all, tree_settings
+from spark_auc.pipeline.pair_moments_fit import PairMomentsFit
+from spark_auc.pipeline.ranker_fit import RankerFit
+from spark_auc.pipeline.recipe_estimator import RecipeFit, RecipeModel
+from spark_auc.pipeline.tree_settings import grows_from_all, tree_settings
 from spark_auc.tables.columns import TrainingColumns
 from spark_auc.tables.rows import TableRows
 from spark_auc.tables.table import Table
@@ -23,7 +21,7 @@ from spark_auc.training.same_rows import GrownRows, train_on_same_rows
 
 # The other rows choose the penalty.
 _SHARE = 0.8
-# Params of the ranker that contradict this training.
+# Settings of the ranker that contradict this training.
 _CONTRARY = (
     *("estimator", "prior", "segmentCol", "keepMoments", "maxFPR", "covariance"),
     *("numFolds", "foldCol", "selectionRule", "seed"),
@@ -44,26 +42,26 @@ class SameRows:
         The ranker.
     """
 
-    recipe: FeatureRecipe
-    ranker: PairMomentsEstimator
+    recipe: RecipeFit
+    ranker: PairMomentsFit
 
     @classmethod
     def of(
         cls,
-        recipe: FeatureRecipe | FeatureRecipeModel | None,
-        embeddings: Sequence[EmbeddingEstimator],
-        ranker: RankerEstimator,
+        recipe: RecipeFit | RecipeModel | None,
+        embeddings: Sequence[object],
+        ranker: RankerFit,
     ) -> SameRows | None:
         """The stages of a pipeline; None unless all rows grow the trees of its recipe.
 
         Raises
         ------
         ConfigError
-            All rows do, but the other stages or Params cannot serve.
+            All rows do, but the other stages or settings cannot serve.
         """
-        if not isinstance(recipe, FeatureRecipe) or not grows_from_all(recipe.values()["trees"]):
+        if not isinstance(recipe, RecipeFit) or not grows_from_all(recipe.values()["trees"]):
             return None
-        if embeddings or not isinstance(ranker, PairMomentsEstimator):
+        if embeddings or not isinstance(ranker, PairMomentsFit):
             raise ConfigError(
                 f"found growShare 1 with {len(embeddings)} embeddings and a "
                 f"{type(ranker).__name__}, expected none and MBAClassifier or MBASelector, which "
@@ -72,7 +70,7 @@ class SameRows:
         made, values = recipe.values(), ranker.values()
         found = [n for n in _CONTRARY if values[n] != ranker.SETTINGS[n].setting.default]
         for stage, name in ((ranker, "standardization"), (recipe, "unit")):
-            found += [name] * (stage.isSet(name) and stage.getOrDefault(name))
+            found += [name] * (stage.isSet(name) and stage.values()[name])
         found += ["crosses 'auto'"] * (made["crosses"] == "auto")
         found += [f"pairs {made['pairs']}"] * isinstance(made["pairs"], int)
         found += [f"numKnots {made['numKnots']}"] * (len(recipe.knots()) > 1)
@@ -82,12 +80,9 @@ class SameRows:
                 "the prior of the weights of their leaves, and one sample of the rows chooses the "
                 "penalty; leave them out, or set a lower growShare"
             )
-        recipe, ranker = recipe.copy(), ranker.copy()
-        recipe.setParams(unit=False)
-        ranker.setParams(standardization=False)
-        return cls(recipe, ranker)
+        return cls(recipe.with_values(unit=False), ranker.with_values(standardization=False))
 
-    def fitted(self, table: Table) -> tuple[FeatureRecipeModel, LinearRankerModel]:
+    def fitted(self, table: Table) -> tuple[RecipeModel, Any]:
         """Grow the trees from all rows of a table, and train the ranker on them.
 
         The driver gathers the rows once; see `train_on_same_rows`.
@@ -108,7 +103,7 @@ class SameRows:
         values, ranker = self.ranker.values(), self.ranker
         label = values["labelCol"], values["positiveLabel"]
         growing = self.recipe.growing(table, label, values["weightCol"], values["keyCol"])
-        made = dict[KeySample | None, tuple[FeatureRecipeModel, TrainingColumns]]()
+        made = dict[KeySample | None, tuple[RecipeModel, TrainingColumns]]()
 
         def grown(sample: KeySample | None) -> GrownRows:
             model = growing(sample)

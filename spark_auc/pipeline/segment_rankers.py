@@ -8,7 +8,7 @@ from functools import reduce
 
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import ResourceError
-from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
+from spark_auc.pipeline.ranker_fit import RankerModel
 from spark_auc.tables.columns import TrainingColumns
 from spark_auc.tables.rows import TableRows
 from spark_auc.tables.segments import SegmentColumn
@@ -21,13 +21,13 @@ from spark_auc.training.settings import TrainingSettings
 
 
 def segmented(
-    model: LinearRankerModel,
+    model: RankerModel,
     table: Table,
     columns: TrainingColumns,
     name: str,
     result: TrainingResult,
     settings: TrainingSettings,
-) -> LinearRankerModel:
+) -> RankerModel:
     """The model with rankers of segments, if they are better; one more pass over the rows.
 
     Parameters

@@ -1,0 +1,196 @@
+"""Training in one call: rows in, a model and its AUC on held-out rows out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from spark_auc.core.evaluation.report import AUCReport
+from spark_auc.core.labels import Label
+from spark_auc.errors import ConfigError
+from spark_auc.pipeline.estimators import (
+    MBAEstimator,
+    MethodEstimator,
+    PipelineEstimator,
+    RecipeEstimator,
+)
+from spark_auc.pipeline.method_fit import ADDED
+from spark_auc.pipeline.models import PipelineModel
+from spark_auc.serving.ranker import ServedRanker
+from spark_auc.tables.arrow_table import ArrowTable
+from spark_auc.tables.files import open_file
+from spark_auc.tables.split import by_key
+from spark_auc.tables.table import Table
+
+_log = logging.getLogger(__name__)
+
+# Numbers of knots to choose from: linear effects, the default, and effects that take many rows.
+_KNOTS = [2, 16, 48]
+# Rows of a part of a table in memory.
+_PART_ROWS = 1 << 17
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A ranker of raw rows, and what it reached on rows that were held out.
+
+    Parameters
+    ----------
+    model
+        The recipe and the ranker.
+    evaluation
+        Measures on the held-out rows; None without such rows.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from spark_auc import train
+    >>> ages = [20 + k % 50 for k in range(400)]
+    >>> trained = train(pd.DataFrame({"age": ages, "old": [age > 50 for age in ages]}), "old")
+    >>> type(trained).__name__, trained.model.summary.certificate["reason"]
+    ('Trained', 'converged')
+    """
+
+    model: PipelineModel
+    evaluation: AUCReport | None = None
+
+    @property
+    def ranker(self) -> ServedRanker:
+        """The ranker of single rows, pandas data frames and Arrow tables."""
+        return self.model.served()
+
+    def score(self, rows: Any) -> Any:
+        """Scores of rows; see `ServedRanker.score`."""
+        return self.ranker.score(rows)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the model, for `spark_auc.load` and ``RankerPipelineModel.load`` to read."""
+        self.model.save(path)
+
+    def _repr_html_(self) -> str:
+        summary = self.model.summary._repr_html_()
+        return summary if self.evaluation is None else self.evaluation._repr_html_() + summary
+
+
+def train(
+    rows: Any,
+    label: str,
+    *,
+    positive: Label | bool | None = None,
+    weight: str | None = None,
+    key: str | None = None,
+    test: float = 0.2,
+    method: Literal["auto"] | None = None,
+    seed: int = 0,
+    features: Mapping[str, Any] | None = None,
+    training: Mapping[str, Any] | None = None,
+) -> Trained:
+    """Train a ranker of raw rows for AUC, and measure it on rows that are held out.
+
+    Columns become features by a recipe whose kinds, knots and penalty the training rows choose;
+    columns that may contain the label are left out, which the log says. Rows of a file or in memory
+    are trained on in this process, those of a Spark DataFrame by Spark's tasks.
+
+    Parameters
+    ----------
+    rows
+        The path of a Parquet, CSV or TSV file or of a directory of such files; a pandas data
+        frame; an Arrow table; or a Spark DataFrame.
+    label
+        Name of the label column.
+    positive
+        Label of the positive class; labels 0/1 and -1/+1 do not need it.
+    weight
+        Name of a column of row weights. Default: 1.
+    key
+        Name of a column whose equal values keep rows together, in the held-out part and in folds.
+        Default: rows of equal values are together.
+    test
+        Share of the rows to hold out, in [0, 1).
+    method
+        "auto" chooses among models of single columns, pairs, crosses and trees.
+    seed
+        Seed of the held-out part and of the folds.
+    features
+        Further settings of `spark_auc.FeatureRecipe`, such as ``{"leaveOut": ["id"]}``.
+    training
+        Further settings of `spark_auc.MBAClassifier`, such as ``{"regParam": 1e-3}``.
+
+    Returns
+    -------
+    Trained
+        The model, and its AUC with a confidence interval on the held-out rows.
+
+    Raises
+    ------
+    ConfigError
+        A column or setting cannot serve, or the rows are of a class that is not known.
+    DataError
+        A value cannot be used, or there are not two classes.
+    ResourceError
+        Memory does not suffice.
+    ConvergenceError
+        A solver did not reach its tolerance.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from spark_auc import train
+    >>> ages = [20 + k % 50 for k in range(400)]
+    >>> people = pd.DataFrame({"age": ages, "bought": [age > 50 for age in ages]})
+    >>> trained = train(people, "bought")
+    >>> trained.evaluation.auc
+    1.0
+    >>> scores = trained.score(people)
+    >>> bool(scores[45] > scores[5])
+    True
+    """
+    if not 0 <= test < 1:
+        raise ConfigError(f"found test {test}, expected a share in [0, 1); set test")
+    table, held_out = table_of(rows), None
+    if test:
+        table, held_out = by_key(table, 1 - test, seed, key, label)
+    given, settings = dict(features or {}), {"weightCol": weight, **(training or {})}
+    ranker = MBAEstimator(labelCol=label, positiveLabel=positive, **settings)
+    if ranker.has_folds:
+        ranker = ranker.with_values(**{"keyCol": key, "seed": seed, **(training or {})})
+    if key is not None:
+        given["leaveOut"] = [*(given.get("leaveOut") or ()), key]
+    if method == "auto":
+        added = [name for name in ADDED if name not in given]
+        model = MethodEstimator(RecipeEstimator(**given), ranker, added).fitted(table)
+    else:
+        if "numKnots" not in given and ranker.selects:
+            given["numKnots"] = _KNOTS
+        model = PipelineEstimator([RecipeEstimator(**given), ranker]).fitted(table)
+    return Trained(model, None if held_out is None else model.evaluate(held_out))
+
+
+def table_of(rows: Any) -> Table:
+    """The table of rows of any class that `train` takes; `ConfigError` for others."""
+    if isinstance(rows, str | PathLike):
+        return open_file(rows)
+    kind = type(rows).__module__.partition(".")[0]
+    if kind == "pyspark":
+        from spark_auc.spark.data.spark_table import SparkTable
+
+        return SparkTable(rows)
+    if kind == "pandas" and hasattr(rows, "columns"):
+        try:
+            rows = pa.Table.from_pandas(rows, preserve_index=False)
+        except (pa.ArrowException, OverflowError) as error:
+            raise ConfigError(
+                f"found values that are not of one type in a column ({str(error)[:200]}), expected "
+                "text, numbers, booleans or times; convert the column"
+            ) from None
+    if isinstance(rows, pa.Table):
+        return ArrowTable.of(rows.replace_schema_metadata(None), _PART_ROWS)
+    raise ConfigError(
+        f"found rows of class {type(rows).__name__}, expected the path of a file, a pandas data "
+        "frame, an Arrow table or a Spark DataFrame; convert them"
+    )

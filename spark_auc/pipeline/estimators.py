@@ -1,0 +1,100 @@
+"""The estimators of plain values: recipes, rankers and pipelines on tables of any engine."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.features.drift import Drift
+from spark_auc.features.recipe import Recipe
+from spark_auc.pipeline.has_settings import Settled
+from spark_auc.pipeline.hinge_fit import HingeFit, RankSVMSettings
+from spark_auc.pipeline.method_fit import ADDED, MethodFit
+from spark_auc.pipeline.models import FittedRecipe, PipelineModel, Ranker
+from spark_auc.pipeline.pair_moments_fit import PairMomentsFit
+from spark_auc.pipeline.pipeline_fit import PipelineFit
+from spark_auc.pipeline.prior_settings import NamedWeights
+from spark_auc.pipeline.ranker_fit import RankerFit
+from spark_auc.pipeline.ranker_settings import MBAClassifierSettings, MBASelectorSettings
+from spark_auc.pipeline.recipe_estimator import LabelledRecipeSettings, RecipeFit
+from spark_auc.serving.linear_scorer import LinearScorer
+from spark_auc.serving.load import load
+from spark_auc.training.summary import TrainingSummary
+
+
+class RecipeEstimator(RecipeFit, Settled, settings=LabelledRecipeSettings):
+    """Fits a recipe; see `spark_auc.FeatureRecipe`."""
+
+    def recipe_model(self, recipe: Recipe, drift: Drift | None) -> FittedRecipe:
+        """See `RecipeFit.recipe_model`."""
+        return FittedRecipe(recipe, drift)
+
+
+class SavedRanker:
+    """A saved ranker as a prior (`FittedRanker`).
+
+    Parameters
+    ----------
+    path
+        Where it was saved or published.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._ranker = load(path)
+
+    def named_weights(self) -> NamedWeights:
+        """See `FittedRanker.named_weights`."""
+        scorer = self._ranker.scorer
+        return NamedWeights(scorer.w, scorer.names, self._ranker.recipe)
+
+
+class PlainRanker(RankerFit, Settled):
+    """Fits a ranker of plain values."""
+
+    def ranker_model(
+        self, scorer: LinearScorer, summary: TrainingSummary, moments: PairMoments | None
+    ) -> Ranker:
+        """See `RankerFit.ranker_model`."""
+        return Ranker(scorer, summary, moments).with_values(**self._given)
+
+    def loaded_prior(self, path: str) -> SavedRanker:
+        """See `RankerFit.loaded_prior`."""
+        return SavedRanker(path)
+
+
+class MBAEstimator(PairMomentsFit, PlainRanker, settings=MBAClassifierSettings):
+    """Fits the squared loss of all pairs; see `spark_auc.MBAClassifier`."""
+
+
+class MBASelectingEstimator(PairMomentsFit, PlainRanker, settings=MBASelectorSettings):
+    """Fits the best of a grid of penalties; see `spark_auc.MBASelector`."""
+
+
+class HingeEstimator(HingeFit, PlainRanker, settings=RankSVMSettings):
+    """Fits the squared hinge of all pairs; see `spark_auc.RankSVMClassifier`."""
+
+
+class PipelineEstimator(PipelineFit):
+    """Fits a recipe and a ranker; see `spark_auc.RankerPipeline`."""
+
+    def __init__(self, stages: Sequence[Any]) -> None:
+        self._take(stages)
+
+    def pipeline_model(
+        self, ranker: Any, recipe: Any, embeddings: Sequence[Any] = ()
+    ) -> PipelineModel:
+        """See `PipelineFit.pipeline_model`."""
+        return PipelineModel(ranker, recipe, embeddings)
+
+
+class MethodEstimator(MethodFit):
+    """Fits the best of several models of a recipe's blocks; see `MethodFit`."""
+
+    HINGE = HingeEstimator
+
+    def __init__(
+        self, recipe: Any, ranker: MBAEstimator | None = None, added: Collection[str] = ADDED
+    ) -> None:
+        prepared = self._prepared(recipe, added)
+        self.pipeline = PipelineEstimator([prepared, ranker or MBAEstimator()])

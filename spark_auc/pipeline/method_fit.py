@@ -1,0 +1,238 @@
+"""The choice of a model among candidates that have different features and losses."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple
+
+from spark_auc.core.sampling.folds import Folds
+from spark_auc.errors import ConfigError, MissingPackageError, ResourceError, require
+from spark_auc.features.raw_columns import Text
+from spark_auc.features.recipe_blocks import blocks_of, of_blocks
+from spark_auc.pipeline.label_sample import label_sample
+from spark_auc.pipeline.pair_moments_fit import PairMomentsFit
+from spark_auc.pipeline.pipeline_fit import PipelineFit
+from spark_auc.pipeline.ranker_fit import RankerFit
+from spark_auc.pipeline.recipe_estimator import RecipeFit
+from spark_auc.pipeline.tree_settings import grows_from_all
+from spark_auc.tables.raw_features import RawFeatures
+from spark_auc.tables.rows import TableRows, counted
+from spark_auc.tables.table import Table
+from spark_auc.training.blocks import LEAVES
+from spark_auc.training.method_choice import compare_methods
+from spark_auc.training.method_result import MethodResult
+from spark_auc.training.prior import Prior
+from spark_auc.training.ranksvm import train_hinge
+from spark_auc.training.raw_rows import RawRows
+from spark_auc.training.settings import HingeSettings, MethodSettings, TrainingSettings
+from spark_auc.training.train import train
+from spark_auc.training.tree_candidates import (
+    TreeCandidate,
+    measured,
+    train_grown,
+    tree_candidates,
+)
+
+_log = logging.getLogger(__name__)
+
+# Settings of the ranker that the chosen model has too.
+_SHARED = (
+    *("labelCol", "positiveLabel", "weightCol", "rawPredictionCol", "predictionCol"),
+    *("vectorOutput", "handleInvalid"),
+)
+# Settings of the ranker that contradict the choice.
+_CONTRARY = (
+    *("regParam", "elasticNetParam", "standardization", "selectionRule", "estimator", "prior"),
+    *(
+        "foldCol",
+        "segmentCol",
+        "keepMoments",
+        "maxFPR",
+        "covariance",
+        "tol",
+        "maxIter",
+        "whenNotConverged",
+    ),
+)
+
+
+# Settings of a recipe to which a choice adds, where they are not set: `trees` are those of
+# `spark_auc.training.tree_candidates`.
+ADDED = ("pairs", "crosses", "trees")
+_VALUES: dict[str, Any] = {"unit": False, "pairs": 20, "crosses": "auto"}
+# Above so many rows, trees that grow anew in each fold take too long.
+_MOST_TREE_ROWS = 250_000
+
+
+class _Trees(NamedTuple):
+    """Candidates by name whose trees grow from all rows, their results, and the raw rows."""
+
+    candidates: dict[str, TreeCandidate]
+    results: list[MethodResult]
+    rows: RawRows | None = None
+    types: Mapping[str, str] = MappingProxyType({})
+
+
+class MethodFit:
+    """Chooses among models of a recipe's blocks and fits the best; see `MethodChooser`.
+
+    Parameters
+    ----------
+    pipeline
+        The recipe and the ranker whose penalty is chosen.
+    added
+        Names of the settings of the recipe that are set here where they are not set, of `ADDED`.
+    """
+
+    pipeline: PipelineFit
+    # The class that fits the hinge.
+    HINGE: ClassVar[type[Any]]
+    _grows: bool
+
+    def _prepared(self, recipe: Any, added: Collection[str]) -> Any:
+        """The recipe with the settings of the choice where they are not set."""
+        self._grows = False
+        if not isinstance(recipe, RecipeFit):
+            return recipe
+        values = {name: _VALUES[name] for name in ("unit", *added) if name in _VALUES}
+        self._grows = "trees" in added and not recipe.isSet("trees")
+        return recipe.with_values(**{k: v for k, v in values.items() if not recipe.isSet(k)})
+
+    @property
+    def ranker(self) -> RankerFit:
+        """The ranker that names the columns."""
+        return self.pipeline.ranker
+
+    def check(self) -> None:
+        """`ConfigError` where Params of the recipe and of the ranker cannot serve."""
+        recipe = self.pipeline.recipe
+        if isinstance(recipe, RecipeFit) and grows_from_all(recipe.values()["trees"]):
+            raise ConfigError(
+                "found growShare 1 for a choice of methods, expected a lower one: trees that all "
+                "rows grow are candidates where the recipe has none; leave out trees"
+            )
+        self.pipeline.check()
+        ranker = self.ranker
+        unit = (
+            recipe.recipe.unit if recipe is not None and not isinstance(recipe, RecipeFit) else None
+        )
+        if isinstance(recipe, RecipeFit):
+            unit = recipe.values()["unit"]
+            if len(recipe.knots()) > 1:
+                raise ConfigError(
+                    f"found numKnots {list(recipe.knots())} for a choice of methods, expected one "
+                    "number; set one"
+                )
+        if unit:
+            raise ConfigError(
+                "found unit = True for a choice of methods, expected False: the blocks of a row of "
+                "length 1 depend on each other; leave it out"
+            )
+        if refused := [name for name in _CONTRARY if ranker.isSet(name)]:
+            raise ConfigError(
+                f"found {', '.join(refused)} for a choice of methods, expected none of them: "
+                "penalties are chosen on folds by hash or keyCol; leave them out"
+            )
+
+    def fitted(self, table: Table) -> Any:
+        """Fit the best model to the rows of a table; errors as of `PipelineFit.fitted`."""
+        self.check()
+        ranker = self.pipeline.ranker
+        assert isinstance(ranker, PairMomentsFit)
+        (fitted,) = self.pipeline.recipes(table).values()
+        recipe = fitted.recipe
+        # Equal rows of one candidate may differ in another.
+        features = replace(fitted.input_features(table), by_values=True)
+        folds, _ = ranker.folds(table)
+        columns = ranker.resolved(table, features, ranker.values()["keyCol"])
+        # Trees of a fitted recipe grew elsewhere.
+        of_fit = fitted is not self.pipeline.recipe
+        grown = recipe.trees.grown if recipe.trees and of_fit else None
+        chose = recipe.chosen_by if of_fit else None
+        settings = MethodSettings(
+            replace(folds, never_held_out=grown or chose), frozenset([LEAVES] if grown else [])
+        )
+        rows = TableRows.of(table, columns)
+        comparison = compare_methods(rows, blocks_of(recipe), settings)
+        trees = self._trees(table, features, comparison.folds)
+        comparison = comparison.with_results(trees.results)
+        chosen = comparison.results[comparison.chosen]
+        candidate = trees.candidates.get(chosen.name)
+        if candidate and trees.rows:
+            made = candidate.recipe(candidate.grow(trees.rows, trees.types))
+        else:
+            made = of_blocks(recipe, chosen.blocks)
+        reduced = fitted.replaced(made, fitted.drift and fitted.drift.for_recipe(made))
+        # The groups of rows are those of all columns, by which trees and folds know them.
+        features = replace(features, recipe=made).for_training(of_fit=of_fit, by_values=True)
+        trained = self._trained(table, features, chosen, candidate)
+        model = self.pipeline.pipeline_model(trained, reduced)
+        assert chosen.selection is not None
+        selection = chosen.selection.as_dict() | {"methods": comparison.as_dict()}
+        summary = replace(model.ranker.summary, selection=selection)
+        return self.pipeline.named(table, model.with_ranker(model.ranker.with_summary(summary)))
+
+    def _trees(self, table: Table, features: RawFeatures, folds: Folds) -> _Trees:
+        """The candidates whose trees grow from all rows, measured on the folds."""
+        if not self._grows:
+            return _Trees({}, [])
+        candidates = {each.name: each for each in tree_candidates(features.recipe)}
+        rows, values = counted(table, self.ranker.values()["labelCol"]), self.ranker.values()
+        label, row = (values["labelCol"], values["positiveLabel"]), ("weightCol", "keyCol")
+        try:
+            require("trees", "lightgbm")
+            if rows > _MOST_TREE_ROWS:
+                raise ResourceError(
+                    f"found {rows} rows, expected at most {_MOST_TREE_ROWS} to grow trees anew in "
+                    "each fold; set trees of a recipe, whose rows are left out of training"
+                )
+            sample = label_sample(
+                *(table, features.raw, label, *(values[name] for name in row)),
+                remedy="set trees to null",
+                sample=None,
+                rows=rows,
+            )
+        except (MissingPackageError, ResourceError) as error:
+            _log.warning("no trees grow from all rows: %s", error)
+            return _Trees(candidates, [c.without(str(error)) for c in candidates.values()])
+        raw = RawRows(sample.columns, sample.y, sample.weight, sample.groups)
+        types = {
+            column.name: column.type
+            for column in features.recipe.own_columns
+            # Integers of lines stay text where only their tokens are needed.
+            if isinstance(raw.columns[column.name], Text) == (column.type == "text")
+        }
+        if not types:
+            without = [c.without("no column that trees can split") for c in candidates.values()]
+            return _Trees(candidates, without)
+        results = measured(list(candidates.values()), raw, types, folds)
+        return _Trees(candidates, results, raw, types)
+
+    def _trained(
+        self,
+        table: Table,
+        features: RawFeatures,
+        chosen: MethodResult,
+        candidate: TreeCandidate | None,
+    ) -> Any:
+        """The chosen candidate, trained with its penalty on all rows that it may train on."""
+        values: dict[str, Any] = dict(self.ranker.values())
+        shared = {name: values[name] for name in _SHARED if values[name] is not None}
+        assert chosen.selection is not None
+        penalty = chosen.selection.candidate
+        kind: Any = self.HINGE if chosen.loss == "hinge" else type(self.ranker)
+        estimator = kind(regParam=penalty.regParam, standardization=False, **shared)
+        # The key says which rows grew trees.
+        columns = estimator.resolved(table, features, values["keyCol"])
+        rows = TableRows.of(table, columns)
+        if candidate:
+            result = train_grown(rows, candidate, penalty, Prior.of_trees(features.recipe))
+        elif chosen.loss == "hinge":
+            result = train_hinge(rows, HingeSettings(penalty.regParam, standardize=False))
+        else:
+            settings = TrainingSettings(reg_params=(penalty.regParam,), standardize=False)
+            result = train(rows, settings)
+        return estimator.made(result, columns)

@@ -1,0 +1,144 @@
+"""What the estimators on pair moments share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from spark_auc.core.labels import Label
+from spark_auc.core.sampling.folds import Folds
+from spark_auc.errors import ConfigError
+from spark_auc.pipeline.has_settings import HasSettings
+from spark_auc.pipeline.ranker_fit import FoldsFit
+from spark_auc.pipeline.ranker_settings import PairMomentsSettings
+from spark_auc.pipeline.segment_rankers import segmented
+from spark_auc.tables.features import Features
+from spark_auc.tables.rows import TableRows
+from spark_auc.tables.table import Table
+from spark_auc.training.approximation import Approximation
+from spark_auc.training.result import TrainingResult
+from spark_auc.training.settings import TrainingSettings
+from spark_auc.training.survey import Sampling
+from spark_auc.training.train import train
+
+
+class PairMomentsFit(FoldsFit):
+    """Trains on pair moments; its settings extend `PairMomentsSettings`."""
+
+    def penalties(self) -> tuple[tuple[float, ...] | None, tuple[float, ...]]:
+        """Candidates for regParam (None: a grid computed from the data) and elasticNetParam."""
+        values = self.values()
+        if "regParams" in values:
+            regs, mixes = values["regParams"], values["elasticNetParams"]
+            return None if regs is None else tuple(regs), tuple(mixes)
+        reg = values["regParam"]
+        return None if reg is None else (reg,), (values["elasticNetParam"],)
+
+    @property
+    def selects(self) -> bool:
+        """See `RankerFit.selects`."""
+        regs, mixes = self.penalties()
+        return regs is None or len(regs) * len(mixes) != 1
+
+    @property
+    def has_folds(self) -> bool:
+        """Folds choose a penalty, the shrinkage of segments, or both."""
+        return self.selects or self.values()["segmentCol"] is not None
+
+    def check(self) -> None:
+        """See `HasSettings.check`."""
+        values: PairMomentsSettings = self.values()
+        drawn = values["estimator"] != "exact"
+        if self.has_prior and drawn:
+            raise ConfigError(
+                f"found prior with estimator {values['estimator']!r}, expected 'exact'; leave out "
+                "one of them"
+            )
+        if not drawn:
+            self.refuse("estimator 'exact'", "numPairs", "batchSize", "pairTol")
+        else:
+            self.refuse(f"estimator {values['estimator']!r}", "segmentCol", "maxFPR")
+            if values["numPairs"] != "auto":
+                self.refuse(f"numPairs {values['numPairs']}", "pairTol")
+        if values["segmentCol"] is not None:
+            self.refuse(f"segmentCol {values['segmentCol']!r}", "maxFPR")
+        kind = self.approximation.kind
+        if kind != "full":
+            without = ("estimator", "segmentCol", "keepMoments", "maxFPR", "prior")
+            self.refuse(f"covariance {kind!r}", *without)
+        check_covariance(self)
+        super().check()
+        if not (self.has_folds or drawn or kind == "lowRank"):
+            self.refuse("a single penalty and estimator 'exact'", "keyCol", "seed")
+
+    @property
+    def approximation(self) -> Approximation:
+        """How covariances are approximated, if they are."""
+        values = self.values()
+        return Approximation(
+            values["covariance"],
+            values["headSize"],
+            values["covarianceRank"],
+            values["seed"],
+            keyed=values["keyCol"] is not None,
+        )
+
+    def training_settings(self, folds: Folds) -> TrainingSettings:
+        """The settings of a training run with these folds, without a prior."""
+        values: PairMomentsSettings = self.values()
+        regs, mixes = self.penalties()
+        pairs, seed = values["numPairs"], values["seed"]
+        return TrainingSettings(
+            sampling=Sampling(values["estimator"], 0 if pairs == "auto" else pairs, seed),
+            pair_tolerance=values["pairTol"],
+            batch_size=values["batchSize"],
+            reg_params=regs,
+            elastic_net_params=mixes,
+            folds=folds,
+            one_standard_error=values["selectionRule"] == "oneStandardError",
+            standardize=values["standardization"],
+            tol=values["tol"],
+            max_iter=values["maxIter"],
+            on_failure=values["whenNotConverged"],
+            keep_moments=values["keepMoments"],
+            max_fpr=self.values()["maxFPR"],
+            approximation=self.approximation,
+        )
+
+    def fitted(self, table: Table, features: Features | None = None) -> Any:
+        """See `RankerFit.fitted`."""
+        self.check()
+        values: PairMomentsSettings = self.values()
+        folds, column = self.folds(table)
+        settings = self.training_settings(folds)
+        drawn = settings.sampling.estimator != "exact" or self.approximation.kind == "lowRank"
+        columns = self.resolved(table, features, values["keyCol"], column, placed=drawn)
+        folds, prior = self.held_out(folds, columns), self.prior_for(columns.features)
+        settings = replace(settings, folds=folds, prior=prior)
+        result = train(TableRows.of(table, columns), settings)
+        model, name = self.made(result, columns), values["segmentCol"]
+        return segmented(model, table, columns, name, result, settings) if name else model
+
+    def model_from(
+        self,
+        result: TrainingResult,
+        positive: Label | None,
+        names: tuple[str, ...] | None,
+        labels: Sequence[str] | None,
+    ) -> Any:
+        """See `RankerFit.model_from`; the model has the penalty of its weights."""
+        assert result.penalty is not None
+        regParam, elasticNetParam = result.penalty.regParam, result.penalty.elasticNetParam
+        model = super().model_from(result, positive, names, labels)
+        return model.with_values(regParam=regParam, elasticNetParam=elasticNetParam)
+
+
+def check_covariance(estimator: HasSettings) -> None:
+    """`ConfigError` if a Param of another approximation of the covariances is set."""
+    kind, sizes = (
+        estimator.values()["covariance"],
+        {"headSize": "head", "covarianceRank": "lowRank"},
+    )
+    others = [name for name, of_kind in sizes.items() if of_kind != kind]
+    estimator.refuse(f"covariance {kind!r}", *others)

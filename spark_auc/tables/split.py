@@ -1,0 +1,152 @@
+"""Rows to train on and rows to test on, by a hash or a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from spark_auc.core.types import Bool
+from spark_auc.errors import ConfigError, DataError
+from spark_auc.features.raw_columns import Numbers
+from spark_auc.tables.arrow_columns import raw_column
+from spark_auc.tables.hashes import check_hashable, hashable_names, xxhash64
+from spark_auc.tables.table import Batches, Table, field_of
+from spark_auc.tables.tally import Tally, tallied
+from spark_auc.tables.types import is_time, shown_type
+
+T = TypeVar("T", bound=Table)
+
+# Bits of spans of time: 38 hours, an eighth of a second, and a microsecond.
+_SPANS = (37, 17, 0)
+_MOST_SPANS = 1 << 20
+
+
+def by_key(
+    table: T, fraction: float, seed: int, key: str | None = None, label: str | None = None
+) -> tuple[T, T]:
+    """The rows whose hash of seed and key is below ``fraction``, and the others.
+
+    All rows of a key are in the same part. With the same seed, the first part of a smaller fraction
+    is a subset of that of a larger one.
+
+    Parameters
+    ----------
+    table
+        The rows.
+    fraction
+        Expected share of the keys in the first part, in (0, 1).
+    seed
+        An integer of 32 bits.
+    key
+        Column to hash. Default: all columns that have a hash, except the label, so that rows of
+        equal values are in the same part.
+    label
+        Label column, which is not hashed.
+
+    Raises
+    ------
+    ConfigError
+        A column is unknown or has no hash, or the fraction is outside (0, 1).
+    """
+    if not 0 < fraction < 1:
+        raise ConfigError(f"found fraction = {fraction}; expected a share of train in (0, 1)")
+    if key is not None:
+        check_hashable(table, key)
+        names = [field_of(table, key).name]
+    else:
+        without = field_of(table, label).name if label else None
+        names = [name for name in hashable_names(table) if name != without]
+
+    def keeping(below: bool) -> Callable[[Sequence[pa.Array]], Bool]:
+        def keep(arrays: Sequence[pa.Array]) -> Bool:
+            uniform = (xxhash64(arrays, salt=seed) >> np.uint64(11)) * 2.0**-53
+            return np.asarray((uniform < fraction) == below)
+
+        return keep
+
+    return table.where(names, keeping(True)), table.where(names, keeping(False))
+
+
+def by_time(table: T, column: str, start: np.datetime64) -> tuple[T, T]:
+    """The rows before a time, and those from it on.
+
+    Parameters
+    ----------
+    table
+        The rows.
+    column
+        Column of dates or times, each of which has a value; see `time_at`.
+    start
+        The time, on the clocks of the table's zone.
+    """
+    zone = table.zone
+
+    def keeping(before: bool) -> Callable[[Sequence[pa.Array]], Bool]:
+        def keep(arrays: Sequence[pa.Array]) -> Bool:
+            found = raw_column(column, arrays[0], zone)
+            assert isinstance(found, Numbers)
+            return np.asarray((found.values < start) == before)
+
+        return keep
+
+    name = field_of(table, column).name
+    return table.where([name], keeping(True)), table.where([name], keeping(False))
+
+
+def time_at(table: Table, column: str, share: float) -> np.datetime64:
+    """The least time up to which a share of the rows is, exactly, on the clocks of the table.
+
+    Passes over the column count the rows of ever shorter spans of time.
+
+    Raises
+    ------
+    ConfigError
+        The column is unknown or has no times.
+    DataError
+        There are no rows, or one has no time.
+    """
+    field = field_of(table, column)
+    if not is_time(field.type):
+        raise ConfigError(
+            f"found {shown_type(field)} in column {column!r}, expected times such as "
+            "2026-03-01 12:30:00; name another column with --time, or leave --time out"
+        )
+    rank, span, width = 0, 0, None
+    for shift in _SPANS:
+        tally = _spans(table, field.name, shift, span, width)
+        if tally.missing:
+            raise DataError(
+                f"found {tally.missing} rows without a time in column {column!r}, expected a time "
+                "in each row"
+            )
+        spans = tally.values.astype(np.int64)
+        if not spans.size:
+            raise DataError(f"found no time in column {column!r}, expected times")
+        if width is None:
+            rank = int(np.ceil(share * tally.rows.sum()))
+        order = np.argsort(spans)
+        before = np.cumsum(tally.rows[order])
+        place = int(np.searchsorted(before, rank))
+        rank -= int(before[place - 1]) if place else 0
+        span, width = int(spans[order[place]]), shift
+    return np.datetime64(span, "us")
+
+
+def _spans(table: Table, name: str, shift: int, inside: int, width: int | None) -> Tally:
+    """Rows of each span of 2^shift microseconds, within one of 2^width."""
+    zone, schema = table.zone, pa.schema([("span", pa.int64())])
+
+    def numbered(batches: Batches) -> Batches:
+        for batch in batches:
+            found = raw_column(name, batch.column(0), zone)
+            assert isinstance(found, Numbers)
+            micros = found.values.view(np.int64)
+            missing = batch.column(0).is_null().to_numpy(zero_copy_only=False)
+            kept = slice(None) if width is None else (micros >> width == inside) & ~missing
+            spans = pa.array((micros >> shift)[kept], mask=missing[kept])
+            yield pa.RecordBatch.from_arrays([spans], schema=schema)
+
+    return tallied(table.select([name]).map(numbered, schema), "span", _MOST_SPANS)

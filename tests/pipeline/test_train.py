@@ -1,0 +1,114 @@
+"""Training in one call, in this process, beside the published rooms that it is made of."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from sklearn.metrics import roc_auc_score
+
+import spark_auc
+from spark_auc import train
+from spark_auc.app.one_call import table_of
+from spark_auc.errors import ConfigError, DataError
+
+
+def people(n=800, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "age": rng.integers(18, 80, n),
+            "income": np.where(rng.random(n) < 0.1, np.nan, rng.lognormal(3, 1, n)),
+            "city": rng.choice(["Oslo", "Köln", "Bergen", None], n),
+            "member": rng.random(n) < 0.5,
+            "user": rng.integers(0, n // 4, n),
+        }
+    )
+    score = 0.05 * (frame["age"] - 45) + (frame["city"] == "Oslo") + rng.normal(size=n)
+    return frame.assign(bought=(score > 1).astype(int))
+
+
+@pytest.fixture(scope="module")
+def trained():
+    return train(people(), "bought", features={"leaveOut": ["user"]})
+
+
+def test_the_auc_is_that_of_all_held_out_pairs(trained):
+    frame = people()
+    report = trained.evaluation
+    held_out = sum(side["rows"] for side in report.as_dict()["classes"].values())
+    assert 0.1 < held_out / len(frame) < 0.3
+    everyone, scores = trained.model.evaluate(table_of(frame)), trained.score(frame)
+    assert everyone.auc == pytest.approx(roc_auc_score(frame["bought"], scores), abs=1e-12)
+    assert report.interval.lower < report.auc < report.interval.upper
+    assert trained.model.summary.certificate["reason"] == "converged"
+
+
+def test_saved_models_serve_the_same_scores(trained, tmp_path):
+    trained.save(tmp_path / "ranker")
+    frame = people(60, seed=3)
+    loaded = spark_auc.load(tmp_path / "ranker")
+    np.testing.assert_array_equal(loaded.score(frame), trained.score(frame))
+    one = frame.iloc[5].to_dict()
+    assert loaded.score({k: one[k] for k in loaded.columns}) == trained.score(frame)[5]
+
+
+def test_files_and_tables_give_the_same_bits(trained, tmp_path):
+    frame = people()
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    frame.to_parquet(tmp_path / "rows.parquet")
+    given = {"features": {"leaveOut": ["user"]}}
+    arrow = pa.Table.from_pandas(frame, preserve_index=False)
+    for rows in (tmp_path / "rows.csv", str(tmp_path / "rows.parquet"), arrow):
+        other = train(rows, "bought", **given)
+        assert other.evaluation.auc == trained.evaluation.auc
+        np.testing.assert_array_equal(other.model.ranker.scorer.w, trained.model.ranker.scorer.w)
+
+
+def test_settings_keys_and_no_held_out_rows():
+    frame = people().replace({"bought": {0: "no", 1: "yes"}})
+    given = {"features": {"numKnots": 4}, "training": {"regParam": 0.01}}
+    whole = train(frame, "bought", positive="yes", key="user", test=0, **given)
+    assert whole.evaluation is None
+    assert sum(whole.model.summary.rows.values()) == len(frame)
+    assert "user" not in {column.name for column in whole.model.recipe.columns}
+    assert whole.model.summary.reg_param == 0.01
+
+
+def test_a_choice_of_methods():
+    chosen = train(people(400), "bought", method="auto", features={"trees": None})
+    assert len(chosen.model.summary.selection["methods"]["candidates"]) >= 2
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "words"),
+    [
+        ({"label": "bougth"}, ConfigError, "did you mean 'bought'"),
+        ({"label": "age"}, DataError, "label values"),
+        ({"label": "city"}, ConfigError, "set positiveLabel"),
+        ({"label": "bought", "test": 1.0}, ConfigError, "found test 1.0"),
+        ({"label": "bought", "key": "users"}, ConfigError, "did you mean 'user'"),
+        ({"label": "bought", "training": {"regParm": 1}}, TypeError, "did you mean 'regParam'"),
+        ({"label": "bought", "rows": 3}, ConfigError, "found rows of class int"),
+    ],
+)
+def test_errors_are_one_sentence(given, error, words):
+    given = {"rows": people(100), **given}
+    with pytest.raises(error, match=words):
+        train(**given)
+
+
+def test_no_spark_is_imported():
+    code = (
+        "import sys, numpy as np, pyarrow as pa\n"
+        "for name in ('pyspark', 'py4j', 'yaml'):\n"
+        "    sys.modules[name] = None\n"
+        "from spark_auc import train\n"
+        "x = np.arange(300.0)\n"
+        "made = train(pa.table({'x': x, 'y': (x % 7 > 3).astype(int), 'z': x % 7}), 'y')\n"
+        "print(round(made.evaluation.auc, 3))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "1.0"

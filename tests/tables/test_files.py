@@ -1,0 +1,151 @@
+"""Files as tables: records and types by other readers, in parts of any size."""
+
+import csv
+import datetime
+import io
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from spark_auc.errors import ConfigError, DataError
+from spark_auc.tables import files
+from spark_auc.tables.arrow_table import ArrowTable
+from spark_auc.tables.files import open_file
+from spark_auc.tables.split import by_time, time_at
+from spark_auc.tables.text_types import text_types
+
+TEXTS = ["plain", "with, separator", 'with "quotes"', "two\nlines", "", " blanks ", "Köln", "NA"]
+
+
+def read(path):
+    return open_file(path).gathered()
+
+
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("bytes_of_part", [60, 10_000])
+def test_records_are_those_of_pythons_reader(
+    tmp_path, monkeypatch, separator, ending, bytes_of_part
+):
+    monkeypatch.setattr(files, "_PART_BYTES", bytes_of_part)
+    rng = np.random.default_rng(1)
+    out = io.StringIO()
+    writer = csv.writer(out, delimiter=separator, lineterminator=ending)
+    writer.writerow(["a", 'b "c"', "d e"])
+    for k in range(200):
+        writer.writerow([f"x{k}", *rng.choice(TEXTS, 2)])
+    (tmp_path / "rows.csv").write_bytes(b"\xef\xbb\xbf" + out.getvalue().encode())
+    expected = list(csv.DictReader(io.StringIO(out.getvalue()), delimiter=separator))
+    table = open_file(tmp_path / "rows.csv")
+    assert table.parts == 1 or bytes_of_part == 60
+    found = table.gathered()
+    for name in ("a", 'b "c"', "d e"):
+        texts = [value or "" for value in found[name].to_pylist()]
+        assert texts == [row[name] for row in expected]
+    few = table.select(["d e", "a"]).gathered()
+    assert few.column(0) == found["d e"]
+
+
+def test_types_that_all_values_fit(tmp_path):
+    columns = {
+        "whole": (["1", "+20", "", "NA", " -3 "], [1, 20, None, None, -3]),
+        "float": (["1", "2.5", "-1e3", ".5", "?"], [1.0, 2.5, -1000.0, 0.5, None]),
+        "code": (["007", "1", "2", "3", "4"], ["007", "1", "2", "3", "4"]),
+        "flag": (["true", "FALSE", "True", "", "false"], [True, False, True, None, False]),
+        "day": (["2024-02-29", "", "1999-12-31", "2000-01-01", "2001-01-01"], None),
+        "no day": (["2024-02-30", "", "x", "2000-01-01", "2001-01-01"], None),
+        "at": (["2024-02-29 12:30", "2024-02-29", "2024-02-29T01:02:03.123456789", "", ""], None),
+        "zoned": (["2024-02-29 12:30Z", "2024-02-29T12:30:01+01:00", "", "", ""], None),
+        "text": (["a", "1", "", "NA", " b"], ["a", "1", None, "NA", " b"]),
+        "none": (["", "", "", "", ""], [None] * 5),
+    }
+    lines = [",".join(columns)]
+    lines += [",".join(values[k] for values, _ in columns.values()) for k in range(5)]
+    (tmp_path / "rows.csv").write_text("\n".join(lines))
+    found = read(tmp_path / "rows.csv")
+    for name, (_, expected) in columns.items():
+        if expected is not None:
+            assert found[name].to_pylist() == expected, name
+    assert found.schema.field("day").type == pa.date32()
+    assert found["day"][0].as_py() == datetime.date(2024, 2, 29)
+    assert found.schema.field("no day").type == pa.string()
+    assert found["at"].to_pylist()[:3] == [
+        datetime.datetime(2024, 2, 29, 12, 30),
+        datetime.datetime(2024, 2, 29),
+        datetime.datetime(2024, 2, 29, 1, 2, 3, 123456),
+    ]
+    assert found["zoned"][1].as_py() == datetime.datetime(
+        2024, 2, 29, 11, 30, 1, tzinfo=datetime.UTC
+    )
+
+
+def test_types_do_not_depend_on_parts(tmp_path, monkeypatch):
+    rows = ["n,x", *(f"{k},{k / 8}" for k in range(500)), "12,maybe"]
+    (tmp_path / "rows.csv").write_text("\n".join(rows))
+    whole = open_file(tmp_path / "rows.csv")
+    monkeypatch.setattr(files, "_PART_BYTES", 100)
+    parts = open_file(tmp_path / "rows.csv")
+    assert parts.parts > 10
+    assert parts.schema == whole.schema
+    assert parts.schema.field("x").type == pa.string()
+    assert parts.gathered().equals(whole.gathered())
+    assert text_types(whole) == {"x": "text"}
+
+
+def test_parquet_files_by_row_group(tmp_path):
+    made = pa.table({"a": range(100), "b": [f"t{k % 7}" for k in range(100)]})
+    pq.write_table(made[:60], tmp_path / "1.parquet", row_group_size=25)
+    pq.write_table(made[60:], tmp_path / "2.parquet")
+    (tmp_path / "_SUCCESS").write_text("")
+    table = open_file(tmp_path)
+    assert table.parts == 4
+    assert table.gathered() == made
+    assert table.select(["b"], placed=True).gathered().column(1).to_pylist()[-1] == 3
+    pq.write_table(made.select(["a"]), tmp_path / "3.parquet")
+    with pytest.raises(DataError, match=r"other columns or types in .*3.parquet"):
+        open_file(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "found no lines"),
+        (b"a,b\n1,2,3\n", "expected 2; correct or remove it"),
+        (b"a,b\n1\n", "expected 2; correct or remove it"),
+        (b'a,b\n1,"2\n', "a quote that is not closed in line 2"),
+        (b"a,\xff\n1,2\n", "another encoding than UTF-8"),
+        (b"a,b\n1,\xff\n", "in UTF-8"),
+    ],
+)
+def test_malformed_files_are_one_sentence(tmp_path, content, words):
+    (tmp_path / "rows.csv").write_bytes(content)
+    with pytest.raises(DataError, match=words):
+        read(tmp_path / "rows.csv")
+
+
+def test_columns_without_a_name_or_of_one_name(tmp_path):
+    (tmp_path / "rows.csv").write_text(",a,A,b\n1,2,3,4\n")
+    assert read(tmp_path / "rows.csv").to_pydict() == {"_c0": [1], "a1": [2], "A2": [3], "b": [4]}
+
+
+def test_other_paths_are_one_sentence(tmp_path):
+    with pytest.raises(ConfigError, match="found no file"):
+        open_file(tmp_path / "none.csv")
+    (tmp_path / "rows.xlsx").write_text("")
+    with pytest.raises(ConfigError, match=r"files of \['.xlsx'\]"):
+        open_file(tmp_path / "rows.xlsx")
+
+
+@pytest.mark.parametrize("spread", [10, 10**6, 10**13])
+def test_the_time_of_a_share_is_exact(spread):
+    rng = np.random.default_rng(4)
+    times = rng.integers(-spread, spread, 999).astype("datetime64[us]")
+    table = ArrowTable.of(pa.table({"at": times}), 70)
+    for share in (0.01, 0.5, 0.8, 1.0):
+        expected = np.sort(times)[int(np.ceil(share * times.size)) - 1]
+        assert time_at(table, "at", share) == expected
+    before, after = by_time(table, "at", time_at(table, "at", 0.8))
+    assert before.gathered().num_rows == (times < np.sort(times)[799]).sum()
+    assert before.gathered().num_rows + after.gathered().num_rows == times.size
