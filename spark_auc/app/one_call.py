@@ -21,6 +21,7 @@ from spark_auc.pipeline.estimators import (
 )
 from spark_auc.pipeline.method_fit import ADDED
 from spark_auc.pipeline.models import PipelineModel
+from spark_auc.pipeline.pipeline_fit import KNOTS
 from spark_auc.serving.ranker import ServedRanker
 from spark_auc.tables.arrow_table import ArrowTable
 from spark_auc.tables.files import open_file
@@ -29,8 +30,6 @@ from spark_auc.tables.table import Table
 
 _log = logging.getLogger(__name__)
 
-# Numbers of knots to choose from: linear effects, the default, and effects that take many rows.
-_KNOTS = [2, 16, 48]
 # Rows of a part of a table in memory.
 _PART_ROWS = 1 << 17
 
@@ -166,7 +165,7 @@ def train(
         model = MethodEstimator(RecipeEstimator(**given), ranker, added).fitted(table)
     else:
         if "numKnots" not in given and ranker.selects:
-            given["numKnots"] = _KNOTS
+            given["numKnots"] = list(KNOTS)
         model = PipelineEstimator([RecipeEstimator(**given), ranker]).fitted(table)
     return Trained(model, None if held_out is None else model.evaluate(held_out))
 

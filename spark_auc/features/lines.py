@@ -62,28 +62,6 @@ def split(lines: Text, separator: str, fields: int, place: str | None = None) ->
     )
 
 
-def field(lines: Text, separator: str, number: int, fields: int) -> Text:
-    """One field of lines, found from the nearer end of each line.
-
-    The number of fields is not checked: `split` does. A line without the field has an empty one.
-
-    Parameters
-    ----------
-    lines, separator, fields
-        See `split`.
-    number
-        Number of the field, from 0.
-    """
-    starts, ends = np.empty_like(lines.starts), np.empty_like(lines.ends)
-    arrays = read_only(lines.starts), read_only(lines.ends), read_only(lines.data)
-    before, after = number, fields - 1 - number
-    if before <= after:
-        _from_begin(*arrays, ord(separator), before, starts, ends)
-    else:
-        _from_end(*arrays, ord(separator), after, starts, ends)
-    return Text(starts, ends, lines.data, lines.validity)
-
-
 def shown(text: Text, row: int, most: int | None = _SHOWN) -> str:
     """The value of a row, with replacements for bytes that are not UTF-8."""
     start, end = max(int(text.starts[row]), 0), max(int(text.ends[row]), 0)
@@ -129,50 +107,6 @@ def _split(
             places[0, k, row], places[1, k, row] = first, bounds[k]
             first = bounds[k] + 1
     return -1
-
-
-@compiled()
-def _from_begin(
-    starts: NDArray[Any],
-    ends: NDArray[Any],
-    data: NDArray[np.uint8],
-    separator: int,
-    before: int,
-    field_starts: NDArray[Any],
-    field_ends: NDArray[Any],
-) -> None:
-    for row in range(starts.size):
-        at, end = np.int64(starts[row]), np.int64(ends[row])
-        left = before
-        while left and at < end:
-            left -= data[at] == separator
-            at += 1
-        field_starts[row] = at
-        while at < end and data[at] != separator:
-            at += 1
-        field_ends[row] = at
-
-
-@compiled()
-def _from_end(
-    starts: NDArray[Any],
-    ends: NDArray[Any],
-    data: NDArray[np.uint8],
-    separator: int,
-    after: int,
-    field_starts: NDArray[Any],
-    field_ends: NDArray[Any],
-) -> None:
-    for row in range(starts.size):
-        start, at = np.int64(starts[row]), np.int64(ends[row])
-        left = after
-        while left and at > start:
-            at -= 1
-            left -= data[at] == separator
-        field_ends[row] = at
-        while at > start and data[at - 1] != separator:
-            at -= 1
-        field_starts[row] = at
 
 
 def contiguous(text: Text) -> Text:

@@ -23,6 +23,9 @@ from spark_auc.training.knots import KnotSelection
 
 _log = logging.getLogger(__name__)
 
+# Numbers of knots to choose from: linear effects, the default, and effects that take many rows.
+KNOTS = (2, 16, 48)
+
 
 class EmbeddingModel(Protocol):
     """A fitted embedding, as the pipeline sees it."""

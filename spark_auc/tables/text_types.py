@@ -26,7 +26,7 @@ MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
 _DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _TIME = f"{_DAY}[T ][0-9]{{2}}:[0-9]{{2}}(:[0-9]{{2}}([.][0-9]{{1,9}})?)?"
 # Codes: as numbers, 07 would be 7, and further digits would be lost.
-_CODE = r"^[+-]?(0[0-9]+|[0-9]{19,})$"
+CODE = r"^[+-]?(0[0-9]+|[0-9]{19,})$"
 _KINDS = "kinds"
 
 
@@ -129,7 +129,7 @@ class TextKinds(SchemaState):
             if not len(values):
                 continue
             some[k] = True
-            codes[k] = bool(pc.match_substring_regex(values, _CODE).true_count)
+            codes[k] = bool(pc.match_substring_regex(values, CODE).true_count)
             for t, name in enumerate(_NAMES):
                 fits[k, t] = fits[k, t] and _fits(values, name)
         return replace(self, fits=fits, some=some, codes=codes)

@@ -7,9 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from spark_auc.features.lines import field
 from spark_auc.features.text_lines import first_break, lines_within
-from tests.features.raw_rows import text
 
 
 def lines_of(data: bytes) -> list[bytes]:
@@ -58,22 +56,3 @@ def test_bytes_before_the_first_line_of_a_range_are_left_out() -> None:
 def test_first_break() -> None:
     ends = [b"", b"ab", b"ab\n", b"a\r\n", b"\n"]
     assert [first_break(np.frombuffer(e, np.uint8)) for e in ends] == [-1, -1, 2, 1, 0]
-
-
-@pytest.mark.parametrize("fields", [1, 2, 3, 7])
-def test_a_field_is_that_of_split(fields: int) -> None:
-    rng = np.random.default_rng(fields)
-    rows = [["x" * int(n) for n in rng.integers(0, 4, fields)] for _ in range(50)]
-    column = text([",".join(row) for row in rows])
-    for number in range(fields):
-        found = field(column, ",", number, fields)
-        values = [found.data[a:b].tobytes().decode() for a, b in zip(*found[:2], strict=True)]
-        assert values == [row[number] for row in rows]
-
-
-@pytest.mark.parametrize("number", [0, 1, 2])
-def test_a_malformed_line_has_places_within_the_line(number: int) -> None:
-    column = text(["", "a", "a,b,c,d,e"])
-    found = field(column, ",", number, 3)
-    assert np.all((column.starts <= found.starts) & (found.starts <= found.ends))
-    assert np.all(found.ends <= column.ends)

@@ -20,6 +20,7 @@ from spark_auc.app.jobs.published_model import check_model, read_recipe
 from spark_auc.app.jobs.raw_labels import MOST_LABELS, check_labels, start_of_last
 from spark_auc.app.jobs.train import estimator_of
 from spark_auc.errors import ConfigError
+from spark_auc.pipeline.pipeline_fit import KNOTS
 from spark_auc.publication.versions import resolve
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _TRAIN_SHARE = 0.8
-# Linear effects, the default, and effects that take many rows to see.
-_KNOTS = [2, 16, 48]
 
 
 @contextmanager
@@ -126,7 +125,7 @@ def _resolved_train(spark: SparkSession, train: Train, options: Mapping[str, Any
             holdout = Split.model_validate({"by": "time", "column": time, "before": before})
             train = train.model_copy(update={"holdout": holdout})
         if train.features and _free_of_knots(train):
-            knots = {"numKnots": list(_KNOTS)}
+            knots = {"numKnots": list(KNOTS)}
             train = train.model_copy(update={"features": train.features.model_copy(update=knots)})
     return train
 

@@ -33,6 +33,7 @@ from spark_auc.pipeline.estimators import (
     RecipeEstimator,
 )
 from spark_auc.pipeline.method_fit import ADDED
+from spark_auc.pipeline.pipeline_fit import KNOTS
 from spark_auc.publication.publish import check_free, publication
 from spark_auc.publication.versions import resolve
 from spark_auc.storage.file_systems import is_local
@@ -49,8 +50,6 @@ KIND = "model"
 # Spark's types of text, which the remedy of rows to leave out names.
 _PARSED = {"integer": "bigint", "float": "double", "time": "timestamp_ntz"}
 _LEARNERS = {"MBAClassifier": MBAEstimator, "RankSVMClassifier": HingeEstimator}
-# Numbers of knots to choose from: linear effects, the default, and effects that take many rows.
-KNOTS = [2, 16, 48]
 
 
 def reason_for_spark(config: Train, spark: SparkSection, options: Mapping[str, Any]) -> str | None:

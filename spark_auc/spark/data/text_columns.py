@@ -16,23 +16,18 @@ from pyspark.sql.types import StringType
 from spark_auc.errors import DataError
 from spark_auc.spark.data.names import quoted
 from spark_auc.spark.data.paths import reader_of
+from spark_auc.tables.text_types import CODE, MISSING, TYPES
 
-# Texts of a missing number, boolean or time.
-MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
-_DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_TIME = f"{_DAY}[T ][0-9]{{2}}:[0-9]{{2}}(:[0-9]{{2}}([.][0-9]{{1,9}})?)?"
 # Spark's type of the values that match, and the noun of an error; the first that fits is taken.
 _TYPES = {
-    "bigint": (r"^[+-]?[0-9]{1,18}$", "an integer"),
-    "double": (r"^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?$", "a number"),
-    "boolean": (r"^(?i)(true|false)$", "true or false"),
-    "date": (f"^{_DAY}$", "a date or time"),
-    "timestamp_ntz": (f"^{_DAY}$|^{_TIME}$", "a time"),
-    "timestamp": (f"^{_TIME}(Z|[+-][0-9]{{2}}:?[0-9]{{2}})$", "a time with its zone"),
+    "bigint": (TYPES["integer"].pattern, "an integer"),
+    "double": (TYPES["float"].pattern, "a number"),
+    "boolean": (TYPES["boolean"].pattern, "true or false"),
+    "date": (TYPES["date"].pattern, "a date or time"),
+    "timestamp_ntz": (TYPES["time"].pattern, "a time"),
+    "timestamp": (TYPES["zoned"].pattern, "a time with its zone"),
 }
 TIMES = ("date", "timestamp_ntz", "timestamp")
-# Codes: as numbers, 07 would be 7, and further digits would be lost.
-_CODE = r"^[+-]?(0[0-9]+|[0-9]{19,})$"
 # Types of columns in recipes.
 _OF_RECIPES = {
     "integer": ("bigint",),
@@ -88,7 +83,7 @@ def inferred(rows: DataFrame) -> dict[str, str]:
     for k, name in enumerate(names):
         value = _value(name)
         counts.append(F.count(value).alias(f"{k}"))
-        counts.append(F.count_if(value.rlike(_CODE)).alias(f"{k} code"))
+        counts.append(F.count_if(value.rlike(CODE)).alias(f"{k} code"))
         counts += [F.count_if(_fits(value, kind)).alias(f"{k} {kind}") for kind in _TYPES]
     found = rows.agg(*counts).collect()[0]
     types = {}
