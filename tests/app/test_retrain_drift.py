@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_auc.app.jobs.champion import read_champion
-from spark_auc.app.jobs.published_model import read_fit, recipe_stage
+from spark_auc.app.jobs.published_model import read_fit
 from spark_auc.app.jobs.retrain_history import History
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.features.recipe_json import to_json
@@ -148,7 +148,7 @@ def test_a_champion_has_the_counts_of_its_window(retrain):
         assert result["champion"] == day(2)
         recipe, drift = read_fit("model")
         assert drift.counts[:, :2].tolist() == [[1800, 200], [1800, 0], [1800, 0]]
-        assert recipe_stage(read_champion("model").model).drift.to_bytes() == drift.to_bytes()
+        assert read_champion("model").model.fitted_recipe.drift.to_bytes() == drift.to_bytes()
         found.append((to_json(recipe), drift.to_bytes()))
     assert found[0] == found[1]
 
