@@ -82,6 +82,7 @@ from spark_auc.solvers.path import solve
 from spark_auc.spark.estimators.online import Learned
 from spark_auc.tables.gathered import RowsPart
 from spark_auc.tables.tally import Tally
+from spark_auc.tables.text_types import TextKinds
 from spark_auc.training.learned_rows import LearnedRows
 from spark_auc.training.stream_statistics import StreamStatistics
 
@@ -172,6 +173,7 @@ def samples():
         labels,
         LabelCounts({"no": 1, "yes": 7}),
         Tally.of(pa.array(["a", None, "b", "a"]), 5),
+        TextKinds.zero(2).update(pa.record_batch([["1", "2"], ["007", ""]], ["a", "b"])),
         pair,
         *pair.positive.tiles[:2],
         MomentsTile(1, 1.0, ones, ones, wide, ones[0]),

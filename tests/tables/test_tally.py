@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from spark_auc.tables.tally import Tally
+from spark_auc.tables.text_types import TextKinds
 from tests.laws import Case, check_laws
 
 VALUES = [None if k % 7 == 3 else "abcdefgh"[k % 8] * (k % 3) for k in range(60)]
@@ -39,3 +40,17 @@ def test_counts_are_those_of_python(most):
         assert found.values.tolist() == sorted(counts)[:most]
         assert found.rows.tolist() == [counts[v] for v in sorted(counts)[:most]]
         assert found.missing == VALUES.count(None)
+
+
+KINDS = ["1", "-2", "3.5", "", "2024-02-29", "true", "x", "4"]
+
+
+def test_laws_of_types():
+    def of(rows):
+        columns = [pa.array([KINDS[(k + c) % 8] for k in rows], pa.string()) for c in range(3)]
+        return TextKinds.zero(3).update(pa.record_batch(columns, ["a", "b", "c"]))
+
+    def view(kinds):
+        return np.concatenate([kinds.fits.ravel(), kinds.some, kinds.codes]).astype(float)
+
+    check_laws(Case(TextKinds.zero(3), of, view, 24))
