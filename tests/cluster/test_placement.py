@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from spark_auc.core.moments.operator import column_moments
 from spark_auc.spark.data.resources import task_slots
+from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.tables.columns import TrainingColumns
 from spark_auc.tables.features import PreparedFeatures
 from spark_auc.tables.rows import TableRows
@@ -57,8 +58,9 @@ def test_cached_rows_keep_their_order(session, cluster, tmp_path):
     """Passes over cached rows have the bits of the pass that cached them, with an executor lost."""
     text = ", ".join(f"{name} double" for name in [*NAMES, "label"])
     df = session.read.csv(written(tmp_path / "rows"), schema=text, header=True)
-    columns = TrainingColumns.resolve(df, PreparedFeatures.resolve(df, NAMES), "label")
-    rows = TableRows.of(df, columns)
+    table = SparkTable(df)
+    columns = TrainingColumns.resolve(table, PreparedFeatures.resolve(table, NAMES), "label")
+    rows = TableRows.of(table, columns)
     # Executors register one after the other; the number of slots is counted anew after 10 s.
     until(lambda: task_slots(session) == 3, 60, "three executors with a slot each")
     with rows.kept() as kept:
