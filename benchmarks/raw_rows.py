@@ -40,7 +40,7 @@ from spark_auc.spark.data.lines import delimited
 from spark_auc.spark.data.raw import CRITEO_INTEGERS, CRITEO_TOKENS, criteo
 from spark_auc.spark.data.session import session
 from spark_auc.spark.data.spark_table import SparkTable
-from spark_auc.spark.estimators.one_pass import statistics
+from spark_auc.pipeline.one_pass import statistics
 from spark_auc.spark.pipeline_model import RankerPipelineModel
 from spark_auc.tables.columns import TrainingColumns
 from spark_auc.tables.raw_features import RawFeatures

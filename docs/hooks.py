@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 
 import spark_auc
-from spark_auc.app.config.described import keys_of
+from spark_auc.app.config.described import Key, keys_of
 from spark_auc.app.config.jobs import Configuration
 from spark_auc.app.config.sections import sections_of
 from spark_auc.app.config.training import params_section, public_names
@@ -86,9 +86,11 @@ def _returned(thing: Any) -> list[type]:
 def _configuration() -> str:
     """A table for each section, those of the jobs first."""
     text, shared = "", list[type[BaseModel]]()
+    whole = [key for key in keys_of(Configuration) if not key.sections]
+    text += _section("The file", "Its keys beside the sections.", whole, shared)
     for name, field in Configuration.model_fields.items():
-        (section,) = sections_of(field.annotation)
-        text += _table(f"`{name}`", section, shared)
+        for section in sections_of(field.annotation):
+            text += _table(f"`{name}`", section, shared)
     for section in shared:
         text += _table(section.__name__, section, shared)
     for name in public_names("learner"):
@@ -99,15 +101,18 @@ def _configuration() -> str:
 
 
 def _table(title: str, section: type[BaseModel], shared: list[type[BaseModel]]) -> str:
+    return _section(title, inspect.getdoc(section) or "", keys_of(section), shared)
+
+
+def _section(title: str, doc: str, keys: list[Key], shared: list[type[BaseModel]]) -> str:
     rows = ""
-    for key in keys_of(section):
+    for key in keys:
         shared += [part for part in key.sections if part not in shared]
         kind = key.kind(lambda choice: f"`{choice}`", _link)
         kind = kind.replace(">=", "≥").replace("<=", "≤")
         default = key.default if key.default in _WORDS else f"`{key.default}`"
         described = key.description.replace("|", "\\|")
         rows += f"| `{key.name}` | {kind} | {default} | {described} |\n".replace("\n|", "|")
-    doc = inspect.getdoc(section) or ""
     return (
         f"\n\n## {title} {{#{_anchor(title)}}}\n\n{doc}\n\n"
         f"| key | type | default | description |\n|---|---|---|---|\n{rows}"

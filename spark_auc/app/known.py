@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 JOBS = ("prepare", "train", "evaluate", "score", "opauc", "adadsg", "retrain")
+# The jobs that this process runs without Spark, where it can read their rows.
+EMBEDDED = ("train", "evaluate", "score", "retrain")
 # What is no job of Spark: modules of `spark_auc.app.commands`, with `add_arguments` and `run`.
 COMMANDS = ("init", "export")
 

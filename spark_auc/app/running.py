@@ -15,7 +15,8 @@ from spark_auc.app.config.arguments import content, listed
 from spark_auc.app.config.jobs import Configuration
 from spark_auc.app.config.load import configured, load
 from spark_auc.app.config.reach import check_reach
-from spark_auc.app.known import for_a_person, module_of, parts_of
+from spark_auc.app.jobs.engines import Needs, opened, reason_for_spark
+from spark_auc.app.known import EMBEDDED, for_a_person, module_of, parts_of
 from spark_auc.app.told import told
 from spark_auc.core.types import AnyPath
 from spark_auc.errors import ConfigError, SparkAUCError
@@ -62,7 +63,7 @@ def run(
         ignored.
     options
         Options that name a raw table, instead of the file: "data", "label", "output", "positive",
-        "time", "leave_out" and "engine" for train; "model", "data" and "output" for score.
+        "time" and "leave_out" for train; "model", "data" and "output" for score; "engine".
     as_json
         Whether to print JSON at a terminal, too.
 
@@ -146,9 +147,9 @@ def _configuration(
 ) -> Configuration:
     if config is None:
         return configured(content(job, options), "the arguments", overrides)
-    if options:
+    if others := [name for name in options if name != "engine"]:
         raise ConfigError(
-            f"found --config and {listed(options)}, expected one or the other; leave out "
+            f"found --config and {listed(others)}, expected one or the other; leave out "
             "--config, or put the values into its file"
         )
     return load(config, overrides)
@@ -171,29 +172,18 @@ def _run(
             raise ConfigError(
                 f"found --{part} without {job}.{part} in {path!r}, expected both; add {job}.{part}"
             )
-    if path is None and job == "train":
-        here = module_of("train_here")
-        reason = here.reason_for_spark(section, file.spark, options)
-        if reason is None:
-            return dict(here.run(section, options))
-        _log.info("engine: Spark, because of %s", reason)
     module = module_of(job)
+    needs = module.needs(section) if job in EMBEDDED else Needs((), {f"the job {job}": True})
+    reason = reason_for_spark(needs, file.spark, options.get("engine") or file.engine)
     module.check(section)
-    check_reach(section, file.spark)
-    # A late import: errors in the configuration do not wait for Spark.
-    from spark_auc.spark.data.failures import translated
-    from spark_auc.spark.data.session import session
-
-    with (
-        session(f"spark_auc {job}", file.spark.settings(), remote=file.spark.remote) as spark,
-        translated(),
-    ):
-        if path is None:
-            with module_of("raw_table").resolved(spark, section, options) as completed:
-                result: dict[str, Any] = module.run(spark, completed)
-        else:
-            result = module.run(spark, section)
-    return result
+    if reason is not None:
+        check_reach(section, file.spark)
+    with opened(f"spark_auc {job}", file.spark, reason) as engine:
+        if path is not None:
+            result: dict[str, Any] = module.run(engine, section)
+            return result
+        with module_of("raw_table").completed(engine, section, options) as completed:
+            return dict(module.run(engine, completed))
 
 
 def _log_to_stderr(hide: Callable[[str], str]) -> None:

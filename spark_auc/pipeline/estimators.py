@@ -11,7 +11,13 @@ from spark_auc.features.recipe import Recipe
 from spark_auc.pipeline.has_settings import Settled
 from spark_auc.pipeline.hinge_fit import HingeFit, RankSVMSettings
 from spark_auc.pipeline.method_fit import ADDED, MethodFit
-from spark_auc.pipeline.models import FittedRecipe, PipelineModel, Ranker
+from spark_auc.pipeline.models import (
+    FittedEmbedding,
+    FittedRecipe,
+    PipelineModel,
+    Ranker,
+    plain_ranker,
+)
 from spark_auc.pipeline.pair_moments_fit import PairMomentsFit
 from spark_auc.pipeline.pipeline_fit import PipelineFit
 from spark_auc.pipeline.prior_settings import NamedWeights
@@ -84,8 +90,9 @@ class PipelineEstimator(PipelineFit):
     def pipeline_model(
         self, ranker: Any, recipe: Any, embeddings: Sequence[Any] = ()
     ) -> PipelineModel:
-        """See `PipelineFit.pipeline_model`."""
-        return PipelineModel(ranker, recipe, embeddings)
+        """See `PipelineFit.pipeline_model`; stages of Spark's become plain values."""
+        made = [FittedEmbedding.of(embedding) for embedding in embeddings]
+        return PipelineModel(plain_ranker(ranker), recipe, made)
 
 
 class MethodEstimator(MethodFit):

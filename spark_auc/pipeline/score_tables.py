@@ -108,7 +108,7 @@ class Scored:
         """AUC of the histogram, an approximation of the exact AUC."""
         return auc(self.table)
 
-    def _by_range(
+    def by_range(
         self, measure: Callable[[int, ScoreTable], pa.RecordBatch], schema: pa.Schema
     ) -> Table:
         """Apply ``measure`` to the number and the score table of each range, in the tasks."""
@@ -153,7 +153,7 @@ class Scored:
         def measure(k: int, table: ScoreTable) -> pa.RecordBatch:
             return record(_RANGED, k, Ranking.of(table, centre, options).to_bytes())
 
-        result = self._by_range(measure, _RANGED).gathered()
+        result = self.by_range(measure, _RANGED).gathered()
         assert result is not None
         ranges = len(self.overview.histogram.ranges(_RANGE_ROWS)[0])
         numbers = result["range"].to_pylist()
@@ -187,7 +187,7 @@ class Scored:
             arrays = [pa.array(values) for values in (table.score, *placements(table))]
             return pa.RecordBatch.from_arrays(arrays, schema=_PLACED)
 
-        return self._by_range(place, _PLACED)
+        return self.by_range(place, _PLACED)
 
 
 @contextmanager

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Sequence
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from spark_auc.core.validation import check_whole
-from spark_auc.errors import ConfigError
+from spark_auc.pipeline.contributions import LISTED, Parts, listed, parts_of
+from spark_auc.pipeline.scored_rows import of_usable
 from spark_auc.spark.data.names import check_new
 from spark_auc.spark.data.nested import with_fields, without_fields
 from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
-from spark_auc.spark.features.contributions import Parts, of_features, of_recipe, of_segments
-from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.spark.pipeline_model import RankerPipelineModel
-from spark_auc.tables.features import Features
-from spark_auc.tables.segments import SegmentColumn
 from spark_auc.tables.table import Table
 
 
@@ -75,54 +73,25 @@ def with_contributions(
     outputs = {param.name: name for param, name in model.outputs().items()}
     check_new(dataset, {"contributionsCol": contributionsCol} | outputs)
     read = with_fields(dataset, model.strings())
-    parts, means = parts_of(model, SparkTable(read)), None
+    means = None
     if centre is not None:
         reference = SparkTable(with_fields(centre, model.strings()))
-        means = parts_of(model, reference).moments(reference).centre
-    column = parts.column(read, count, means, invalid=ranker.getHandleInvalid() != "error")
-    return without_fields(model.transform(read).withColumn(contributionsCol, column), dataset, read)
+        means = explained(model, reference).moments(reference).centre
+    parts, scored = explained(model, SparkTable(read)), SparkTable(model.transform(read))
+
+    def columns(arrays: Sequence[pa.Array]) -> list[pa.Array]:
+        return [listed(*parts.explain(arrays), count, means)]
+
+    if ranker.getHandleInvalid() == "keep":
+        columns = of_usable(parts.features, columns)  # type: ignore[assignment]
+    made = scored.extended(parts.columns, columns, [pa.field(contributionsCol, LISTED)])
+    return without_fields(made.frame, dataset, read)
 
 
-def parts_of(
+def explained(
     model: RankerPipelineModel | LinearRankerModel, table: Table, *, segments: bool = True
 ) -> Parts:
-    """The parts of the scores of rows.
-
-    Parameters
-    ----------
-    model
-        A ranker, with or without a recipe.
-    table
-        The rows.
-    segments
-        Whether rankers of segments score their rows; else the ranker of all rows does.
-
-    Raises
-    ------
-    ConfigError
-        There is an embedding, whose features are no parts of a sum over columns; or a column is
-        missing.
-    """
-    ranker, make = model, None
-    features: Features
+    """The parts of the scores of rows; see `parts_of`."""
     if isinstance(model, RankerPipelineModel):
-        if model.embeddings:
-            kinds = ", ".join(type(stage).__name__ for stage in model.stages)
-            raise ConfigError(
-                f"found a model of {kinds}, expected a ranker without embeddings, whose scores are "
-                "sums over columns; leave out contributions"
-            )
-        ranker, first = model.ranker, model.stages[0]
-        if isinstance(first, FeatureRecipeModel):
-            features = first.input_features(table)
-            make = partial(of_recipe, features)
-    scorer = ranker.scorer
-    if make is None:
-        features = ranker.input_features(table)
-        make = partial(of_features, features, scorer.names)
-    if not segments or scorer.segments is None:
-        return make(scorer.w)
-    column, weights = scorer.segments
-    segment = SegmentColumn(column, weights.values)
-    segment.check(table)
-    return of_segments(make, weights, segment)
+        return parts_of(model.ranker.scorer, model.features(table), table, segments=segments)
+    return parts_of(model.scorer, model.input_features(table), table, segments=segments)

@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from spark_auc.pipeline.token_sample import token_names
-from spark_auc.spark.contributions import parts_of
+from spark_auc.spark.contributions import explained
 from spark_auc.spark.data.nested import with_fields
 from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
@@ -54,7 +54,7 @@ def importances(model: RankerPipelineModel | LinearRankerModel, dataset: DataFra
     ['position', 'age']
     """
     read = SparkTable(with_fields(dataset, model.strings()))
-    parts = parts_of(model, read, segments=False)
+    parts = explained(model, read, segments=False)
     moments = parts.moments(read)
     # All rows are in the second class.
     importance = np.sqrt(moments.variance[1])
@@ -102,7 +102,7 @@ def feature_weights(
     """
     read = with_fields(dataset, model.strings())
     table = SparkTable(read)
-    features, named = parts_of(model, table, segments=False).features, model.named_weights()
+    features, named = explained(model, table, segments=False).features, model.named_weights()
     w, names = named.w, list(named.names or map(str, range(named.w.size)))
     if isinstance(features, RawFeatures) and features.recipe.hashed:
         largest = [names[j] for j in np.argsort(-np.abs(w), kind="stable")[:_NAMED] if w[j]]

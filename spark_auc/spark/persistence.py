@@ -44,10 +44,11 @@ from spark_auc.serving.stored_stage import (
     stored_table,
 )
 from spark_auc.spark.data.failures import SPARK_FAILURES, first_line
-from spark_auc.spark.data.names import check_new, free_names
+from spark_auc.spark.data.names import check_new
 from spark_auc.spark.data.nested import with_fields, without_fields
 from spark_auc.spark.data.paths import literal_reader
 from spark_auc.spark.params import Configured
+from spark_auc.tables.names import free_names
 
 T = TypeVar("T", bound="Stage")
 
@@ -69,7 +70,7 @@ class Stage(Configured, MLReadable[Any], MLWritable):
 
     def beside(self, dataset: DataFrame) -> Self:
         """A copy of the stage that adds columns of names which the rows do not have."""
-        return self.copy(free_names(dataset, self.outputs()))
+        return self.copy(free_names(dataset.columns, self.outputs()))
 
     def strings(self) -> Iterator[str]:
         """All strings among the values of the Params; those that name columns are read."""
@@ -111,6 +112,10 @@ class EstimatorStage(Stage):
 
 class ModelStage(Stage):
     """A stage that adds columns; its Params may name fields of structs, as ``user.age``."""
+
+    def stored(self) -> StoredStage:
+        """What is saved of it."""
+        return self.write().stored()
 
     def transform(self, dataset: DataFrame, params: Any = None) -> DataFrame:
         """Add the stage's columns to rows; see Spark's Transformer."""

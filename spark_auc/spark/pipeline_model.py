@@ -15,7 +15,6 @@ from spark_auc.core.evaluation.report import AUCReport
 from spark_auc.features.recipe import Recipe
 from spark_auc.pipeline.prior_settings import NamedWeights
 from spark_auc.pipeline.recipe_ranker import named_weights
-from spark_auc.serving.stored_stage import StoredStage
 from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.evaluation.calibrate import ScoreCalibrationModel
@@ -86,11 +85,6 @@ class RankerPipelineModel(ModelStage, Model):
     def fitted_recipe(self) -> FeatureRecipeModel | None:
         """The recipe as a stage, with counts of the rows of its fit."""
         return self._recipe
-
-    def stored(self) -> StoredStage:
-        """What is saved of it."""
-        stored: StoredStage = self.write().stored()
-        return stored
 
     @property
     def stages(self) -> list[Fitted]:

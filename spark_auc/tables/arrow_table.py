@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -19,10 +19,14 @@ import pyarrow.compute as pc
 from spark_auc.core.memory import ProcessMemory, available_memory
 from spark_auc.core.parallel import cpus, mapped
 from spark_auc.core.row_source import State
-from spark_auc.core.types import Bool
+from spark_auc.core.types import Bool, Int
 from spark_auc.features.time_zones import DEFAULT
 from spark_auc.tables.arrow_columns import flat
+from spark_auc.tables.part_files import PartWriter, settle
 from spark_auc.tables.table import Batches, Fold, field_of
+
+if TYPE_CHECKING:
+    from spark_auc.publication.directory import Directory
 
 # The batches of a part, by its number, with the columns of some names.
 Read: TypeAlias = Callable[[int, Sequence[str]], Batches]
@@ -34,6 +38,7 @@ _GROUPS, _GROUPS_OF_LARGE = 16, 4
 _LARGE_STATE = 16 * 2**20
 # Share of the available memory for rows that are kept or gathered; further kept rows go to disk.
 _ROWS_SHARE = 0.25
+_PLACE = "place"
 _SPILL = "spark-auc-rows-"
 
 
@@ -89,15 +94,16 @@ class ArrowTable:
         """See `Table.select`."""
         found = [field_of(self, name).name for name in names]
         fields = [self.schema.field(name) for name in found]
-        schema = pa.schema([*fields, *([pa.field("place", pa.int64())] if placed else [])])
+        schema = pa.schema([*fields, *([pa.field(_PLACE, pa.int64())] if placed else [])])
         source = self.read
 
-        def read(part: int, _: Sequence[str]) -> Batches:
-            for batch in source(part, found):
-                columns = batch.columns
-                if placed:
-                    columns = [*columns, pa.array(np.full(batch.num_rows, part))]
-                yield pa.RecordBatch.from_arrays(columns, schema.names)
+        def read(part: int, wanted: Sequence[str]) -> Batches:
+            own = [name for name in wanted if not (placed and name == _PLACE)]
+            for batch in source(part, own):
+                there = iter(batch.columns)
+                place = pa.array(np.full(batch.num_rows, part)) if placed else None
+                arrays = [place if placed and name == _PLACE else next(there) for name in wanted]
+                yield pa.RecordBatch.from_arrays(arrays, [*wanted])
 
         return replace(self, schema=schema, read=read)
 
@@ -119,8 +125,7 @@ class ArrowTable:
         """See `Table.fold`; a thread folds some adjacent parts."""
         self.memory.check(state_bytes, what)
         most = _GROUPS if state_bytes <= _LARGE_STATE else _GROUPS_OF_LARGE
-        bounds = np.linspace(0, self.parts, min(most, self.parts) + 1).astype(int)
-        groups, merged = list(pairwise(bounds.tolist())), dict[str, State]()
+        groups, merged = self._groups(most), dict[str, State]()
 
         def run(group: tuple[int, int]) -> dict[str, State]:
             return dict(fold(chain.from_iterable(map(self._batches, range(*group)))))
@@ -140,6 +145,97 @@ class ArrowTable:
                 yield _of_places(batch, places, names)
 
         return replace(self, schema=schema, read=read, cheap=False)
+
+    def cast(
+        self, columns: Mapping[str, tuple[pa.DataType, Callable[[pa.Array], pa.Array]]]
+    ) -> ArrowTable:
+        """See `Table.cast`."""
+        source = self.read
+        changed = (
+            field.with_type(columns[field.name][0]) if field.name in columns else field
+            for field in self.schema
+        )
+
+        def read(part: int, names: Sequence[str]) -> Batches:
+            for batch in source(part, names):
+                pairs = zip(batch.columns, names, strict=True)
+                arrays = [columns[n][1](array) if n in columns else array for array, n in pairs]
+                yield pa.RecordBatch.from_arrays(arrays, [*names])
+
+        return replace(self, schema=pa.schema(list(changed)), read=read)
+
+    def extended(
+        self,
+        names: Sequence[str],
+        function: Callable[[Sequence[pa.Array]], Sequence[pa.Array]],
+        fields: Sequence[pa.Field],
+    ) -> ArrowTable:
+        """See `Table.extended`."""
+        found, source = [field_of(self, name).name for name in names], self.read
+        new = {field.name: place for place, field in enumerate(fields)}
+
+        def read(part: int, wanted: Sequence[str]) -> Batches:
+            old = [name for name in wanted if name not in new]
+            if len(old) == len(wanted):
+                yield from source(part, wanted)
+                return
+            for batch in source(part, [*old, *found]):
+                there, made = iter(batch.columns), function(batch.columns[len(old) :])
+                arrays = [made[new[name]] if name in new else next(there) for name in wanted]
+                yield pa.RecordBatch.from_arrays(arrays, [*wanted])
+
+        schema = pa.schema([*self.schema, *fields])
+        return replace(self, schema=schema, read=read, cheap=False)
+
+    def write(
+        self, directory: Directory, names: Sequence[str], partition_by: Sequence[str] = ()
+    ) -> int:
+        """See `Table.write`; a thread writes some adjacent parts to a file."""
+        rows, writer = self.select(names), PartWriter(directory.uri, tuple(partition_by))
+
+        def run(numbered: tuple[int, tuple[int, int]]) -> list[dict[str, object]]:
+            number, group = numbered
+            written = writer.write(number, chain.from_iterable(map(rows._batches, range(*group))))
+            return [] if written is None else written.to_pylist()
+
+        found = mapped(run, enumerate(self._groups(_GROUPS)), self.memory.slots)
+        kept = [field for field in rows.schema if field.name not in partition_by]
+        return settle(directory, [*chain.from_iterable(found)], pa.schema(kept))
+
+    def _groups(self, most: int) -> list[tuple[int, int]]:
+        """Ranges of adjacent parts."""
+        bounds = np.linspace(0, self.parts, min(most, self.parts) + 1).astype(int)
+        return list(pairwise(bounds.tolist()))
+
+    def union(self, others: Sequence[ArrowTable]) -> ArrowTable:
+        """See `Table.union`."""
+        tables = [self, *others]
+        ends = np.cumsum([table.parts for table in tables])
+
+        def read(part: int, names: Sequence[str]) -> Batches:
+            k = int(np.searchsorted(ends, part, "right"))
+            return tables[k].read(part - int(ends[k]) + tables[k].parts, names)
+
+        return replace(self, parts=int(ends[-1]), read=read, cheap=all(t.cheap for t in tables))
+
+    def matched(self, name: str, other: ArrowTable) -> ArrowTable:
+        """See `Table.matched`; the other table is in memory."""
+        rows = other.gathered()
+        assert rows is not None
+        rows = rows.sort_by(name).combine_chunks()
+        known, others = rows[name].to_numpy(), rows.drop_columns([name])
+
+        def matches(arrays: Sequence[pa.Array]) -> tuple[Int, Bool]:
+            values = arrays[0].to_numpy(zero_copy_only=False)
+            places = np.minimum(np.searchsorted(known, values), max(known.size - 1, 0))
+            return places, known[places] == values if known.size else np.zeros(values.size, bool)
+
+        def columns(arrays: Sequence[pa.Array]) -> Sequence[pa.Array]:
+            found = others.take(pa.array(matches(arrays)[0]))
+            return [column.combine_chunks() for column in found.columns]
+
+        matching = self.where([name], lambda arrays: matches(arrays)[1])
+        return matching.extended([name], columns, list(others.schema))
 
     def arranged(self, part: str, order: Sequence[str], parts: int) -> ArrowTable:
         """See `Table.arranged`; the rows are in memory."""

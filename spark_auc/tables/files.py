@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,9 +21,9 @@ import pyarrow.parquet as pq
 
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.tables.arrow_table import BATCH_ROWS, ArrowTable
+from spark_auc.tables.features import METADATA
 from spark_auc.tables.names import folded
 from spark_auc.tables.table import Batches
-from spark_auc.tables.text_types import TYPES, WORDS, converted, text_types
 
 # Bytes of a part. Parts depend on the files alone, so that results do not depend on threads.
 _PART_BYTES = 8 * 2**20
@@ -31,20 +32,23 @@ _QUOTE, _LINE_FEED = ord('"'), ord("\n")
 # Characters of a row in an error.
 _SHOWN = 200
 _MARK = b"\xef\xbb\xbf"
+# Key of the schema that Spark writes into Parquet files.
+_OF_SPARK = b"org.apache.spark.sql.parquet.row.metadata"
 _TEXT = (".csv", ".tsv", ".txt")
 
 
-def open_file(path: str | os.PathLike[str], words: str | None = None) -> ArrowTable:
+def open_file(path: str | os.PathLike[str], separator: str | None = None) -> ArrowTable:
     """The rows of a file, or of the files of a directory.
 
-    Text columns have the types that all their values fit; see `spark_auc.tables.text_types`.
+    Columns of text files are text; see `spark_auc.tables.text_types.typed`.
 
     Parameters
     ----------
     path
         A Parquet file, a file of CSV or TSV, or a directory of files of one of these formats.
-    words
-        Name of a column of text files that is not read as booleans or times.
+    separator
+        The separator of text files. Default: that of comma, semicolon, tabulator and ``|`` which
+        is most frequent in the first line.
 
     Raises
     ------
@@ -54,59 +58,37 @@ def open_file(path: str | os.PathLike[str], words: str | None = None) -> ArrowTa
         A file is malformed, or the files have other columns than the first.
     """
     root = Path(path)
-    if not root.exists():
-        raise ConfigError(f"found no file {str(root)!r}, expected rows; check the path")
-    inside = sorted(root.rglob("*")) if root.is_dir() else [root]
-    files = [file for file in inside if file.is_file() and file.name[0] not in "._"]
+    files = _files(root)
     suffixes = {file.suffix.lower() for file in files}
     if suffixes == {".parquet"}:
         return _parquet(files)
     if suffixes and suffixes <= {*_TEXT}:
-        return typed(_delimited(files), words)
+        return _delimited(files, separator)
     raise ConfigError(
         f"found files of {sorted(suffixes) or 'no format'} at {str(root)!r}, expected Parquet, or "
         "CSV or TSV; convert them, or read them by Spark"
     )
 
 
-def typed(table: ArrowTable, words: str | None = None) -> ArrowTable:
-    """The table with its text columns as the types that all their values fit; see `open_file`."""
-    types = {
-        name: "text" if words and folded(name) == folded(words) and kind in WORDS else kind
-        for name, kind in text_types(table).items()
-    }
-    fields = [
-        field.with_type(TYPES[kind].arrow)
-        if (kind := types.get(field.name, "text")) in TYPES
-        else field
-        for field in table.schema
-    ]
-    source = table.read
-
-    def read(part: int, names: Sequence[str]) -> Batches:
-        for batch in source(part, names):
-            arrays = [
-                converted(column, types.get(name, "text"))
-                for column, name in zip(batch.columns, names, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, [*names])
-
-    return replace(table, schema=pa.schema(fields), read=read)
+def _files(root: Path) -> list[Path]:
+    """The file, or the files of the directory; `ConfigError` if there is neither."""
+    if not root.exists():
+        raise ConfigError(f"found no file {str(root)!r}, expected rows; check the path")
+    inside = sorted(root.rglob("*")) if root.is_dir() else [root]
+    return [file for file in inside if file.is_file() and file.name[0] not in "._"]
 
 
 def _parquet(files: Sequence[Path]) -> ArrowTable:
     """Row groups of files of one schema."""
-    try:
-        schemas = [pq.read_schema(file) for file in files]
-        groups = [(f, k) for f in files for k in range(pq.read_metadata(f).num_row_groups)]
-    except (OSError, pa.ArrowException) as error:
-        raise DataError(
-            f"found an unreadable Parquet file ({error}), expected complete files; replace or "
-            "remove it"
-        ) from None
-    schema = schemas[0].remove_metadata()
+    schemas, groups = list[pa.Schema](), list[tuple[Path, int]]()
+    for file in files:
+        with _reading(file):
+            found = pq.read_metadata(file)
+            schemas.append(_columns(found))
+            groups += [(file, group) for group in range(found.num_row_groups)]
+    schema = schemas[0]
     for file, other in zip(files, schemas, strict=True):
-        if not schema.equals(other.remove_metadata()):
+        if not schema.equals(other):
             raise DataError(
                 f"found other columns or types in {str(file)!r} than in {str(files[0])!r}, "
                 "expected the same; convert or remove the file"
@@ -114,14 +96,48 @@ def _parquet(files: Sequence[Path]) -> ArrowTable:
 
     def read(part: int, names: Sequence[str]) -> Batches:
         file, group = groups[part]
-        with pq.ParquetFile(file) as parquet:
-            distinct = list(dict.fromkeys(names))
+        distinct = list(dict.fromkeys(names))
+        types = {name: schema.field(name).type for name in distinct}
+        with _reading(file), pq.ParquetFile(file, coerce_int96_timestamp_unit="us") as parquet:
             for batch in parquet.iter_batches(
                 BATCH_ROWS, row_groups=[group], columns=distinct, use_threads=False
             ):
-                yield pa.RecordBatch.from_arrays([batch.column(name) for name in names], [*names])
+                arrays = [batch.column(name).cast(types[name]) for name in names]
+                yield pa.RecordBatch.from_arrays(arrays, [*names])
 
     return ArrowTable(schema, len(groups), read, cheap=True)
+
+
+def _columns(found: pq.FileMetaData) -> pa.Schema:
+    """Names and types of the columns of a file; notes of Spark ML on vectors are kept.
+
+    Times of 96 bits, an earlier default of Spark, are instants.
+    """
+    schema = found.schema.to_arrow_schema()
+    noted = {
+        column["name"]: {METADATA: json.dumps(column["metadata"]).encode()}
+        for column in json.loads((schema.metadata or {}).get(_OF_SPARK, b"{}")).get("fields", [])
+        if column.get("metadata")
+    }
+    physical = [found.schema.column(k) for k in range(len(found.schema))]
+    instants = {column.path for column in physical if column.physical_type == "INT96"}
+    fields = (
+        field.with_type(pa.timestamp("us", "UTC")) if field.name in instants else field
+        for field in schema
+    )
+    return pa.schema([field.with_metadata(noted.get(field.name)) for field in fields])
+
+
+@contextmanager
+def _reading(file: Path) -> Iterator[None]:
+    """Raise `DataError` for a file that cannot be read."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(
+            f"found an unreadable Parquet file {str(file)!r} ({error}), expected a complete one; "
+            "replace or remove it"
+        ) from None
 
 
 @dataclass(frozen=True)
@@ -134,11 +150,12 @@ class _Range:
     quoted: bool
 
 
-def _delimited(files: Sequence[Path]) -> ArrowTable:
+def _delimited(files: Sequence[Path], given: str | None) -> ArrowTable:
     """Text columns of files with one header each."""
-    first, ranges, separator = _header(files[0])[0], list[_Range](), _header(files[0])[1]
+    first, separator, _ = _header(files[0], given)
+    ranges = list[_Range]()
     for file in files:
-        names, _, begin = _header(file)
+        names, _, begin = _header(file, separator)
         if names != first:
             raise DataError(
                 f"found the header {names} in {str(file)!r}, expected {first} as in "
@@ -155,8 +172,13 @@ def _delimited(files: Sequence[Path]) -> ArrowTable:
     return ArrowTable(schema, len(ranges), read)
 
 
-@lru_cache(64)
-def _header(file: Path) -> tuple[list[str], str, int]:
+def separator_of(path: str | os.PathLike[str]) -> str:
+    """The separator of text files; see `open_file`, also for the errors."""
+    files = _files(Path(path))
+    return _header(files[0], None)[1]
+
+
+def _header(file: Path, separator: str | None) -> tuple[list[str], str, int]:
     """Names of the columns of a file, their separator, and where the first record begins."""
     with file.open("rb") as opened:
         mark = len(_MARK) if opened.read(len(_MARK)) == _MARK else 0
@@ -173,8 +195,7 @@ def _header(file: Path) -> tuple[list[str], str, int]:
         ) from None
     if not text:
         raise DataError(f"found no lines in {str(file)!r}, expected a header and rows")
-    outside = re.sub('"[^"]*"', "", text)
-    separator = max(_SEPARATORS, key=outside.count)
+    separator = separator or max(_SEPARATORS, key=re.sub('"[^"]*"', "", text).count)
     given = next(csv.reader(io.StringIO(text), delimiter=separator))
     seen = Counter(map(folded, given))
     # The names that Spark gives to columns without a name, and to those of one name.

@@ -18,6 +18,7 @@ class Named(Protocol):
         ...
 
 
+K = TypeVar("K")
 N = TypeVar("N", bound=Named)
 
 
@@ -76,6 +77,18 @@ def check_names_free(
                 f"set {setting} to another name"
             )
         new[fold(name)] = setting, name
+
+
+def free_names(columns: Iterable[str], names: Mapping[K, str]) -> dict[K, str]:
+    """The names, changed where others have the name already."""
+    taken, free = {folded(name) for name in columns}, dict[K, str]()
+    for key, name in names.items():
+        made = name
+        while made and folded(made) in taken:
+            made += "_"
+        taken.add(folded(made))
+        free[key] = made
+    return free
 
 
 @lru_cache(1 << 16)

@@ -157,6 +157,18 @@ class EmbeddedFeatures:
     embedding: Embedding
     own: KeySample | None = None
 
+    @classmethod
+    def of(
+        cls, inner: Features, embedding: Embedding, own: KeySample | None = None
+    ) -> EmbeddedFeatures:
+        """The embedding of features; `DataError` for another number of features."""
+        if inner.dimension != embedding.input_dimension:
+            raise DataError(
+                f"found {inner.dimension} feature columns, expected {embedding.input_dimension}; "
+                "set inputCol to as many as the embedding was made for"
+            )
+        return cls(inner, embedding, own)
+
     @property
     def columns(self) -> tuple[str, ...]:
         """See `Features.columns`."""

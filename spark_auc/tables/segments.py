@@ -97,3 +97,8 @@ class SegmentColumn:
         known = pa.array(self.values, pa.string())
         numbers = pc.index_in(as_text(array), known).fill_null(len(self.values))
         return np.asarray(numbers.to_numpy(), np.int64)
+
+    def listed(self, array: pa.Array) -> pa.Array:
+        """Each row's segment as text; null for rows of no segment."""
+        known = pa.array(self.values, pa.string())
+        return known.take(pc.index_in(as_text(array), known))

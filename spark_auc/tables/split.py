@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import TypeVar
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -70,30 +72,52 @@ def by_key(
     return table.where(names, keeping(True)), table.where(names, keeping(False))
 
 
-def by_time(table: T, column: str, start: np.datetime64) -> tuple[T, T]:
+def by_time(table: T, column: str, start: datetime) -> tuple[T, T]:
     """The rows before a time, and those from it on.
 
     Parameters
     ----------
     table
-        The rows.
+        The rows. A pass over them raises `DataError` for a row without a time.
     column
-        Column of dates or times, each of which has a value; see `time_at`.
+        Column of dates or times.
     start
-        The time, on the clocks of the table's zone.
+        The time, on the clocks of the table's zone if it has no zone of its own.
+
+    Raises
+    ------
+    ConfigError
+        The column is unknown or has no times, or the time has a zone and the column has none.
     """
-    zone = table.zone
+    field, zone = field_of(table, column), table.zone
+    if not is_time(field.type):
+        raise ConfigError(
+            f"found {shown_type(field)} in column {column!r}, expected dates or times; cast it, or "
+            "name another column"
+        )
+    if start.tzinfo is not None:
+        if not (pa.types.is_timestamp(field.type) and field.type.tz):
+            raise ConfigError(
+                f"found {start} for column {column!r} of {shown_type(field)}, expected a time "
+                "without a zone, like those of the column"
+            )
+        start = start.astimezone(ZoneInfo(zone)).replace(tzinfo=None)
+    moment = np.datetime64(start, "us")
 
     def keeping(before: bool) -> Callable[[Sequence[pa.Array]], Bool]:
         def keep(arrays: Sequence[pa.Array]) -> Bool:
+            if arrays[0].null_count:
+                raise DataError(
+                    f"found a null in time column {column!r}, expected a time; fill or remove "
+                    "these rows"
+                )
             found = raw_column(column, arrays[0], zone)
             assert isinstance(found, Numbers)
-            return np.asarray((found.values < start) == before)
+            return np.asarray((found.values < moment) == before)
 
         return keep
 
-    name = field_of(table, column).name
-    return table.where([name], keeping(True)), table.where([name], keeping(False))
+    return table.where([field.name], keeping(True)), table.where([field.name], keeping(False))
 
 
 def time_at(table: Table, column: str, share: float) -> np.datetime64:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
 import pyarrow as pa
 
@@ -13,6 +13,9 @@ from spark_auc.core.row_source import State
 from spark_auc.core.types import Bool
 from spark_auc.errors import ConfigError, unknown_column
 from spark_auc.tables.names import named
+
+if TYPE_CHECKING:
+    from spark_auc.publication.directory import Directory
 
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 # Maps the batches of a part of the rows to states by key. Keys of a part are distinct. Each part
@@ -116,6 +119,76 @@ class Table(Protocol):
             Maps the batches of a part to batches with the columns of the schema, in its order.
         schema
             Names and types of the new columns.
+        """
+        ...
+
+    def cast(
+        self, columns: Mapping[str, tuple[pa.DataType, Callable[[pa.Array], pa.Array]]]
+    ) -> Self:
+        """The rows with other values of some columns.
+
+        Parameters
+        ----------
+        columns
+            The type of each changed column, and what makes its values, by its name.
+        """
+        ...
+
+    def extended(
+        self,
+        names: Sequence[str],
+        function: Callable[[Sequence[pa.Array]], Sequence[pa.Array]],
+        fields: Sequence[pa.Field],
+    ) -> Self:
+        """The rows with further columns.
+
+        Parameters
+        ----------
+        names
+            Names of the columns that the function reads.
+        function
+            Maps the arrays of these columns to those of the new ones.
+        fields
+            Names and types of the new columns.
+        """
+        ...
+
+    def write(
+        self, directory: Directory, names: Sequence[str], partition_by: Sequence[str] = ()
+    ) -> int:
+        """Write some columns as Parquet files, and return the number of rows.
+
+        Parameters
+        ----------
+        directory
+            A directory that does not exist.
+        names
+            Names of the columns.
+        partition_by
+            Columns among them whose values name directories.
+
+        Raises
+        ------
+        ConfigError
+            Not all files that tasks wrote are seen here.
+        StorageError
+            The file system failed.
+        """
+        ...
+
+    def union(self, others: Sequence[Self]) -> Self:
+        """The rows of several tables of one schema, those of this one first."""
+        ...
+
+    def matched(self, name: str, other: Self) -> Self:
+        """The rows with the other columns of a table where a column of numbers is equal.
+
+        Parameters
+        ----------
+        name
+            Name of the column, in both tables.
+        other
+            A table in which each value occurs once. Rows without a match are left out.
         """
         ...
 

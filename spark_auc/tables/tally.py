@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spark_auc.core.labels import LabelCounts
 from spark_auc.core.row_source import State
 from spark_auc.core.state.rules import COUNTS
 from spark_auc.core.state.schema import COUNT, Field, Schema, array
@@ -107,3 +108,14 @@ def tallied(table: Table, name: str, most: int = 1_000) -> Tally:
         fold, (Tally,), state_bytes=_VALUE_BYTES * most, what=f"values of column {name!r}"
     )
     return cast(Tally, states.get(_TALLY, Tally.zero(most)))
+
+
+def row_count(table: Table) -> int:
+    """Number of rows, by one pass."""
+
+    def fold(batches: Batches) -> Iterator[tuple[str, State]]:
+        yield _TALLY, LabelCounts({0.0: sum(batch.num_rows for batch in batches)})
+
+    rows = table.select(table.schema.names[:1])
+    states: dict[str, Any] = rows.fold(fold, (LabelCounts,), state_bytes=8, what="number of rows")
+    return sum(states[_TALLY].rows.values()) if states else 0

@@ -6,9 +6,10 @@ they stay as they are. Blanks around values do not count.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple, cast
+from typing import ClassVar, NamedTuple, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +19,14 @@ from spark_auc.core.row_source import State
 from spark_auc.core.state.schema import Schema, array
 from spark_auc.core.state.schema_state import SchemaState
 from spark_auc.core.types import Bool
-from spark_auc.tables.table import Batches, Table
+from spark_auc.errors import DataError
+from spark_auc.tables.names import folded
+from spark_auc.tables.table import Batches, Table, field_of
 from spark_auc.tables.types import is_text
+
+T = TypeVar("T", bound=Table)
+
+_log = logging.getLogger(__name__)
 
 # Texts of a missing number, boolean or time.
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
@@ -39,7 +46,7 @@ def _doubles(values: pa.Array) -> pa.Array:
 
 
 def _booleans(values: pa.Array) -> pa.Array:
-    return pc.equal(pc.utf8_lower(values), "true")
+    return pc.utf8_lower(values).cast(pa.bool_())
 
 
 def _times(values: pa.Array) -> pa.Array:
@@ -75,9 +82,22 @@ TYPES = {
     ),
 }
 _NAMES = tuple(TYPES)
-_OF_TIMES = ("date", "time", "zoned")
+TIMES = ("date", "time", "zoned")
+# Types of text by types of columns in recipes.
+_OF_RECIPES = {
+    "integer": ("integer",),
+    "float": ("float",),
+    "boolean": ("boolean",),
+    "time": TIMES,
+}
+_NOUNS = {
+    "integer": "a whole number",
+    "float": "a number",
+    "boolean": "true or false",
+    "date": "a date or time",
+}
 # Types of values that are written as words or times.
-WORDS = ("boolean", *_OF_TIMES)
+WORDS = ("boolean", *TIMES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +165,7 @@ def _fits(values: pa.Array, name: str) -> bool:
     kind = TYPES[name]
     if pc.match_substring_regex(values, kind.pattern).false_count:
         return False
-    if name in _OF_TIMES:
+    if name in TIMES:
         try:
             kind.convert(values)
         except pa.ArrowInvalid:
@@ -159,23 +179,114 @@ def present(values: pa.Array) -> pa.Array:
     return pc.if_else(pc.is_in(trimmed, pa.array(MISSING, trimmed.type)), None, trimmed)
 
 
-def converted(values: pa.Array, name: str) -> pa.Array:
-    """The values of a text column as a type of `TYPES`; as they are for "text".
+def inferred(
+    table: Table, types: Mapping[str, str] | None = None, words: str | None = None
+) -> dict[str, str]:
+    """Types of the values of text columns, of `TYPES`, by one pass; others have no entry.
+
+    Parameters
+    ----------
+    table
+        The rows.
+    types
+        Types of columns in a recipe, such as "integer", by name; other columns have no entry.
+        Default: the types that all values fit; columns with codes, such as 007, stay text.
+    words
+        Name of a column that is not read as booleans or times.
 
     Raises
     ------
-    pyarrow.ArrowInvalid
-        A value does not fit.
-    """
-    return values if name == "text" else TYPES[name].convert(present(values))
-
-
-def text_types(table: Table) -> Mapping[str, str]:
-    """Types of the text columns of a table by name, by one pass over all values.
-
-    Columns of other types than text have no entry. Those with codes, such as 007, stay text.
+    DataError
+        A value does not fit the type of its column in the recipe.
     """
     names = [field.name for field in table.schema if is_text(field.type)]
+    wanted = {folded(name): kind for name, kind in (types or {}).items()}
+    if types is not None:
+        names = [name for name in names if wanted.get(folded(name)) in _OF_RECIPES]
+    kinds = _kinds(table, names)
+    if types is None:
+        found = dict(zip(names, kinds.types(), strict=True))
+        own = None if words is None else folded(words)
+        return {
+            name: kind
+            for name, kind in found.items()
+            if kind in TYPES and not (folded(name) == own and kind in WORDS)
+        }
+    found = dict[str, str]()
+    for k, name in enumerate(names):
+        family = _OF_RECIPES[wanted[folded(name)]]
+        fitting = [kind for kind in family if kinds.fits[k, _NAMES.index(kind)]]
+        if not fitting:
+            raise _misfit(table, name, family[0])
+        found[name] = fitting[0]
+    return found
+
+
+def typed(table: T, types: Mapping[str, str]) -> T:
+    """The table with text columns as numbers, booleans and times.
+
+    A pass over the rows raises `DataError` where a value does not fit the type of its column.
+
+    Parameters
+    ----------
+    table
+        The rows.
+    types
+        Types of columns by name, of `TYPES`; see `inferred`. Columns without text stay as they are.
+
+    Raises
+    ------
+    ConfigError
+        A column is unknown.
+    """
+    fields = {field_of(table, name): kind for name, kind in types.items()}
+    chosen = {field.name: TYPES[kind] for field, kind in fields.items() if is_text(field.type)}
+    if not chosen:
+        return table
+    _log.info("types of columns of text: %s", dict(types))
+    return table.cast({name: (kind.arrow, _Converter(name, kind)) for name, kind in chosen.items()})
+
+
+@dataclass(frozen=True)
+class _Converter:
+    """Converts the text of a column."""
+
+    name: str
+    kind: TextType
+
+    def __call__(self, values: pa.Array) -> pa.Array:
+        texts = present(values)
+        try:
+            return self.kind.convert(texts)
+        except pa.ArrowInvalid as error:
+            raise DataError(
+                f"found text in column {self.name!r} that is no {self.kind.arrow} ({error}), "
+                "expected values of this type; correct them, or set another type"
+            ) from None
+
+
+def _misfit(table: Table, name: str, kind: str) -> DataError:
+    """The error for a column that has a value of another type than a recipe."""
+    pattern = TYPES[kind].pattern
+
+    def others(arrays: Sequence[pa.Array]) -> Bool:
+        values = present(arrays[0])
+        fits = pc.match_substring_regex(values, pattern).fill_null(True)
+        return np.asarray(pc.invert(fits).to_numpy(zero_copy_only=False))
+
+    found = table.select([name]).where([name], others).gathered()
+    assert found is not None
+    value = (
+        repr(present(found.column(0).combine_chunks())[0].as_py()) if found.num_rows else "a value"
+    )
+    return DataError(
+        f"found {value} in column {name!r}, expected {_NOUNS[kind]} as in the rows of the "
+        "training; correct the value, or train with such rows"
+    )
+
+
+def _kinds(table: Table, names: Sequence[str]) -> TextKinds:
+    """Which types all values of some text columns fit, by one pass."""
 
     def fold(batches: Batches) -> Iterator[tuple[str, State]]:
         found = TextKinds.zero(len(names))
@@ -184,8 +295,7 @@ def text_types(table: Table) -> Mapping[str, str]:
         yield _KINDS, found
 
     if not names:
-        return {}
+        return TextKinds.zero(0)
     what = f"types of {len(names)} columns of text"
     states = table.select(names).fold(fold, (TextKinds,), state_bytes=16 * len(names), what=what)
-    kinds = cast(TextKinds, states.get(_KINDS, TextKinds.zero(len(names))))
-    return dict(zip(names, kinds.types(), strict=True))
+    return cast(TextKinds, states.get(_KINDS, TextKinds.zero(len(names))))

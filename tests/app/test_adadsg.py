@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from pyspark.sql import functions as F
 
-from spark_auc import AdaDSGClassifier, LinearRankerModel, evaluate
+from spark_auc import AdaDSGClassifier, evaluate
 from spark_auc.app.config.jobs import Adadsg, Stop
 from spark_auc.app.jobs import adadsg
+from spark_auc.app.jobs.engines import SparkEngine
 from spark_auc.app.jobs.published_model import read_model
 from spark_auc.errors import ConfigError
 from spark_auc.learners.dsgd import DSGD
@@ -19,6 +20,7 @@ from spark_auc.learners.stages import subset
 from spark_auc.publication.versions import current
 from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.data.synthetic import click_data
+from tests.app.transformed import transformed
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +55,7 @@ def config(place, tmp_path):
 def complete(spark, place, tmp_path_factory):
     """The result of all stages in one run, and the directory of its checkpoint."""
     at = tmp_path_factory.mktemp("complete")
-    return adadsg.run(spark, configuration(place, at)), at / "checkpoint"
+    return adadsg.run(SparkEngine(spark), configuration(place, at)), at / "checkpoint"
 
 
 def model_of(result):
@@ -64,10 +66,10 @@ def test_stages_to_a_model(spark, place, complete):
     result, checkpoint = complete
     assert result["stages"] == 4
     assert result["stopped"] == "all stages"
-    model = model_of(result)
-    assert isinstance(model, LinearRankerModel)
     test = spark.read.parquet(str(place / "test"))
-    assert evaluate(model.transform(test)).auc == pytest.approx(result["auc"], abs=1e-12)
+    assert evaluate(transformed(read_model(result["model"]), test)).auc == pytest.approx(
+        result["auc"], abs=1e-12
+    )
     assert result["auc"] > 0.65
     version = current(result["model"], "model")
     stages = json.loads(version.read("stages.json"))["stages"]
@@ -129,7 +131,7 @@ def test_training_rows_are_not_taken_from_cached_validation_rows(spark, place, c
 
     for name in ("prepared", "objective", "model_of"):
         watch(name)
-    adadsg.run(spark, settings)
+    adadsg.run(SparkEngine(spark), settings)
     assert cached == [("prepared", False), ("objective", True), ("model_of", False)]
 
 
@@ -150,11 +152,11 @@ def test_it_goes_on_where_it_died(spark, config, complete, monkeypatch, stage):
 
     monkeypatch.setattr(adadsg.StageCheckpoint, "commit", dies)
     with pytest.raises(KeyboardInterrupt):
-        adadsg.run(spark, config())
+        adadsg.run(SparkEngine(spark), config())
     monkeypatch.setattr(adadsg.StageCheckpoint, "commit", commit)
     learn = DSGD.stage
     monkeypatch.setattr(DSGD, "stage", counted)
-    result = adadsg.run(spark, config())
+    result = adadsg.run(SparkEngine(spark), config())
     assert len(calls) == 4 - stage
     assert result["stages"] == 4
     np.testing.assert_array_equal(model_of(result).scorer.w, expected.scorer.w)
@@ -168,7 +170,7 @@ def test_a_checkpoint_of_other_settings_is_refused(spark, config, monkeypatch):
     commit = adadsg.StageCheckpoint.commit
     monkeypatch.setattr(adadsg.StageCheckpoint, "commit", dies)
     with pytest.raises(KeyboardInterrupt):
-        adadsg.run(spark, config())
+        adadsg.run(SparkEngine(spark), config())
     other = config(training={"standardization": False, "firstStage": 400})
     with pytest.raises(ConfigError, match="remove it to start again"):
         adadsg.check(other)
@@ -187,17 +189,17 @@ def test_a_checkpoint_of_other_rows_is_refused(spark, place, config, monkeypatch
     with monkeypatch.context() as patched:
         patched.setattr(adadsg.StageCheckpoint, "commit", dies)
         with pytest.raises(KeyboardInterrupt):
-            adadsg.run(spark, config(data=data))
+            adadsg.run(SparkEngine(spark), config(data=data))
     # As many rows, and one label less to the one class and more to the other, in two of them.
     first, second = (rows.filter(f"label = {k}").first()["id"] for k in (0, 1))
     changed = f"case when id in ({first}, {second}) then 1 - label else label end"
     other = rows.withColumn("label", F.expr(f"cast({changed} as double)"))
     other.coalesce(3).write.mode("overwrite").parquet(data["path"])
     with pytest.raises(ConfigError, match="with equal values"):
-        adadsg.run(spark, config(data=data))
+        adadsg.run(SparkEngine(spark), config(data=data))
     # The same ones again, in other files.
     rows.repartition(3).write.mode("overwrite").parquet(data["path"])
-    assert adadsg.run(spark, config(data=data))["stages"] == 4
+    assert adadsg.run(SparkEngine(spark), config(data=data))["stages"] == 4
 
 
 def test_weights_are_refused_before_spark_starts(config):
@@ -215,7 +217,7 @@ def test_it_stops_when_the_auc_stands_still(spark, config):
     assert adadsg.enough(stages(0.6, 0.7, 0.7005, 0.7), stop)
     assert not adadsg.enough(stages(0.6, 0.7, 0.7005, 0.702), stop)
     assert not adadsg.enough(stages(0.7, 0.7, 0.7, 0.7), None)
-    result = adadsg.run(spark, config(stop={"within": 1000.0, "stages": 2}))
+    result = adadsg.run(SparkEngine(spark), config(stop={"within": 1000.0, "stages": 2}))
     assert result["stages"] == 3
     assert result["stopped"] == "the AUC stands still"
 
@@ -227,12 +229,12 @@ def test_embeddings_before_the_learner(spark, place, config, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(adadsg, "write_model", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            adadsg.run(spark, settings)
+            adadsg.run(SparkEngine(spark), settings)
     with pytest.raises(ConfigError, match="a checkpoint of other"):
         adadsg.check(config())
-    result = adadsg.run(spark, settings)
+    result = adadsg.run(SparkEngine(spark), settings)
     model = read_model(settings.output.path)
     assert [type(e.embedding).__name__ for e in model.embeddings] == ["Composition", "Splines"]
     assert result["features"] == model.embeddings[-1].embedding.dimension > 64
     test = spark.read.parquet(str(place / "test"))
-    assert evaluate(model.transform(test)).auc == pytest.approx(result["auc"], abs=1e-9)
+    assert evaluate(transformed(model, test)).auc == pytest.approx(result["auc"], abs=1e-9)

@@ -207,10 +207,10 @@ def test_the_fold_column_reaches_the_estimator(write):
     for more in ({}, {"select": {"regParams": [0.1, 1.0]}}):
         config = load(write({"train": content["train"] | more})).train
         estimator = estimator_of(config)
-        assert estimator.getOrDefault(estimator.foldCol) == "day"
+        assert estimator.values()["foldCol"] == "day"
         assert estimator.values()["numFolds"] >= 2
     other = estimator_of(load(write({"train": TRAIN | {"select": {"numFolds": 3}}})).train)
-    assert other.getOrDefault(other.numFolds) == 3
+    assert other.values()["numFolds"] == 3
 
 
 def test_a_name_is_an_embedding_without_params(write):
@@ -338,6 +338,6 @@ def test_errors_of_sections_name_the_section(changes, message):
 def test_a_choice_of_methods_takes_names_of_new_columns():
     keys = TRAIN | {"method": "auto", "features": {}, "training": {"predictionCol": "p"}}
     section = Configuration.model_validate({"train": keys}).train
-    assert estimator_of(section).getPredictionCol() == "p"
+    assert estimator_of(section).values()["predictionCol"] == "p"
     with pytest.raises(ValidationError, match="method: auto without training"):
         Configuration.model_validate({"train": keys | {"training": {"regParam": 0.1}}})

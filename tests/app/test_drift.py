@@ -164,7 +164,7 @@ def test_a_holdout(job, spark, at):
     rows = len(train)
     assert counts[0] == [rows, *(round(shares[0][n] * rows) for n in ("missing", "below", "above"))]
     assert counts[1] == [rows, round(shares[1]["missing"] * rows), 0, 0]
-    assert read_model("model").stages[0].drift.to_bytes() == drift.to_bytes()
+    assert read_model("model").fitted_recipe.drift.to_bytes() == drift.to_bytes()
     quiet = job("train", **section(holdout=holdout, drift=False))
     assert "drift" not in quiet
     assert quiet["auc"] == trained["auc"]

@@ -80,7 +80,7 @@ def test_names_of_outputs_are_checked_before_spark_starts(tmp_path, capsys, name
             f"found column {name!r} in the data already, expected it to be new; rename or drop it, "
             f"or set {key} to another name"
         )
-        assert run("train", str(tmp_path / "conf.json"), [f"{key}=another"]) == 1
+        assert run("train", str(tmp_path / "conf.json"), [f"{key}=another", "engine=spark"]) == 1
         assert "Spark started" in capsys.readouterr().out
     if "calibration" not in key:
         options = {"data": str(tmp_path / "rows.csv"), "label": "y", "leave_out": [name]}

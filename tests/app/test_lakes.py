@@ -217,10 +217,10 @@ def test_of_two_jobs_that_make_the_table_one_wins(lake, score, monkeypatch):
 
     write = lake_output.written
 
-    def meanwhile(table, rows, output, run):
+    def meanwhile(table, rows, columns, output, run):
         other = lake_output.opened(output)
-        assert write(other, rows, output, f"{run}-other") == 200
-        return write(table, rows, output, run)
+        assert write(other, rows, columns, output, f"{run}-other") == 200
+        return write(table, rows, columns, output, run)
 
     monkeypatch.setattr(job, "written", meanwhile)
     code, result = score(lake.place | {"mode": "append"})

@@ -14,6 +14,7 @@ from spark_auc.app.running import run
 from spark_auc.features.contributions import contributions
 from spark_auc.features.raw_columns import Numbers
 from spark_auc.publication.versions import current
+from tests.app.transformed import transformed
 
 NAMES = ["a", "b", "c"]
 
@@ -62,7 +63,7 @@ def test_pairs_from_yaml_to_heat_maps_and_scores(job):
     scored = np.sort(pq.read_table(scores)["rawPrediction"].to_numpy())
     table = pq.read_table("rows.parquet").to_pandas()
     raw = {name: Numbers(table[name].to_numpy()) for name in NAMES}
-    parts = contributions(model.recipe, model.ranker.coefficients, raw)
+    parts = contributions(model.recipe, model.ranker.scorer.w, raw)
     np.testing.assert_allclose(np.sort(parts.sum(axis=1)), scored, atol=1e-9)
 
 
@@ -82,5 +83,5 @@ def test_a_job_that_takes_rows_again_has_pairs(job, pairs, spark, tmp_path):
     job("opauc", columns={"label": "y"}, features=features, training={"regParam": 0.01})
     model = read_model("model")
     assert {"a", "b"} == {column.name for column in model.recipe.pairs[0].columns}
-    rows = model.transform(spark.read.parquet(str(tmp_path / "rows.parquet"))).toPandas()
+    rows = transformed(model, spark.read.parquet(str(tmp_path / "rows.parquet"))).toPandas()
     assert roc_auc_score(rows["y"], rows["rawPrediction"]) > 0.85

@@ -20,6 +20,7 @@ from spark_auc.training.fold_moments import FoldsInMemory
 from spark_auc.training.segments import REST, segment_rankers
 from spark_auc.training.settings import TrainingSettings
 from tests.app.test_retrain import SECTION, day, records, retrain
+from tests.app.transformed import transformed
 from tests.features.raw_rows import text
 
 pytest.importorskip("deltalake")
@@ -115,7 +116,7 @@ def assert_scored(spark, champion):
     weights = champion.model.ranker.scorer.segments.weights
     path = Path(f"clicks/{day(3)}.parquet").resolve()
     rows = spark.read.parquet(str(path)).repartition(3)
-    scored = champion.model.transform(rows).toPandas()
+    scored = transformed(champion.model, rows).toPandas()
     recipe, columns = champion.model.recipe, scored[["age", "price"]]
     raw = {name: Numbers(columns[name].to_numpy()) for name in columns}
     raw |= {"city": text(scored["city"].tolist())}

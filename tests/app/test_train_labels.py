@@ -12,6 +12,7 @@ import yaml
 from spark_auc.app.jobs.published_model import read_model
 from spark_auc.app.running import run
 from tests.app.test_retrain import day, retrain, written
+from tests.app.transformed import transformed
 
 pytest.importorskip("deltalake")
 pytestmark = pytest.mark.usefixtures("spark")
@@ -42,7 +43,7 @@ def test_predictions_have_the_labels_of_stored_rows(retrain, spark, capsys):
     code, result = train(excluding)
     assert code == 0, result
     rows = spark.read.parquet(str(Path("clicks").absolute()))
-    predicted = read_model("trained").transform(rows).select("prediction").distinct().collect()
+    predicted = transformed(read_model("trained"), rows).select("prediction").distinct().collect()
     assert {row[0] for row in predicted} == {-1.0, 1.0}
 
     # The excluded day is not in the moments; unknown ones are refused by name.

@@ -17,6 +17,7 @@ from spark_auc.app.running import run
 from spark_auc.features.contributions import contributions
 from spark_auc.tables.arrow_columns import raw_column
 from spark_auc.trees.xgboost_models import from_xgboost
+from tests.app.transformed import transformed
 from tests.trees.forests import same
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -68,7 +69,7 @@ def test_all_rows_grow_trees_and_train(job, spark, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "lightgbm", None)
     section = {"model": "model", "data": {"path": "rows.parquet"}, "output": {"path": "out"}}
     scored = pq.read_table(job("score", section)["scores"].removeprefix("file://"))
-    own = read_model("model").transform(spark.read.parquet(str(tmp_path / "rows.parquet")))
+    own = transformed(read_model("model"), spark.read.parquet(str(tmp_path / "rows.parquet")))
     own = np.sort(own.toArrow()["rawPrediction"].to_numpy())
     np.testing.assert_array_equal(np.sort(scored["rawPrediction"].to_numpy()), own)
 
@@ -97,10 +98,10 @@ def test_leaves_alone_from_yaml_to_scores(job, spark, tmp_path, monkeypatch):
     model = read_model("model")
     parts = contributions(
         model.recipe,
-        model.ranker.coefficients,
+        model.ranker.scorer.w,
         {n: raw_column(n, rows[n].combine_chunks()) for n in ("site", "price")},
     )
-    own = model.transform(spark.read.parquet(str(tmp_path / "rows.parquet"))).toArrow()
+    own = transformed(model, spark.read.parquet(str(tmp_path / "rows.parquet"))).toArrow()
     assert roc_auc_score(own["y"].to_numpy(), own["rawPrediction"].to_numpy()) > 0.8
     in_order = np.sort(own["rawPrediction"].to_numpy())
     np.testing.assert_array_equal(np.sort(scored["rawPrediction"].to_numpy()), in_order)

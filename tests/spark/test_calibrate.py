@@ -220,16 +220,16 @@ def test_behind_the_ranker_in_a_pipeline(spark, method, tmp_path):
 @pytest.mark.parametrize(
     ("column", "value", "message"),
     [
-        ("rawPrediction", None, "found 1 scores that are null, NaN or infinite among 800 rows"),
-        ("rawPrediction", float("nan"), "found 1 scores that are null"),
-        ("rawPrediction", -float("inf"), "found 1 scores that are null"),
-        ("label", None, "found 1 labels that are null or NaN among 800"),
-        ("label", float("nan"), "found 1 labels that are null or NaN among 800"),
+        ("rawPrediction", None, "found 1 null scores among 800 rows"),
+        ("rawPrediction", float("nan"), "found 1 NaN or infinite scores"),
+        ("rawPrediction", -float("inf"), "found 1 NaN or infinite scores"),
+        ("label", None, "found 1 null or NaN labels among 800"),
+        ("label", float("nan"), "found 1 null or NaN labels among 800"),
         ("label", 2.0, r"found 3 label values .*2.0 \(1 rows\)"),
-        ("u", None, "found 1 weights that are not finite and positive among 800"),
-        ("u", float("nan"), "found 1 weights that are not"),
-        ("u", float("inf"), "found 1 weights that are not"),
-        ("u", -1.0, "found 1 weights that are not"),
+        ("u", None, "found 1 weights that are null, NaN, negative or not from"),
+        ("u", float("nan"), "found 1 weights that are null, NaN, negative or not from"),
+        ("u", float("inf"), "found 1 weights that are null, NaN, negative or not from"),
+        ("u", -1.0, "found 1 weights that are null, NaN, negative or not from"),
     ],
 )
 def test_unusable_values(rows, column, value, message):

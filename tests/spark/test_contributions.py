@@ -31,11 +31,11 @@ from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_numbers import Standard
 from spark_auc.features.recipe_tokens import Hour, Log, Tokens
 from spark_auc.features.recipe_trees import TreeLeaves
+from spark_auc.pipeline.contributions import listed
+from spark_auc.pipeline.part_words import recipe_words
 from spark_auc.spark.contributions import with_contributions
 from spark_auc.spark.data.layouts import Layout
 from spark_auc.spark.data.lines import delimited
-from spark_auc.spark.features.contributions import listed
-from spark_auc.spark.features.part_words import recipe_words
 from spark_auc.spark.pipeline_model import RankerPipelineModel
 from spark_auc.tables.arrow_columns import raw_column
 from tests.features.raw_rows import numbers, text, times

@@ -6,6 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -15,6 +16,8 @@ from spark_auc.core.memory import ProcessMemory
 from spark_auc.core.moments.operator import labelled_pair_moments
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.features.recipe_json import to_json
+from spark_auc.pipeline.comparison import compared
+from spark_auc.publication.directory import Directory
 from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.tables import arrow_table
 from spark_auc.tables.arrow_table import ArrowTable
@@ -154,6 +157,104 @@ def test_mapped_kept_and_arranged(table_of):
         assert (np.diff(places) == 1).all()
     assert made.gathered(limit=100.0) is None
     assert made.gathered(limit=2.0**40) == expected
+
+
+def test_rows_by_conditions_extended_and_cast(table_of):
+    table = table_of(rows())
+    expected = rows().to_pandas()
+
+    def positive(arrays):
+        return arrays[0].to_numpy(zero_copy_only=False) > 0
+
+    def doubled(arrays):
+        return [pc.multiply(arrays[0], 2.0), arrays[1].fill_null("none")]
+
+    fields = [pa.field("twice", pa.float64()), pa.field("known", pa.string())]
+    kept = table.where(["x"], positive)
+    made = kept.extended(["x", "maybe"], doubled, fields)
+    wanted = expected[expected["x"] > 0]
+    assert made.schema.names == [*rows().schema.names, "twice", "known"]
+    found = made.select(["known", "u", "twice"]).gathered()
+    np.testing.assert_array_equal(found["twice"], 2 * wanted["x"])
+    assert found["known"].to_pylist() == wanted["maybe"].fillna("none").tolist()
+    assert found["u"].to_pylist() == wanted["u"].tolist()
+    assert made.head(["twice"], 2)["twice"].to_pylist() == found["twice"].to_pylist()[:2]
+    # The same of rows that a function made.
+    again = made.map(lambda batches: batches, made.schema).where(
+        ["u"], lambda arrays: np.asarray(arrays[0]) == 1
+    )
+    texts = again.cast({"u": (pa.string(), lambda array: array.cast(pa.string()))})
+    assert texts.schema.field("u").type == pa.string()
+    assert {*texts.select(["x", "u"]).gathered()["u"].to_pylist()} == {"1"}
+    assert texts.gathered().num_rows == (wanted["u"] == 1).sum()
+    short = kept.cast({"u": (pa.int8(), lambda array: array.cast(pa.int8()))})
+    assert short.schema.field("u").type == pa.int8()
+    assert short.gathered()["u"].to_pylist() == wanted["u"].tolist()
+
+
+def test_a_function_of_kept_rows_never_sees_others(table_of):
+    """Rows of a test part can have values that the others' function refuses."""
+
+    def fails(arrays):
+        values = arrays[0].to_numpy(zero_copy_only=False)
+        if (values > 1).any():
+            raise DataError("found a large value")
+        return [pa.array(values)]
+
+    table = table_of(rows()).where(["u"], lambda arrays: np.asarray(arrays[0]) <= 1)
+    made = table.extended(["u"], fails, [pa.field("same", pa.int64())])
+    assert max(made.gathered()["same"].to_pylist()) == 1
+
+
+def test_union_and_match(table_of):
+    first, second = rows(3).select(["u", "x"]), rows(4).select(["u", "x"])
+    both = table_of(first).union([table_of(second)])
+    assert both.gathered() == pa.concat_tables([first, second])
+    schema = pa.schema([("u", pa.float64()), ("name", pa.string())])
+    names = table_of(pa.table({"u": [2.0, 1.0, -0.0], "name": ["two", "one", "zero"]}))
+    rows_of = table_of(first.cast(pa.schema([("u", pa.float64()), ("x", pa.float64())])))
+    found = rows_of.matched("u", names.map(lambda batches: batches, schema)).gathered()
+    order = [("x", "ascending")]
+    wanted = first.filter(pc.less(first["u"], 3)).sort_by(order)
+    found = found.sort_by(order)
+    assert found["x"] == wanted["x"]
+    assert found["name"].to_pylist() == [["zero", "one", "two"][k] for k in wanted["u"].to_pylist()]
+    none = table_of(pa.table({"u": pa.array([], pa.float64()), "name": pa.array([], pa.string())}))
+    assert rows_of.matched("u", none).gathered().num_rows == 0
+
+
+def test_written_rows_are_read_again(table_of, tmp_path):
+    table = table_of(rows()).where(["x"], lambda arrays: np.asarray(arrays[0]) > 0)
+    place = Directory.of(str(tmp_path / "out"))
+    count = table.write(place, ["x", "site"], ["site"])
+    found = pq.read_table(tmp_path / "out").to_pandas()
+    wanted = rows().to_pandas()
+    wanted = wanted[wanted["x"] > 0]
+    assert count == len(wanted) == len(found)
+    np.testing.assert_array_equal(np.sort(found["x"]), np.sort(wanted["x"]))
+
+
+def test_models_are_compared_alike(table_of):
+    """Against DeLong's estimates of all pairs."""
+    rng = np.random.default_rng(5)
+    y, u = rng.random(N) < 0.4, rng.integers(0, 3, N).astype(float)
+    scores = {name: np.round(rng.normal(size=N) + w * y, 1) for name, w in (("a", 1), ("b", 0.3))}
+    table = table_of(pa.table({**scores, "y": np.where(y, "yes", "no"), "u": u}))
+    found = compared(table, ["a", "b"], "y", "yes", "u")
+    wins = []
+    for s in scores.values():
+        gap = s[y][:, None] - s[~y][None]
+        wins.append((gap > 0) + 0.5 * (gap == 0))
+    w, v = u[y], u[~y]
+    aucs = np.array([w @ win @ v / (w.sum() * v.sum()) for win in wins])
+    np.testing.assert_allclose(found.paired.auc, aucs, rtol=1e-12)
+    ones = compared(table, ["a", "b"], "y", "yes")
+    V = np.stack([win.mean(axis=1) for win in wins])
+    W = np.stack([win.mean(axis=0) for win in wins])
+    covariance = np.cov(V) / y.sum() + np.cov(W) / (~y).sum()
+    np.testing.assert_allclose(ones.paired.covariance, covariance, rtol=1e-9)
+    with pytest.raises(ConfigError, match="expected two or more"):
+        compared(table, ["a"], "y", "yes")
 
 
 def test_errors_of_tasks_are_those_of_the_package(table_of):

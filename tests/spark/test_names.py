@@ -17,8 +17,9 @@ from spark_auc import (
     with_contributions,
 )
 from spark_auc.errors import ConfigError
-from spark_auc.spark.data.names import check_new, folded, free_names, known_column
+from spark_auc.spark.data.names import check_new, known_column
 from spark_auc.spark.data.spark_table import SparkTable
+from spark_auc.tables.names import folded, free_names
 from spark_auc.tables.table import own_names
 
 CASE = "spark.sql.caseSensitive"
@@ -208,7 +209,7 @@ def test_names_are_compared_as_spark_does(spark):
 
 
 def test_names_that_are_free(rows):
-    assert free_names(rows, {"a": "new", "b": "X", "c": "x", "d": ""}) == {
+    assert free_names(rows.columns, {"a": "new", "b": "X", "c": "x", "d": ""}) == {
         "a": "new",
         "b": "X_",
         "c": "x__",

@@ -16,8 +16,8 @@ from spark_auc.app.running import run
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import ConfigError
 from spark_auc.local import MBAClassifier as LocalMBA
-from spark_auc.spark.pipeline_model import RankerPipelineModel
-from spark_auc.spark.retraining import retrained
+from spark_auc.pipeline.models import PipelineModel, plain_ranker
+from spark_auc.pipeline.retraining import retrained
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def test_moments_without_rows_are_refused(spark, table):
     X = np.column_stack([table["a"].to_numpy(), table["b"].to_numpy()])
     moments = PairMoments.of(X, table["label"].to_numpy() > 0)
     with pytest.raises(ConfigError, match=r"found maxFPR 0\.1 with moments without rows"):
-        retrained(RankerPipelineModel(model, None), moments, {"regParam": 0.1, "maxFPR": 0.1})
+        retrained(PipelineModel(plain_ranker(model)), moments, {"regParam": 0.1, "maxFPR": 0.1})
 
 
 def test_the_job_train_says_what_it_trained_for(table, tmp_path, monkeypatch, capsys):

@@ -14,13 +14,14 @@ from spark_auc.tables import files
 from spark_auc.tables.arrow_table import ArrowTable
 from spark_auc.tables.files import open_file
 from spark_auc.tables.split import by_time, time_at
-from spark_auc.tables.text_types import text_types
+from spark_auc.tables.text_types import inferred, typed
 
 TEXTS = ["plain", "with, separator", 'with "quotes"', "two\nlines", "", " blanks ", "Köln", "NA"]
 
 
 def read(path):
-    return open_file(path).gathered()
+    table = open_file(path)
+    return typed(table, inferred(table)).gathered()
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
@@ -91,7 +92,7 @@ def test_types_do_not_depend_on_parts(tmp_path, monkeypatch):
     assert parts.schema == whole.schema
     assert parts.schema.field("x").type == pa.string()
     assert parts.gathered().equals(whole.gathered())
-    assert text_types(whole) == {"x": "text"}
+    assert inferred(whole) == {"n": "integer"}
 
 
 def test_parquet_files_by_row_group(tmp_path):
@@ -146,6 +147,6 @@ def test_the_time_of_a_share_is_exact(spread):
     for share in (0.01, 0.5, 0.8, 1.0):
         expected = np.sort(times)[int(np.ceil(share * times.size)) - 1]
         assert time_at(table, "at", share) == expected
-    before, after = by_time(table, "at", time_at(table, "at", 0.8))
+    before, after = by_time(table, "at", time_at(table, "at", 0.8).item())
     assert before.gathered().num_rows == (times < np.sort(times)[799]).sum()
     assert before.gathered().num_rows + after.gathered().num_rows == times.size

@@ -33,6 +33,7 @@ from spark_auc.errors import ConfigError
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.redaction import redacted
 from spark_auc.storage.file_systems import is_local
+from spark_auc.tables.types import shown_type
 
 FILE = "config.yaml"
 _HEADER = """\
@@ -74,7 +75,7 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     ConfigError
         The directory or an argument cannot be used, or a file of the name exists.
     DataError
-        The rows cannot be used; see `spark_auc.app.jobs.raw_table.resolved`.
+        The rows cannot be used; see `spark_auc.app.jobs.raw_table.completed`.
     """
     directory, options = arguments.directory, options_of(arguments)
     _check_place(directory, sample="data" not in options)
@@ -167,8 +168,9 @@ def _text(
     overrides
         Overrides of its content.
     """
-    from spark_auc.app.jobs.raw_table import resolved
-    from spark_auc.spark.data.session import session
+    from spark_auc.app.jobs.engines import opened, reason_for_spark
+    from spark_auc.app.jobs.raw_table import completed
+    from spark_auc.app.jobs.train import needs
 
     def output(name: str) -> dict[str, Any]:
         return {"path": os.path.join(directory, name), "replace": True}
@@ -185,14 +187,15 @@ def _text(
             "spark-defaults.conf, or when a job runs"
         )
     train.data.check(train.columns.label)
+    reason = reason_for_spark(needs(train), file.spark, options.get("engine") or file.engine)
     with (
-        session("spark_auc init", file.spark.settings(), remote=file.spark.remote) as spark,
-        resolved(spark, train, options) as completed,
+        opened("spark_auc init", file.spark, reason) as engine,
+        completed(engine, train, options) as known,
     ):
-        assert isinstance(completed, Train)
-        with completed.rows.read(spark) as rows:
-            types = {field.name: field.dataType.simpleString() for field in rows.schema}
-    data, label = completed.rows, train.columns.label
+        assert isinstance(known, Train)
+        with engine.read(known.rows) as table:
+            types = {field.name: shown_type(field) for field in table.schema}
+    data, label = known.rows, train.columns.label
     columns = [name for name in types if name != label]
     # Each column has a line, by which it can be left out.
     items = dict(zip(types, data.select or types, strict=False))
@@ -203,7 +206,7 @@ def _text(
     unlabelled = new | {"select": [item for name, item in items.items() if name != label]}
     sections = {
         **({"spark": parsed["spark"]} if "spark" in parsed else {}),
-        "train": _content(completed.model_copy(update={"data": data})),
+        "train": _content(known.model_copy(update={"data": data})),
         "score": model | {"data": unlabelled, "keep": columns, "output": output("scores")},
         "evaluate": model | {"data": new, "output": output("evaluation")},
     }

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from spark_auc.app.known import EMBEDDED
 from spark_auc.errors import ConfigError
 from spark_auc.publication.versions import resolve
 from spark_auc.storage.file_systems import is_local
@@ -40,6 +41,12 @@ _OPTIONS = ("model", "data", "label", "output", "positive", "time", "leave_out",
 
 def add_arguments(job: str, parser: argparse.ArgumentParser) -> None:
     """Add the options that name a raw table to the parser of a job."""
+    if job in EMBEDDED:
+        parser.add_argument(
+            "--engine",
+            choices=["local", "spark"],
+            help="default: this process for local files of CSV, TSV and Parquet, else Spark",
+        )
     if job not in ("train", "score"):
         return
     add = parser.add_argument_group("a raw table instead of --config").add_argument
@@ -48,11 +55,6 @@ def add_arguments(job: str, parser: argparse.ArgumentParser) -> None:
     if job == "score":
         add("--model", metavar="DIR", help="directory that train published")
         return
-    add(
-        "--engine",
-        choices=["local", "spark"],
-        help="default: this process for local files of CSV, TSV and Parquet, else Spark",
-    )
     add_table_options(add)
 
 

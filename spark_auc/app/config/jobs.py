@@ -327,6 +327,11 @@ class Adadsg(Section):
 class Configuration(Section):
     """A whole configuration file."""
 
+    engine: Literal["local", "spark"] | None = Field(
+        None,
+        description="local: this process; spark: Spark; default: train, evaluate and score read "
+        "local files of CSV, TSV and Parquet in this process",
+    )
     spark: SparkSection = SparkSection()
     prepare: Prepare | None = None
     train: Train | None = None

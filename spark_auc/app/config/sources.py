@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import Field, model_validator
 
@@ -19,11 +19,18 @@ from spark_auc.errors import ConfigError
 from spark_auc.publication.redaction import redacted_text
 from spark_auc.publication.versions import resolve
 from spark_auc.storage.file_systems import is_local
+from spark_auc.tables.table import Table, fields_of
+from spark_auc.tables.text_types import inferred, typed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+T = TypeVar("T", bound=Table)
+
 _LAKES = ("delta", "iceberg")
+
+# Types of values of text; see `spark_auc.tables.text_types.TYPES`.
+TextType: TypeAlias = Literal["integer", "float", "boolean", "date", "time", "zoned"]
 
 
 def check_path(path: str | None) -> None:
@@ -67,6 +74,12 @@ class Source(Section):
         None,
         min_length=1,
         description="columns to keep, by name, or SQL expressions such as log(price) as price",
+    )
+
+    types: Literal["auto"] | dict[str, TextType] | None = Field(
+        None,
+        description="types of columns of text, by name; auto: the types that all values fit, by a "
+        "pass of its own; default: text, as the files have it",
     )
 
     @model_validator(mode="after")
@@ -161,17 +174,30 @@ class Source(Section):
                 yield self._selected(rows)
 
     def _selected(self, rows: DataFrame) -> DataFrame:
-        """The rows and columns that ``where`` and ``select`` name."""
-        from spark_auc.spark.data.names import fields_of, quoted
+        """The rows and columns that ``where`` and ``select`` name, with their types."""
+        from spark_auc.spark.data import names as of_spark
+        from spark_auc.spark.data.spark_table import SparkTable
 
         if self.where is not None:
             rows = self._analysed(rows, "where", self.where, rows.where)
         if self.select is not None:
-            names = [quoted(item) if fields_of(rows, item) else item for item in self.select]
+            names = [
+                of_spark.quoted(item) if of_spark.fields_of(rows, item) else item
+                for item in self.select
+            ]
             rows = self._analysed(
                 rows, "select", ", ".join(names), lambda _: rows.selectExpr(*names)
             )
-        return rows
+        return self.typed(SparkTable(rows)).frame
+
+    def typed(self, table: T) -> T:
+        """The rows with the types of the columns of text; see `text_types.typed`."""
+        if self.types is None:
+            return table
+        types = inferred(table) if self.types == "auto" else self.types
+        if self.select is not None:
+            types = {name: kind for name, kind in types.items() if fields_of(table, name)}
+        return typed(table, types)
 
     def _analysed(
         self, rows: DataFrame, key: str, expression: str, applied: Callable[[str], DataFrame]

@@ -22,6 +22,7 @@ import numpy as np
 
 from spark_auc.app.config.jobs import Adadsg, Stop
 from spark_auc.app.jobs.adadsg_stage import StageCheckpoint, fingerprint
+from spark_auc.app.jobs.engines import SparkEngine
 from spark_auc.app.jobs.published_model import KIND, write_model
 from spark_auc.app.jobs.raw_rows import (
     FeaturesOf,
@@ -34,12 +35,19 @@ from spark_auc.app.jobs.raw_rows import (
 from spark_auc.app.report.pictures import GUIDE, NEGATIVE, STYLE, check_packages, drawable, png
 from spark_auc.errors import ConfigError
 from spark_auc.learners.dsgd import DSGD
+from spark_auc.pipeline.evaluation import evaluated
+from spark_auc.pipeline.models import FittedEmbedding, PipelineModel, plain_ranker
+from spark_auc.pipeline.score_columns import ScoreColumns
+from spark_auc.pipeline.scored_rows import with_scores
 from spark_auc.publication.publish import check_free, publication
+from spark_auc.serving.linear_scorer import LinearScorer
+from spark_auc.tables.names import free_names
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
+    from spark_auc.core.evaluation.report import AUCReport
     from spark_auc.core.types import Float
     from spark_auc.spark.data.prepared import SequentialRows
     from spark_auc.spark.estimators.adadsg import AdaDSGClassifier
@@ -70,7 +78,7 @@ def check(config: Adadsg) -> None:
     StageCheckpoint.of(config).load()
 
 
-def run(spark: SparkSession, config: Adadsg) -> dict[str, Any]:
+def run(engine: SparkEngine, config: Adadsg) -> dict[str, Any]:
     """Run the job, and return its result for standard output.
 
     Raises
@@ -78,9 +86,9 @@ def run(spark: SparkSession, config: Adadsg) -> dict[str, Any]:
     SparkAUCError
         The job failed; nothing is published.
     """
+    spark = engine.session
     from spark_auc.pipeline.recipe_ranker import suited
     from spark_auc.spark.data.spark_table import SparkTable
-    from spark_auc.spark.pipeline_model import RankerPipelineModel
 
     checkpoint = StageCheckpoint.of(config)
     with (
@@ -98,7 +106,9 @@ def run(spark: SparkSession, config: Adadsg) -> dict[str, Any]:
         model, log, stopped = _trained(rows, held_out, config, estimator, features, checkpoint)
         if not embeddings:
             model = named(config.features, table, recipe, model)
-        summary = write_model(version, RankerPipelineModel(model, recipe, embeddings), config)
+        maps = [FittedEmbedding.of(embedding) for embedding in embeddings]
+        made = PipelineModel(plain_ranker(model), recipe, maps)
+        summary = write_model(version, made, config)
         version.write_json("stages.json", {"stages": log, "stopped": stopped})
         if drawable():
             version.write("stages.png", png(picture(log)))
@@ -201,8 +211,8 @@ def _trained(
         with estimator.kept(prepared) as cached, _cached(held_out):
             for stage in estimator.passes(cached, learner, first=len(log)):
                 learner = cast(DSGD, stage.learner)
-                scored = _scored(held_out, validation, learner.w / prepared.scale, estimator)
-                log.append(_stage_log(estimator, cached, learner, len(log), scored, begun))
+                report = _evaluated(held_out, validation, learner.w / prepared.scale, estimator)
+                log.append(_stage_log(estimator, cached, learner, len(log), report, begun))
                 _log.info(
                     "stage %d: %d rows, %d steps, validation AUC %.6f, %.1f s",
                     len(log),
@@ -217,19 +227,16 @@ def _trained(
     return estimator.model_of(prepared, stage, seconds), log, stopped
 
 
-def _scored(
+def _evaluated(
     held_out: DataFrame, features: Features, w: Float, estimator: AdaDSGClassifier
-) -> DataFrame:
-    """The labels and scores of the validation rows by weights ``w`` ``(d,)``."""
-    from pyspark.sql import functions as F
+) -> AUCReport:
+    """The AUC of weights ``w`` ``(d,)`` on the validation rows."""
+    from spark_auc.spark.data.spark_table import SparkTable
 
-    from spark_auc.spark.data.names import quoted
-    from spark_auc.spark.data.spark_table import scoreable
-    from spark_auc.spark.estimators.scorer import score_column
-
-    label = F.col(quoted(estimator.getLabelCol())).alias("label")
-    score = score_column(held_out, features, w).alias("score")
-    return scoreable(held_out).select(label, score)
+    table, label = SparkTable(held_out), estimator.getLabelCol()
+    (name,) = free_names(table.schema.names, {"score": "score"}).values()
+    scored = with_scores(table, {name: (LinearScorer(w, 0.0, 1.0, 0.0), features)})
+    return evaluated(scored, ScoreColumns(name, label, estimator.values()["positiveLabel"]))
 
 
 def _stage_log(
@@ -237,14 +244,11 @@ def _stage_log(
     rows: SequentialRows,
     learner: DSGD,
     number: int,
-    scored: DataFrame,
+    report: AUCReport,
     begun: float,
 ) -> dict[str, Any]:
-    """Evaluate the learner after a stage on the scored validation rows."""
-    from spark_auc.spark.evaluation.evaluate import evaluate
-
+    """How the learner is after a stage, with its evaluation on the validation rows."""
     seconds = time.perf_counter() - begun
-    report = evaluate(scored, scoreCol="score", positiveLabel=rows.columns.positive)
     objective, error = estimator.objective(rows, learner, number)
     return {
         "rows": learner.size,

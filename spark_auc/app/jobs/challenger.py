@@ -22,8 +22,7 @@ from spark_auc.store.moment_store import MomentStore
 from spark_auc.store.windows import MergedFolds, Window, ages
 
 if TYPE_CHECKING:
-    from spark_auc.spark.features.recipe_model import FeatureRecipeModel
-    from spark_auc.spark.pipeline_model import RankerPipelineModel
+    from spark_auc.pipeline.models import FittedRecipe, PipelineModel
     from spark_auc.tables.columns import TrainingColumns
 
 # Params that the choice of window and penalty sets.
@@ -39,7 +38,7 @@ class Challenger(NamedTuple):
     ``prior`` has the facts of the centre of its penalty; None for the centre 0.
     """
 
-    model: RankerPipelineModel
+    model: PipelineModel
     choice: Choice
     periods: tuple[str, ...]
     moments: PairMoments
@@ -74,7 +73,7 @@ def challenger(
     before: Sequence[str],
     history: History,
     config: Retrain,
-    recipe: FeatureRecipeModel | None,
+    recipe: FittedRecipe | None,
     labels: tuple[Label, Label],
     columns: TrainingColumns,
     champion: Champion | None = None,
@@ -106,8 +105,8 @@ def challenger(
         None if no periods before the gate have rows of both classes in every fold, or no window
         has them outside of every fold.
     """
-    from spark_auc.spark.pipeline_model import RankerPipelineModel
-    from spark_auc.spark.retraining import trained
+    from spark_auc.pipeline.models import PipelineModel
+    from spark_auc.pipeline.retraining import trained
 
     left_out = sorted(history.excluded() & {*store.periods()})
     newest = _newest(store, [period for period in before if period not in left_out])
@@ -151,7 +150,7 @@ def challenger(
         # The recipe's own counts are of the period it was fitted to, and lost after that run.
         drift = window_counts(history, recipe.recipe, chosen.periods)
         recipe = recipe.replaced(recipe.recipe, drift)
-    model = RankerPipelineModel(ranker, recipe)
+    model = PipelineModel(ranker, recipe)
     facts = None
     if champion is not None and choice.candidate.prior:
         facts = prior_facts(champion)

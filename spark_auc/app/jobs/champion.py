@@ -2,7 +2,7 @@
 
 Beside the files of a published model, a champion has ``champion.json`` (its gate and window),
 ``scores`` (the histogram of its scores on the gate's rows) and, if it did not win itself,
-``anchor``: the last champion that won, a `RankerPipelineModel`.
+``anchor``: the last champion that won, a `PipelineModel`.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from spark_auc.app.jobs.gate_rows import ANCHOR, CHALLENGER, CHAMPION
 from spark_auc.app.jobs.published_model import KIND, model_of, save_model, write_model
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.errors import ConfigError, ConflictError, DataError, ModelFormatError
+from spark_auc.pipeline.scored_rows import scores_of
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.manifest import MANIFEST
 from spark_auc.publication.publish import publication
 from spark_auc.publication.versions import current, kept
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from spark_auc.app.config.retraining import Retrain
-    from spark_auc.spark.pipeline_model import RankerPipelineModel
+    from spark_auc.pipeline.models import PipelineModel
+    from spark_auc.tables.table import Table
 
 _log = logging.getLogger(__name__)
 
@@ -48,10 +48,10 @@ class Champion(NamedTuple):
         The last champion that won; None if it is this one.
     """
 
-    model: RankerPipelineModel
+    model: PipelineModel
     record: dict[str, Any]
     scores: ScoreHistogram
-    anchor: RankerPipelineModel | None = None
+    anchor: PipelineModel | None = None
 
     @property
     def period(self) -> str:
@@ -131,7 +131,7 @@ def publish_champion(config: Retrain, made: Champion, before: Champion | None) -
         write_champion(version, made, config)
 
 
-def scorable(champion: Champion | None, rows: DataFrame, config: Retrain) -> Champion | None:
+def scorable(champion: Champion | None, rows: Table, config: Retrain) -> Champion | None:
     """The champion that rows can be scored by; None without one, if the configuration allows it.
 
     Raises
@@ -157,21 +157,19 @@ def scorable(champion: Champion | None, rows: DataFrame, config: Retrain) -> Cha
     return None
 
 
-def unscorable(model: RankerPipelineModel, rows: DataFrame) -> str | None:
+def unscorable(model: PipelineModel, rows: Table) -> str | None:
     """The reason why a model cannot score rows; None if it can."""
-    from spark_auc.spark.data.spark_table import SparkTable
-
     try:
         # The rankers of segments need their column, too.
-        model.ranker.score_column(rows, model.features(SparkTable(rows)))
+        scores_of(rows, model.ranker.scorer, model.features(rows))
     except (ConfigError, DataError) as error:
         return str(error)
     return None
 
 
 def compared_models(
-    challenger: RankerPipelineModel | None, champion: Champion | None
-) -> dict[str, RankerPipelineModel]:
+    challenger: PipelineModel | None, champion: Champion | None
+) -> dict[str, PipelineModel]:
     """The models that the gate's rows are scored by, in the order of their comparison."""
     models = {} if challenger is None else {CHALLENGER: challenger}
     if champion is not None:

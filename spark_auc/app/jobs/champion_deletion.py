@@ -11,10 +11,10 @@ from spark_auc.app.jobs.champion import Champion, publish_champion, read_champio
 from spark_auc.app.jobs.champion_prior import first_seen, without_prior
 from spark_auc.app.jobs.retrain_history import History
 from spark_auc.app.jobs.window_segments import settings_of, with_segments
+from spark_auc.pipeline.models import FittedRecipe
+from spark_auc.pipeline.retraining import retrained
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.manifest import VERSIONS
-from spark_auc.spark.features.recipe_model import FeatureRecipeModel
-from spark_auc.spark.retraining import retrained
 from spark_auc.store.moment_store import MomentStore
 
 _CHAMPION, _ANCHOR = "champion.json", "anchor"
@@ -25,7 +25,7 @@ def retrained_champion(
     config: Retrain,
     history: History,
     store: MomentStore,
-    recipe: FeatureRecipeModel | None,
+    recipe: FittedRecipe | None,
     periods: list[str],
 ) -> dict[str, Any]:
     """Train the champion again if its window has one of the periods, and publish it.

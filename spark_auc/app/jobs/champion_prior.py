@@ -18,14 +18,14 @@ from spark_auc.solvers.candidates import Candidate
 from spark_auc.training.prior import Prior
 
 if TYPE_CHECKING:
-    from spark_auc.spark.features.recipe_model import FeatureRecipeModel
+    from spark_auc.pipeline.models import FittedRecipe
     from spark_auc.tables.columns import TrainingColumns
 
 _log = logging.getLogger(__name__)
 
 
 def champion_prior(
-    champion: Champion, measured: str, recipe: FeatureRecipeModel | None, columns: TrainingColumns
+    champion: Champion, measured: str, recipe: FittedRecipe | None, columns: TrainingColumns
 ) -> Prior | None:
     """The weights of the champion by the names of the features.
 
@@ -46,7 +46,7 @@ def champion_prior(
         None if the champion was trained on the measured period or a later one, or has none of the
         features.
     """
-    from spark_auc.spark.estimators.mba import MBAClassifier
+    from spark_auc.pipeline.estimators import MBAEstimator
 
     trained_to = champion.record["challenger"]["to"]
     if trained_to >= measured:
@@ -58,7 +58,7 @@ def champion_prior(
         return None
     features = columns.features
     try:
-        return MBAClassifier(prior=champion.model).prior_of(
+        return MBAEstimator(prior=champion.model).prior_of(
             features.dimension, features.labels(), recipe.recipe if recipe else None
         )
     except ConfigError as error:

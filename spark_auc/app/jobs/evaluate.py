@@ -9,18 +9,15 @@ of the training.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spark_auc.app.config.jobs import Evaluate
+from spark_auc.app.jobs.engines import Engine, Needs
 from spark_auc.app.jobs.evaluation import drift_of_evaluated, evaluation, write_evaluation
-from spark_auc.app.jobs.published_model import check_model, read_model
+from spark_auc.app.jobs.published_model import check_model, read_model, rows_for
 from spark_auc.app.report.pictures import check_packages
 from spark_auc.core.evaluation.measures import MEASURES
 from spark_auc.publication.publish import check_free, publication
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
 
 # Measures in the result on standard output.
 _RESULT = (
@@ -49,7 +46,12 @@ def check(config: Evaluate) -> None:
     check_free(config.output.path, config.output.replace)
 
 
-def run(spark: SparkSession, config: Evaluate) -> dict[str, Any]:
+def needs(config: Evaluate) -> Needs:
+    """The source of the job."""
+    return Needs([config.data])
+
+
+def run(engine: Engine, config: Evaluate) -> dict[str, Any]:
     """Run the job, and return its result for standard output.
 
     Raises
@@ -57,16 +59,15 @@ def run(spark: SparkSession, config: Evaluate) -> dict[str, Any]:
     SparkAUCError
         The job failed; nothing is published.
     """
-    from spark_auc.spark.data.spark_table import SparkTable
-
     model = read_model(config.model)
+    names = [config.measures.groupCol] if config.measures.groupCol else []
     with (
-        config.data.read(spark) as rows,
+        rows_for(engine, config.data, model, names, labelled=True) as table,
         publication(config.output.path, config.output.replace, "evaluation") as version,
     ):
         data = config.data.model_dump(mode="json", exclude_none=True)
-        result, groups = evaluation(model, rows, config.measures, config.model, data)
-        drift = drift_of_evaluated(model, SparkTable(rows)) if config.drift else {}
+        result, groups = evaluation(model, table, config.measures, config.model, data)
+        drift = drift_of_evaluated(model, table) if config.drift else {}
         report = write_evaluation(
             version,
             result | drift,

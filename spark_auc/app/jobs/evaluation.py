@@ -24,10 +24,7 @@ from spark_auc.publication.directory import Directory
 from spark_auc.publication.redaction import redacted
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from spark_auc.pipeline.models import PipelineModel
-    from spark_auc.spark.pipeline_model import RankerPipelineModel
     from spark_auc.tables.segments import SegmentColumn
     from spark_auc.tables.table import Table
 
@@ -39,8 +36,8 @@ _OF_PROBABILITIES = (
 
 
 def evaluation(
-    model: RankerPipelineModel,
-    rows: DataFrame,
+    model: PipelineModel,
+    table: Table,
     measures: Measures,
     path: str,
     data: Mapping[str, Any],
@@ -52,7 +49,7 @@ def evaluation(
     ----------
     model
         The model.
-    rows
+    table
         The rows.
     measures
         What to measure.
@@ -70,27 +67,22 @@ def evaluation(
     Groups
         AUC by group, if a group column is set.
     """
-    from spark_auc.spark.data.spark_table import segment_value
-
     # No scored rows are published: the names of their columns are free.
-    model = model.beside(rows)
-    ranker = model.ranker
-    scored = model.transform(rows)
+    model = model.beside(table)
+    scored = model.scored(table, only=model.measured_columns(measures.groupCol))
     if segments is not None:
-        scored = scored.withColumn(segments.column, segment_value(scored, segments))
-    report = ranker.measured(scored, **measures.model_dump())
+        scored = scored.cast({segments.column: (pa.string(), segments.listed)})
+    report = model.measured(scored, **measures.model_dump())
     measured = report.as_dict() | facts_of(model, path, data)
     if model.calibration:
         # A calibration may tie scores, so the AUC is that of the uncalibrated scores.
-        probability = model.calibration.getProbabilityCol()
-        calibrated = ranker.measured(scored, scoreCol=probability, probabilities=True).as_dict()
+        probability = model.calibration.probabilityCol
+        calibrated = model.measured(scored, probability, probabilities=True).as_dict()
         measured |= {name: calibrated[name] for name in _OF_PROBABILITIES}
     return measured, report.groups
 
 
-def facts_of(
-    model: RankerPipelineModel | PipelineModel, path: str, data: Mapping[str, Any]
-) -> dict[str, Any]:
+def facts_of(model: PipelineModel, path: str, data: Mapping[str, Any]) -> dict[str, Any]:
     """What ``evaluation.json`` says beside the measures; arguments as of `evaluation`."""
     ranker = model.ranker
     return {
@@ -123,7 +115,7 @@ def model_facts(path: str, features: int, summary: Mapping[str, Any]) -> dict[st
     }
 
 
-def drift_of_evaluated(model: RankerPipelineModel | PipelineModel, table: Table) -> dict[str, Any]:
+def drift_of_evaluated(model: PipelineModel, table: Table) -> dict[str, Any]:
     """The key ``drift`` of evaluated rows; see `spark_auc.app.jobs.drift`."""
     values = model.ranker.values()
     drift = drift_of(model.fitted_recipe, table, (values["labelCol"], values["weightCol"]))

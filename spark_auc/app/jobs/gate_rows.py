@@ -5,21 +5,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
 
 from spark_auc.app.config.retraining import GateSection, Retrain
 from spark_auc.app.config.sections import Columns
 from spark_auc.core.evaluation.delong import AUCInterval
 from spark_auc.core.evaluation.paired_auc import PairedAUC
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
-from spark_auc.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from spark_auc.spark.evaluation.evaluate import Comparison
-    from spark_auc.spark.pipeline_model import RankerPipelineModel
+    from spark_auc.app.jobs.engines import Engine
+    from spark_auc.pipeline.comparison import Comparison
+    from spark_auc.pipeline.models import PipelineModel
+    from spark_auc.tables.table import Batches, Table
 
 CHALLENGER, CHAMPION, ANCHOR = "challenger", "champion", "anchor"
 _NEWEST = "newest"
@@ -27,20 +29,19 @@ _NEWEST = "newest"
 _log = logging.getLogger(__name__)
 
 
-def readable_rows(spark: SparkSession, config: Retrain, period: str) -> tuple[int, int]:
+def readable_rows(engine: Engine, config: Retrain, period: str) -> tuple[int, int]:
     """Number of positive and of negative rows that the source has of a period; 0 if unreadable.
 
     The rows of stored periods may be deleted: their files, or their part of a table.
     """
-    from spark_auc.spark.data.failures import SPARK_FAILURES
-    from spark_auc.spark.retraining import rows_by_class
+    from spark_auc.pipeline.retraining import rows_by_class
 
     source, names = config.rows_of(period), config.columns
     try:
         source.check()
-        with source.read(spark) as rows:
+        with engine.read(source) as rows:
             return rows_by_class(rows, names.label, names.positiveLabel)
-    except (ConfigError, DataError, *SPARK_FAILURES) as error:
+    except engine.failures as error:
         _log.info("the rows of period %s cannot be read: %s", period, error)
         return 0, 0
 
@@ -78,7 +79,7 @@ def pooled_periods(
 
 
 class GateRows:
-    """Scored rows of the gate's periods, on the executors' disks.
+    """Scored rows of the gate's periods, kept in memory or on disk.
 
     Parameters
     ----------
@@ -93,7 +94,7 @@ class GateRows:
     """
 
     def __init__(
-        self, scored: DataFrame, names: Sequence[str], columns: Columns, rows: tuple[int, int]
+        self, scored: Table, names: Sequence[str], columns: Columns, rows: tuple[int, int]
     ) -> None:
         self._scored, self._names, self._columns, self.rows = scored, names, columns, rows
 
@@ -101,8 +102,8 @@ class GateRows:
     @contextmanager
     def of(
         cls,
-        periods: Sequence[DataFrame],
-        models: Mapping[str, RankerPipelineModel],
+        periods: Sequence[Table],
+        models: Mapping[str, PipelineModel],
         columns: Columns,
         rows: tuple[int, int],
     ) -> Iterator[GateRows]:
@@ -110,11 +111,7 @@ class GateRows:
 
         Without models there are no scores.
         """
-        from pyspark import StorageLevel
-        from pyspark.sql import DataFrame
-        from pyspark.sql import functions as F
-
-        from spark_auc.spark.retraining import scored
+        from spark_auc.pipeline.retraining import scored
 
         if not models:
             yield cls(periods[-1], (), columns, rows)
@@ -122,27 +119,18 @@ class GateRows:
         label = columns.label, columns.positiveLabel, columns.weight
         segments = next(filter(None, (model.ranker.segments for model in models.values())), None)
         parts = [
-            scored(period, models, *label, segments).withColumn(
-                _NEWEST, F.lit(period is periods[-1])
-            )
+            _marked(scored(period, models, *label, segments), newest=period is periods[-1])
             for period in periods
         ]
-        together = reduce(DataFrame.unionByName, parts).persist(StorageLevel.DISK_ONLY)
-        try:
+        with parts[0].union(parts[1:]).kept(spill=True) as together:
             yield cls(together, list(models), columns, rows)
-        finally:
-            together.unpersist()
 
     @cached_property
     def _comparison(self) -> Comparison:
-        from spark_auc.spark.evaluation.evaluate import compare
+        from spark_auc.pipeline.comparison import compared
 
-        return compare(
-            self._scored,
-            self._names,
-            positiveLabel=self._columns.positiveLabel,
-            weightCol="weight",
-        )
+        positive = self._columns.positiveLabel
+        return compared(self._scored, self._names, "label", positive, "weight")
 
     def paired(self) -> PairedAUC:
         """AUCs of the models and their covariance, in the order of the models."""
@@ -150,22 +138,21 @@ class GateRows:
 
     def interval(self, name: str) -> AUCInterval:
         """AUC of a model with its confidence interval."""
-        from spark_auc.spark.evaluation.evaluate import evaluate
+        from spark_auc.pipeline.evaluation import evaluated
+        from spark_auc.pipeline.score_columns import ScoreColumns
 
         if len(self._names) > 1:
             return self._comparison.intervals[list(self._names).index(name)]
-        return evaluate(
-            self._scored,
-            scoreCol=name,
-            positiveLabel=self._columns.positiveLabel,
-            weightCol="weight",
-        ).interval
+        columns = ScoreColumns(name, "label", self._columns.positiveLabel, "weight")
+        return evaluated(self._scored, columns).interval
 
     def histogram(self, name: str, *, newest: bool = False) -> ScoreHistogram:
         """Histogram of a model's scores, of the newest period's rows only if ``newest``."""
-        from spark_auc.spark.retraining import score_histogram
+        from spark_auc.pipeline.retraining import score_histogram
 
-        rows = self._scored.filter(_NEWEST) if newest else self._scored
+        rows = self._scored
+        if newest:
+            rows = rows.where([_NEWEST], lambda arrays: arrays[0].to_numpy(zero_copy_only=False))
         return score_histogram(rows, name, self._columns.positiveLabel)
 
     def as_dict(self) -> dict[str, Any]:
@@ -173,7 +160,7 @@ class GateRows:
 
         With rankers of segments, also the rows and AUCs of each segment.
         """
-        from spark_auc.spark.retraining import SEGMENT, segment_aucs
+        from spark_auc.pipeline.retraining import SEGMENT, segment_aucs
 
         intervals = {name: self.interval(name) for name in self._names}
         measured: dict[str, Any] = {
@@ -183,8 +170,20 @@ class GateRows:
                 for name, i in intervals.items()
             },
         }
-        if SEGMENT in self._scored.columns:
+        if SEGMENT in self._scored.schema.names:
             positive = self._columns.positiveLabel
             count = sum(self.rows)
             measured["segments"] = segment_aucs(self._scored, self._names, positive, count)
         return measured
+
+
+def _marked(table: Table, *, newest: bool) -> Table:
+    """The scored rows of a period, with whether it is the newest."""
+    schema = table.schema.append(pa.field(_NEWEST, pa.bool_()))
+
+    def marked(batches: Batches) -> Batches:
+        for batch in batches:
+            mark = pa.array(np.full(batch.num_rows, newest))
+            yield pa.RecordBatch.from_arrays([*batch.columns, mark], schema=schema)
+
+    return table.map(marked, schema)

@@ -17,17 +17,18 @@ from spark_auc.errors import ConfigError
 from spark_auc.lakes.delta import DeltaLake
 from spark_auc.lakes.iceberg import IcebergTable
 from spark_auc.publication.directory import Directory
+from spark_auc.tables.table import Table
+from spark_auc.tables.types import is_list, is_text, is_vector
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
-    from pyspark.sql import DataFrame
 
 _log = logging.getLogger(__name__)
 
-Table: TypeAlias = DeltaLake | IcebergTable
+LakeTable: TypeAlias = DeltaLake | IcebergTable
 
 
-def opened(output: ScoreOutput) -> Table:
+def opened(output: ScoreOutput) -> LakeTable:
     """The table as it is now; its commit is refused if others commit to the same rows since.
 
     Raises
@@ -39,7 +40,7 @@ def opened(output: ScoreOutput) -> Table:
         The package of the format is not installed.
     """
     if output.format == "delta":
-        table: Table = DeltaLake(output.place, output.settings())
+        table: LakeTable = DeltaLake(output.place, output.settings())
     else:
         table = IcebergTable(output.place, output.settings())
     if table.schema is None:
@@ -58,7 +59,7 @@ def opened(output: ScoreOutput) -> Table:
     return table
 
 
-def check_schema(table: Table, rows: DataFrame, output: ScoreOutput) -> list[str]:
+def check_schema(target: LakeTable, schema: pa.Schema, output: ScoreOutput) -> list[str]:
     """The columns of rows in the order of a table, before a row is read.
 
     Raises
@@ -67,25 +68,21 @@ def check_schema(table: Table, rows: DataFrame, output: ScoreOutput) -> list[str
         The rows have other columns than the table, a column that no table stores, or no partition
         column.
     """
-    from pyspark.sql.pandas.types import from_arrow_schema
-    from pyspark.sql.types import UserDefinedType
-
-    types = {field.name: field.dataType for field in rows.schema}
-    vectors = [name for name, kind in types.items() if isinstance(kind, UserDefinedType)]
-    if missing := [name for name in output.partitionBy if name not in types]:
+    vectors = [field.name for field in schema if is_vector(field.type)]
+    if missing := [name for name in output.partitionBy if name not in schema.names]:
         raise ConfigError(
             f"found partitionBy {missing} that no column of the scores has, expected some of "
-            f"{', '.join(types)}; add them to score.keep"
+            f"{', '.join(schema.names)}; add them to score.keep"
         )
     if vectors:
         raise ConfigError(
             f"found vectors in the columns {', '.join(vectors)}, expected values that a table "
             "stores; leave them out of score.keep"
         )
-    if table.schema is None:
-        return list(types)
-    found = {name: kind.simpleString() for name, kind in types.items()}
-    wanted = {f.name: f.dataType.simpleString() for f in from_arrow_schema(table.schema)}
+    if target.schema is None:
+        return list(schema.names)
+    found = {field.name: _stored(field.type) for field in schema}
+    wanted = {field.name: _stored(field.type) for field in target.schema}
     differences = [
         f"{name} ({found.get(name, 'not in the scores')}, in the table "
         f"{wanted.get(name, 'not there')})"
@@ -101,15 +98,17 @@ def check_schema(table: Table, rows: DataFrame, output: ScoreOutput) -> list[str
     return list(wanted)
 
 
-def written(table: Table, rows: DataFrame, output: ScoreOutput, run: str) -> int:
-    """Commit rows to a table, all or none, and return their number.
+def written(
+    target: LakeTable, rows: Table, columns: Sequence[str], output: ScoreOutput, run: str
+) -> int:
+    """Commit columns of rows to a table, all or none, and return the number of rows.
 
     Parameters
     ----------
-    table
+    target
         What `opened` returned when the job began.
-    rows
-        The rows.
+    rows, columns
+        The rows, and names of the columns.
     output
         The output.
     run
@@ -125,34 +124,43 @@ def written(table: Table, rows: DataFrame, output: ScoreOutput, run: str) -> int
     # The import takes pandas along.
     import pyarrow.dataset as ds
 
-    from spark_auc.spark.data.names import quoted
-    from spark_auc.spark.data.part_files import write_parquet
-
-    names = check_schema(table, rows, output)
-    rows = rows.select(*map(quoted, names))
+    schema = pa.schema([rows.schema.field(name) for name in columns])
+    names = check_schema(target, schema, output)
     staging = Directory.of(str(output.staged)) / run
     try:
-        write_parquet(rows, staging)
+        rows.write(staging, names)
         staged = ds.dataset(staging.path, filesystem=staging.filesystem, format="parquet")
-        count, schema = int(staged.count_rows()), _schema(staged, rows)
+        count, schema = int(staged.count_rows()), _schema(staged, schema)
         reader = pa.RecordBatchReader.from_batches(schema, _batches(staged, schema, names))
-        table.write(reader, output.mode, output.partitionBy)
+        target.write(reader, output.mode, output.partitionBy)
     finally:
         _delete(staging)
     _log.info("committed the scores of %d rows to %s", count, output.place)
     return count
 
 
-def _schema(staged: ds.Dataset, rows: DataFrame) -> pa.Schema:
-    """The types of staged rows, where Spark's files have times in another unit."""
-    from pyspark.sql.types import TimestampType
+def _stored(kind: pa.DataType) -> pa.DataType:
+    """The type of a column as tables store it."""
+    if is_text(kind):
+        return pa.string()
+    if is_list(kind):
+        return pa.list_(_stored(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, _stored(field.type)) for field in kind])
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz and "UTC")
+    return pa.binary() if pa.types.is_large_binary(kind) else kind
 
-    zones = {f.name: "UTC" if isinstance(f.dataType, TimestampType) else None for f in rows.schema}
+
+def _schema(staged: ds.Dataset, rows: pa.Schema) -> pa.Schema:
+    """The types of staged rows, where Spark's files have times in another unit."""
     types = {f.name: f.type for f in staged.schema}
     return pa.schema(
         {
-            name: pa.timestamp("us", zone) if pa.types.is_timestamp(types[name]) else types[name]
-            for name, zone in zones.items()
+            field.name: _stored(field.type)
+            if pa.types.is_timestamp(field.type)
+            else types[field.name]
+            for field in rows
         }
     )
 

@@ -47,6 +47,7 @@ from spark_auc.app.config.sources import Source, check_path
 from spark_auc.app.config.stream import Stream
 from spark_auc.app.config.training import estimator_class
 from spark_auc.app.jobs.drift import drift_of, log_unknown
+from spark_auc.app.jobs.engines import SparkEngine
 from spark_auc.app.jobs.published_model import (
     KIND,
     check_model,
@@ -58,6 +59,7 @@ from spark_auc.app.jobs.raw_rows import features_by, fitted_recipe, named
 from spark_auc.app.jobs.stop_signals import stop_signals
 from spark_auc.app.jobs.stream_state import Checkpoint, StreamState, settings
 from spark_auc.errors import ConfigError
+from spark_auc.pipeline.models import PipelineModel, plain_ranker
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.publish import check_free, publication
 from spark_auc.publication.versions import resolve
@@ -154,7 +156,7 @@ def _check_files(data: Source | None) -> None:
         )
 
 
-def run(spark: SparkSession, config: Opauc) -> dict[str, Any]:
+def run(engine: SparkEngine, config: Opauc) -> dict[str, Any]:
     """Run the job, and return its result for standard output.
 
     Raises
@@ -162,6 +164,7 @@ def run(spark: SparkSession, config: Opauc) -> dict[str, Any]:
     SparkAUCError
         The job failed; nothing is published.
     """
+    spark = engine.session
     if config.stream is None:
         return _batch(spark, config)
     with Checkpoint.of(config, config.stream).opened() as checkpoint:
@@ -169,11 +172,10 @@ def run(spark: SparkSession, config: Opauc) -> dict[str, Any]:
 
 
 def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
+    from spark_auc.pipeline.one_pass import model_of, statistics
     from spark_auc.pipeline.recipe_ranker import suited
     from spark_auc.spark.data.spark_table import SparkTable
     from spark_auc.spark.estimators.mba import MBAClassifier
-    from spark_auc.spark.estimators.one_pass import model_of, statistics
-    from spark_auc.spark.pipeline_model import RankerPipelineModel
     from spark_auc.tables.columns import TrainingColumns
     from spark_auc.tables.rows import TableRows
 
@@ -201,7 +203,7 @@ def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
         else:
             model = estimator.fitted(table, features)
         model = named(config.features, table, recipe, model)
-        write_model(version, RankerPipelineModel(model, recipe), config)
+        write_model(version, PipelineModel(plain_ranker(model), recipe), config)
         drift: dict[str, Any] = {}
         if config.drift and config.features and config.features.recipe:
             drift = drift_of(recipe, table, (names.label, names.weight))
@@ -215,7 +217,6 @@ def _stream(spark: SparkSession, config: Opauc, checkpoint: Checkpoint) -> dict[
     from spark_auc.spark.data.spark_table import SparkTable
     from spark_auc.spark.estimators.mba import MBAClassifier
     from spark_auc.spark.estimators.online import OnlineEstimator
-    from spark_auc.spark.pipeline_model import RankerPipelineModel
     from spark_auc.spark.streaming.all_pairs import AllPairs
     from spark_auc.spark.streaming.one_by_one import OneByOne
     from spark_auc.spark.streaming.stream import check_classic
@@ -235,7 +236,7 @@ def _stream(spark: SparkSession, config: Opauc, checkpoint: Checkpoint) -> dict[
         # `check` applied output.replace to the version from before this stream.
         with publication(config.output.path, True, KIND) as version:
             status = dict(state.progress.status)
-            write_model(version, RankerPipelineModel(model, recipe), config, stream=status)
+            write_model(version, PipelineModel(plain_ranker(model), recipe), config, stream=status)
 
     # A stream has no rows to fit a recipe to: `check` requires a fitted one.
     no_rows = SparkTable(spark.createDataFrame([], stream.schema))

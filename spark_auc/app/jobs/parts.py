@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from spark_auc.app.config.split import Split
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from spark_auc.spark.data.spark_table import SparkTable
+    from spark_auc.tables.table import Table
 
 
 def parted(rows: DataFrame, split: Split | None, label: str) -> DataFrame:
@@ -44,13 +47,11 @@ def parted(rows: DataFrame, split: Split | None, label: str) -> DataFrame:
     return by_time(rows, split.column, split.before)
 
 
-def halves(rows: DataFrame, split: Split | None, label: str) -> tuple[DataFrame, DataFrame | None]:
-    """The rows to train on, and those to test on; all and None without a split.
+def by_position(table: Table, first: int | float) -> tuple[SparkTable, SparkTable]:
+    """The first rows of Spark's files, and the others; see `spark_auc.spark.data.split`."""
+    from spark_auc.spark.data import split
+    from spark_auc.spark.data.spark_table import SparkTable
 
-    Errors are those of `parted`.
-    """
-    if split is None:
-        return rows, None
-    by_part = parted(rows, split, label)
-    train, test = (by_part.filter(f"part = '{part}'").drop("part") for part in ("train", "test"))
-    return train, test
+    numbered = split.by_position(cast(SparkTable, table).frame, first)
+    train, test = (numbered.filter(f"part = '{part}'").drop("part") for part in ("train", "test"))
+    return SparkTable(train), SparkTable(test)

@@ -26,9 +26,8 @@ from spark_auc.store.sources import ROWS
 from spark_auc.store.windows import Window
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from spark_auc.tables.columns import TrainingColumns
+    from spark_auc.tables.table import Table
 
 _log = logging.getLogger(__name__)
 
@@ -91,19 +90,16 @@ class PeriodsAgain:
                 self._read_period(period, champion)
 
     def _read_period(self, period: str, champion: Champion | None) -> None:
-        from spark_auc.spark.data.spark_table import SparkTable
-
         run = self.run
         if not _has_rows(run, period):
             return
-        with run.config.rows_of(period).read(run.spark) as rows:
-            table = SparkTable(rows)
+        with run.engine.read(run.config.rows_of(period)) as rows:
             try:
-                columns = run.columns(table)
+                columns = run.columns(rows)
             except (ConfigError, DataError) as error:
                 self._keep(period, f"other columns: {error}")
                 return
-            moments, labels = run.moments(table, columns)
+            moments, labels = run.moments(rows, columns)
             if _is_stored(run, period, moments):
                 return
             total = reduce(PairMoments.merge, chain.from_iterable(moments.values()))
@@ -121,7 +117,7 @@ class PeriodsAgain:
     def _drift(
         self,
         record: dict[str, Any],
-        rows: DataFrame,
+        rows: Table,
         total: PairMoments,
         columns: TrainingColumns,
         champion: Champion | None,
@@ -208,14 +204,12 @@ def _earlier(run: PeriodRun, period: str) -> list[str]:
 
 def _has_rows(run: PeriodRun, period: str) -> bool:
     """Whether there are rows of a period, and they can be read: they may be deleted."""
-    from spark_auc.spark.data.failures import SPARK_FAILURES
-
     source = run.config.rows_of(period)
     try:
         source.check()
-        with source.read(run.spark) as rows:
-            return not rows.isEmpty()
-    except (ConfigError, DataError, *SPARK_FAILURES) as error:
+        with run.engine.read(source) as rows:
+            return bool(rows.head(rows.schema.names[:1], 1).num_rows)
+    except run.engine.failures as error:
         _log.info("the rows of period %s cannot be read: %s", period, error)
         return False
 

@@ -24,9 +24,8 @@ from spark_auc.features.seen import Seen
 from spark_auc.retraining.drift import Drift, Limits, drift, nearest
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-    from spark_auc.spark.features.recipe_model import FeatureRecipeModel
+    from spark_auc.pipeline.models import FittedRecipe
+    from spark_auc.tables.table import Table
 
 _log = logging.getLogger(__name__)
 
@@ -99,8 +98,8 @@ class PeriodDrift(NamedTuple):
 def measured(
     config: Retrain,
     history: History,
-    recipe: FeatureRecipeModel | None,
-    rows: DataFrame,
+    recipe: FittedRecipe | None,
+    rows: Table,
     total: PairMoments,
     trained: Before | None,
     champion: Champion | None,
@@ -179,12 +178,11 @@ def _later(
     return dict(islice(((p, scores) for p, scores in found if scores is not None), _PERIODS))
 
 
-def _counted(recipe: FeatureRecipeModel, rows: DataFrame, trained: Before | None) -> Counts:
+def _counted(recipe: FittedRecipe, rows: Table, trained: Before | None) -> Counts:
     from spark_auc.pipeline.drift import drift_of
-    from spark_auc.spark.data.spark_table import SparkTable
 
     return drift_of(
-        SparkTable(rows),
+        rows,
         recipe.recipe,
         seen=None if trained is None else _seen(recipe.recipe, trained.moments),
     )

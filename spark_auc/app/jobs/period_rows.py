@@ -56,7 +56,7 @@ def period_moments(
     DataError
         There are no rows, a value cannot be used, or a label is not that of earlier periods.
     """
-    from spark_auc.spark.retraining import fold_moments
+    from spark_auc.pipeline.retraining import fold_moments
 
     moments, labels = fold_moments(rows, columns, Folds(config.folds, config.seed))
     history.check_labels(schema_id, labels)

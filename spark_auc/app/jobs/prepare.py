@@ -10,12 +10,13 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from spark_auc.app.config.jobs import Prepare
+from spark_auc.app.jobs.engines import SparkEngine
 from spark_auc.app.jobs.parts import parted
 from spark_auc.errors import DataError
 from spark_auc.publication.publish import check_free, publication
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ def check(config: Prepare) -> None:
     check_free(config.output.path, config.output.replace)
 
 
-def run(spark: SparkSession, config: Prepare) -> dict[str, Any]:
+def run(engine: SparkEngine, config: Prepare) -> dict[str, Any]:
     """Run the job, and return its result for standard output.
 
     Raises
@@ -40,6 +41,7 @@ def run(spark: SparkSession, config: Prepare) -> dict[str, Any]:
     SparkAUCError
         The job failed; nothing is published.
     """
+    spark = engine.session
     from spark_auc.spark.data.part_files import read_parquet, write_parquet
 
     with (

@@ -8,18 +8,26 @@ recipe, if there is one) with ``drift.bin`` (counts of the rows of its fit, if t
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from spark_auc.app.config.sections import Section
+from spark_auc.app.config.sources import Source
+from spark_auc.app.jobs.engines import Engine
 from spark_auc.errors import ConfigError
 from spark_auc.features.drift import Drift
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_json import from_json, to_json
+from spark_auc.pipeline.models import PipelineModel
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.versions import current
+from spark_auc.serving.stored_stage import StoredStage
+from spark_auc.tables.names import folded
+from spark_auc.tables.table import Table, field_of
+from spark_auc.tables.text_types import inferred, typed
 
 if TYPE_CHECKING:
-    from spark_auc.pipeline.models import PipelineModel
     from spark_auc.spark.pipeline_model import RankerPipelineModel
 
 KIND = "model"
@@ -50,7 +58,7 @@ def check_contributions(location: str) -> None:
         )
 
 
-def read_model(location: str) -> RankerPipelineModel:
+def read_model(location: str) -> PipelineModel:
     """Load the published model.
 
     Raises
@@ -69,14 +77,51 @@ def set_prior(estimator: Any, location: str | None) -> None:
         estimator.setParams(prior=read_model(location))
 
 
-def model_of(version: Directory, name: str = "model") -> RankerPipelineModel:
+def model_of(version: Directory, name: str = "model") -> PipelineModel:
     """Load a model of a published version; `ModelFormatError` if a file is missing or damaged."""
-    from spark_auc.spark.persistence import StageReader
-    from spark_auc.spark.pipeline_model import RankerPipelineModel
+    return PipelineModel.restored(StoredStage.read(version / name))
 
-    # The driver reads it through Arrow: Spark has no file system of most object stores.
-    files = version / name
-    return StageReader(RankerPipelineModel, files).load(files.uri)
+
+@contextmanager
+def rows_for(
+    engine: Engine, source: Source, model: PipelineModel, names: Sequence[str], *, labelled: bool
+) -> Iterator[Table]:
+    """The rows of a source for a model, for use inside the block.
+
+    Columns of text have the types of the recipe's columns, unless the source says theirs.
+
+    Parameters
+    ----------
+    engine, source
+        What reads the rows, and where they are.
+    model
+        The model.
+    names
+        Names of further columns, which may be paths of fields.
+    labelled
+        Whether rows have labels and weights, whose text gets types too.
+
+    Raises
+    ------
+    DataError
+        A value has another type than in the rows of the training.
+    """
+    recipe, values = model.recipe, model.ranker.values()
+    is_set = isinstance(source.types, dict) or source.select is not None
+    if recipe is None or is_set or source.format not in ("csv", "json"):
+        with engine.read(source, [*model.names(), *names]) as table:
+            yield table
+        return
+    plain = source.model_copy(update={"types": None})
+    with engine.read(plain, [*model.names(), *names]) as table:
+        types = inferred(table, {column.name: column.type for column in recipe.columns})
+        own = {folded(column.name) for column in recipe.columns}
+        label, weight = values["labelCol"], values["weightCol"]
+        others = [name for name in (label, weight) if name and folded(name) not in own]
+        if labelled:
+            found = [field_of(table, name).name for name in others]
+            types |= inferred(table.select(found), words=label)
+        yield typed(table, types)
 
 
 def save_model(

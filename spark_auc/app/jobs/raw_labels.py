@@ -11,12 +11,19 @@ from spark_auc.app.config.jobs import Train
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.tables.split import time_at
 from spark_auc.tables.table import Table
-from spark_auc.tables.text_types import MISSING
+from spark_auc.tables.text_types import MISSING, TIMES
 
 _LIKELY = ("1", "1.0", "true", "yes", "y", "t", "positive", "pos", ">50k")
 MOST_LABELS = 5
 _TRAIN_SHARE = 0.8
-_TIMES = ("date", "timestamp_ntz", "timestamp")
+# Spark's types of values of text, in the remedy of rows to leave out.
+_SQL = {
+    "integer": "bigint",
+    "float": "double",
+    "date": "date",
+    "time": "timestamp_ntz",
+    "zoned": "timestamp",
+}
 
 
 def check_labels(
@@ -31,7 +38,7 @@ def check_labels(
     train
         The section.
     parsed
-        Spark's type to which the labels were converted, if they were text.
+        The type to which the labels were converted, if they were text.
     is_text
         Whether the labels are text.
 
@@ -88,11 +95,11 @@ def leaving_out(name: str, parsed: str | None, missing: Collection[Any], where: 
         sorted(v for v in missing if isinstance(v, str)),
     )
     # The condition is applied to the text.
-    value = f"try_cast({column} AS {parsed})" if parsed else column
-    if parsed == "double" or any(isinstance(v, float) for v in missing):
+    value = f"try_cast({column} AS {_SQL[parsed]})" if parsed else column
+    if parsed == "float" or any(isinstance(v, float) for v in missing):
         value = f"nanvl({value}, NULL)"
     # Spark checks IS NOT NULL of an expression last, after the part of a null time has failed.
-    condition = f"year({value}) > 0" if parsed in _TIMES else f"{value} IS NOT NULL"
+    condition = f"year({value}) > 0" if parsed in TIMES else f"{value} IS NOT NULL"
     if texts and not parsed:
         condition = f"{column} NOT IN ({', '.join(map(repr, texts))})"
     condition = f"({where}) AND {condition}" if where else condition

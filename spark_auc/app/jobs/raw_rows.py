@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from spark_auc.app.config.features import RecipeSection
 from spark_auc.app.config.sections import Columns, Section
 from spark_auc.app.config.training import estimator_class
 from spark_auc.app.jobs.published_model import read_fit
+from spark_auc.pipeline.estimators import RecipeEstimator
+from spark_auc.pipeline.models import FittedRecipe
+from spark_auc.pipeline.ranker_fit import RankerModel
+from spark_auc.pipeline.recipe_ranker import named_by_tokens
+from spark_auc.tables.features import Features, PreparedFeatures
+from spark_auc.tables.table import Table
 
 if TYPE_CHECKING:
-    from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
     from spark_auc.spark.features.embedding import EmbeddingEstimator, EmbeddingModel
-    from spark_auc.spark.features.recipe import FeatureRecipe
-    from spark_auc.spark.features.recipe_model import FeatureRecipeModel
-    from spark_auc.tables.features import Features
-    from spark_auc.tables.table import Table
+
+R = TypeVar("R", bound=RankerModel)
 
 # The features of a table's rows, with their number if it is known.
-FeaturesOf: TypeAlias = "Callable[[Table, int | None], Features]"
+FeaturesOf: TypeAlias = Callable[[Table, int | None], Features]
 
 
-def recipe_of(
-    section: RecipeSection, keys: Sequence[str] = ()
-) -> FeatureRecipe | FeatureRecipeModel:
+def recipe_of(section: RecipeSection, keys: Sequence[str] = ()) -> RecipeEstimator | FittedRecipe:
     """The stage of a recipe: to be fitted, or that of a published model.
 
     Parameters
@@ -41,20 +42,17 @@ def recipe_of(
     ModelFormatError
         A file of the published model is missing or damaged.
     """
-    from spark_auc.spark.features.recipe import FeatureRecipe
-    from spark_auc.spark.features.recipe_model import FeatureRecipeModel
-
     if section.recipe is not None:
-        return FeatureRecipeModel(*read_fit(section.recipe))
+        return FittedRecipe(*read_fit(section.recipe))
     params = section.params()
     if keys:
         params["leaveOut"] = [*(params.get("leaveOut") or ()), *keys]
-    return FeatureRecipe(**params)
+    return RecipeEstimator(**params)
 
 
 def fitted_recipe(
     section: RecipeSection | None, rows: Table, columns: Columns
-) -> FeatureRecipeModel | None:
+) -> FittedRecipe | None:
     """The recipe of a section, fitted to rows unless it is fitted; None without a section.
 
     Parameters
@@ -66,27 +64,24 @@ def fitted_recipe(
     columns
         The label, and columns that ``auto`` leaves out, such as weights.
     """
-    from spark_auc.spark.features.recipe import FeatureRecipe
-    from spark_auc.spark.features.recipe_model import FeatureRecipeModel
-
     if section is None:
         return None
     stage = recipe_of(section)
-    if not isinstance(stage, FeatureRecipe):
+    if isinstance(stage, FittedRecipe):
         return stage
     label = columns.label, columns.positiveLabel
     others = [columns.fold] if columns.fold else []
     made = stage.fitted(rows, label, others, columns.weight, columns.key)
-    assert isinstance(made, FeatureRecipeModel)
+    assert isinstance(made, FittedRecipe)
     return made
 
 
 def named(
     section: RecipeSection | None,
     rows: Table,
-    recipe: FeatureRecipeModel | None,
-    ranker: LinearRankerModel,
-) -> LinearRankerModel:
+    recipe: FittedRecipe | None,
+    ranker: R,
+) -> R:
     """The ranker with tokens as names of its largest weights, if a recipe of the rows asks for it.
 
     Parameters
@@ -98,17 +93,14 @@ def named(
     ranker
         The ranker.
     """
-    from spark_auc.pipeline.recipe_ranker import named_by_tokens
-
     if section is None or recipe is None or section.recipe is not None or not section.tokenNames:
         return ranker
-    made: LinearRankerModel = named_by_tokens(rows, recipe.input_features(rows), ranker)
+    made: R = named_by_tokens(rows, recipe.input_features(rows), ranker)
     return made
 
 
-def features_by(recipe: FeatureRecipeModel | None, columns: Columns) -> FeaturesOf:
+def features_by(recipe: FittedRecipe | None, columns: Columns) -> FeaturesOf:
     """What makes the features of rows: a recipe, or the columns that the configuration names."""
-    from spark_auc.tables.features import PreparedFeatures
 
     def resolved(rows: Table, dimension: int | None) -> Features:
         if recipe is not None:

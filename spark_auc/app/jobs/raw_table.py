@@ -1,6 +1,6 @@
 """What only the rows tell about a raw table that arguments of ``train`` or ``score`` name.
 
-`resolved` completes the section: how text is read and the types of its columns, the rows to hold
+`completed` completes the section: how text is read and the types of its columns, the rows to hold
 out by time, the columns to keep with scores. It refuses labels that cannot be learned.
 """
 
@@ -8,32 +8,30 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
 
 from spark_auc.app.config.jobs import Train
 from spark_auc.app.config.scoring import Score
-from spark_auc.app.config.sections import text_of
 from spark_auc.app.config.sources import Source
 from spark_auc.app.config.split import Split
-from spark_auc.app.jobs.published_model import check_model, read_recipe
+from spark_auc.app.jobs.engines import Engine
 from spark_auc.app.jobs.raw_labels import MOST_LABELS, check_labels, start_of_last
 from spark_auc.app.jobs.train import estimator_of
-from spark_auc.errors import ConfigError
 from spark_auc.pipeline.pipeline_fit import KNOTS
-from spark_auc.publication.versions import resolve
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from spark_auc.tables.table import Table, field_of
+from spark_auc.tables.tally import tallied
+from spark_auc.tables.text_types import TIMES, inferred, typed
+from spark_auc.tables.types import is_text
 
 _log = logging.getLogger(__name__)
 
-_TRAIN_SHARE = 0.8
-
 
 @contextmanager
-def resolved(
-    spark: SparkSession, section: Train | Score, options: Mapping[str, Any]
+def completed(
+    engine: Engine, section: Train | Score, options: Mapping[str, Any]
 ) -> Iterator[Train | Score]:
     """The section, completed from the rows.
 
@@ -41,8 +39,8 @@ def resolved(
 
     Parameters
     ----------
-    spark
-        The session.
+    engine
+        What reads the rows.
     section
         The section, as the arguments alone make it.
     options
@@ -53,81 +51,66 @@ def resolved(
     ConfigError
         A column or table is unknown, the label needs ``--positive``, or the time is no time.
     DataError
-        There are no rows, the label has not two values, or a value has another type than in the
-        rows of the training.
+        There are no rows, or the label has not two values.
     """
-    data = _opened(spark, section.data if isinstance(section, Score) else section.rows)
-    with data.read(spark):
+    data = engine.completed(section.data if isinstance(section, Score) else section.rows)
+    with engine.read(data) as table:
         if isinstance(section, Score):
-            yield _resolved_score(spark, section.model_copy(update={"data": data}))
+            keep = section.keep or list(table.schema.names)
+            yield section.model_copy(update={"data": data, "keep": keep})
         else:
-            yield _resolved_train(spark, section.model_copy(update={"data": data}), options)
+            yield _train(table, section.model_copy(update={"data": data}), options)
 
 
-def _opened(spark: SparkSession, data: Source) -> Source:
-    """The source with the options that follow from its files."""
-    from spark_auc.spark.data.failures import translated
-    from spark_auc.spark.data.quotes import multi_line
-    from spark_auc.spark.data.text_columns import separator_of
-
-    if data.table is not None and not spark.catalog.tableExists(data.table):
-        raise ConfigError(
-            f"found neither a file nor a table {data.table!r}, expected the path of a file, a "
-            "directory or the name of a table; check --data"
-        )
-    if data.format != "csv" or not data.path:
-        return data
-    path = resolve(data.path)
-    with translated():
-        options = {"sep": separator_of(spark, path)} | data.options
-        texts = {key: text_of(value) for key, value in options.items()}
-        options |= multi_line(spark, path, texts)
-    return data.model_copy(update={"options": options})
-
-
-def _selecting(data: Source, columns: list[str], types: Mapping[str, str]) -> Source:
-    """The source with columns of text as values of these types."""
-    from spark_auc.spark.data.text_columns import expression
-
-    if not types:
-        return data
-    _log.info("types of columns of text: %s", dict(types))
-    select = [expression(name, types[name]) if name in types else name for name in columns]
-    return data.model_copy(update={"select": select})
-
-
-def _resolved_train(spark: SparkSession, train: Train, options: Mapping[str, Any]) -> Train:
-    from pyspark.sql.types import BooleanType
-
-    from spark_auc.spark.data.names import known_column
-    from spark_auc.spark.data.spark_table import SparkTable
-    from spark_auc.spark.data.text_columns import TIMES, inferred
-
-    time = options.get("time")
-    with train.rows.read(spark) as rows:
-        label = known_column(rows, train.columns.label).name
-        time = known_column(rows, time).name if time else None
-        for name in options.get("leave_out", []):
-            known_column(rows, name)
-        columns = rows.columns
-        types = inferred(rows) if train.rows.format in ("csv", "json") else {}
-        if train.rows.format == "json":
-            types = {name: kind for name, kind in types.items() if kind in TIMES}
-    if types.get(label) in ("boolean", *TIMES):
-        del types[label]
-    data = _selecting(train.rows, columns, types) if train.rows.select is None else train.rows
+def _train(table: Table, train: Train, options: Mapping[str, Any]) -> Train:
+    label, data, time = train.columns.label, train.rows, options.get("time")
+    for name in [label, *([time] if time else []), *options.get("leave_out", [])]:
+        field_of(table, name)
+    table, data = _typed(table, data, label)
     train = train.model_copy(update={"data": data})
-    with data.read(spark) as rows:
-        if not isinstance(known_column(rows, label).dataType, BooleanType):
-            _check_label(rows, train, types.get(label))
-        if time:
-            before = start_of_last(SparkTable(rows), time, types.get(time), data.where)
-            holdout = Split.model_validate({"by": "time", "column": time, "before": before})
-            train = train.model_copy(update={"holdout": holdout})
-        if train.features and _free_of_knots(train):
-            knots = {"numKnots": list(KNOTS)}
-            train = train.model_copy(update={"features": train.features.model_copy(update=knots)})
+    types = data.types if isinstance(data.types, dict) else {}
+    field = field_of(table, label)
+    if not pa.types.is_boolean(field.type):
+        parsed = types.get(field.name)
+        check_labels(_labels(table, label), train, parsed, is_text=is_text(field.type))
+    if time:
+        parsed = types.get(field_of(table, time).name)
+        before = start_of_last(table, time, parsed, data.where)
+        holdout = Split.model_validate({"by": "time", "column": time, "before": before})
+        train = train.model_copy(update={"holdout": holdout})
+    if train.features and _free_of_knots(train):
+        knots = train.features.model_copy(update={"numKnots": list(KNOTS)})
+        train = train.model_copy(update={"features": knots})
     return train
+
+
+def _typed(table: Table, data: Source, label: str) -> tuple[Table, Source]:
+    """The rows and the source with the types of the values of its text.
+
+    Labels of words stay as they are written.
+    """
+    if data.format not in ("csv", "json") or data.types is not None or data.select is not None:
+        return table, data
+    types = inferred(table, words=label)
+    if data.format == "json":
+        types = {name: kind for name, kind in types.items() if kind in TIMES}
+    return typed(table, types), data.model_copy(update={"types": types or None})
+
+
+def _labels(table: Table, label: str) -> dict[Any, int]:
+    """Number of rows of each label, the most frequent first; None stands for no label."""
+    tally = tallied(table, label)
+    convert: Any = str if is_text(field_of(table, label).type) else _number
+    found = {convert(v): int(n) for v, n in zip(tally.values, tally.rows, strict=True)}
+    if tally.missing:
+        found[None] = tally.missing
+    frequent = sorted(found, key=lambda value: -found[value])
+    return {value: found[value] for value in frequent[: MOST_LABELS + 1]}
+
+
+def _number(text: str) -> int | float:
+    number = float(text)
+    return int(number) if number.is_integer() else number
 
 
 def _free_of_knots(train: Train) -> bool:
@@ -135,40 +118,3 @@ def _free_of_knots(train: Train) -> bool:
     section = train.features
     is_set = section is None or section.model_fields_set & {"numKnots", "recipe"}
     return not (is_set or train.method) and estimator_of(train).selects
-
-
-def _resolved_score(spark: SparkSession, score: Score) -> Score:
-    from spark_auc.spark.data.spark_table import SparkTable
-    from spark_auc.spark.data.text_columns import typed
-    from spark_auc.tables.table import own_names
-
-    check_model(score.model)
-    recipe = None
-    with suppress(ConfigError):
-        # A model of prepared features has no recipe.
-        recipe = read_recipe(score.model)
-    with score.data.read(spark) as rows:
-        columns = rows.columns
-        types: dict[str, str] = {}
-        if recipe and score.data.format in ("csv", "json") and score.data.select is None:
-            table = SparkTable(rows)
-            named = {own_names(table, column.name): column.type for column in recipe.columns}
-            types = typed(rows, named)
-    keep = score.keep or columns
-    data = _selecting(score.data, columns, types)
-    return score.model_copy(update={"data": data, "keep": keep})
-
-
-def _check_label(rows: DataFrame, train: Train, parsed: str | None) -> None:
-    """Errors of `check_labels`, by one pass over the labels."""
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import StringType
-
-    from spark_auc.spark.data.names import known_column, quoted
-
-    label = train.columns.label
-    counts = rows.groupBy(F.col(quoted(label)).alias("label")).agg(F.count("*").alias("rows"))
-    ordered = counts.orderBy(F.desc("rows"), "label").limit(MOST_LABELS + 1)
-    found = {row["label"]: row["rows"] for row in ordered.collect()}
-    is_text = isinstance(known_column(rows, label).dataType, StringType)
-    check_labels(found, train, parsed, is_text=is_text)

@@ -40,6 +40,7 @@ from spark_auc.app.jobs.due_periods import (
     refresh_is_due,
     text,
 )
+from spark_auc.app.jobs.engines import Engine, Needs
 from spark_auc.app.jobs.raw_rows import features_by, fitted_recipe
 from spark_auc.app.jobs.retrain_history import History
 from spark_auc.app.report.pictures import check_packages
@@ -49,8 +50,6 @@ from spark_auc.publication.directory import Directory
 from spark_auc.publication.publish import check_free
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from spark_auc.app.jobs.period_again import PeriodsAgain
 
 _log = logging.getLogger(__name__)
@@ -98,7 +97,14 @@ def check(config: Retrain) -> None:
             ) from None
 
 
-def run(spark: SparkSession, config: Retrain) -> dict[str, Any]:
+def needs(config: Retrain) -> Needs:
+    """The sources of the job: all periods have the same form."""
+    period = newest_period(config).isoformat()
+    of_deletion = [] if config.delete is None else [config.delete.rows_of(period)]
+    return Needs([config.rows_of(period), *of_deletion])
+
+
+def run(engine: Engine, config: Retrain) -> dict[str, Any]:
     """Run the job, and return its result for standard output.
 
     Raises
@@ -114,7 +120,7 @@ def run(spark: SparkSession, config: Retrain) -> dict[str, Any]:
         # The package deltalake is optional: other jobs run without it.
         from spark_auc.app.jobs.retrain_deletion import delete_rows
 
-        return delete_rows(spark, config)
+        return delete_rows(engine, config)
     history = History(config.history)
     champion = read_champion(config.output.path)
     if champion is not None:
@@ -134,7 +140,7 @@ def run(spark: SparkSession, config: Retrain) -> dict[str, Any]:
     lacking = lacking_periods(config, history, due)
     again: PeriodsAgain | None = None
     if due or lacking:
-        again = _opened(spark, config, history, (due or lacking)[0])
+        again = _opened(engine, config, history, (due or lacking)[0])
         again.read(lacking, champion)
     for number, period in enumerate(due, 1):
         assert again is not None
@@ -185,7 +191,7 @@ def _restore(history: History, champion: Champion, is_dry: bool) -> None:
         history.write(champion.record)
 
 
-def _opened(spark: SparkSession, config: Retrain, history: History, period: str) -> PeriodsAgain:
+def _opened(engine: Engine, config: Retrain, history: History, period: str) -> PeriodsAgain:
     """The run of a configuration, with the stored recipe or one fitted to a period's rows.
 
     Raises
@@ -197,8 +203,7 @@ def _opened(spark: SparkSession, config: Retrain, history: History, period: str)
     from spark_auc.app.jobs.period_again import PeriodsAgain
     from spark_auc.app.jobs.retrain_period import PeriodRun
     from spark_auc.app.jobs.store_facts import facts_of
-    from spark_auc.spark.data.spark_table import SparkTable
-    from spark_auc.spark.features.recipe_model import FeatureRecipeModel
+    from spark_auc.pipeline.models import FittedRecipe
     from spark_auc.store.moment_store import MomentStore
     from spark_auc.tables.segments import SegmentColumn
 
@@ -216,12 +221,11 @@ def _opened(spark: SparkSession, config: Retrain, history: History, period: str)
                 "set retrain.fullRefresh to a new name"
             )
         facts = stored[last["schemaId"]]
-        recipe = None if facts.recipe is None else FeatureRecipeModel(from_json(facts.recipe))
+        recipe = None if facts.recipe is None else FittedRecipe(from_json(facts.recipe))
         dimension = facts.dimension
         segments = None if segment is None else SegmentColumn(segment, facts.segments)
     else:
-        with config.rows_of(period).read(spark) as rows:
-            table = SparkTable(rows)
+        with engine.read(config.rows_of(period)) as table:
             recipe = fitted_recipe(config.features, table, names)
             features = features_by(recipe, names)(table, names.numFeatures)
             dimension, segments = features.dimension, None
@@ -229,7 +233,7 @@ def _opened(spark: SparkSession, config: Retrain, history: History, period: str)
                 segments = SegmentColumn.of(table, segment)
     facts = facts_of(dimension, config.folds, config.seed, names, recipe, segments)
     store = MomentStore(config.store_location(), facts, full_refresh=refresh)
-    return PeriodsAgain(PeriodRun(spark, config, recipe, store, history, settings))
+    return PeriodsAgain(PeriodRun(engine, config, recipe, store, history, settings))
 
 
 def _settings(config: Retrain) -> dict[str, Any]:

@@ -17,11 +17,10 @@ from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.features.recipe_json import from_json
+from spark_auc.pipeline.models import FittedRecipe
+from spark_auc.pipeline.retraining import fold_moments
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.manifest import VERSIONS
-from spark_auc.spark.data.spark_table import SparkTable
-from spark_auc.spark.features.recipe_model import FeatureRecipeModel
-from spark_auc.spark.retraining import fold_moments
 from spark_auc.store.deletion import remaining
 from spark_auc.store.facts import Facts
 from spark_auc.store.moment_store import MomentStore
@@ -30,12 +29,12 @@ from spark_auc.store.sources import ROWS, superseded
 from spark_auc.store.streams import StoredStream, streams
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from spark_auc.app.jobs.engines import Engine
 
 _log = logging.getLogger(__name__)
 
 
-def delete_rows(spark: SparkSession, config: Retrain) -> dict[str, Any]:
+def delete_rows(engine: Engine, config: Retrain) -> dict[str, Any]:
     """Delete the rows of a request from all periods, or end what an earlier run began.
 
     Each period's moments are subtracted by fold and checked against the stored ones. The record of
@@ -71,7 +70,7 @@ def delete_rows(spark: SparkSession, config: Retrain) -> dict[str, Any]:
     record.write(containing=sorted({*record.values["containing"], *found}))
     for period in periods:
         if not record.is_done(period):
-            _delete_period(spark, config, history, store, record, period)
+            _delete_period(engine, config, history, store, record, period)
     _drop_others(config, store, record, periods)
     store.vacuum()
     if record.values["champion"] is None:
@@ -94,7 +93,7 @@ def _store(config: Retrain, history: History) -> MomentStore:
 
 
 def _delete_period(
-    spark: SparkSession,
+    engine: Engine,
     config: Retrain,
     history: History,
     store: MomentStore,
@@ -120,7 +119,7 @@ def _delete_period(
                 "no job in between; make sure that its source has no such rows, store the period "
                 "again by retrain.lookback, and repeat the deletion under another name if needed"
             )
-        removed = _moments(spark, config, history, store, period)
+        removed = _moments(engine, config, history, store, period)
         total = reduce(PairMoments.merge, chain.from_iterable(removed.values()))
         try:
             remainder = remaining(stored, removed)
@@ -161,7 +160,7 @@ def _source(store: MomentStore, period: str) -> str:
 
 
 def _moments(
-    spark: SparkSession, config: Retrain, history: History, store: MomentStore, period: str
+    engine: Engine, config: Retrain, history: History, store: MomentStore, period: str
 ) -> Segments:
     """The moments of the rows to delete, by segment and fold, made as the stored ones were."""
     assert config.delete is not None
@@ -169,8 +168,7 @@ def _moments(
     recipe, names = _recipe(facts), config.columns
     source = config.delete.rows_of(period)
     source.check()
-    with source.read(spark) as rows:
-        table = SparkTable(rows)
+    with engine.read(source) as table:
         columns = training_columns(table, names, features_by(recipe, names), facts)
         moments, labels = fold_moments(table, columns, Folds(facts.folds, facts.seed))
     if not labels.rows:
@@ -182,8 +180,8 @@ def _moments(
     return moments
 
 
-def _recipe(facts: Facts) -> FeatureRecipeModel | None:
-    return None if facts.recipe is None else FeatureRecipeModel(from_json(facts.recipe))
+def _recipe(facts: Facts) -> FittedRecipe | None:
+    return None if facts.recipe is None else FittedRecipe(from_json(facts.recipe))
 
 
 def _drop_others(

@@ -41,9 +41,8 @@ from spark_auc.store.stored_labels import has_negative_label, store_negative_lab
 from spark_auc.training.timer import PhaseTimer
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from spark_auc.spark.features.recipe_model import FeatureRecipeModel
+    from spark_auc.app.jobs.engines import Engine
+    from spark_auc.pipeline.models import FittedRecipe
     from spark_auc.tables.columns import TrainingColumns
     from spark_auc.tables.table import Table
 
@@ -55,8 +54,8 @@ class PeriodRun:
 
     Parameters
     ----------
-    spark
-        The session.
+    engine
+        What reads the rows.
     config
         The section.
     recipe
@@ -71,15 +70,15 @@ class PeriodRun:
 
     def __init__(
         self,
-        spark: SparkSession,
+        engine: Engine,
         config: Retrain,
-        recipe: FeatureRecipeModel | None,
+        recipe: FittedRecipe | None,
         store: MomentStore,
         history: History,
         settings: dict[str, Any],
     ) -> None:
         self.settings = settings
-        self.spark, self.config, self.recipe = spark, config, recipe
+        self.engine, self.config, self.recipe = engine, config, recipe
         self.store, self.history = store, history
         self._features, self._has_label = features_by(recipe, config.columns), False
 
@@ -146,32 +145,26 @@ class PeriodRun:
     def _store(self, period: str) -> None:
         """Read the rows of a period, and store their moments."""
         source = self.config.rows_of(period)
-        from spark_auc.spark.data.spark_table import SparkTable
-
         source.check()
-        with source.read(self.spark) as rows:
-            table = SparkTable(rows)
-            moments, labels = self.moments(table, self.columns(table))
+        with self.engine.read(source) as rows:
+            moments, labels = self.moments(rows, self.columns(rows))
         if not self.config.dryRun:
             self.put(period, moments, labels)
 
     def _decided(self, period: str, champion: Champion | None) -> tuple[dict[str, Any], Segments]:
         """The record of a period, after its challenger is published or not, and its moments."""
-        from spark_auc.spark.data.spark_table import SparkTable
-
         timer, config = PhaseTimer(), self.config
         with ExitStack() as stack:
-            rows = stack.enter_context(config.rows_of(period).read(self.spark))
-            table = SparkTable(rows)
+            rows = stack.enter_context(self.engine.read(config.rows_of(period)))
             try:
-                columns = self.columns(table)
+                columns = self.columns(rows)
             except (ConfigError, DataError) as error:
                 if not self.store.periods():
                     raise
                 # The same settings served the stored periods: the rows have another schema.
                 return self._other_schema(period, champion, error), {}
             judged = scorable(champion, rows, config)
-            moments, labels = self.moments(table, columns)
+            moments, labels = self.moments(rows, columns)
             timer.end("moments")
             total = reduce(PairMoments.merge, chain.from_iterable(moments.values()))
             counts = total.positive.rows, total.negative.rows
@@ -183,7 +176,9 @@ class PeriodRun:
                     self.store, before, self.history, config, self.recipe, labels, columns, champion
                 )
             timer.end("training")
-            sources = [stack.enter_context(config.rows_of(p).read(self.spark)) for p in pooled[:-1]]
+            sources = [
+                stack.enter_context(self.engine.read(config.rows_of(p))) for p in pooled[:-1]
+            ]
             models = compared_models(None if trained is None else trained.model, judged)
             gate = stack.enter_context(
                 GateRows.of([*sources, rows], models, config.columns, pooled_counts)
@@ -261,7 +256,7 @@ class PeriodRun:
         return pooled_periods(period, counts, earlier, self.config.gate, self._readable)
 
     def _readable(self, period: str) -> tuple[int, int]:
-        return readable_rows(self.spark, self.config, period)
+        return readable_rows(self.engine, self.config, period)
 
     def _recorded(
         self,

@@ -13,10 +13,13 @@ import logging
 import uuid
 from collections.abc import Mapping
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from spark_auc.app.config.scoring import Score
 from spark_auc.app.jobs.drift import drift_of, log_unknown
+from spark_auc.app.jobs.engines import Engine, Needs
 from spark_auc.app.jobs.lake_output import opened, written
 from spark_auc.app.jobs.operating_point import threshold_of
 from spark_auc.app.jobs.published_model import (
@@ -24,16 +27,15 @@ from spark_auc.app.jobs.published_model import (
     check_contributions,
     check_model,
     model_of,
+    rows_for,
 )
+from spark_auc.pipeline.models import PipelineModel
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.publish import check_free, publication
 from spark_auc.publication.versions import current
 from spark_auc.tables.names import check_names_free
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from spark_auc.spark.pipeline_model import RankerPipelineModel
+from spark_auc.tables.table import Table, field_of
+from spark_auc.tables.tally import row_count
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +62,12 @@ def check(config: Score) -> None:
         opened(config.output)
 
 
-def run(spark: SparkSession, config: Score) -> dict[str, Any]:
+def needs(config: Score) -> Needs:
+    """The source of the job."""
+    return Needs([config.data])
+
+
+def run(engine: Engine, config: Score) -> dict[str, Any]:
     """Run the job, and return its result for standard output.
 
     Raises
@@ -68,51 +75,47 @@ def run(spark: SparkSession, config: Score) -> dict[str, Any]:
     SparkAUCError
         The job failed; nothing is published.
     """
-    from spark_auc.spark.data.part_files import write_parquet
-    from spark_auc.spark.data.spark_table import SparkTable
-
     output, run_id = config.output, uuid.uuid4().hex
-    table = None if output.format == "parquet" else opened(output)
+    target = None if output.format == "parquet" else opened(output)
     published = current(config.model, KIND)
     model, name = _model(config, published), published.path.rpartition("/")[-1]
-    model.ranker.setParams(threshold=threshold_of(config), handleInvalid=config.handleInvalid)
+    ranker = model.ranker.with_values(handleInvalid=config.handleInvalid)
+    if (threshold := threshold_of(config)) is not None:
+        ranker = ranker.with_values(threshold=threshold)
+    model = model.with_ranker(ranker)
     constants = (output.modelVersionCol, name), (output.runIdCol, run_id)
     new = {name: text for name, text in constants if name}
     with (
-        config.data.read(spark) as data,
+        rows_for(engine, config.data, model, config.keep or (), labelled=False) as table,
         publication(output.place, output.replace, "scores")
-        if table is None
+        if target is None
         else nullcontext() as version,
     ):
-        scored = _scored(model, data, config, new)
+        scored, columns = _scored(model, table, config, new)
         # Before the scores: a commit to a table cannot be taken back.
-        drift = drift_of(model.fitted_recipe, SparkTable(data)) if config.drift else {}
+        drift = drift_of(model.fitted_recipe, table) if config.drift else {}
         log_unknown(drift)
         if version is None:
-            assert table is not None
-            place, rows = output.place, written(table, scored, output, run_id)
+            assert target is not None
+            place, rows = output.place, written(target, scored, columns, output, run_id)
         else:
             scores = version / "scores"
-            place, rows = scores.uri, write_parquet(scored, scores, output.partitionBy)
+            place, rows = scores.uri, scored.write(scores, columns, output.partitionBy)
             _log.info("wrote the scores of %d rows", rows)
-        skipped = data.count() - rows if config.handleInvalid == "skip" else 0
-    ids = {"modelVersion": name, "runId": run_id} if table or output.runIdCol else {}
-    return (
-        {"scores": place, "rows": rows, "skipped": skipped, "columns": scored.columns} | ids | drift
-    )
+        skipped = row_count(table) - rows if config.handleInvalid == "skip" else 0
+    ids = {"modelVersion": name, "runId": run_id} if target or output.runIdCol else {}
+    return {"scores": place, "rows": rows, "skipped": skipped, "columns": columns} | ids | drift
 
 
-def _model(config: Score, version: Directory) -> RankerPipelineModel:
+def _model(config: Score, version: Directory) -> PipelineModel:
     """The published model with the names of columns that the configuration sets."""
-    model, output = model_of(version), config.output
-    names = {param.name: getattr(output, param.name) for param in model.outputs()}
-    extra = {param: names[param.name] for param in model.outputs() if names[param.name]}
-    return model.copy(extra)
+    model = model_of(version)
+    return model.with_outputs({name: getattr(config.output, name) for name in model.outputs()})
 
 
-def _outputs(config: Score, model: RankerPipelineModel) -> dict[str, str | None]:
+def _outputs(config: Score, model: PipelineModel) -> dict[str, str | None]:
     """Names of the columns that the model adds, by the keys that set them."""
-    names = {param.name: name for param, name in model.outputs().items()}
+    names: dict[str, str | None] = {**model.outputs()}
     if config.contributions:
         names["contributionsCol"] = config.output.contributionsCol
     return {f"score.output.{key}": name for key, name in names.items()}
@@ -126,22 +129,19 @@ def _check_kept(config: Score, outputs: Mapping[str, str | None]) -> None:
 
 
 def _scored(
-    model: RankerPipelineModel, data: DataFrame, config: Score, new: Mapping[str, str]
-) -> DataFrame:
-    """The columns to write; ``new`` has constant columns."""
-    from pyspark.sql import functions as F
-
-    from spark_auc.spark.contributions import with_contributions
-    from spark_auc.spark.data.names import check_new, known_column, quoted
-
+    model: PipelineModel, table: Table, config: Score, new: Mapping[str, str]
+) -> tuple[Table, list[str]]:
+    """The scored rows, and the columns to write; ``new`` has constant columns."""
     outputs = _outputs(config, model)
-    check_new(data, outputs)
+    check_names_free(table.schema.names, outputs, exact=table.exact_names)
     _check_kept(config, outputs)
-    columns = [F.col(quoted(known_column(data, name).name)) for name in config.keep]
-    if config.contributions:
-        name = config.output.contributionsCol
-        scored = with_contributions(model, data, config.contributions, contributionsCol=name)
-    else:
-        scored = model.transform(data)
-    constants = [F.lit(text).alias(name) for name, text in new.items()]
-    return scored.select(*columns, *map(quoted, filter(None, outputs.values())), *constants)
+    keep = [field_of(table, name).name for name in config.keep]
+    explained = (config.output.contributionsCol, config.contributions)
+    scored = model.scored(table, explained if config.contributions else None)
+    if new:
+        first = scored.schema.names[-1]
+        fields = [pa.field(name, pa.string()) for name in new]
+        scored = scored.extended(
+            [first], lambda arrays: [pa.repeat(t, len(arrays[0])) for t in new.values()], fields
+        )
+    return scored, [*keep, *filter(None, outputs.values()), *new]

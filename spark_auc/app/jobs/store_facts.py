@@ -12,7 +12,7 @@ from spark_auc.features.recipe_json import to_json
 from spark_auc.store.facts import Facts
 
 if TYPE_CHECKING:
-    from spark_auc.spark.features.recipe_model import FeatureRecipeModel
+    from spark_auc.pipeline.models import FittedRecipe
     from spark_auc.tables.segments import SegmentColumn
 
 
@@ -21,7 +21,7 @@ def facts_of(
     folds: int,
     seed: int,
     columns: Columns,
-    recipe: FeatureRecipeModel | None,
+    recipe: FittedRecipe | None,
     segments: SegmentColumn | None = None,
 ) -> Facts:
     """The facts of rows of these columns; jobs of equal facts share a schema id.

@@ -20,9 +20,9 @@ from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConfigError
+from spark_auc.pipeline.models import FittedRecipe
+from spark_auc.pipeline.retraining import fold_moments
 from spark_auc.spark.data.spark_table import SparkTable
-from spark_auc.spark.features.recipe_model import FeatureRecipeModel
-from spark_auc.spark.retraining import fold_moments
 from spark_auc.spark.streaming.days import days, of_day
 from spark_auc.store.moment_store import MomentStore
 from spark_auc.store.rows import Segments
@@ -62,7 +62,7 @@ class StreamStore:
         section: StoreSection,
         names: Columns,
         features: FeaturesOf,
-        recipe: FeatureRecipeModel | None,
+        recipe: FittedRecipe | None,
         checkpoint: Checkpoint,
         state: StreamState,
     ) -> None:

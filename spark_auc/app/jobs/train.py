@@ -21,35 +21,53 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_auc.app.config.jobs import Calibration, Measures, Train
+from spark_auc.app.config.jobs import Measures, Train
+from spark_auc.app.config.split import Split
 from spark_auc.app.config.training import estimator_class
+from spark_auc.app.jobs.engines import Engine, Needs
 from spark_auc.app.jobs.evaluation import drift_of_evaluated, evaluation, write_evaluation
-from spark_auc.app.jobs.parts import halves
-from spark_auc.app.jobs.published_model import KIND, check_model, set_prior, write_model
+from spark_auc.app.jobs.published_model import KIND, check_model, read_model, write_model
 from spark_auc.app.jobs.raw_rows import embeddings_of, recipe_of
 from spark_auc.app.report.penalties import penalties
 from spark_auc.app.report.pictures import check_packages, drawable, png
 from spark_auc.errors import ConfigError
+from spark_auc.pipeline.estimators import (
+    HingeEstimator,
+    MBAEstimator,
+    MBASelectingEstimator,
+    MethodEstimator,
+    PipelineEstimator,
+)
+from spark_auc.pipeline.method_fit import ADDED
+from spark_auc.pipeline.models import PipelineModel
+from spark_auc.pipeline.ranker_settings import OUTPUTS
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.publish import check_free, publication
+from spark_auc.tables.names import check_names_free
+from spark_auc.tables.split import by_key, by_time
+from spark_auc.tables.table import Table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from spark_auc.core.evaluation.groups import Groups
     from spark_auc.core.moments.pair_moments import PairMoments
-    from spark_auc.pipeline.models import PipelineModel
-    from spark_auc.spark.estimators.ranker import RankerEstimator
-    from spark_auc.spark.features.recipe import FeatureRecipe
-    from spark_auc.spark.features.recipe_model import FeatureRecipeModel
-    from spark_auc.spark.method_choice import MethodChooser
-    from spark_auc.spark.pipeline import RankerPipeline
-    from spark_auc.spark.pipeline_model import RankerPipelineModel
-    from spark_auc.tables.table import Table
+
+# The learners that every engine has.
+_LEARNERS: Mapping[str, Any] = {"MBAClassifier": MBAEstimator, "RankSVMClassifier": HingeEstimator}
+
+
+def needs(config: Train) -> Needs:
+    """The sources of the job, and its properties that Spark alone serves."""
+    calibration = [config.calibration.data] if config.calibration else []
+    reasons = {
+        "embeddings": bool(config.embeddings),
+        "stored moments": config.moments is not None,
+        f"learner {config.learner}": config.learner not in _LEARNERS,
+        "a holdout by position": config.holdout is not None and config.holdout.by == "position",
+    }
+    return Needs([*([config.data] if config.data else []), *calibration], reasons)
 
 
 def check(config: Train) -> None:
-    """Check the configuration before Spark starts.
+    """Check the configuration before work begins.
 
     Raises
     ------
@@ -65,7 +83,7 @@ def check(config: Train) -> None:
                 "features of two embeddings do not correspond; leave out one of them"
             )
         check_model(config.prior)
-    pipeline = _chooser(config) if config.method else _pipeline(config)
+    pipeline = _pipeline(config)
     pipeline.check()
     new = _outputs(config)
     if config.data is not None:
@@ -79,7 +97,7 @@ def check(config: Train) -> None:
     check_free(config.output.path, config.output.replace)
 
 
-def run(spark: SparkSession, config: Train) -> dict[str, Any]:
+def run(engine: Engine, config: Train) -> dict[str, Any]:
     """Run the job, and return its result for standard output.
 
     Raises
@@ -87,49 +105,137 @@ def run(spark: SparkSession, config: Train) -> dict[str, Any]:
     SparkAUCError
         The job failed; nothing is published.
     """
-    from spark_auc.spark.data.spark_table import SparkTable
-
+    names = _names(config)
     with ExitStack() as stack:
-        rows = None if config.data is None else stack.enter_context(config.data.read(spark))
+        rows = None
+        if config.data is not None:
+            rows = stack.enter_context(engine.read(config.data, names))
+            check_names_free(rows.schema.names, _outputs(config), exact=rows.exact_names)
+        calibrating = None
+        if config.calibration:
+            calibrating = stack.enter_context(engine.read(config.calibration.data, names))
+            new = calibrating.schema.names
+            check_names_free(new, _outputs(config), exact=calibrating.exact_names)
         version = stack.enter_context(publication(config.output.path, config.output.replace, KIND))
         train, test = rows, None
-        _check_outputs(spark, config, rows)
         if rows is not None:
-            train, test = halves(rows, config.holdout, config.columns.label)
+            train, test = _halves(rows, config.holdout, config.columns.label)
         model, others = _fitted(config, train)
         if config.calibration:
-            model = _calibrated(spark, model, config.calibration)
-        evaluated = {}
-        written = write_all(version, model, config, others)
-        if test is not None:
-            data, segments = rows_told(config), model.ranker.segments
-            # A group for each ranker: the column can have many more values.
-            measures = Measures(groupCol=None if segments is None else segments.column)
-            result, groups = evaluation(model, test, measures, config.output.path, data, segments)
-            evaluated = write_measures(
-                version, model, config, result, groups, SparkTable(test) if config.drift else None
+            assert calibrating is not None
+            made = config.calibration
+            model = model.calibrated(
+                calibrating, made.method, made.negativeSamplingRate, made.probabilityCol
             )
+        written = _write(version, model, config, others)
+        evaluated = {} if test is None else _evaluated(version, model, config, test)
     return written | evaluated
 
 
-def write_all(
-    version: Directory,
-    model: RankerPipelineModel | PipelineModel,
-    config: Train,
-    others: Mapping[str, Any],
+def _names(config: Train) -> list[str]:
+    """Names of columns in the configuration, which may be paths of fields."""
+    columns, holdout = config.columns, config.holdout
+    found: list[Any] = [columns.label, columns.weight, columns.key, columns.fold]
+    found += [holdout.column] if holdout else []
+    found += [config.training.model_dump().get("segmentCol")]
+    if config.features is None:
+        features = columns.features
+        found += [features] if isinstance(features, str) else features
+    else:
+        lists = [value for value in config.features.params().values() if isinstance(value, list)]
+        found += [name for names in lists for name in names]
+    return [name for name in found if isinstance(name, str)]
+
+
+def _halves(table: Table, split: Split | None, label: str) -> tuple[Table, Table | None]:
+    """The rows to train on, and those to test on; all and None without a split."""
+    if split is None:
+        return table, None
+    if split.by == "key":
+        return by_key(table, split.train, split.seed, split.column, label)
+    if split.by == "time":
+        assert split.column is not None
+        assert split.before is not None
+        return by_time(table, split.column, split.before)
+    from spark_auc.app.jobs.parts import by_position
+
+    return by_position(table, split.train)
+
+
+def _fitted(config: Train, table: Table | None) -> tuple[PipelineModel, dict[str, Any]]:
+    """The model of the rows and of the moments, and what the moments are of."""
+    if config.moments is None:
+        assert table is not None
+        model: PipelineModel = _pipeline(config, _prior(config)).fitted(table)
+        return model, {}
+    # The package deltalake is optional: a training on rows runs without it.
+    from spark_auc.app.jobs.train_moments import trained_on_moments
+
+    model, told = trained_on_moments(config, estimator_of(config, _prior(config)), table)
+    return model, {"moments": told}
+
+
+def _prior(config: Train) -> PipelineModel | None:
+    return read_model(config.prior) if config.prior else None
+
+
+def _pipeline(
+    config: Train, prior: PipelineModel | None = None
+) -> MethodEstimator | PipelineEstimator:
+    """The stages that the configuration names; see `estimator_of`."""
+    holdout, section, ranker = config.holdout, config.features, estimator_of(config, prior)
+    keys = [holdout.column] if holdout and holdout.by == "key" and holdout.column else []
+    recipe = [recipe_of(section, keys)] if section else []
+    if config.method:
+        assert section is not None
+        # A key that is set to null declines what the choice would add.
+        declined = section.model_fields_set
+        return MethodEstimator(recipe[0], ranker, [name for name in ADDED if name not in declined])
+    embeddings = embeddings_of(config.embeddings, config.columns)
+    return PipelineEstimator([*recipe, *embeddings, ranker])
+
+
+def estimator_of(config: Train, prior: PipelineModel | None = None) -> Any:
+    """The estimator of the learner, or of select, with the values that the configuration sets.
+
+    Without the prior itself, its location stands for it, for checks before work.
+    """
+    columns = config.columns
+    named: dict[str, Any] = {
+        "featuresCol": columns.features,
+        "numFeatures": columns.numFeatures,
+        "labelCol": columns.label,
+        "positiveLabel": columns.positiveLabel,
+        "weightCol": columns.weight,
+        "keyCol": columns.key,
+        "foldCol": columns.fold,
+        "keepMoments": config.saveMoments or None,
+        "prior": prior or config.prior,
+    }
+    named = {name: value for name, value in named.items() if value is not None}
+    training = config.training.model_dump(exclude_unset=True)
+    if config.select:
+        select = config.select.model_dump(exclude_unset=True)
+        return MBASelectingEstimator(**named, **training, **select)
+    kind = _LEARNERS.get(config.learner) or estimator_class("learner", config.learner)
+    return kind(**named, **training)
+
+
+def _outputs(config: Train) -> dict[str, str | None]:
+    """Names of the columns that the model adds to rows, by their keys."""
+    values = estimator_of(config).values()
+    named: dict[str, str | None] = {f"train.training.{name}": values[name] for name in OUTPUTS}
+    if config.calibration:
+        named["train.calibration.probabilityCol"] = config.calibration.probabilityCol
+    return named
+
+
+def _write(
+    version: Directory, model: PipelineModel, config: Train, others: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Write a model with how it was chosen, and return the job's result.
 
-    Parameters
-    ----------
-    version
-        Directory of the files.
-    model
-        The model.
-    config
-        The section.
-    others
-        Further values of the summary and of the result.
+    ``others`` are further values of the summary and of the result.
     """
     summary = write_model(version, model, config, **others)
     selection = model.ranker.summary.selection
@@ -162,155 +268,16 @@ def write_all(
     }
 
 
-def _outputs(config: Train) -> dict[str, str | None]:
-    """Names of the columns that the model adds to rows, by their keys."""
-    outputs = estimator_of(config).outputs()
-    named: dict[str, str | None] = {f"train.training.{p.name}": n for p, n in outputs.items()}
-    if config.calibration:
-        named["train.calibration.probabilityCol"] = config.calibration.probabilityCol
-    return named
-
-
-def _check_outputs(spark: SparkSession, config: Train, rows: DataFrame | None) -> None:
-    """`ConfigError`, before any fit, if rows have columns that the model adds."""
-    from spark_auc.spark.data.names import check_new
-
-    if rows is not None:
-        check_new(rows, _outputs(config))
-    if config.calibration:
-        with config.calibration.data.read(spark) as others:
-            check_new(others, _outputs(config))
-
-
-def _fitted(config: Train, rows: DataFrame | None) -> tuple[RankerPipelineModel, dict[str, Any]]:
-    """The model of the rows and of the moments, and what the moments are of."""
-    if config.moments is None:
-        assert rows is not None
-        if config.method:
-            return _chooser(config).fit(rows), {}
-        pipeline = _pipeline(config)
-        set_prior(pipeline.ranker, config.prior)
-        return pipeline.fit(rows), {}
-    # The package deltalake is optional: a training on rows runs without it.
-    from spark_auc.app.jobs.train_moments import trained_on_moments
-    from spark_auc.spark.estimators.pair_moments_estimator import PairMomentsEstimator
-
-    estimator = estimator_of(config)
-    assert isinstance(estimator, PairMomentsEstimator)
-    set_prior(estimator, config.prior)
-    model, told = trained_on_moments(config, estimator, rows)
-    return model, {"moments": told}
-
-
-def _pipeline(config: Train) -> RankerPipeline:
-    """The stages that the configuration names, with the values that it sets."""
-    from spark_auc.spark.pipeline import RankerPipeline
-
-    return RankerPipeline(
-        [
-            *_recipe(config),
-            *embeddings_of(config.embeddings, config.columns),
-            estimator_of(config),
-        ]
-    )
-
-
-def _chooser(config: Train) -> MethodChooser:
-    """The choice among models of the features that the configuration names."""
-    from spark_auc.pipeline.method_fit import ADDED
-    from spark_auc.spark.estimators.mba import MBAClassifier
-    from spark_auc.spark.method_choice import MethodChooser
-
-    (recipe,), ranker = _recipe(config), estimator_of(config)
-    assert isinstance(ranker, MBAClassifier)
-    assert config.features is not None
-    # A key that is set to null declines what the choice would add.
-    declined = config.features.model_fields_set
-    return MethodChooser(recipe, ranker, [name for name in ADDED if name not in declined])
-
-
-def _recipe(config: Train) -> list[FeatureRecipe | FeatureRecipeModel]:
-    """The recipe of the raw columns, if there is one."""
-    holdout = config.holdout
-    keys = [holdout.column] if holdout and holdout.by == "key" and holdout.column else []
-    return [recipe_of(config.features, keys)] if config.features else []
-
-
-def estimator_of(config: Train) -> RankerEstimator:
-    """The estimator of the learner, or of select, with the values that the configuration sets."""
-    columns = config.columns
-    named: dict[str, Any] = {
-        "featuresCol": columns.features,
-        "numFeatures": columns.numFeatures,
-        "labelCol": columns.label,
-        "positiveLabel": columns.positiveLabel,
-        "weightCol": columns.weight,
-        "keyCol": columns.key,
-        "foldCol": columns.fold,
-        "keepMoments": config.saveMoments or None,
-        # A location, for checks without Spark; `set_prior` reads the model.
-        "prior": config.prior,
-    }
-    named = {name: value for name, value in named.items() if value is not None}
-    kind = estimator_class("learner", "MBASelector" if config.select else config.learner)
-    training = config.training.model_dump(exclude_unset=True)
-    select = config.select.model_dump(exclude_unset=True) if config.select else {}
-    made: RankerEstimator = kind(**named, **training, **select)
-    return made
-
-
-def _calibrated(
-    spark: SparkSession, model: RankerPipelineModel, calibration: Calibration
-) -> RankerPipelineModel:
-    from spark_auc.spark.evaluation.calibrate import ScoreCalibrator
-
-    ranker = model.ranker
-    calibrator = ScoreCalibrator(
-        rawPredictionCol=ranker.getRawPredictionCol(),
-        labelCol=ranker.getLabelCol(),
-        positiveLabel=ranker.scorer.positive,
-        weightCol=ranker.values()["weightCol"],
-        **calibration.model_dump(exclude={"data"}),
-    )
-    with calibration.data.read(spark) as rows:
-        scored = model.transform(rows).cache()
-        try:
-            return model.calibrated(calibrator.fit(scored))
-        finally:
-            scored.unpersist()
-
-
-def rows_told(config: Train) -> dict[str, Any]:
-    """The keys of the source of the held-out rows, for the report."""
-    told = config.model_dump(mode="json", include={"data", "holdout"}, exclude_none=True)
-    source: dict[str, Any] = told["data"] | {"holdout": told["holdout"]}
-    return source
-
-
-def write_measures(
-    version: Directory,
-    model: RankerPipelineModel | PipelineModel,
-    config: Train,
-    result: dict[str, Any],
-    groups: Groups | None,
-    test: Table | None,
+def _evaluated(
+    version: Directory, model: PipelineModel, config: Train, test: Table
 ) -> dict[str, Any]:
-    """Write the evaluation of held-out rows, and return the keys of the job's result.
-
-    Parameters
-    ----------
-    version
-        Directory of the files.
-    model
-        The model.
-    config
-        The section.
-    result, groups
-        The content of ``evaluation.json``, and AUC by group.
-    test
-        The rows, whose drift is counted; None for no drift.
-    """
-    drift = {} if test is None else drift_of_evaluated(model, test)
+    """Write the evaluation of held-out rows, and return the keys of the job's result."""
+    told = config.model_dump(mode="json", include={"data", "holdout"}, exclude_none=True)
+    data, segments = told["data"] | {"holdout": told["holdout"]}, model.ranker.segments
+    # A group for each ranker: the column can have many more values.
+    measures = Measures(groupCol=None if segments is None else segments.column)
+    result, groups = evaluation(model, test, measures, config.output.path, data, segments)
+    drift = drift_of_evaluated(model, test) if config.drift else {}
     report = write_evaluation(
         version,
         result | drift,

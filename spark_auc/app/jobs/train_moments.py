@@ -18,25 +18,23 @@ from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.features.recipe_json import from_json
 from spark_auc.features.token_names import FeatureNames
+from spark_auc.pipeline.models import FittedRecipe, PipelineModel
+from spark_auc.pipeline.pair_moments_fit import PairMomentsFit
 from spark_auc.pipeline.recipe_ranker import suited
+from spark_auc.pipeline.retraining import fold_moments
 from spark_auc.retraining.choice import choose
-from spark_auc.spark.data.spark_table import SparkTable
-from spark_auc.spark.estimators.pair_moments_estimator import PairMomentsEstimator
-from spark_auc.spark.features.recipe_model import FeatureRecipeModel
-from spark_auc.spark.pipeline_model import RankerPipelineModel
-from spark_auc.spark.retraining import fold_moments
 from spark_auc.tables.columns import TrainingColumns
 from spark_auc.training.segments import REST
 from spark_auc.training.settings import TrainingSettings
 from spark_auc.training.train import train_on_moments
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from spark_auc.tables.table import Table
 
 
 def trained_on_moments(
-    config: Train, estimator: PairMomentsEstimator, rows: DataFrame | None
-) -> tuple[RankerPipelineModel, list[dict[str, Any]]]:
+    config: Train, estimator: PairMomentsFit, rows: Table | None
+) -> tuple[PipelineModel, list[dict[str, Any]]]:
     """The model of stored moments and rows, and what the moments are of.
 
     Without a single penalty, it is chosen on the stored folds: the candidates are trained on the
@@ -70,7 +68,7 @@ def trained_on_moments(
         facts = parts[0].facts
         recipe = None
         if facts.recipe is not None:
-            recipe = FeatureRecipeModel(from_json(facts.recipe))
+            recipe = FittedRecipe(from_json(facts.recipe))
             estimator = suited(estimator, recipe)
         names, features = _names(config, recipe)
         prior = estimator.prior_of(facts.dimension, features, recipe.recipe if recipe else None)
@@ -94,11 +92,11 @@ def trained_on_moments(
     if prior and not settings.prior:
         result = replace(result, prior=prior.report(None))
     ranker = estimator.model_from(result, labels[0], names, features)
-    return RankerPipelineModel(ranker, recipe), told
+    return PipelineModel(ranker, recipe), told
 
 
 @contextmanager
-def _all(config: Train, rows: DataFrame | None) -> Iterator[list[Stored]]:
+def _all(config: Train, rows: Table | None) -> Iterator[list[Stored]]:
     """The moments of the store, of published models and of the rows, in this order."""
     assert config.moments is not None
     with stored_moments(config.moments) as stored:
@@ -106,17 +104,16 @@ def _all(config: Train, rows: DataFrame | None) -> Iterator[list[Stored]]:
         yield [*stored, *beside]
 
 
-def _of_rows(config: Train, rows: DataFrame, first: Stored) -> Stored:
+def _of_rows(config: Train, rows: Table, first: Stored) -> Stored:
     """The moments of rows, made as the stored ones were."""
     names, facts = config.columns, first.facts
-    recipe = None if facts.recipe is None else FeatureRecipeModel(from_json(facts.recipe))
-    table = SparkTable(rows)
-    features = features_by(recipe, names)(table, facts.dimension)
+    recipe = None if facts.recipe is None else FittedRecipe(from_json(facts.recipe))
+    features = features_by(recipe, names)(rows, facts.dimension)
     columns = TrainingColumns.resolve(
-        table, features, names.label, names.positiveLabel, names.weight, names.key
+        rows, features, names.label, names.positiveLabel, names.weight, names.key
     )
     # Stored segments are merged: columns of training have none.
-    by_segment, labels = fold_moments(table, columns, Folds(facts.folds, facts.seed))
+    by_segment, labels = fold_moments(rows, columns, Folds(facts.folds, facts.seed))
     moments = by_segment[REST]
     # One class, or none, may be among the rows: the stored moments can have the other.
     both = labels.classes(columns.positive) if len(labels.rows) > 1 else None
@@ -136,7 +133,7 @@ def _of_rows(config: Train, rows: DataFrame, first: Stored) -> Stored:
     return Stored("the rows of train.data", own, moments, both, features.names, told)
 
 
-def _settings(estimator: PairMomentsEstimator) -> TrainingSettings:
+def _settings(estimator: PairMomentsFit) -> TrainingSettings:
     estimator.check()
     estimator.refuse("moments without rows", "maxFPR", "covariance")
     values: dict[str, Any] = dict(estimator.values())
@@ -176,7 +173,7 @@ def _chosen(parts: list[Stored], settings: TrainingSettings) -> tuple[TrainingSe
     return fixed, choice.selections["all"]
 
 
-def _names(config: Train, recipe: FeatureRecipeModel | None) -> tuple[tuple[str, ...] | None, Any]:
+def _names(config: Train, recipe: FittedRecipe | None) -> tuple[tuple[str, ...] | None, Any]:
     """Names of the features for the model and for its summary; see `Features`."""
     if recipe is not None:
         return None, FeatureNames(recipe.recipe)

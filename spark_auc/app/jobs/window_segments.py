@@ -12,11 +12,10 @@ from spark_auc.training.segments import REST, segment_rankers
 from spark_auc.training.settings import TrainingSettings
 
 if TYPE_CHECKING:
-    from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
-    from spark_auc.spark.features.recipe_model import FeatureRecipeModel
+    from spark_auc.pipeline.models import FittedRecipe, Ranker
 
 
-def settings_of(params: Mapping[str, Any], recipe: FeatureRecipeModel | None) -> TrainingSettings:
+def settings_of(params: Mapping[str, Any], recipe: FittedRecipe | None) -> TrainingSettings:
     """The settings of a choice from stored folds.
 
     Parameters
@@ -26,10 +25,10 @@ def settings_of(params: Mapping[str, Any], recipe: FeatureRecipeModel | None) ->
     recipe
         The fitted recipe; None for prepared features.
     """
+    from spark_auc.pipeline.estimators import MBASelectingEstimator
     from spark_auc.pipeline.recipe_ranker import suited
-    from spark_auc.spark.estimators.selector import MBASelector
 
-    values: dict[str, Any] = suited(MBASelector(**params), recipe).values()
+    values: dict[str, Any] = suited(MBASelectingEstimator(**params), recipe).values()
     return TrainingSettings(
         reg_params=None if values["regParams"] is None else tuple(values["regParams"]),
         elastic_net_params=tuple(values["elasticNetParams"]),
@@ -42,13 +41,13 @@ def settings_of(params: Mapping[str, Any], recipe: FeatureRecipeModel | None) ->
 
 
 def with_segments(
-    ranker: LinearRankerModel,
+    ranker: Ranker,
     store: MomentStore,
     chosen: MergedFolds,
     excluded: Sequence[str],
     candidate: Candidate,
     settings: TrainingSettings,
-) -> LinearRankerModel:
+) -> Ranker:
     """The ranker of a window with rankers of its segments; as it is, if none are stored.
 
     Parameters

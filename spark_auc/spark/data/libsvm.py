@@ -16,9 +16,9 @@ from scipy import sparse
 
 from spark_auc.core.types import AnyPath, Float, Int
 from spark_auc.errors import DataError
-from spark_auc.spark.data.encoders import encode_vectors
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.paths import reader_of
+from spark_auc.tables.encoders import encode_vectors
 
 _HIGHEST = 2**31 - 1
 

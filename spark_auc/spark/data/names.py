@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from spark_auc.errors import ConfigError, unknown_column
-from spark_auc.tables.names import check_names_free, folded, named
+from spark_auc.tables.names import check_names_free, named
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructField
-
-K = TypeVar("K")
 
 _CASE_SENSITIVE = "spark.sql.caseSensitive"
 
@@ -62,18 +60,6 @@ def check_new(df: DataFrame, names: Mapping[str, str | None]) -> None:
         The rows have a column of a name, or two of the names are equal.
     """
     check_names_free(df.schema.names, names, exact=is_case_sensitive(df))
-
-
-def free_names(df: DataFrame, names: Mapping[K, str]) -> dict[K, str]:
-    """The names, changed where rows have a column of the name already."""
-    taken, free = {folded(name) for name in df.schema.names}, dict[K, str]()
-    for key, name in names.items():
-        made = name
-        while made and folded(made) in taken:
-            made += "_"
-        taken.add(folded(made))
-        free[key] = made
-    return free
 
 
 def is_case_sensitive(df: DataFrame) -> bool:

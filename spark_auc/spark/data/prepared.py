@@ -82,7 +82,7 @@ class RowOrder:
         ConfigError
             The column is unknown.
         """
-        df, names = cast(SparkTable, table).frame, columns.names
+        df, names = cast(SparkTable, table).filtered(), columns.names
         selected = [F.col(quoted(name)) for name in dict.fromkeys(names)]
         if tasks == 1 and column is not None:
             known_column(df, column)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import NamedTuple, cast
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +16,9 @@ from pyspark.errors import PySparkException
 from pyspark.ml.linalg import VectorUDT
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import StructField, TimestampType
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
+from pyspark.sql.types import BooleanType, DataType, StructField, StructType, TimestampType
 
 from spark_auc.core.row_source import State
 from spark_auc.core.types import Bool
@@ -28,15 +29,22 @@ from spark_auc.spark.data.arrow_tasks import mapped_batches
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.lines import Lines, source_of
 from spark_auc.spark.data.names import is_case_sensitive, known_column, quoted
+from spark_auc.spark.data.part_files import write_parquet
 from spark_auc.spark.data.readers import TaskRows, rows_for_tasks
 from spark_auc.spark.data.resources import SessionMemory
 from spark_auc.tables.features import METADATA
 from spark_auc.tables.gathered import EXCEEDED, RowsPart, packed, unpacked
 from spark_auc.tables.segments import SegmentColumn
 from spark_auc.tables.table import Batches, Fold, Table, field_of
-from spark_auc.tables.types import FOREIGN, is_time
+from spark_auc.tables.types import FOREIGN, is_time, is_vector
 
-_PLACE = "place"
+if TYPE_CHECKING:
+    from spark_auc.publication.directory import Directory
+
+# Names of columns of tasks, none of which rows have.
+_PLACE, _MADE, _KEPT = "place", "spark_auc_made", "spark_auc_kept"
+# Names of columns, and what keeps a row by them.
+Conditions: TypeAlias = tuple[tuple[tuple[str, ...], Callable[[Sequence[pa.Array]], Bool]], ...]
 
 
 class Inputs(NamedTuple):
@@ -114,7 +122,7 @@ class SparkTable:
     cheap: bool = False
     files: bool = True
     sources: int | None = None
-    conditions: tuple[tuple[tuple[str, ...], Callable[[Sequence[pa.Array]], Bool]], ...] = ()
+    conditions: Conditions = ()
     memory: SessionMemory = field(init=False)
 
     def __post_init__(self) -> None:
@@ -169,13 +177,11 @@ class SparkTable:
             for batch in source(batches):
                 if batch.num_rows:
                     found = [*arrays(batch.columns[:width])]
-                    others = iter(found[count:])
-                    kept = [keep([next(others) for _ in used]) for used, keep in conditions]
-                    found = found[:count]
+                    rest, found = found[count:], found[:count]
                     if placed:
                         found.append(batch.column(width))
-                    if kept:
-                        mask = pa.array(np.logical_and.reduce(kept))
+                    if conditions:
+                        mask = pa.array(_kept(conditions, rest))
                         found = [array.filter(mask) for array in found]
                     made = pa.RecordBatch.from_arrays(found, labels)
                     if made.num_rows:
@@ -185,17 +191,25 @@ class SparkTable:
         return replace(self, frame=rows.frame, read=read, known=schema, cheap=cheap, conditions=())
 
     def where(self, names: Sequence[str], keep: Callable[[Sequence[pa.Array]], Bool]) -> SparkTable:
-        """See `Table.where`; of a DataFrame."""
-        assert self.read is None, "rows of a DataFrame"
+        """See `Table.where`."""
+        if self.read is not None:
+            places = [self.schema.get_field_index(field_of(self, name).name) for name in names]
+            return self.map(
+                lambda batches: (
+                    batch.filter(pa.array(keep([batch.column(k) for k in places])))
+                    for batch in batches
+                ),
+                self.schema,
+            )
         return replace(self, conditions=(*self.conditions, (tuple(names), keep)))
 
     def fold(
         self, fold: Fold, kinds: Iterable[type[State]], *, state_bytes: int, what: str
     ) -> dict[str, State]:
         """See `Table.fold`."""
-        read = self._read
+        frame, read = self._input
         return aggregate(
-            self.frame,
+            frame,
             lambda batches: fold(read(batches)),
             kinds,
             state_bytes=state_bytes,
@@ -205,10 +219,84 @@ class SparkTable:
 
     def map(self, function: Callable[[Batches], Batches], schema: pa.Schema) -> SparkTable:
         """See `Table.map`."""
-        read = self._read
+        frame, read = self._input
         return replace(
-            self, read=lambda batches: function(read(batches)), known=schema, cheap=False
+            self,
+            frame=frame,
+            read=lambda batches: function(read(batches)),
+            known=schema,
+            cheap=False,
+            conditions=(),
         )
+
+    def cast(
+        self, columns: Mapping[str, tuple[pa.DataType, Callable[[pa.Array], pa.Array]]]
+    ) -> SparkTable:
+        """See `Table.cast`; the other columns of a DataFrame stay in Spark."""
+        if self.read is not None:
+            schema = pa.schema(
+                [f.with_type(columns[f.name][0]) if f.name in columns else f for f in self.schema]
+            )
+            return self.map(_changed(columns, schema), schema)
+        frame = self.frame
+        made = {
+            name: _computed(frame, [name], _of_first(function), from_arrow_type(kind))
+            for name, (kind, function) in columns.items()
+        }
+        return replace(self, frame=frame.withColumns(made))
+
+    def extended(
+        self,
+        names: Sequence[str],
+        function: Callable[[Sequence[pa.Array]], Sequence[pa.Array]],
+        fields: Sequence[pa.Field],
+    ) -> SparkTable:
+        """See `Table.extended`; of a DataFrame, whose other columns stay in Spark."""
+        assert self.read is None, "rows of a DataFrame"
+        frame, conditions, width = self.frame, self.conditions, len(names)
+        new = [F.col(_MADE).getField(f.name).alias(f.name) for f in fields]
+        if conditions:
+            # One function keeps and extends rows: above a filter of Arrow arrays, Spark would split
+            # lines of text itself.
+            names = [*names, *(name for of in conditions for name in of[0])]
+            fields = [*fields, pa.field(_KEPT, pa.bool_())]
+        kinds = [VectorUDT() if is_vector(f.type) else from_arrow_type(f.type) for f in fields]
+        made = StructType([StructField(f.name, k) for f, k in zip(fields, kinds, strict=True)])
+
+        def rows(arrays: Sequence[pa.Array]) -> pa.Array:
+            if not conditions:
+                return pa.StructArray.from_arrays(function(arrays), fields=[*fields])
+            kept = _kept(conditions, arrays[width:])
+            found = function([array.filter(pa.array(kept)) for array in arrays[:width]])
+            places = pa.array(np.cumsum(kept) - 1, mask=~kept)
+            columns = [*(array.take(places) for array in found), pa.array(kept)]
+            return pa.StructArray.from_arrays(columns, fields=[*fields])
+
+        computed = _computed(frame, names, rows, made, once=bool(conditions))
+        last = inputs(frame, names).expressions[-1]
+        source = scoreable(
+            frame, *([last] if any(map(is_vector, (f.type for f in fields))) else [])
+        )
+        found = source.withColumn(_MADE, computed)
+        if conditions:
+            found = found.filter(F.col(_MADE).getField(_KEPT))
+        return replace(self, frame=found.select("*", *new).drop(_MADE), conditions=())
+
+    def write(
+        self, directory: Directory, names: Sequence[str], partition_by: Sequence[str] = ()
+    ) -> int:
+        """See `Table.write`."""
+        frame = self.filtered() if self.read is None else self.rows()
+        found = [quoted(known_column(frame, name).name) for name in names]
+        return write_parquet(frame.select(*found), directory, partition_by)
+
+    def union(self, others: Sequence[SparkTable]) -> SparkTable:
+        """See `Table.union`."""
+        return SparkTable(reduce(DataFrame.union, (table.rows() for table in [self, *others])))
+
+    def matched(self, name: str, other: SparkTable) -> SparkTable:
+        """See `Table.matched`."""
+        return SparkTable(self.rows().join(other.rows(), name))
 
     def arranged(self, part: str, order: Sequence[str], parts: int) -> SparkTable:
         """See `Table.arranged`."""
@@ -234,7 +322,7 @@ class SparkTable:
 
     def gathered(self, limit: float | None = None) -> pa.Table | None:
         """See `Table.gathered`."""
-        read = self._read
+        frame, read = self._input
         share = None
         if limit is not None:
             share = int(min(limit, self.memory.gather_limit) // self.memory.slots)
@@ -245,7 +333,7 @@ class SparkTable:
                 yield f"{task:08}/{name}", cast(State, part)
 
         states = aggregate(
-            self.frame,
+            frame,
             fold,
             (cast(type[State], RowsPart),),
             state_bytes=share or 0,
@@ -257,16 +345,26 @@ class SparkTable:
         return unpacked((cast(RowsPart, states[name]) for name in sorted(states)), self.schema)
 
     def head(self, names: Sequence[str], rows: int) -> pa.Table:
-        """See `Table.head`; of a DataFrame."""
-        columns = [quoted(known_column(self.frame, name).name) for name in names]
+        """See `Table.head`."""
+        frame = self.filtered() if self.read is None else self.rows()
+        columns = [quoted(known_column(frame, name).name) for name in names]
         with translated():
-            return self.frame.select(*columns).limit(rows).toArrow()
+            return frame.select(*columns).limit(rows).toArrow()
 
     @property
-    def _read(self) -> Callable[[Batches], Batches]:
-        if self.read is not None:
-            return self.read
-        return self.select(self.schema.names)._read
+    def _input(self) -> tuple[DataFrame, Callable[[Batches], Batches]]:
+        """The input of the tasks, and what maps its batches to those of the columns."""
+        table = self if self.read is not None else self.select(self.schema.names)
+        assert table.read is not None
+        return table.frame, table.read
+
+    def filtered(self) -> DataFrame:
+        """The rows that conditions keep, with all columns of the DataFrame."""
+        assert self.read is None, "rows of a DataFrame"
+        frame = self.frame
+        for of, keep in self.conditions:
+            frame = frame.filter(_computed(frame, of, _kept_by(keep), BooleanType()))
+        return frame
 
     def rows(self) -> DataFrame:
         """The columns as a DataFrame."""
@@ -274,10 +372,64 @@ class SparkTable:
 
     def _made(self, sources: int | None) -> DataFrame:
         """The columns as a DataFrame of Spark, made in some tasks."""
-        source = self.frame
+        source, read = self._input
         if self.sources is None and sources is not None:
             source = source.coalesce(sources)
-        return mapped_batches(source, self._read, self.schema)
+        return mapped_batches(source, read, self.schema)
+
+
+def _kept(conditions: Conditions, arrays: Sequence[pa.Array]) -> Bool:
+    """Whether all conditions keep each row, by the arrays of their columns."""
+    others = iter(arrays)
+    kept = [keep([next(others) for _ in used]) for used, keep in conditions]
+    return np.asarray(np.logical_and.reduce(kept), np.bool_)
+
+
+def _kept_by(
+    keep: Callable[[Sequence[pa.Array]], Bool],
+) -> Callable[[Sequence[pa.Array]], pa.Array]:
+    return lambda arrays: pa.array(keep(arrays))
+
+
+def _changed(
+    columns: Mapping[str, tuple[pa.DataType, Callable[[pa.Array], pa.Array]]], schema: pa.Schema
+) -> Callable[[Batches], Batches]:
+    def changed(batches: Batches) -> Batches:
+        for batch in batches:
+            pairs = zip(batch.columns, schema.names, strict=True)
+            arrays = [columns[n][1](array) if n in columns else array for array, n in pairs]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    return changed
+
+
+def _of_first(function: Callable[[pa.Array], pa.Array]) -> Callable[[Sequence[pa.Array]], pa.Array]:
+    return lambda arrays: function(arrays[0])
+
+
+def _computed(
+    df: DataFrame,
+    names: Sequence[str],
+    function: Callable[[Sequence[pa.Array]], pa.Array],
+    kind: DataType,
+    *,
+    once: bool = False,
+) -> Column:
+    """A column that a function makes of the arrays of others.
+
+    With ``once``, Spark does not compute it again for conditions on it.
+    """
+    columns = inputs(df, names)
+    arrays_of = columns.arrays
+
+    def run(*arrays: pa.Array) -> pa.Array:
+        return function(arrays_of(arrays))
+
+    # Spark reads the types themselves, which are but text under postponed annotations.
+    run.__annotations__ = {"arrays": pa.Array, "return": pa.Array}
+    udf: Any = arrow_udf(run, kind)  # type: ignore[call-overload]
+    made: Column = (udf.asNondeterministic() if once else udf)(*columns.expressions)
+    return made
 
 
 def segment_value(df: DataFrame, segments: SegmentColumn) -> Column:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,7 @@ from pyspark.ml.param.shared import (
     HasTol,
     HasWeightCol,
 )
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from scipy import sparse
 
 from spark_auc.core import html
@@ -34,12 +34,13 @@ from spark_auc.core.types import Rows
 from spark_auc.errors import ConfigError
 from spark_auc.pipeline.prior_settings import NamedWeights
 from spark_auc.pipeline.ranker_settings import OUTPUTS, LinearRankerSettings
+from spark_auc.pipeline.scored_rows import scored_rows
+from spark_auc.pipeline.segment_rankers import measured_segments
 from spark_auc.serving.linear_scorer import LinearScorer, SegmentScorer
 from spark_auc.serving.ranker import ServedRanker
 from spark_auc.serving.score_curves import Curve
-from spark_auc.spark.data.spark_table import SparkTable, scoreable
+from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.estimators.logistic import logistic_regression
-from spark_auc.spark.estimators.scorer import scores_of, with_predictions
 from spark_auc.spark.evaluation.evaluate import evaluate
 from spark_auc.spark.persistence import ModelStage
 from spark_auc.tables.features import Features, PreparedFeatures
@@ -152,11 +153,7 @@ class LinearRankerModel(
     @property
     def segments(self) -> SegmentColumn | None:
         """The segments with rankers of their own, or else those that were measured."""
-        made, own = self.summary.segments, self.scorer.segments
-        if made is None:
-            return None
-        values = tuple(made["segments"]) if own is None else own.weights.values
-        return SegmentColumn(made["column"], values)
+        return measured_segments(self.summary, self.scorer)
 
     @property
     def coefficients(self) -> DenseVector:
@@ -261,12 +258,6 @@ class LinearRankerModel(
         }
         return evaluate(scored, **(columns | measures))
 
-    def score_column(
-        self, dataset: DataFrame, features: Features, *, invalid: bool = False
-    ) -> Column:
-        """The scores of rows with these features; arguments and errors as of `scores_of`."""
-        return scores_of(self.scorer, dataset, features, invalid=invalid)
-
     def scored(self, dataset: DataFrame, features: Features) -> DataFrame:
         """Add the columns of scores and predictions.
 
@@ -283,10 +274,9 @@ class LinearRankerModel(
             The rows have a column of these names already.
         """
         self.check_outputs(dataset)
-        values: LinearRankerSettings = self.values()
-        invalid = values["handleInvalid"] != "error"
-        score = self.score_column(dataset, features, invalid=invalid)
-        return with_predictions(scoreable(dataset), score, self.scorer, values, self.getThreshold())
+        values, threshold = self.values(), self.getThreshold()
+        table = scored_rows(SparkTable(dataset), self.scorer, features, values, threshold=threshold)
+        return cast(SparkTable, table).frame
 
     def _saved(self) -> tuple[pa.Table, dict[str, Any]]:
         table, facts = self.scorer.saved()

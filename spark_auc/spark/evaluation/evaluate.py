@@ -6,31 +6,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
-from itertools import combinations, combinations_with_replacement
-from typing import cast
 
-import numpy as np
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from spark_auc.core import html
-from spark_auc.core.evaluation.delong import AUCInterval, interval_of
-from spark_auc.core.evaluation.paired_auc import AUCDifference, PairedAUC
 from spark_auc.core.evaluation.report import AUCReport
 from spark_auc.core.labels import Label
-from spark_auc.errors import ConfigError, DataError
-from spark_auc.pipeline.evaluation import evaluated, ranking_options
+from spark_auc.pipeline.comparison import Comparison, compared
+from spark_auc.pipeline.evaluation import evaluated
 from spark_auc.pipeline.score_columns import ScoreColumns
-from spark_auc.pipeline.score_tables import tabulated
-from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.names import known_column, quoted
 from spark_auc.spark.data.nested import with_fields
-from spark_auc.spark.data.row_columns import label_column, weight_column
 from spark_auc.spark.data.spark_table import SparkTable
-from spark_auc.spark.evaluation.score_columns import score_column
 
 
 def evaluate(
@@ -123,53 +109,6 @@ def evaluate(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
-    """AUCs of several models on the same rows.
-
-    Parameters
-    ----------
-    names
-        Names of the score columns.
-    paired
-        AUCs, and DeLong's estimate of their covariance.
-    intervals
-        AUC and confidence interval of each score column.
-    level
-        Confidence level.
-    """
-
-    names: tuple[str, ...]
-    paired: PairedAUC
-    intervals: tuple[AUCInterval, ...]
-    level: float
-
-    def _repr_html_(self) -> str:
-        rows = [
-            (n, i.auc, i.lower, i.upper) for n, i in zip(self.names, self.intervals, strict=True)
-        ]
-        pairs = [
-            (f"{first} - {second}", *self.difference(first, second))
-            for first, second in combinations(self.names, 2)
-        ]
-        return html.page(
-            f"AUC on the same rows, {self.level:.0%} intervals",
-            html.table(["score", "AUC", "lower", "upper"], rows),
-            html.table(["difference", "AUC", "lower", "upper", "z", "p-value"], pairs),
-        )
-
-    def difference(self, first: str, second: str) -> AUCDifference:
-        """Difference of two AUCs with its confidence interval and test.
-
-        Parameters
-        ----------
-        first, second
-            Names of the score columns; the difference is AUC(first) - AUC(second).
-        """
-        i, j = (self.names.index(name) for name in (first, second))
-        return self.paired.compare(i, j, self.level)
-
-
 def compare(
     df: DataFrame,
     scoreCols: Sequence[str],
@@ -212,58 +151,8 @@ def compare(
     >>> difference.lower < difference.difference < difference.upper
     True
     """
-    if len(set(scoreCols)) < max(2, len(scoreCols)):
-        raise ConfigError(
-            f"found the score columns {list(scoreCols)}, expected two or more different ones; "
-            "set scoreCols"
-        )
-    options = ranking_options(1.0, 1.0, 0.0, level)
     df = with_fields(df, [*scoreCols, labelCol, weightCol])
-    # All passes read these cached rows: rows that are scored again can have other scores.
-    of_scores = {f"s{k}": score_column(df, name) for k, name in enumerate(scoreCols)}
-    label, positive = label_column(df, labelCol, positiveLabel)
-    chosen = {**of_scores, "label": label}
-    if weightCol:
-        chosen["weight"] = weight_column(df, weightCol)
-    cached = df.select(*(c.alias(n) for n, c in chosen.items())).persist(StorageLevel.DISK_ONLY)
-    weight = "weight" if weightCol else None
-    columns = [ScoreColumns(name, "label", positiveLabel, weight) for name in of_scores]
-    u = F.col("weight") if weight else F.lit(1.0)
-    y = F.col("label") > 0 if positive is None else F.col("label") == F.lit(positive)
-    rows, table = cached.select("*", u.alias("u"), y.alias("y")), SparkTable(cached)
-    aucs = []
-    with ExitStack() as stack:
-        stack.callback(cached.unpersist)
-        for k, model in enumerate(columns):
-            scored = stack.enter_context(tabulated(table, model, what=scoreCols[k]))
-            aucs.append(scored.ranking(options).auc)
-            placements = (
-                cast(SparkTable, scored.placements()).rows().toDF(f"s{k}", f"p{k}", f"n{k}")
-            )
-            rows = rows.join(placements, f"s{k}")
-        for k, value in enumerate(aucs):
-            placement = F.when(F.col("y"), F.col(f"p{k}")).otherwise(F.col(f"n{k}"))
-            rows = rows.withColumn(f"v{k}", placement - F.lit(value))
-        pairs = list(combinations_with_replacement(range(len(columns)), 2))
-        sums = [F.sum(F.expr(f"u * u * v{i} * v{j}")).alias(f"c{i}_{j}") for i, j in pairs]
-        count = F.count_if(F.col("u") > 0).alias("rows")
-        with translated():
-            class_rows = rows.groupBy("y").agg(count, *sums).toArrow().to_pylist()
-    class_sums = scored.table.class_sums()
-    counts = {row["y"]: row["rows"] for row in class_rows}
-    if (counts.get(True, 0), counts.get(False, 0)) != scored.table.rows:
-        raise DataError(
-            f"found {counts.get(True, 0)} positive and {counts.get(False, 0)} negative rows "
-            "when their scores were read again, expected {} and {}; write the scored rows first, "
-            "and compare the written rows".format(*scored.table.rows)
-        )
-    products = np.zeros((2, len(columns), len(columns)))
-    for row in class_rows:
-        for i, j in pairs:
-            products[0 if row["y"] else 1, [i, j], [j, i]] = row[f"c{i}_{j}"]
-    paired = PairedAUC.from_sums(np.array(aucs), class_sums, products)
-    intervals = tuple(
-        interval_of(value, float(paired.covariance[k, k]), class_sums, level)
-        for k, value in enumerate(aucs)
-    )
-    return Comparison(tuple(scoreCols), paired, intervals, level)
+    names = [name for name in (*scoreCols, labelCol, weightCol) if name is not None]
+    used = dict.fromkeys(known_column(df, name).name for name in names)
+    table = SparkTable(df.select(*map(quoted, used)))
+    return compared(table, scoreCols, labelCol, positiveLabel, weightCol, level)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, TypedDict, cast
+from typing import Annotated, Any, TypedDict
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.ml import Estimator, Model
-from pyspark.ml.linalg import VectorUDT
 from pyspark.ml.param.shared import HasOutputCol, HasSeed
-from pyspark.sql import Column, DataFrame
-from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql import DataFrame
 
 from spark_auc.core.batch import Batch, hashed_shares
 from spark_auc.core.labels import LabelCounts
@@ -25,10 +23,10 @@ from spark_auc.errors import DataError
 from spark_auc.features.embedding import Embedding
 from spark_auc.features.restore import restore
 from spark_auc.pipeline.settings import FEATURES, DimensionSettings, Setting
-from spark_auc.spark.data.encoders import encode_vectors
 from spark_auc.spark.data.names import check_new
-from spark_auc.spark.data.spark_table import SparkTable, inputs, scoreable
+from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.persistence import EstimatorStage, ModelStage
+from spark_auc.tables.encoders import VECTOR, encode_vectors
 from spark_auc.tables.features import Features, PreparedFeatures
 from spark_auc.tables.raw_features import EmbeddedFeatures
 from spark_auc.tables.rows import TableRows
@@ -106,14 +104,8 @@ class EmbeddingModel(ModelStage, Model, HasOutputCol, HasSeed, settings=Embeddin
         return PreparedFeatures.resolve(table, self.getInputCol(), self.embedding.input_dimension)
 
     def features(self, inner: Features) -> EmbeddedFeatures:
-        """The embedding of features; `DataError` for another number of features."""
-        made = self.embedding
-        if inner.dimension != made.input_dimension:
-            raise DataError(
-                f"found {inner.dimension} feature columns, expected {made.input_dimension}; "
-                "set inputCol to as many as the embedding was made for"
-            )
-        return EmbeddedFeatures(inner, made, self._taught)
+        """The embedding of features; see `EmbeddedFeatures.of`."""
+        return EmbeddedFeatures.of(inner, self.embedding, self._taught)
 
     def _saved(self) -> tuple[pa.Table, dict[str, Any]]:
         data = self.embedding.to_bytes()
@@ -241,19 +233,12 @@ def embedded(df: DataFrame, features: Features, output: str) -> DataFrame:
         The column is there already.
     """
     check_new(df, {"outputCol": output})
-    columns = inputs(df, features.columns)
-    arrays_of = columns.arrays
 
-    def vectors(*arrays: pa.Array) -> pa.Array:
-        return encode_vectors(features.decode(arrays_of(arrays)))
+    def vectors(arrays: Sequence[pa.Array]) -> list[pa.Array]:
+        return [encode_vectors(features.decode(arrays))]
 
-    # Spark reads the types themselves, which are but text under postponed annotations.
-    vectors.__annotations__ = {"arrays": pa.Array, "return": pa.Array}
-    udf = arrow_udf(vectors, VectorUDT())  # type: ignore[call-overload]
-    column = cast(Column, udf(*columns.expressions))
-    return scoreable(df, columns.expressions[-1]).select(
-        "*", column.alias(output, metadata=_noted(features))
-    )
+    table = SparkTable(df).extended(features.columns, vectors, [pa.field(output, VECTOR)])
+    return table.frame.withMetadata(output, _noted(features))
 
 
 def _noted(features: Features) -> dict[str, Any]:

@@ -6,8 +6,12 @@ import logging
 from typing import Annotated, Literal, Unpack
 
 import numpy as np
+import pyarrow as pa
 from pyspark.ml.clustering import KMeans
+from pyspark.ml.linalg import VectorUDT
 from pyspark.ml.param.shared import HasMaxIter, HasSeed
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructField, StructType
 
 from spark_auc.core.batch import divided
 from spark_auc.core.types import Float, Rows
@@ -16,7 +20,6 @@ from spark_auc.features.embedding import Embedding
 from spark_auc.features.kernels import Kernel
 from spark_auc.features.nystroem import NystroemMap
 from spark_auc.pipeline.settings import Range, Setting
-from spark_auc.spark.data.encoders import vectors_frame
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.spark_table import spark_of
 from spark_auc.spark.features.column_scales import REPLACED, Scale, ScaleSettings, resolved
@@ -26,6 +29,7 @@ from spark_auc.spark.features.embedding import (
     sampled,
     unlabelled,
 )
+from spark_auc.tables.encoders import encode_vectors
 from spark_auc.tables.features import Features
 from spark_auc.tables.table import Table
 
@@ -145,7 +149,24 @@ class NystroemEmbedding(
 
     def _centres(self, table: Table, X: Rows, count: int) -> Float:
         """Centres ``(v, d)`` of k-means."""
-        frame = vectors_frame(spark_of(table), X, "row")
+        frame = _vectors_frame(spark_of(table), X, "row")
         kmeans = KMeans(featuresCol="row", k=count, maxIter=self.getMaxIter(), seed=self.getSeed())
         with translated():
             return np.array(kmeans.fit(frame).clusterCenters())
+
+
+def _vectors_frame(spark: SparkSession, X: Rows, name: str) -> DataFrame:
+    """A DataFrame of one vector column.
+
+    Parameters
+    ----------
+    spark
+        The session.
+    X
+        Rows ``(n, d)``, dense or CSR.
+    name
+        Name of the column.
+    """
+    # `mapInArrow` converts structs to vectors; `createDataFrame` does not.
+    structs = spark.createDataFrame(pa.table({name: encode_vectors(X)}))
+    return structs.mapInArrow(lambda rows: rows, StructType([StructField(name, VectorUDT())]))

@@ -11,9 +11,9 @@ from spark_auc.core.moments.low_rank_moments import LowRankMoments
 from spark_auc.core.moments.operator import column_moments
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import ConfigError, ResourceError
+from spark_auc.pipeline.one_pass import model_of, statistics
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.mba import MBAClassifier
-from spark_auc.spark.estimators.one_pass import model_of, statistics
 from spark_auc.spark.streaming.learning import Part, other_learner
 from spark_auc.tables.columns import TrainingColumns
 from spark_auc.tables.rows import TableRows
@@ -121,4 +121,5 @@ class AllPairs:
     def model(self, statistics: StreamStatistics, columns: TrainingColumns) -> LinearRankerModel:
         """See `Learning.model`."""
         prior = self.estimator.prior_for(columns.features)
-        return model_of(statistics, columns, self.estimator, prior=prior)
+        made: LinearRankerModel = model_of(statistics, columns, self.estimator, prior=prior)
+        return made

@@ -14,10 +14,10 @@ from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.row_source import State
 from spark_auc.errors import ConfigError
+from spark_auc.pipeline.one_pass import ScoredBatches
 from spark_auc.spark.data.prepared import RowOrder
 from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
-from spark_auc.spark.estimators.one_pass import ScoredBatches
 from spark_auc.spark.estimators.online import OnlineEstimator, finite, scores_of
 from spark_auc.spark.streaming.learning import Part, other_learner
 from spark_auc.tables.columns import TrainingColumns
@@ -59,7 +59,7 @@ class OneByOne:
         """See `Learning.learned`."""
         table, columns, before, w = part[:4]
         rows = TableRows.of_any_class(table, columns)
-        numbered = table.frame.withColumn(_NUMBER, F.monotonically_increasing_id())
+        numbered = table.filtered().withColumn(_NUMBER, F.monotonically_increasing_id())
         seed = self.estimator.values()["seed"]
         column = self.estimator.values()["orderCol"] or _NUMBER
         order = RowOrder.of(SparkTable(numbered), columns, column, seed, 1)

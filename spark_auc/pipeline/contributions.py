@@ -1,4 +1,4 @@
-"""What the parts of scores contribute to them: values, names, and the largest as a column."""
+"""What the parts of scores contribute to them: values, names, and the largest as a list."""
 
 from __future__ import annotations
 
@@ -8,24 +8,23 @@ from typing import TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
-from pyspark.sql.pandas.functions import arrow_udf
 
 from spark_auc.core.batch import Batch
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.segments import SegmentWeights
 from spark_auc.core.types import Float, Int, Rows
-from spark_auc.errors import DataError
+from spark_auc.errors import ConfigError, DataError
 from spark_auc.features.contributions import contributions, largest, parts
 from spark_auc.features.token_names import printable
-from spark_auc.spark.data.spark_table import inputs
-from spark_auc.spark.features.part_words import Words, placed, recipe_words
+from spark_auc.pipeline.part_words import Words, placed, recipe_words
+from spark_auc.serving.linear_scorer import LinearScorer
 from spark_auc.tables.features import Features
-from spark_auc.tables.raw_features import RawFeatures
+from spark_auc.tables.raw_features import EmbeddedFeatures, RawFeatures
 from spark_auc.tables.segments import SegmentColumn
 from spark_auc.tables.table import Batches, Table
 
-_TYPE = "array<struct<feature: string, value: double>>"
+# Type of a list of contributions.
+LISTED = pa.list_(pa.struct([("feature", pa.string()), ("value", pa.float64())]))
 # Most values of rows at a time, and most sparse rows.
 _VALUES, _ROWS = 1 << 22, 256
 
@@ -54,39 +53,6 @@ class Parts:
     columns: tuple[str, ...]
     explain: Explain
 
-    def column(
-        self, df: DataFrame, count: int, centre: Float | None = None, *, invalid: bool = False
-    ) -> Column:
-        """The largest contributions, as an array of names and values.
-
-        Parameters
-        ----------
-        df
-            The rows.
-        count
-            Largest number of contributions of a row.
-        centre : (p,)
-            What is subtracted from the contributions. Default: 0.
-        invalid
-            Whether a row that cannot be scored has null; else it fails the job (`DataError`).
-        """
-        features, explain, columns = self.features, self.explain, inputs(df, self.columns)
-        width, arrays_of = len(features.columns), columns.arrays
-
-        def shown(*inputs_of_rows: pa.Array) -> pa.Array:
-            arrays = arrays_of(inputs_of_rows)
-            usable = features.usable(arrays[:width]) if invalid else None
-            if usable is None or usable.all():
-                return listed(*explain(arrays), count, centre)
-            own = [array.filter(pa.array(usable)) for array in arrays]
-            found = listed(*explain(own), count, centre)
-            return found.take(pa.array(np.cumsum(usable) - 1, mask=~usable))
-
-        # Spark reads the types themselves, which are but text under postponed annotations.
-        shown.__annotations__ = {"inputs_of_rows": pa.Array, "return": pa.Array}
-        column: Column = arrow_udf(shown, _TYPE)(*columns.expressions)  # type: ignore[call-overload]
-        return column
-
     def moments(self, table: Table) -> ColumnMoments:
         """Mean and variance of the contributions over rows, in the second class.
 
@@ -111,7 +77,48 @@ class Parts:
         return moments
 
 
-def of_recipe(features: RawFeatures, w: Float) -> Parts:
+def parts_of(
+    scorer: LinearScorer, features: Features, table: Table, *, segments: bool = True
+) -> Parts:
+    """The parts of the scores of rows.
+
+    Parameters
+    ----------
+    scorer
+        A ranker.
+    features
+        The features of the rows.
+    table
+        The rows.
+    segments
+        Whether rankers of segments score their rows; else the ranker of all rows does.
+
+    Raises
+    ------
+    ConfigError
+        There is an embedding, whose features are no parts of a sum over columns; or a column is
+        missing.
+    """
+    if isinstance(features, EmbeddedFeatures):
+        raise ConfigError(
+            "found a model with embeddings, expected a ranker without embeddings, whose scores are "
+            "sums over columns; leave out contributions"
+        )
+
+    def make(w: Float) -> Parts:
+        if isinstance(features, RawFeatures):
+            return _of_recipe(features, w)
+        return _of_features(features, scorer.names, w)
+
+    if not segments or scorer.segments is None:
+        return make(scorer.w)
+    column, weights = scorer.segments
+    segment = SegmentColumn(column, weights.values)
+    segment.check(table)
+    return _of_segments(make, weights, segment)
+
+
+def _of_recipe(features: RawFeatures, w: Float) -> Parts:
     """The columns, pairs and crosses of a recipe, and its trees.
 
     Their names in rows are those of `recipe_words`.
@@ -132,7 +139,7 @@ def of_recipe(features: RawFeatures, w: Float) -> Parts:
     return Parts(parts(recipe), features, features.columns, explain)
 
 
-def of_features(features: Features, names: Sequence[str] | None, w: Float) -> Parts:
+def _of_features(features: Features, names: Sequence[str] | None, w: Float) -> Parts:
     """Features of numbers, by their names, or else by their numbers."""
     known = pa.array([printable(name) for name in names or map(str, range(w.size))], pa.string())
 
@@ -144,7 +151,7 @@ def of_features(features: Features, names: Sequence[str] | None, w: Float) -> Pa
     return Parts(known.to_pylist(), features, features.columns, explain)
 
 
-def of_segments(
+def _of_segments(
     make: Callable[[Float], Parts], weights: SegmentWeights, column: SegmentColumn
 ) -> Parts:
     """Parts of the scores by the rankers of the rows' segments.

@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.core.labels import Label, LabelCounts
 from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.core.row_source import State
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.features.token_names import FeatureNames
+from spark_auc.pipeline.estimators import MBAEstimator
+from spark_auc.pipeline.models import FittedRecipe, PipelineModel, Ranker
+from spark_auc.pipeline.one_pass import model_of, solved
 from spark_auc.pipeline.recipe_ranker import suited
 from spark_auc.pipeline.score_columns import ScoreColumns
 from spark_auc.pipeline.score_groups import by_group
 from spark_auc.pipeline.score_tables import tabulated
-from spark_auc.spark.data.row_columns import label_column, weight_column
-from spark_auc.spark.data.spark_table import SparkTable, scoreable, segment_value
-from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
-from spark_auc.spark.estimators.mba import MBAClassifier
-from spark_auc.spark.estimators.one_pass import model_of, solved
-from spark_auc.spark.features.recipe_model import FeatureRecipeModel
-from spark_auc.spark.pipeline_model import RankerPipelineModel
-from spark_auc.tables.columns import TrainingColumns
+from spark_auc.pipeline.scored_rows import scores_of
+from spark_auc.tables.columns import TrainingColumns, check_weights
+from spark_auc.tables.decoders import as_doubles
+from spark_auc.tables.labels import is_positive, label_values, positive_label
 from spark_auc.tables.rows import TableRows
 from spark_auc.tables.segments import SegmentColumn
-from spark_auc.tables.table import Table
+from spark_auc.tables.table import Batches, Table, field_of
+from spark_auc.tables.types import is_text
 from spark_auc.training.fold_moments import moments_of_folds
 from spark_auc.training.prior import Prior
 from spark_auc.training.segment_moments import moments_of_segments
 from spark_auc.training.segments import REST
 from spark_auc.training.stream_statistics import StreamStatistics
+
+T = TypeVar("T", bound=Table)
 
 # Column of the segments of scored rows.
 SEGMENT = "segment"
@@ -77,8 +81,8 @@ def trained(
     columns: TrainingColumns,
     params: Mapping[str, Any],
     prior: Prior | None = None,
-) -> LinearRankerModel:
-    """The ranker of moments, with Params of `MBAClassifier` for one penalty.
+) -> Ranker:
+    """The ranker of moments, with settings of `MBAEstimator` for one penalty.
 
     Parameters
     ----------
@@ -101,12 +105,13 @@ def trained(
     rows = moments.positive.rows, moments.negative.rows
     counts = LabelCounts(dict(zip(labels, rows, strict=True)))
     statistics = StreamStatistics(moments, counts, ScoreHistogram.zero())
-    return model_of(statistics, columns, MBAClassifier(**params), prior=prior)
+    ranker: Ranker = model_of(statistics, columns, MBAEstimator(**params), prior=prior)
+    return ranker
 
 
 def retrained(
-    model: RankerPipelineModel, moments: PairMoments, params: Mapping[str, Any]
-) -> RankerPipelineModel:
+    model: PipelineModel, moments: PairMoments, params: Mapping[str, Any]
+) -> PipelineModel:
     """A model of other moments of the same features and labels, without names of tokens.
 
     Parameters
@@ -127,37 +132,66 @@ def retrained(
     old, recipe = model.ranker.scorer, model.recipe
     rows = moments.positive.rows, moments.negative.rows
     counts = LabelCounts(dict(zip((old.positive, old.negative), rows, strict=True)))
-    stage = None if recipe is None else FeatureRecipeModel(recipe)
-    estimator = suited(MBAClassifier(**params), stage)
+    stage = None if recipe is None else FittedRecipe(recipe)
+    estimator = suited(MBAEstimator(**params), stage)
     result = solved(moments, counts, estimator)
     labels = old.names if recipe is None else FeatureNames(recipe)
     ranker = estimator.model_from(result, old.positive, old.names, labels)
-    return RankerPipelineModel(ranker, stage)
+    return PipelineModel(ranker, stage)
 
 
 def scored(
-    rows: DataFrame,
-    models: Mapping[str, RankerPipelineModel],
+    table: T,
+    models: Mapping[str, PipelineModel],
     label: str,
     positive: Label | None,
     weight: str | None,
     segments: SegmentColumn | None = None,
-) -> DataFrame:
-    """Label, weight and the scores of several models, a column each by its name; and segments."""
-    columns = list[Column]()
+) -> T:
+    """The labels and weights of rows, the scores of several models, and segments.
+
+    Returns
+    -------
+    Table
+        ``label`` (text or doubles) and ``weight``, a column of each model by its name and, with
+        segments, `SEGMENT`.
+    """
+    positive_label(table, label, positive)
+    if weight is not None:
+        check_weights(table, weight)
+    names, uses = [label, *([weight] if weight else [])], list[tuple[slice, Any]]()
+    fields = [
+        pa.field("label", pa.string() if is_text(field_of(table, label).type) else pa.float64()),
+        pa.field("weight", pa.float64()),
+    ]
     for name, model in models.items():
-        features = model.features(SparkTable(rows))
-        if segments is not None and not columns:
-            columns.append(segment_value(rows, segments).alias(SEGMENT))
-        columns.append(model.ranker.score_column(rows, features).alias(name))
-    chosen = scoreable(rows)
-    of_label, _ = label_column(rows, label, positive)
-    of_weight = F.lit(1.0) if weight is None else weight_column(rows, weight)
-    return chosen.select(of_label.alias("label"), of_weight.alias("weight"), *columns)
+        features, scorer = model.features(table), model.ranker.scorer
+        own = [*features.columns, *([scorer.segments.column] if scorer.segments else [])]
+        uses.append((slice(len(names), len(names) + len(own)), scores_of(table, scorer, features)))
+        names += own
+        fields.append(pa.field(name, pa.float64()))
+    if segments is not None:
+        names.append(segments.column)
+        fields.append(pa.field(SEGMENT, pa.string()))
+    schema = pa.schema(fields)
+
+    def made(batches: Batches) -> Batches:
+        for batch in batches:
+            given = batch.columns
+            weights = pa.array(np.ones(batch.num_rows)) if weight is None else as_doubles(given[1])
+            scores = [pa.array(score(given[place])) for place, score in uses]
+            listed = [] if segments is None else [segments.listed(given[-1])]
+            arrays = [label_values(given[0]), weights, *scores, *listed]
+            yield pa.RecordBatch.from_arrays(
+                [array.cast(field.type) for array, field in zip(arrays, schema, strict=True)],
+                schema=schema,
+            )
+
+    return table.select(names).map(made, schema)
 
 
 def segment_aucs(
-    rows: DataFrame,
+    table: Table,
     names: Sequence[str],
     positive: Label | None,
     count: int,
@@ -168,7 +202,7 @@ def segment_aucs(
     ``count`` is the number of rows.
     """
     found: dict[str, Any] = {}
-    known = SparkTable(rows.filter(F.col(SEGMENT).isNotNull()))
+    known = table.where([SEGMENT], lambda arrays: arrays[0].is_valid().to_numpy(False))
     for name in names:
         columns = ScoreColumns(name, "label", positive, "weight")
         for group in by_group(known, columns, SEGMENT, level, count).rows:
@@ -177,17 +211,29 @@ def segment_aucs(
     return found
 
 
-def rows_by_class(rows: DataFrame, label: str, positive: Label | None) -> tuple[int, int]:
+def rows_by_class(table: Table, label: str, positive: Label | None) -> tuple[int, int]:
     """Number of positive and of negative rows; rows without a label are in neither."""
-    column, value = label_column(rows, label, positive)
-    is_positive = column == F.lit(1.0 if value is None else value)
-    found = rows.agg(F.count_if(is_positive), F.count_if(~is_positive)).first()
-    assert found is not None
-    return int(found[0]), int(found[1])
+    value = positive_label(table, label, positive)
+
+    def fold(batches: Batches) -> Iterator[tuple[str, State]]:
+        positives = rows = 0
+        for batch in batches:
+            labels = label_values(batch.column(0))
+            known = labels.filter(pc.invert(labels.is_null(nan_is_null=True)))
+            positives += int(is_positive(known, value).sum())
+            rows += len(known)
+        yield "rows", LabelCounts({1.0: positives, 0.0: rows - positives})
+
+    states = table.select([label]).fold(
+        fold, (LabelCounts,), state_bytes=16, what="rows of two classes"
+    )
+    found = states.get("rows", LabelCounts())
+    assert isinstance(found, LabelCounts)
+    return found.rows.get(1.0, 0), found.rows.get(0.0, 0)
 
 
-def score_histogram(rows: DataFrame, name: str, positive: Label | None) -> ScoreHistogram:
+def score_histogram(table: Table, name: str, positive: Label | None) -> ScoreHistogram:
     """Histogram of one of the scores of `scored`."""
     columns = ScoreColumns(name, "label", positive, "weight")
-    with tabulated(SparkTable(rows), columns, keep=False) as table:
-        return table.overview.histogram
+    with tabulated(table, columns, keep=False) as scores:
+        return scores.overview.histogram

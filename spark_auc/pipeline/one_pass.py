@@ -16,9 +16,8 @@ from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.products import settled_scores
 from spark_auc.core.row_source import RowSource, State
 from spark_auc.core.types import Float
+from spark_auc.pipeline.pair_moments_fit import PairMomentsFit
 from spark_auc.pipeline.ranker_settings import MBASettings
-from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
-from spark_auc.spark.estimators.mba import MBAClassifier
 from spark_auc.tables.columns import TrainingColumns
 from spark_auc.training.approximation import ApproximateMoments
 from spark_auc.training.learned_rows import LearnedRows
@@ -102,7 +101,7 @@ class ScoredBatches:
 def solved(
     moments: PairMoments | ApproximateMoments,
     labels: LabelCounts,
-    estimator: MBAClassifier,
+    estimator: PairMomentsFit,
     prior: Prior | None = None,
 ) -> TrainingResult:
     """What ``estimator`` would make of rows of these moments; errors are those of `model_of`."""
@@ -126,10 +125,10 @@ def solved(
 def model_of(
     statistics: StreamStatistics,
     columns: TrainingColumns,
-    estimator: MBAClassifier,
+    estimator: PairMomentsFit,
     seconds: dict[str, float] | None = None,
     prior: Prior | None = None,
-) -> LinearRankerModel:
+) -> Any:
     """The model that ``estimator`` would fit to the rows of these statistics.
 
     Parameters

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from pyspark.ml.linalg import VectorUDT
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructField, StructType
 
 from spark_auc.core.types import Rows
 
@@ -21,23 +18,7 @@ _FIELDS = [
     pa.field("indices", _INDICES),
     pa.field("values", _VALUES),
 ]
-
-
-def vectors_frame(spark: SparkSession, X: Rows, name: str) -> DataFrame:
-    """A DataFrame of one vector column.
-
-    Parameters
-    ----------
-    spark
-        The session.
-    X
-        Rows ``(n, d)``, dense or CSR.
-    name
-        Name of the column.
-    """
-    # `mapInArrow` converts structs to vectors; `createDataFrame` does not.
-    structs = spark.createDataFrame(pa.table({name: encode_vectors(X)}))
-    return structs.mapInArrow(lambda rows: rows, StructType([StructField(name, VectorUDT())]))
+VECTOR = pa.struct(_FIELDS)
 
 
 def encode_vectors(X: Rows) -> pa.Array:

@@ -1,0 +1,273 @@
+"""The engines of jobs: this process, or Spark.
+
+The source of the rows decides, before work begins: local files of Parquet, CSV and TSV are read in
+this process, and everything else by Spark. The key ``engine`` of the configuration, or --engine,
+overrides this.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
+from urllib.parse import unquote, urlsplit
+
+from spark_auc.app.config.arguments import COMPRESSED
+from spark_auc.app.config.sections import SparkSection, text_of
+from spark_auc.app.config.sources import Source
+from spark_auc.errors import ConfigError, DataError
+from spark_auc.publication.versions import resolve
+from spark_auc.storage.file_systems import is_local
+from spark_auc.tables.files import open_file, separator_of
+from spark_auc.tables.nested import with_fields
+from spark_auc.tables.table import Table, fields_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_log = logging.getLogger(__name__)
+
+_PATTERN = "*?[{"
+# Options of a reader of CSV by which both engines read the same rows.
+_ALIKE = {
+    "header": "true",
+    "escape": '"',
+    "mode": "FAILFAST",
+    "enforceSchema": "true",
+    "ignoreLeadingWhiteSpace": "true",
+    "ignoreTrailingWhiteSpace": "true",
+}
+
+
+class Needs(NamedTuple):
+    """What a job needs of an engine.
+
+    Parameters
+    ----------
+    sources
+        The sources of its rows.
+    reasons
+        Whether each of some properties, which Spark alone serves, holds; by their names.
+    """
+
+    sources: Sequence[Source]
+    reasons: Mapping[str, bool] = {}
+
+
+class Engine(Protocol):
+    """Reads sources as tables."""
+
+    @property
+    def failures(self) -> tuple[type[Exception], ...]:
+        """The errors of rows that cannot be read."""
+        ...
+
+    def completed(self, source: Source) -> Source:
+        """The source that arguments name, with the options that follow from its rows.
+
+        Raises
+        ------
+        ConfigError
+            There is no such table.
+        DataError
+            There are no lines.
+        """
+        ...
+
+    def read(self, source: Source, names: Collection[str] = ()) -> AbstractContextManager[Table]:
+        """The rows of a source, for use inside the block.
+
+        Parameters
+        ----------
+        source
+            The source.
+        names
+            Names that may be paths of fields of structs, which become columns.
+
+        Raises
+        ------
+        ConfigError
+            The source cannot be read.
+        DataError
+            The rows are malformed.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class LocalEngine:
+    """The engine of this process, on files of its own disk."""
+
+    failures: ClassVar[tuple[type[Exception], ...]] = (ConfigError, DataError, OSError)
+
+    def completed(self, source: Source) -> Source:
+        """See `Engine.completed`."""
+        assert source.path is not None
+        if source.format != "csv" or "sep" in source.options:
+            return source
+        separator = separator_of(local_path(source.path))
+        return source.model_copy(update={"options": {"sep": separator} | source.options})
+
+    @contextmanager
+    def read(self, source: Source, names: Collection[str] = ()) -> Iterator[Table]:
+        """See `Engine.read`."""
+        assert source.path is not None
+        separator = text_of(source.options.get("sep", ","))
+        table = with_fields(open_file(local_path(source.path), separator), names)
+        if source.select is not None:
+            table = table.select(source.select)
+        yield source.typed(table)
+
+
+@dataclass(frozen=True)
+class SparkEngine:
+    """The engine of a session of Spark."""
+
+    session: SparkSession
+
+    @property
+    def failures(self) -> tuple[type[Exception], ...]:
+        """See `Engine.failures`."""
+        from spark_auc.spark.data.failures import SPARK_FAILURES
+
+        return (ConfigError, DataError, *SPARK_FAILURES)
+
+    def completed(self, source: Source) -> Source:
+        """See `Engine.completed`."""
+        from spark_auc.spark.data.failures import translated
+        from spark_auc.spark.data.quotes import multi_line
+        from spark_auc.spark.data.separators import separator_of
+
+        if source.table is not None and not self.session.catalog.tableExists(source.table):
+            raise ConfigError(
+                f"found neither a file nor a table {source.table!r}, expected the path of a file, "
+                "a directory or the name of a table; check --data"
+            )
+        if source.format != "csv" or not source.path:
+            return source
+        path = resolve(source.path)
+        with translated():
+            options = {"sep": separator_of(self.session, path)} | source.options
+            texts = {key: text_of(value) for key, value in options.items()}
+            options |= multi_line(self.session, path, texts)
+        return source.model_copy(update={"options": options})
+
+    @contextmanager
+    def read(self, source: Source, names: Collection[str] = ()) -> Iterator[Table]:
+        """See `Engine.read`."""
+        from spark_auc.spark.data import nested
+        from spark_auc.spark.data.spark_table import SparkTable
+
+        with source.read(self.session) as rows:
+            yield SparkTable(nested.with_fields(rows, names))
+
+
+@contextmanager
+def opened(name: str, settings: SparkSection, reason: str | None) -> Iterator[Engine]:
+    """The engine of a job, for use inside the block.
+
+    Parameters
+    ----------
+    name
+        Name of the application.
+    settings
+        The settings of Spark.
+    reason
+        What `reason_for_spark` found.
+    """
+    if reason is None:
+        _log.info("engine: this process")
+        yield LocalEngine()
+        return
+    _log.info("engine: Spark, because of %s", reason)
+    # A late import: errors in the configuration do not wait for Spark.
+    from spark_auc.spark.data.failures import translated
+    from spark_auc.spark.data.session import session
+
+    with session(name, settings.settings(), remote=settings.remote) as spark, translated():
+        yield SparkEngine(spark)
+
+
+def local_path(path: str) -> str:
+    """The path of a local file, or of the files of a published output."""
+    place = resolve(path)
+    return unquote(urlsplit(place).path) if place.startswith("file:") else place
+
+
+def reason_for_spark(needs: Needs, settings: SparkSection, engine: str | None) -> str | None:
+    """Why Spark runs a job; None where this process does.
+
+    Parameters
+    ----------
+    needs
+        What the job needs.
+    settings
+        The settings of Spark.
+    engine
+        "local" or "spark", if the user chose.
+
+    Raises
+    ------
+    ConfigError
+        The engine is "local", and there is a reason for Spark; or there is none, and Spark has
+        settings.
+    """
+    if engine == "spark":
+        return "engine: spark"
+    found = {
+        "spark.remote or spark.master": settings.remote or "spark.master" in settings.conf,
+        "spark-submit": "PYSPARK_GATEWAY_PORT" in os.environ,
+        **needs.reasons,
+        **{reason: True for source in needs.sources if (reason := _of_source(source))},
+    }
+    reason = next((reason for reason, holds in found.items() if holds), None)
+    if engine == "local" and reason is not None:
+        raise ConfigError(
+            f"found engine: local and {reason}, which Spark alone serves, expected one of them; "
+            "leave out engine, or set it to spark"
+        )
+    if reason is None and settings.conf:
+        raise ConfigError(
+            f"found spark.conf ({', '.join(settings.conf)}) for rows that this process reads "
+            "itself, expected engine: spark with settings of Spark; set engine to spark, or leave "
+            "out spark.conf"
+        )
+    return reason
+
+
+def _of_source(source: Source) -> str | None:
+    """Why Spark reads a source; None where this process can."""
+    path = source.path
+    if source.table is not None or path is None or not is_local(path):
+        return "rows that are no local file"
+    reasons = {
+        "SQL in where": source.where is not None,
+        f"files of {source.format}": source.format not in ("csv", "parquet"),
+        "a pattern of files": any(letter in path for letter in _PATTERN),
+        "compressed files": path.lower().endswith(COMPRESSED),
+        "options of Spark's reader": not _is_plain(source),
+        "directories of partitions": _is_partitioned(local_path(path)),
+    }
+    reason = next((reason for reason, holds in reasons.items() if holds), None)
+    if reason is None and source.select is not None:
+        separator = text_of(source.options.get("sep", ","))
+        table = open_file(local_path(path), separator)
+        if not all(len(fields_of(table, name)) == 1 for name in source.select):
+            return "SQL in select"
+    return reason
+
+
+def _is_partitioned(path: str) -> bool:
+    return os.path.isdir(path) and any("=" in name for name in os.listdir(path))
+
+
+def _is_plain(source: Source) -> bool:
+    """Whether the files of a source are read alike by both engines."""
+    if source.format != "csv":
+        return not source.options
+    given = {name: text_of(value) for name, value in source.options.items()}
+    separator = given.pop("sep", ",")
+    return "header" in given and len(separator) == 1 and given.items() <= _ALIKE.items()

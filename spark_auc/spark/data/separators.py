@@ -1,0 +1,36 @@
+"""The separator of CSV files that Spark reads."""
+
+from __future__ import annotations
+
+import re
+
+from pyspark.sql import SparkSession
+
+from spark_auc.errors import DataError
+from spark_auc.spark.data.paths import reader_of
+
+_SEPARATORS = ",;\t|"
+
+
+def separator_of(spark: SparkSession, path: str) -> str:
+    """The separator of CSV files.
+
+    It is that of ``,;|`` and the tabulator which is most frequent in the first line, outside of
+    quotes.
+
+    Parameters
+    ----------
+    spark
+        The session.
+    path
+        File or directory.
+
+    Raises
+    ------
+    DataError
+        There are no lines.
+    """
+    header = reader_of(spark, path).text(path).first()
+    if header is None:
+        raise DataError(f"found no lines in {path!r}, expected a header and rows; check the file")
+    return max(_SEPARATORS, key=re.sub('"[^"]*"', "", header["value"]).count)
