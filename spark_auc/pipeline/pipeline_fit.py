@@ -35,22 +35,6 @@ class EmbeddingModel(Protocol):
         ...
 
 
-class EmbeddingFit(Protocol):
-    """Fits an embedding, as the pipeline sees it."""
-
-    def check(self) -> None:
-        """See `HasSettings.check`."""
-        ...
-
-    def input_features(self, table: Table) -> Features:
-        """The features of a table's rows, in the columns that the settings name."""
-        ...
-
-    def fitted_before(self, table: Table, features: Features, key: str | None) -> EmbeddingModel:
-        """The embedding, before a ranker that is trained on rows of this key column."""
-        ...
-
-
 class PipelineFit:
     """Fits a recipe, embeddings and a ranker; see `spark_auc.RankerPipeline`.
 

@@ -34,7 +34,6 @@ from spark_auc.spark.data.readers import TaskRows, rows_for_tasks
 from spark_auc.spark.data.resources import SessionMemory
 from spark_auc.tables.features import METADATA
 from spark_auc.tables.gathered import EXCEEDED, RowsPart, packed, unpacked
-from spark_auc.tables.segments import SegmentColumn
 from spark_auc.tables.table import Batches, Fold, Table, field_of
 from spark_auc.tables.types import FOREIGN, is_time, is_vector
 
@@ -430,12 +429,6 @@ def _computed(
     udf: Any = arrow_udf(run, kind)  # type: ignore[call-overload]
     made: Column = (udf.asNondeterministic() if once else udf)(*columns.expressions)
     return made
-
-
-def segment_value(df: DataFrame, segments: SegmentColumn) -> Column:
-    """Each row's segment as text; null for rows of no segment."""
-    text = F.col(quoted(known_column(df, segments.column).name)).cast("string")
-    return F.when(text.isin(*segments.values), text)
 
 
 def spark_of(table: Table) -> SparkSession:
