@@ -125,6 +125,7 @@ ORDER = {
             "memory",
             "parallel",
             "html",
+            "progress",
         ],
         ["kernels"],
         ["types"],

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import pyarrow as pa
-from scipy.optimize import isotonic_regression
 
 from spark_auc.core.evaluation.score_table import ScoreTable
 from spark_auc.core.types import Float
@@ -208,6 +207,9 @@ def _isotone(scored: Scored, rate: float) -> Isotone:
 
 def _pooled(low: Float, high: Float, positive: Float, weight: Float) -> pa.RecordBatch:
     """Adjacent blocks of scores, pooled where the share of positives would fall."""
+    # The import takes a quarter of a second, for isotonic curves alone.
+    from scipy.optimize import isotonic_regression
+
     some = weight > 0
     low, high, positive, weight = low[some], high[some], positive[some], weight[some]
     if not weight.size:

@@ -14,7 +14,7 @@ from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.core.types import Float
 from spark_auc.errors import ConfigError, DataError
-from spark_auc.solvers.candidates import Candidate, Selection
+from spark_auc.solvers.candidates import TIE, Candidate, Selection
 from spark_auc.training.cross_validation import CrossValidation
 from spark_auc.training.settings import TrainingSettings
 
@@ -114,7 +114,8 @@ def choose(
         selections[window] = validation.select(candidates, quadratics(window), held_out)
         best = float(np.nanmax(selections[window].mean))
         _log.info("window %s: held-out AUC %.4f by moments", window, best)
-    window = max(windows, key=lambda name: float(np.nanmax(selections[name].mean)))
+    means = {name: float(np.nanmax(selection.mean)) for name, selection in selections.items()}
+    window = next(name for name in windows if means[name] >= max(means.values()) - TIE)
     return Choice(window, selections[window].candidate, selections)
 
 

@@ -120,6 +120,10 @@ class Selection:
         return {"chosen": self.chosen, "uncertainty": self.uncertainty, "candidates": rows}
 
 
+# Differences of AUC that rounding can make, on other processors and engines.
+TIE = 1e-9
+
+
 def choice(candidates: Sequence[Candidate], auc: Float, *, one_standard_error: bool) -> int:
     """Index of the penalty to choose.
 
@@ -129,14 +133,15 @@ def choice(candidates: Sequence[Candidate], auc: Float, *, one_standard_error: b
         The ``l`` penalties.
     auc : (l, k)
         AUC of each penalty on each held-out fold; NaN for penalties that were left out, at least
-        one of which remains.
+        one of which remains. Of mean AUCs within `TIE`, that of the strongest penalty is the best.
     one_standard_error
         Whether to choose the strongest penalty whose mean AUC is within one standard error of the
         best, among those with the best one's elasticNetParam and centre (Breiman et al. 1984),
         instead of the one with the best mean AUC.
     """
     mean = auc.mean(axis=1)
-    best = int(np.nanargmax(mean))
+    tied = np.flatnonzero(mean >= np.nanmax(mean) - TIE).tolist()
+    best = max(tied, key=lambda i: (not candidates[i].prior, candidates[i].regParam))
     if not one_standard_error:
         return best
     least = mean[best] - auc[best].std(ddof=1) / np.sqrt(auc.shape[1])

@@ -120,5 +120,5 @@ def _sparse_solver(
 
 def solve(quadratic: Quadratic, penalty: ElasticNet, *, tol: float, max_iter: int) -> Solution:
     """The solution of one penalty; see `path`."""
-    with blas_of(quadratic.dimension):
+    with blas_of(quadratic.occurring().size):
         return next(path(quadratic, [penalty], tol=tol, max_iter=max_iter))

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from spark_auc.core.memory import ProcessMemory, available_memory
 from spark_auc.core.parallel import cpus, mapped
+from spark_auc.core.progress import Progress
 from spark_auc.core.row_source import State
 from spark_auc.core.types import Bool, Int
 from spark_auc.features.time_zones import DEFAULT
@@ -127,8 +128,11 @@ class ArrowTable:
         most = _GROUPS if state_bytes <= _LARGE_STATE else _GROUPS_OF_LARGE
         groups, merged = self._groups(most), dict[str, State]()
 
+        progress = Progress(what, self.parts)
+
         def run(group: tuple[int, int]) -> dict[str, State]:
-            return dict(fold(chain.from_iterable(map(self._batches, range(*group)))))
+            parts = (progress.of(self._batches(part)) for part in range(*group))
+            return dict(fold(chain.from_iterable(parts)))
 
         # A few at once: the states of all groups need not fit in memory together.
         for first in range(0, len(groups), self.memory.slots):
@@ -193,9 +197,12 @@ class ArrowTable:
         """See `Table.write`; a thread writes some adjacent parts to a file."""
         rows, writer = self.select(names), PartWriter(directory.uri, tuple(partition_by))
 
+        progress = Progress("rows to write", self.parts)
+
         def run(numbered: tuple[int, tuple[int, int]]) -> list[dict[str, object]]:
             number, group = numbered
-            written = writer.write(number, chain.from_iterable(map(rows._batches, range(*group))))
+            parts = (progress.of(rows._batches(part)) for part in range(*group))
+            written = writer.write(number, chain.from_iterable(parts))
             return [] if written is None else written.to_pylist()
 
         found = mapped(run, enumerate(self._groups(_GROUPS)), self.memory.slots)

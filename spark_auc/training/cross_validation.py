@@ -147,7 +147,7 @@ class CrossValidation:
                 numbers = [i for i in remaining if candidates[i].prior == bool(has_prior)]
                 penalties = [candidates[i].penalty for i in numbers]
                 solutions = path(loss, penalties, tol=self.tol, max_iter=self.max_iter)
-                with blas_of(loss.dimension):
+                with blas_of(loss.occurring().size):
                     solved |= dict(zip(numbers, solutions, strict=True))
             return solved, scale
 

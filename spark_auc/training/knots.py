@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-# Two sums of the same numbers in another order differ by less.
-_ROUNDING = 1e-9
+from spark_auc.solvers.candidates import TIE
 
 
 @dataclass
@@ -44,7 +43,7 @@ class KnotSelection:
         kept |= {"folds": penalty["folds"], "leftOut": None}
         self.candidates.append({"numKnots": knots, **kept})
         if self.chosen is not None:
-            error = _ROUNDING + self._uncertainty + selection["uncertainty"]
+            error = TIE + self._uncertainty + selection["uncertainty"]
             if penalty["auc"] <= self.candidates[self.chosen]["auc"] + error:
                 return False
         self.chosen, self._uncertainty = len(self.candidates) - 1, selection["uncertainty"]

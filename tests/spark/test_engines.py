@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_auc import FeatureRecipe, MBAClassifier, RankerPipeline, RankerPipelineModel, train
+from spark_auc.core import progress
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.memory import ProcessMemory
 from spark_auc.core.moments.operator import labelled_pair_moments
@@ -333,6 +334,15 @@ def test_bits_do_not_depend_on_threads(monkeypatch):
         moments, _ = labelled_pair_moments(training(table))
         found.add(b"".join(tile.to_bytes() for _, tile in moments.parts()))
     assert len(found) == 1
+
+
+def test_long_passes_say_how_far_they_are(monkeypatch, caplog):
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    with caplog.at_level("INFO"):
+        ArrowTable.of(rows(), 60).fold(sizes, (LabelCounts,), state_bytes=8, what="counts")
+    shares = [record.args[1] for record in caplog.records if "s left" in record.message]
+    assert shares == [25, 50, 75]
+    assert caplog.records[0].message.startswith("counts: 25% of the rows, ")
 
 
 def test_rows_that_exceed_memory_are_kept_on_disk(tmp_path, monkeypatch):

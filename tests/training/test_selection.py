@@ -12,7 +12,7 @@ from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.row_source import ArrayRows
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConvergenceError
-from spark_auc.solvers.candidates import Candidate, Selection
+from spark_auc.solvers.candidates import Candidate, Selection, choice
 from spark_auc.solvers.path import path
 from spark_auc.training import cross_validation as selection_module
 from spark_auc.training.held_out import held_out_auc
@@ -129,3 +129,17 @@ def test_the_picture_of_one_part_of_held_out_rows(monkeypatch):
     assert "±" not in above.get_title() + above.get_ylabel()
     np.testing.assert_array_equal(np.sort(above.lines[0].get_ydata()), np.sort(found.auc[:, 0]))
     assert png(figure)
+
+
+def test_aucs_that_rounding_tells_apart_are_ties():
+    """Another processor or engine would choose another penalty."""
+    candidates = [Candidate(reg, 0.0) for reg in (1e-4, 1e-2, 1e-1, 1.0)]
+    auc = np.array([0.8, 0.8 - 4e-10, 0.8 - 9e-10, 0.8 - 2e-9])[:, None] * np.ones(3)
+    for order in (slice(None), slice(None, None, -1)):
+        chosen = choice(candidates[order], auc[order], one_standard_error=False)
+        assert candidates[order][chosen].regParam == 1e-1
+    with_prior = [*candidates, Candidate(10.0, 0.0, prior=True)]
+    both = np.vstack([auc, auc[:1]])
+    assert choice(with_prior, both, one_standard_error=False) == 2
+    auc[:2] = np.nan
+    assert choice(candidates, auc, one_standard_error=False) == 2
