@@ -39,7 +39,7 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
 java:
-	@command -v "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" >/dev/null || { echo "No Java found, 17 or 21 is needed: install it (Debian, Ubuntu: apt-get install openjdk-17-jre-headless) or set JAVA_HOME." >&2; exit 2; }
+	@command -v "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" >/dev/null || echo "No Java found: Spark needs 17 or 21, and its tests are skipped. Install it (Debian, Ubuntu: apt-get install openjdk-17-jre-headless) or set JAVA_HOME." >&2
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or later is needed, found $$($(PYTHON) --version): set PYTHON=..." >&2; exit 2; }
@@ -49,8 +49,8 @@ $(READY): pyproject.toml constraints.txt
 
 setup: java $(READY) ## make .venv with everything
 
-demo: setup ## train a ranker on made-up raw clicks; ends with its AUC and report
-	$(BIN)/python -m spark_auc.spark.data.raw_clicks output/demo
+demo: $(READY) ## train a ranker on made-up raw clicks; ends with its AUC and report
+	$(BIN)/python -m spark_auc.app.raw_clicks output/demo
 	$(BIN)/spark-auc train train.output.replace=true --data output/demo/clicks.csv --label clicked \
 	  --time time --output output/demo/model
 

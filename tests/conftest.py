@@ -1,6 +1,7 @@
 """One Spark session for each process of the run."""
 
 import os
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -48,6 +49,10 @@ def pytest_collection_modifyitems(config, items):
 @pytest.fixture(scope="session")
 def spark(request, tmp_path_factory):
     from spark_auc.spark.data.session import session
+
+    home = os.environ.get("JAVA_HOME")
+    if shutil.which(os.path.join(home, "bin", "java") if home else "java") is None:
+        pytest.skip("no Java found, which Spark needs")
 
     conf = {
         "spark.driver.memory": "2g",

@@ -40,7 +40,7 @@ ORDER = {
         ["commands", "told", "versions", "one_call"],
         ["jobs"],
         ["report", "config"],
-        ["known"],
+        ["known", "raw_clicks"],
     ],
     "spark_auc.serving": [
         ["load"],
@@ -61,7 +61,7 @@ ORDER = {
         ["pair_moments_fit", "hinge_fit", "recipe_estimator"],
         ["segment_rankers", "recipe_interactions", "recipe_trees"],
         ["ranker_fit", "recipe_fit", "recipe_schema", "tree_growth", "token_sample"],
-        ["label_sample", "drift", "has_settings"],
+        ["label_sample", "drift", "has_settings", "online_settings"],
         ["recipe_settings", "tree_settings", "ranker_settings"],
         ["prior_settings"],
         ["settings"],

@@ -1,6 +1,8 @@
 """Jobs on both engines: the same results, and which engine runs a job."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -157,6 +159,40 @@ def test_fields_of_structs_and_spark_free_process(job, tmp_path, monkeypatch):
     assert result["auc"] > 0.6
     found = job("score", model="model", data={"path": "rows"}, output={"path": "scores"})
     assert found["rows"] == 300
+
+
+WITHOUT_SPARK = """
+import sys
+sys.modules.update(dict.fromkeys(["pyspark", "py4j"]))
+from spark_auc.app.cli import main
+
+def job(*arguments):
+    try:
+        main(arguments)
+    except SystemExit as ended:
+        assert not ended.code, arguments
+
+job("init", "made", "--from", "rows.csv", "--label", "clicked", "--positive", "yes")
+job("train", "--config", "made/config.yaml")
+job("evaluate", "--config", "made/config.yaml", "evaluate.data.path=rows.csv")
+job("score", "--data", "rows.csv", "--model", "made/model", "--output", "scores")
+job("retrain", "--config", "retrain.yaml")
+assert not sys.modules["pyspark"]
+"""
+
+
+def test_the_process_needs_no_spark(tmp_path, monkeypatch):
+    """Neither a JVM nor the package pyspark, for any of the jobs."""
+    pytest.importorskip("deltalake")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rows.csv").write_text(raw())
+    written(0)
+    section = SECTION | {"first": day(0), "period": day(0)}
+    (tmp_path / "retrain.yaml").write_text(yaml.safe_dump({"retrain": section}))
+    ended = subprocess.run(
+        [sys.executable, "-c", WITHOUT_SPARK], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
 
 
 PLAIN = {"path": "rows.parquet"}

@@ -7,10 +7,10 @@ import pytest
 from chispa import DataFramesNotEqualError, assert_df_equality
 from pyspark.ml.linalg import VectorUDT
 
-from spark_auc.core.evaluation.roc import auc
+from spark_auc.core.evaluation.roc import auc, expected_auc
 from spark_auc.core.evaluation.score_table import ScoreTable
 from spark_auc.errors import ConfigError
-from spark_auc.spark.data.synthetic import best_auc, click_data, expected_auc
+from spark_auc.spark.data.synthetic import best_auc, click_data
 
 
 def draw(spark, rows, **changed):

@@ -11,10 +11,10 @@ from spark_auc.core.state.schema import Fields, reals
 from spark_auc.core.types import Bool, Float, Rows
 from spark_auc.learners.learner import Stored
 from spark_auc.learners.linear import scores
+from spark_auc.pipeline.online_settings import ParallelSettings, RoundsSettings
 from spark_auc.pipeline.settings import Range, Setting
 from spark_auc.spark.data.prepared import SequentialRows
 from spark_auc.spark.estimators.online import OnlineEstimator
-from spark_auc.spark.estimators.online_settings import ParallelSettings, RoundsSettings
 
 
 @dataclass(eq=False)

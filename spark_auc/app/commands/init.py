@@ -129,7 +129,7 @@ def _place_file(directory: Path, text: str) -> None:
 
 def _place_sample(directory: Path, overrides: list[str]) -> dict[str, Any]:
     """The file and its rows in a new directory, by one rename."""
-    from spark_auc.spark.data.raw_clicks import LABEL, raw_clicks, write
+    from spark_auc.app.raw_clicks import LABEL, raw_clicks, write
 
     directory.absolute().parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=".init-", dir=directory.absolute().parent))

@@ -28,12 +28,12 @@ from spark_auc.app.config.training import (
     params_section,
     settings_section,
 )
+from spark_auc.pipeline.online_settings import AdaDSGSettings
 from spark_auc.pipeline.ranker_settings import (
     OUTPUTS,
     MBAClassifierSettings,
     MBASelectorSettings,
 )
-from spark_auc.spark.estimators.online_settings import AdaDSGSettings
 
 _LEARNER: Literal["MBAClassifier"] = "MBAClassifier"
 

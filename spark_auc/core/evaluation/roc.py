@@ -176,3 +176,10 @@ def partial_auc(table: ScoreTable, max_fpr: float, standardized: bool = True) ->
     """
     area = partial_area(table, max_fpr)
     return standardized_area(area, max_fpr) if standardized else area
+
+
+def expected_auc(probability: Float) -> float:
+    """Expected AUC of ascending probabilities as scores, with labels drawn from them."""
+    negative = 1 - probability
+    concordant = probability @ (np.cumsum(negative) - negative / 2)
+    return float(concordant / (probability.sum() * negative.sum()))

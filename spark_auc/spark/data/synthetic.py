@@ -31,6 +31,7 @@ from scipy.optimize import brentq
 from scipy.sparse import csr_array
 from scipy.special import expit, logit, ndtri
 
+from spark_auc.core.evaluation.roc import expected_auc
 from spark_auc.core.types import Float
 from spark_auc.errors import ConfigError
 
@@ -252,10 +253,3 @@ class _Clicks:
             z *= np.uint64(factor)
         z ^= z >> np.uint64(31)
         return z
-
-
-def expected_auc(probability: Float) -> float:
-    """Expected AUC of ascending probabilities as scores, with labels drawn from them."""
-    negative = 1 - probability
-    concordant = probability @ (np.cumsum(negative) - negative / 2)
-    return float(concordant / (probability.sum() * negative.sum()))

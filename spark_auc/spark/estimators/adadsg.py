@@ -22,9 +22,9 @@ from spark_auc.learners.held_out import Doubling
 from spark_auc.learners.learner import LinearLearner
 from spark_auc.learners.losses import CURVATURES, sampled_loss
 from spark_auc.learners.stages import subset
+from spark_auc.pipeline.online_settings import AdaDSGSettings
 from spark_auc.spark.data.prepared import SequentialRows
 from spark_auc.spark.estimators.online import OnlineEstimator, Pass, learned
-from spark_auc.spark.estimators.online_settings import AdaDSGSettings
 from spark_auc.tables.features import Features
 from spark_auc.tables.rows import TableRows
 from spark_auc.tables.table import Table

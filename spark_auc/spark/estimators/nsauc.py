@@ -11,10 +11,10 @@ from spark_auc.errors import DataError
 from spark_auc.learners.held_out import Thirds
 from spark_auc.learners.learner import LinearLearner
 from spark_auc.learners.nsauc import NSAUC
+from spark_auc.pipeline.online_settings import ParallelSettings, RoundsSettings
 from spark_auc.pipeline.settings import Range, Setting
 from spark_auc.spark.data.prepared import SequentialRows
 from spark_auc.spark.estimators.online import OnlineEstimator, Pass, Watch
-from spark_auc.spark.estimators.online_settings import ParallelSettings, RoundsSettings
 
 # Default steps in units of 1 / R^2.
 _STEP = 0.5

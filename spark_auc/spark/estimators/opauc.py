@@ -10,6 +10,7 @@ from spark_auc.core.moments.low_rank_moments import LowRankMoments
 from spark_auc.errors import ConfigError
 from spark_auc.learners.opauc import OPAUC
 from spark_auc.learners.opauc_low_rank import OPAUCr
+from spark_auc.pipeline.online_settings import RoundsSettings
 from spark_auc.pipeline.pair_moments_fit import check_covariance
 from spark_auc.pipeline.prior_settings import PriorSettings
 from spark_auc.pipeline.ranker_settings import CovarianceSettings
@@ -18,7 +19,6 @@ from spark_auc.spark.data.prepared import SequentialRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.estimators.mba import MBAClassifier
 from spark_auc.spark.estimators.online import OnlineEstimator
-from spark_auc.spark.estimators.online_settings import RoundsSettings
 from spark_auc.tables.features import Features
 from spark_auc.tables.table import Table
 

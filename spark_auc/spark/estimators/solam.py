@@ -8,11 +8,11 @@ import numpy as np
 from pyspark.ml.param.shared import HasWeightCol
 
 from spark_auc.learners.solam import SOLAM
+from spark_auc.pipeline.online_settings import ParallelSettings, RoundsSettings
 from spark_auc.pipeline.prior_settings import PriorSettings
 from spark_auc.pipeline.settings import Range, Setting, WeightSettings
 from spark_auc.spark.data.prepared import SequentialRows
 from spark_auc.spark.estimators.online import OnlineEstimator
-from spark_auc.spark.estimators.online_settings import ParallelSettings, RoundsSettings
 
 # Default steps in units of 1 / R^2, and the radius in units of one over the length of a row.
 _STEP, _RADIUS = 0.5, 100.0

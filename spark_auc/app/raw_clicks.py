@@ -1,6 +1,6 @@
 """Generate a raw table of clicks with named columns and known effects; it needs no cluster.
 
-``python -m spark_auc.spark.data.raw_clicks DIRECTORY`` writes ``clicks.csv``, and ``new.csv`` with
+``python -m spark_auc.app.raw_clicks DIRECTORY`` writes ``clicks.csv``, and ``new.csv`` with
 later rows without the label.
 
 The log-odds of a click are a sum of effects: of ``price``, ``age`` and the hour, none of which is
@@ -21,9 +21,9 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from scipy.special import expit
 
+from spark_auc.core.evaluation.roc import expected_auc
 from spark_auc.core.types import Float
 from spark_auc.errors import ConfigError
-from spark_auc.spark.data.synthetic import expected_auc
 
 LABEL = "clicked"
 _DEVICES = ["phone", "desktop", "tablet", "television, or console"]

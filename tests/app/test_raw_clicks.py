@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from spark_auc.app.raw_clicks import main, raw_clicks, write
 from spark_auc.errors import ConfigError
-from spark_auc.spark.data.raw_clicks import main, raw_clicks, write
 
 ROWS = 4000
 
