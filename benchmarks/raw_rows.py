@@ -35,12 +35,12 @@ from spark_auc import FeatureRecipe, LinearRankerModel, MBAClassifier, RankerPip
 from spark_auc.core.batch import Batch
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.pipeline.one_pass import statistics
 from spark_auc.spark.data.layouts import CRITEO
 from spark_auc.spark.data.lines import delimited
 from spark_auc.spark.data.raw import CRITEO_INTEGERS, CRITEO_TOKENS, criteo
 from spark_auc.spark.data.session import session
 from spark_auc.spark.data.spark_table import SparkTable
-from spark_auc.pipeline.one_pass import statistics
 from spark_auc.spark.pipeline_model import RankerPipelineModel
 from spark_auc.tables.columns import TrainingColumns
 from spark_auc.tables.raw_features import RawFeatures

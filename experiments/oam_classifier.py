@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Literal, Unpack
 
 from experiments.comparators.oam import OAM
+from spark_auc.pipeline.online_settings import ParallelSettings, RoundsSettings
 from spark_auc.pipeline.settings import Range, Setting
 from spark_auc.spark.data.prepared import SequentialRows
 from spark_auc.spark.estimators.online import OnlineEstimator
-from spark_auc.pipeline.online_settings import ParallelSettings, RoundsSettings
 
 
 class OAMSettings(RoundsSettings, ParallelSettings, total=False):

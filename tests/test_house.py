@@ -68,6 +68,7 @@ ORDER = {
     ],
     "spark_auc.tables": [
         ["files", "nested", "rows"],
+        ["parquet_files"],
         ["arrow_table", "drawn_pairs", "columns", "split"],
         ["part_files"],
         ["raw_features"],

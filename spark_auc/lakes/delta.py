@@ -93,6 +93,8 @@ class DeltaLake:
 
         Raises
         ------
+        ConfigError
+            A file is not in the directories of its partitions.
         DataError
             There is no table, or the files have deleted rows or other names of columns.
         """
@@ -111,8 +113,21 @@ class DeltaLake:
                 "rows and names; rewrite the table, or read it by Delta's connector for Spark"
             )
         # The log has relative paths as URLs; paths of Spark and Arrow are not decoded.
-        paths = map(unquote, pa.table(self._table.get_add_actions())["path"].to_pylist())
+        paths = list(map(unquote, pa.table(self._table.get_add_actions())["path"].to_pylist()))
+        self._check_layout(paths)
         return sorted(p if "://" in p else f"{self.location.rstrip('/')}/{p}" for p in paths)
+
+    def _check_layout(self, files: Sequence[str]) -> None:
+        """`ConfigError` if a file is not in the directories of its partitions."""
+        partitions = self.partitions
+        for file in files:
+            names = [part.partition("=")[0] for part in file.split("/")[:-1] if "=" in part]
+            if partitions and names[-len(partitions) :] != partitions:
+                raise ConfigError(
+                    f"found the file {file} outside of directories of {', '.join(partitions)} in "
+                    f"the Delta table {self.location!r}, expected NAME=VALUE; rewrite the table, "
+                    "or read it by Delta's connector for Spark"
+                )
 
     def write(
         self, rows: pa.RecordBatchReader, mode: str, partition_by: Sequence[str] = ()

@@ -29,7 +29,7 @@ from spark_auc.serving.load import load
 from spark_auc.training.summary import TrainingSummary
 
 
-class RecipeEstimator(RecipeFit, Settled, settings=LabelledRecipeSettings):
+class RecipeEstimator(RecipeFit, Settled, settings=LabelledRecipeSettings, public="FeatureRecipe"):
     """Fits a recipe; see `spark_auc.FeatureRecipe`."""
 
     def recipe_model(self, recipe: Recipe, drift: Drift | None) -> FittedRecipe:
@@ -69,15 +69,19 @@ class PlainRanker(RankerFit, Settled):
         return SavedRanker(path)
 
 
-class MBAEstimator(PairMomentsFit, PlainRanker, settings=MBAClassifierSettings):
+class MBAEstimator(
+    PairMomentsFit, PlainRanker, settings=MBAClassifierSettings, public="MBAClassifier"
+):
     """Fits the squared loss of all pairs; see `spark_auc.MBAClassifier`."""
 
 
-class MBASelectingEstimator(PairMomentsFit, PlainRanker, settings=MBASelectorSettings):
+class MBASelectingEstimator(
+    PairMomentsFit, PlainRanker, settings=MBASelectorSettings, public="MBASelector"
+):
     """Fits the best of a grid of penalties; see `spark_auc.MBASelector`."""
 
 
-class HingeEstimator(HingeFit, PlainRanker, settings=RankSVMSettings):
+class HingeEstimator(HingeFit, PlainRanker, settings=RankSVMSettings, public="RankSVMClassifier"):
     """Fits the squared hinge of all pairs; see `spark_auc.RankSVMClassifier`."""
 
 

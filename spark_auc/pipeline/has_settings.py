@@ -14,19 +14,23 @@ class HasSettings:
     """Declared settings and their values.
 
     Class arguments: ``settings``, a ``TypedDict`` of `spark_auc.pipeline.settings`; ``absent``,
-    names of settings that similar classes have and this one does not, each with the reason.
+    names of settings that similar classes have and this one does not, each with the reason;
+    ``public``, the name in messages (default: that of the class).
     """
 
     SETTINGS: ClassVar[Mapping[str, Declared]] = {}
     ABSENT: ClassVar[Mapping[str, str]] = {}
+    PUBLIC: ClassVar[str] = ""
 
     def __init_subclass__(
         cls,
         settings: type | None = None,
         absent: Mapping[str, str] | None = None,
+        public: str | None = None,
         **others: Any,
     ) -> None:
         super().__init_subclass__(**others)
+        cls.PUBLIC = public or cls.__name__
         cls.ABSENT = {**cls.ABSENT, **(absent or {})}
         if settings is not None:
             cls.SETTINGS = {n: d for n, d in declared(settings).items() if n not in vars(cls)}
@@ -72,11 +76,11 @@ class HasSettings:
         if name in cls.SETTINGS:
             return cls.SETTINGS[name]
         if name in cls.ABSENT:
-            raise TypeError(f"found {name} of {cls.__name__}, expected none: {cls.ABSENT[name]}")
+            raise TypeError(f"found {name} of {cls.PUBLIC}, expected none: {cls.ABSENT[name]}")
         near = difflib.get_close_matches(name, cls.SETTINGS, 1)
         remedy = f"did you mean {near[0]!r}?" if near else "leave it out"
         raise TypeError(
-            f"found the unknown argument {name!r} of {cls.__name__}, expected some of "
+            f"found the unknown argument {name!r} of {cls.PUBLIC}, expected some of "
             f"{', '.join(cls.SETTINGS)}; {remedy}"
         )
 

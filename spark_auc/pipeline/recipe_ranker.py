@@ -41,7 +41,7 @@ def check_knots(recipe: RecipeFit, ranker: RankerFit) -> None:
     knots = list(recipe.knots())
     if len(knots) > 1 and not ranker.selects:
         raise ConfigError(
-            f"found numKnots {knots} and a {type(ranker).__name__} that chooses no penalty, "
+            f"found numKnots {knots} and a {ranker.PUBLIC} that chooses no penalty, "
             "expected one number, or held-out folds to choose from; set one number, or use "
             "MBAClassifier without regParam"
         )

@@ -64,7 +64,7 @@ class SameRows:
         if embeddings or not isinstance(ranker, PairMomentsFit):
             raise ConfigError(
                 f"found growShare 1 with {len(embeddings)} embeddings and a "
-                f"{type(ranker).__name__}, expected none and MBAClassifier or MBASelector, which "
+                f"{ranker.PUBLIC}, expected none and MBAClassifier or MBASelector, which "
                 "train on the rows that grow the trees; change the stages, or set a lower growShare"
             )
         made, values = recipe.values(), ranker.values()

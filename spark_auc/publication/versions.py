@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import logging
+import re
 from os import fspath
 
 from spark_auc.core.types import AnyPath
 from spark_auc.errors import ConfigError, ModelFormatError
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.manifest import VERSIONS, Manifest, manifest_of
-from spark_auc.storage.file_systems import is_local
+from spark_auc.storage.file_systems import is_local, opened
 
 _log = logging.getLogger(__name__)
+
+# A file or directory beside those of rows.
+_HIDDEN = re.compile(r"/[._][^/=]*(/|$)")
 
 
 def current(location: AnyPath, kind: str) -> Directory:
@@ -120,6 +124,18 @@ def files_of(location: AnyPath) -> list[str]:
     if (above := target.parent()) and above[0].has(above[1]):
         return [target.uri]
     return [f"{target.uri}/{name}" for name in target.files()]
+
+
+def data_files(location: AnyPath) -> list[str]:
+    """URIs of the files of rows of a location, sorted: without those of names with ``.`` or ``_``.
+
+    Parameters
+    ----------
+    location
+        See `files_of`, also for the errors.
+    """
+    root, paths = opened(location)[0], files_of(location)
+    return sorted(path for path in paths if not _HIDDEN.search(path[len(root) :]))
 
 
 def _version_of(target: Directory) -> tuple[Directory, str, Manifest] | None:

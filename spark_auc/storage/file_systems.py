@@ -48,6 +48,11 @@ def _match(location: str) -> re.Match[str] | None:
     return match
 
 
+def is_store(location: AnyPath) -> bool:
+    """Whether a location is in an object store that Arrow reads."""
+    return scheme_of(location) in {*_S3, "gs", "gcs", "abfs", "abfss"}
+
+
 def is_object_store(filesystem: fs.FileSystem) -> bool:
     """Whether a file system is an object store, which has no rename and no append."""
     return filesystem.type_name in {"s3", "gcs", "abfs"}

@@ -1,15 +1,16 @@
-"""Local files as tables of this process: Parquet, and delimited text with a header."""
+"""Local files as tables of this process: Parquet, and delimited text with a header.
+
+`spark_auc.tables.parquet_files` reads Parquet of any file system.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
-import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -17,12 +18,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pv
-import pyarrow.parquet as pq
 
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.tables.arrow_table import BATCH_ROWS, ArrowTable
-from spark_auc.tables.features import METADATA
 from spark_auc.tables.names import folded
+from spark_auc.tables.parquet_files import parquet_rows
 from spark_auc.tables.table import Batches
 
 # Bytes of a part. Parts depend on the files alone, so that results do not depend on threads.
@@ -32,8 +32,6 @@ _QUOTE, _LINE_FEED = ord('"'), ord("\n")
 # Characters of a row in an error.
 _SHOWN = 200
 _MARK = b"\xef\xbb\xbf"
-# Key of the schema that Spark writes into Parquet files.
-_OF_SPARK = b"org.apache.spark.sql.parquet.row.metadata"
 _TEXT = (".csv", ".tsv", ".txt")
 
 
@@ -61,7 +59,7 @@ def open_file(path: str | os.PathLike[str], separator: str | None = None) -> Arr
     files = _files(root)
     suffixes = {file.suffix.lower() for file in files}
     if suffixes == {".parquet"}:
-        return _parquet(files)
+        return parquet_rows([str(file) for file in files])
     if suffixes and suffixes <= {*_TEXT}:
         return _delimited(files, separator)
     raise ConfigError(
@@ -76,68 +74,6 @@ def _files(root: Path) -> list[Path]:
         raise ConfigError(f"found no file {str(root)!r}, expected rows; check the path")
     inside = sorted(root.rglob("*")) if root.is_dir() else [root]
     return [file for file in inside if file.is_file() and file.name[0] not in "._"]
-
-
-def _parquet(files: Sequence[Path]) -> ArrowTable:
-    """Row groups of files of one schema."""
-    schemas, groups = list[pa.Schema](), list[tuple[Path, int]]()
-    for file in files:
-        with _reading(file):
-            found = pq.read_metadata(file)
-            schemas.append(_columns(found))
-            groups += [(file, group) for group in range(found.num_row_groups)]
-    schema = schemas[0]
-    for file, other in zip(files, schemas, strict=True):
-        if not schema.equals(other):
-            raise DataError(
-                f"found other columns or types in {str(file)!r} than in {str(files[0])!r}, "
-                "expected the same; convert or remove the file"
-            )
-
-    def read(part: int, names: Sequence[str]) -> Batches:
-        file, group = groups[part]
-        distinct = list(dict.fromkeys(names))
-        types = {name: schema.field(name).type for name in distinct}
-        with _reading(file), pq.ParquetFile(file, coerce_int96_timestamp_unit="us") as parquet:
-            for batch in parquet.iter_batches(
-                BATCH_ROWS, row_groups=[group], columns=distinct, use_threads=False
-            ):
-                arrays = [batch.column(name).cast(types[name]) for name in names]
-                yield pa.RecordBatch.from_arrays(arrays, [*names])
-
-    return ArrowTable(schema, len(groups), read, cheap=True)
-
-
-def _columns(found: pq.FileMetaData) -> pa.Schema:
-    """Names and types of the columns of a file; notes of Spark ML on vectors are kept.
-
-    Times of 96 bits, an earlier default of Spark, are instants.
-    """
-    schema = found.schema.to_arrow_schema()
-    noted = {
-        column["name"]: {METADATA: json.dumps(column["metadata"]).encode()}
-        for column in json.loads((schema.metadata or {}).get(_OF_SPARK, b"{}")).get("fields", [])
-        if column.get("metadata")
-    }
-    physical = [found.schema.column(k) for k in range(len(found.schema))]
-    instants = {column.path for column in physical if column.physical_type == "INT96"}
-    fields = (
-        field.with_type(pa.timestamp("us", "UTC")) if field.name in instants else field
-        for field in schema
-    )
-    return pa.schema([field.with_metadata(noted.get(field.name)) for field in fields])
-
-
-@contextmanager
-def _reading(file: Path) -> Iterator[None]:
-    """Raise `DataError` for a file that cannot be read."""
-    try:
-        yield
-    except (OSError, pa.ArrowException) as error:
-        raise DataError(
-            f"found an unreadable Parquet file {str(file)!r} ({error}), expected a complete one; "
-            "replace or remove it"
-        ) from None
 
 
 @dataclass(frozen=True)

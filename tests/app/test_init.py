@@ -83,7 +83,7 @@ def test_the_file_of_a_table_is_what_its_arguments_mean(command, job, at):
     options = ["--label", "gone", "--positive", "yes", "--time", "joined", "--leave-out", "id"]
     code, result, _ = command("init", "here", FAST[0], "--from", "rows.csv", *options)
     assert code == 0, result
-    assert result["columns"]["age"] == "bigint"
+    assert result["columns"]["age"] == "int64"
     assert result["columns"]["zip"] == "string"
     of_file = job("train", "here/config.yaml")
     known = {"label": "gone", "positive": "yes", "time": "joined", "leave_out": ["id"]}

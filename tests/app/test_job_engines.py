@@ -212,9 +212,13 @@ CSV = {"path": "rows.csv", "format": "csv", "options": {"header": True}}
         (CSV | {"path": "rows.csv.gz"}, "compressed files"),
         (CSV | {"path": "rows*.csv"}, "a pattern of files"),
         (PLAIN | {"path": "parts"}, "directories of partitions"),
-        (PLAIN | {"path": "s3://bucket/rows"}, "rows that are no local file"),
+        (PLAIN | {"path": "s3://bucket/rows"}, None),
+        (CSV | {"path": "s3://bucket/rows.csv"}, "text in an object store"),
+        (PLAIN | {"path": "hdfs://name/rows"}, "a location of hdfs"),
+        ({"format": "delta", "path": "rows", "options": {"key": "value"}}, None),
+        ({"format": "iceberg", "table": "a.b", "options": {"type": "sql"}}, None),
         ({"format": "orc", "path": "rows"}, "files of orc"),
-        ({"table": "clicks"}, "rows that are no local file"),
+        ({"table": "clicks"}, "a table of the session's catalog"),
     ],
 )
 def test_the_source_decides_before_work(tmp_path, monkeypatch, data, reason):

@@ -242,7 +242,7 @@ def test_another_schema_is_refused_before_a_row_is_scored(lake, score, model, mo
     code, result = score(output | {"runIdCol": "run"}, keep=["day", "x"], data=data)
     assert code == 2, result
     for text in (
-        "at (not in the scores, in the table timestamp)",
+        "at (not in the scores, in the table timestamp[us",
         "run (string, in the table not there)",
         "x (float, in the table double)",
     ):

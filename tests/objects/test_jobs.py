@@ -6,6 +6,7 @@ import os
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 import yaml
 
 from spark_auc.app.running import run
@@ -32,9 +33,9 @@ def put(place, table, files=2):
         directory.write(f"part-{k}.parquet", sink.getvalue().to_pybytes())
 
 
-def job(tmp_path, capsys, name, section):
+def job(tmp_path, capsys, name, section, engine=None):
     file = tmp_path / f"{name}.yaml"
-    file.write_text(yaml.safe_dump({name: section}))
+    file.write_text(yaml.safe_dump({"engine": engine, name: section}))
     code = run(name, str(file))
     return code, json.loads(capsys.readouterr().out.splitlines()[-1])
 
@@ -77,12 +78,13 @@ def scores(root):
     return pa.concat_tables([t.cast(tables[0].schema) for t in tables]).sort_by("id")
 
 
-def test_jobs_end_as_on_local_disk(tasks, tmp_path, capsys):
+@pytest.mark.parametrize("engine", ["local", "spark"])
+def test_jobs_end_as_on_local_disk(tasks, tmp_path, capsys, engine):
     results = {}
     for root in (tasks, str(tmp_path)):
         put(f"{root}/rows", rows())
         for name, section in everything(root).items():
-            code, result = job(tmp_path, capsys, name, section)
+            code, result = job(tmp_path, capsys, name, section, engine)
             assert code == 0, result
             results[root, name] = result
     remote, local = (content(root, "model", "model") for root in (tasks, str(tmp_path)))

@@ -158,7 +158,7 @@ def test_vectors_of_spark_classifiers(spark, rows):
         probabilities(model, scored), expected("platt", SCORE, weight=None), atol=1e-4
     )
     three = spark.createDataFrame([(Vectors.dense(1, 2, 3), 1.0)], ["rawPrediction", "label"])
-    with pytest.raises(DataError, match="found 3 scores a row, expected two"):
+    with pytest.raises(DataError, match="vectors of another size as scores"):
         ScoreCalibrator().fit(three)
     with pytest.raises(DataError, match="found 3 scores"), translated():
         model.transform(three).collect()

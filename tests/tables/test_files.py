@@ -3,6 +3,7 @@
 import csv
 import datetime
 import io
+import json
 
 import numpy as np
 import pyarrow as pa
@@ -10,8 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_auc.errors import ConfigError, DataError
-from spark_auc.tables import files
+from spark_auc.tables import files, parquet_files
 from spark_auc.tables.arrow_table import ArrowTable
+from spark_auc.tables.features import METADATA
 from spark_auc.tables.files import open_file
 from spark_auc.tables.split import by_time, time_at
 from spark_auc.tables.text_types import inferred, typed
@@ -150,3 +152,57 @@ def test_the_time_of_a_share_is_exact(spread):
     before, after = by_time(table, "at", time_at(table, "at", 0.8).item())
     assert before.gathered().num_rows == (times < np.sort(times)[799]).sum()
     assert before.gathered().num_rows + after.gathered().num_rows == times.size
+
+
+def test_parquet_files_of_a_table_with_partitions(tmp_path):
+    """Files that an evolving table has: without a column, with narrower types, in directories."""
+    old = pa.table({"a": pa.array([1, 2], pa.int32()), "x": [0.5, 1.5]})
+    new = pa.table({"a": [3, 4], "x": [2.5, None], "city": ["Köln", "Oslo"]})
+    places = ["day=2026-03-01/site=a%2Fb", f"day=2026-03-02/site={parquet_files._NONE}"]
+    found = []
+    for place, rows in zip(places, (old, new), strict=True):
+        (tmp_path / place).mkdir(parents=True)
+        found.append(str(tmp_path / place / "part-0.parquet"))
+        pq.write_table(rows, found[-1], row_group_size=1)
+    types = {"a": pa.int64(), "x": pa.float64(), "city": pa.string()}
+    schema = pa.schema(types | {"day": pa.date32(), "site": pa.string()})
+    table = parquet_files.parquet_rows(found, schema, ["day", "site"])
+    assert (table.parts, table.schema) == (4, schema)
+    days = [datetime.date(2026, 3, 1 + k // 2) for k in range(4)]
+    assert table.gathered().to_pydict() == {
+        "a": [1, 2, 3, 4],
+        "x": [0.5, 1.5, 2.5, None],
+        "city": [None, None, "Köln", "Oslo"],
+        "day": days,
+        "site": ["a/b", "a/b", None, None],
+    }
+    # Columns of which a file has none.
+    assert table.select(["day"]).gathered()["day"].to_pylist() == days
+    assert table.select(["city"]).gathered()["city"].to_pylist() == [None, None, "Köln", "Oslo"]
+
+
+def test_parquet_that_cannot_be_read(tmp_path):
+    (tmp_path / "rows.parquet").write_bytes(b"PAR1 no rows PAR1")
+    with pytest.raises(DataError, match=r"unreadable Parquet file .*rows\.parquet"):
+        open_file(tmp_path / "rows.parquet")
+    rows = pa.table({"a": np.arange(1000.0)})
+    pq.write_table(rows, tmp_path / "rows.parquet", compression="none", use_dictionary=False)
+    content = bytearray((tmp_path / "rows.parquet").read_bytes())
+    content[4:40] = b"\xff" * 36
+    (tmp_path / "rows.parquet").write_bytes(content)
+    with pytest.raises(DataError, match=r"unreadable Parquet file .*rows\.parquet"):
+        open_file(tmp_path / "rows.parquet").gathered()
+
+
+def test_times_and_notes_of_spark(tmp_path):
+    """Times of 96 bits are instants, and vectors keep the notes of Spark ML."""
+    at = pa.array([0, 1_700_000_000_123_456], pa.timestamp("us"))
+    noted = {"fields": [{"name": "at", "metadata": {"ml_attr": {"num_attrs": 3}}}]}
+    key = b"org.apache.spark.sql.parquet.row.metadata"
+    rows = pa.table({"at": at}).replace_schema_metadata({key: json.dumps(noted)})
+    pq.write_table(rows, tmp_path / "rows.parquet", use_deprecated_int96_timestamps=True)
+    table = open_file(tmp_path / "rows.parquet")
+    assert table.schema.field("at").type == pa.timestamp("us", "UTC")
+    assert table.gathered()["at"].cast(pa.timestamp("us")).to_pylist() == at.to_pylist()
+    metadata = table.schema.field("at").metadata
+    assert json.loads(metadata[METADATA]) == {"ml_attr": {"num_attrs": 3}}

@@ -45,7 +45,7 @@ def add_arguments(job: str, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "--engine",
             choices=["local", "spark"],
-            help="default: this process for local files of CSV, TSV and Parquet, else Spark",
+            help="default: this process where it can read the rows, else Spark",
         )
     if job not in ("train", "score"):
         return

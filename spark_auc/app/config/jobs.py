@@ -329,8 +329,8 @@ class Configuration(Section):
 
     engine: Literal["local", "spark"] | None = Field(
         None,
-        description="local: this process; spark: Spark; default: train, evaluate and score read "
-        "local files of CSV, TSV and Parquet in this process",
+        description="local: this process; spark: Spark; default: train, evaluate, score and "
+        "retrain read files and tables in this process where it can",
     )
     spark: SparkSection = SparkSection()
     prepare: Prepare | None = None

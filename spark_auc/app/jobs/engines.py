@@ -13,16 +13,20 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
-from urllib.parse import unquote, urlsplit
 
 from spark_auc.app.config.arguments import COMPRESSED
 from spark_auc.app.config.sections import SparkSection, text_of
 from spark_auc.app.config.sources import Source
 from spark_auc.errors import ConfigError, DataError
-from spark_auc.publication.versions import resolve
-from spark_auc.storage.file_systems import is_local
+from spark_auc.lakes.delta import DeltaLake
+from spark_auc.lakes.iceberg import IcebergTable
+from spark_auc.publication.versions import data_files, resolve
+from spark_auc.storage.file_systems import is_local, is_store, scheme_of
+from spark_auc.storage.file_systems import opened as open_location
+from spark_auc.tables.arrow_table import ArrowTable
 from spark_auc.tables.files import open_file, separator_of
 from spark_auc.tables.nested import with_fields
+from spark_auc.tables.parquet_files import parquet_rows
 from spark_auc.tables.table import Table, fields_of
 
 if TYPE_CHECKING:
@@ -105,18 +109,16 @@ class LocalEngine:
 
     def completed(self, source: Source) -> Source:
         """See `Engine.completed`."""
-        assert source.path is not None
         if source.format != "csv" or "sep" in source.options:
             return source
+        assert source.path is not None
         separator = separator_of(local_path(source.path))
         return source.model_copy(update={"options": {"sep": separator} | source.options})
 
     @contextmanager
     def read(self, source: Source, names: Collection[str] = ()) -> Iterator[Table]:
         """See `Engine.read`."""
-        assert source.path is not None
-        separator = text_of(source.options.get("sep", ","))
-        table = with_fields(open_file(local_path(source.path), separator), names)
+        table = with_fields(_local_rows(source), names)
         if source.select is not None:
             table = table.select(source.select)
         yield source.typed(table)
@@ -193,8 +195,29 @@ def opened(name: str, settings: SparkSection, reason: str | None) -> Iterator[En
 
 def local_path(path: str) -> str:
     """The path of a local file, or of the files of a published output."""
-    place = resolve(path)
-    return unquote(urlsplit(place).path) if place.startswith("file:") else place
+    return open_location(resolve(path))[2]
+
+
+def _local_rows(source: Source) -> ArrowTable:
+    """All rows of a source that this process can read."""
+    options = {name: text_of(value) for name, value in source.options.items()}
+    if source.format == "delta":
+        assert source.path is not None
+        delta = DeltaLake(source.path, options)
+        return parquet_rows(delta.files(), delta.schema, delta.partitions)
+    if source.format == "iceberg":
+        iceberg = IcebergTable(source.table or "", options)
+        return parquet_rows(iceberg.files(), iceberg.schema)
+    assert source.path is not None
+    if is_local(source.path):
+        return open_file(local_path(source.path), options.get("sep", ","))
+    files = data_files(source.path)
+    if not files or any("=" in file[len(source.path) :].rpartition("/")[0] for file in files):
+        raise ConfigError(
+            f"found {len(files)} files at {source.path!r}, expected Parquet files outside of "
+            "directories of partitions; check the path, or set engine to spark"
+        )
+    return parquet_rows(files)
 
 
 def reason_for_spark(needs: Needs, settings: SparkSection, engine: str | None) -> str | None:
@@ -240,28 +263,30 @@ def reason_for_spark(needs: Needs, settings: SparkSection, engine: str | None) -
 
 def _of_source(source: Source) -> str | None:
     """Why Spark reads a source; None where this process can."""
-    path = source.path
-    if source.table is not None or path is None or not is_local(path):
-        return "rows that are no local file"
+    path, is_lake = source.path or "", source.format in ("delta", "iceberg")
+    local = is_local(path)
     reasons = {
+        "a table of the session's catalog": source.table is not None and not is_lake,
         "SQL in where": source.where is not None,
-        f"files of {source.format}": source.format not in ("csv", "parquet"),
+        f"files of {source.format}": not is_lake and source.format not in ("csv", "parquet"),
         "a pattern of files": any(letter in path for letter in _PATTERN),
+        f"a location of {scheme_of(path)}": not (local or is_store(path)),
+        "text in an object store": not local and source.format == "csv",
         "compressed files": path.lower().endswith(COMPRESSED),
-        "options of Spark's reader": not _is_plain(source),
-        "directories of partitions": _is_partitioned(local_path(path)),
+        "options of Spark's reader": not (is_lake or _is_plain(source)),
+        "directories of partitions": not is_lake and local and _is_partitioned(path),
     }
     reason = next((reason for reason, holds in reasons.items() if holds), None)
     if reason is None and source.select is not None:
-        separator = text_of(source.options.get("sep", ","))
-        table = open_file(local_path(path), separator)
+        table = _local_rows(source)
         if not all(len(fields_of(table, name)) == 1 for name in source.select):
             return "SQL in select"
     return reason
 
 
 def _is_partitioned(path: str) -> bool:
-    return os.path.isdir(path) and any("=" in name for name in os.listdir(path))
+    place = local_path(path)
+    return os.path.isdir(place) and any("=" in name for name in os.listdir(place))
 
 
 def _is_plain(source: Source) -> bool:

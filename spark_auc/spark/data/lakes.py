@@ -8,7 +8,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from spark_auc.errors import ConfigError
 from spark_auc.lakes.delta import DeltaLake
 from spark_auc.lakes.iceberg import IcebergTable
 from spark_auc.publication.directory import Directory
@@ -49,7 +48,6 @@ def lake(
         table = DeltaLake(place, options)
         files, root = table.files(), Directory.of(place).uri
         schema = StructType.fromJson(table.schema_json)
-        _check_layout(files, table.partitions, place)
     else:
         iceberg = IcebergTable(place, options)
         files, root = iceberg.files(), None
@@ -72,15 +70,3 @@ def _has_connector(spark: SparkSession, form: str) -> bool:
     except SPARK_FAILURES as error:
         return "DATA_SOURCE_NOT_FOUND" not in str(error)
     return True
-
-
-def _check_layout(files: list[str], partitions: list[str], place: str) -> None:
-    """`ConfigError` if a file is not in the directories of its partitions."""
-    for file in files:
-        names = [part.partition("=")[0] for part in file.split("/")[:-1] if "=" in part]
-        if partitions and names[-len(partitions) :] != partitions:
-            raise ConfigError(
-                f"found the file {file} outside of directories of {', '.join(partitions)} in the "
-                f"Delta table {place!r}, expected NAME=VALUE; rewrite the table, or read it by "
-                "Delta's connector for Spark"
-            )

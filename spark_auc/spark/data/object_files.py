@@ -148,12 +148,9 @@ def _data_files(location: str) -> list[str]:
     if re.search(r"[*?\[{]", location):
         raise UnsupportedFilesError(f"{location} is a pattern")
     # Executors have no pydantic, which publications need.
-    from spark_auc.publication.versions import files_of
+    from spark_auc.publication.versions import data_files
 
-    root = opened(location)[0]
-    paths = files_of(location)
-    names = {path: path[len(root) :] for path in paths}
-    found = sorted(p for p, name in names.items() if not re.search(r"/[._][^/=]*(/|$)", name))
+    found = data_files(location)
     if not found:
         raise UnsupportedFilesError(f"{location} has no files")
     if len({path.rpartition("/")[0] for path in found}) > 1:
