@@ -122,8 +122,9 @@ fuzz: setup ## random inputs against oracles; SHARE=0.1 takes a tenth of them, S
 	@echo "seed $(SEED), share $(SHARE)"
 	SPARK_AUC_FUZZ_SHARE=$(SHARE) $(PYTEST) -m fuzz --hypothesis-seed=$(SEED) tests/fuzz
 
-kill: setup ## kill a retraining at random moments; KILLS=5 takes fewer, SEED=1 draws the same
+kill: setup ## kill a retraining at random moments, on both engines; KILLS=5 takes fewer, SEED=1 draws the same
 	$(BIN)/python -m benchmarks.retraining_kill --kills $(KILLS) --seed $(SEED)
+	$(BIN)/python -m benchmarks.retraining_kill --kills $(KILLS) --seed $(SEED) --engine local
 
 lint: $(READY) ## ruff and mypy
 	$(BIN)/ruff check .

@@ -9,7 +9,8 @@ too; the last must end as an uninterrupted run ends: equal records (but for seco
 the store's rows, the same model.
 
 A JVM serves many drivers, each of which is a fork of this process, so that a run takes seconds.
-Prints the seed, then a line for each trial; exits with 1 if a promise is broken.
+``--engine local`` runs the jobs in the forks alone, without Spark. Prints the seed, then a line for
+each trial; exits with 1 if a promise is broken.
 
     python -m benchmarks.retraining_kill --kills 100
 """
@@ -48,7 +49,7 @@ from spark_auc.app.jobs.retrain_history import History
 
 # A fork has what is imported here.
 from spark_auc.app.running import run
-from spark_auc.spark import retraining  # noqa: F401
+from spark_auc.pipeline import retraining  # noqa: F401
 from spark_auc.store.moment_store import MomentStore
 
 FIRST = date(2026, 3, 1)
@@ -82,7 +83,7 @@ def write_rows(k: int, seed: int) -> None:
     pq.write_table(pa.table(columns), f"clicks/{day(k)}.parquet")
 
 
-def configure(last: int, **others: Any) -> None:
+def configure(engine: str, last: int, **others: Any) -> None:
     features = {"standard": ["age", "price"], "tokens": ["city"], "auto": False, "dimension": 8}
     section = {
         "data": {"path": "clicks/{period}.parquet"},
@@ -99,7 +100,9 @@ def configure(last: int, **others: Any) -> None:
         "period": day(last),
         "output": {"path": "model"},
     }
-    config = {"spark": {"conf": SPARK}, "retrain": section | others}
+    config: dict[str, Any] = {"engine": engine, "retrain": section | others}
+    if engine == "spark":
+        config["spark"] = {"conf": SPARK}
     Path("conf.yaml").write_text(yaml.safe_dump(config))
 
 
@@ -197,16 +200,8 @@ def job(settings: dict[str, str], started: Path, at: int | None) -> Ended:
     os.environ.update(settings)
     log = os.open("log.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(log, 2)
-    # The driver before may have been killed: its context is in the JVM.
-    from pyspark import SparkContext
-
-    SparkContext._ensure_initialized()
-    jvm = SparkContext._jvm
-    assert jvm is not None
-    companion = getattr(getattr(jvm.org.apache.spark, "SparkContext$"), "MODULE$")
-    active = companion.getActive()
-    if active.isDefined():
-        active.get().stop()
+    if settings:
+        _stop_context()
     operations, root = 0, os.getcwd()
     places = (
         "moments",
@@ -229,6 +224,19 @@ def job(settings: dict[str, str], started: Path, at: int | None) -> Ended:
         code = run("retrain", "conf.yaml")
     seconds = time.perf_counter() - start
     return Ended(code, json.loads(output.getvalue().splitlines()[-1]), operations, seconds)
+
+
+def _stop_context() -> None:
+    """Stop the context in the JVM, whose driver may have been killed."""
+    from pyspark import SparkContext
+
+    SparkContext._ensure_initialized()
+    jvm = SparkContext._jvm
+    assert jvm is not None
+    companion = getattr(getattr(jvm.org.apache.spark, "SparkContext$"), "MODULE$")
+    active = companion.getActive()
+    if active.isDefined():
+        active.get().stop()
 
 
 def without_seconds(record: dict[str, Any]) -> dict[str, Any]:
@@ -318,17 +326,18 @@ def check_final(final: State, after: State) -> list[str]:
 class Trials:
     """Runs from one state, killed and run again."""
 
-    def __init__(self, home: Path, rng: random.Random) -> None:
-        self.home, self.rng, self.gateway = home, rng, Gateway(home)
+    def __init__(self, home: Path, rng: random.Random, engine: str) -> None:
+        self.home, self.rng = home, rng
+        self.gateway = Gateway(home) if engine == "spark" else None
         self.kills, self.killed_by, self.faults = 0, {"time": 0, "operation": 0, "jvm": 0}, 0
         self._enter("base")
         Path("clicks").mkdir()
         for k in range(5):
             in_fork(lambda k=k: write_rows(k, 0))
-        configure(2)
+        configure(engine, 2)
         self._complete()
         in_fork(lambda: write_rows(2, 9))
-        configure(4, lookback=1)
+        configure(engine, 4, lookback=1)
         self.before: State = in_fork(state)
         self._copy("uninterrupted")
         self.ended = self._complete()
@@ -349,7 +358,7 @@ class Trials:
     def _start(self, at: int | None = None) -> Driver:
         started = self.home / "started"
         started.unlink(missing_ok=True)
-        settings = self.gateway.settings()
+        settings = self.gateway.settings() if self.gateway else {}
         driver = Driver(lambda: job(settings, started, at))
         while not started.exists() and not os.waitid(
             os.P_PID, driver.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT
@@ -367,13 +376,13 @@ class Trials:
     def _killed(self) -> bool:
         """Start a run and kill it; whether it was killed before its end."""
         kind = "operation" if self.rng.random() < 0.5 else "time"
-        with_jvm = kind == "time" and self.rng.random() < 0.4
+        with_jvm = kind == "time" and self.rng.random() < 0.4 and self.gateway is not None
         if kind == "operation":
             driver = self._start(self.rng.randint(1, self.ended.operations))
         else:
             driver = self._start()
             time.sleep(self.rng.uniform(0, self.ended.seconds))
-            if with_jvm:
+            if with_jvm and self.gateway:
                 # The JVM dies with its driver, or the driver sees the JVM die.
                 self.gateway.kill()
                 time.sleep(self.rng.uniform(0, 0.2))
@@ -411,20 +420,22 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--engine", choices=["local", "spark"], default="spark")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="end earlier")
     args = parser.parse_args()
     seed = args.seed if args.seed is not None else random.SystemRandom().randrange(2**32)
     print(json.dumps({"seed": seed}), flush=True)
     home = Path(tempfile.mkdtemp())
     deadline = time.monotonic() + 60 * args.minutes
-    trials = Trials(home, random.Random(seed))
+    trials = Trials(home, random.Random(seed), args.engine)
     try:
         number = 0
         while trials.kills < args.kills and time.monotonic() < deadline:
             trials.trial(number)
             number += 1
     finally:
-        trials.gateway.kill()
+        if trials.gateway is not None:
+            trials.gateway.kill()
     summary = {"kills": trials.kills, "by": trials.killed_by, "brokenTrials": trials.faults}
     summary |= {"secondsOfARun": round(trials.ended.seconds, 1), "seed": seed}
     print(json.dumps(summary))
