@@ -113,9 +113,9 @@ class ArrowTable:
         found, source = [field_of(self, name).name for name in names], self.read
 
         def read(part: int, wanted: Sequence[str]) -> Batches:
-            for batch in source(part, [*wanted, *found]):
-                kept = pa.array(keep(batch.columns[len(wanted) :]))
-                columns = [column.filter(kept) for column in batch.columns[: len(wanted)]]
+            for batch in source(part, [*dict.fromkeys([*wanted, *found])]):
+                kept = pa.array(keep([batch.column(name) for name in found]))
+                columns = [batch.column(name).filter(kept) for name in wanted]
                 yield pa.RecordBatch.from_arrays(columns, [*wanted])
 
         return replace(self, read=read, cheap=False)
@@ -161,10 +161,11 @@ class ArrowTable:
         )
 
         def read(part: int, names: Sequence[str]) -> Batches:
-            for batch in source(part, names):
-                pairs = zip(batch.columns, names, strict=True)
-                arrays = [columns[n][1](array) if n in columns else array for array, n in pairs]
-                yield pa.RecordBatch.from_arrays(arrays, [*names])
+            distinct = [*dict.fromkeys(names)]
+            for batch in source(part, distinct):
+                pairs = zip(batch.columns, distinct, strict=True)
+                made = {n: columns[n][1](array) if n in columns else array for array, n in pairs}
+                yield pa.RecordBatch.from_arrays([made[name] for name in names], [*names])
 
         return replace(self, schema=pa.schema(list(changed)), read=read)
 
@@ -183,9 +184,9 @@ class ArrowTable:
             if len(old) == len(wanted):
                 yield from source(part, wanted)
                 return
-            for batch in source(part, [*old, *found]):
-                there, made = iter(batch.columns), function(batch.columns[len(old) :])
-                arrays = [made[new[name]] if name in new else next(there) for name in wanted]
+            for batch in source(part, [*dict.fromkeys([*old, *found])]):
+                made = function([batch.column(name) for name in found])
+                arrays = [made[new[name]] if name in new else batch.column(name) for name in wanted]
                 yield pa.RecordBatch.from_arrays(arrays, [*wanted])
 
         schema = pa.schema([*self.schema, *fields])

@@ -37,12 +37,19 @@ CODE = r"^[+-]?(0[0-9]+|[0-9]{19,})$"
 _KINDS = "kinds"
 
 
+def _without_plus(values: pa.Array) -> pa.Array:
+    """Numbers without a plus, which Arrow does not take."""
+    if not pc.any(pc.starts_with(values, "+")).as_py():
+        return values
+    return pc.replace_substring_regex(values, r"^\+", "")
+
+
 def _integers(values: pa.Array) -> pa.Array:
-    return pc.replace_substring_regex(values, r"^\+", "").cast(pa.int64())
+    return _without_plus(values).cast(pa.int64())
 
 
 def _doubles(values: pa.Array) -> pa.Array:
-    return pc.replace_substring_regex(values, r"^\+", "").cast(pa.float64())
+    return _without_plus(values).cast(pa.float64())
 
 
 def _booleans(values: pa.Array) -> pa.Array:
