@@ -24,7 +24,7 @@ Put them before --leave-out, which takes all names after it.
 Standard output ends with the result: a few lines at a terminal, and else, or by --json, one JSON
 object on the last line.
 Exit codes: 0 success, 2 configuration error, 3 data error, 4 not converged, 5 stopped by drift,
-75 another job changed the same output or period first, 1 other errors.
+75 another job changed the same output or period first, 130 stopped by Ctrl-C, 1 other errors.
 """
 
 

@@ -24,6 +24,9 @@ from spark_auc.publication.redaction import Redaction, redacted
 
 _log = logging.getLogger(__name__)
 
+# The exit code of a process that Ctrl-C ends.
+_INTERRUPTED = 130
+
 
 class _Formatter(logging.Formatter):
     """Log lines without secrets."""
@@ -124,6 +127,11 @@ def reported(
         result |= redacted(dict(error.result))
         result |= {"status": "error", "error": type(error).__name__, "message": message}
         print(f"{name}: {type(error).__name__}: {message}", file=sys.stderr)
+    except KeyboardInterrupt:
+        code = _INTERRUPTED
+        message = "stopped by the user"
+        result |= {"status": "error", "error": "KeyboardInterrupt", "message": message}
+        print(f"{name}: {message}", file=sys.stderr)
     except Exception as error:
         code = SparkAUCError.exit_code
         from spark_auc.spark.data.failures import first_line
