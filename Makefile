@@ -115,7 +115,8 @@ matrix-spark-%: java .venv-%/.ready
 	$(in_cell) --numprocesses 2 --dist loadfile --no-loadscope-reorder tests/spark
 	$(in_cell) --connect tests/spark
 
-image: setup ## run the Dockerfile's steps and Kubernetes' jobs in a Debian root; needs root
+image: setup ## run the Dockerfiles' steps and Kubernetes' jobs in a Debian root; needs root
+	$(BIN)/python -m tests.image.steps --file docker/embedded.Dockerfile
 	$(BIN)/python -m tests.image.steps
 
 fuzz: setup ## random inputs against oracles; SHARE=0.1 takes a tenth of them, SEED=1 repeats a run

