@@ -157,7 +157,8 @@ def test_fields_of_structs_and_spark_free_process(job, tmp_path, monkeypatch):
     section = {"data": {"path": "rows"}, "features": features | {"dimension": 16}}
     result = job("train", **section, holdout={"by": "key"}, output={"path": "model"})
     assert result["auc"] > 0.6
-    found = job("score", model="model", data={"path": "rows"}, output={"path": "scores"})
+    data = {"path": "rows", "select": ["user"]}
+    found = job("score", model="model", data=data, output={"path": "scores"})
     assert found["rows"] == 300
 
 

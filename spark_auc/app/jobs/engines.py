@@ -118,10 +118,10 @@ class LocalEngine:
     @contextmanager
     def read(self, source: Source, names: Collection[str] = ()) -> Iterator[Table]:
         """See `Engine.read`."""
-        table = with_fields(_local_rows(source), names)
+        table = _local_rows(source)
         if source.select is not None:
             table = table.select(source.select)
-        yield source.typed(table)
+        yield with_fields(source.typed(table), names)
 
 
 @dataclass(frozen=True)
