@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Unpack
 
 import numpy as np
 import pyarrow as pa
 from pyspark.ml import Estimator, Model
 from pyspark.ml.param import shared
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql import DataFrame
 
 from spark_auc.core import html
+from spark_auc.core.types import Bool
+from spark_auc.errors import DataError
 from spark_auc.pipeline.calibration_fit import CalibrationSettings, calibration_curve
-from spark_auc.pipeline.score_columns import ScoreColumns
-from spark_auc.serving.score_curves import Curve, Sigmoid, restored, saved
-from spark_auc.spark.data.checks import checked
+from spark_auc.pipeline.score_columns import ScoreColumns, check_score, score_values
+from spark_auc.serving.score_curves import Curve, restored, saved
 from spark_auc.spark.data.spark_table import SparkTable
-from spark_auc.spark.evaluation.score_columns import score_column, vector_of_two
 from spark_auc.spark.persistence import EstimatorStage, ModelStage, Stage
+from spark_auc.tables.encoders import VECTOR, encode_vectors
 
 # Most points of a curve in a notebook.
 _SHOWN = 20
@@ -74,24 +74,33 @@ class ScoreCalibrationModel(CalibrationColumns, ModelStage, Model, settings=Cali
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
         self.check_outputs(dataset)
-        name = self.getRawPredictionCol()
-        score = score_column(dataset, name)
-        text = (
-            "found the score %s in column %s, expected finite numbers; drop these rows or set "
-            "rawPredictionCol"
-        )
+        table, name, curve = SparkTable(dataset), self.getRawPredictionCol(), self.curve
+        check_score(table, name)
         values: CalibrationSettings = self.values()
-        usable = _usable(F.abs(score))
-        if values["handleInvalid"] == "error":
-            fault = F.when(~usable, F.format_string(text, score.cast("string"), F.lit(repr(name))))
-            probability = _probability(self.curve, checked(score, fault))
-        else:
-            probability = F.when(usable, _probability(self.curve, score))
-        if values["handleInvalid"] == "skip":
-            dataset = dataset.filter(usable)
-        if values["vectorOutput"]:
-            probability = vector_of_two(1 - probability, probability)
-        return dataset.withColumn(self.getProbabilityCol(), probability)
+        invalid, vectors = values["handleInvalid"], values["vectorOutput"]
+
+        def usable(arrays: Sequence[pa.Array]) -> Bool:
+            scores = score_values(arrays[0]).fill_null(np.nan)
+            return np.asarray(np.isfinite(scores.to_numpy(zero_copy_only=False)), np.bool_)
+
+        def probabilities(arrays: Sequence[pa.Array]) -> list[pa.Array]:
+            kept = usable(arrays)
+            if invalid == "error" and not kept.all():
+                (found, *_) = score_values(arrays[0]).filter(pa.array(~kept)).to_pylist()
+                shown = "null" if found is None else found
+                raise DataError(
+                    f"found the score {shown} in column {name!r}, expected finite numbers; drop "
+                    "these rows or set rawPredictionCol"
+                )
+            scores = score_values(arrays[0]).filter(pa.array(kept))
+            p = curve.at(scores.to_numpy(zero_copy_only=False))
+            made = encode_vectors(np.c_[1 - p, p]) if vectors else pa.array(p)
+            return [made.take(pa.array(np.cumsum(kept) - 1, mask=~kept))]
+
+        if invalid == "skip":
+            table = table.where([name], usable)
+        field = pa.field(self.getProbabilityCol(), VECTOR if vectors else pa.float64())
+        return table.extended([name], probabilities, [field]).frame
 
     def _saved(self) -> tuple[pa.Table | None, dict[str, Any]]:
         return saved(self.curve), {}
@@ -149,23 +158,3 @@ class ScoreCalibrator(
             SparkTable(dataset), columns, values["method"], values["negativeSamplingRate"]
         )
         return self._copyValues(ScoreCalibrationModel(curve))
-
-
-def _probability(curve: Curve, score: Column) -> Column:
-    """The probability at each score."""
-    if isinstance(curve, Sigmoid):
-        # An exponential that overflows gives infinity, whose inverse is the 0 wanted.
-        return 1 / (F.exp(-(score * curve.slope + curve.intercept)) + 1)
-
-    def probabilities(scores: pa.Array) -> pa.Array:
-        return pa.array(curve.at(scores.to_numpy()))
-
-    # Spark reads the types themselves, which are but text under postponed annotations.
-    probabilities.__annotations__ = {"scores": pa.Array, "return": pa.Array}
-    column: Column = arrow_udf(probabilities, "double")(score)  # type: ignore[call-overload]
-    return column
-
-
-def _usable(number: Column) -> Column:
-    """Whether a number >= 0 is neither null nor NaN, which Spark orders last, nor infinite."""
-    return F.coalesce(number < float("inf"), F.lit(False))
