@@ -127,8 +127,8 @@ def test_a_rollback_during_a_run_and_one_that_was_killed(retrain, monkeypatch):
 
     with monkeypatch.context() as dying:
         dying.setattr("spark_auc.app.jobs.retrain_history.History.roll_back", die)
-        with pytest.raises(KeyboardInterrupt):
-            run("retrain", "conf.yaml", [f"retrain.pinned={day(1)}", f"retrain.period={day(2)}"])
+        pinned = [f"retrain.pinned={day(1)}", f"retrain.period={day(2)}"]
+        assert run("retrain", "conf.yaml", pinned) == 130
     assert published_record("model")["period"] == day(1)
     assert "rollbacks" not in records()[2]
     code, result = retrain(2)
