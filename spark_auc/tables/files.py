@@ -108,6 +108,11 @@ def _delimited(files: Sequence[Path], given: str | None) -> ArrowTable:
     return ArrowTable(schema, len(ranges), read)
 
 
+def separator_in(header: str) -> str:
+    """The one of comma, semicolon, tabulator and ``|`` that a line has most outside of quotes."""
+    return max(_SEPARATORS, key=re.sub('"[^"]*"', "", header).count)
+
+
 def separator_of(path: str | os.PathLike[str]) -> str:
     """The separator of text files; see `open_file`, also for the errors."""
     files = _files(Path(path))
@@ -131,7 +136,7 @@ def _header(file: Path, separator: str | None) -> tuple[list[str], str, int]:
         ) from None
     if not text:
         raise DataError(f"found no lines in {str(file)!r}, expected a header and rows")
-    separator = separator or max(_SEPARATORS, key=re.sub('"[^"]*"', "", text).count)
+    separator = separator or separator_in(text)
     given = next(csv.reader(io.StringIO(text), delimiter=separator))
     seen = Counter(map(folded, given))
     # The names that Spark gives to columns without a name, and to those of one name.

@@ -187,7 +187,7 @@ def _text(
             "spark-defaults.conf, or when a job runs"
         )
     train.data.check(train.columns.label)
-    reason = reason_for_spark(needs(train), file.spark, options.get("engine") or file.engine)
+    reason = reason_for_spark(needs(train), file.spark, file.engine)
     with (
         opened("spark_auc init", file.spark, reason) as engine,
         completed(engine, train, options) as known,

@@ -1,8 +1,8 @@
 """The engines of jobs: this process, or Spark.
 
-The source of the rows decides, before work begins: local files of Parquet, CSV and TSV are read in
-this process, and everything else by Spark. The key ``engine`` of the configuration, or --engine,
-overrides this.
+The sources of the rows decide, before work begins: this process reads local files of Parquet, CSV
+and TSV, Parquet of object stores, and tables of Delta Lake and Iceberg; Spark reads all others. The
+key ``engine`` of the configuration, or --engine, overrides this.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Engine(Protocol):
         ...
 
     def completed(self, source: Source) -> Source:
-        """The source that arguments name, with the options that follow from its rows.
+        """A source that arguments name, with options that its files tell, such as the separator.
 
         Raises
         ------
@@ -103,7 +103,7 @@ class Engine(Protocol):
 
 @dataclass(frozen=True)
 class LocalEngine:
-    """The engine of this process, on files of its own disk."""
+    """The engine of this process."""
 
     failures: ClassVar[tuple[type[Exception], ...]] = (ConfigError, DataError, OSError)
 

@@ -7,16 +7,13 @@ synthetic), split (by key, position or time), output. Publishes ``part=train`` a
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from spark_auc.app.config.jobs import Prepare
 from spark_auc.app.jobs.engines import SparkEngine
 from spark_auc.app.jobs.parts import parted
 from spark_auc.errors import DataError
 from spark_auc.publication.publish import check_free, publication
-
-if TYPE_CHECKING:
-    pass
 
 _log = logging.getLogger(__name__)
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from pyspark.sql import SparkSession
 
 from spark_auc.errors import DataError
 from spark_auc.spark.data.paths import reader_of
-
-_SEPARATORS = ",;\t|"
+from spark_auc.tables.files import separator_in
 
 
 def separator_of(spark: SparkSession, path: str) -> str:
@@ -33,4 +30,4 @@ def separator_of(spark: SparkSession, path: str) -> str:
     header = reader_of(spark, path).text(path).first()
     if header is None:
         raise DataError(f"found no lines in {path!r}, expected a header and rows; check the file")
-    return max(_SEPARATORS, key=re.sub('"[^"]*"', "", header["value"]).count)
+    return separator_in(header["value"])
