@@ -69,6 +69,8 @@ ORDER = {
     "spark_auc.tables": [
         ["files", "nested", "rows"],
         ["parquet_files"],
+        ["delimited"],
+        ["quotes"],
         ["arrow_table", "drawn_pairs", "columns", "split"],
         ["part_files"],
         ["raw_features"],

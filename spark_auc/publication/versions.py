@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterable
 from os import fspath
 
 from spark_auc.core.types import AnyPath
@@ -136,6 +137,12 @@ def data_files(location: AnyPath) -> list[str]:
     """
     root, paths = opened(location)[0], files_of(location)
     return sorted(path for path in paths if not _HIDDEN.search(path[len(root) :]))
+
+
+def is_partitioned(location: AnyPath, files: Iterable[str]) -> bool:
+    """Whether some of the `data_files` of a location are in directories of partitions."""
+    root = opened(resolve(location))[0]
+    return any("=" in file.removeprefix(root).rpartition("/")[0] for file in files)
 
 
 def _version_of(target: Directory) -> tuple[Directory, str, Manifest] | None:

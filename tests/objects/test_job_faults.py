@@ -84,7 +84,7 @@ def test_files_of_failed_attempts_are_deleted(tasks, spark):
 
 
 def test_partitions_and_types_come_back(tasks, spark, tmp_path):
-    from spark_auc.spark.data.object_files import object_rows
+    from spark_auc.spark.data.arrow_files import arrow_rows
     from spark_auc.spark.data.part_files import write_parquet
 
     frame = spark.sql(
@@ -95,16 +95,16 @@ def test_partitions_and_types_come_back(tasks, spark, tmp_path):
     remote, local = Directory.of(f"{tasks}/made"), Directory.of(str(tmp_path / "made"))
     assert write_parquet(frame, remote, ["part"]) == write_parquet(frame, local, ["part"]) == 20
     for part in (0, 1):
-        found = object_rows(spark, f"{remote.uri}/part={part}")
+        found = arrow_rows(spark, f"{remote.uri}/part={part}")
         expected = spark.read.parquet(f"{local.uri}/part={part}")
         assert found.dtypes == expected.dtypes
         assert sorted(found.collect()) == sorted(expected.collect())
-    assert object_rows(spark, remote.uri) is None
+    assert arrow_rows(spark, remote.uri) is None
 
 
 def test_large_row_groups_are_read_within_bounds(tasks, monkeypatch):
     from spark_auc.spark.data import parquet
-    from spark_auc.spark.data.object_files import ObjectFiles
+    from spark_auc.spark.data.arrow_files import ArrowFiles, Location
 
     draw, sink = np.random.default_rng(0), pa.BufferOutputStream()
     table = pa.table({name: draw.normal(size=1_000_000) for name in "ab"})
@@ -112,7 +112,7 @@ def test_large_row_groups_are_read_within_bounds(tasks, monkeypatch):
     Directory.of(f"{tasks}/big").write("part-0.parquet", sink.getvalue().to_pybytes())
     del sink
     monkeypatch.setattr(parquet, "_MOST_BUFFERED", 2**20)
-    scan = ObjectFiles.of(f"{tasks}/big").scan
+    scan = ArrowFiles.of(None, Location(f"{tasks}/big")).scan
     pool, peaks, read = pa.default_memory_pool(), [], 0
     before = pool.bytes_allocated()
     for batch in scan.read(iter([pa.record_batch({"id": [0]})])):

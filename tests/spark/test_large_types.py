@@ -17,9 +17,7 @@ from spark_auc import (
     evaluate,
     with_contributions,
 )
-from spark_auc.errors import LineError
 from spark_auc.spark.data import aggregate, resources
-from spark_auc.spark.data.quotes import multi_line
 
 LARGE = "spark.sql.execution.arrow.useLargeVarTypes"
 rng = np.random.default_rng(5)
@@ -87,23 +85,6 @@ def test_recipes_and_stored_models(both, rows, tmp_path):
     model.save(str(tmp_path / "linear"))
     _, loaded = both(lambda: LinearRankerModel.load(str(tmp_path / "linear")).coefficients)
     assert loaded == model.coefficients
-
-
-def test_quotes_of_files(both, spark, tmp_path):
-    path = tmp_path / "rows.csv"
-    path.write_text('a,b\n1,"two\nlines"\n2,x\n')
-    assert both(lambda: multi_line(spark, str(path), {"header": "true"})) == 2 * (
-        {"multiLine": "true"},
-    )
-    path.write_text('a,b\n1,"two\nlines\n2,x\n')
-
-    def message():
-        with pytest.raises(LineError) as raised:
-            multi_line(spark, str(path), {"header": "true"})
-        return str(raised.value)
-
-    plain, large = both(message)
-    assert large == plain
 
 
 def test_drawn_pairs(both, rows):

@@ -22,7 +22,7 @@ from spark_auc.spark.data import text_files
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.layouts import Layout
 from spark_auc.spark.data.lines import Lines, delimited, is_whole_source
-from spark_auc.spark.data.listed_files import UnsupportedFilesError
+from spark_auc.spark.data.local_paths import UnsupportedFilesError
 from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.data.text_files import TextScan
 

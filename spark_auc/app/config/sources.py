@@ -28,6 +28,15 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=Table)
 
 _LAKES = ("delta", "iceberg")
+# Options of a reader of CSV by which both engines read the same rows.
+_ALIKE = {
+    "header": "true",
+    "escape": '"',
+    "mode": "FAILFAST",
+    "enforceSchema": "true",
+    "ignoreLeadingWhiteSpace": "true",
+    "ignoreTrailingWhiteSpace": "true",
+}
 
 # Types of values of text; see `spark_auc.tables.text_types.TYPES`.
 TextType: TypeAlias = Literal["integer", "float", "boolean", "date", "time", "zoned"]
@@ -92,8 +101,12 @@ class Source(Section):
 
     @property
     def through_arrow(self) -> bool:
-        """Whether tasks read the files of an object store themselves."""
-        return self.format == "parquet" and not self.options
+        """Whether both engines read the files through Arrow, and so the same values."""
+        if self.format != "csv":
+            return self.format == "parquet" and not self.options
+        given = {name: text_of(value) for name, value in self.options.items()}
+        separator = given.pop("sep", ",")
+        return "header" in given and len(separator) == 1 and given.items() <= _ALIKE.items()
 
     def check(self, *columns: str | None, new: Mapping[str, str | None] | None = None) -> None:
         """Check the path, and the columns of a local file, before Spark starts.
@@ -126,15 +139,14 @@ class Source(Section):
         DataError
             An action inside the block reads a corrupt file.
         """
+        from spark_auc.spark.data.arrow_files import arrow_rows
         from spark_auc.spark.data.failures import translated
         from spark_auc.spark.data.layouts import layout_of
         from spark_auc.spark.data.libsvm import libsvm
         from spark_auc.spark.data.line_faults import line_errors
         from spark_auc.spark.data.lines import delimited
-        from spark_auc.spark.data.object_files import object_rows
         from spark_auc.spark.data.paths import reader_of
-        from spark_auc.spark.data.quotes import multi_line, parsed_once
-        from spark_auc.spark.data.strict import by_name
+        from spark_auc.spark.data.strict import whole_rows
 
         options = {key: text_of(value) for key, value in self.options.items()}
         path = resolve(self.path) if self.path else None
@@ -161,17 +173,15 @@ class Source(Section):
             if self.table is not None:
                 yield self._selected(spark.read.table(self.table))
                 return
-            strict = by_name(self.format, options)
-            stored = object_rows(spark, self.path) if self.path and self.through_arrow else None
-            if stored is not None:
-                yield self._selected(stored)
-                return
-            if path and self.format == "csv":
-                strict |= multi_line(spark, path, options)
+            if self.path and self.through_arrow:
+                separator = options.get("sep", ",") if self.format == "csv" else None
+                rows = arrow_rows(spark, self.path, separator)
+                if rows is not None:
+                    yield self._selected(rows)
+                    return
             reader = reader_of(spark, path) if path else spark.read
-            rows = reader.format(self.format).options(**strict).load(path)
-            with parsed_once(rows, strict):
-                yield self._selected(rows)
+            strict = whole_rows(self.format, options)
+            yield self._selected(reader.format(self.format).options(**strict).load(path))
 
     def _selected(self, rows: DataFrame) -> DataFrame:
         """The rows and columns that ``where`` and ``select`` name, with their types."""

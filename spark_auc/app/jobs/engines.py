@@ -14,17 +14,17 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
-from spark_auc.app.config.arguments import COMPRESSED
 from spark_auc.app.config.sections import SparkSection, text_of
 from spark_auc.app.config.sources import Source
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.lakes.delta import DeltaLake
 from spark_auc.lakes.iceberg import IcebergTable
-from spark_auc.publication.versions import data_files, resolve
+from spark_auc.publication.versions import data_files, is_partitioned, resolve
 from spark_auc.storage.file_systems import is_local, is_store, scheme_of
 from spark_auc.storage.file_systems import opened as open_location
 from spark_auc.tables.arrow_table import ArrowTable
-from spark_auc.tables.files import open_file, separator_of
+from spark_auc.tables.delimited import OTHER_CODECS, separator_of
+from spark_auc.tables.files import text_rows
 from spark_auc.tables.nested import with_fields
 from spark_auc.tables.parquet_files import parquet_rows
 from spark_auc.tables.table import Table, fields_of
@@ -35,15 +35,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _PATTERN = "*?[{"
-# Options of a reader of CSV by which both engines read the same rows.
-_ALIKE = {
-    "header": "true",
-    "escape": '"',
-    "mode": "FAILFAST",
-    "enforceSchema": "true",
-    "ignoreLeadingWhiteSpace": "true",
-    "ignoreTrailingWhiteSpace": "true",
-}
 
 
 class Needs(NamedTuple):
@@ -112,7 +103,7 @@ class LocalEngine:
         if source.format != "csv" or "sep" in source.options:
             return source
         assert source.path is not None
-        separator = separator_of(local_path(source.path))
+        separator = separator_of(_files(source.path)[0])
         return source.model_copy(update={"options": {"sep": separator} | source.options})
 
     @contextmanager
@@ -140,7 +131,6 @@ class SparkEngine:
     def completed(self, source: Source) -> Source:
         """See `Engine.completed`."""
         from spark_auc.spark.data.failures import translated
-        from spark_auc.spark.data.quotes import multi_line
         from spark_auc.spark.data.separators import separator_of
 
         if source.table is not None and not self.session.catalog.tableExists(source.table):
@@ -150,12 +140,9 @@ class SparkEngine:
             )
         if source.format != "csv" or not source.path:
             return source
-        path = resolve(source.path)
         with translated():
-            options = {"sep": separator_of(self.session, path)} | source.options
-            texts = {key: text_of(value) for key, value in options.items()}
-            options |= multi_line(self.session, path, texts)
-        return source.model_copy(update={"options": options})
+            separator = separator_of(self.session, resolve(source.path))
+        return source.model_copy(update={"options": {"sep": separator} | source.options})
 
     @contextmanager
     def read(self, source: Source, names: Collection[str] = ()) -> Iterator[Table]:
@@ -209,15 +196,21 @@ def _local_rows(source: Source) -> ArrowTable:
         iceberg = IcebergTable(source.table or "", options)
         return parquet_rows(iceberg.files(), iceberg.schema)
     assert source.path is not None
-    if is_local(source.path):
-        return open_file(local_path(source.path), options.get("sep", ","))
-    files = data_files(source.path)
-    if not files or any("=" in file[len(source.path) :].rpartition("/")[0] for file in files):
-        raise ConfigError(
-            f"found {len(files)} files at {source.path!r}, expected Parquet files outside of "
-            "directories of partitions; check the path, or set engine to spark"
-        )
+    files = _files(source.path)
+    if source.format == "csv":
+        return text_rows(files, options.get("sep", ","))
     return parquet_rows(files)
+
+
+def _files(path: str) -> list[str]:
+    """The files of rows of a path; `ConfigError` without them."""
+    files = data_files(path)
+    if not files or is_partitioned(path, files):
+        raise ConfigError(
+            f"found {len(files)} files at {path!r}, expected files outside of directories of "
+            "partitions; check the path, or set engine to spark"
+        )
+    return files
 
 
 def reason_for_spark(needs: Needs, settings: SparkSection, engine: str | None) -> str | None:
@@ -271,9 +264,8 @@ def _of_source(source: Source) -> str | None:
         f"files of {source.format}": not is_lake and source.format not in ("csv", "parquet"),
         "a pattern of files": any(letter in path for letter in _PATTERN),
         f"a location of {scheme_of(path)}": not (local or is_store(path)),
-        "text in an object store": not local and source.format == "csv",
-        "compressed files": path.lower().endswith(COMPRESSED),
-        "options of Spark's reader": not (is_lake or _is_plain(source)),
+        "files of another codec": path.lower().endswith(OTHER_CODECS),
+        "options of Spark's reader": not (is_lake or source.through_arrow),
         "directories of partitions": not is_lake and local and _is_partitioned(path),
     }
     reason = next((reason for reason, holds in reasons.items() if holds), None)
@@ -287,12 +279,3 @@ def _of_source(source: Source) -> str | None:
 def _is_partitioned(path: str) -> bool:
     place = local_path(path)
     return os.path.isdir(place) and any("=" in name for name in os.listdir(place))
-
-
-def _is_plain(source: Source) -> bool:
-    """Whether the files of a source are read alike by both engines."""
-    if source.format != "csv":
-        return not source.options
-    given = {name: text_of(value) for name, value in source.options.items()}
-    separator = given.pop("sep", ",")
-    return "header" in given and len(separator) == 1 and given.items() <= _ALIKE.items()

@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 from pyarrow import types as kinds
 
 from spark_auc.core.parallel import mapped
-from spark_auc.spark.data.listed_files import ListedFile, UnsupportedFilesError, input_file
+from spark_auc.spark.data.local_paths import UnsupportedFilesError
+from spark_auc.storage.listed_files import ListedFile, input_file
 
 # Names of the columns to read, and their Arrow types according to Spark's schema.
 Columns: TypeAlias = Sequence[tuple[str, pa.DataType]]

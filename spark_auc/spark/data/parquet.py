@@ -2,7 +2,7 @@
 
 Tasks use Arrow if a DataFrame consists of Parquet files on the local file system, unchanged, and
 Arrow reads the same values as Spark. Those of object stores are in
-`spark_auc.spark.data.object_files`.
+`spark_auc.spark.data.arrow_files`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,10 @@ from pyspark.sql.types import DataType, TimestampType
 from spark_auc.errors import DataError
 from spark_auc.spark.data.failures import SPARK_FAILURES
 from spark_auc.spark.data.footers import RowGroup, footer, row_groups
-from spark_auc.spark.data.listed_files import (
-    UnsupportedFilesError,
-    check_same,
-    input_file,
-    local_paths,
-)
+from spark_auc.spark.data.local_paths import UnsupportedFilesError, local_paths
 from spark_auc.spark.data.names import quoted
 from spark_auc.spark.data.paths import literal_reader, reader_of
+from spark_auc.storage.listed_files import check_same, input_file
 
 # Spark's default number of rows in a batch.
 _BATCH_ROWS = 10_000

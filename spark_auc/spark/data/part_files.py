@@ -17,8 +17,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from spark_auc.errors import ConfigError
+from spark_auc.spark.data.arrow_files import SPARK_TYPES, arrow_rows, arrow_type
 from spark_auc.spark.data.arrow_tasks import mapped_batches
-from spark_auc.spark.data.object_files import SPARK_TYPES, arrow_type, object_rows
 from spark_auc.spark.data.paths import literal_reader
 from spark_auc.tables.part_files import WRITTEN, PartWriter, settle
 
@@ -85,7 +85,7 @@ def _written_by_spark(rows: DataFrame, uri: str, partition_by: Sequence[str]) ->
 
 def read_parquet(spark: SparkSession, directory: Directory) -> DataFrame:
     """The rows of the files that `write_parquet` wrote to a directory."""
-    rows = object_rows(spark, directory.uri) if directory.object_store else None
+    rows = arrow_rows(spark, directory.uri) if directory.object_store else None
     if rows is not None:
         return rows
     return literal_reader(spark, directory.uri).parquet(directory.uri)

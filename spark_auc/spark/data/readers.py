@@ -14,10 +14,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType
 
+from spark_auc.spark.data.arrow_files import arrow_scan, is_of_arrow
 from spark_auc.spark.data.lines import source_of
-from spark_auc.spark.data.listed_files import UnsupportedFilesError
+from spark_auc.spark.data.local_paths import UnsupportedFilesError
 from spark_auc.spark.data.names import known_column
-from spark_auc.spark.data.object_files import is_of_objects, object_scan
 from spark_auc.spark.data.parquet import ParquetScan
 from spark_auc.spark.data.text_files import TextScan
 
@@ -63,8 +63,8 @@ class TaskRows(NamedTuple):
 def _scan(df: DataFrame, names: Sequence[str], types: Sequence[DataType]) -> Scan:
     if (source := source_of(df)) and source[0] in names:
         return TextScan.of(df)
-    if is_of_objects(df):
-        return object_scan(df, names, types)
+    if is_of_arrow(df):
+        return arrow_scan(df, names, types)
     return ParquetScan.of(df, names, types)
 
 

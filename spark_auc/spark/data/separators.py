@@ -6,7 +6,7 @@ from pyspark.sql import SparkSession
 
 from spark_auc.errors import DataError
 from spark_auc.spark.data.paths import reader_of
-from spark_auc.tables.files import separator_in
+from spark_auc.tables.delimited import separator_in
 
 
 def separator_of(spark: SparkSession, path: str) -> str:

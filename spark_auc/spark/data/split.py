@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, TimestampNTZType, TimestampType
 
 from spark_auc.errors import ConfigError, DataError
+from spark_auc.spark.data.arrow_files import is_of_arrow
 from spark_auc.spark.data.checks import checked
 from spark_auc.spark.data.lines import content_of_lines
 from spark_auc.spark.data.names import fields_of, known_column, quoted
@@ -101,7 +102,7 @@ def by_position(df: DataFrame, train: int | float) -> DataFrame:
         before += block.rows
     # As a separate column: inside a branch of the condition, ids would count only its rows.
     numbered = df.withColumn("_row_id", F.monotonically_increasing_id())
-    return _parted(numbered, _is_before(block, rows - before)).drop("_row_id")
+    return _parted(numbered, _is_before(df, block, rows - before)).drop("_row_id")
 
 
 def by_time(df: DataFrame, column: str, start_of_test: datetime) -> DataFrame:
@@ -155,9 +156,18 @@ class _Block(NamedTuple):
     last: int
 
 
+def _place(df: DataFrame) -> list[Column]:
+    """Path, start and length of the block of a row; of files that Arrow reads, its partition."""
+    keys = "file_path", "file_block_start", "file_block_length"
+    values = [F.col(f"_metadata.{key}") for key in keys]
+    if is_of_arrow(df):
+        values = [F.lit(""), F.spark_partition_id(), F.lit(1)]
+    return [value.alias(name) for value, name in zip(values, _Block._fields, strict=False)]
+
+
 def _blocks(df: DataFrame) -> list[_Block]:
     """Count the rows of each block; blocks are sorted by position."""
-    place = [f"_metadata.{name}" for name in ("file_path", "file_block_start", "file_block_length")]
+    place = _place(df)
     try:
         rows = df.select(*place, F.monotonically_increasing_id().alias("id"))
         counts = rows.groupBy(*rows.columns[:3]).agg(F.count("*"), F.min("id"), F.max("id"))
@@ -177,14 +187,14 @@ def _blocks(df: DataFrame) -> list[_Block]:
     return blocks
 
 
-def _is_before(cut: _Block, rows: int) -> Column:
+def _is_before(df: DataFrame, cut: _Block, rows: int) -> Column:
     """Whether a row comes before row ``rows`` of block ``cut``.
 
     Row ids are used inside this block only. They must be those of the counting job: Spark divides
     files into other blocks when the number of executors changes.
     """
-    path, start = F.col("_metadata.file_path"), F.col("_metadata.file_block_start")
-    end = start + F.col("_metadata.file_block_length")
+    path, start, length = _place(df)
+    end = start + length
     row_id = F.col("_row_id")
     cut_end = cut.start + cut.length
     in_file = path == cut.path

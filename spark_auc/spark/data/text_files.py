@@ -20,12 +20,8 @@ from spark_auc.features.raw_columns import Text
 from spark_auc.features.text_lines import first_break, lines_within
 from spark_auc.spark.data.layouts import Layout
 from spark_auc.spark.data.lines import is_whole_source, source_of
-from spark_auc.spark.data.listed_files import (
-    ListedFile,
-    UnsupportedFilesError,
-    check_same,
-    local_paths,
-)
+from spark_auc.spark.data.local_paths import UnsupportedFilesError, local_paths
+from spark_auc.storage.listed_files import ListedFile, check_same
 from spark_auc.tables.arrow_columns import own_text
 
 # Spark's default number of rows in a batch.

@@ -1,4 +1,4 @@
-"""Files that tasks read themselves, local or of an object store, and their state when listed."""
+"""Files, local or of an object store, and their state when they were listed."""
 
 from __future__ import annotations
 
@@ -6,20 +6,11 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from spark_auc.errors import DataError
 from spark_auc.storage.file_systems import is_local, opened, reached
-
-# These settings change the files that Spark reads.
-_SETTINGS = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissingFiles")
-
-
-class UnsupportedFilesError(Exception):
-    """Tasks may read other rows than Spark from these files; the message gives the reason."""
 
 
 @dataclass(frozen=True)
@@ -55,10 +46,10 @@ class ListedFile:
 
 def _state(path: str) -> tuple[int, int]:
     """Size in bytes, and time of the last change."""
-    if is_local(path):
-        status = os.stat(path)
-        return status.st_size, status.st_mtime_ns
     _, filesystem, key = opened(path)
+    if is_local(path):
+        status = os.stat(key)
+        return status.st_size, status.st_mtime_ns
     with reached(path, filesystem):
         info = filesystem.get_file_info(key)
     if not info.is_file:
@@ -81,32 +72,3 @@ def check_same(path: str, same: bool) -> None:
             f"found {path} changed since it was listed; expected the same file with the same time "
             "of change on every machine until the job ends; run again"
         )
-
-
-def local_paths(df: DataFrame, *settings: str) -> list[str]:
-    """Sorted paths of the files of a DataFrame.
-
-    Parameters
-    ----------
-    df
-        The rows.
-    settings
-        Further settings of Spark that must not be set.
-
-    Raises
-    ------
-    UnsupportedFilesError
-        The rows are cached, files are not on the local file system, or a setting is on that changes
-        the rows that Spark reads.
-    """
-    level = df.storageLevel
-    if level.useMemory or level.useDisk:
-        raise UnsupportedFilesError("the rows are cached")
-    conf = df.sparkSession.conf
-    on = [key for key in (*settings, *_SETTINGS) if str(conf.get(key, "false")).lower() != "false"]
-    if on:
-        raise UnsupportedFilesError(f"{', '.join(on)} is set")
-    files = [urlsplit(file) for file in df.inputFiles()]
-    if {file.scheme for file in files} != {"file"}:
-        raise UnsupportedFilesError("the rows do not come from files of the local file system")
-    return sorted(unquote(file.path) for file in files)

@@ -1,0 +1,264 @@
+"""Delimited text, and Parquet of object stores, as DataFrames whose rows tasks read through Arrow.
+
+Spark needs no jar for them, and text has the same values as in one process. Each task makes the
+file system of a URI itself, with the credentials of its own machine. Neither credentials nor file
+systems are sent to tasks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
+from pyspark.sql.types import DataType, StringType, StructField, StructType, TimestampType
+
+from spark_auc.errors import ConfigError
+from spark_auc.spark.data.footers import row_groups
+from spark_auc.spark.data.lines import plan_of
+from spark_auc.spark.data.local_paths import UnsupportedFilesError, local_paths
+from spark_auc.spark.data.names import quoted
+from spark_auc.spark.data.parquet import ParquetScan
+from spark_auc.spark.data.paths import reader_of
+from spark_auc.storage.file_systems import is_object_store, opened
+from spark_auc.storage.listed_files import input_file
+from spark_auc.tables.delimited import OTHER_CODECS, DelimitedFiles
+
+_log = logging.getLogger(__name__)
+
+# The key of column metadata that names the files, and that of Parquet files with Spark's types.
+_MARK, SPARK_TYPES = "spark_auc_files", b"org.apache.spark.sql.parquet.row.metadata"
+_NOT_NULL = re.compile(r'"(nullable|containsNull|valueContainsNull)":\s*false')
+_PATTERN = re.compile(r"[*?\[{]")
+
+
+class Location(NamedTuple):
+    """Where files are, and what they are.
+
+    Parameters
+    ----------
+    path
+        A file, a directory of files, a part of a published output, or, of text, a pattern.
+    separator
+        The separator of delimited text with a header; None for Parquet.
+    """
+
+    path: str
+    separator: str | None = None
+
+
+@dataclass(frozen=True)
+class DelimitedScan:
+    """Reads columns of delimited text.
+
+    Parameters
+    ----------
+    files
+        The files.
+    columns
+        Names and types of the columns.
+    """
+
+    files: DelimitedFiles
+    columns: tuple[tuple[str, pa.DataType], ...]
+
+    def __len__(self) -> int:
+        """Number of ranges."""
+        return len(self.files.ranges)
+
+    def __str__(self) -> str:
+        """The ranges, for the log."""
+        count = len({part.file for part in self.files.ranges})
+        return f"{len(self)} ranges of {count} files of text"
+
+    def read(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The columns of the ranges whose numbers are in the first column, and ``place``."""
+        names = [name for name, _ in self.columns]
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                for rows in self.files.read(number, names):
+                    place = pa.array(np.full(rows.num_rows, number))
+                    yield rows.append_column("place", place)
+
+
+FilesScan: TypeAlias = ParquetScan | DelimitedScan
+
+
+@dataclass(frozen=True)
+class ArrowFiles:
+    """The files of a location, when they were listed.
+
+    Parameters
+    ----------
+    scan
+        Reads all columns.
+    schema
+        Spark's types of the columns.
+    digest
+        A hash of the files and their states.
+    """
+
+    scan: FilesScan
+    schema: StructType
+    digest: str
+
+    @classmethod
+    def of(cls, spark: SparkSession, location: Location) -> ArrowFiles:
+        """List the parts of the files of a location.
+
+        Raises
+        ------
+        UnsupportedFilesError
+            Arrow has no such files, or Parquet files are not of one schema in one directory, or
+            have types that Arrow does not read for Spark.
+        DataError
+            Text is malformed; see `DelimitedFiles.of`.
+        StorageError
+            The store failed.
+        """
+        scan: FilesScan
+        paths, separator = _files(spark, location), location.separator
+        if separator is not None:
+            files = DelimitedFiles.of(paths, separator)
+            schema = StructType([StructField(name, StringType()) for name in files.names])
+            columns = [(name, pa.string()) for name in files.names]
+            scan, states = DelimitedScan(files, tuple(columns)), map(repr, files.ranges)
+        else:
+            schema = _schema(paths[0])
+            columns = [(field.name, arrow_type(field.dataType)) for field in schema]
+            groups = row_groups(paths, columns, beside_spark=False)
+            scan, states = ParquetScan(groups, tuple(columns)), map(repr, groups)
+        digest = hashlib.sha256("\n".join([schema.json(), *states]).encode()).hexdigest()
+        return cls(scan, schema, digest)
+
+    def rows(self, spark: SparkSession, location: Location) -> DataFrame:
+        """The rows, in a partition for each part."""
+        mark = {"location": list(location), "digest": self.digest}
+        schema = StructType.fromJson(self.schema.jsonValue())
+        for field in schema:
+            field.metadata = {**(field.metadata or {}), _MARK: mark}
+        if not (count := len(self.scan)):
+            return spark.createDataFrame([], schema)
+        scan = self.scan
+
+        def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in scan.read(numbers):
+                yield batch.drop_columns(["place"])
+
+        return spark.range(0, count, 1, count).mapInArrow(read, schema)
+
+
+def arrow_rows(spark: SparkSession, path: str, separator: str | None = None) -> DataFrame | None:
+    """The rows of files that tasks read through Arrow; None if Spark has to read them.
+
+    The log says why Spark reads files.
+
+    Parameters
+    ----------
+    spark
+        The session.
+    path, separator
+        See `Location`; Parquet files are those of object stores.
+
+    Raises
+    ------
+    DataError
+        Text is malformed; see `DelimitedFiles.of`.
+    StorageError
+        The store failed.
+    """
+    location = Location(path, separator)
+    try:
+        if separator is None and not is_object_store(opened(path)[1]):
+            return None
+        return ArrowFiles.of(spark, location).rows(spark, location)
+    except (UnsupportedFilesError, ConfigError) as reason:
+        _log.info("reader: Spark, because %s", reason)
+        return None
+
+
+def is_of_arrow(df: DataFrame) -> bool:
+    """Whether columns are those of `arrow_rows`."""
+    return any(_MARK in field.metadata for field in df.schema)
+
+
+def arrow_scan(
+    df: DataFrame, names: Sequence[str], types: Sequence[DataType]
+) -> ParquetScan | DelimitedScan:
+    """The scan of columns of `arrow_rows`; see `ParquetScan.of`."""
+    level = df.storageLevel
+    if level.useMemory or level.useDisk:
+        raise UnsupportedFilesError("the rows are cached")
+    marks = [field.metadata[_MARK] for field in df.schema if _MARK in field.metadata]
+    if len(marks) < len(df.columns) or any(mark != marks[0] for mark in marks):
+        raise UnsupportedFilesError("the columns are not all those of the same files")
+    spark, location = df.sparkSession, Location(*marks[0]["location"])
+    files = ArrowFiles.of(spark, location)
+    if files.digest != marks[0]["digest"]:
+        raise UnsupportedFilesError("the files changed since they were listed")
+    columns = [quoted(name) for name in names]
+    whole = files.rows(spark, location).select(*columns)
+    if not len(files.scan) or plan_of(df.select(*columns)) != plan_of(whole):
+        raise UnsupportedFilesError("the rows are not an unchanged scan of files")
+    kinds = map(arrow_type, types[: len(names)])
+    return replace(files.scan, columns=tuple(zip(names, kinds, strict=True)))
+
+
+def arrow_type(kind: DataType) -> pa.DataType:
+    """The type of a column in Arrow; `UnsupportedFilesError` if there is none."""
+    try:
+        return pa.timestamp("us", "UTC") if kind == TimestampType() else to_arrow_type(kind)
+    except (PySparkException, AssertionError) as error:
+        raise UnsupportedFilesError(f"a column is of type {kind.simpleString()}") from error
+
+
+def _files(spark: SparkSession, location: Location) -> list[str]:
+    """The files of a location; `UnsupportedFilesError` if Arrow has no such files."""
+    path, is_text = location.path, location.separator is not None
+    # Executors have no pydantic, which publications need.
+    from spark_auc.publication.versions import data_files, is_partitioned
+
+    if not _PATTERN.search(path):
+        found = data_files(path)
+        has_partitions = is_text and is_partitioned(path, found)
+    elif is_text:
+        lines = reader_of(spark, path).text(path)
+        found, has_partitions = local_paths(lines), len(lines.columns) > 1
+    else:
+        raise UnsupportedFilesError(f"{path} is a pattern")
+    if not found:
+        raise UnsupportedFilesError(f"{path} has no files")
+    if not is_text and len({file.rpartition("/")[0] for file in found}) > 1:
+        raise UnsupportedFilesError(f"the files of {path} are in several directories")
+    if has_partitions:
+        raise UnsupportedFilesError(f"{path} has directories of partitions")
+    if is_text and (unknown := [file for file in found if file.endswith(OTHER_CODECS)]):
+        raise UnsupportedFilesError(f"{unknown[0]} is compressed")
+    return found
+
+
+def _schema(path: str) -> StructType:
+    """Spark's types of the columns of a file, all of which may be null."""
+    try:
+        with input_file(path) as file:
+            schema = pq.read_schema(file)
+        stored = (schema.metadata or {}).get(SPARK_TYPES)
+        made = (
+            StructType.fromJson(json.loads(stored))
+            if stored
+            else from_arrow_schema(schema, prefer_timestamp_ntz=True)
+        )
+        nullable: Any = json.loads(_NOT_NULL.sub(r'"\1": true', json.dumps(made.jsonValue())))
+        return StructType.fromJson(nullable)
+    except (OSError, pa.ArrowException, PySparkException, ValueError, KeyError) as error:
+        raise UnsupportedFilesError(f"Arrow cannot read {path} ({error})") from None

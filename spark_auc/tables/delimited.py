@@ -1,0 +1,318 @@
+"""Delimited text with a header, in ranges of whole records, which tasks of any engine read."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pv
+
+from spark_auc.core.parallel import mapped
+from spark_auc.errors import DataError
+from spark_auc.storage.file_systems import is_local, opened, reached
+from spark_auc.storage.listed_files import ListedFile, check_same, input_file
+from spark_auc.tables.names import folded
+from spark_auc.tables.quotes import Lines, lines_of
+from spark_auc.tables.table import Batches
+
+# Bytes of a range. Ranges depend on the files alone, so that results do not depend on tasks.
+_RANGE_BYTES = 8 * 2**20
+_BATCH_ROWS = 10_000
+# Bytes to read at once for the end of a line.
+_LINE_BYTES = 2**16
+# Requests at once to a store, each of which waits for it.
+_REQUESTS = 16
+_SEPARATORS = ",;\t|"
+_QUOTE, _LINE_FEED = b'"', b"\n"
+# Characters of a row in an error.
+_SHOWN = 200
+# What decompresses files, by their suffixes. Each of them is one range.
+COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+# The suffixes of Hadoop's other codecs.
+OTHER_CODECS = (".lz4", ".deflate", ".snappy", ".passthrough")
+
+
+class Range(NamedTuple):
+    """The records of a file that begin within a range of bytes; all of a compressed file."""
+
+    file: ListedFile
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class DelimitedFiles:
+    """Files of text with the same header, all columns of which are text.
+
+    Parameters
+    ----------
+    names
+        Names of the columns.
+    separator
+        One character.
+    ranges
+        The ranges of the files, in their order.
+    """
+
+    names: tuple[str, ...]
+    separator: str
+    ranges: tuple[Range, ...]
+
+    @classmethod
+    def of(cls, paths: Sequence[str], separator: str | None = None) -> DelimitedFiles:
+        """List the ranges of files.
+
+        Parameters
+        ----------
+        paths
+            Paths or URIs.
+        separator
+            The separator. Default: see `separator_in`, of the first line.
+
+        Raises
+        ------
+        DataError
+            A file is unreadable, has no lines, another header than the first, or a quote that is
+            not closed.
+        StorageError
+            A store failed.
+        """
+        first, ranges = None, list[Range]()
+        for path in paths:
+            with _reading(path):
+                file = ListedFile.of(path)
+                names, separator, begin = _header(path, separator)
+                first = first or names
+                if names != first:
+                    raise DataError(
+                        f"found the header {[*names]} in {path!r}, expected {[*first]} as in "
+                        f"{paths[0]!r}; correct or remove the file"
+                    )
+                ranges += _ranges(file, begin, separator, _RANGE_BYTES)
+        assert first is not None, "files"
+        assert separator is not None
+        return cls(first, separator, tuple(ranges))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns."""
+        return pa.schema([(name, pa.string()) for name in self.names])
+
+    def read(self, number: int, names: Sequence[str]) -> Batches:
+        """The records of a range.
+
+        Parameters
+        ----------
+        number
+            The number of the range.
+        names
+            The columns to make of them.
+
+        Raises
+        ------
+        DataError
+            The file is unreadable, changed since it was listed, or has a record of another number
+            of fields.
+        StorageError
+            A store failed.
+        """
+        part, wrong = self.ranges[number], list[pv.InvalidRow]()
+        path = part.file.path
+        with _reading(path):
+            check_same(path, part.file.is_unchanged())
+            try:
+                for batch in self._batches(part, [*dict.fromkeys(names)], wrong):
+                    columns = [batch.column(name) for name in names]
+                    yield pa.RecordBatch.from_arrays(columns, [*names])
+            except pa.ArrowInvalid as error:
+                raise self._fault(path, wrong, error) from None
+            # Another process may have overwritten the file during the read.
+            check_same(path, part.file.is_unchanged())
+
+    def _batches(self, part: Range, names: list[str], wrong: list[pv.InvalidRow]) -> Batches:
+        def note(row: pv.InvalidRow) -> str:
+            wrong.append(row)
+            return "error"
+
+        def options(size: int, *, newlines: bool) -> tuple[pv.ReadOptions, pv.ParseOptions]:
+            return pv.ReadOptions(
+                column_names=[*self.names], use_threads=False, block_size=size
+            ), pv.ParseOptions(
+                delimiter=self.separator, newlines_in_values=newlines, invalid_row_handler=note
+            )
+
+        convert = pv.ConvertOptions(
+            column_types=self.schema,
+            include_columns=names,
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+            null_values=[""],
+        )
+        if compression_of(part.file.path):
+            with _stream(part.file.path) as stream:
+                _header_line(stream)
+                rest = pa.PythonFile(stream, "r")
+                for block in pv.open_csv(rest, *options(_RANGE_BYTES, newlines=True), convert):
+                    yield from pa.Table.from_batches([block]).to_batches(_BATCH_ROWS)
+            return
+        content = _bytes(part)
+        known = options(len(content) + 1, newlines=_QUOTE in content)
+        rows = pv.read_csv(pa.BufferReader(content), *known, convert)
+        yield from rows.to_batches(_BATCH_ROWS)
+
+    def _fault(self, path: str, wrong: Sequence[pv.InvalidRow], error: Exception) -> DataError:
+        if wrong:
+            return DataError(
+                f"found the row {wrong[0].text[:_SHOWN]!r} in {path} with "
+                f"{wrong[0].actual_columns} fields, expected {len(self.names)}; correct or remove "
+                "it"
+            )
+        return DataError(
+            f"found a malformed record in {path!r} ({error}), expected {len(self.names)} fields in "
+            "UTF-8; correct or remove it"
+        )
+
+
+def separator_in(header: str) -> str:
+    """The one of comma, semicolon, tabulator and ``|`` that a line has most outside of quotes."""
+    return max(_SEPARATORS, key=re.sub('"[^"]*"', "", header).count)
+
+
+def separator_of(path: str) -> str:
+    """The separator of a file; see `DelimitedFiles.of`, also for the errors."""
+    with _reading(path):
+        return _header(path, None)[1]
+
+
+def compression_of(path: str) -> str | None:
+    """What decompresses a file, by its suffix; None for other files."""
+    return next((kind for end, kind in COMPRESSED.items() if path.lower().endswith(end)), None)
+
+
+@contextmanager
+def _reading(path: str) -> Iterator[None]:
+    """`DataError` for a local file that cannot be read inside the block."""
+    try:
+        yield
+    except (OSError, EOFError) as error:
+        raise DataError(
+            f"found the unreadable file {path!r} ({error}), expected text; replace or remove it"
+        ) from error
+
+
+@contextmanager
+def _stream(path: str) -> Iterator[io.BufferedReader]:
+    """The text of a file from its beginning, decompressed."""
+    _, filesystem, key = opened(path)
+    compression = compression_of(path)
+    with reached(path, filesystem), filesystem.open_input_stream(key, compression) as stream:
+        yield io.BufferedReader(stream)
+
+
+def _bytes(part: Range) -> bytes:
+    with input_file(part.file.path) as file:
+        return bytes(file.read_at(part.end - part.start, part.start))
+
+
+def _header_line(stream: io.BufferedReader) -> bytes:
+    """The first record of a stream."""
+    line = stream.readline()
+    while line.count(_QUOTE) % 2 and (more := stream.readline()):
+        line += more
+    return line
+
+
+def _header(path: str, separator: str | None) -> tuple[tuple[str, ...], str, int]:
+    """Names of the columns of a file, their separator, and the bytes before the first record."""
+    with _stream(path) as stream:
+        line = _header_line(stream)
+    try:
+        text = line.decode("utf-8-sig").rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise DataError(
+            f"found text in another encoding than UTF-8 in {path!r}, expected UTF-8; convert the "
+            "file"
+        ) from None
+    if not text:
+        raise DataError(f"found no lines in {path!r}, expected a header and rows")
+    separator = separator or separator_in(text)
+    given = next(csv.reader(io.StringIO(text), delimiter=separator))
+    seen = Counter(map(folded, given))
+    # The names that Spark gives to columns without a name, and to those of one name.
+    names = tuple(
+        f"{name}{k}" if seen[folded(name)] > 1 and name else name or f"_c{k}"
+        for k, name in enumerate(given)
+    )
+    return names, separator, len(line)
+
+
+class _Block(NamedTuple):
+    """Whole lines of a file, and what quotes make of them: as records begin, or within quotes."""
+
+    start: int
+    outside: Lines
+    inside: Lines
+
+
+@lru_cache(maxsize=64)
+def _ranges(file: ListedFile, begin: int, separator: str, size: int) -> tuple[Range, ...]:
+    """Ranges of whole records of about a size."""
+    if compression_of(file.path):
+        return (Range(file, begin, file.size),)
+
+    def block(place: int) -> _Block | None:
+        """The lines that begin within ``size`` bytes from a place."""
+        start = place if place == begin else _after_feed(file, place)
+        end = min(_after_feed(file, place + size), file.size)
+        if start >= end:
+            return None
+        content = _bytes(Range(file, start, end))
+        if _QUOTE not in content:
+            return _Block(start, Lines(0, -1), Lines(-1, 0))
+        data = np.frombuffer(content, np.uint8)
+        outside, inside = (lines_of(data, separator, enclosed=k) for k in (False, True))
+        return _Block(start, outside, inside)
+
+    threads = None if is_local(file.path) else _REQUESTS
+    blocks = mapped(block, range(begin, file.size, size), threads)
+    bounds, opened = list[int](), -1
+    for found in blocks:
+        if found is None:
+            continue
+        lines = found.outside if opened < 0 else found.inside
+        if lines.first >= 0:
+            bounds.append(found.start + lines.first)
+        if lines.opened < 0:
+            opened = -1
+        elif lines is found.outside or lines.opened > 0:
+            opened = found.start + lines.opened
+    if opened >= 0:
+        line = 1 + sum(
+            _bytes(Range(file, start, min(start + size, opened))).count(_LINE_FEED)
+            for start in range(0, opened, size)
+        )
+        raise DataError(
+            f"found a quote that is not closed in line {line} of {file.path}, expected its end; "
+            "correct the file"
+        )
+    return tuple(Range(file, a, b) for a, b in pairwise([*bounds, file.size]))
+
+
+def _after_feed(file: ListedFile, place: int) -> int:
+    """The place after the first line feed from a place on, or that after the file."""
+    while place < file.size:
+        content = _bytes(Range(file, place, min(place + _LINE_BYTES, file.size)))
+        if (feed := content.find(_LINE_FEED)) >= 0:
+            return place + feed + 1
+        place += len(content)
+    return file.size

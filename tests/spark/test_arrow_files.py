@@ -1,0 +1,100 @@
+"""Delimited text as DataFrames: the rows of one process, read by tasks."""
+
+import csv
+
+import pyarrow as pa
+import pytest
+
+from spark_auc.app.config.sources import Source
+from spark_auc.errors import DataError
+from spark_auc.spark.data.names import quoted
+from spark_auc.spark.data.spark_table import SparkTable
+from spark_auc.spark.data.split import by_position
+from spark_auc.tables import delimited
+from spark_auc.tables.files import open_file
+
+HEADER = ["id", "text", "label"]
+TEXTS = ["plain", "two\nlines", 'a "word", b', "x,y", "", "\n", "é\n\nz", '",\n"', '5" pipe']
+
+
+def source(path, **options):
+    return Source(format="csv", path=str(path), options={"header": True, "escape": '"'} | options)
+
+
+def write(path, rows, **format):
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n", **format)
+        writer.writerow(HEADER)
+        writer.writerows(rows)
+
+
+def read(spark, data):
+    with data.read(spark) as rows:
+        return rows, [(*row[:1], row[1] or "", *row[2:]) for row in rows.orderBy("id").collect()]
+
+
+def test_values_are_those_of_one_process(spark, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(delimited, "_RANGE_BYTES", 97)
+    rows = [(f"{k:04}", TEXTS[k % len(TEXTS)], str(k % 2)) for k in range(300)]
+    (tmp_path / "many").mkdir()
+    for k in range(3):
+        write(tmp_path / "many" / f"{k}.csv", rows[100 * k : 100 * (k + 1)])
+    assert read(spark, source(tmp_path / "many"))[1] == rows
+    assert read(spark, source(tmp_path / "many" / "[0-2].csv"))[1] == rows
+    write(tmp_path / "half.csv", rows, delimiter="\t")
+    data = source(tmp_path / "half.csv", sep="\t")
+    assert read(spark, data)[1] == rows
+    with data.read(spark) as frame, caplog.at_level("INFO"):
+        table = SparkTable(frame).select(["text", "id"])
+        found = table.gathered()
+    local = open_file(tmp_path / "half.csv").select(["text", "id"]).gathered()
+    assert found.equals(local)
+    assert "reader: tasks, which read" in caplog.text
+    assert "ranges of 1 files of text" in caplog.text
+
+
+def test_rows_that_spark_changed_are_read_by_spark(spark, tmp_path, caplog):
+    write(tmp_path / "rows.csv", [("1", "a", "0"), ("2", "b", "1"), ("3", "c", "1")])
+    data = source(tmp_path / "rows.csv").model_copy(update={"where": "label = '1'"})
+    with data.read(spark) as frame, caplog.at_level("INFO"):
+        assert SparkTable(frame).select(["id"]).gathered() == pa.table({"id": ["2", "3"]})
+    assert "not an unchanged scan" in caplog.text
+
+
+def test_partitions_and_other_options_are_sparks(spark, tmp_path):
+    rows = [("1", "plain", "0"), ("2", "x,y", "1")]
+    (tmp_path / "parts" / "day=1").mkdir(parents=True)
+    write(tmp_path / "parts" / "day=1" / "rows.csv", rows)
+    with source(tmp_path / "parts").read(spark) as frame:
+        assert frame.columns == [*HEADER, "day"]
+        assert frame.count() == 2
+    (tmp_path / "rows.csv").write_text("id,text,label\n1,'a,b',0\n")
+    assert read(spark, source(tmp_path / "rows.csv", quote="'"))[1] == [("1", "a,b", "0")]
+    # A line of another number of fields is refused.
+    (tmp_path / "rows.csv").write_text("id,text,label\n1,'a,b',0\n2,c\n")
+    with pytest.raises(DataError), source(tmp_path / "rows.csv", quote="'").read(spark) as frame:
+        frame.collect()
+
+
+def test_a_quote_that_is_not_closed_is_refused(spark, tmp_path):
+    (tmp_path / "rows.csv").write_text('id,text,label\n1,"a,0\n')
+    with pytest.raises(DataError, match=r"not closed in line 2 of .*rows.csv"):
+        source(tmp_path / "rows.csv").read(spark).__enter__()
+
+
+def test_a_header_alone_has_no_rows(spark, tmp_path):
+    (tmp_path / "rows.csv").write_text("id,text,label\n")
+    with source(tmp_path / "rows.csv").read(spark) as frame:
+        assert (frame.columns, frame.count()) == (HEADER, 0)
+
+
+@pytest.mark.parametrize("share", [0.6, 7])
+def test_rows_keep_their_positions(spark, tmp_path, monkeypatch, share):
+    monkeypatch.setattr(delimited, "_RANGE_BYTES", 30)
+    rows = [(str(k), "two\nlines", str(k % 2)) for k in range(10)]
+    write(tmp_path / "rows.csv", rows)
+    with source(tmp_path / "rows.csv").read(spark) as df:
+        assert df.rdd.getNumPartitions() > 2
+        found = by_position(df, share).where("part = 'train'").select(*map(quoted, HEADER))
+        count = round(10 * share) if share < 1 else share
+        assert [row["id"] for row in found.collect()] == [row[0] for row in rows[:count]]
