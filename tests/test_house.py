@@ -72,6 +72,7 @@ ORDER = {
         ["delimited"],
         ["quotes"],
         ["arrow_table", "drawn_pairs", "columns", "split"],
+        ["stratified"],
         ["part_files"],
         ["raw_features"],
         ["features", "labels", "raw_columns", "segments"],

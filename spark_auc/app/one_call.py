@@ -154,7 +154,7 @@ def train(
         raise ConfigError(f"found test {test}, expected a share in [0, 1); set test")
     table, held_out = table_of(rows), None
     if test:
-        table, held_out = by_key(table, 1 - test, seed, key, label)
+        table, held_out = by_key(table, 1 - test, seed, key, (label, positive))
     given, settings = dict(features or {}), {"weightCol": weight, **(training or {})}
     ranker = MBAEstimator(labelCol=label, positiveLabel=positive, **settings)
     if ranker.has_folds:

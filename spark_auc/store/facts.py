@@ -10,9 +10,11 @@ from typing import Any
 
 from spark_auc.core.state.rules import MOST_COLUMNS
 from spark_auc.errors import ConfigError, ModelFormatError
+from spark_auc.tables.hashes import HASHES
 
 _FORMAT = "spark_auc store facts"
 _MOST_DIFFERENCES = 8
+_FIRST_HASHES = 1
 _ABSENT = "nothing"
 
 
@@ -38,6 +40,8 @@ class Facts:
         Name of the column of segments; None for rows that are stored together.
     segments
         Its values that are segments; rows of other values are stored under the segment "".
+    hashes
+        Version of the hashes by which rows are in folds.
 
     Raises
     ------
@@ -53,6 +57,7 @@ class Facts:
     recipe: str | None = None
     segment_column: str | None = None
     segments: tuple[str, ...] = ()
+    hashes: int = HASHES
 
     def __post_init__(self) -> None:
         if not 1 <= self.dimension <= MOST_COLUMNS or not 2 <= self.folds <= 1000:
@@ -83,6 +88,7 @@ class Facts:
             if values.pop("format") != _FORMAT:
                 raise ValueError("it has another format")
             recipe = values.pop("recipe")
+            values = {"hashes": _FIRST_HASHES} | values
             facts = cls(**values, recipe=None if recipe is None else _canonical(recipe))
             if facts.to_json().encode() != (text.encode() if isinstance(text, str) else text):
                 raise ValueError("it has another spelling")
@@ -102,8 +108,10 @@ class Facts:
             "recipe": None if self.recipe is None else json.loads(self.recipe),
             "segments": list(self.segments),
         }
-        # Ids of stores without segments are those of versions without these fields.
-        without = () if self.segment_column is not None else ("segment_column", "segments")
+        # Ids of stores without segments, and of the first hashes, are those of versions without
+        # these fields.
+        without = set[str]() if self.segment_column else {"segment_column", "segments"}
+        without |= {"hashes"} if self.hashes == _FIRST_HASHES else set()
         return {name: value for name, value in values.items() if name not in without}
 
 

@@ -256,46 +256,27 @@ def _header(path: str, separator: str | None) -> tuple[tuple[str, ...], str, int
     return names, separator, len(line)
 
 
-class _Block(NamedTuple):
-    """Whole lines of a file, and what quotes make of them: as records begin, or within quotes."""
-
-    start: int
-    outside: Lines
-    inside: Lines
-
-
 @lru_cache(maxsize=64)
 def _ranges(file: ListedFile, begin: int, separator: str, size: int) -> tuple[Range, ...]:
     """Ranges of whole records of about a size."""
     if compression_of(file.path):
         return (Range(file, begin, file.size),)
 
-    def block(place: int) -> _Block | None:
-        """The lines that begin within ``size`` bytes from a place."""
+    def lines_from(place: int) -> tuple[Range, Lines]:
+        """The lines that begin within ``size`` bytes from a place, and records as they begin."""
         start = place if place == begin else _after_feed(file, place)
-        end = min(_after_feed(file, place + size), file.size)
-        if start >= end:
-            return None
-        content = _bytes(Range(file, start, end))
-        if _QUOTE not in content:
-            return _Block(start, Lines(0, -1), Lines(-1, 0))
-        data = np.frombuffer(content, np.uint8)
-        outside, inside = (lines_of(data, separator, enclosed=k) for k in (False, True))
-        return _Block(start, outside, inside)
+        lines = Range(file, start, max(start, _after_feed(file, place + size)))
+        return lines, _quoted(lines, separator, enclosed=False)
 
     threads = None if is_local(file.path) else _REQUESTS
-    blocks = mapped(block, range(begin, file.size, size), threads)
     bounds, opened = list[int](), -1
-    for found in blocks:
-        if found is None:
-            continue
-        lines = found.outside if opened < 0 else found.inside
-        if lines.first >= 0:
-            bounds.append(found.start + lines.first)
-        if lines.opened < 0:
-            opened = -1
-        elif lines is found.outside or lines.opened > 0:
-            opened = found.start + lines.opened
+    for lines, quotes in mapped(lines_from, range(begin, file.size, size), threads):
+        found = quotes if opened < 0 else _quoted(lines, separator, enclosed=True)
+        if lines.start < lines.end and found.first >= 0:
+            bounds.append(lines.start + found.first)
+        # Quotes that enclose the beginning are those of an earlier line.
+        if found.opened < 0 or opened < 0 or found.opened > 0:
+            opened = -1 if found.opened < 0 else lines.start + found.opened
     if opened >= 0:
         line = 1 + sum(
             _bytes(Range(file, start, min(start + size, opened))).count(_LINE_FEED)
@@ -306,6 +287,13 @@ def _ranges(file: ListedFile, begin: int, separator: str, size: int) -> tuple[Ra
             "correct the file"
         )
     return tuple(Range(file, a, b) for a, b in pairwise([*bounds, file.size]))
+
+
+def _quoted(lines: Range, separator: str, *, enclosed: bool) -> Lines:
+    content = _bytes(lines)
+    if _QUOTE not in content:
+        return Lines(-1, 0) if enclosed else Lines(0, -1)
+    return lines_of(np.frombuffer(content, np.uint8), separator, enclosed=enclosed)
 
 
 def _after_feed(file: ListedFile, place: int) -> int:

@@ -1,8 +1,10 @@
-"""Hashes of values, equal to those of Spark's ``xxhash64``.
+"""Hashes of values, which do not depend on the types of their columns.
 
-The hash is XXH64 with seed 42. Integers of up to 32 bits, dates and booleans are hashed as 4 bytes,
-longer integers and times as 8, floats by their bits, and text by its UTF-8 bytes. The hash of a
-column is the seed of the next, and a missing value leaves it as it is.
+The hash is XXH64 with seed 42, as of Spark's ``xxhash64``. Whole numbers of any type, such as 8 and
+8.0, and booleans are hashed as integers of 8 bytes, other numbers by the bits of their double,
+times and dates by their microseconds, and text by its UTF-8 bytes. So a value keeps its hash where
+a missing one elsewhere in the column changes its type. The hash of a column is the seed of the
+next, and a missing value leaves it as it is.
 """
 
 from __future__ import annotations
@@ -18,16 +20,19 @@ from spark_auc.core.kernels import compiled
 from spark_auc.core.types import Bool, Keys
 from spark_auc.errors import ConfigError
 from spark_auc.features.raw_columns import Text, read_only
-from spark_auc.tables.arrow_columns import flat, raw_column
+from spark_auc.tables.arrow_columns import doubles_of_decimals, flat, raw_column
 from spark_auc.tables.table import Table, field_of, fields_of
 from spark_auc.tables.types import is_number, is_text, is_time, shown_type
 
 _P1, _P2 = np.uint64(0x9E3779B185EBCA87), np.uint64(0xC2B2AE3D27D4EB4F)
 _P3, _P4 = np.uint64(0x165667B19E3779F9), np.uint64(0x85EBCA77C2B2AE63)
 _P5, _SEED = np.uint64(0x27D4EB2F165667C5), np.uint64(42)
+# The version of the hashes: moments of folds by other hashes do not merge.
+HASHES = 2
 _NARROW = 0xFFFFFFFF
-# Decimals of more digits are hashed by the bytes of their whole number.
+# Decimals of more digits are more exact than doubles.
 _MOST_DIGITS = 18
+_WIDEST = 2.0**63
 
 
 def check_hashable(table: Table, name: str) -> None:
@@ -85,39 +90,25 @@ def _hashed(array: pa.Array, seeds: Keys) -> Keys:
         places = read_only(text.starts), read_only(text.ends)
         _of_text(*places, read_only(text.data), missing, seeds, out)
         return out
-    # The bits of missing decimals are not used.
-    filled = array if kinds.is_decimal(kind) else array.fill_null(_zero(kind))
-    bits, narrow = _bits(filled)
-    return _of_narrow(bits, seeds) if narrow else _of_wide(bits, seeds)
+    return _of_wide(_bits(array), seeds)
 
 
-def _zero(kind: pa.DataType) -> pa.Scalar:
-    return pa.scalar(False if kinds.is_boolean(kind) else 0, kind)
-
-
-def _bits(values: pa.Array) -> tuple[Keys, bool]:
-    """The bits ``(n,)`` of values, and whether they are 4 bytes and not 8."""
+def _bits(values: pa.Array) -> Keys:
+    """The 8 bytes ``(n,)`` that stand for values; those of missing ones are not used."""
     kind = values.type
-    narrow = kinds.is_boolean(kind) or kinds.is_date32(kind)
-    if narrow or (kinds.is_integer(kind) and kind.bit_width <= 32):
-        whole = values.cast(pa.int32()) if narrow else values
-        return whole.to_numpy().astype(np.int64).view(np.uint64) & np.uint64(_NARROW), True
-    if kinds.is_float32(kind):
-        floats = values.to_numpy() + np.float32(0.0)
-        bits = np.where(np.isnan(floats), np.uint32(0x7FC00000), floats.view(np.uint32))
-        return bits.astype(np.uint64), True
-    if kinds.is_floating(kind):
-        doubles = values.cast(pa.float64()).to_numpy() + 0.0
-        quiet = np.uint64(0x7FF8000000000000)
-        return np.where(np.isnan(doubles), quiet, doubles.view(np.uint64)), False
     if kinds.is_decimal(kind):
-        # The low half of 128 bits.
-        wide = values.cast(pa.decimal128(38, kind.scale))
-        halves = np.frombuffer(wide.buffers()[1], np.uint64)[2 * wide.offset :]
-        return halves[: 2 * len(values) : 2], False
+        values = doubles_of_decimals(values)
+    if kinds.is_floating(kind) or kinds.is_decimal(kind):
+        doubles = values.cast(pa.float64()).fill_null(0.0).to_numpy()
+        with np.errstate(invalid="ignore"):
+            is_whole = (np.floor(doubles) == doubles) & (np.abs(doubles) < _WIDEST)
+        bits = np.where(np.isnan(doubles), np.uint64(0x7FF8000000000000), doubles.view(np.uint64))
+        integers = np.where(is_whole, doubles, 0.0).astype(np.int64).view(np.uint64)
+        return np.asarray(np.where(is_whole, integers, bits))
     if is_time(kind):
         values = values.cast(pa.timestamp("us", getattr(kind, "tz", None)))
-    return values.cast(pa.int64()).to_numpy().view(np.uint64), False
+    whole = values.cast(pa.int64(), safe=False).fill_null(0).to_numpy()
+    return np.asarray(whole.view(np.uint64))
 
 
 def _none(rows: int) -> Bool:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import TypeVar
+from typing import TypeVar, cast
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
 
-from spark_auc.core.types import Bool
+from spark_auc.core.labels import Label
+from spark_auc.core.row_source import State
+from spark_auc.core.types import Bool, Float
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.features.raw_columns import Numbers
 from spark_auc.tables.arrow_columns import raw_column
 from spark_auc.tables.hashes import check_hashable, hashable_names, xxhash64
+from spark_auc.tables.labels import LabelReader, positive_label
+from spark_auc.tables.stratified import ClassHashes
 from spark_auc.tables.table import Batches, Table, field_of
 from spark_auc.tables.tally import Tally, tallied
 from spark_auc.tables.types import is_time, shown_type
@@ -24,10 +28,15 @@ T = TypeVar("T", bound=Table)
 # Bits of spans of time: 38 hours, an eighth of a second, and a microsecond.
 _SPANS = (37, 17, 0)
 _MOST_SPANS = 1 << 20
+_HASHES = "hashes"
 
 
 def by_key(
-    table: T, fraction: float, seed: int, key: str | None = None, label: str | None = None
+    table: T,
+    fraction: float,
+    seed: int,
+    key: str | None = None,
+    label: tuple[str, Label | bool | None] | None = None,
 ) -> tuple[T, T]:
     """The rows whose hash of seed and key is below ``fraction``, and the others.
 
@@ -44,32 +53,62 @@ def by_key(
         An integer of 32 bits.
     key
         Column to hash. Default: all columns that have a hash, except the label, so that rows of
-        equal values are in the same part.
+        equal values and labels are in the same part; the first part then has the fraction of the
+        rows of each class, by one pass over the rows.
     label
-        Label column, which is not hashed.
+        Label column, which is not hashed, and positive label; see `positive_label`.
 
     Raises
     ------
     ConfigError
         A column is unknown or has no hash, or the fraction is outside (0, 1).
+    DataError
+        Without a key, a label is invalid.
     """
     if not 0 < fraction < 1:
         raise ConfigError(f"found fraction = {fraction}; expected a share of train in (0, 1)")
-    if key is not None:
-        check_hashable(table, key)
-        names = [field_of(table, key).name]
-    else:
-        without = field_of(table, label).name if label else None
-        names = [name for name in hashable_names(table) if name != without]
 
-    def keeping(below: bool) -> Callable[[Sequence[pa.Array]], Bool]:
+    if key is not None or label is None:
+        if key is not None:
+            check_hashable(table, key)
+        names = hashable_names(table) if key is None else [field_of(table, key).name]
+
+        def keeping(below: bool) -> Callable[[Sequence[pa.Array]], Bool]:
+            return lambda arrays: np.asarray((uniform_of(arrays, seed) < fraction) == below)
+
+        return table.where(names, keeping(True)), table.where(names, keeping(False))
+
+    of_label = field_of(table, label[0]).name
+    names = [*(name for name in hashable_names(table) if name != of_label), of_label]
+    value = positive_label(table, *label)
+
+    def read(reader: LabelReader, arrays: Sequence[pa.Array]) -> tuple[Bool, Float]:
+        return reader.read(arrays[-1]), uniform_of(arrays[:-1], seed)
+
+    def fold(batches: Batches) -> Iterator[tuple[str, State]]:
+        reader = LabelReader(of_label, value)
+        yield _HASHES, ClassHashes.of(read(reader, batch.columns) for batch in batches)
+
+    what = "hashes of the rows of each class"
+    states = table.select(names).fold(
+        fold, (ClassHashes,), state_bytes=ClassHashes.BYTES, what=what
+    )
+    found = cast(ClassHashes, states.get(_HASHES, ClassHashes.of([])))
+    thresholds = found.thresholds(fraction)
+
+    def of_class(below: bool) -> Callable[[Sequence[pa.Array]], Bool]:
         def keep(arrays: Sequence[pa.Array]) -> Bool:
-            uniform = (xxhash64(arrays, salt=seed) >> np.uint64(11)) * 2.0**-53
-            return np.asarray((uniform < fraction) == below)
+            y, hashed = read(LabelReader(of_label, value), arrays)
+            return np.asarray((hashed < thresholds[y.astype(np.int64)]) == below)
 
         return keep
 
-    return table.where(names, keeping(True)), table.where(names, keeping(False))
+    return table.where(names, of_class(True)), table.where(names, of_class(False))
+
+
+def uniform_of(arrays: Sequence[pa.Array], seed: int) -> Float:
+    """Hashes ``(n,)`` of a seed and rows, in [0, 1)."""
+    return (xxhash64(arrays, salt=seed) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def by_time(table: T, column: str, start: datetime) -> tuple[T, T]:

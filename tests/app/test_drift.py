@@ -151,9 +151,9 @@ def test_scored_and_evaluated_rows(job, at, caplog):
 
 @pytest.mark.slow
 def test_a_holdout(job, spark, at):
-    holdout = {"by": "key", "train": 0.6, "seed": 2}
+    holdout = {"by": "key", "train": 0.6, "seed": 2, "column": "row"}
     trained = job("train", **section(holdout=holdout))
-    parts = by_key(spark.read.parquet(str(at / "rows")), 0.6, 2, None, "y")
+    parts = by_key(spark.read.parquet(str(at / "rows")), 0.6, 2, "row")
     test = parts.filter("part = 'test'").toPandas()
     recipe = read_recipe("model")
     assert without_excesses(trained["drift"]) == expected(recipe, test, ["row"])

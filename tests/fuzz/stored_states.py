@@ -81,6 +81,7 @@ from spark_auc.learners.solam import SOLAM
 from spark_auc.solvers.path import solve
 from spark_auc.spark.estimators.online import Learned
 from spark_auc.tables.gathered import RowsPart
+from spark_auc.tables.stratified import ClassHashes
 from spark_auc.tables.tally import Tally
 from spark_auc.tables.text_types import TextKinds
 from spark_auc.training.learned_rows import LearnedRows
@@ -173,6 +174,7 @@ def samples():
         labels,
         LabelCounts({"no": 1, "yes": 7}),
         Tally.of(pa.array(["a", None, "b", "a"]), 5),
+        ClassHashes.of([(np.array([True, False]), np.array([0.5, 0.1]))]),
         TextKinds.zero(2).update(pa.record_batch([["1", "2"], ["007", ""]], ["a", "b"])),
         pair,
         *pair.positive.tiles[:2],

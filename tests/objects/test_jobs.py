@@ -5,6 +5,7 @@ import os
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pv
 import pyarrow.parquet as pq
 import pytest
 import yaml
@@ -132,3 +133,19 @@ def test_a_stream_keeps_its_state_in_the_store(tasks, tmp_path, capsys):
     assert remote.read("status.jsonl").count(b"\n") == 4
     found = [load(f"{root}/model").score(rows().to_pandas()).tobytes() for root in ended]
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("engine", ["local", "spark"])
+def test_text_in_a_store_needs_no_jar(tasks, tmp_path, capsys, engine):
+    place = f"{tasks}/text"
+    sink = pa.BufferOutputStream()
+    pv.write_csv(rows(), sink)
+    Directory.of(place).write("rows.csv", sink.getvalue().to_pybytes())
+    section = {
+        "data": {"path": place, "format": "csv", "options": {"header": True}, "types": "auto"},
+        "columns": {"features": ["a", "b"], "label": "y"},
+        "training": {"regParam": 0.1},
+        "output": {"path": str(tmp_path / "model")},
+    }
+    code, result = job(tmp_path, capsys, "train", section, engine)
+    assert (code, sum(result["rows"].values())) == (0, ROWS)

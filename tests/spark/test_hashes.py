@@ -25,13 +25,32 @@ VALUES = {
 }
 
 
+# What Spark hashes in place of values of other types; of numbers, where they are not whole.
+STANDS_FOR = {
+    **dict.fromkeys(["tinyint", "smallint", "int", "bigint", "boolean"], "bigint"),
+    **dict.fromkeys(["float", "double", "decimal"], "double"),
+    **dict.fromkeys(["date", "timestamp_ntz"], "timestamp_ntz"),
+}
+
+
 @pytest.mark.parametrize("kind", VALUES)
 def test_hashes_are_those_of_spark(spark, kind):
     rows = spark.range(0, 40, 1, 1).selectExpr(
         f"if(id % 11 = 10, null, {VALUES[kind]}) as value", "cast(id as int) as other"
     )
-    salted, both = F.xxhash64(F.lit(5), "value"), F.xxhash64("value", "other")
-    expected = rows.select(F.xxhash64("value"), salted, both).toArrow()
+    stands_for = STANDS_FOR.get(kind, kind)
+
+    def hashed(*before):
+        def of(target):
+            others = [F.col(name).cast("bigint") for name in ("other",) if name in before]
+            salt = [F.lit(5)] if 5 in before else []
+            return F.xxhash64(*salt, F.col("value").cast(target), *others)
+
+        if stands_for != "double":
+            return of(stands_for)
+        return F.when(F.col("value") == F.floor("value"), of("bigint")).otherwise(of("double"))
+
+    expected = rows.select(hashed(), hashed(5), hashed("other")).toArrow()
     table = SparkTable(rows).select(["value", "other"]).gathered()
     value, other = (column.combine_chunks() for column in table.columns)
     found = xxhash64([value]), xxhash64([value], salt=5), xxhash64([value, other])

@@ -126,6 +126,16 @@ def test_segments_are_facts(tmp_path):
         opened(tmp_path, replace(facts, segments=("a",)))
 
 
+def test_moments_by_other_hashes_are_refused(tmp_path):
+    """Stores of before name no version of the hashes."""
+    older = replace(FACTS, hashes=1)
+    assert "hashes" not in older.to_json()
+    assert Facts.from_json(older.to_json()) == older
+    filled(tmp_path, DAYS[:1], facts=older)
+    with pytest.raises(ConfigError, match=r"hashes: 'nothing', 2; restore these settings, or build"):
+        opened(tmp_path, FACTS)
+
+
 def test_other_facts_are_refused_field_by_field(tmp_path):
     recipe = {"version": 1, "numeric": [{"as": "spline", "knots": [0.0, 1.0]}], "hashed": []}
     facts = replace(FACTS, recipe=json.dumps(recipe))

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_auc.tables.stratified import ClassHashes
 from spark_auc.tables.tally import Tally
 from spark_auc.tables.text_types import TextKinds
 from tests.laws import Case, check_laws
@@ -54,3 +55,13 @@ def test_laws_of_types():
         return np.concatenate([kinds.fits.ravel(), kinds.some, kinds.codes]).astype(float)
 
     check_laws(Case(TextKinds.zero(3), of, view, 24))
+
+
+def test_laws_of_hashes_of_classes():
+    drawn = np.random.default_rng(0)
+    y, uniform = drawn.random(60) < 0.3, drawn.random(60)
+
+    def of(rows):
+        return ClassHashes.of([(y[rows], uniform[rows])])
+
+    check_laws(Case(ClassHashes.of([]), of, lambda state: state.rows.ravel() / 60, 60))

@@ -35,7 +35,7 @@ def check_reach(section: Section, settings: SparkSection) -> None:
     for source in _sources(section):
         if source.path is None or is_local(source.path):
             continue
-        scheme, reason = scheme_of(source.path), "Arrow reads Parquet files without options alone"
+        scheme, reason = scheme_of(source.path), "Arrow reads Parquet, and CSV with a header"
         try:
             is_read = source.through_arrow and Directory.of(source.path).object_store
         except ConfigError as error:
@@ -50,8 +50,8 @@ def check_reach(section: Section, settings: SparkSection) -> None:
         if not may_open(scheme, settings.settings(), settings.remote):
             raise ConfigError(
                 f"found {source.path!r} of format {source.format}, and no jar by which Spark opens "
-                f"{scheme} ({reason}), expected a directory of Parquet files in an object store, "
-                "or a jar such as hadoop-aws; convert the files, or set spark.jars.packages"
+                f"{scheme} ({reason}), expected Parquet or CSV in an object store, or a jar like "
+                "hadoop-aws; convert the files, or set spark.jars.packages"
             )
 
 

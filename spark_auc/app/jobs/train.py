@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_auc.app.config.jobs import Measures, Train
+from spark_auc.app.config.sections import Columns
 from spark_auc.app.config.split import Split
 from spark_auc.app.config.training import estimator_class
 from spark_auc.app.jobs.engines import Engine, Needs
@@ -119,7 +120,7 @@ def run(engine: Engine, config: Train) -> dict[str, Any]:
         version = stack.enter_context(publication(config.output.path, config.output.replace, KIND))
         train, test = rows, None
         if rows is not None:
-            train, test = _halves(rows, config.holdout, config.columns.label)
+            train, test = _halves(rows, config.holdout, config.columns)
         model, others = _fitted(config, train)
         if config.calibration:
             assert calibrating is not None
@@ -147,11 +148,12 @@ def _names(config: Train) -> list[str]:
     return [name for name in found if isinstance(name, str)]
 
 
-def _halves(table: Table, split: Split | None, label: str) -> tuple[Table, Table | None]:
+def _halves(table: Table, split: Split | None, columns: Columns) -> tuple[Table, Table | None]:
     """The rows to train on, and those to test on; all and None without a split."""
     if split is None:
         return table, None
     if split.by == "key":
+        label = (columns.label, columns.positiveLabel)
         return by_key(table, split.train, split.seed, split.column, label)
     if split.by == "time":
         assert split.column is not None

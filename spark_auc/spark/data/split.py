@@ -10,9 +10,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
+import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import DateType, TimestampNTZType, TimestampType
 
 from spark_auc.errors import ConfigError, DataError
@@ -20,6 +22,9 @@ from spark_auc.spark.data.arrow_files import is_of_arrow
 from spark_auc.spark.data.checks import checked
 from spark_auc.spark.data.lines import content_of_lines
 from spark_auc.spark.data.names import fields_of, known_column, quoted
+from spark_auc.spark.data.spark_table import SparkTable
+from spark_auc.tables.hashes import check_hashable
+from spark_auc.tables.split import uniform_of
 
 
 def by_key(
@@ -43,7 +48,7 @@ def by_key(
     seed
         A 64-bit integer.
     key
-        Column to hash; its type matters, so that 1 and 1.0 differ. None hashes all columns except
+        Column to hash, as in `spark_auc.tables.split.by_key`. None hashes all columns except
         the label, so that rows of equal features are in the same part.
     label
         Label column, which is not hashed.
@@ -55,13 +60,25 @@ def by_key(
     """
     if not 0 < fraction < 1:
         raise ConfigError(f"found fraction = {fraction}; expected a share of train in (0, 1)")
+    if key is not None:
+        return _parted(df, _hashed(df, known_column(df, key).name, seed) < fraction)
     label_name = known_column(df, label).name if label else None
-    unlabelled = [name for name in df.columns if name != label_name]
-    names = unlabelled if key is None else [known_column(df, key).name]
-    content = content_of_lines(df, label_name) if key is None else None
-    hashed = F.xxhash64(F.lit(seed), *(content or map(quoted, names)))
-    uniform = F.shiftrightunsigned(hashed, 11) * 2.0**-53
-    return _parted(df, uniform < fraction)
+    names = [quoted(name) for name in df.columns if name != label_name]
+    hashed = F.xxhash64(F.lit(seed), *(content_of_lines(df, label_name) or names))
+    return _parted(df, F.shiftrightunsigned(hashed, 11) * 2.0**-53 < fraction)
+
+
+def _hashed(df: DataFrame, key: str, seed: int) -> Column:
+    """Hashes in [0, 1) of the values of a column, as of `spark_auc.tables.split`."""
+    check_hashable(SparkTable(df), key)
+
+    def uniform(values: pa.Array) -> pa.Array:
+        return pa.array(uniform_of([values], seed))
+
+    # Spark reads the types themselves, which are but text under postponed annotations.
+    uniform.__annotations__ = {"values": pa.Array, "return": pa.Array}
+    hashed: Column = arrow_udf(uniform, "double")(quoted(key))  # type: ignore[call-overload]
+    return hashed
 
 
 def by_position(df: DataFrame, train: int | float) -> DataFrame:
