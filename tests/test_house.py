@@ -67,7 +67,7 @@ ORDER = {
         ["settings"],
     ],
     "spark_auc.tables": [
-        ["files", "nested", "rows"],
+        ["files", "nested", "remembered", "rows"],
         ["parquet_files"],
         ["delimited"],
         ["quotes"],

@@ -29,7 +29,8 @@ from spark_auc.tables.table import Batches, Fold, field_of
 if TYPE_CHECKING:
     from spark_auc.publication.directory import Directory
 
-# The batches of a part, by its number, with the columns of some names.
+# The batches of a part, by its number, with the columns of some names. Whatever the names, they are
+# of the same rows.
 Read: TypeAlias = Callable[[int, Sequence[str]], Batches]
 
 BATCH_ROWS = 10_000
@@ -109,14 +110,24 @@ class ArrowTable:
         return replace(self, schema=schema, read=read)
 
     def where(self, names: Sequence[str], keep: Callable[[Sequence[pa.Array]], Bool]) -> ArrowTable:
-        """See `Table.where`."""
+        """See `Table.where`; which rows of a part are kept is found out once."""
         found, source = [field_of(self, name).name for name in names], self.read
+        kept_of = dict[int, list[pa.Array]]()
 
         def read(part: int, wanted: Sequence[str]) -> Batches:
-            for batch in source(part, [*dict.fromkeys([*wanted, *found])]):
-                kept = pa.array(keep([batch.column(name) for name in found]))
-                columns = [batch.column(name).filter(kept) for name in wanted]
-                yield pa.RecordBatch.from_arrays(columns, [*wanted])
+            known = kept_of.get(part)
+            columns = [*dict.fromkeys([*wanted, *([] if known else found)])]
+            masks = list[pa.Array]()
+            for number, batch in enumerate(source(part, columns)):
+                if known:
+                    mask = known[number]
+                else:
+                    mask = pa.array(keep([batch.column(name) for name in found]))
+                    masks.append(mask)
+                kept = [batch.column(name).filter(mask) for name in wanted]
+                yield pa.RecordBatch.from_arrays(kept, [*wanted])
+            if not known:
+                kept_of[part] = masks
 
         return replace(self, read=read, cheap=False)
 

@@ -132,7 +132,7 @@ def test_moments_by_other_hashes_are_refused(tmp_path):
     assert "hashes" not in older.to_json()
     assert Facts.from_json(older.to_json()) == older
     filled(tmp_path, DAYS[:1], facts=older)
-    with pytest.raises(ConfigError, match=r"hashes: 'nothing', 2; restore these settings, or build"):
+    with pytest.raises(ConfigError, match=r"hashes: 'nothing', 2; restore these settings"):
         opened(tmp_path, FACTS)
 
 

@@ -27,6 +27,7 @@ from spark_auc.tables.delimited import OTHER_CODECS, separator_of
 from spark_auc.tables.files import text_rows
 from spark_auc.tables.nested import with_fields
 from spark_auc.tables.parquet_files import parquet_rows
+from spark_auc.tables.remembered import remembered
 from spark_auc.tables.table import Table, fields_of
 
 if TYPE_CHECKING:
@@ -112,7 +113,9 @@ class LocalEngine:
         table = _local_rows(source)
         if source.select is not None:
             table = table.select(source.select)
-        yield with_fields(source.typed(table), names)
+        table = source.typed(table)
+        # Text takes longer to read than what its values become.
+        yield with_fields(remembered(table) if source.format == "csv" else table, names)
 
 
 @dataclass(frozen=True)
