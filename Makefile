@@ -22,8 +22,8 @@ WITHOUT_SPARK := tests/core tests/solvers tests/learners tests/features tests/tr
 WITH_SPARK := \
   $(addprefix tests/spark/test_mba.py::test_,weights_are_ridge_over_all_pairs \
     every_form_of_features_scores_the_same save_and_load pipelines only_one_class) \
-  $(addprefix tests/spark/test_evaluate.py::test_,measures_are_those_of_scikit_learn groups \
-    paired_comparison evaluator string_labels_and_vectors_of_two rows_that_cannot_be_measured) \
+  $(addprefix tests/spark/test_evaluate.py::test_,measures_are_those_of_one_process evaluator \
+    string_labels_and_vectors_of_two rows_that_cannot_be_measured) \
   $(addprefix tests/spark/test_embeddings.py::test_,the_column_is_what_one_machine_makes \
     saving_and_loading values_that_cannot_be_learnt_from)
 ROOMS ?= $(WITHOUT_SPARK)

@@ -1,4 +1,4 @@
-"""Calibration against scikit-learn, planted probabilities, and every refusal."""
+"""Calibration as stages of Spark ML; `tests.pipeline.test_calibration` has the curves."""
 
 import numpy as np
 import pandas as pd
@@ -11,12 +11,9 @@ from pyspark.ml.linalg import Vectors
 from pyspark.sql import functions as F
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
 
-from spark_auc.core.evaluation.calibration import calibration_error
-from spark_auc.core.evaluation.score_table import ScoreTable
 from spark_auc.errors import ConfigError, DataError, ModelFormatError
-from spark_auc.serving.score_curves import Isotone, Sigmoid
+from spark_auc.serving.score_curves import Sigmoid
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.estimators.mba import MBAClassifier
 from spark_auc.spark.evaluation.calibrate import ScoreCalibrationModel, ScoreCalibrator
@@ -70,79 +67,12 @@ def test_agrees_with_scikit_learn(spark, models, method, tolerance):
         np.testing.assert_allclose(found, expected(method, scores), rtol=0, atol=tolerance)
 
 
-@each_method
-def test_weight_is_repetition(spark, models, method):
-    times = WEIGHT.astype(int)
-    repeated = spark.createDataFrame(
-        pd.DataFrame({"rawPrediction": np.repeat(SCORE, times), "label": np.repeat(LABEL, times)})
-    )
-    curve, other = models[method].curve, ScoreCalibrator(method=method).fit(repeated).curve
-    for name, value in vars(curve).items():
-        np.testing.assert_allclose(getattr(other, name), value, rtol=1e-6)
-
-
-def test_sigmoid_keeps_the_order(rows, models):
-    assert models["platt"].curve.slope > 0
-    found = probabilities(models["platt"], rows)
-    assert roc_auc_score(LABEL, found) == roc_auc_score(LABEL, SCORE)
-
-
 def test_sigmoid_of_extreme_scores(spark):
     model = ScoreCalibrationModel(Sigmoid(10.0, 1.0))
     extremes = np.array([-1e308, -100.0, 0.0, 100.0, 1e308])
     df = spark.createDataFrame(pd.DataFrame({"id": np.arange(5), "rawPrediction": extremes}))
     middle = 1 / (1 + np.exp(-1))
     np.testing.assert_allclose(probabilities(model, df), [0, 0, middle, 1, 1], atol=1e-15)
-
-
-@each_method
-def test_down_sampling_is_corrected(spark, method):
-    draws = np.random.default_rng(11)
-    score = draws.normal(size=40_000)
-    truth = 1 / (1 + np.exp(3 - 1.5 * score))
-    label = (draws.random(score.size) < truth).astype(float)
-    kept = (label == 1) | (draws.random(score.size) < 0.1)
-    sample = spark.createDataFrame(
-        pd.DataFrame({"rawPrediction": score[kept], "label": label[kept]})
-    )
-    every = spark.createDataFrame(
-        pd.DataFrame({"id": np.arange(score.size), "rawPrediction": score})
-    )
-
-    def error(rate):
-        model = ScoreCalibrator(method=method, negativeSamplingRate=rate).fit(sample)
-        found = probabilities(model, every)
-        return calibration_error(ScoreTable.of(found, label == 1)), np.abs(found - truth).mean()
-
-    calibration, mean_distance = error(0.1)
-    assert calibration < 0.01
-    # Some 0.01 is the isotonic curve's sampling error, having no shape to rely on.
-    assert mean_distance < 0.02
-    assert min(error(1.0)) > 0.2
-
-
-def test_isotonic_correction_is_that_of_reweighted_negatives(spark):
-    rate = 0.2
-    sampled = ScoreCalibrator(method="isotonic", negativeSamplingRate=rate).fit(frame(spark))
-    reweighted = frame(spark, u=np.where(LABEL == 1, 1.0, 1 / rate))
-    other = ScoreCalibrator(method="isotonic", weightCol="u").fit(reweighted)
-    np.testing.assert_array_equal(sampled.curve.boundaries, other.curve.boundaries)
-    np.testing.assert_allclose(sampled.curve.probabilities, other.curve.probabilities, atol=1e-12)
-
-
-@each_method
-def test_labels_of_every_kind(spark, method):
-    plain = vars(ScoreCalibrator(method=method).fit(frame(spark)).curve)
-    for label, positive in (
-        (2 * LABEL - 1, None),
-        (LABEL == 1, None),
-        (1 - LABEL, 0),
-        (np.where(LABEL == 1, "yes", "no"), "yes"),
-    ):
-        calibrator = ScoreCalibrator(method=method, positiveLabel=positive)
-        found = vars(calibrator.fit(frame(spark, label=label)).curve)
-        for name, value in plain.items():
-            np.testing.assert_allclose(found[name], value, rtol=1e-9)
 
 
 @pytest.mark.slow
@@ -218,54 +148,6 @@ def test_behind_the_ranker_in_a_pipeline(spark, method, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("column", "value", "message"),
-    [
-        ("rawPrediction", None, "found 1 null scores among 800 rows"),
-        ("rawPrediction", float("nan"), "found 1 NaN or infinite scores"),
-        ("rawPrediction", -float("inf"), "found 1 NaN or infinite scores"),
-        ("label", None, "found 1 null or NaN labels among 800"),
-        ("label", float("nan"), "found 1 null or NaN labels among 800"),
-        ("label", 2.0, r"found 3 label values .*2.0 \(1 rows\)"),
-        ("u", None, "found 1 weights that are null, NaN, negative or not from"),
-        ("u", float("nan"), "found 1 weights that are null, NaN, negative or not from"),
-        ("u", float("inf"), "found 1 weights that are null, NaN, negative or not from"),
-        ("u", -1.0, "found 1 weights that are null, NaN, negative or not from"),
-    ],
-)
-def test_unusable_values(rows, column, value, message):
-    wrong = rows.withColumn(column, F.when(F.col("id") == 5, F.lit(value)).otherwise(F.col(column)))
-    with pytest.raises(DataError, match=message):
-        ScoreCalibrator(weightCol="u").fit(wrong)
-
-
-def test_classes_that_cannot_serve(rows):
-    with pytest.raises(DataError, match="one class only"):
-        ScoreCalibrator().fit(rows.filter("label = 1"))
-    with pytest.raises(DataError, match="found no rows"):
-        ScoreCalibrator().fit(rows.filter("false"))
-    with pytest.raises(DataError, match="set positiveLabel"):
-        ScoreCalibrator().fit(rows.withColumn("label", F.col("label") + 1))
-
-
-@each_method
-def test_scores_without_order(rows, method):
-    for score in (-F.col("rawPrediction"), F.lit(1.5), -F.col("label")):
-        with pytest.raises(DataError, match="negate them or check positiveLabel"):
-            ScoreCalibrator(method=method).fit(rows.withColumn("rawPrediction", score))
-
-
-def test_separated_classes(rows):
-    # With a score that both classes have, too, the likelihood has no maximum.
-    touching = F.when(F.col("id") % 7 == 0, 0.0).otherwise(2 * F.col("label") - 1)
-    for score in (F.col("label") + F.col("id") / 10_000, touching):
-        separated = rows.withColumn("rawPrediction", score.cast("double"))
-        with pytest.raises(DataError, match="no sigmoid is steep enough"):
-            ScoreCalibrator().fit(separated)
-        curve = ScoreCalibrator(method="isotonic").fit(separated).curve
-        assert (curve.probabilities[0], curve.probabilities[-1]) == (0, 1)
-
-
-@pytest.mark.parametrize(
     ("params", "message"),
     [
         ({"rawPredictionCol": "rawPredictions"}, "did you mean 'rawPrediction'"),
@@ -293,11 +175,3 @@ def test_transform_refuses(rows, models, method):
         score = F.when(F.col("id") == 5, F.lit(value)).otherwise(F.col("rawPrediction"))
         with pytest.raises(DataError, match=f"found the score {text} in column 'rawPred"):
             probabilities(models[method], rows.withColumn("rawPrediction", score))
-
-
-def test_curves_are_what_they_claim(models):
-    assert isinstance(models["platt"].curve, Sigmoid)
-    curve = models["isotonic"].curve
-    assert isinstance(curve, Isotone)
-    assert (np.diff(curve.boundaries) > 0).all()
-    assert (np.diff(curve.probabilities) >= 0).all()
