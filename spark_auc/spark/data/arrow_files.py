@@ -143,7 +143,9 @@ class ArrowFiles:
 
     def rows(self, spark: SparkSession, location: Location) -> DataFrame:
         """The rows, in a partition for each part."""
-        mark = {"location": list(location), "digest": self.digest}
+        # Spark's metadata have no null.
+        known = {key: value for key, value in location._asdict().items() if value is not None}
+        mark = {"location": known, "digest": self.digest}
         schema = StructType.fromJson(self.schema.jsonValue())
         for field in schema:
             field.metadata = {**(field.metadata or {}), _MARK: mark}
@@ -202,7 +204,7 @@ def arrow_scan(
     marks = [field.metadata[_MARK] for field in df.schema if _MARK in field.metadata]
     if len(marks) < len(df.columns) or any(mark != marks[0] for mark in marks):
         raise UnsupportedFilesError("the columns are not all those of the same files")
-    spark, location = df.sparkSession, Location(*marks[0]["location"])
+    spark, location = df.sparkSession, Location(**marks[0]["location"])
     files = ArrowFiles.of(spark, location)
     if files.digest != marks[0]["digest"]:
         raise UnsupportedFilesError("the files changed since they were listed")
