@@ -25,6 +25,7 @@ from spark_auc.pipeline.pipeline_fit import KNOTS
 from spark_auc.serving.ranker import ServedRanker
 from spark_auc.tables.arrow_table import ArrowTable
 from spark_auc.tables.files import open_file
+from spark_auc.tables.remembered import remembered
 from spark_auc.tables.split import by_key
 from spark_auc.tables.table import Table
 from spark_auc.tables.text_types import inferred, typed
@@ -175,7 +176,7 @@ def table_of(rows: Any) -> Table:
     """The table of rows of any class that `train` takes; `ConfigError` for others."""
     if isinstance(rows, str | PathLike):
         table = open_file(rows)
-        return typed(table, inferred(table))
+        return remembered(typed(table, inferred(table)))
     kind = type(rows).__module__.partition(".")[0]
     if kind == "pyspark":
         from spark_auc.spark.data.spark_table import SparkTable

@@ -35,8 +35,6 @@ def completed(
 ) -> Iterator[Train | Score]:
     """The section, completed from the rows.
 
-    Inside the block, files that Spark must not divide are parsed once only.
-
     Parameters
     ----------
     engine
