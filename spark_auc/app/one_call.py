@@ -175,7 +175,7 @@ def train(
 def table_of(rows: Any) -> Table:
     """The table of rows of any class that `train` takes; `ConfigError` for others."""
     if isinstance(rows, str | PathLike):
-        table = open_file(rows)
+        table = open_file(rows, trimmed=True)
         return remembered(typed(table, inferred(table)))
     kind = type(rows).__module__.partition(".")[0]
     if kind == "pyspark":

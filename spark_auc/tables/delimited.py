@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pv
 
 from spark_auc.core.parallel import mapped
@@ -22,7 +23,7 @@ from spark_auc.errors import DataError
 from spark_auc.storage.file_systems import is_local, opened, reached
 from spark_auc.storage.listed_files import ListedFile, check_same, input_file
 from spark_auc.tables.names import folded
-from spark_auc.tables.quotes import Lines, lines_of
+from spark_auc.tables.quotes import Dialect, Lines, lines_of, without_blanks
 from spark_auc.tables.table import Batches
 
 # Bytes of a range. Ranges depend on the files alone, so that results do not depend on tasks.
@@ -33,6 +34,7 @@ _LINE_BYTES = 2**16
 # Requests at once to a store, each of which waits for it.
 _REQUESTS = 16
 _SEPARATORS = ",;\t|"
+_BLANKS = " \t"
 _QUOTE, _LINE_FEED = b'"', b"\n"
 # Characters of a row in an error.
 _SHOWN = 200
@@ -58,18 +60,20 @@ class DelimitedFiles:
     ----------
     names
         Names of the columns.
-    separator
-        One character.
+    dialect
+        How fields are written.
     ranges
         The ranges of the files, in their order.
     """
 
     names: tuple[str, ...]
-    separator: str
+    dialect: Dialect
     ranges: tuple[Range, ...]
 
     @classmethod
-    def of(cls, paths: Sequence[str], separator: str | None = None) -> DelimitedFiles:
+    def of(
+        cls, paths: Sequence[str], separator: str | None = None, *, trimmed: bool = False
+    ) -> DelimitedFiles:
         """List the ranges of files.
 
         Parameters
@@ -78,6 +82,8 @@ class DelimitedFiles:
             Paths or URIs.
         separator
             The separator. Default: see `separator_in`, of the first line.
+        trimmed
+            Whether blanks around fields and names are no part of them.
 
         Raises
         ------
@@ -91,17 +97,17 @@ class DelimitedFiles:
         for path in paths:
             with _reading(path):
                 file = ListedFile.of(path)
-                names, separator, begin = _header(path, separator)
+                names, separator, begin = _header(path, separator, trimmed)
                 first = first or names
                 if names != first:
                     raise DataError(
                         f"found the header {[*names]} in {path!r}, expected {[*first]} as in "
                         f"{paths[0]!r}; correct or remove the file"
                     )
-                ranges += _ranges(file, begin, separator, _RANGE_BYTES)
+                ranges += _ranges(file, begin, Dialect(separator, trimmed), _RANGE_BYTES)
         assert first is not None, "files"
         assert separator is not None
-        return cls(first, separator, tuple(ranges))
+        return cls(first, Dialect(separator, trimmed), tuple(ranges))
 
     @property
     def schema(self) -> pa.Schema:
@@ -144,13 +150,6 @@ class DelimitedFiles:
             wrong.append(row)
             return "error"
 
-        def options(size: int, *, newlines: bool) -> tuple[pv.ReadOptions, pv.ParseOptions]:
-            return pv.ReadOptions(
-                column_names=[*self.names], use_threads=False, block_size=size
-            ), pv.ParseOptions(
-                delimiter=self.separator, newlines_in_values=newlines, invalid_row_handler=note
-            )
-
         convert = pv.ConvertOptions(
             column_types=self.schema,
             include_columns=names,
@@ -158,17 +157,44 @@ class DelimitedFiles:
             quoted_strings_can_be_null=False,
             null_values=[""],
         )
-        if compression_of(part.file.path):
-            with _stream(part.file.path) as stream:
-                _header_line(stream)
-                rest = pa.PythonFile(stream, "r")
-                for block in pv.open_csv(rest, *options(_RANGE_BYTES, newlines=True), convert):
-                    yield from pa.Table.from_batches([block]).to_batches(_BATCH_ROWS)
+        separator, trimmed = self.dialect
+        for content in self._contents(part):
+            data, has_blanks = np.frombuffer(content, np.uint8), False
+            if trimmed and (b" " in content or b"\t" in content):
+                data, has_blanks = without_blanks(data, separator)
+            read = pv.ReadOptions(
+                column_names=[*self.names], use_threads=False, block_size=data.size + 1
+            )
+            parse = pv.ParseOptions(
+                delimiter=separator,
+                newlines_in_values=_QUOTE in content,
+                invalid_row_handler=note,
+            )
+            rows = pv.read_csv(pa.BufferReader(pa.py_buffer(data)), read, parse, convert)
+            for batch in rows.to_batches(_BATCH_ROWS):
+                if has_blanks:
+                    columns = [pc.utf8_trim(column, _BLANKS) for column in batch.columns]
+                    yield pa.RecordBatch.from_arrays(columns, batch.schema.names)
+                else:
+                    yield batch
+
+    def _contents(self, part: Range) -> Iterator[bytes]:
+        """The bytes of whole records, in several blocks of a compressed file."""
+        path = part.file.path
+        if not compression_of(path):
+            yield _bytes(part)
             return
-        content = _bytes(part)
-        known = options(len(content) + 1, newlines=_QUOTE in content)
-        rows = pv.read_csv(pa.BufferReader(content), *known, convert)
-        yield from rows.to_batches(_BATCH_ROWS)
+        with _stream(path) as stream:
+            _header_line(stream)
+            rest = b""
+            while block := stream.read(_RANGE_BYTES):
+                rest += block
+                end = lines_of(np.frombuffer(rest, np.uint8), self.dialect, enclosed=False).last
+                if end:
+                    yield rest[:end]
+                    rest = rest[end:]
+            if rest:
+                yield rest
 
     def _fault(self, path: str, wrong: Sequence[pv.InvalidRow], error: Exception) -> DataError:
         if wrong:
@@ -191,7 +217,7 @@ def separator_in(header: str) -> str:
 def separator_of(path: str) -> str:
     """The separator of a file; see `DelimitedFiles.of`, also for the errors."""
     with _reading(path):
-        return _header(path, None)[1]
+        return _header(path, None, trimmed=True)[1]
 
 
 def compression_of(path: str) -> str | None:
@@ -232,7 +258,7 @@ def _header_line(stream: io.BufferedReader) -> bytes:
     return line
 
 
-def _header(path: str, separator: str | None) -> tuple[tuple[str, ...], str, int]:
+def _header(path: str, separator: str | None, trimmed: bool) -> tuple[tuple[str, ...], str, int]:
     """Names of the columns of a file, their separator, and the bytes before the first record."""
     with _stream(path) as stream:
         line = _header_line(stream)
@@ -246,7 +272,8 @@ def _header(path: str, separator: str | None) -> tuple[tuple[str, ...], str, int
     if not text:
         raise DataError(f"found no lines in {path!r}, expected a header and rows")
     separator = separator or separator_in(text)
-    given = next(csv.reader(io.StringIO(text), delimiter=separator))
+    given = next(csv.reader(io.StringIO(text), delimiter=separator, skipinitialspace=trimmed))
+    given = [name.strip(_BLANKS) for name in given] if trimmed else given
     seen = Counter(map(folded, given))
     # The names that Spark gives to columns without a name, and to those of one name.
     names = tuple(
@@ -257,7 +284,7 @@ def _header(path: str, separator: str | None) -> tuple[tuple[str, ...], str, int
 
 
 @lru_cache(maxsize=64)
-def _ranges(file: ListedFile, begin: int, separator: str, size: int) -> tuple[Range, ...]:
+def _ranges(file: ListedFile, begin: int, dialect: Dialect, size: int) -> tuple[Range, ...]:
     """Ranges of whole records of about a size."""
     if compression_of(file.path):
         return (Range(file, begin, file.size),)
@@ -266,12 +293,12 @@ def _ranges(file: ListedFile, begin: int, separator: str, size: int) -> tuple[Ra
         """The lines that begin within ``size`` bytes from a place, and records as they begin."""
         start = place if place == begin else _after_feed(file, place)
         lines = Range(file, start, max(start, _after_feed(file, place + size)))
-        return lines, _quoted(lines, separator, enclosed=False)
+        return lines, _quoted(lines, dialect, enclosed=False)
 
     threads = None if is_local(file.path) else _REQUESTS
     bounds, opened = list[int](), -1
     for lines, quotes in mapped(lines_from, range(begin, file.size, size), threads):
-        found = quotes if opened < 0 else _quoted(lines, separator, enclosed=True)
+        found = quotes if opened < 0 else _quoted(lines, dialect, enclosed=True)
         if lines.start < lines.end and found.first >= 0:
             bounds.append(lines.start + found.first)
         # Quotes that enclose the beginning are those of an earlier line.
@@ -289,11 +316,11 @@ def _ranges(file: ListedFile, begin: int, separator: str, size: int) -> tuple[Ra
     return tuple(Range(file, a, b) for a, b in pairwise([*bounds, file.size]))
 
 
-def _quoted(lines: Range, separator: str, *, enclosed: bool) -> Lines:
+def _quoted(lines: Range, dialect: Dialect, *, enclosed: bool) -> Lines:
     content = _bytes(lines)
     if _QUOTE not in content:
-        return Lines(-1, 0) if enclosed else Lines(0, -1)
-    return lines_of(np.frombuffer(content, np.uint8), separator, enclosed=enclosed)
+        return Lines(-1, 0, 0) if enclosed else Lines(0, len(content), -1)
+    return lines_of(np.frombuffer(content, np.uint8), dialect, enclosed=enclosed)
 
 
 def _after_feed(file: ListedFile, place: int) -> int:

@@ -14,7 +14,9 @@ from spark_auc.tables.parquet_files import parquet_rows
 _TEXT = (".csv", ".tsv", ".txt")
 
 
-def open_file(path: str | os.PathLike[str], separator: str | None = None) -> ArrowTable:
+def open_file(
+    path: str | os.PathLike[str], separator: str | None = None, *, trimmed: bool = False
+) -> ArrowTable:
     """The rows of a file, or of the files of a directory.
 
     Columns of text files are text; see `spark_auc.tables.text_types.typed`.
@@ -26,6 +28,8 @@ def open_file(path: str | os.PathLike[str], separator: str | None = None) -> Arr
     separator
         The separator of text files. Default: that of comma, semicolon, tabulator and ``|`` which
         is most frequent in the first line.
+    trimmed
+        Whether blanks around the fields of text files are no part of them.
 
     Raises
     ------
@@ -43,16 +47,18 @@ def open_file(path: str | os.PathLike[str], separator: str | None = None) -> Arr
     if suffixes == {".parquet"}:
         return parquet_rows(files)
     if suffixes and suffixes <= {*_TEXT}:
-        return text_rows(files, separator)
+        return text_rows(files, separator, trimmed=trimmed)
     raise ConfigError(
         f"found files of {sorted(suffixes) or 'no format'} at {str(path)!r}, expected Parquet, or "
         "CSV or TSV; convert them, or read them by Spark"
     )
 
 
-def text_rows(files: Sequence[str], separator: str | None = None) -> ArrowTable:
+def text_rows(
+    files: Sequence[str], separator: str | None = None, *, trimmed: bool = False
+) -> ArrowTable:
     """The rows of files of delimited text; see `DelimitedFiles.of`, also for the errors."""
-    text = DelimitedFiles.of(files, separator)
+    text = DelimitedFiles.of(files, separator, trimmed=trimmed)
     return ArrowTable(text.schema, len(text.ranges), text.read)
 
 

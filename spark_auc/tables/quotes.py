@@ -1,4 +1,4 @@
-"""Where records of delimited text begin: after an end of a line that no quotes enclose.
+"""Quotes and blanks of delimited text: where records begin, and fields without blanks before them.
 
 As in RFC 4180, a quote at the start of a field encloses it up to the next single quote. Quotes
 elsewhere are text.
@@ -13,10 +13,25 @@ from numpy.typing import NDArray
 
 from spark_auc.core.kernels import compiled
 
-_QUOTE, _FEED, _RETURN = ord('"'), ord("\n"), ord("\r")
+_QUOTE, _FEED, _RETURN, _SPACE, _TAB = map(ord, '"\n\r \t')
 # States between bytes: at the start of a field, inside of one, inside of quotes, and after a quote
 # that either closes them or, with the next byte, is text.
 _START, _FIELD, _QUOTED, _CLOSED = range(4)
+
+
+class Dialect(NamedTuple):
+    """How fields are written.
+
+    Parameters
+    ----------
+    separator
+        One ASCII character.
+    trimmed
+        Whether blanks around fields, spaces and tabulators, are no part of them.
+    """
+
+    separator: str
+    trimmed: bool = False
 
 
 class Lines(NamedTuple):
@@ -26,55 +41,97 @@ class Lines(NamedTuple):
     ----------
     first
         The place of the first record that begins with one of the lines; -1 if none does.
+    last
+        The place after the last record that ends with one of the lines; 0 if none does.
     opened
         The place of the quote that the lines do not close; -1 without one. It is 0 as well if they
         begin inside of quotes and do not close them.
     """
 
     first: int
+    last: int
     opened: int
 
 
-def lines_of(data: NDArray[np.uint8], separator: str, *, enclosed: bool) -> Lines:
+def lines_of(data: NDArray[np.uint8], dialect: Dialect, *, enclosed: bool) -> Lines:
     """Quotes and records of lines.
 
     Parameters
     ----------
     data
         The bytes of whole lines.
-    separator
-        One ASCII character.
+    dialect
+        How fields are written.
     enclosed
         Whether quotes enclose the beginning.
     """
-    return Lines(*_scanned(data, ord(separator), enclosed))
+    return Lines(*_scanned(data, ord(dialect.separator), dialect.trimmed, enclosed))
+
+
+def without_blanks(data: NDArray[np.uint8], separator: str) -> tuple[NDArray[np.uint8], bool]:
+    """Whole records without blanks before their fields, and whether fields may end with blanks.
+
+    Parameters
+    ----------
+    data
+        The bytes of the records.
+    separator
+        One ASCII character.
+
+    Returns
+    -------
+    array, bool
+        The bytes without these blanks; whether blanks are at the end of a field, or beside quotes.
+    """
+    out = np.empty_like(data)
+    size, beside = _shortened(data, ord(separator), out)
+    return out[:size], bool(beside)
 
 
 @compiled()
-def _scanned(data: NDArray[np.uint8], separator: int, enclosed: bool) -> tuple[int, int]:
-    state, opened, first = _START, -1, 0
+def _after(state: int, byte: int, separator: int, trimmed: bool) -> int:
+    """The state after a byte."""
+    if state == _QUOTED:
+        return _CLOSED if byte == _QUOTE else _QUOTED
+    if byte in (separator, _FEED, _RETURN):
+        return _START
+    if byte == _QUOTE and state in (_START, _CLOSED):
+        return _QUOTED
+    if trimmed and state == _START and byte in (_SPACE, _TAB):
+        return _START
+    return _FIELD
+
+
+@compiled()
+def _scanned(
+    data: NDArray[np.uint8], separator: int, trimmed: bool, enclosed: bool
+) -> tuple[int, int, int]:
+    state, opened, first, last = _START, -1, 0, 0
     if enclosed:
         state, opened, first = _QUOTED, 0, -1
     for place in range(data.size):
+        before, state = state, _after(state, data[place], separator, trimmed)
+        if before == _START and state == _QUOTED:
+            opened = place
+        elif state == _START and data[place] == _FEED:
+            last = place + 1
+            if first < 0 and last < data.size:
+                first = last
+    return first, last, opened if state == _QUOTED else -1
+
+
+@compiled()
+def _shortened(data: NDArray[np.uint8], separator: int, out: NDArray[np.uint8]) -> tuple[int, bool]:
+    state, size, beside, last = _START, 0, False, _FEED
+    was_blank = False
+    for place in range(data.size):
         byte = data[place]
-        if state == _QUOTED:
-            if byte == _QUOTE:
-                state = _CLOSED
-            continue
-        if byte == _QUOTE:
-            if state == _CLOSED:
-                state = _QUOTED
-            elif state == _START:
-                state, opened = _QUOTED, place
-            continue
-        if byte == separator:
-            state = _START
-        elif byte in (_FEED, _RETURN):
-            state = _START
-            if first < 0 and byte == _FEED and place + 1 < data.size:
-                first = place + 1
-        else:
-            state = _FIELD
-    if state != _QUOTED:
-        opened = -1
-    return first, opened
+        is_blank = byte != separator and byte in (_SPACE, _TAB)
+        ends = byte in (separator, _QUOTE, _FEED, _RETURN)
+        beside |= (is_blank and last == _QUOTE) or (was_blank and ends)
+        last, was_blank = byte, is_blank
+        before, state = state, _after(state, byte, separator, True)
+        if not (is_blank and before == _START and state == _START):
+            out[size] = byte
+            size += 1
+    return size, beside or was_blank

@@ -53,6 +53,17 @@ def test_values_are_those_of_one_process(spark, tmp_path, monkeypatch, caplog):
     assert "ranges of 1 files of text" in caplog.text
 
 
+def test_blanks_are_trimmed_by_both_options(spark, tmp_path):
+    (tmp_path / "rows.csv").write_text('id , text,label\n1 , "a, b" ,0\n 2,c ,1\n')
+    trims = {"ignoreLeadingWhiteSpace": True, "ignoreTrailingWhiteSpace": True}
+    assert read(spark, source(tmp_path / "rows.csv", **trims))[1] == [
+        ("1", "a, b", "0"),
+        ("2", "c", "1"),
+    ]
+    one = source(tmp_path / "rows.csv", ignoreLeadingWhiteSpace=True)
+    assert not one.through_arrow
+
+
 def test_rows_that_spark_changed_are_read_by_spark(spark, tmp_path, caplog):
     write(tmp_path / "rows.csv", [("1", "a", "0"), ("2", "b", "1"), ("3", "c", "1")])
     data = source(tmp_path / "rows.csv").model_copy(update={"where": "label = '1'"})

@@ -14,9 +14,9 @@ VALUES = ["", "a", '"', "\n", ",", 'x"y', '"\n"', "\n\n", 'a "b"\nc', '",\n', "Ã
 HEADER = "a,b,c\n"
 
 
-def read(path, size, monkeypatch):
+def read(path, size, monkeypatch, **dialect):
     monkeypatch.setattr(delimited, "_RANGE_BYTES", size)
-    files = DelimitedFiles.of([str(path)], ",")
+    files = DelimitedFiles.of([str(path)], **{"separator": ","} | dialect)
     batches = [batch for k in range(len(files.ranges)) for batch in files.read(k, files.names)]
     return [tuple(value or "" for value in row.values()) for b in batches for row in b.to_pylist()]
 
@@ -66,6 +66,41 @@ def test_a_quote_that_is_not_closed_is_refused(tmp_path, monkeypatch, size, line
     path.write_text("\n".join([HEADER.strip(), *lines, ""]))
     with pytest.raises(DataError, match=f"not closed in line {number} of .*rows.csv, expected"):
         read(path, size, monkeypatch)
+
+
+@pytest.mark.parametrize("separator", [",", "\t", "|"])
+@pytest.mark.parametrize("seed", range(20))
+def test_blanks_around_fields_are_no_part_of_them(tmp_path, monkeypatch, seed, separator):
+    """Written before and after fields, and inside of quotes."""
+    drawn = np.random.default_rng(seed)
+    blanks = ["", "", " ", "  "] + ["\t"] * (separator != "\t")
+    values = ["a", "b c", f"x{separator}y", "two\nlines", 'q"q', "", "Ã©"]
+    rows, lines = [], []
+    for _ in range(drawn.integers(1, 30)):
+        row, fields = ("r", *drawn.choice(values, 2)), []
+        for value in row:
+            field = value
+            if any(c in value for c in (separator, "\n", '"')) or drawn.random() < 0.2:
+                inner = "".join(drawn.choice(blanks, 2)) if value else ""
+                field = '"' + inner + value.replace('"', '""') + '"'
+            fields.append("".join([drawn.choice(blanks), field, drawn.choice(blanks)]))
+        rows.append(tuple(map(str, row)))
+        lines.append(separator.join(fields))
+    end = str(drawn.choice(["\n", "\r\n"]))
+    header = separator.join([" a", '"b" ', "c "])
+    path = tmp_path / "rows.csv"
+    path.write_bytes(end.join([header, *lines]).encode())
+    for size in (1, 3, 20, 10_000):
+        assert read(path, size, monkeypatch, separator=separator, trimmed=True) == rows
+    files = DelimitedFiles.of([str(path)], separator, trimmed=True)
+    assert files.names == ("a", "b", "c")
+
+
+def test_blanks_are_part_of_fields_unless_they_are_trimmed(tmp_path, monkeypatch):
+    path = tmp_path / "rows.csv"
+    path.write_text(HEADER + ' x,y ," z"\n')
+    assert read(path, 100, monkeypatch) == [(" x", "y ", " z")]
+    assert read(path, 100, monkeypatch, trimmed=True) == [("x", "y", "z")]
 
 
 @pytest.mark.parametrize("suffix", sorted(delimited.COMPRESSED))

@@ -34,9 +34,9 @@ _ALIKE = {
     "escape": '"',
     "mode": "FAILFAST",
     "enforceSchema": "true",
-    "ignoreLeadingWhiteSpace": "true",
-    "ignoreTrailingWhiteSpace": "true",
 }
+# Options by which blanks around fields are no part of them.
+_TRIMS = ("ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace")
 
 # Types of values of text; see `spark_auc.tables.text_types.TYPES`.
 TextType: TypeAlias = Literal["integer", "float", "boolean", "date", "time", "zoned"]
@@ -105,8 +105,14 @@ class Source(Section):
         if self.format != "csv":
             return self.format == "parquet" and not self.options
         given = {name: text_of(value) for name, value in self.options.items()}
-        separator = given.pop("sep", ",")
-        return "header" in given and len(separator) == 1 and given.items() <= _ALIKE.items()
+        separator, trims = given.pop("sep", ","), [given.pop(name, "false") for name in _TRIMS]
+        is_alike = "header" in given and given.items() <= _ALIKE.items()
+        return is_alike and len(separator) == 1 and trims[0] == trims[1]
+
+    @property
+    def trimmed(self) -> bool:
+        """Whether blanks around the fields of text are no part of them."""
+        return all(text_of(self.options.get(name, "")) == "true" for name in _TRIMS)
 
     def check(self, *columns: str | None, new: Mapping[str, str | None] | None = None) -> None:
         """Check the path, and the columns of a local file, before Spark starts.
@@ -175,7 +181,7 @@ class Source(Section):
                 return
             if self.path and self.through_arrow:
                 separator = options.get("sep", ",") if self.format == "csv" else None
-                rows = arrow_rows(spark, self.path, separator)
+                rows = arrow_rows(spark, self.path, separator, trimmed=self.trimmed)
                 if rows is not None:
                     yield self._selected(rows)
                     return

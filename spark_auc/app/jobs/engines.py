@@ -201,7 +201,7 @@ def _local_rows(source: Source) -> ArrowTable:
     assert source.path is not None
     files = _files(source.path)
     if source.format == "csv":
-        return text_rows(files, options.get("sep", ","))
+        return text_rows(files, options.get("sep", ","), trimmed=source.trimmed)
     return parquet_rows(files)
 
 

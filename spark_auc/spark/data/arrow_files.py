@@ -51,10 +51,13 @@ class Location(NamedTuple):
         A file, a directory of files, a part of a published output, or, of text, a pattern.
     separator
         The separator of delimited text with a header; None for Parquet.
+    trimmed
+        Whether blanks around the fields of text are no part of them.
     """
 
     path: str
     separator: str | None = None
+    trimmed: bool = False
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,7 @@ class ArrowFiles:
         scan: FilesScan
         paths, separator = _files(spark, location), location.separator
         if separator is not None:
-            files = DelimitedFiles.of(paths, separator)
+            files = DelimitedFiles.of(paths, separator, trimmed=location.trimmed)
             schema = StructType([StructField(name, StringType()) for name in files.names])
             columns = [(name, pa.string()) for name in files.names]
             scan, states = DelimitedScan(files, tuple(columns)), map(repr, files.ranges)
@@ -160,7 +163,9 @@ class ArrowFiles:
         return spark.range(0, count, 1, count).mapInArrow(read, schema)
 
 
-def arrow_rows(spark: SparkSession, path: str, separator: str | None = None) -> DataFrame | None:
+def arrow_rows(
+    spark: SparkSession, path: str, separator: str | None = None, *, trimmed: bool = False
+) -> DataFrame | None:
     """The rows of files that tasks read through Arrow; None if Spark has to read them.
 
     The log says why Spark reads files.
@@ -169,7 +174,7 @@ def arrow_rows(spark: SparkSession, path: str, separator: str | None = None) -> 
     ----------
     spark
         The session.
-    path, separator
+    path, separator, trimmed
         See `Location`; Parquet files are those of object stores.
 
     Raises
@@ -179,7 +184,7 @@ def arrow_rows(spark: SparkSession, path: str, separator: str | None = None) -> 
     StorageError
         The store failed.
     """
-    location = Location(path, separator)
+    location = Location(path, separator, trimmed)
     try:
         if separator is None and not is_object_store(opened(path)[1]):
             return None
