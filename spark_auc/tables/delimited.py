@@ -35,7 +35,7 @@ _LINE_BYTES = 2**16
 _REQUESTS = 16
 _SEPARATORS = ",;\t|"
 _BLANKS = " \t"
-_QUOTE, _LINE_FEED = b'"', b"\n"
+_QUOTE, _LINE_FEED, _MARK = b'"', b"\n", b"\xef\xbb\xbf"
 # Characters of a row in an error.
 _SHOWN = 200
 # What decompresses files, by their suffixes. Each of them is one range.
@@ -185,14 +185,20 @@ class DelimitedFiles:
             yield _bytes(part)
             return
         with _stream(path) as stream:
-            _header_line(stream)
-            rest = b""
+            _header_line(stream, *self.dialect)
+            rest, opened = b"", -1
             while block := stream.read(_RANGE_BYTES):
                 rest += block
-                end = lines_of(np.frombuffer(rest, np.uint8), self.dialect, enclosed=False).last
+                data = np.frombuffer(rest, np.uint8)
+                _, end, opened = lines_of(data, self.dialect, enclosed=False)
                 if end:
                     yield rest[:end]
                     rest = rest[end:]
+            if opened >= 0:
+                raise DataError(
+                    f"found a quote that is not closed in {path!r}, expected its end; correct the "
+                    "file"
+                )
             if rest:
                 yield rest
 
@@ -250,10 +256,16 @@ def _bytes(part: Range) -> bytes:
         return bytes(file.read_at(part.end - part.start, part.start))
 
 
-def _header_line(stream: io.BufferedReader) -> bytes:
+def _header_line(stream: io.BufferedReader, separator: str | None, trimmed: bool) -> bytes:
     """The first record of a stream."""
     line = stream.readline()
-    while line.count(_QUOTE) % 2 and (more := stream.readline()):
+    separator = separator or separator_in(line.decode(errors="replace"))
+
+    def is_open() -> bool:
+        data = np.frombuffer(line.removeprefix(_MARK), np.uint8)
+        return lines_of(data, Dialect(separator, trimmed), enclosed=False).opened >= 0
+
+    while is_open() and (more := stream.readline()):
         line += more
     return line
 
@@ -261,7 +273,7 @@ def _header_line(stream: io.BufferedReader) -> bytes:
 def _header(path: str, separator: str | None, trimmed: bool) -> tuple[tuple[str, ...], str, int]:
     """Names of the columns of a file, their separator, and the bytes before the first record."""
     with _stream(path) as stream:
-        line = _header_line(stream)
+        line = _header_line(stream, separator, trimmed)
     try:
         text = line.decode("utf-8-sig").rstrip("\r\n")
     except UnicodeDecodeError:

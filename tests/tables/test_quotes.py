@@ -117,10 +117,25 @@ def test_compressed_files(tmp_path, monkeypatch, suffix):
     ):
         stream.write(b"\xef\xbb\xbf" + (HEADER + out.getvalue()).encode())
     assert read(path, 4096, monkeypatch) == rows
+    with (
+        pa.OSFile(path, "w") as file,
+        pa.CompressedOutputStream(file, delimited.COMPRESSED[suffix]) as stream,
+    ):
+        stream.write(f'{HEADER}1,2,"3\n4,5,6\n'.encode())
+    with pytest.raises(DataError, match=r"a quote that is not closed in .*rows\.csv"):
+        read(path, 4096, monkeypatch)
     with open(path, "rb+") as file:
-        file.truncate(200)
+        file.truncate(20)
     with pytest.raises(DataError, match=r"found .*rows\.csv"):
         read(path, 4096, monkeypatch)
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_quotes_of_the_header(tmp_path, monkeypatch, mark):
+    path = tmp_path / "rows.csv"
+    path.write_bytes(mark + b'"a\nb",5" pipe,"c,d"\n1,2,3\n')
+    assert read(path, 10, monkeypatch) == [("1", "2", "3")]
+    assert DelimitedFiles.of([str(path)]).names == ("a\nb", '5" pipe', "c,d")
 
 
 def test_a_file_that_changes_is_refused(tmp_path, monkeypatch):
