@@ -14,15 +14,10 @@ from spark_auc.errors import ConfigError, DataError
 from spark_auc.pipeline import score_groups as groups_module
 from spark_auc.pipeline import score_tables as scores
 from spark_auc.pipeline.comparison import compared
-from spark_auc.pipeline.evaluation import evaluated
-from spark_auc.pipeline.score_columns import ScoreColumns
 from spark_auc.tables.arrow_table import ArrowTable
+from tests.pipeline.measured import evaluate, table_of
 
 N = 3000
-
-
-def evaluate(table, scoreCol="s", positiveLabel=None, weightCol=None, **settings):
-    return evaluated(table, ScoreColumns(scoreCol, "label", positiveLabel, weightCol), **settings)
 
 
 @pytest.fixture(scope="module")
@@ -46,10 +41,6 @@ def frame():
 @pytest.fixture(scope="module")
 def rows(frame):
     return table_of(frame)
-
-
-def table_of(frame, part_rows=700):
-    return ArrowTable.of(pa.Table.from_pandas(frame, preserve_index=False), part_rows)
 
 
 @pytest.fixture
