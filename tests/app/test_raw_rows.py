@@ -35,7 +35,7 @@ FEATURES = {
 }
 FEATURE_COLUMNS = ("price", "position", "site", "flag")
 TRAINING = {"regParam": 0.01}
-# Centres of k-means depend on the partitions where rows are as far from two of them.
+# With equal rows in several partitions, the order of drawn rows, and so k-means, depends on them.
 LANDMARKS = {"numLandmarks": 30, "landmarks": "sample"}
 COLUMNS = {"label": "y"}
 
