@@ -35,7 +35,8 @@ FEATURES = {
 }
 FEATURE_COLUMNS = ("price", "position", "site", "flag")
 TRAINING = {"regParam": 0.01}
-# With equal rows in several partitions, the order of drawn rows, and so k-means, depends on them.
+# A copy of a row in its partition has a key by the partition: the order of drawn rows, and so
+# k-means, depends on partitions where rows are equal.
 LANDMARKS = {"numLandmarks": 30, "landmarks": "sample"}
 COLUMNS = {"label": "y"}
 
