@@ -1,4 +1,4 @@
-"""Shares of the rows of each class by their hashes, so that both parts have the classes alike."""
+"""Thresholds of hashes that divide the rows of each class in the same share."""
 
 from __future__ import annotations
 

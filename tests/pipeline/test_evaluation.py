@@ -1,7 +1,6 @@
 """Exact measures of tables against scikit-learn and the measures of one table of scores."""
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -15,27 +14,14 @@ from spark_auc.pipeline import score_groups as groups_module
 from spark_auc.pipeline import score_tables as scores
 from spark_auc.pipeline.comparison import compared
 from spark_auc.tables.arrow_table import ArrowTable
-from tests.pipeline.measured import evaluate, table_of
+from tests.pipeline.measured import evaluate, scored, table_of
 
 N = 3000
 
 
 @pytest.fixture(scope="module")
 def frame():
-    rng = np.random.default_rng(5)
-    y = rng.random(N) < 0.2
-    s = rng.normal(size=N) + y
-    return pd.DataFrame(
-        {
-            "s": s,
-            "tied": np.round(s * 3) / 3,
-            "p": 1 / (1 + np.exp(-s)),
-            "label": y.astype(float),
-            "u": rng.uniform(0.1, 3.0, N),
-            "count": rng.integers(1, 4, N),
-            "day": rng.integers(0, 5, N).astype(str),
-        }
-    )
+    return scored(N)
 
 
 @pytest.fixture(scope="module")

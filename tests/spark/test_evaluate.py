@@ -2,7 +2,6 @@
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 from pyspark.ml.tuning import CrossValidator, ParamGridBuilder
 from pyspark.sql import functions as F
@@ -16,27 +15,14 @@ from spark_auc.pipeline.evaluation import evaluated
 from spark_auc.pipeline.score_columns import ScoreColumns
 from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.evaluation.evaluator import METRICS
-from spark_auc.tables.arrow_table import ArrowTable
+from tests.pipeline.measured import scored, table_of
 
 N = 3000
 
 
 @pytest.fixture(scope="module")
 def frame():
-    rng = np.random.default_rng(5)
-    y = rng.random(N) < 0.2
-    s = rng.normal(size=N) + y
-    return pd.DataFrame(
-        {
-            "s": s,
-            "tied": np.round(s * 3) / 3,
-            "p": 1 / (1 + np.exp(-s)),
-            "label": y.astype(float),
-            "u": rng.uniform(0.1, 3.0, N),
-            "count": rng.integers(1, 4, N),
-            "day": rng.integers(0, 5, N).astype(str),
-        }
-    )
+    return scored(N)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +40,7 @@ def small_ranges(monkeypatch):
 @pytest.mark.parametrize("weight", [None, "u"])
 def test_measures_are_those_of_one_process(rows, frame, weight):
     """Whatever the partitions; `tests.pipeline.test_evaluation` holds them against scikit-learn."""
-    table = ArrowTable.of(pa.Table.from_pandas(frame, preserve_index=False), 700)
+    table = table_of(frame)
     settings = {"maxFPR": 0.2, "groupCol": "day"}
     expected = evaluated(table, ScoreColumns("tied", weight=weight), **settings)
     for frame_of in (rows, rows.orderBy("label").coalesce(1)):

@@ -1,8 +1,8 @@
 """The engines of jobs: this process, or Spark.
 
-The sources of the rows decide, before work begins: this process reads local files of Parquet, CSV
-and TSV, Parquet of object stores, and tables of Delta Lake and Iceberg; Spark reads all others. The
-key ``engine`` of the configuration, or --engine, overrides this.
+The sources of the rows decide, before work begins: this process reads Parquet, CSV and TSV, local
+or in object stores, and tables of Delta Lake and Iceberg; Spark reads all others. The key
+``engine`` of the configuration, or --engine, overrides this.
 """
 
 from __future__ import annotations

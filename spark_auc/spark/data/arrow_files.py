@@ -199,9 +199,7 @@ def is_of_arrow(df: DataFrame) -> bool:
     return any(_MARK in field.metadata for field in df.schema)
 
 
-def arrow_scan(
-    df: DataFrame, names: Sequence[str], types: Sequence[DataType]
-) -> ParquetScan | DelimitedScan:
+def arrow_scan(df: DataFrame, names: Sequence[str], types: Sequence[DataType]) -> FilesScan:
     """The scan of columns of `arrow_rows`; see `ParquetScan.of`."""
     level = df.storageLevel
     if level.useMemory or level.useDisk:
