@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from spark_auc.app.report.pictures import GUIDE, NEGATIVE, POSITIVE, STYLE
+from spark_auc.app.report.pictures import GUIDE, NEGATIVE, POSITIVE, STYLE, plain_ticks
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,6 +47,7 @@ def penalties(selection: Mapping[str, Any]) -> Figure:
             axes.axvline(chosen["regParam"], color=GUIDE, linestyle="--", linewidth=1)
         if all(c["regParam"] > 0 for c in candidates):
             above.set_xscale("log")
+            plain_ticks(below)
         error = chosen["standardError"]
         above.set_ylabel("held-out AUC" + (" ± 1 standard error" if error is not None else ""))
         below.set_ylabel("nonzero weights")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_auc.app.report.pictures import GUIDE, NEGATIVE, STYLE, drawable
+from spark_auc.app.report.pictures import GUIDE, NEGATIVE, STYLE, drawable, plain_ticks
 from spark_auc.core.types import Float
 from spark_auc.features.shapes import Shape
 from spark_auc.features.times import datetimes
@@ -88,9 +88,12 @@ def _curve(axes: Axes, shape: Shape) -> None:
         axes.xaxis.set_major_formatter(formatter)
         x, knots = datetimes(x), datetimes(points)
     elif scale == "symlog":
-        axes.set_xscale("symlog", linthresh=float(np.abs(points[points != 0]).min()))
-    else:
-        axes.set_xscale(scale)
+        least = float(np.abs(points[points != 0]).min())
+        axes.set_xscale("symlog", linthresh=least)
+        plain_ticks(axes, least)
+    elif scale == "log":
+        axes.set_xscale("log")
+        plain_ticks(axes)
     axes.plot(x, y, color=NEGATIVE)
     axes.plot(knots, shape.values, "o", color=NEGATIVE, markersize=3)
     if shape.missing:

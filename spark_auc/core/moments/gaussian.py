@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -10,6 +11,9 @@ import numpy as np
 from scipy.special import ndtr
 
 from spark_auc.core.moments.column_moments import ColumnMoments
+
+# Steps between the least and the greatest threshold, as many as doubles tell apart.
+_STEPS = 2**53
 
 
 def estimated_auc(scores: ColumnMoments) -> float:
@@ -48,10 +52,9 @@ def class_ratio_threshold(scores: ColumnMoments) -> float:
         return float(share @ ndtr(-(threshold - mean) / spread) - share[0])
 
     low, high = (mean - 40 * spread).min(), (mean + 40 * spread).max()
-    # The import takes a quarter of a second, for models that are fitted alone.
-    from scipy.optimize import brentq
-
-    root = brentq(excess, low, high) if low < high else low
+    # Importing the root finders of scipy takes longer than fitting a small table.
+    at = bisect(range(_STEPS), 0.0, key=lambda step: -excess(low + (high - low) * step / _STEPS))
+    root = low + (high - low) * at / _STEPS
     # Of equal scores none is at or above it: rare positives are the rule.
     return float(np.nextafter(root, np.inf))
 
