@@ -51,6 +51,17 @@ class FoldRows:
         return others if taught else others & (numbers < self.folds.count)
 
 
+def occurring(rows: ArrayRows) -> Int:
+    """The columns ``(k,)`` that are not 0 in some row, ascending."""
+    some = np.zeros(rows.dimension, np.bool_)
+    for batch in rows.batches:
+        X = batch.X
+        some[
+            np.flatnonzero(X.any(axis=0)) if isinstance(X, np.ndarray) else X.indices[X.data != 0]
+        ] = True
+    return np.flatnonzero(some)
+
+
 def to_columns(columns: Int) -> tuple[Change, int]:
     """The arguments of `Folding.changed` for rows with some of their columns; see `restricted`."""
     return partial(map, partial(restricted, columns)), columns.size

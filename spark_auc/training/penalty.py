@@ -18,10 +18,11 @@ from spark_auc.core.moments.operator import fold_quadratics
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.moments.pair_products import Vectors
 from spark_auc.core.row_source import ArrayRows, Folding, RowSource
-from spark_auc.core.types import Float
+from spark_auc.core.types import Float, Int
 from spark_auc.errors import ConvergenceError
 from spark_auc.solvers.candidates import Candidate, Selection
 from spark_auc.training.cross_validation import CrossValidation
+from spark_auc.training.fold_rows import occurring, to_columns
 from spark_auc.training.held_out import held_out_auc
 from spark_auc.training.problem import Problem, TrainingRows, select_rows
 from spark_auc.training.settings import TrainingSettings
@@ -46,11 +47,14 @@ class PenaltyChoice(NamedTuple):
         The candidates, their AUC on each fold, and the chosen one.
     seconds
         Wall time of the phases "moments" and "select".
+    features : (k,), optional
+        The features of the problem, where those that do not occur are left out. Default: all.
     """
 
     problem: Problem
     selection: Selection
     seconds: dict[str, float]
+    features: Int | None = None
 
 
 def choose_penalty(
@@ -86,7 +90,7 @@ def choose_penalty(
     timer = PhaseTimer()
     selected = select_rows(rows, sampling, settings.work())
     try:
-        problem, selection = _choice(rows, selected, settings, timer)
+        problem, selection, features = _choice(rows, selected, settings, timer)
         has_all = selected.steps is None or not _weaker_left_out(selection, _best(selection))
     except ConvergenceError:
         if selected.steps is None:
@@ -95,7 +99,7 @@ def choose_penalty(
     if not has_all:
         _log.info("making the matrix, to solve the penalties that steps on the rows did not")
         selected = select_rows(rows, sampling, None)
-        problem, selection = _choice(rows, selected, settings, timer)
+        problem, selection, features = _choice(rows, selected, settings, timer)
     _log.info(
         "chose regParam %.4g and elasticNetParam %.4g%s by the %s: mean AUC %.4f, standard error "
         "%.4f",
@@ -112,15 +116,22 @@ def choose_penalty(
             "a weaker one could rank better; set regParam to a few weaker values",
             weaker,
         )
-    return PenaltyChoice(problem, selection, timer.seconds)
+    return PenaltyChoice(problem, selection, timer.seconds, features)
 
 
 def _choice(
     rows: RowSource, selected: TrainingRows, settings: TrainingSettings, timer: PhaseTimer
-) -> tuple[Problem, Selection]:
-    """The problem of the selected rows, and the choice of its penalty."""
+) -> tuple[Problem, Selection, Int | None]:
+    """The problem of the selected rows, the choice of its penalty, and `PenaltyChoice.features`."""
+    features = None
     if selected.has_matrix and selected.survey is None:
         rows = in_memory(rows, settings.folds.parts)
+        if isinstance(rows, ArrayRows) and not (settings.prior or settings.keep_moments):
+            found = occurring(rows)
+            if 0 < found.size < rows.dimension:
+                features = found
+                _log.info("%d of %d features occur", found.size, rows.dimension)
+                rows = replace(rows.changed(*to_columns(found)), labels=rows.labels)
         selected = selected._replace(rows=rows)
     cross_validation = cross_validation_of(rows, settings)
     fold_moments: list[PairMoments] = []
@@ -165,7 +176,7 @@ def _choice(
     )
     selection = cross_validation.select(candidates, training, held_out, in_order)
     timer.end("select")
-    return problem, selection
+    return problem, selection, features
 
 
 def _best(selection: Selection) -> Candidate:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.gaussian import class_ratio_threshold, estimated_auc
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.core.types import Float
+from spark_auc.core.types import Float, Int
 from spark_auc.solvers.candidates import Candidate, Selection
 from spark_auc.solvers.solution import Certificate
 from spark_auc.training.summary import TrainingSummary, largest_weights
@@ -83,6 +85,12 @@ class TrainingResult:
     covariance: dict[str, Any] | None = None
     estimated: bool = True
     saddle: dict[str, float] | None = None
+
+    def widened(self, features: Int, dimension: int) -> TrainingResult:
+        """The result with all of ``dimension`` features, those outside ``(k,)`` of which are 0."""
+        w = np.zeros(dimension)
+        w[features] = self.w
+        return replace(self, w=w, columns=self.columns.widened(features, dimension))
 
     @property
     def threshold(self) -> float:

@@ -178,12 +178,13 @@ def _trained(rows: RowSource, sampling: Sampling, settings: TrainingSettings) ->
     within_folds = sampling
     if sampling.estimator == "paired":
         within_folds = replace(sampling, estimator="complete")
-    problem, selection, seconds = choose_penalty(rows, within_folds, settings)
+    problem, selection, seconds, features = choose_penalty(rows, within_folds, settings)
     timer = PhaseTimer(seconds)
     if within_folds != sampling:
         problem = build_problem(rows, sampling)
         timer.end("moments")
-    return _solve(problem, selection.candidate, selection, settings, sampling, timer)
+    result = _solve(problem, selection.candidate, selection, settings, sampling, timer)
+    return result if features is None else result.widened(features, rows.dimension)
 
 
 def _second_step(

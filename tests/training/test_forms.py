@@ -95,18 +95,19 @@ def test_penalties_that_rows_leave_unsolved_are_solved_by_the_matrix(spoiled, mo
     worst = expected.selection.mean.min()
 
     def choice(rows, selected, *others):
-        made, selection = whole(rows, selected, *others)
+        made, selection, features = whole(rows, selected, *others)
         if selected.has_matrix:
-            return made, selection
+            return made, selection, features
         if spoiled == "all":
             raise ConvergenceError("found none")
         # The best of the penalties that were solved is the weakest of them.
         left_out = ["not solved" if k < 9 else None for k in range(25)]
         auc = np.where(np.arange(25)[:, None] < 9, np.nan, worst)
         auc[9] += 0.1
-        return made, type(selection)(
+        chosen = type(selection)(
             selection.candidates, auc, 0.0, selection.nonzeros, tuple(left_out), 9
         )
+        return made, chosen, features
 
     whole = penalty._choice
     monkeypatch.setattr(penalty, "_choice", choice)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -171,6 +171,14 @@ class ColumnMoments(SchemaState):
         for value in zero.values():
             value[side] = 0.0
         return ColumnMoments(**zero)
+
+    def widened(self, columns: NDArray[np.int64], dimension: int) -> ColumnMoments:
+        """The moments of these columns ``(k,)`` and of others, which are 0 in all rows."""
+        changed = {}
+        for name in ("mean", "scatter", "rounding"):
+            changed[name] = np.zeros((2, dimension))
+            changed[name][:, columns] = getattr(self, name)
+        return replace(self, **changed)
 
     @property
     def delta(self) -> Float:

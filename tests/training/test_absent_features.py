@@ -1,0 +1,61 @@
+"""Features that do not occur in the rows do not change a choice or its solution."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from spark_auc.core.batch import Batch
+from spark_auc.core.labels import LabelCounts
+from spark_auc.core.row_source import ArrayRows
+from spark_auc.core.sampling.folds import Folds
+from spark_auc.training.settings import TrainingSettings
+from spark_auc.training.train import train
+
+N, D = 900, 12
+PLACES = np.array([3, 5, 8, 21, 22, 23, 40, 77, 78, 90, 96, 99])
+LABELS = LabelCounts({"no": 600, "yes": 300})
+
+
+def both(dense):
+    """The same rows with 12 features, and with 88 features of zeros between them."""
+    random = np.random.default_rng(3)
+    y = np.arange(N) % 3 == 0
+    X = np.where(random.random((N, D)) < 0.4, random.normal(size=(N, D)) + y[:, None] / 2, 0.0)
+    wide = np.zeros((N, 100))
+    wide[:, PLACES] = X
+    groups = random.integers(0, 2**63, N, np.uint64)
+    for x in (X, wide):
+        rows = x if dense else sparse.csr_matrix(x)
+        yield ArrayRows((Batch(rows, y, group=groups),), x.shape[1], labels=LABELS)
+
+
+@pytest.mark.parametrize("dense", [False, True])
+@pytest.mark.parametrize("more", [{}, {"standardize": False}, {"max_fpr": 0.1}])
+def test_a_result_has_all_features_and_the_choice_of_those_that_occur(dense, more):
+    settings = TrainingSettings(folds=Folds(3, seed=1), **more)
+    expected, found = (train(rows, settings) for rows in both(dense))
+    assert found.penalty == expected.penalty
+    np.testing.assert_array_equal(found.selection.auc, expected.selection.auc)
+    assert found.w.shape == (100,)
+    np.testing.assert_allclose(found.w[PLACES], expected.w, rtol=1e-12)
+    assert not np.delete(found.w, PLACES).any()
+    assert found.columns.mean.shape == (2, 100)
+    np.testing.assert_allclose(found.columns.variance[:, PLACES], expected.columns.variance)
+    assert not np.delete(found.columns.variance, PLACES, axis=1).any()
+    assert found.labels == expected.labels == LABELS
+    assert found.certificate.kkt == pytest.approx(expected.certificate.kkt, abs=1e-12)
+
+
+def test_moments_that_are_kept_have_all_features():
+    _, rows = both(dense=False)
+    settings = TrainingSettings(folds=Folds(3, seed=1), keep_moments=True)
+    assert train(rows, settings).moments.dimension == 100
+
+
+def test_rows_of_zeros_train():
+    _, rows = both(dense=False)
+    batch = rows.batches[0]
+    zeros = replace(rows, batches=(batch._replace(X=sparse.csr_matrix((N, 100))),))
+    assert not train(zeros, TrainingSettings(folds=Folds(3, seed=1))).w.any()
