@@ -185,6 +185,8 @@ class TableRows:
     def _packed(self) -> Table:
         """The decoded rows, and the labels of each part, as bytes."""
         make, changes = self.reader, self.changes
+        if make is _PackedReader and not changes:
+            return self.table
 
         def pack(batches: Batches) -> Batches:
             reader = make()

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow.types import is_floating
 
 from spark_auc.core.row_source import State
 from spark_auc.core.state.schema import Schema, array
@@ -152,7 +154,7 @@ class TextKinds(SchemaState):
             if codes[k] or (some[k] and not fits[k].any()):
                 # Nothing can change: the column stays text.
                 continue
-            values = present(column).drop_null().unique()
+            values = present(column.unique()).drop_null()
             if not len(values):
                 continue
             some[k] = True
@@ -262,9 +264,13 @@ class _Converter:
     kind: TextType
 
     def __call__(self, values: pa.Array) -> pa.Array:
-        texts = present(values)
+        # Most columns have neither blanks nor words for missing values: no search for them.
+        with suppress(pa.ArrowInvalid):
+            found = self.kind.convert(values)
+            if not (is_floating(found.type) and pc.any(pc.is_nan(found)).as_py()):
+                return found
         try:
-            return self.kind.convert(texts)
+            return self.kind.convert(present(values))
         except pa.ArrowInvalid as error:
             raise DataError(
                 f"found text in column {self.name!r} that is no {self.kind.arrow} ({error}), "
