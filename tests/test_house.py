@@ -77,6 +77,7 @@ ORDER = {
         ["raw_features"],
         ["features", "labels", "raw_columns", "segments"],
         ["decoders", "encoders", "tally", "hashes", "gathered", "text_numbers", "text_types"],
+        ["missing"],
         ["table", "arrow_columns"],
         ["types", "names"],
     ],

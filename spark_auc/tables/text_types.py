@@ -1,7 +1,7 @@
 """Types of the values of text columns: numbers, booleans and times, found by one pass.
 
-A type fits if all values fit it. Missing values are empty or one of `MISSING`; in columns of text,
-they stay as they are. Blanks around values do not count.
+A type fits if all values fit it. Missing values are those of `spark_auc.tables.missing`; in columns
+of text, they stay as they are. Blanks around values do not count.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from spark_auc.core.state.schema import Schema, array
 from spark_auc.core.state.schema_state import SchemaState
 from spark_auc.core.types import Bool
 from spark_auc.errors import DataError
+from spark_auc.tables.missing import present
 from spark_auc.tables.names import folded
 from spark_auc.tables.table import Batches, Table, field_of
 from spark_auc.tables.types import is_text
@@ -30,8 +31,6 @@ T = TypeVar("T", bound=Table)
 
 _log = logging.getLogger(__name__)
 
-# Texts of a missing number, boolean or time.
-MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
 _DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _TIME = f"{_DAY}[T ][0-9]{{2}}:[0-9]{{2}}(:[0-9]{{2}}([.][0-9]{{1,9}})?)?"
 # Codes: as numbers, 07 would be 7, and further digits would be lost.
@@ -180,12 +179,6 @@ def _fits(values: pa.Array, name: str) -> bool:
         except pa.ArrowInvalid:
             return False
     return True
-
-
-def present(values: pa.Array) -> pa.Array:
-    """Text without blanks around it; null where it is missing."""
-    trimmed = pc.utf8_trim(values, " ")
-    return pc.if_else(pc.is_in(trimmed, pa.array(MISSING, trimmed.type)), None, trimmed)
 
 
 def inferred(

@@ -177,7 +177,7 @@ LABELS = {"two": ["0", "1"] * 3, "one": ["0"] * 6, "three": list("abcabc"), "x":
         ({"label": "two", "leave_out": ["xx"]}, 2, "found no column 'xx'"),
         ({"label": "one"}, 3, r"found one label in column 'one': 0 \(6 rows\); expected two"),
         ({"label": "three"}, 3, r"more than two labels in column 'three': 'a' \(2 rows\), 'b'"),
-        ({"label": "x"}, 3, r"more than two labels in column 'x': 1 \(1 rows\), .* and others"),
+        ({"label": "x"}, 3, r"more than two labels in column 'x': 1 \(1 row\), .* and others"),
         ({"label": "two", "data": "header.csv"}, 3, "found no rows in '.*header.csv'"),
         ({"label": "two", "data": "empty.csv"}, 2, "found no text in 'empty.csv'"),
         (
@@ -266,13 +266,7 @@ MISSING = {
 }
 
 
-FAST = ("number", "time")
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [*FAST, *(pytest.param(k, marks=pytest.mark.slow) for k in MISSING if k not in FAST)],
-)
+@pytest.mark.parametrize("kind", MISSING)
 def test_rows_without_a_label_or_a_time_and_how_to_leave_them_out(job, kind):
     values, missing, message = MISSING[kind]
     drawn = np.random.default_rng(2)

@@ -19,6 +19,7 @@ from spark_auc.errors import ConfigError
 from spark_auc.publication.redaction import redacted_text
 from spark_auc.publication.versions import resolve
 from spark_auc.storage.file_systems import is_local
+from spark_auc.tables.missing import complete
 from spark_auc.tables.table import Table, fields_of
 from spark_auc.tables.text_types import inferred, typed
 
@@ -91,6 +92,11 @@ class Source(Section):
         "pass of its own; default: text, as the files have it",
     )
 
+    dropMissing: list[str] = Field(
+        default_factory=list,
+        description="columns, such as the label; rows in which one of them is missing are left out",
+    )
+
     @model_validator(mode="after")
     def _one_of(self) -> Source:
         if self.format == "iceberg" and self.table is not None and self.path is None:
@@ -132,7 +138,8 @@ class Source(Section):
         """
         check_path(self.path)
         if self.path and self.select is None:
-            check_columns(self.path, self.format, self.options, columns, new)
+            given = [*columns, *self.dropMissing]
+            check_columns(self.path, self.format, self.options, given, new)
 
     @contextmanager
     def read(self, spark: SparkSession) -> Iterator[DataFrame]:
@@ -204,16 +211,16 @@ class Source(Section):
             rows = self._analysed(
                 rows, "select", ", ".join(names), lambda _: rows.selectExpr(*names)
             )
-        return self.typed(SparkTable(rows)).frame
+        return self.typed(SparkTable(rows)).filtered()
 
     def typed(self, table: T) -> T:
-        """The rows with the types of the columns of text; see `text_types.typed`."""
-        if self.types is None:
-            return table
-        types = inferred(table) if self.types == "auto" else self.types
-        if self.select is not None:
-            types = {name: kind for name, kind in types.items() if fields_of(table, name)}
-        return typed(table, types)
+        """The rows of `dropMissing` with the types of the columns of text."""
+        if self.types is not None:
+            types = inferred(table) if self.types == "auto" else self.types
+            if self.select is not None:
+                types = {name: kind for name, kind in types.items() if fields_of(table, name)}
+            table = typed(table, types)
+        return complete(table, self.dropMissing)
 
     def _analysed(
         self, rows: DataFrame, key: str, expression: str, applied: Callable[[str], DataFrame]

@@ -66,14 +66,11 @@ def _train(table: Table, train: Train, options: Mapping[str, Any]) -> Train:
         field_of(table, name)
     table, data = _typed(table, data, label)
     train = train.model_copy(update={"data": data})
-    types = data.types if isinstance(data.types, dict) else {}
     field = field_of(table, label)
     if not pa.types.is_boolean(field.type):
-        parsed = types.get(field.name)
-        check_labels(_labels(table, label), train, parsed, is_text=is_text(field.type))
+        check_labels(_labels(table, label), train, is_text=is_text(field.type))
     if time:
-        parsed = types.get(field_of(table, time).name)
-        before = start_of_last(table, time, parsed, data.where)
+        before = start_of_last(table, time)
         holdout = Split.model_validate({"by": "time", "column": time, "before": before})
         train = train.model_copy(update={"holdout": holdout})
     if train.features and _free_of_knots(train):
