@@ -11,6 +11,7 @@ from spark_auc.app.config.sections import Setting, text_of
 from spark_auc.errors import unknown_column
 from spark_auc.publication.versions import resolve
 from spark_auc.storage.file_systems import is_local
+from spark_auc.tables.layouts import layout_of
 from spark_auc.tables.names import check_names_free, folded
 
 # The separators of CSV that the command line tells apart.
@@ -27,7 +28,7 @@ def check_columns(
     names: Collection[str | None],
     new: Mapping[str, str | None] | None = None,
 ) -> None:
-    """Check that a local Parquet or CSV file has columns, and not those that a job adds.
+    """Check that a local Parquet or text file has columns, and not those that a job adds.
 
     Other files are left to Spark. The case of names is ignored, as by Spark's default.
 
@@ -49,6 +50,8 @@ def check_columns(
     if not is_local(path) or not os.path.isfile(file):
         return
     found = _parquet(file) if form == "parquet" else _csv(file, options) if form == "csv" else []
+    if layout := layout_of(form, {key: text_of(value) for key, value in options.items()}):
+        found = [*layout.names]
     known = {folded(name) for name in found}
     for name in names:
         # Spark may keep the spaces around a name.

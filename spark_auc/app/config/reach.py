@@ -35,7 +35,7 @@ def check_reach(section: Section, settings: SparkSection) -> None:
     for source in _sources(section):
         if source.path is None or is_local(source.path):
             continue
-        scheme, reason = scheme_of(source.path), "Arrow reads Parquet, and CSV with a header"
+        scheme, reason = scheme_of(source.path), "Arrow reads Parquet and delimited text"
         try:
             is_read = source.through_arrow and Directory.of(source.path).object_store
         except ConfigError as error:
