@@ -18,7 +18,7 @@ from spark_auc.app.config.sections import Location, Section, Setting, text_of
 from spark_auc.errors import ConfigError
 from spark_auc.publication.redaction import redacted_text
 from spark_auc.publication.versions import resolve
-from spark_auc.storage.file_systems import is_local
+from spark_auc.storage.file_systems import is_local, is_pattern
 from spark_auc.tables.layouts import Layout as TextLayout
 from spark_auc.tables.layouts import layout_of
 from spark_auc.tables.table import Table, fields_of
@@ -49,7 +49,7 @@ def check_path(path: str | None) -> None:
     if path is None or not is_local(path):
         return
     local_path = resolve(path).removeprefix("file://")
-    if not os.path.exists(local_path) and not any(c in path for c in "*?[{"):
+    if not os.path.exists(local_path) and not is_pattern(path):
         parent = os.path.dirname(os.path.abspath(local_path))
         hint = "its directory exists" if os.path.isdir(parent) else f"no directory {parent!r}"
         raise ConfigError(

@@ -20,7 +20,7 @@ from spark_auc.errors import ConfigError, DataError
 from spark_auc.lakes.delta import DeltaLake
 from spark_auc.lakes.iceberg import IcebergTable
 from spark_auc.publication.versions import data_files, is_partitioned, resolve
-from spark_auc.storage.file_systems import is_local, is_store, scheme_of
+from spark_auc.storage.file_systems import is_local, is_pattern, is_store, scheme_of
 from spark_auc.storage.file_systems import opened as open_location
 from spark_auc.tables.arrow_table import ArrowTable
 from spark_auc.tables.delimited import OTHER_CODECS, separator_of
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _log = logging.getLogger(__name__)
-
-_PATTERN = "*?[{"
 
 
 class Needs(NamedTuple):
@@ -270,7 +268,7 @@ def _of_source(source: Source) -> str | None:
         "SQL in where": source.where is not None,
         f"files of {source.format}": not is_lake
         and source.format not in ("csv", "parquet", *FORMATS),
-        "a pattern of files": any(letter in path for letter in _PATTERN),
+        "a pattern of files": is_pattern(path),
         f"a location of {scheme_of(path)}": not (local or is_store(path)),
         "files of another codec": path.lower().endswith(OTHER_CODECS),
         "options of Spark's reader": not (is_lake or source.through_arrow),

@@ -34,7 +34,7 @@ from spark_auc.spark.data.local_paths import UnsupportedFilesError, local_paths
 from spark_auc.spark.data.names import quoted
 from spark_auc.spark.data.parquet import ParquetScan
 from spark_auc.spark.data.paths import reader_of
-from spark_auc.storage.file_systems import is_object_store, opened
+from spark_auc.storage.file_systems import is_object_store, is_pattern, opened
 from spark_auc.storage.listed_files import input_file
 from spark_auc.tables.delimited import OTHER_CODECS, DelimitedFiles
 from spark_auc.tables.layouts import Layout
@@ -44,7 +44,6 @@ _log = logging.getLogger(__name__)
 # The key of column metadata that names the files, and that of Parquet files with Spark's types.
 _MARK, SPARK_TYPES = "spark_auc_files", b"org.apache.spark.sql.parquet.row.metadata"
 _NOT_NULL = re.compile(r'"(nullable|containsNull|valueContainsNull)":\s*false')
-_PATTERN = re.compile(r"[*?\[{]")
 _PRINTING = Lock()
 
 
@@ -299,7 +298,7 @@ def _files(spark: SparkSession, location: Location) -> list[str]:
     # Executors have no pydantic, which publications need.
     from spark_auc.publication.versions import data_files, is_partitioned
 
-    if not _PATTERN.search(path):
+    if not is_pattern(path):
         found = data_files(path)
         has_partitions = is_text and is_partitioned(path, found)
     elif is_text:
