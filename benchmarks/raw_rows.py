@@ -36,13 +36,13 @@ from spark_auc.core.batch import Batch
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.pipeline.one_pass import statistics
-from spark_auc.spark.data.layouts import CRITEO
-from spark_auc.spark.data.lines import delimited
-from spark_auc.spark.data.raw import CRITEO_INTEGERS, CRITEO_TOKENS, criteo
+from spark_auc.spark.data.arrow_files import layout_rows
+from spark_auc.spark.data.raw import criteo
 from spark_auc.spark.data.session import session
 from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.pipeline_model import RankerPipelineModel
 from spark_auc.tables.columns import TrainingColumns
+from spark_auc.tables.layouts import CRITEO, CRITEO_INTEGERS, CRITEO_TOKENS
 from spark_auc.tables.raw_features import RawFeatures
 from spark_auc.tables.rows import TableRows
 
@@ -113,7 +113,7 @@ def compared(step: str, rows: int, repeats: int, **runs: Callable[[], Any]) -> N
 
 def steps(spark: SparkSession, path: str, rows: int, dimension: int, args: Any) -> None:
     work = Path(tempfile.mkdtemp(dir=args.directory))
-    df = delimited(spark, path, CRITEO)
+    df = layout_rows(spark, path, CRITEO)
     made = recipe(dimension).fit(df)
     table = SparkTable(df)
     features = made.input_features(table)
@@ -205,12 +205,12 @@ def whole(spark: SparkSession, path: str, held_out: str, dimension: int, args: A
             continue
         start, begun = time.perf_counter(), cpu_seconds()
         with PeakMemory() as memory:
-            df = delimited(spark, path, CRITEO)
+            df = layout_rows(spark, path, CRITEO)
             model = RankerPipeline([recipe(dimension), ranker(**params)]).fit(df)
             model.write().overwrite().save(f"{args.directory}/whole")
             fitted = time.perf_counter() - start
             model = RankerPipelineModel.load(f"{args.directory}/whole")
-            report = evaluate(model.transform(delimited(spark, held_out, CRITEO)))
+            report = evaluate(model.transform(layout_rows(spark, held_out, CRITEO)))
         summary = model.ranker.summary
         printed = {
             "step": "whole",

@@ -40,10 +40,6 @@ class DataError(SparkAUCError):
     exit_code = 3
 
 
-class LineError(DataError):
-    """A line of delimited text is malformed."""
-
-
 class HoldOutError(DataError):
     """All rows of a class belong to one group, so that no validation fold can be formed."""
 

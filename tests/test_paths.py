@@ -37,7 +37,7 @@ MODULES = [
     "spark_auc.publication.versions",
     "spark_auc.serving.load",
     "spark_auc.spark.data.libsvm",
-    "spark_auc.spark.data.lines",
+    "spark_auc.spark.data.arrow_files",
     "spark_auc.spark.data.raw",
     "spark_auc.pipeline.recipe_trees",
     "spark_auc.spark.features.tree_models",

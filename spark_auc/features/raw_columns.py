@@ -22,8 +22,6 @@ TYPES = ("text", "boolean", "integer", "float", "time")
 class Text(NamedTuple):
     """A column of text: places in an array of bytes.
 
-    Several columns may share the bytes, such as the fields of lines.
-
     Parameters
     ----------
     starts, ends : (n,), int32 or int64

@@ -35,6 +35,11 @@ def scheme_of(location: AnyPath) -> str:
     return match[1].lower() if match else "file"
 
 
+def is_pattern(location: AnyPath) -> bool:
+    """Whether a location, if nothing exists at it, is a pattern of locations."""
+    return any(letter in os.fspath(location) for letter in "*?[{")
+
+
 def is_local(location: AnyPath) -> bool:
     """Whether a location is a local path: without a scheme, or with the scheme ``file``."""
     return scheme_of(location) == "file"

@@ -8,7 +8,6 @@ import pyarrow.compute as pc
 
 from spark_auc.core.types import Bool
 from spark_auc.errors import DataError
-from spark_auc.features.lines import contiguous
 from spark_auc.features.raw_columns import Column, Numbers, Text
 from spark_auc.features.time_zones import DEFAULT, on_clocks
 from spark_auc.tables.types import is_text, is_time
@@ -32,8 +31,6 @@ def raw_column(name: str, array: pa.Array, zone: str = DEFAULT) -> Column:
     DataError
         The array has another type.
     """
-    if pa.types.is_list_view(array.type):
-        return _fields(array)
     array = flat(array)
     kind = array.type
     if is_text(kind):
@@ -61,10 +58,8 @@ def doubles_of_decimals(array: pa.Array) -> pa.Array:
 
 
 def flat(array: pa.Array) -> pa.Array:
-    """Text of dictionaries, of views and of shared bytes as plain text; others as they are."""
+    """Text of dictionaries and of views as plain text; others as they are."""
     kind = array.type
-    if pa.types.is_list_view(kind):
-        return own_text(_fields(array))
     if pa.types.is_string_view(kind):
         return array.cast(pa.large_string())
     if not pa.types.is_dictionary(kind):
@@ -74,35 +69,6 @@ def flat(array: pa.Array) -> pa.Array:
         words = array.dictionary.cast(pa.large_string())
         array = pa.DictionaryArray.from_arrays(array.indices, words)
     return array.dictionary_decode()
-
-
-def own_text(text: Text) -> pa.Array:
-    """Text as an Arrow array that has bytes of its own."""
-    own, valid = contiguous(text), text.validity
-    bits = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
-    offsets = np.append(own.starts, own.data.size)
-    buffers = [bits, pa.py_buffer(offsets), pa.py_buffer(own.data)]
-    return pa.Array.from_buffers(pa.large_string(), own.starts.size, buffers)
-
-
-def shared_text(text: Text) -> pa.Array:
-    """Text as an Arrow array of lists of bytes, which shares the bytes of the text.
-
-    Columns that are fields of lines share those of the lines; `raw_column` and `flat` take them.
-    """
-    starts = pa.array(text.starts, pa.int32())
-    sizes = pa.array((text.ends - text.starts).astype(np.int32))
-    missing = None if text.validity is None else pa.array(~text.validity)
-    data = pa.Array.from_buffers(pa.uint8(), text.data.size, [None, pa.py_buffer(text.data)])
-    return pa.ListViewArray.from_arrays(starts, sizes, data, mask=missing)
-
-
-def _fields(array: pa.Array) -> Text:
-    """The text of `shared_text`."""
-    starts = array.offsets.to_numpy()
-    # The bytes of all rows, of which the array may be a slice.
-    data = np.frombuffer(array.buffers()[-1], np.uint8) if array.values else np.empty(0, np.uint8)
-    return Text(starts, starts + array.sizes.to_numpy(), data, _validity(array))
 
 
 def _times(name: str, array: pa.Array) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Delimited text with a header, in ranges of whole records, which tasks of any engine read."""
+"""Delimited text in ranges of whole records, which tasks of any engine read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -22,12 +22,14 @@ from spark_auc.core.parallel import mapped
 from spark_auc.errors import DataError
 from spark_auc.storage.file_systems import is_local, opened, reached
 from spark_auc.storage.listed_files import ListedFile, check_same, input_file
+from spark_auc.tables.layouts import Layout
 from spark_auc.tables.names import folded
 from spark_auc.tables.quotes import Dialect, Lines, lines_of, without_blanks
 from spark_auc.tables.table import Batches
 
 # Bytes of a range. Ranges depend on the files alone, so that results do not depend on tasks.
 _RANGE_BYTES = 8 * 2**20
+_MOST_RANGES = 10_000
 _BATCH_ROWS = 10_000
 # Bytes to read at once for the end of a line.
 _LINE_BYTES = 2**16
@@ -54,25 +56,30 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True)
 class DelimitedFiles:
-    """Files of text with the same header, all columns of which are text.
+    """Files of text with the same columns.
 
     Parameters
     ----------
-    names
-        Names of the columns.
+    schema
+        The columns: text, or the types of a layout.
     dialect
         How fields are written.
     ranges
         The ranges of the files, in their order.
     """
 
-    names: tuple[str, ...]
+    schema: pa.Schema
     dialect: Dialect
     ranges: tuple[Range, ...]
 
     @classmethod
     def of(
-        cls, paths: Sequence[str], separator: str | None = None, *, trimmed: bool = False
+        cls,
+        paths: Sequence[str],
+        separator: str | None = None,
+        *,
+        trimmed: bool = False,
+        layout: Layout | None = None,
     ) -> DelimitedFiles:
         """List the ranges of files.
 
@@ -84,35 +91,49 @@ class DelimitedFiles:
             The separator. Default: see `separator_in`, of the first line.
         trimmed
             Whether blanks around fields and names are no part of them.
+        layout
+            The layout of text without quotes, instead of a separator. Default: files begin with a
+            header, all columns are text, and quotes may enclose fields.
 
         Raises
         ------
         DataError
-            A file is unreadable, has no lines, another header than the first, or a quote that is
-            not closed.
+            A file is unreadable, has no lines, another header than the first or the layout, or a
+            quote that is not closed.
         StorageError
             A store failed.
         """
-        first, ranges = None, list[Range]()
+        files = list[ListedFile]()
         for path in paths:
             with _reading(path):
-                file = ListedFile.of(path)
-                names, separator, begin = _header(path, separator, trimmed)
-                first = first or names
-                if names != first:
-                    raise DataError(
-                        f"found the header {[*names]} in {path!r}, expected {[*first]} as in "
-                        f"{paths[0]!r}; correct or remove the file"
-                    )
-                ranges += _ranges(file, begin, Dialect(separator, trimmed), _RANGE_BYTES)
+                files.append(ListedFile.of(path))
+        size = max(_RANGE_BYTES, -(-sum(file.size for file in files) // _MOST_RANGES))
+        first, origin, ranges = None, repr(paths[0]), list[Range]()
+        if layout is not None:
+            first, origin, separator = layout.names, "the layout", layout.separator
+        for file in files:
+            with _reading(file.path):
+                if layout is None or layout.header:
+                    names, separator, begin = _header(file.path, separator, trimmed)
+                    first = first or names
+                    if names != first:
+                        raise DataError(
+                            f"found the header {[*names]} in {file.path!r}, expected {[*first]} as "
+                            f"in {origin}; correct or remove the file"
+                        )
+                else:
+                    begin = _mark(file.path)
+                assert separator is not None
+                dialect = Dialect(separator, trimmed, quotes=layout is None)
+                ranges += _ranges(file, begin, dialect, size)
         assert first is not None, "files"
-        assert separator is not None
-        return cls(first, Dialect(separator, trimmed), tuple(ranges))
+        texts = pa.schema([(name, pa.string()) for name in first])
+        return cls(layout.schema if layout else texts, dialect, tuple(ranges))
 
     @property
-    def schema(self) -> pa.Schema:
-        """The columns."""
-        return pa.schema([(name, pa.string()) for name in self.names])
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(self.schema.names)
 
     def read(self, number: int, names: Sequence[str]) -> Batches:
         """The records of a range.
@@ -128,28 +149,25 @@ class DelimitedFiles:
         ------
         DataError
             The file is unreadable, changed since it was listed, or has a record of another number
-            of fields.
+            of fields, with text in a column of numbers, or with quotes that its layout has not.
         StorageError
             A store failed.
         """
-        part, wrong = self.ranges[number], list[pv.InvalidRow]()
+        part = self.ranges[number]
         path = part.file.path
         with _reading(path):
             check_same(path, part.file.is_unchanged())
-            try:
-                for batch in self._batches(part, [*dict.fromkeys(names)], wrong):
-                    columns = [batch.column(name) for name in names]
-                    yield pa.RecordBatch.from_arrays(columns, [*names])
-            except pa.ArrowInvalid as error:
-                raise self._fault(path, wrong, error) from None
+            for place, content in self._contents(part):
+                try:
+                    for batch in self._batches(content, [*dict.fromkeys(names)]):
+                        columns = [batch.column(name) for name in names]
+                        yield pa.RecordBatch.from_arrays(columns, [*names])
+                except pa.ArrowInvalid as error:
+                    raise self._fault(path, place, content, names, error) from None
             # Another process may have overwritten the file during the read.
             check_same(path, part.file.is_unchanged())
 
-    def _batches(self, part: Range, names: list[str], wrong: list[pv.InvalidRow]) -> Batches:
-        def note(row: pv.InvalidRow) -> str:
-            wrong.append(row)
-            return "error"
-
+    def _batches(self, content: bytes, names: list[str]) -> Batches:
         convert = pv.ConvertOptions(
             column_types=self.schema,
             include_columns=names,
@@ -157,62 +175,96 @@ class DelimitedFiles:
             quoted_strings_can_be_null=False,
             null_values=[""],
         )
-        separator, trimmed = self.dialect
-        for content in self._contents(part):
-            data, has_blanks = np.frombuffer(content, np.uint8), False
-            if trimmed and (b" " in content or b"\t" in content):
-                data, has_blanks = without_blanks(data, separator)
-            read = pv.ReadOptions(
-                column_names=[*self.names], use_threads=False, block_size=data.size + 1
-            )
-            parse = pv.ParseOptions(
-                delimiter=separator,
-                newlines_in_values=_QUOTE in content,
-                invalid_row_handler=note,
-            )
-            rows = pv.read_csv(pa.BufferReader(pa.py_buffer(data)), read, parse, convert)
-            for batch in rows.to_batches(_BATCH_ROWS):
-                if has_blanks:
-                    columns = [pc.utf8_trim(column, _BLANKS) for column in batch.columns]
-                    yield pa.RecordBatch.from_arrays(columns, batch.schema.names)
-                else:
-                    yield batch
+        separator, trimmed, quotes = self.dialect
+        data, has_blanks = np.frombuffer(content, np.uint8), False
+        if trimmed and (b" " in content or b"\t" in content):
+            data, has_blanks = without_blanks(data, separator)
+        has_quotes = _QUOTE in content
+        if has_quotes and not quotes and _quoted_field(separator).search(content):
+            raise pa.ArrowInvalid("quotes")
+        read = pv.ReadOptions(
+            column_names=[*self.names], use_threads=False, block_size=data.size + 1
+        )
+        parse = pv.ParseOptions(
+            delimiter=separator,
+            quote_char='"' if quotes else False,
+            newlines_in_values=quotes and has_quotes,
+        )
+        rows = pv.read_csv(pa.BufferReader(pa.py_buffer(data)), read, parse, convert)
+        for batch in rows.to_batches(_BATCH_ROWS):
+            if has_blanks:
+                columns = [pc.utf8_trim(column, _BLANKS) for column in batch.columns]
+                yield pa.RecordBatch.from_arrays(columns, batch.schema.names)
+            else:
+                yield batch
 
-    def _contents(self, part: Range) -> Iterator[bytes]:
-        """The bytes of whole records, in several blocks of a compressed file."""
+    def _contents(self, part: Range) -> Iterator[tuple[int, bytes]]:
+        """Places and bytes of whole records, in several blocks of a compressed file."""
         path = part.file.path
         if not compression_of(path):
-            yield _bytes(part)
+            yield part.start, _bytes(part)
             return
         with _stream(path) as stream:
-            _header_line(stream, *self.dialect)
+            place = len(stream.read(part.start))
             rest, opened = b"", -1
             while block := stream.read(_RANGE_BYTES):
                 rest += block
                 data = np.frombuffer(rest, np.uint8)
-                _, end, opened = lines_of(data, self.dialect, enclosed=False)
+                if self.dialect.quotes:
+                    _, end, opened = lines_of(data, self.dialect, enclosed=False)
+                else:
+                    end = rest.rfind(_LINE_FEED) + 1
                 if end:
-                    yield rest[:end]
-                    rest = rest[end:]
+                    yield place, rest[:end]
+                    place, rest = place + end, rest[end:]
             if opened >= 0:
                 raise DataError(
                     f"found a quote that is not closed in {path!r}, expected its end; correct the "
                     "file"
                 )
             if rest:
-                yield rest
+                yield place, rest
 
-    def _fault(self, path: str, wrong: Sequence[pv.InvalidRow], error: Exception) -> DataError:
-        if wrong:
-            return DataError(
-                f"found the row {wrong[0].text[:_SHOWN]!r} in {path} with "
-                f"{wrong[0].actual_columns} fields, expected {len(self.names)}; correct or remove "
-                "it"
-            )
+    def _fault(
+        self, path: str, place: int, content: bytes, names: Sequence[str], error: Exception
+    ) -> DataError:
+        """The error of the first malformed record among those of a place."""
+        separator, trimmed, quotes = self.dialect
+        reader = csv.reader(
+            io.StringIO(content.decode(errors="replace"), newline=""),
+            delimiter=separator,
+            quoting=csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE,
+            skipinitialspace=trimmed,
+        )
+        lines = 1
+        # The limit of a field is that of the standard library.
+        with suppress(csv.Error):
+            for record in reader:
+                if record and (wrong := self._wrong(record, names)):
+                    return DataError(
+                        f"found the row {separator.join(record)[:_SHOWN]!r} in line "
+                        f"{_lines_before(path, place) + lines} of {path} with {wrong}"
+                    )
+                lines = reader.line_num + 1
         return DataError(
             f"found a malformed record in {path!r} ({error}), expected {len(self.names)} fields in "
             "UTF-8; correct or remove it"
         )
+
+    def _wrong(self, record: Sequence[str], names: Sequence[str]) -> str | None:
+        """What is wrong with the fields of a record, and what is expected."""
+        if len(record) != len(self.names):
+            return f"{len(record)} fields, expected {len(self.names)}; correct or remove it"
+        if not self.dialect.quotes and any(field.startswith('"') for field in record):
+            return "quotes, expected fields without quotes; read the file as csv with a header"
+        for name, text, field in zip(self.names, record, self.schema, strict=True):
+            if name in names and not _is_of(text, field.type):
+                noun = "an integer" if pa.types.is_integer(field.type) else "a number"
+                return (
+                    f"{text[:_SHOWN]!r} in column {name!r}, expected {noun}; correct it, or read "
+                    "the column as text"
+                )
+        return None
 
 
 def separator_in(header: str) -> str:
@@ -229,6 +281,36 @@ def separator_of(path: str) -> str:
 def compression_of(path: str) -> str | None:
     """What decompresses a file, by its suffix; None for other files."""
     return next((kind for end, kind in COMPRESSED.items() if path.lower().endswith(end)), None)
+
+
+@lru_cache
+def _quoted_field(separator: str) -> re.Pattern[bytes]:
+    """The beginning of a field that quotes enclose."""
+    return re.compile(rb'(?:^|[\r\n%s])"' % re.escape(separator.encode()))
+
+
+def _is_of(text: str, kind: pa.DataType) -> bool:
+    """Whether a type has the value of a field; an empty field is missing."""
+    try:
+        pa.array([text.strip(_BLANKS) or None], pa.string()).cast(kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _lines_before(path: str, place: int) -> int:
+    """Number of line feeds before a place of a text."""
+    count = 0
+    with _stream(path) as stream:
+        while place and (block := stream.read(min(place, _RANGE_BYTES))):
+            count, place = count + block.count(_LINE_FEED), place - len(block)
+    return count
+
+
+def _mark(path: str) -> int:
+    """Bytes of the mark of byte order at the beginning of a text."""
+    with _stream(path) as stream:
+        return len(_MARK) if stream.read(len(_MARK)) == _MARK else 0
 
 
 @contextmanager
@@ -317,10 +399,7 @@ def _ranges(file: ListedFile, begin: int, dialect: Dialect, size: int) -> tuple[
         if found.opened < 0 or opened < 0 or found.opened > 0:
             opened = -1 if found.opened < 0 else lines.start + found.opened
     if opened >= 0:
-        line = 1 + sum(
-            _bytes(Range(file, start, min(start + size, opened))).count(_LINE_FEED)
-            for start in range(0, opened, size)
-        )
+        line = 1 + _lines_before(file.path, opened)
         raise DataError(
             f"found a quote that is not closed in line {line} of {file.path}, expected its end; "
             "correct the file"
@@ -329,6 +408,8 @@ def _ranges(file: ListedFile, begin: int, dialect: Dialect, size: int) -> tuple[
 
 
 def _quoted(lines: Range, dialect: Dialect, *, enclosed: bool) -> Lines:
+    if not dialect.quotes:
+        return Lines(0, lines.end - lines.start, -1)
     content = _bytes(lines)
     if _QUOTE not in content:
         return Lines(-1, 0, 0) if enclosed else Lines(0, len(content), -1)

@@ -1,4 +1,4 @@
-"""Files as tables of this process: Parquet, and delimited text with a header."""
+"""Files as tables of this process: Parquet, and delimited text."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from spark_auc.errors import ConfigError
 from spark_auc.tables.arrow_table import ArrowTable
 from spark_auc.tables.delimited import COMPRESSED, DelimitedFiles
+from spark_auc.tables.layouts import Layout
 from spark_auc.tables.parquet_files import parquet_rows
 
 _TEXT = (".csv", ".tsv", ".txt")
@@ -55,10 +56,14 @@ def open_file(
 
 
 def text_rows(
-    files: Sequence[str], separator: str | None = None, *, trimmed: bool = False
+    files: Sequence[str],
+    separator: str | None = None,
+    *,
+    trimmed: bool = False,
+    layout: Layout | None = None,
 ) -> ArrowTable:
     """The rows of files of delimited text; see `DelimitedFiles.of`, also for the errors."""
-    text = DelimitedFiles.of(files, separator, trimmed=trimmed)
+    text = DelimitedFiles.of(files, separator, trimmed=trimmed, layout=layout)
     return ArrowTable(text.schema, len(text.ranges), text.read)
 
 

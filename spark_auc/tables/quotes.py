@@ -28,10 +28,13 @@ class Dialect(NamedTuple):
         One ASCII character.
     trimmed
         Whether blanks around fields, spaces and tabulators, are no part of them.
+    quotes
+        Whether quotes may enclose fields.
     """
 
     separator: str
     trimmed: bool = False
+    quotes: bool = True
 
 
 class Lines(NamedTuple):

@@ -94,6 +94,29 @@ def test_a_raw_file_is_trained_scored_and_evaluated_alike(job, tmp_path, split):
     assert measured[0]["classes"] == measured[1]["classes"]
 
 
+def test_text_of_a_layout_is_trained_on_and_scored_alike(job, tmp_path):
+    rng = np.random.default_rng(4)
+    site, price = rng.integers(0, 5, 600), np.exp(rng.normal(size=600))
+    y = rng.random(600) < 1 / (1 + np.exp(np.log(price) - (site == 2)))
+    lines = [f"{int(y[k])}\t{price[k]:.4f}\ts{site[k]}" for k in range(600)]
+    (tmp_path / "rows").write_text("\n".join(lines))
+    options = {"separator": "tab", "columns": "y integer, price float, site"}
+    data = {"path": "rows", "format": "delimited", "options": options}
+    shared = {"columns": {"label": "y"}, "features": {"dimension": 32, "numKnots": 4}}
+    scores, models = {}, {}
+    for engine in ENGINES:
+        output = {"path": f"model_{engine}"}
+        trained = {"training": {"regParam": 1e-3}, "output": output}
+        job("train", engine, data=data, **shared, **trained)
+        models[engine] = read_model(f"model_{engine}").ranker.scorer.w
+        model, output = "model_local", {"path": f"scores_{engine}"}
+        found = job("score", engine, model=model, data=data, output=output)
+        rows = ds.dataset(found["scores"].removeprefix("file://")).to_table()
+        scores[engine] = np.sort(rows["rawPrediction"])
+    np.testing.assert_allclose(models["local"], models["spark"], rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(scores["local"], scores["spark"], rtol=1e-12)
+
+
 def test_calibration_and_a_prior_alike(job, tmp_path):
     for name, seed in (("rows", 0), ("others", 1)):
         (tmp_path / f"{name}.csv").write_text(raw(seed=seed))
@@ -217,6 +240,9 @@ CSV = {"path": "rows.csv", "format": "csv", "options": {"header": True}}
         (PLAIN | {"path": "s3://bucket/rows"}, None),
         (CSV | {"path": "s3://bucket/rows.csv"}, None),
         (PLAIN | {"path": "hdfs://name/rows"}, "a location of hdfs"),
+        ({"format": "criteo", "path": "rows.gz"}, None),
+        ({"format": "avazu", "path": "s3://bucket/rows"}, None),
+        (CSV | {"format": "delimited", "options": {"separator": ",", "columns": "x, y"}}, None),
         ({"format": "delta", "path": "rows", "options": {"key": "value"}}, None),
         ({"format": "iceberg", "table": "a.b", "options": {"type": "sql"}}, None),
         ({"format": "orc", "path": "rows"}, "files of orc"),

@@ -19,7 +19,7 @@ from spark_auc.features.crosses import Crosses
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_fit import KINDS, Planned, RecipePlan
 from spark_auc.features.recipe_json import to_json
-from spark_auc.spark.data.layouts import AVAZU, CRITEO, layout_of
+from spark_auc.tables.layouts import AVAZU, CRITEO, Layout, layout_of
 from tests.features.raw_rows import numbers, text, times
 
 ROWS = 240
@@ -129,6 +129,12 @@ def table() -> dict[str, list]:
     return made
 
 
+def types_of(layout: Layout) -> dict[str, str]:
+    """Types of the fields of a layout by name."""
+    kinds = dict.fromkeys(layout.integers, "integer") | dict.fromkeys(layout.floats, "float")
+    return {name: kinds.get(name, "text") for name in layout.names}
+
+
 def text_lines(name: str) -> list[list[str]]:
     """Fields of the lines of a layout."""
     drawn = random.Random(name)
@@ -139,9 +145,9 @@ def text_lines(name: str) -> list[list[str]]:
         layout = LAYOUTS[name]
         if column in {"label", "click", "y"}:
             return drawn.choice("01")
-        if layout.type_of(column) == "integer":
+        if column in layout.integers:
             return drawn.choice(["", "0", "2", "-2", "3", str(drawn.randint(4, 10**9))])
-        return drawn.choice(floats if layout.type_of(column) == "float" else words)
+        return drawn.choice(floats if column in layout.floats else words)
 
     return [[field(column) for column in LAYOUTS[name].names] for _ in range(ROWS)]
 
@@ -165,7 +171,7 @@ def columns(name: str) -> tuple[dict[str, str], dict[str, object]]:
         lists = {n: values for n, values in table().items() if n in types}
     else:
         layout = LAYOUTS[name]
-        types = {n: layout.type_of(n) for n in layout.names}
+        types = types_of(layout)
         made = {"text": str, "integer": int, "float": float}
         fields = zip(layout.names, zip(*text_lines(name), strict=True), strict=True)
         lists = {n: [made[types[n]](v) if v else None for v in values] for n, values in fields}
@@ -234,7 +240,7 @@ def _write_rows(place: Path) -> None:
     parse = {"text": str, "integer": int, "float": float}
     for name, layout in LAYOUTS.items():
         lines = text_lines(name)
-        header = [layout.first_line] if layout.header else []
+        header = [layout.separator.join(layout.names)] if layout.header else []
         (place / f"{name}.txt").write_text(
             "".join(f"{line}\n" for line in [*header, *map(layout.separator.join, lines)])
         )
@@ -242,7 +248,7 @@ def _write_rows(place: Path) -> None:
         parsed = {
             n: pa.array([parse[kind](v) if v else None for v in values], arrow[kind])
             for n, values in named
-            for kind in [layout.type_of(n)]
+            for kind in [types_of(layout)[n]]
         }
         (place / name).mkdir()
         pq.write_table(pa.table(parsed), place / name / "rows.parquet")

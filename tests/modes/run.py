@@ -31,11 +31,11 @@ from spark_auc import (
     evaluate,
 )
 from spark_auc.features.recipe_json import from_json, to_json
-from spark_auc.spark.data.layouts import layout_of
-from spark_auc.spark.data.lines import Lines, delimited
+from spark_auc.spark.data.arrow_files import layout_rows
 from spark_auc.spark.data.names import quoted
 from spark_auc.spark.data.session import session
 from spark_auc.spark.data.spark_table import SparkTable
+from spark_auc.tables.layouts import layout_of
 
 DATASETS = {
     "sparse": {"elasticNetParam": 0.5, "regParam": 0.1},
@@ -258,12 +258,11 @@ def of_table(spark, name, recipe, data, place):
 
 
 def of_lines(spark, name, recipe, options, data):
-    """The lines, and their rows: split by tasks, by Spark, and of the columns as a table."""
+    """The rows of text, and their vectors: from files, from Spark, and from a table."""
     layout = layout_of(name, options)
-    lines = delimited(spark, f"{data}/raw/{name}.txt", layout)
-    assert Lines.of(lines, layout.names)
+    lines = layout_rows(spark, f"{data}/raw/{name}.txt", layout)
     table = spark.read.parquet(f"{data}/raw/{name}").select(*reversed(layout.names))
-    frames = {"lines": lines, "lines of Spark": lines.drop("line"), "table": table}
+    frames = {"lines": lines, "lines of Spark": lines.where("true or rand() > 2"), "table": table}
     model = FeatureRecipeModel(recipe)
     return lines, {way: vectors(model.transform(df).drop("id")) for way, df in frames.items()}
 

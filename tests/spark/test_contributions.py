@@ -34,10 +34,10 @@ from spark_auc.features.recipe_trees import TreeLeaves
 from spark_auc.pipeline.contributions import listed
 from spark_auc.pipeline.part_words import recipe_words
 from spark_auc.spark.contributions import with_contributions
-from spark_auc.spark.data.layouts import Layout
-from spark_auc.spark.data.lines import delimited
+from spark_auc.spark.data.arrow_files import layout_rows
 from spark_auc.spark.pipeline_model import RankerPipelineModel
 from spark_auc.tables.arrow_columns import raw_column
+from spark_auc.tables.layouts import Layout
 from tests.features.raw_rows import numbers, text, times
 from tests.features.test_contributions import named
 from tests.features.watched_rows import RECIPE, columns_of, table
@@ -207,7 +207,7 @@ def test_fields_of_lines(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "rows"
     path.write_text("1,0.5,a,7\n0,,b,07\n1,1e3,,-2\n0,-9,a,\n" * 50)
     layout = Layout(",", ("y", "x", "word", "whole"), integers=("y", "whole"), floats=("x",))
-    rows = delimited(spark, str(path), layout)
+    rows = layout_rows(spark, str(path), layout)
     stage = FeatureRecipe(
         tokens=["word"], log=["whole"], spline=["x"], auto=False, dimension=32, numKnots=3
     )

@@ -18,10 +18,10 @@ from spark_auc import FeatureRecipe, FeatureRecipeModel, MBAClassifier, RankerPi
 from spark_auc.errors import ConfigError
 from spark_auc.features.drift import Drift
 from spark_auc.pipeline.drift import drift_of
-from spark_auc.spark.data.layouts import Layout
-from spark_auc.spark.data.lines import delimited
+from spark_auc.spark.data.arrow_files import layout_rows
 from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.pipeline_model import RankerPipelineModel
+from spark_auc.tables.layouts import Layout
 
 ROWS = 700
 EXPLICIT = FeatureRecipe(
@@ -112,7 +112,7 @@ def test_lines(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "rows"
     path.write_text("1,0.5,a,7\n0,,b,07\n1,1e3,,-2\n0,nan,a,\n" * 50)
     layout = Layout(",", ("y", "x", "word", "whole"), integers=("y", "whole"), floats=("x",))
-    rows = delimited(spark, str(path), layout)
+    rows = layout_rows(spark, str(path), layout)
     stage = FeatureRecipe(tokens=["word"], log=["whole"], spline=["x"], auto=False, dimension=32)
     model = stage.fit(rows)
     expected = [[200, 100, 0, 0], [200, 50, 0, 0], [200, 50, 0, 0]]
@@ -120,7 +120,7 @@ def test_lines(spark: SparkSession, tmp_path: Path) -> None:
     assert model.drift is not None
     assert model.drift.counts[:, :4].tolist() == expected
     path.write_text("1,9e3,,\n" * 20)
-    drift = drift_of(SparkTable(delimited(spark, str(path), layout)), model.recipe)
+    drift = drift_of(SparkTable(layout_rows(spark, str(path), layout)), model.recipe)
     assert drift.counts[:, :4].tolist() == [[20, 0, 0, 20], [20, 20, 0, 0], [20, 20, 0, 0]]
     said = [str(excess) for excess in drift.excesses(model.drift)]
     assert [text.split(" (")[0] for text in said] == [

@@ -16,11 +16,11 @@ from spark_auc.errors import ConfigError, DataError, ResourceError
 from spark_auc.features.raw_columns import Text
 from spark_auc.features.row_groups import row_groups
 from spark_auc.pipeline.label_sample import LabelSample, label_sample
-from spark_auc.spark.data.layouts import Layout
-from spark_auc.spark.data.lines import delimited
+from spark_auc.spark.data.arrow_files import layout_rows
 from spark_auc.spark.data.resources import SessionMemory
 from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.tables.arrow_columns import raw_column
+from spark_auc.tables.layouts import Layout
 from spark_auc.tables.raw_columns import RawColumns
 
 ROWS, NAMES = 3000, ("age", "income", "city")
@@ -60,7 +60,7 @@ def sources(spark: SparkSession, table: pa.Table, tmp_path_factory) -> dict[str,
         "one": frame.coalesce(1),
         "shuffled": spark.createDataFrame(shuffled).repartition(5),
         "parquet": spark.read.parquet(str(path / "rows.parquet")),
-        "lines": delimited(spark, str(path / "rows.csv"), layout),
+        "lines": layout_rows(spark, str(path / "rows.csv"), layout),
         "table": spark.table("label_sample_rows"),
     }
 

@@ -21,10 +21,10 @@ from spark_auc.export.to_file import KINDS, to_file
 from spark_auc.lakes.delta import DeltaLake
 from spark_auc.publication.publish import publication
 from spark_auc.publication.versions import resolve
-from spark_auc.spark.data.layouts import layout_of
-from spark_auc.spark.data.lines import delimited
+from spark_auc.spark.data.arrow_files import layout_rows
 from spark_auc.spark.streaming.files import FileStream
 from spark_auc.store.moment_store import MomentStore
+from spark_auc.tables.layouts import layout_of
 from tests.store.periods import FACTS, filled
 
 pytestmark = pytest.mark.slow
@@ -113,7 +113,7 @@ def test_lines(spark: SparkSession, tmp_path: Path, name: str) -> None:
     assert count(Source(format="delimited", path=path, options=options), spark) == 1
     layout = layout_of("delimited", {k: str(v).lower() for k, v in options.items()})
     assert layout is not None
-    assert delimited(spark, Path(path), layout).count() == 1
+    assert layout_rows(spark, Path(path), layout).count() == 1
     for form in ("criteo", "avazu"):
         path = placed(tmp_path, name, form)
         assert count(Source(format=form, path=path), spark) == 1

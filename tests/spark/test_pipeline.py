@@ -24,9 +24,9 @@ from spark_auc import (
     SOLAMClassifier,
 )
 from spark_auc.errors import ConfigError, DataError, ModelFormatError
-from spark_auc.spark.data.layouts import CRITEO, Layout
-from spark_auc.spark.data.lines import delimited
-from spark_auc.spark.data.raw import CRITEO_INTEGERS, CRITEO_TOKENS, criteo
+from spark_auc.spark.data.arrow_files import layout_rows
+from spark_auc.spark.data.raw import criteo
+from spark_auc.tables.layouts import CRITEO, CRITEO_INTEGERS, CRITEO_TOKENS, Layout
 from tests import data
 
 ROWS = 900
@@ -255,7 +255,7 @@ def test_lines_of_click_logs_train_the_model_of_prepared_rows(
     with data.path("criteo_80k.tsv").open() as file:
         path.write_text("".join(line for line, _ in zip(file, range(3000), strict=False)))
     stage = FeatureRecipe(log=CRITEO_INTEGERS, tokens=CRITEO_TOKENS, auto=False, dimension=1024)
-    rows = delimited(spark, str(path), CRITEO)
+    rows = layout_rows(spark, str(path), CRITEO)
     fused = RankerPipeline([stage, mba()]).fit(rows)
     prepared = criteo(spark, str(path), 1024)
     alone = mba().fit(prepared)
@@ -272,10 +272,10 @@ def test_numbers_in_lines(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "rows"
     path.write_text("1,0.5,a,7\n0,,b,07\n1,1e3,,-2\n0,-inf,a,\n" * 50)
     layout = Layout(",", ("y", "x", "word", "whole"), integers=("y", "whole"), floats=("x",))
-    rows = delimited(spark, str(path), layout)
+    rows = layout_rows(spark, str(path), layout)
     stage = FeatureRecipe(tokens=["whole"], numKnots=4, dimension=32)
     fused = RankerPipeline([stage, mba(labelCol="y")]).fit(rows)
-    plain = rows.drop("line")
+    plain = rows.where("y is not null")
     alone = RankerPipeline([stage, mba(labelCol="y")]).fit(plain)
     assert fused.recipe == alone.recipe
     np.testing.assert_array_equal(fused.ranker.coefficients, alone.ranker.coefficients)

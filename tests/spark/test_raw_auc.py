@@ -25,9 +25,9 @@ from spark_auc import (
     RankSVMClassifier,
     local,
 )
-from spark_auc.spark.data.layouts import CRITEO
-from spark_auc.spark.data.lines import delimited
-from spark_auc.spark.data.raw import CRITEO_INTEGERS, CRITEO_TOKENS, criteo
+from spark_auc.spark.data.arrow_files import layout_rows
+from spark_auc.spark.data.raw import criteo
+from spark_auc.tables.layouts import CRITEO, CRITEO_INTEGERS, CRITEO_TOKENS
 from tests import data
 
 pytestmark = pytest.mark.slow
@@ -136,7 +136,7 @@ def test_click_logs_at_4096(spark: SparkSession, tmp_path: Path) -> None:
         (tmp_path / f"{half}.tsv").write_text("".join(part))
     learner = MBAClassifier(regParam=3e-4, **UNIT)
     stage = FeatureRecipe(log=CRITEO_INTEGERS, tokens=CRITEO_TOKENS, auto=False, dimension=4096)
-    train, test = (delimited(spark, str(tmp_path / f"{p}.tsv"), CRITEO) for p in Parts._fields)
+    train, test = (layout_rows(spark, str(tmp_path / f"{p}.tsv"), CRITEO) for p in Parts._fields)
     fused = auc(RankerPipeline([stage, learner]).fit(train), test)
     train, test = (criteo(spark, str(tmp_path / f"{p}.tsv"), 4096) for p in Parts._fields)
     prepared = auc(learner.fit(train), test)

@@ -18,8 +18,9 @@ from scipy import sparse
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_tokens import Log, Tokens
-from spark_auc.spark.data.raw import AVAZU_COLUMNS, CRITEO_INTEGERS, CRITEO_TOKENS, criteo
+from spark_auc.spark.data.raw import criteo
 from spark_auc.tables.arrow_columns import raw_column
+from spark_auc.tables.layouts import AVAZU_COLUMNS, CRITEO_INTEGERS, CRITEO_TOKENS
 from tests import data
 from tests.features.raw_rows import numbers, text
 

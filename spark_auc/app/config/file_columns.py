@@ -11,10 +11,10 @@ from spark_auc.app.config.sections import Setting, text_of
 from spark_auc.errors import unknown_column
 from spark_auc.publication.versions import resolve
 from spark_auc.storage.file_systems import is_local
+from spark_auc.tables.delimited import separator_in
+from spark_auc.tables.layouts import layout_of
 from spark_auc.tables.names import check_names_free, folded
 
-# The separators of CSV that the command line tells apart.
-_SEPARATORS = ",;\t|"
 _LONGEST = 1 << 20
 # Options of Spark's reader by which the first line is not the one that is read here.
 _OTHERS = {"quote", "encoding", "charset", "linesep", "comment"}
@@ -27,7 +27,7 @@ def check_columns(
     names: Collection[str | None],
     new: Mapping[str, str | None] | None = None,
 ) -> None:
-    """Check that a local Parquet or CSV file has columns, and not those that a job adds.
+    """Check that a local Parquet or text file has columns, and not those that a job adds.
 
     Other files are left to Spark. The case of names is ignored, as by Spark's default.
 
@@ -49,6 +49,8 @@ def check_columns(
     if not is_local(path) or not os.path.isfile(file):
         return
     found = _parquet(file) if form == "parquet" else _csv(file, options) if form == "csv" else []
+    if layout := layout_of(form, {key: text_of(value) for key, value in options.items()}):
+        found = [*layout.names]
     known = {folded(name) for name in found}
     for name in names:
         # Spark may keep the spaces around a name.
@@ -74,9 +76,9 @@ def _csv(file: str, options: Mapping[str, Setting]) -> list[str]:
         return []
     with open(file, encoding="utf-8-sig", errors="replace", newline="") as opened:
         line = opened.readline(_LONGEST).rstrip("\r\n")
-    count = re.sub('"[^"]*"', "", line).count
-    separator = texts.get("sep", texts.get("delimiter")) or max(_SEPARATORS, key=count)
-    is_clear = "sep" in texts or "delimiter" in texts or separator == "," or not count(",")
+    separator = texts.get("sep", texts.get("delimiter")) or separator_in(line)
+    has_comma = "," in re.sub('"[^"]*"', "", line)
+    is_clear = "sep" in texts or "delimiter" in texts or separator == "," or not has_comma
     if not is_clear or len(separator) > 1 or "\\" in line or line.count('"') % 2:
         return []
     names = [name.strip() for name in next(csv.reader([line], delimiter=separator), [])]

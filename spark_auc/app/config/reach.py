@@ -10,7 +10,7 @@ from spark_auc.app.config.sources import Source
 from spark_auc.errors import ConfigError
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.versions import files_of
-from spark_auc.storage.file_systems import is_local, scheme_of
+from spark_auc.storage.file_systems import is_local, is_pattern, scheme_of
 
 
 def check_reach(section: Section, settings: SparkSection) -> None:
@@ -35,14 +35,14 @@ def check_reach(section: Section, settings: SparkSection) -> None:
     for source in _sources(section):
         if source.path is None or is_local(source.path):
             continue
-        scheme, reason = scheme_of(source.path), "Arrow reads Parquet, and CSV with a header"
+        scheme, reason = scheme_of(source.path), "Arrow reads Parquet and delimited text"
         try:
             is_read = source.through_arrow and Directory.of(source.path).object_store
         except ConfigError as error:
             is_read, reason = False, str(error)
         if is_read and files_of(source.path):
             continue
-        if is_read and not any(c in source.path for c in "*?[{"):
+        if is_read and not is_pattern(source.path):
             raise ConfigError(
                 f"found nothing at {source.path!r}, expected a file, a directory or a "
                 "published output; check the path"

@@ -18,7 +18,9 @@ from spark_auc.app.config.sections import Location, Section, Setting, text_of
 from spark_auc.errors import ConfigError
 from spark_auc.publication.redaction import redacted_text
 from spark_auc.publication.versions import resolve
-from spark_auc.storage.file_systems import is_local
+from spark_auc.storage.file_systems import is_local, is_pattern
+from spark_auc.tables.layouts import Layout as TextLayout
+from spark_auc.tables.layouts import layout_of
 from spark_auc.tables.missing import complete
 from spark_auc.tables.table import Table, fields_of
 from spark_auc.tables.text_types import inferred, typed
@@ -48,7 +50,7 @@ def check_path(path: str | None) -> None:
     if path is None or not is_local(path):
         return
     local_path = resolve(path).removeprefix("file://")
-    if not os.path.exists(local_path) and not any(c in path for c in "*?[{"):
+    if not os.path.exists(local_path) and not is_pattern(path):
         parent = os.path.dirname(os.path.abspath(local_path))
         hint = "its directory exists" if os.path.isdir(parent) else f"no directory {parent!r}"
         raise ConfigError(
@@ -64,8 +66,8 @@ class Source(Section):
     format: str = Field(
         "parquet",
         description="format of the files: parquet, csv, libsvm, delta, or any other of Spark; "
-        "criteo, avazu or delimited for lines of text that tasks split; iceberg for a table of a "
-        "catalog that options describe",
+        "criteo, avazu or delimited for text without quotes of given columns; iceberg for a table "
+        "of a catalog that options describe",
     )
     path: Location | None = Field(
         None,
@@ -109,11 +111,16 @@ class Source(Section):
     def through_arrow(self) -> bool:
         """Whether both engines read the files through Arrow, and so the same values."""
         if self.format != "csv":
-            return self.format == "parquet" and not self.options
+            return self.layout is not None or (self.format == "parquet" and not self.options)
         given = {name: text_of(value) for name, value in self.options.items()}
         separator, trims = given.pop("sep", ","), [given.pop(name, "false") for name in _TRIMS]
         is_alike = "header" in given and given.items() <= _ALIKE.items()
         return is_alike and len(separator) == 1 and trims[0] == trims[1]
+
+    @property
+    def layout(self) -> TextLayout | None:
+        """The layout of text without quotes; see `layout_of`, also for the errors."""
+        return layout_of(self.format, {key: text_of(v) for key, v in self.options.items()})
 
     @property
     def trimmed(self) -> bool:
@@ -152,12 +159,9 @@ class Source(Section):
         DataError
             An action inside the block reads a corrupt file.
         """
-        from spark_auc.spark.data.arrow_files import arrow_rows
+        from spark_auc.spark.data.arrow_files import arrow_rows, layout_rows
         from spark_auc.spark.data.failures import translated
-        from spark_auc.spark.data.layouts import layout_of
         from spark_auc.spark.data.libsvm import libsvm
-        from spark_auc.spark.data.line_faults import line_errors
-        from spark_auc.spark.data.lines import delimited
         from spark_auc.spark.data.paths import reader_of
         from spark_auc.spark.data.strict import whole_rows
 
@@ -168,10 +172,9 @@ class Source(Section):
             with translated():
                 yield self._selected(libsvm(spark, path, dimension))
             return
-        if path and (layout := layout_of(self.format, options)):
-            lines = delimited(spark, path, layout)
-            with line_errors(lines):
-                yield self._selected(lines)
+        if self.path and (layout := self.layout):
+            with translated():
+                yield self._selected(layout_rows(spark, self.path, layout))
             return
         place = self.table if self.format == "iceberg" else path
         if self.format in _LAKES and place:

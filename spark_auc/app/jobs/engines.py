@@ -1,7 +1,7 @@
 """The engines of jobs: this process, or Spark.
 
-The sources of the rows decide, before work begins: this process reads Parquet, CSV and TSV, local
-or in object stores, and tables of Delta Lake and Iceberg; Spark reads all others. The key
+The sources of the rows decide, before work begins: this process reads Parquet and delimited text,
+local or in object stores, and tables of Delta Lake and Iceberg; Spark reads all others. The key
 ``engine`` of the configuration, or --engine, overrides this.
 """
 
@@ -20,11 +20,12 @@ from spark_auc.errors import ConfigError, DataError
 from spark_auc.lakes.delta import DeltaLake
 from spark_auc.lakes.iceberg import IcebergTable
 from spark_auc.publication.versions import data_files, is_partitioned, resolve
-from spark_auc.storage.file_systems import is_local, is_store, scheme_of
+from spark_auc.storage.file_systems import is_local, is_pattern, is_store, scheme_of
 from spark_auc.storage.file_systems import opened as open_location
 from spark_auc.tables.arrow_table import ArrowTable
 from spark_auc.tables.delimited import OTHER_CODECS, separator_of
 from spark_auc.tables.files import text_rows
+from spark_auc.tables.layouts import FORMATS
 from spark_auc.tables.nested import with_fields
 from spark_auc.tables.parquet_files import parquet_rows
 from spark_auc.tables.remembered import remembered
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _log = logging.getLogger(__name__)
-
-_PATTERN = "*?[{"
 
 
 class Needs(NamedTuple):
@@ -115,7 +114,8 @@ class LocalEngine:
             table = table.select(source.select)
         table = source.typed(table)
         # Text takes longer to read than what its values become.
-        yield with_fields(remembered(table) if source.format == "csv" else table, names)
+        is_text = source.format in ("csv", *FORMATS)
+        yield with_fields(remembered(table) if is_text else table, names)
 
 
 @dataclass(frozen=True)
@@ -200,6 +200,8 @@ def _local_rows(source: Source) -> ArrowTable:
         return parquet_rows(iceberg.files(), iceberg.schema)
     assert source.path is not None
     files = _files(source.path)
+    if source.layout is not None:
+        return text_rows(files, layout=source.layout)
     if source.format == "csv":
         return text_rows(files, options.get("sep", ","), trimmed=source.trimmed)
     return parquet_rows(files)
@@ -264,8 +266,9 @@ def _of_source(source: Source) -> str | None:
     reasons = {
         "a table of the session's catalog": source.table is not None and not is_lake,
         "SQL in where": source.where is not None,
-        f"files of {source.format}": not is_lake and source.format not in ("csv", "parquet"),
-        "a pattern of files": any(letter in path for letter in _PATTERN),
+        f"files of {source.format}": not is_lake
+        and source.format not in ("csv", "parquet", *FORMATS),
+        "a pattern of files": is_pattern(path),
         f"a location of {scheme_of(path)}": not (local or is_store(path)),
         "files of another codec": path.lower().endswith(OTHER_CODECS),
         "options of Spark's reader": not (is_lake or source.through_arrow),

@@ -12,7 +12,11 @@ import json
 import logging
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from contextlib import redirect_stdout
+from dataclasses import asdict, dataclass, replace
+from io import StringIO
+from os import fspath
+from threading import Lock
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -21,25 +25,26 @@ import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_type
-from pyspark.sql.types import DataType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import DataType, StructType, TimestampType
 
+from spark_auc.core.types import AnyPath
 from spark_auc.errors import ConfigError
 from spark_auc.spark.data.footers import row_groups
-from spark_auc.spark.data.lines import plan_of
 from spark_auc.spark.data.local_paths import UnsupportedFilesError, local_paths
 from spark_auc.spark.data.names import quoted
 from spark_auc.spark.data.parquet import ParquetScan
 from spark_auc.spark.data.paths import reader_of
-from spark_auc.storage.file_systems import is_object_store, opened
+from spark_auc.storage.file_systems import is_object_store, is_pattern, opened
 from spark_auc.storage.listed_files import input_file
 from spark_auc.tables.delimited import OTHER_CODECS, DelimitedFiles
+from spark_auc.tables.layouts import Layout
 
 _log = logging.getLogger(__name__)
 
 # The key of column metadata that names the files, and that of Parquet files with Spark's types.
 _MARK, SPARK_TYPES = "spark_auc_files", b"org.apache.spark.sql.parquet.row.metadata"
 _NOT_NULL = re.compile(r'"(nullable|containsNull|valueContainsNull)":\s*false')
-_PATTERN = re.compile(r"[*?\[{]")
+_PRINTING = Lock()
 
 
 class Location(NamedTuple):
@@ -53,11 +58,33 @@ class Location(NamedTuple):
         The separator of delimited text with a header; None for Parquet.
     trimmed
         Whether blanks around the fields of text are no part of them.
+    layout
+        The layout of text of other files, instead of a separator.
     """
 
     path: str
     separator: str | None = None
     trimmed: bool = False
+    layout: Layout | None = None
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the files are text."""
+        return self.separator is not None or self.layout is not None
+
+    def stored(self) -> str:
+        """The location as text, for the metadata of columns."""
+        layout = None if self.layout is None else asdict(self.layout)
+        return json.dumps(self._replace(layout=None)._asdict() | {"layout": layout})
+
+    @classmethod
+    def restored(cls, text: str) -> Location:
+        """The location of `stored`."""
+        values = json.loads(text)
+        if (layout := values["layout"]) is not None:
+            lists = {key: tuple(value) for key, value in layout.items() if isinstance(value, list)}
+            values["layout"] = Layout(**layout | lists)
+        return cls(**values)
 
 
 @dataclass(frozen=True)
@@ -130,11 +157,12 @@ class ArrowFiles:
             The store failed.
         """
         scan: FilesScan
-        paths, separator = _files(spark, location), location.separator
-        if separator is not None:
-            files = DelimitedFiles.of(paths, separator, trimmed=location.trimmed)
-            schema = StructType([StructField(name, StringType()) for name in files.names])
-            columns = [(name, pa.string()) for name in files.names]
+        paths = _files(spark, location)
+        if location.is_text:
+            _, separator, trimmed, layout = location
+            files = DelimitedFiles.of(paths, separator, trimmed=trimmed, layout=layout)
+            schema = from_arrow_schema(files.schema)
+            columns = [(field.name, field.type) for field in files.schema]
             scan, states = DelimitedScan(files, tuple(columns)), map(repr, files.ranges)
         else:
             schema = _schema(paths[0])
@@ -146,9 +174,7 @@ class ArrowFiles:
 
     def rows(self, spark: SparkSession, location: Location) -> DataFrame:
         """The rows, in a partition for each part."""
-        # Spark's metadata have no null.
-        known = {key: value for key, value in location._asdict().items() if value is not None}
-        mark = {"location": known, "digest": self.digest}
+        mark = {"location": location.stored(), "digest": self.digest}
         schema = StructType.fromJson(self.schema.jsonValue())
         for field in schema:
             field.metadata = {**(field.metadata or {}), _MARK: mark}
@@ -164,7 +190,12 @@ class ArrowFiles:
 
 
 def arrow_rows(
-    spark: SparkSession, path: str, separator: str | None = None, *, trimmed: bool = False
+    spark: SparkSession,
+    path: AnyPath,
+    separator: str | None = None,
+    *,
+    trimmed: bool = False,
+    layout: Layout | None = None,
 ) -> DataFrame | None:
     """The rows of files that tasks read through Arrow; None if Spark has to read them.
 
@@ -174,7 +205,7 @@ def arrow_rows(
     ----------
     spark
         The session.
-    path, separator, trimmed
+    path, separator, trimmed, layout
         See `Location`; Parquet files are those of object stores.
 
     Raises
@@ -184,14 +215,48 @@ def arrow_rows(
     StorageError
         The store failed.
     """
-    location = Location(path, separator, trimmed)
+    path = fspath(path)
+    location = Location(path, separator, trimmed, layout)
     try:
-        if separator is None and not is_object_store(opened(path)[1]):
+        if not location.is_text and not is_object_store(opened(path)[1]):
             return None
         return ArrowFiles.of(spark, location).rows(spark, location)
     except (UnsupportedFilesError, ConfigError) as reason:
         _log.info("reader: Spark, because %s", reason)
         return None
+
+
+def layout_rows(spark: SparkSession, path: AnyPath, layout: Layout) -> DataFrame:
+    """The rows of text of a layout.
+
+    Tasks read them through Arrow where `arrow_rows` does; otherwise Spark's reader of CSV does.
+
+    Parameters
+    ----------
+    spark
+        The session.
+    path
+        A file, directory or pattern.
+    layout
+        Separator, names and types of the fields.
+
+    Raises
+    ------
+    DataError
+        A header is another than that of the layout.
+    StorageError
+        The store failed.
+    """
+    rows = arrow_rows(spark, path, layout=layout)
+    if rows is not None:
+        return rows
+    return (
+        reader_of(spark, path)
+        .schema(from_arrow_schema(layout.schema))
+        .options(sep=layout.separator, header=layout.header, quote="")
+        .options(mode="FAILFAST", enforceSchema=False)
+        .csv(fspath(path))
+    )
 
 
 def is_of_arrow(df: DataFrame) -> bool:
@@ -207,7 +272,7 @@ def arrow_scan(df: DataFrame, names: Sequence[str], types: Sequence[DataType]) -
     marks = [field.metadata[_MARK] for field in df.schema if _MARK in field.metadata]
     if len(marks) < len(df.columns) or any(mark != marks[0] for mark in marks):
         raise UnsupportedFilesError("the columns are not all those of the same files")
-    spark, location = df.sparkSession, Location(**marks[0]["location"])
+    spark, location = df.sparkSession, Location.restored(marks[0]["location"])
     files = ArrowFiles.of(spark, location)
     if files.digest != marks[0]["digest"]:
         raise UnsupportedFilesError("the files changed since they were listed")
@@ -229,11 +294,11 @@ def arrow_type(kind: DataType) -> pa.DataType:
 
 def _files(spark: SparkSession, location: Location) -> list[str]:
     """The files of a location; `UnsupportedFilesError` if Arrow has no such files."""
-    path, is_text = location.path, location.separator is not None
+    path, is_text = location.path, location.is_text
     # Executors have no pydantic, which publications need.
     from spark_auc.publication.versions import data_files, is_partitioned
 
-    if not _PATTERN.search(path):
+    if not is_pattern(path):
         found = data_files(path)
         has_partitions = is_text and is_partitioned(path, found)
     elif is_text:
@@ -250,6 +315,17 @@ def _files(spark: SparkSession, location: Location) -> list[str]:
     if is_text and (unknown := [file for file in found if file.endswith(OTHER_CODECS)]):
         raise UnsupportedFilesError(f"{unknown[0]} is compressed")
     return found
+
+
+def plan_of(df: DataFrame) -> str:
+    """Spark's physical plan, as text without the numbers of columns.
+
+    It is empty if another thread of the user took the output.
+    """
+    # Spark only prints a plan, and the standard output is that of all threads.
+    with _PRINTING, redirect_stdout(StringIO()) as printed:
+        df.explain()
+    return re.sub(r"#\d+L?", "", printed.getvalue().partition("== Physical Plan ==\n")[2])
 
 
 def _schema(path: str) -> StructType:

@@ -12,11 +12,11 @@ from pyspark.sql import functions as F
 from spark_auc.errors import DataError
 
 
-def checked(value: Column, fault: Column, error: type[DataError] = DataError) -> Column:
+def checked(value: Column, fault: Column) -> Column:
     """Return ``value``; an action that reads a row with a fault raises an error.
 
-    Inside `failures.translated` the error is of the class ``error``. Spark evaluates the check only
-    if the action uses ``value``.
+    Inside `failures.translated` it is a `DataError`. Spark evaluates the check only if the action
+    uses ``value``.
 
     Parameters
     ----------
@@ -24,11 +24,9 @@ def checked(value: Column, fault: Column, error: type[DataError] = DataError) ->
         The result for valid rows.
     fault
         Text of the error for invalid rows; null for valid rows.
-    error
-        Class of the error.
     """
     # `translated` finds this class name in Spark's message.
-    name = f"{error.__module__}.{error.__qualname__}: "
+    name = f"{DataError.__module__}.{DataError.__qualname__}: "
     return F.when(fault.isNull(), value).otherwise(F.raise_error(F.concat(F.lit(name), fault)))
 
 

@@ -17,14 +17,7 @@ from pyspark.sql import functions as F
 from spark_auc.core.types import AnyPath
 from spark_auc.spark.data.checks import checked, line_fault
 from spark_auc.spark.data.paths import reader_of
-
-CRITEO_INTEGERS = [f"I{i}" for i in range(1, 14)]
-CRITEO_TOKENS = [f"C{i}" for i in range(1, 27)]
-AVAZU_COLUMNS = [
-    *("id", "click", "hour", "C1", "banner_pos", "site_id", "site_domain", "site_category"),
-    *("app_id", "app_domain", "app_category", "device_id", "device_ip", "device_model"),
-    *("device_type", "device_conn_type", *(f"C{i}" for i in range(14, 22))),
-]
+from spark_auc.tables.layouts import AVAZU_COLUMNS, CRITEO_INTEGERS, CRITEO_TOKENS
 
 Rule = tuple[Callable[[Column], Column], str]
 """A condition for invalid text of a field, and the description of valid text."""

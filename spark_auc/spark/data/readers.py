@@ -1,7 +1,7 @@
 """Rows as tasks read them: from files by the tasks themselves where possible, else from Spark.
 
-Spark sends rows to Python element by element, or as lines that it has copied several times. A task
-that reads the same file itself takes a fraction of the time.
+Spark sends rows to Python element by element. A task that reads the same file itself takes a
+fraction of the time.
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType
 
 from spark_auc.spark.data.arrow_files import arrow_scan, is_of_arrow
-from spark_auc.spark.data.lines import source_of
 from spark_auc.spark.data.local_paths import UnsupportedFilesError
 from spark_auc.spark.data.names import known_column
 from spark_auc.spark.data.parquet import ParquetScan
-from spark_auc.spark.data.text_files import TextScan
 
 _log = logging.getLogger(__name__)
 
@@ -61,8 +59,6 @@ class TaskRows(NamedTuple):
 
 
 def _scan(df: DataFrame, names: Sequence[str], types: Sequence[DataType]) -> Scan:
-    if (source := source_of(df)) and source[0] in names:
-        return TextScan.of(df)
     if is_of_arrow(df):
         return arrow_scan(df, names, types)
     return ParquetScan.of(df, names, types)
@@ -71,8 +67,8 @@ def _scan(df: DataFrame, names: Sequence[str], types: Sequence[DataType]) -> Sca
 def rows_for_tasks(df: DataFrame, names: Sequence[str], selected: DataFrame) -> TaskRows:
     """The rows of a DataFrame for tasks.
 
-    Tasks read the files themselves if the rows are those of Parquet files, or of delimited text on
-    the local file system, unchanged, and the tasks read the same values as Spark. Otherwise Spark
+    Tasks read the files themselves if the rows are those of Parquet files or of delimited text,
+    unchanged, and the tasks read the same values as Spark. Otherwise Spark
     reads them. The log says which, and why.
 
     Parameters
@@ -80,7 +76,7 @@ def rows_for_tasks(df: DataFrame, names: Sequence[str], selected: DataFrame) -> 
     df
         The rows.
     names
-        Columns of ``df``; of lines, their column alone.
+        Columns of ``df``.
     selected
         These columns, and optionally the place of each row.
     """

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +27,6 @@ from spark_auc.features.time_zones import DEFAULT, zone_name
 from spark_auc.spark.data.aggregate import aggregate, source_count, task_number
 from spark_auc.spark.data.arrow_tasks import mapped_batches
 from spark_auc.spark.data.failures import translated
-from spark_auc.spark.data.lines import Lines, source_of
 from spark_auc.spark.data.names import is_case_sensitive, known_column, quoted
 from spark_auc.spark.data.part_files import write_parquet
 from spark_auc.spark.data.readers import TaskRows, rows_for_tasks
@@ -46,30 +45,9 @@ _PLACE, _MADE, _KEPT = "place", "spark_auc_made", "spark_auc_kept"
 Conditions: TypeAlias = tuple[tuple[tuple[str, ...], Callable[[Sequence[pa.Array]], Bool]], ...]
 
 
-class Inputs(NamedTuple):
-    """Columns of a DataFrame, as a function of Arrow columns takes them.
-
-    Parameters
-    ----------
-    expressions
-        What Spark computes.
-    arrays
-        Maps its arrays to those of the columns.
-    names
-        Columns of the DataFrame that are read.
-    """
-
-    expressions: list[Column]
-    arrays: Callable[[Sequence[pa.Array]], Sequence[pa.Array]]
-    names: list[str]
-
-
-def inputs(df: DataFrame, names: Sequence[str]) -> Inputs:
-    """The columns of these names; those of lines are split by the function's task."""
-    if names and (lines := Lines.of(df, names)):
-        return Inputs(lines.expressions(), lines.split, [lines.column])
-    found = [known_column(df, name).name for name in names]
-    return Inputs([F.col(quoted(name)) for name in found], lambda arrays: arrays, found)
+def columns_of(df: DataFrame, names: Sequence[str]) -> list[Column]:
+    """The columns of these names."""
+    return [F.col(quoted(known_column(df, name).name)) for name in names]
 
 
 def scoreable(df: DataFrame, *others: Column) -> DataFrame:
@@ -132,9 +110,7 @@ class SparkTable:
         """See `Table.schema`; columns of types that Arrow does not have are null."""
         if self.known is not None:
             return self.known
-        lines = (source_of(self.frame) or ())[:1]
-        fields = (field for field in self.frame.schema if field.name not in lines)
-        return pa.schema([_arrow_field(field) for field in fields])
+        return pa.schema([_arrow_field(field) for field in self.frame.schema])
 
     @cached_property
     def zone(self) -> str:
@@ -162,12 +138,13 @@ class SparkTable:
             )
         df, places = self.frame, [*([F.spark_partition_id()] if placed else [])]
         conditions, count = self.conditions, len(names)
-        columns = inputs(df, [*names, *(name for of in conditions for name in of[0])])
-        made = [column.alias(f"c{k}") for k, column in enumerate([*columns.expressions, *places])]
+        used = [*names, *(name for of in conditions for name in of[0])]
+        columns = [*columns_of(df, used), *places]
+        made = [column.alias(f"c{k}") for k, column in enumerate(columns)]
         rows = TaskRows(df.select(*made), iter, df.storageLevel.useMemory)
         if self.files and made:
-            rows = rows_for_tasks(df, columns.names, rows.frame)
-        width, arrays = len(columns.expressions), columns.arrays
+            rows = rows_for_tasks(df, used, rows.frame)
+        width = len(used)
         fields = [self.schema.field(known_column(df, name).name) for name in names]
         schema = pa.schema([*fields, *([pa.field(_PLACE, pa.int64())] if placed else [])])
         source, labels = rows.read, schema.names
@@ -175,8 +152,7 @@ class SparkTable:
         def read(batches: Batches) -> Batches:
             for batch in source(batches):
                 if batch.num_rows:
-                    found = [*arrays(batch.columns[:width])]
-                    rest, found = found[count:], found[:count]
+                    found, rest = batch.columns[:count], batch.columns[count:width]
                     if placed:
                         found.append(batch.column(width))
                     if conditions:
@@ -255,8 +231,7 @@ class SparkTable:
         frame, conditions, width = self.frame, self.conditions, len(names)
         new = [F.col(_MADE).getField(f.name).alias(f.name) for f in fields]
         if conditions:
-            # One function keeps and extends rows: above a filter of Arrow arrays, Spark would split
-            # lines of text itself.
+            # One function keeps and extends rows, which Spark sends to it once.
             names = [*names, *(name for of in conditions for name in of[0])]
             fields = [*fields, pa.field(_KEPT, pa.bool_())]
         kinds = [VectorUDT() if is_vector(f.type) else from_arrow_type(f.type) for f in fields]
@@ -272,7 +247,7 @@ class SparkTable:
             return pa.StructArray.from_arrays(columns, fields=[*fields])
 
         computed = _computed(frame, names, rows, made, once=bool(conditions))
-        last = inputs(frame, names).expressions[-1]
+        last = columns_of(frame, names)[-1]
         source = scoreable(
             frame, *([last] if any(map(is_vector, (f.type for f in fields))) else [])
         )
@@ -418,16 +393,14 @@ def _computed(
 
     With ``once``, Spark does not compute it again for conditions on it.
     """
-    columns = inputs(df, names)
-    arrays_of = columns.arrays
 
     def run(*arrays: pa.Array) -> pa.Array:
-        return function(arrays_of(arrays))
+        return function(arrays)
 
     # Spark reads the types themselves, which are but text under postponed annotations.
     run.__annotations__ = {"arrays": pa.Array, "return": pa.Array}
     udf: Any = arrow_udf(run, kind)  # type: ignore[call-overload]
-    made: Column = (udf.asNondeterministic() if once else udf)(*columns.expressions)
+    made: Column = (udf.asNondeterministic() if once else udf)(*columns_of(df, names))
     return made
 
 

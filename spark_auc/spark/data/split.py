@@ -20,7 +20,6 @@ from pyspark.sql.types import DateType, TimestampNTZType, TimestampType
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.spark.data.arrow_files import is_of_arrow
 from spark_auc.spark.data.checks import checked
-from spark_auc.spark.data.lines import content_of_lines
 from spark_auc.spark.data.names import fields_of, known_column, quoted
 from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.tables.hashes import check_hashable
@@ -64,7 +63,7 @@ def by_key(
         return _parted(df, _hashed(df, known_column(df, key).name, seed) < fraction)
     label_name = known_column(df, label).name if label else None
     names = [quoted(name) for name in df.columns if name != label_name]
-    hashed = F.xxhash64(F.lit(seed), *(content_of_lines(df, label_name) or names))
+    hashed = F.xxhash64(F.lit(seed), *names)
     return _parted(df, F.shiftrightunsigned(hashed, 11) * 2.0**-53 < fraction)
 
 

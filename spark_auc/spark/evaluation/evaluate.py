@@ -93,7 +93,7 @@ def evaluate(
     columns = ScoreColumns(scoreCol, labelCol, positiveLabel, weightCol)
     names = [name for name in (scoreCol, labelCol, weightCol, groupCol) if name is not None]
     df = with_fields(df, names)
-    # Without others, such as lines of text whose fields Spark has computed already.
+    # Spark computes no others.
     used = dict.fromkeys(known_column(df, name).name for name in names)
     return evaluated(
         SparkTable(df.select(*map(quoted, used))),

@@ -1,34 +1,26 @@
-"""Layouts of delimited text: separator, names and types of the fields."""
+"""Layouts of text without quotes: separator, names and types of the fields."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+import pyarrow as pa
 
-from spark_auc.errors import ConfigError, LineError
-from spark_auc.spark.data.checks import checked
-from spark_auc.spark.data.raw import AVAZU_COLUMNS, CRITEO_INTEGERS, CRITEO_TOKENS
+from spark_auc.errors import ConfigError
 
-# The column of lines beside their fields.
-LINE = "line"
-_NUMBER = {
-    "integer": ("bigint", r"^-?[0-9]+$", "an integer"),
-    "float": (
-        "double",
-        r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$|^(?i)([+-]?inf(inity)?|nan)$",
-        "a number",
-    ),
-}
+CRITEO_INTEGERS = [f"I{i}" for i in range(1, 14)]
+CRITEO_TOKENS = [f"C{i}" for i in range(1, 27)]
+AVAZU_COLUMNS = [
+    *("id", "click", "hour", "C1", "banner_pos", "site_id", "site_domain", "site_category"),
+    *("app_id", "app_domain", "app_category", "device_id", "device_ip", "device_model"),
+    *("device_type", "device_conn_type", *(f"C{i}" for i in range(14, 22))),
+]
 
 
 @dataclass(frozen=True)
 class Layout:
-    """A layout of delimited text, without quotes.
+    """A layout of delimited text.
 
     Parameters
     ----------
@@ -39,7 +31,7 @@ class Layout:
     integers, floats
         Names of the fields that are numbers. The others are text.
     header
-        Whether files begin with a line of the names. Lines that equal it are left out.
+        Whether each file begins with a line of the names.
 
     Raises
     ------
@@ -61,10 +53,10 @@ class Layout:
                 "quote and the end of a line; use format csv for other text"
             )
         distinct, numbers = set(self.names), [*self.integers, *self.floats]
-        if not self.names or len(distinct) < len(self.names) or distinct & {"", LINE}:
+        if not self.names or len(distinct) < len(self.names) or "" in distinct:
             raise ConfigError(
-                f"found the fields {list(self.names)}, expected one or more different names other "
-                f"than {LINE!r}; rename them"
+                f"found the fields {list(self.names)}, expected one or more different names; "
+                "rename them"
             )
         if unknown := [name for name in numbers if name not in distinct or numbers.count(name) > 1]:
             raise ConfigError(
@@ -73,59 +65,10 @@ class Layout:
             )
 
     @property
-    def mark(self) -> int:
-        """A hash of the layout, 32 bits with sign."""
-        text = json.dumps(asdict(self), sort_keys=True)
-        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little", signed=True)
-
-    def type_of(self, name: str) -> str:
-        """Type of a field: "text", "integer" or "float"."""
-        is_float = "float" if name in self.floats else "text"
-        return "integer" if name in self.integers else is_float
-
-    @property
-    def first_line(self) -> str:
-        """The line of the names."""
-        return self.separator.join(self.names)
-
-    def field(self, text: Column, number: int) -> Column:
-        """A field of lines: string, bigint or double, null if it is empty.
-
-        An action that reads a malformed line, or text that is no number of the type, raises
-        `LineError`.
-        """
-        separator = F.lit(self.separator)
-        # The number of bytes needs no scan of the line, and fields are found by their bytes.
-        without = F.octet_length(F.replace(text, separator, F.lit("")))
-        fields = F.octet_length(text) - without + 1
-        quotes = F.startswith(text, F.lit('"')) | F.contains(text, F.lit(f'{self.separator}"'))
-        part = F.split_part(text, separator, F.lit(number + 1))
-        return self.typed(part, number, text, (fields != len(self.names)) | quotes)
-
-    def typed(self, part: Column, number: int, shown: Column, wrong: Column) -> Column:
-        """The text of a field as its type.
-
-        Parameters
-        ----------
-        part
-            The text.
-        number
-            Number of the field.
-        shown
-            Text for the error.
-        wrong
-            Whether the line is malformed.
-        """
-        name, value = self.names[number], F.nullif(part, F.lit(""))
-        expected = f"{len(self.names)} fields without quotes, separated by {self.separator!r}"
-        if (kind := self.type_of(name)) in _NUMBER:
-            java, pattern, noun = _NUMBER[kind]
-            number_of = value.try_cast(java)
-            wrong |= value.isNotNull() & (number_of.isNull() | ~value.rlike(pattern))
-            expected, value = f"{expected}, with {noun} in column {name!r}", number_of
-        parts = F.lit("found '"), F.substring(shown, 1, 200), F.lit(f"', expected {expected}; ")
-        message = F.concat(*parts, F.lit("repair or remove the line"))
-        return checked(value, F.when(wrong, message), LineError)
+    def schema(self) -> pa.Schema:
+        """The columns: text, or numbers of 64 bits."""
+        kinds = dict.fromkeys(self.integers, pa.int64()) | dict.fromkeys(self.floats, pa.float64())
+        return pa.schema([(name, kinds.get(name, pa.string())) for name in self.names])
 
 
 CRITEO = Layout(
@@ -134,6 +77,8 @@ CRITEO = Layout(
 AVAZU = Layout(",", tuple(AVAZU_COLUMNS), integers=("click",), header=True)
 
 _KNOWN = {"criteo": CRITEO, "avazu": AVAZU}
+# The formats of `layout_of`.
+FORMATS = (*_KNOWN, "delimited")
 _OPTIONS = {"separator", "columns", "header"}
 _TYPES = ("text", "integer", "float")
 
@@ -147,8 +92,8 @@ def layout_of(format: str, options: Mapping[str, str]) -> Layout | None:
         "criteo", "avazu", or "delimited".
     options
         Of "delimited": ``separator``, ``columns`` (names and types, such as
-        "label integer, price float, city text") and ``header`` ("true" if files begin with a line
-        of the names). The others have none.
+        "label integer, price float, city text") and ``header`` ("true" if each file begins with a
+        line of the names). The others have none.
 
     Raises
     ------
@@ -156,7 +101,7 @@ def layout_of(format: str, options: Mapping[str, str]) -> Layout | None:
         An option is missing, unknown or invalid.
     """
     expected = _OPTIONS if format == "delimited" else set[str]()
-    if format not in _KNOWN and format != "delimited":
+    if format not in FORMATS:
         return None
     if unknown := sorted(set(options) - expected):
         raise ConfigError(
