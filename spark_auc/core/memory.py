@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from spark_auc.errors import ResourceError
 
@@ -138,3 +140,19 @@ def available_memory() -> int | None:
         if Path(limit).exists() and (most := Path(limit).read_text().strip()).isdigit():
             amounts.append(int(most) - int(Path(used).read_text()))
     return min(amounts, default=None)
+
+
+def give_back() -> None:
+    """Return memory that is free to the system.
+
+    The GNU C library keeps what threads free, in pieces that later arrays do not fit: a pass over
+    more rows leaves more of them.
+    """
+    if trim := _trim():
+        trim(0)
+
+
+@cache
+def _trim() -> Any:
+    """The function of the C library that returns memory; None if it has none."""
+    return getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None

@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import weakref
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_auc.core.memory import ProcessMemory, available_memory
+from spark_auc.core.memory import ProcessMemory, available_memory, give_back
 from spark_auc.core.parallel import cpus, mapped
 from spark_auc.core.progress import Progress
 from spark_auc.core.row_source import State
@@ -29,6 +31,8 @@ from spark_auc.tables.table import Batches, Fold, field_of
 if TYPE_CHECKING:
     from spark_auc.publication.directory import Directory
 
+S = TypeVar("S")
+R = TypeVar("R")
 # The batches of a part, by its number, with the columns of some names. Whatever the names, they are
 # of the same rows.
 Read: TypeAlias = Callable[[int, Sequence[str]], Batches]
@@ -146,9 +150,8 @@ class ArrowTable:
             return dict(fold(chain.from_iterable(parts)))
 
         # A few at once: the states of all groups need not fit in memory together.
-        for first in range(0, len(groups), self.memory.slots):
-            for states in mapped(run, groups[first : first + self.memory.slots]):
-                merged |= {k: merged[k].merge(s) if k in merged else s for k, s in states.items()}
+        for states in self._in_turn(run, groups):
+            merged |= {k: merged[k].merge(s) if k in merged else s for k, s in states.items()}
         return merged
 
     def map(self, function: Callable[[Batches], Batches], schema: pa.Schema) -> ArrowTable:
@@ -257,15 +260,36 @@ class ArrowTable:
         return matching.extended([name], columns, list(others.schema))
 
     def arranged(self, part: str, order: Sequence[str], parts: int) -> ArrowTable:
-        """See `Table.arranged`; the rows are in memory."""
-        rows = self.gathered()
-        assert rows is not None
-        by = [(name, "ascending") for name in dict.fromkeys([part, *order])]
-        rows = rows.take(pc.sort_indices(rows, by)).combine_chunks()
-        values = rows[part].to_numpy()
-        changes = np.flatnonzero(values[1:] != values[:-1]) + 1
-        ends = [0, *changes.tolist(), *([rows.num_rows] if rows.num_rows else [])]
-        return replace(self, parts=len(ends) - 1, read=_slices(rows, ends), cheap=True)
+        """See `Table.arranged`; rows above a share of the memory are on the local disk.
+
+        The rows of a part are in memory together, while they are read.
+        """
+        left = self.memory.rows_limit
+        by = [(name, "ascending") for name in order if name != part]
+        # The batches of each part, of which some are in files of several batches.
+        found = defaultdict[int, list[pa.RecordBatch | tuple[Path, int]]](list)
+        with ExitStack() as stack:
+            directory = stack.enter_context(_spill_directory())
+            divided = self._in_turn(lambda k: _divided(self._batches(k), part), range(self.parts))
+            for number, rows in enumerate(divided):
+                left -= sum(batch.nbytes for batch in rows.values())
+                file = None if left > 0 else _spilled([*rows.values()], directory, number)
+                for place, (value, batch) in enumerate(rows.items()):
+                    found[value].append(batch if file is None else (file, place))
+            arranged = [found[value] for value in sorted(found)]
+
+            def read(number: int, names: Sequence[str]) -> Batches:
+                own = [
+                    some if isinstance(some, pa.RecordBatch) else _spilled_batch(*some)
+                    for some in arranged[number]
+                ]
+                rows = pa.Table.from_batches(own)
+                rows = rows.take(pc.sort_indices(rows, by)) if by else rows
+                return iter(rows.select([*names]).combine_chunks().to_batches(BATCH_ROWS))
+
+            # Tables of these rows have this function, and so the files for as long as they are.
+            weakref.finalize(read, stack.pop_all().close)
+        return replace(self, parts=len(arranged), read=read, cheap=True)
 
     @contextmanager
     def kept(self, state_bytes: int = 0, *, spill: bool = False) -> Iterator[ArrowTable]:
@@ -273,11 +297,9 @@ class ArrowTable:
         left = self.memory.rows_limit
         with _spill_directory() as directory:
             kept = list[list[pa.RecordBatch] | Path]()
-            for first in range(0, self.parts, self.memory.slots):
-                numbers = range(first, min(first + self.memory.slots, self.parts))
-                for batches in mapped(lambda part: [*self._batches(part)], numbers):
-                    left -= sum(batch.nbytes for batch in batches)
-                    kept.append(batches if left > 0 else _spilled(batches, directory, len(kept)))
+            for batches in self._in_turn(lambda k: [*self._batches(k)], range(self.parts)):
+                left -= sum(batch.nbytes for batch in batches)
+                kept.append(batches if left > 0 else _spilled(batches, directory, len(kept)))
 
             def read(part: int, names: Sequence[str]) -> Batches:
                 places = [self.schema.get_field_index(name) for name in names]
@@ -291,13 +313,11 @@ class ArrowTable:
         """See `Table.gathered`."""
         left = float("inf") if limit is None else limit
         found = list[pa.RecordBatch]()
-        for first in range(0, self.parts, self.memory.slots):
-            numbers = range(first, min(first + self.memory.slots, self.parts))
-            for batches in mapped(lambda part: [*self._batches(part)], numbers):
-                for batch in batches:
-                    own = [flat(column) for column in batch.columns]
-                    found.append(pa.RecordBatch.from_arrays(own, batch.schema.names))
-                    left -= found[-1].nbytes
+        for batches in self._in_turn(lambda k: [*self._batches(k)], range(self.parts)):
+            for batch in batches:
+                own = [flat(column) for column in batch.columns]
+                found.append(pa.RecordBatch.from_arrays(own, batch.schema.names))
+                left -= found[-1].nbytes
             if left < 0:
                 return None
         return pa.Table.from_batches(found) if found else self.schema.empty_table()
@@ -311,6 +331,12 @@ class ArrowTable:
                 break
         return pa.Table.from_batches(found)[:rows] if found else table.schema.empty_table()
 
+    def _in_turn(self, function: Callable[[S], R], items: Sequence[S]) -> Iterator[R]:
+        """Results of a function in the order of its arguments, of a few at once."""
+        for first in range(0, len(items), self.memory.slots):
+            yield from mapped(function, items[first : first + self.memory.slots])
+            give_back()
+
     def _batches(self, part: int) -> Batches:
         return (batch for batch in self.read(part, self.schema.names) if batch.num_rows)
 
@@ -323,6 +349,20 @@ def _slices(rows: pa.Table, ends: Sequence[int]) -> Read:
         return iter(own.combine_chunks().to_batches(BATCH_ROWS))
 
     return read
+
+
+def _divided(batches: Batches, name: str) -> dict[int, pa.RecordBatch]:
+    """The rows of each value of a column of integers, in their order."""
+    found = [*batches]
+    if not found:
+        return {}
+    rows = pa.Table.from_batches(found)
+    values = rows[name].to_numpy()
+    order = np.argsort(values, kind="stable")
+    (rows,) = rows.take(order).combine_chunks().to_batches()
+    values = values[order]
+    ends = [0, *(np.flatnonzero(values[1:] != values[:-1]) + 1).tolist(), values.size]
+    return {int(values[a]): rows[a:b] for a, b in pairwise(ends)}
 
 
 def _of_places(
@@ -364,6 +404,11 @@ def _spilled(batches: Sequence[pa.RecordBatch], directory: Path, part: int) -> P
             for batch in batches:
                 out.write_batch(batch)
     return file
+
+
+def _spilled_batch(file: Path, number: int) -> pa.RecordBatch:
+    with pa.memory_map(str(file)) as mapped_file:
+        return pa.ipc.open_file(mapped_file).get_batch(number)
 
 
 def _unspilled(file: Path) -> Batches:

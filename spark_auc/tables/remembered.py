@@ -37,7 +37,7 @@ class _Memory:
     source
         Reads the others.
     left
-        Bytes that further columns may take.
+        Bytes that further columns may take; none as soon as some do not fit.
     """
 
     source: Read
@@ -55,9 +55,13 @@ class _Memory:
         if new:
             batches = [*self.source(part, new)]
             made = {name: [batch.column(name) for batch in batches] for name in new}
+            size = sum(batch.nbytes for batch in batches)
             with self.lock:
-                self.left -= sum(batch.nbytes for batch in batches)
-                known |= made
+                if size <= self.left:
+                    self.left -= size
+                    known |= made
+                else:
+                    self.left = 0
             found |= made
         for arrays in map(list, zip(*(found[name] for name in names), strict=True)):
             yield pa.RecordBatch.from_arrays(arrays, [*names])

@@ -66,3 +66,14 @@ def test_conditions_hold_for_each_way_to_read(monkeypatch):
                 if a % 3 == 0
             ]
     assert len(asked) == table.parts
+
+
+def test_columns_beyond_the_budget_are_not_kept(monkeypatch):
+    monkeypatch.setattr(module, "available_memory", lambda: 1_000 * 16)
+    reads = []
+    kept = remembered(counting(ArrowTable.of(ROWS, 30), reads))
+    for _ in range(2):
+        for part in range(kept.parts):
+            list(kept.read(part, ["a", "b"]))
+    # The columns of two parts of 30 rows take 960 bytes.
+    assert [part for part, *_ in reads] == [0, 1, 2, 3, 2, 3]
