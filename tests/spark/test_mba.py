@@ -19,7 +19,8 @@ from spark_auc.serving.stored_stage import VERSION, seal
 from spark_auc.solvers import solution
 from spark_auc.spark.data.libsvm import libsvm
 from tests import data
-from tests.spark.test_moments import D, N, U, X, Y, arrays, vectors
+from tests.spark.test_moments import vectors
+from tests.tables.feature_rows import D, N, U, X, Y, arrays
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +65,7 @@ def test_scores_predictions_and_threshold(model, rows):
 
 
 def test_every_form_of_features_scores_the_same(spark, model, rows):
-    df = arrays(spark)
+    df = spark.createDataFrame(arrays())
     for columns, dimension in (
         ("features", None),
         (["i", "v"], D),
@@ -102,7 +103,7 @@ def test_summary(model):
 
 
 def test_feature_names_follow_the_columns(spark):
-    df = arrays(spark).toDF("features", "i", "v", "label", "u", *"abcdef")
+    df = spark.createDataFrame(arrays()).toDF("features", "i", "v", "label", "u", *"abcdef")
     assembled = VectorAssembler(inputCols=list("abcdef"), outputCol="vector").transform(df)
     for columns in ("vector", list("abcdef")):
         fitted = MBAClassifier(featuresCol=columns).fit(assembled)
@@ -197,7 +198,9 @@ def test_damaged_models_are_refused(model, tmp_path):
 
 
 def test_pipelines(rows, tmp_path):
-    df = arrays(rows.sparkSession).toDF("features", "i", "v", "label", "u", *"abcdef")
+    df = rows.sparkSession.createDataFrame(arrays()).toDF(
+        "features", "i", "v", "label", "u", *"abcdef"
+    )
     assembler = VectorAssembler(inputCols=list("abcdef"), outputCol="vector")
     fitted = Pipeline(stages=[assembler, MBAClassifier(featuresCol="vector")]).fit(df)
     fitted.write().overwrite().save(str(tmp_path / "pipeline"))
