@@ -17,7 +17,7 @@ SPARK_CELLS := 3.11-4.1.4 3.11-latest
 CELLS := 3.11-4.1.4 3.11-latest 3.13-4.1.4 3.13-latest 3.11-lowest
 FAST := not slow and not fuzz and not cluster
 WITHOUT_SPARK := tests/core tests/solvers tests/learners tests/features tests/training \
-  tests/retraining tests/store tests/trees tests/local tests/serving tests/tables
+  tests/retraining tests/store tests/trees tests/local tests/serving tests/tables tests/pipeline
 # Where versions of Spark, Arrow and pandas meet: rows in and out, storage, pipelines, failed tasks.
 WITH_SPARK := \
   $(addprefix tests/spark/test_mba.py::test_,weights_are_ridge_over_all_pairs \

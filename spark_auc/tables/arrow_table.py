@@ -335,7 +335,7 @@ class ArrowTable:
         """Results of a function in the order of its arguments, of a few at once."""
         for first in range(0, len(items), self.memory.slots):
             yield from mapped(function, items[first : first + self.memory.slots])
-            give_back()
+        give_back()
 
     def _batches(self, part: int) -> Batches:
         return (batch for batch in self.read(part, self.schema.names) if batch.num_rows)

@@ -45,9 +45,12 @@ def write(path, rows, columns, seed=0):
 
 
 def test_memory_does_not_grow_with_the_rows(tmp_path):
-    """Without limits, kept scores would take 30 MB more, and kept columns more than that."""
+    """Without limits, the further columns and scores that are kept take more than twice as much.
+
+    Peaks of the same rows differ by up to 40 MB between runs.
+    """
     peaks = {}
-    for rows in (500_000, 2_000_000):
+    for rows in (500_000, 4_000_000):
         write(tmp_path / f"{rows}.csv", rows, 2)
         ended = subprocess.run(
             [sys.executable, "-c", MEASURED, f"{rows}.csv", f"model{rows}", str(MEGABYTES)],
@@ -59,7 +62,7 @@ def test_memory_does_not_grow_with_the_rows(tmp_path):
         found = json.loads(ended.stdout.splitlines()[-1])
         assert found["code"] == 0, ended.stderr
         peaks[rows] = found["peak"]
-    assert peaks[2_000_000] - peaks[500_000] < 15, peaks
+    assert peaks[4_000_000] - peaks[500_000] < MEGABYTES / 2, peaks
 
 
 def test_ctrl_c_ends_a_job_within_a_block(tmp_path):

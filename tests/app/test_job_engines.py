@@ -20,6 +20,8 @@ from spark_auc.errors import ConfigError
 from tests.app.test_retrain import SECTION, day, written
 
 ENGINES = ["local", "spark"]
+# Without an active session, each job would start one, and workers of its own.
+on_both = pytest.mark.usefixtures("spark")
 
 
 @pytest.fixture
@@ -61,7 +63,8 @@ def weights(model):
     return dict(zip(model.ranker.scorer.names or [], model.ranker.scorer.w, strict=False))
 
 
-@pytest.mark.parametrize("split", [{}, {"time": "at"}])
+@on_both
+@pytest.mark.parametrize("split", [{}, pytest.param({"time": "at"}, marks=pytest.mark.slow)])
 def test_a_raw_file_is_trained_scored_and_evaluated_alike(job, tmp_path, split):
     (tmp_path / "rows.csv").write_text(raw())
     options = {"data": "rows.csv", "label": "clicked", "positive": "yes", **split}
@@ -94,6 +97,7 @@ def test_a_raw_file_is_trained_scored_and_evaluated_alike(job, tmp_path, split):
     assert measured[0]["classes"] == measured[1]["classes"]
 
 
+@on_both
 def test_text_of_a_layout_is_trained_on_and_scored_alike(job, tmp_path):
     rng = np.random.default_rng(4)
     site, price = rng.integers(0, 5, 600), np.exp(rng.normal(size=600))
@@ -117,6 +121,7 @@ def test_text_of_a_layout_is_trained_on_and_scored_alike(job, tmp_path):
     np.testing.assert_allclose(scores["local"], scores["spark"], rtol=1e-12)
 
 
+@on_both
 def test_calibration_and_a_prior_alike(job, tmp_path):
     for name, seed in (("rows", 0), ("others", 1)):
         (tmp_path / f"{name}.csv").write_text(raw(seed=seed))
@@ -146,18 +151,21 @@ def test_calibration_and_a_prior_alike(job, tmp_path):
     assert mine.intercept == pytest.approx(theirs.intercept, rel=1e-9)
 
 
+@on_both
 def test_retraining_alike(job, tmp_path):
     pytest.importorskip("deltalake")
-    for k in range(5):
-        written(k, turn=3)
+    for k in range(4):
+        written(k, turn=2)
     ends = {}
     for engine in ENGINES:
         places = {"store": f"{engine}/moments", "history": f"{engine}/history"}
         section = SECTION | places | {"output": {"path": f"{engine}/model"}}
-        result = job("retrain", engine, **section | {"first": day(0), "period": day(4)})
+        result = job("retrain", engine, **section | {"first": day(0), "period": day(3)})
         lines = (tmp_path / engine / "history/history.jsonl").read_text().splitlines()
         ends[engine] = result, [json.loads(line) for line in lines]
     (mine, my_records), (theirs, their_records) = ends.values()
+    outcomes = [record["outcome"] for record in my_records]
+    assert outcomes == ["stored", "promoted", "kept", "promoted"]
     assert mine["periods"] == theirs["periods"]
     assert mine["champion"] == theirs["champion"]
     for a, b in zip(my_records, their_records, strict=True):

@@ -1,25 +1,28 @@
 """Jobs on raw rows: a recipe, embeddings and a holdout, from a table of text and numbers."""
 
 import json
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from pyspark.sql import functions as F
 
-from spark_auc import FeatureRecipe, MBAClassifier, NystroemEmbedding, RankerPipeline, evaluate
+from spark_auc import NystroemEmbedding, evaluate
 from spark_auc.app.jobs import opauc
 from spark_auc.app.jobs.published_model import read_model, read_recipe
 from spark_auc.app.running import run
 from spark_auc.features.contributions import contributions
 from spark_auc.features.recipe_json import from_json
+from spark_auc.pipeline.estimators import MBAEstimator, PipelineEstimator, RecipeEstimator
 from spark_auc.publication.versions import current
-from spark_auc.spark.data.split import by_key
 from spark_auc.spark.pipeline_model import RankerPipelineModel
 from spark_auc.tables.arrow_columns import raw_column
+from spark_auc.tables.arrow_table import ArrowTable
+from spark_auc.tables.split import by_key
 from tests.app.transformed import transformed
 from tests.features.test_contributions import named
 
@@ -89,7 +92,13 @@ def train(output="model", **changes):
     } | changes
 
 
-def test_from_raw_rows_to_a_report_and_scores(job, spark, at):
+def fitted(rows, *embeddings):
+    """The model of the estimators' own, in this process."""
+    ranker = MBAEstimator(labelCol="y", **TRAINING)
+    return PipelineEstimator([RecipeEstimator(**FEATURES), *embeddings, ranker]).fitted(rows)
+
+
+def test_from_raw_rows_to_a_report_and_scores(job, at):
     code, trained = job(
         "train",
         **train(
@@ -99,18 +108,10 @@ def test_from_raw_rows_to_a_report_and_scores(job, spark, at):
         ),
     )
     assert code == 0, trained
-    rows = spark.read.parquet(str(at / "rows"))
-    parts = by_key(rows, 0.6, 2, "row")
-    pipeline = RankerPipeline(
-        [
-            FeatureRecipe(**FEATURES),
-            NystroemEmbedding(**LANDMARKS),
-            MBAClassifier(labelCol="y", **TRAINING),
-        ]
-    )
-    expected = pipeline.fit(parts.filter("part = 'train'").drop("part"))
-    held_out = expected.transform(parts.filter("part = 'test'"))
-    assert trained["auc"] == pytest.approx(evaluate(held_out, labelCol="y").auc, abs=1e-12)
+    rows = ArrowTable.of(table(), 100)
+    train_part, held_out = by_key(rows, 0.6, 2, "row")
+    expected = fitted(train_part, NystroemEmbedding(**LANDMARKS))
+    assert trained["auc"] == pytest.approx(expected.evaluate(held_out).auc, abs=1e-12)
     version = current("model", "model")
     assert {"evaluation.json", "report.html", "roc.png", "recipe.json"} <= set(version.names())
     stored = json.loads(version.read("evaluation.json"))
@@ -132,15 +133,13 @@ def test_from_raw_rows_to_a_report_and_scores(job, spark, at):
     assert code == 0, scored
     found = pq.read_table(scored["scores"].removeprefix("file://")).sort_by("row")
     assert found.column_names == ["row", "rawPrediction", "prediction", "probability"]
-    scores = expected.transform(rows).orderBy("row").select("rawPrediction").toPandas()
-    np.testing.assert_allclose(
-        found["rawPrediction"].to_numpy(), scores.to_numpy()[:, 0], rtol=1e-9
-    )
+    scores = expected.scored(rows).gathered()["rawPrediction"].to_numpy()
+    np.testing.assert_allclose(found["rawPrediction"].to_numpy(), scores, rtol=1e-9)
     data = {"path": "rows", "where": "row >= 150"}
     code, evaluated = job("evaluate", model="model", data=data, output={"path": "evaluation"})
     assert code == 0, evaluated
-    late = expected.transform(rows.filter("row >= 150"))
-    assert evaluated["auc"] == pytest.approx(evaluate(late, labelCol="y").auc, abs=1e-12)
+    late = ArrowTable.of(table()[150:])
+    assert evaluated["auc"] == pytest.approx(expected.evaluate(late).auc, abs=1e-12)
     assert evaluated["logLoss"] is not None
     pq.write_table(bare.drop_columns(["price"]), at / "bare.parquet")
     code, refused = job("score", **scoring, output={"path": "other"})
@@ -213,15 +212,15 @@ def test_contributions_of_columns_without_a_recipe(job, at):
             assert {part["feature"] for part in row["contributions"]} <= {"position", "row"}
 
 
-def test_conditions_and_expressions_of_a_source(job, spark, at):
+def test_conditions_and_expressions_of_a_source(job):
     select = ["y", "site", "row % 7 as position", "price", "flag"]
     data = {"path": "rows", "where": "row < 200 and price is not null", "select": select}
     code, result = job("train", **train(data=data))
     assert code == 0, result
-    rows = spark.read.parquet(str(at / "rows")).filter(data["where"])
-    rows = rows.withColumn("position", F.expr("row % 7"))
-    ranker = MBAClassifier(labelCol="y", **TRAINING)
-    expected = RankerPipeline([FeatureRecipe(**FEATURES), ranker]).fit(rows)
+    rows = table()[:200].filter(pc.field("price").is_valid())
+    position = pa.array(rows["row"].to_numpy() % 7)
+    rows = rows.set_column(rows.schema.get_field_index("position"), "position", position)
+    expected = fitted(ArrowTable.of(rows))
     np.testing.assert_allclose(
         read_model("model").ranker.scorer.w, expected.ranker.scorer.w, rtol=1e-9, atol=1e-12
     )
@@ -271,7 +270,7 @@ def test_one_pass_over_raw_rows_at_once_and_as_they_arrive(job, at, monkeypatch)
 
 
 @pytest.mark.parametrize("name", ["opauc", pytest.param("adadsg", marks=pytest.mark.slow)])
-def test_every_job_names_tokens_of_the_largest_weights(job, spark, at, name):
+def test_every_job_names_tokens_of_the_largest_weights(job, name):
     """As train does, by the same sample of the rows."""
     section = {"data": {"path": "rows"}, "columns": COLUMNS, "features": FEATURES}
     section |= {"training": TRAINING}
@@ -283,8 +282,7 @@ def test_every_job_names_tokens_of_the_largest_weights(job, spark, at, name):
     summary = json.loads(current("model", "model").read("summary.json"))
     names = [weight["feature"] for weight in summary["largest_weights"]]
     of_sites = [n for n in names if ": mostly site=site" in n]
-    rows = spark.read.parquet(str(at / "rows"))
-    counts = {r.site: r["count"] for r in rows.groupBy("site").count().collect()}
+    counts = Counter(table()["site"].to_pylist())
     assert len(of_sites) == 4, names
     for n in of_sites:
         token, count = n.partition(": mostly site=")[2].rstrip(")").split(" (")

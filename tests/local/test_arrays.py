@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.metrics import roc_auc_score
 
 from spark_auc.core.batch import Batch
 from spark_auc.core.row_source import ArrayRows
@@ -10,6 +11,7 @@ from spark_auc.core.sampling import pair_batches as pairs
 from spark_auc.core.sampling.draws import Draws
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.local import MBAClassifier, RankSVMClassifier
+from tests import data
 
 N, D = 60, 3
 RNG = np.random.default_rng(7)
@@ -125,3 +127,13 @@ def test_pairs_are_made_when_they_are_read(form, monkeypatch):
         expected = difference[4 * k : 4 * k + 4] if k < len(made) - 1 else np.zeros((1, D))
         np.testing.assert_array_equal(dense, expected)
         assert (batch.y == (k < len(made) - 1)).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "dimension", "reg", "reference"), [("a9a", 123, 1e-4, 89.98), ("w1a", 300, 10, 92.50)]
+)
+def test_reference_auc(name, dimension, reg, reference):
+    fitted = MBAClassifier(regParam=reg).fit(*data.libsvm(name, dimension))
+    X, y = data.libsvm(f"{name}.t", dimension)
+    found = roc_auc_score(y, fitted.decision_function(X))
+    assert 100 * found == pytest.approx(reference, abs=0.05)

@@ -1,8 +1,13 @@
 """Rows in every form of features, and what a model makes of them."""
 
 import numpy as np
+import pyarrow as pa
 from pyspark.ml.linalg import Vectors, VectorUDT
 from pyspark.sql.types import ArrayType, DoubleType, StructField, StructType
+from scipy.sparse import csr_array
+
+from spark_auc.tables.arrow_table import ArrowTable
+from spark_auc.tables.encoders import encode_vectors
 
 N, D, SEED = 240, 5, 7
 RNG = np.random.default_rng(11)
@@ -31,6 +36,20 @@ def table(spark, values=X):
         for k, row in enumerate(listed)
     ]
     return spark.createDataFrame(made, SCHEMA)
+
+
+def table_here(part_rows=70):
+    """The same rows as a table of this process."""
+    vectors = {"dense": encode_vectors(X), "sparse": encode_vectors(csr_array(X))}
+    numbers = {"id": np.arange(float(N)), "label": Y.astype(float)}
+    numbers |= {name: X[:, j] for j, name in enumerate(COLUMNS)}
+    return ArrowTable.of(pa.table(numbers | {"array": list(X)} | vectors), part_rows)
+
+
+def fitted(estimator, table):
+    """The model that an estimator of embeddings fits to a table of any engine."""
+    estimator.check()
+    return estimator.fitted(table, estimator.input_features(table))
 
 
 def embedded(model, df):

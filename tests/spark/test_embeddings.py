@@ -5,6 +5,8 @@ columns divided by their standard deviation.
 """
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.ml import Pipeline, PipelineModel
 from pyspark.ml.classification import LogisticRegression
@@ -35,7 +37,20 @@ from spark_auc.features.robust_scale import RobustScale
 from spark_auc.features.splines import Splines
 from spark_auc.features.thresholds import ThresholdMap
 from spark_auc.features.value_counts import ValueCounts
-from tests.spark.embedding_rows import COLUMNS, FORMS, SEED, D, N, X, Y, embedded, table
+from spark_auc.tables.arrow_table import ArrowTable
+from tests.spark.embedding_rows import (
+    COLUMNS,
+    FORMS,
+    SEED,
+    D,
+    N,
+    X,
+    Y,
+    embedded,
+    fitted,
+    table,
+    table_here,
+)
 
 MAKERS = {
     "splines": lambda **to: SplineBasis(numKnots=5, **to),
@@ -80,26 +95,24 @@ def rows(spark):
 
 
 @pytest.fixture(scope="module")
-def models(rows):
+def here():
+    return table_here()
+
+
+@pytest.fixture(scope="module")
+def models(here):
     """Models of the numeric columns."""
-    return {name: make(inputCol=COLUMNS).fit(rows) for name, make in MAKERS.items()}
+    return {name: fitted(make(inputCol=COLUMNS), here) for name, make in MAKERS.items()}
 
 
 def dense(mapped):
     return mapped if isinstance(mapped, np.ndarray) else mapped.toarray()
 
 
-@pytest.mark.parametrize(
-    ("name", "form"),
-    [(name, "numbers") for name in MAKERS]
-    + [(name, ("dense", "sparse", "array")[k % 3]) for k, name in enumerate(MAKERS)],
-)
-def test_the_column_is_what_one_machine_makes(rows, models, name, form):
-    model = models[name] if form == "numbers" else MAKERS[name](inputCol=FORMS[form]).fit(rows)
-    found = embedded(model, rows)
-    np.testing.assert_allclose(found, dense(model.embedding.transform(X)), rtol=0, atol=1e-10)
+def assert_expected(name, embedding):
+    found = dense(embedding.transform(X))
     if name == "nystroem":
-        scale, kernel_map = model.embedding.maps
+        scale, kernel_map = embedding.maps
         own = kernel_map.landmarks
         # They are rows of the data, in that scale.
         assert {row.tobytes() for row in own} <= {row.tobytes() for row in scale.transform(X)}
@@ -109,6 +122,20 @@ def test_the_column_is_what_one_machine_makes(rows, models, name, form):
     else:
         expected = dense(expected_map(name).transform(X))
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@all_of_them
+def test_maps_of_one_process(here, name, form):
+    assert_expected(name, fitted(MAKERS[name](inputCol=FORMS[form]), here).embedding)
+
+
+@pytest.mark.parametrize(("name", "form"), [*zip(MAKERS, [*FORMS, *FORMS], strict=False)])
+def test_the_column_is_what_one_machine_makes(rows, name, form):
+    model = MAKERS[name](inputCol=FORMS[form]).fit(rows)
+    assert_expected(name, model.embedding)
+    expected = dense(model.embedding.transform(X))
+    np.testing.assert_allclose(embedded(model, rows), expected, rtol=0, atol=1e-10)
 
 
 def test_centres_of_kmeans(rows):
@@ -127,21 +154,25 @@ def test_centres_of_kmeans(rows):
     np.testing.assert_allclose(found @ found.T, expected @ expected.T, rtol=0, atol=1e-10)
 
 
-def test_fewer_rows_than_landmarks_are_told(rows, caplog):
-    few = rows.limit(20)
+def first_rows(table, count):
+    return ArrowTable.of(table.gathered()[:count])
+
+
+def test_fewer_rows_than_landmarks_are_told(here, caplog):
     made = NystroemEmbedding(inputCol="dense", numLandmarks=30, landmarks="sample", seed=SEED)
-    assert made.fit(few).embedding.maps[-1].landmarks.shape[0] == 20
+    embedding = fitted(made, first_rows(here, 20)).embedding
+    assert embedding.maps[-1].landmarks.shape[0] == 20
     assert "found 20 landmarks, expected numLandmarks 30" in caplog.text
 
 
-def test_a_trained_layer(rows):
+def test_a_trained_layer(here):
     made = TanhNetwork(inputCol="array", trained=True, numOutputs=3, maxIter=5, seed=SEED)
-    found = embedded(made.fit(rows), rows)
+    found = fitted(made, here).embedding.transform(X)
     mean, unit = X.mean(axis=0), X.std(axis=0, ddof=1)
     layer = NetworkMap.trained((X - mean) / unit, Y, features=3, max_iter=5, seed=SEED)
     np.testing.assert_allclose(found, layer.transform((X - mean) / unit), rtol=0, atol=1e-7)
     with pytest.raises(DataError, match="one class only"):
-        made.fit(rows.filter("label = 1"))
+        fitted(made, ArrowTable.of(here.gathered().filter(pc.field("label") == 1)))
 
 
 @all_of_them
@@ -155,6 +186,7 @@ def test_saving_and_loading(rows, models, name, tmp_path):
     loaded = EmbeddingModel.load(where)
     assert loaded.uid == model.uid
     assert loaded.getOrDefault("inputCol") == COLUMNS
+    assert loaded.embedding.to_bytes() == model.embedding.to_bytes()
     np.testing.assert_array_equal(embedded(loaded, rows), embedded(model, rows))
 
 
@@ -184,7 +216,7 @@ LEARNERS = {
     ),
     "network": lambda: LogisticRegression(featuresCol="embedded", regParam=0.01),
 }
-SLOW = ("nystroem", "network")
+SLOW = ("nystroem", "fourier", "network")
 
 
 @pytest.mark.parametrize(
@@ -207,13 +239,14 @@ def test_pipelines(rows, name, tmp_path):
 
 
 @all_of_them
-def test_where_rows_lie_does_not_matter(rows, models, name):
+def test_where_rows_lie_does_not_matter(here, models, name):
     expected = models[name].embedding
-    for other in (rows, rows.orderBy(F.hash("id")).coalesce(1)):
-        found = MAKERS[name](inputCol=COLUMNS).fit(other).embedding
+    order = np.random.default_rng(3).permutation(N)
+    for other in (here, ArrowTable.of(here.gathered().take(order), 37)):
+        found = fitted(MAKERS[name](inputCol=COLUMNS), other).embedding
         # Moments of columns are merged in another order; values, their numbers of rows and hashes
         # do not depend on it.
-        if other is rows or name in {"splines", "nystroem", "crosses"}:
+        if other is here or name in {"splines", "nystroem", "crosses"}:
             assert found.to_bytes() == expected.to_bytes()
         else:
             # An eigenvector's sign and, where values are close, direction are not determined.
@@ -230,52 +263,62 @@ def spoilt(rows, bad):
     ("name", "bad"),
     [("fourier", np.nan), ("fourier", np.inf), ("thresholds", None), ("network", -np.inf)],
 )
-def test_values_that_cannot_be_learnt_from(rows, name, bad):
+def test_values_that_no_map_learns_from(here, name, bad):
+    rows = here.gathered()
+    values = pc.if_else(pc.equal(rows["id"], 3), pa.scalar(bad, pa.float64()), rows["x.1"])
+    changed = rows.set_column(rows.schema.get_field_index("x.1"), "x.1", values)
     with pytest.raises(DataError, match=r"found .*expected"):
-        MAKERS[name](inputCol=COLUMNS).fit(spoilt(rows, bad))
+        fitted(MAKERS[name](inputCol=COLUMNS), ArrowTable.of(changed))
+
+
+def test_values_that_cannot_be_learnt_from(rows):
+    with pytest.raises(DataError, match=r"found .*expected"):
+        MAKERS["network"](inputCol=COLUMNS).fit(spoilt(rows, -np.inf))
 
 
 @pytest.mark.parametrize("make", [MAKERS["nystroem"], RandomFourierFeatures])
-def test_raw_columns_that_no_division_scales(rows, make):
+def test_raw_columns_that_no_division_scales(make):
     """Missing and infinite values, an outlier and a constant column."""
-    raw = rows.select(
-        "id",
-        F.when(F.col("id") % 3 > 0, F.col("`x.0`")).alias("null"),
-        F.when(F.col("id") == 3, np.inf).when(F.col("id") == 4, np.nan).otherwise(F.col("`x.1`"))
-        .alias("infinite"),
-        F.when(F.col("id") == 5, 1e300).otherwise(F.exp(F.col("`x.2`"))).alias("outlier"),
-        F.lit(7.0).alias("constant"),
-    )  # fmt: skip
-    columns = raw.columns[1:]
-    model = make(inputCol=columns).fit(raw)
-    found = embedded(model, raw)
-    local = np.array([row[1:] for row in sorted(raw.collect())], float)
+    k = np.arange(N)
+    infinite, outlier = X[:, 1].copy(), np.exp(X[:, 2])
+    infinite[[3, 4]], outlier[5] = (np.inf, np.nan), 1e300
+    columns = {
+        "null": pa.array(X[:, 0], mask=k % 3 == 0),
+        "infinite": infinite,
+        "outlier": outlier,
+        "constant": np.full(N, 7.0),
+    }
+    raw = ArrowTable.of(pa.table(columns), 70)
+    model = fitted(make(inputCol=[*columns]), raw)
+    features = model.features(model.input_features(raw))
+    found = features.decode([c.combine_chunks() for c in raw.gathered().columns])
+    local = np.column_stack([np.where(k % 3 > 0, X[:, 0], np.nan), *list(columns.values())[1:]])
     np.testing.assert_array_equal(found, model.embedding.transform(local))
     # Rows differ: no column's tail is all of the distances.
     distances = ((found[:, None] - found) ** 2).sum(axis=2)
     assert np.median(distances) > 0.5
     with pytest.raises(DataError, match=r"found .*expected"):
-        make(inputCol=columns, scaling="standard").fit(raw)
+        fitted(make(inputCol=[*columns], scaling="standard"), raw)
 
 
-def test_wide_rows_are_divided(rows, caplog):
-    wide = rows.select("id", F.array_repeat(F.col("`x.0`"), 257).alias("wide"))
+def test_wide_rows_are_divided(caplog):
+    repeated = np.repeat(X[:, :1], 257, axis=1)
+    wide = ArrowTable.of(pa.table({"wide": list(repeated)}), 70)
     caplog.set_level("INFO", "spark_auc")
     made = RandomFourierFeatures(inputCol="wide", numOutputs=3)
-    assert isinstance(made.fit(wide).embedding, FourierMap)
+    assert isinstance(fitted(made, wide).embedding, FourierMap)
     assert "scaling is 'standard', by default for 257 columns" in caplog.text
     # The robust scale takes a pass for each 96 columns.
-    scale = made.copy({made.scaling: "robust"}).fit(wide).embedding.maps[0]
+    scale = fitted(made.copy({made.scaling: "robust"}), wide).embedding.maps[0]
     np.testing.assert_array_equal(
-        scale.transform(np.repeat(X[:, :1], 257, axis=1)),
+        scale.transform(repeated),
         np.repeat(RobustScale.of(VALUES[:1]).transform(X[:, :1]), 257, axis=1),
     )
 
 
-@pytest.mark.parametrize(("name", "bad"), [("crosses", np.nan), ("thresholds", None)])
-def test_values_that_cannot_be_embedded(rows, models, name, bad):
+def test_values_that_cannot_be_embedded(rows, models):
     with pytest.raises(Exception, match=r"DataError: found .*expected"):
-        models[name].transform(spoilt(rows, bad)).select("embedded").collect()
+        models["thresholds"].transform(spoilt(rows, None)).select("embedded").collect()
 
 
 @pytest.mark.parametrize("name", ["splines", "nystroem"])
@@ -292,9 +335,9 @@ def test_columns_that_cannot_serve(rows, models, name):
 
 
 @pytest.mark.parametrize("name", ["splines", "thresholds"])
-def test_no_rows(rows, name):
+def test_no_rows(here, name):
     with pytest.raises(DataError, match=r"found no .*expected"):
-        MAKERS[name](inputCol=COLUMNS).fit(rows.filter("id < 0"))
+        fitted(MAKERS[name](inputCol=COLUMNS), first_rows(here, 0))
 
 
 def test_rows_of_another_dimension(rows, models):
@@ -330,9 +373,9 @@ def test_rows_of_another_dimension(rows, models):
         ("crosses", {"numBits": 31}),
     ],
 )
-def test_params_out_of_range(rows, name, wrong):
+def test_params_out_of_range(here, name, wrong):
     with pytest.raises(ConfigError, match=r"found .*expected .*; set"):
-        MAKERS[name](inputCol=COLUMNS).setParams(**wrong).fit(rows)
+        fitted(MAKERS[name](inputCol=COLUMNS).setParams(**wrong), here)
 
 
 def test_words_that_are_no_choice():
@@ -350,16 +393,16 @@ def stored(rows, tmp_path_factory):
     return rows.sparkSession.read.parquet(where)
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_rows_that_are_stored_by_column(rows, stored, models, form):
-    """Spark hands cached and Parquet rows to the tasks by another way."""
-    for name in ("splines", "thresholds"):
-        model = models[name].copy({models[name].inputCol: FORMS[form]})
-        expected = dense(model.embedding.transform(X))
-        for source in (stored, rows):
-            np.testing.assert_allclose(embedded(model, source), expected, rtol=0, atol=1e-10)
-    if form == "numbers":
-        for name in ("thresholds", "nystroem"):
-            again = MAKERS[name](inputCol=COLUMNS).fit(stored).embedding.transform(X)
-            once = models[name].embedding.transform(X)
-            np.testing.assert_allclose(again @ again.T, once @ once.T, rtol=0, atol=1e-10)
+@pytest.mark.parametrize(
+    ("name", "form"), [*zip(["thresholds", "splines"] * 2, FORMS, strict=True)]
+)
+def test_rows_that_are_stored_by_column(stored, models, name, form):
+    """Spark hands rows of Parquet to the tasks by another way."""
+    model = models[name].copy({models[name].inputCol: FORMS[form]})
+    expected = dense(model.embedding.transform(X))
+    np.testing.assert_allclose(embedded(model, stored), expected, rtol=0, atol=1e-10)
+
+
+def test_rows_that_are_stored_by_column_are_learnt_from(stored, models):
+    again = MAKERS["nystroem"](inputCol=COLUMNS).fit(stored).embedding
+    assert again.to_bytes() == models["nystroem"].embedding.to_bytes()

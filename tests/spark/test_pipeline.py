@@ -19,7 +19,6 @@ from spark_auc import (
     NystroemEmbedding,
     RankerPipeline,
     RankerPipelineModel,
-    RankSVMClassifier,
     ScoreCalibrator,
     SOLAMClassifier,
 )
@@ -28,26 +27,14 @@ from spark_auc.spark.data.arrow_files import layout_rows
 from spark_auc.spark.data.raw import criteo
 from spark_auc.tables.layouts import CRITEO, CRITEO_INTEGERS, CRITEO_TOKENS, Layout
 from tests import data
-
-ROWS = 900
+from tests.pipeline.test_pipeline import fitted, rows, settings
+from tests.pipeline.test_pipeline import mba as here_mba
+from tests.pipeline.test_pipeline import recipe as here_recipe
 
 
 @pytest.fixture(scope="module")
 def table() -> pa.Table:
-    rng = np.random.default_rng(3)
-    age = rng.integers(18, 80, ROWS)
-    city = rng.choice(["a", "b", "", "köln"], ROWS)
-    income = rng.lognormal(8, 2, ROWS)
-    score = (age > 50) + 1.5 * (city == "b") + rng.normal(0, 1, ROWS)
-    return pa.table(
-        {
-            "age": pa.array(age),
-            "income": pa.array(income, mask=rng.random(ROWS) < 0.2),
-            "city": pa.array(city, mask=rng.random(ROWS) < 0.1),
-            "flag": pa.array(rng.random(ROWS) < 0.3),
-            "label": pa.array((score > 1.5).astype(float)),
-        }
-    )
+    return rows()
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +43,7 @@ def raw(spark: SparkSession, table: pa.Table) -> DataFrame:
 
 
 def recipe(**params: object) -> FeatureRecipe:
-    settings = {"numKnots": 6, "dimension": 64, "crosses": "all", "crossBits": 8}
-    return FeatureRecipe(**({"leaveOut": ["label"]} | settings | params))
+    return FeatureRecipe(**settings(**params))
 
 
 def scores(df: DataFrame) -> np.ndarray:
@@ -79,8 +65,11 @@ def stage(raw: DataFrame) -> FeatureRecipeModel:
 
 
 def test_a_pipeline_gives_the_bits_of_its_stages(
-    raw: DataFrame, fused: RankerPipelineModel, stage: FeatureRecipeModel
+    raw: DataFrame, table: pa.Table, fused: RankerPipelineModel, stage: FeatureRecipeModel
 ) -> None:
+    here = fitted(table, here_recipe(), here_mba())
+    assert fused.recipe == stage.recipe == here.recipe
+    np.testing.assert_allclose(fused.ranker.coefficients, here.ranker.scorer.w, atol=1e-12)
     rows = stage.transform(raw)
     alone = mba().fit(rows)
     np.testing.assert_array_equal(fused.ranker.coefficients, alone.coefficients)
@@ -99,15 +88,8 @@ def test_rows_read_from_parquet_by_tasks_give_the_same_bits(
     np.testing.assert_array_equal(first.ranker.coefficients, second.ranker.coefficients)
 
 
-def test_the_recipe_does_not_depend_on_partitions(
-    raw: DataFrame, stage: FeatureRecipeModel
-) -> None:
-    for k in (1, 7):
-        assert recipe().fit(raw.repartition(k)).recipe == stage.recipe
-
-
-@pytest.mark.parametrize("learner", [RankSVMClassifier(), SOLAMClassifier(orderCol="order")])
-def test_learners_of_several_passes(raw: DataFrame, learner: MBAClassifier) -> None:
+def test_a_learner_of_several_passes(raw: DataFrame) -> None:
+    learner = SOLAMClassifier(orderCol="order")
     raw = raw.coalesce(1).withColumn("order", F.monotonically_increasing_id())
     stage = recipe(leaveOut=["label", "order"])
     fused = RankerPipeline([stage, learner]).fit(raw)
@@ -116,19 +98,6 @@ def test_learners_of_several_passes(raw: DataFrame, learner: MBAClassifier) -> N
     assert fused.ranker.getStandardization() is False
     assert fused.ranker.summary.rows == alone.summary.rows
     np.testing.assert_allclose(fused.ranker.coefficients, alone.coefficients, rtol=1e-9)
-
-
-def test_hashed_features_are_named_by_frequent_tokens(raw: DataFrame) -> None:
-    def names(**params: object) -> list[str]:
-        model = RankerPipeline([recipe(crosses=None, **params), mba()]).fit(raw)
-        return [weight.feature for weight in model.ranker.summary.largest_weights]
-
-    found = names()
-    counts = {row.city or "": row["count"] for row in raw.groupBy("city").count().collect()}
-    (of_b,) = (name for name in found if "city=b" in name)
-    assert of_b.endswith(f": mostly city=b ({counts['b']})")
-    assert found == names()
-    assert not any("city" in name for name in names(tokenNames=False))
 
 
 @pytest.mark.slow
@@ -201,37 +170,6 @@ def test_a_vector_beside_raw_columns(raw: DataFrame, stage: FeatureRecipeModel) 
     model = RankerPipeline([recipe(leaveOut=["label", "features"]), mba()]).fit(rows)
     assert np.isfinite(scores(model.transform(rows))).all()
     rows.unpersist()
-
-
-def test_auto_leaves_out_what_it_is_told(raw: DataFrame) -> None:
-    fitted = FeatureRecipe(leaveOut=["label", "age"], tokens=["flag"], standard=["income"])
-    kinds = sorted((c.name, type(c).__name__) for c in fitted.fit(raw).recipe.columns)
-    assert kinds == [("city", "Tokens"), ("flag", "Tokens"), ("income", "Standard")]
-
-
-@pytest.mark.parametrize(
-    ("params", "error", "match"),
-    [
-        ({"spline": ["city"]}, ConfigError, "'city' of type text as spline"),
-        ({"tokens": ["income"]}, ConfigError, "'income' of type float as tokens"),
-        ({"spline": ["nothing"]}, ConfigError, "no column 'nothing'"),
-        ({"crosses": [["age", "nothing"]]}, ConfigError, "crosses of .*nothing"),
-        ({"crosses": [["age"]]}, ConfigError, "pairs of two columns"),
-        ({"auto": False}, ConfigError, "0 columns"),
-    ],
-)
-def test_recipes_that_cannot_be(
-    raw: DataFrame, params: dict[str, object], error: type[Exception], match: str
-) -> None:
-    with pytest.raises(error, match=match):
-        recipe(**({"crosses": None} | params)).fit(raw)
-
-
-def test_no_rows(raw: DataFrame) -> None:
-    with pytest.raises(DataError, match="both classes"):
-        recipe().fit(raw.limit(0))
-    with pytest.raises(DataError, match="no rows"):
-        FeatureRecipe(spline=["age"], auto=False).fit(raw.limit(0))
 
 
 @pytest.mark.parametrize(
