@@ -287,8 +287,10 @@ class ArrowTable:
                 rows = rows.take(pc.sort_indices(rows, by)) if by else rows
                 return iter(rows.select([*names]).combine_chunks().to_batches(BATCH_ROWS))
 
-            # Tables of these rows have this function, and so the files for as long as they are.
-            weakref.finalize(read, stack.pop_all().close)
+            # Tables of these rows have this function, and so the files for as long as they are. A
+            # forked process that ends leaves the files to its parent.
+            closed, process = stack.pop_all(), os.getpid()
+            weakref.finalize(read, lambda: closed.close() if os.getpid() == process else None)
         return replace(self, parts=len(arranged), read=read, cheap=True)
 
     @contextmanager
@@ -299,7 +301,8 @@ class ArrowTable:
             kept = list[list[pa.RecordBatch] | Path]()
             for batches in self._in_turn(lambda k: [*self._batches(k)], range(self.parts)):
                 left -= sum(batch.nbytes for batch in batches)
-                kept.append(batches if left > 0 else _spilled(batches, directory, len(kept)))
+                is_spilled = batches and left <= 0
+                kept.append(_spilled(batches, directory, len(kept)) if is_spilled else batches)
 
             def read(part: int, names: Sequence[str]) -> Batches:
                 places = [self.schema.get_field_index(name) for name in names]
@@ -412,8 +415,7 @@ def _spilled_batch(file: Path, number: int) -> pa.RecordBatch:
 
 
 def _unspilled(file: Path) -> Batches:
-    if file.exists():
-        with pa.memory_map(str(file)) as mapped_file:
-            reader = pa.ipc.open_file(mapped_file)
-            for number in range(reader.num_record_batches):
-                yield reader.get_batch(number)
+    with pa.memory_map(str(file)) as mapped_file:
+        reader = pa.ipc.open_file(mapped_file)
+        for number in range(reader.num_record_batches):
+            yield reader.get_batch(number)

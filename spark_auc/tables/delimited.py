@@ -30,6 +30,7 @@ from spark_auc.tables.table import Batches
 # Bytes of a range. Ranges depend on the files alone, so that results do not depend on tasks.
 _RANGE_BYTES = 8 * 2**20
 _MOST_RANGES = 10_000
+_HEXADECIMAL = r"^[ \t]*[+-]?0[xX]"
 _BATCH_ROWS = 10_000
 # Bytes to read at once for the end of a line.
 _LINE_BYTES = 2**16
@@ -191,6 +192,13 @@ class DelimitedFiles:
             newlines_in_values=quotes and has_quotes,
         )
         rows = pv.read_csv(pa.BufferReader(pa.py_buffer(data)), read, parse, convert)
+        integers = [n for n in names if pa.types.is_integer(self.schema.field(n).type)]
+        if integers and (b"0x" in content or b"0X" in content):
+            convert.column_types = dict.fromkeys(integers, pa.string())
+            convert.include_columns = integers
+            texts = pv.read_csv(pa.BufferReader(pa.py_buffer(data)), read, parse, convert)
+            if any(map(_is_hexadecimal, texts.columns)):
+                raise pa.ArrowInvalid("a hexadecimal integer")
         for batch in rows.to_batches(_BATCH_ROWS):
             if has_blanks:
                 columns = [pc.utf8_trim(column, _BLANKS) for column in batch.columns]
@@ -289,10 +297,17 @@ def _quoted_field(separator: str) -> re.Pattern[bytes]:
     return re.compile(rb'(?:^|[\r\n%s])"' % re.escape(separator.encode()))
 
 
+def _is_hexadecimal(texts: pa.Array | pa.ChunkedArray) -> bool:
+    """Whether a text is a hexadecimal integer, which Arrow reads and no other reader does."""
+    return bool(pc.any(pc.match_substring_regex(texts, _HEXADECIMAL)).as_py())
+
+
 def _is_of(text: str, kind: pa.DataType) -> bool:
     """Whether a type has the value of a field; an empty field is missing."""
+    if pa.types.is_integer(kind) and _is_hexadecimal(pa.array([text])):
+        return False
     try:
-        pa.array([text.strip(_BLANKS) or None], pa.string()).cast(kind)
+        pa.array([text.strip(_BLANKS) if text else None], pa.string()).cast(kind)
     except pa.ArrowInvalid:
         return False
     return True

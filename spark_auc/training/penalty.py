@@ -128,7 +128,10 @@ def _choice(
         rows = in_memory(rows, settings.folds.parts)
         if isinstance(rows, ArrayRows) and not (settings.prior or settings.keep_moments):
             found = occurring(rows)
-            if 0 < found.size < rows.dimension:
+            sizes = (PairMoments.nbytes(size) for size in (rows.dimension, found.size))
+            saved = settings.folds.parts * (next(sizes) - next(sizes))
+            # The rows of fewer features are a copy.
+            if found.size and saved > sum(batch.nbytes for batch in rows.batches):
                 features = found
                 _log.info("%d of %d features occur", found.size, rows.dimension)
                 rows = replace(rows.changed(*to_columns(found)), labels=rows.labels)

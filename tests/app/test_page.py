@@ -424,3 +424,23 @@ def test_a_zipped_package_writes_the_page(tmp_path):
         check=True,
     )
     assert written.stdout == page(evaluation(), {})
+
+
+def test_ticks_of_logarithmic_axes_have_signs_and_digits():
+    from matplotlib.figure import Figure
+
+    from spark_auc.app.report.pictures import plain_ticks
+
+    def texts(scale, limits, threshold=None, **more):
+        axes = Figure().add_subplot()
+        axes.set_xscale(scale, **more)
+        axes.set_xlim(*limits)
+        plain_ticks(axes, threshold)
+        axes.figure.canvas.draw()
+        both = [*axes.get_xticklabels(), *axes.get_xticklabels(minor=True)]
+        return {label.get_text().replace("\u2212", "-") for label in both} - {""}
+
+    assert texts("symlog", (-1000, 1000), 1.0, linthresh=1.0) >= {"-1000", "-1", "0", "1", "1000"}
+    narrow = texts("log", (11_000, 15_000))
+    assert {"1.2e+04", "1.4e+04"} <= narrow
+    assert texts("log", (0.011, 0.019)) >= {"0.012", "0.018"}

@@ -36,3 +36,12 @@ def test_the_share_above_the_threshold_is_that_of_the_positive_class(rows, sprea
 def test_no_row_of_equal_scores_is_above_the_threshold():
     threshold = class_ratio_threshold(_scores(np.full(3, 0.7), np.full(9, 0.7)))
     assert 0.7 < threshold < 0.7 + 1e-6
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e150])
+@pytest.mark.parametrize("spread", [0.0, 1.0])
+def test_between_classes_that_are_far_apart_it_is_in_the_middle(spread, scale):
+    random = np.random.default_rng(1)
+    positive, negative = (m + spread * random.normal(size=40) for m in (100.0, 0.0))
+    threshold = class_ratio_threshold(_scores(positive / 100 * scale, negative / 100 * scale))
+    assert 0.4 * scale < threshold < 0.6 * scale

@@ -71,12 +71,12 @@ def test_values_and_types_in_any_division(tmp_path, monkeypatch, layout, end, ma
 
 
 def test_numbers(tmp_path):
-    lines = ["9223372036854775807,1.7976931348623157e308,x", "-7,-inf,y", "007,-.5,NA", "1,nan,z"]
+    lines = ["9223372036854775807,1.7976931348623157e308,0x1", "-7,-inf,y", "007,-.5,NA", "1,nan,z"]
     found = text_rows([write(tmp_path / "rows", lines)], layout=SMALL).gathered().to_pydict()
     assert found["y"] == [2**63 - 1, -7, 7, 1]
     assert found["x"][:3] == [1.7976931348623157e308, -math.inf, -0.5]
     assert math.isnan(found["x"][3])
-    assert found["word"] == ["x", "y", "NA", "z"]
+    assert found["word"] == ["0x1", "y", "NA", "z"]
 
 
 @pytest.mark.parametrize("suffix", sorted(COMPRESSED))
@@ -101,6 +101,10 @@ MALFORMED = [
     ("1.5,2,a", "with '1.5' in column 'y', expected an integer"),
     ("1,2_0,a", "with '2_0' in column 'x', expected a number"),
     ("99999999999999999999,2,a", "in column 'y', expected an integer"),
+    ("0x1F,2,0x1F", "with '0x1F' in column 'y', expected an integer"),
+    (" -0X1f,2,a", "in column 'y', expected an integer"),
+    (" ,2,a", "with ' ' in column 'y', expected an integer"),
+    ("1, ,a", "with ' ' in column 'x', expected a number"),
 ]
 
 

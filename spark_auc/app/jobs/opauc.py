@@ -142,10 +142,11 @@ def _check_files(data: Source | None) -> None:
             f"formats {', '.join(_STREAMED)}; set opauc.data.path and opauc.data.format, or "
             "opauc.stream.source for another source"
         )
-    if data.where is not None or data.select is not None:
+    keys = ("where", "select", "types", "dropMissing")
+    if given := [f"opauc.data.{key}" for key in keys if getattr(data, key)]:
         raise ConfigError(
-            "found opauc.data.where or opauc.data.select, expected neither for a stream of files; "
-            "leave them out, and write the rows and columns to learn"
+            f"found {' and '.join(given)}, expected none of them for a stream of files; leave them "
+            "out, and write the rows and columns to learn"
         )
     data.check()
     if resolve(data.path) != Directory.of(data.path).uri:

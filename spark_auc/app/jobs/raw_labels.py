@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spark_auc.app.config.jobs import Train
@@ -41,12 +41,15 @@ def check_labels(found: Mapping[Any, int], train: Train, *, is_text: bool) -> No
     path = data.path or data.table
     shown = ", ".join(f"{v!r} ({_rows(n)})" for v, n in list(found.items())[:MOST_LABELS])
     if not found:
-        raise DataError(f"found no rows in {path!r}, expected rows of two classes; check the file")
-    missing = [v for v in found if v is None or str(v).strip() in MISSING]
+        where = f" without missing {data.dropMissing}" if data.dropMissing else ""
+        raise DataError(
+            f"found no rows{where} in {path!r}, expected rows of two classes; check the file"
+        )
+    missing = [v for v in found if v is None or str(v).strip(" ") in MISSING]
     if missing and len(found) - len(missing) == 2:
         raise DataError(
             f"found {_rows(sum(found[v] for v in missing))} without a label in column {label!r} "
-            f"({shown}), expected a label in each row; {leaving_out(label)}"
+            f"({shown}), expected a label in each row; {leaving_out(label, data.dropMissing)}"
         )
     if len(found) != 2:
         more = " and others" if len(found) > MOST_LABELS else ""
@@ -71,9 +74,10 @@ def check_labels(found: Mapping[Any, int], train: Train, *, is_text: bool) -> No
         )
 
 
-def leaving_out(name: str) -> str:
-    """The remedy for rows in which a column is missing."""
-    override = f"train.data.dropMissing={json.dumps([name], ensure_ascii=False)}"
+def leaving_out(name: str, others: Sequence[str]) -> str:
+    """The remedy for rows in which a column is missing, beside those of other columns."""
+    names = json.dumps([*others, name], ensure_ascii=False)
+    override = f"train.data.dropMissing={names}"
     return f"leave them out by {shlex.quote(override)} before the options"
 
 
@@ -90,9 +94,12 @@ def _rows(count: int) -> str:
     return "1 row" if count == 1 else f"{count} rows"
 
 
-def start_of_last(table: Table, time: str) -> str:
-    """The time from which on the last fifth of the rows is; errors are those of `time_at`."""
+def start_of_last(table: Table, time: str, others: Sequence[str]) -> str:
+    """The time from which on the last fifth of the rows is; errors are those of `time_at`.
+
+    ``others`` are the columns of which missing values are left out already.
+    """
     try:
         return str(time_at(table, time, _TRAIN_SHARE))
     except DataError as error:
-        raise DataError(f"{error}; {leaving_out(time)}, or leave --time out") from None
+        raise DataError(f"{error}; {leaving_out(time, others)}, or leave --time out") from None

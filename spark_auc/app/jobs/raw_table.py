@@ -70,7 +70,7 @@ def _train(table: Table, train: Train, options: Mapping[str, Any]) -> Train:
     if not pa.types.is_boolean(field.type):
         check_labels(_labels(table, label), train, is_text=is_text(field.type))
     if time:
-        before = start_of_last(table, time)
+        before = start_of_last(table, time, data.dropMissing)
         holdout = Split.model_validate({"by": "time", "column": time, "before": before})
         train = train.model_copy(update={"holdout": holdout})
     if train.features and _free_of_knots(train):

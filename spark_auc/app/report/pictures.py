@@ -107,8 +107,14 @@ def plain_ticks(axes: Axes, threshold: float | None = None) -> None:
     """
     from matplotlib.ticker import LogFormatter
 
-    axes.xaxis.set_major_formatter(LogFormatter(linthresh=threshold))
-    axes.xaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False, linthresh=threshold))
+    class Plain(LogFormatter):
+        """Numbers with their sign and digits, which the base class leaves out."""
+
+        def __call__(self, x: float, pos: int | None = None) -> str:
+            return self.fix_minus(f"{x:.4g}") if super().__call__(x, pos) else ""
+
+    axes.xaxis.set_major_formatter(Plain(linthresh=threshold))
+    axes.xaxis.set_minor_formatter(Plain(labelOnlyBase=False, linthresh=threshold))
 
 
 def svg(figure: Figure) -> str:

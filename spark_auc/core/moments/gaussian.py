@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -52,9 +52,14 @@ def class_ratio_threshold(scores: ColumnMoments) -> float:
         return float(share @ ndtr(-(threshold - mean) / spread) - share[0])
 
     low, high = (mean - 40 * spread).min(), (mean + 40 * spread).max()
-    # Importing the root finders of scipy takes longer than fitting a small table.
-    at = bisect(range(_STEPS), 0.0, key=lambda step: -excess(low + (high - low) * step / _STEPS))
-    root = low + (high - low) * at / _STEPS
+
+    def at(step: float) -> float:
+        return float(low + (high - low) * (step / _STEPS))
+
+    # Importing the root finders of scipy takes longer than fitting a small table. Between classes
+    # that are far apart the excess is 0 on a range, of which the middle is taken.
+    steps, key = range(_STEPS), lambda step: -excess(at(step))
+    root = at((bisect_left(steps, 0.0, key=key) + bisect_right(steps, 0.0, key=key)) / 2)
     # Of equal scores none is at or above it: rare positives are the rule.
     return float(np.nextafter(root, np.inf))
 

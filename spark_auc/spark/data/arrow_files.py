@@ -247,15 +247,18 @@ def layout_rows(spark: SparkSession, path: AnyPath, layout: Layout) -> DataFrame
     StorageError
         The store failed.
     """
+    from spark_auc.publication.versions import resolve
+
     rows = arrow_rows(spark, path, layout=layout)
     if rows is not None:
         return rows
+    place = resolve(fspath(path))
     return (
-        reader_of(spark, path)
+        reader_of(spark, place)
         .schema(from_arrow_schema(layout.schema))
         .options(sep=layout.separator, header=layout.header, quote="")
         .options(mode="FAILFAST", enforceSchema=False)
-        .csv(fspath(path))
+        .csv(place)
     )
 
 
