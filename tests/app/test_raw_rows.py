@@ -251,9 +251,10 @@ def test_one_pass_over_raw_rows_at_once_and_as_they_arrive(job, at, monkeypatch)
     code, refused = job("opauc", ["stream"], **streamed)
     assert (code, "opauc.features.recipe" in refused["message"]) == (2, True)
     streamed |= {"features": {"recipe": "model"}}
-    some = {"data": {"path": "rows", "where": "row > 3"}}
-    code, refused = job("opauc", ["stream"], **streamed | some)
-    assert (code, "opauc.data.where" in refused["message"]) == (2, True)
+    for key, value in (("where", "row > 3"), ("dropMissing", ["y"])):
+        some = {"data": {"path": "rows", key: value}}
+        code, refused = job("opauc", ["stream"], **streamed | some)
+        assert (code, f"opauc.data.{key}" in refused["message"]) == (2, True)
     code, result = job("opauc", ["stream"], **streamed)
     assert code == 0, result
     assert (result["batches"], result["rejected"]) == (3, 0)

@@ -305,3 +305,22 @@ def test_rows_without_a_label_or_a_time_and_how_to_leave_them_out(job, kind):
     assert sum(rows.values()) + sum(c["rows"] for c in tested.values()) == (
         120 if kind == "where" else 240
     )
+
+
+def test_the_remedy_for_a_second_column_keeps_that_of_the_first(job):
+    drawn = np.random.default_rng(5)
+    days = [f"2025-01-{1 + k % 28:02}" for k in range(400)]
+    days[7], labels = "", [int(v) for v in drawn.random(400) < 0.4]
+    write_csv("rows.csv", {"x": drawn.normal(size=400), "day": days, "y": [*labels[1:], None]})
+    options = {"data": "rows.csv", "label": "y", "time": "day", "output": "model"}
+    given = ["train.features.numKnots=2", "train.training.regParam=0.01"]
+    for columns in (["y"], ["y", "day"]):
+        code, result, _ = job("train", *given, **options)
+        assert (code, result["error"]) == (3, "DataError")
+        found = re.search("leave them out by (.*) before the options", result["message"])
+        (override,) = shlex.split(found[1])
+        assert json.loads(override.partition("=")[2]) == columns
+        given = [*given[:2], override]
+    code, result, _ = job("train", *given, **options)
+    assert code == 0, result
+    assert sum(result["rows"].values()) + 80 == pytest.approx(398, abs=20)
