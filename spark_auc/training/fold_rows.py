@@ -56,9 +56,8 @@ def occurring(rows: ArrayRows) -> Int:
     some = np.zeros(rows.dimension, np.bool_)
     for batch in rows.batches:
         X = batch.X
-        some[
-            np.flatnonzero(X.any(axis=0)) if isinstance(X, np.ndarray) else X.indices[X.data != 0]
-        ] = True
+        found = X.any(axis=0) if isinstance(X, np.ndarray) else X.indices[X.data != 0]
+        some[found] = True
     return np.flatnonzero(some)
 
 

@@ -128,8 +128,8 @@ def _choice(
         rows = in_memory(rows, settings.folds.parts)
         if isinstance(rows, ArrayRows) and not (settings.prior or settings.keep_moments):
             found = occurring(rows)
-            sizes = (PairMoments.nbytes(size) for size in (rows.dimension, found.size))
-            saved = settings.folds.parts * (next(sizes) - next(sizes))
+            saved = PairMoments.nbytes(rows.dimension) - PairMoments.nbytes(found.size)
+            saved *= settings.folds.parts
             # The rows of fewer features are a copy.
             if found.size and saved > sum(batch.nbytes for batch in rows.batches):
                 features = found

@@ -217,7 +217,7 @@ class Source(Section):
         return self.typed(SparkTable(rows)).filtered()
 
     def typed(self, table: T) -> T:
-        """The rows of `dropMissing` with the types of the columns of text."""
+        """The rows without missing values of `dropMissing`, with the types of columns of text."""
         if self.types is not None:
             types = inferred(table) if self.types == "auto" else self.types
             if self.select is not None:
