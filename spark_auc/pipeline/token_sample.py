@@ -15,8 +15,9 @@ from spark_auc.tables.hashes import hashable_names, xxhash64
 from spark_auc.tables.raw_features import RawFeatures
 from spark_auc.tables.table import Batches, Table
 
-# Rows of the sample, on average.
+# Rows of the sample, on average, and the most parts of which they are.
 _ROWS = 100_000
+_PARTS = 32
 # Keeps the draw independent of others by the same keys.
 _SAMPLE = 0x70E5
 _BATCH_ROWS = 10_000
@@ -29,7 +30,8 @@ def token_names(
 ) -> dict[str, str]:
     """Names by tokens of hashed features that are called by their numbers.
 
-    The sample and the names depend on the rows and not on their partitions.
+    The sample is of all rows, or of parts at equal distances of a table of many parts. It depends
+    on the rows and not on the partitions of tasks.
 
     Parameters
     ----------
@@ -52,7 +54,9 @@ def token_names(
     if not places:
         return {}
     counted = np.array(sorted(places.values()), np.int64)
-    recipe, raw, share = features.recipe, features.raw, min(1.0, _ROWS / rows)
+    recipe, raw = features.recipe, features.raw
+    some, share_of_parts = table.spread(_PARTS)
+    share = min(1.0, _ROWS / (rows * share_of_parts))
 
     width = len(raw.found)
 
@@ -70,7 +74,7 @@ def token_names(
         yield "tokens", counts
 
     what = f"tokens of {counted.size} features in a sample"
-    selected = table.select([*raw.found, *(hashable_names(table) if share < 1.0 else ())])
+    selected = some.select([*raw.found, *(hashable_names(some) if share < 1.0 else ())])
     states = selected.fold(fold, (TokenCounts,), state_bytes=_STATE_BYTES, what=what)
     tokens = cast(TokenCounts, states.get("tokens", TokenCounts(counted))).names()
     return {name: f"{name}: {tokens[k]}" for name, k in places.items() if k in tokens}

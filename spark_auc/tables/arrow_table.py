@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
@@ -115,10 +116,16 @@ class ArrowTable:
 
     def where(self, names: Sequence[str], keep: Callable[[Sequence[pa.Array]], Bool]) -> ArrowTable:
         """See `Table.where`; which rows of a part are kept is found out once."""
+        return self.parted(names, keep)[0]
+
+    def parted(
+        self, names: Sequence[str], keep: Callable[[Sequence[pa.Array]], Bool]
+    ) -> tuple[ArrowTable, ArrowTable]:
+        """See `Table.parted`; both find out once which rows of a part are kept."""
         found, source = [field_of(self, name).name for name in names], self.read
         kept_of = dict[int, list[pa.Array]]()
 
-        def read(part: int, wanted: Sequence[str]) -> Batches:
+        def read(part: int, wanted: Sequence[str], *, inverted: bool) -> Batches:
             known = kept_of.get(part)
             columns = [*dict.fromkeys([*wanted, *([] if known else found)])]
             masks = list[pa.Array]()
@@ -128,12 +135,24 @@ class ArrowTable:
                 else:
                     mask = pa.array(keep([batch.column(name) for name in found]))
                     masks.append(mask)
-                kept = [batch.column(name).filter(mask) for name in wanted]
+                chosen = pc.invert(mask) if inverted else mask
+                kept = [batch.column(name).filter(chosen) for name in wanted]
                 yield pa.RecordBatch.from_arrays(kept, [*wanted])
             if not known:
                 kept_of[part] = masks
 
-        return replace(self, read=read, cheap=False)
+        def table(inverted: bool) -> ArrowTable:
+            return replace(self, read=partial(read, inverted=inverted), cheap=False)
+
+        return table(False), table(True)
+
+    def spread(self, most: int) -> tuple[ArrowTable, float]:
+        """See `Table.spread`."""
+        if self.parts <= most:
+            return self, 1.0
+        places, source = np.linspace(0, self.parts - 1, most).astype(int).tolist(), self.read
+        some = replace(self, parts=most, read=lambda part, names: source(places[part], names))
+        return some, most / self.parts
 
     def fold(
         self, fold: Fold, kinds: Iterable[type[State]], *, state_bytes: int, what: str

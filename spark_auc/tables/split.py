@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TypeVar, cast
 from zoneinfo import ZoneInfo
@@ -73,10 +73,7 @@ def by_key(
             check_hashable(table, key)
         names = hashable_names(table) if key is None else [field_of(table, key).name]
 
-        def keeping(below: bool) -> Callable[[Sequence[pa.Array]], Bool]:
-            return lambda arrays: np.asarray((uniform_of(arrays, seed) < fraction) == below)
-
-        return table.where(names, keeping(True)), table.where(names, keeping(False))
+        return table.parted(names, lambda arrays: uniform_of(arrays, seed) < fraction)
 
     of_label = field_of(table, label[0]).name
     names = [*(name for name in hashable_names(table) if name != of_label), of_label]
@@ -96,14 +93,11 @@ def by_key(
     found = cast(ClassHashes, states.get(_HASHES, ClassHashes.of([])))
     thresholds = found.thresholds(fraction)
 
-    def of_class(below: bool) -> Callable[[Sequence[pa.Array]], Bool]:
-        def keep(arrays: Sequence[pa.Array]) -> Bool:
-            y, hashed = read(LabelReader(of_label, value), arrays)
-            return np.asarray((hashed < thresholds[y.astype(np.int64)]) == below)
+    def keep(arrays: Sequence[pa.Array]) -> Bool:
+        y, hashed = read(LabelReader(of_label, value), arrays)
+        return np.asarray(hashed < thresholds[y.astype(np.int64)])
 
-        return keep
-
-    return table.where(names, of_class(True)), table.where(names, of_class(False))
+    return table.parted(names, keep)
 
 
 def uniform_of(arrays: Sequence[pa.Array], seed: int) -> Float:
@@ -143,20 +137,17 @@ def by_time(table: T, column: str, start: datetime) -> tuple[T, T]:
         start = start.astimezone(ZoneInfo(zone)).replace(tzinfo=None)
     moment = np.datetime64(start, "us")
 
-    def keeping(before: bool) -> Callable[[Sequence[pa.Array]], Bool]:
-        def keep(arrays: Sequence[pa.Array]) -> Bool:
-            if arrays[0].null_count:
-                raise DataError(
-                    f"found a null in time column {column!r}, expected a time; fill or remove "
-                    "these rows"
-                )
-            found = raw_column(column, arrays[0], zone)
-            assert isinstance(found, Numbers)
-            return np.asarray((found.values < moment) == before)
+    def keep(arrays: Sequence[pa.Array]) -> Bool:
+        if arrays[0].null_count:
+            raise DataError(
+                f"found a null in time column {column!r}, expected a time; fill or remove these "
+                "rows"
+            )
+        found = raw_column(column, arrays[0], zone)
+        assert isinstance(found, Numbers)
+        return np.asarray(found.values < moment)
 
-        return keep
-
-    return table.where([field.name], keeping(True)), table.where([field.name], keeping(False))
+    return table.parted([field.name], keep)
 
 
 def time_at(table: Table, column: str, share: float) -> np.datetime64:

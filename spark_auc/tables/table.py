@@ -80,6 +80,19 @@ class Table(Protocol):
         """
         ...
 
+    def parted(
+        self, names: Sequence[str], keep: Callable[[Sequence[pa.Array]], Bool]
+    ) -> tuple[Self, Self]:
+        """The rows of `where`, and the others."""
+        ...
+
+    def spread(self, most: int) -> tuple[Self, float]:
+        """The rows of at most ``most`` parts at equal distances, and the share of these parts.
+
+        An engine that reads all parts to read some returns all rows.
+        """
+        ...
+
     def fold(
         self, fold: Fold, kinds: Iterable[type[State]], *, state_bytes: int, what: str
     ) -> dict[str, State]:

@@ -178,6 +178,16 @@ class SparkTable:
             )
         return replace(self, conditions=(*self.conditions, (tuple(names), keep)))
 
+    def parted(
+        self, names: Sequence[str], keep: Callable[[Sequence[pa.Array]], Bool]
+    ) -> tuple[SparkTable, SparkTable]:
+        """See `Table.parted`."""
+        return self.where(names, keep), self.where(names, lambda arrays: ~keep(arrays))
+
+    def spread(self, most: int) -> tuple[SparkTable, float]:
+        """See `Table.spread`."""
+        return self, 1.0
+
     def fold(
         self, fold: Fold, kinds: Iterable[type[State]], *, state_bytes: int, what: str
     ) -> dict[str, State]:
