@@ -24,6 +24,7 @@ from spark_auc.solvers.candidates import Candidate, Selection
 from spark_auc.training.cross_validation import CrossValidation
 from spark_auc.training.fold_rows import occurring, to_columns
 from spark_auc.training.held_out import held_out_auc
+from spark_auc.training.penalty_sample import PenaltySample
 from spark_auc.training.problem import Problem, TrainingRows, select_rows
 from spark_auc.training.settings import TrainingSettings
 from spark_auc.training.survey import Sampling
@@ -64,10 +65,10 @@ def choose_penalty(
 
     One pass computes the pair moments of each fold; the problem of all folds is their merge.
     Without a matrix, the solvers of all folds advance in lockstep, and each pass over the rows
-    serves all of them. The candidates are then solved to a relative KKT residual of 1e-3, or of
-    ``settings.tol`` if there is no matrix only because rows in memory take less time. In this case,
-    if the penalties weaker than the best one are left out unsolved, the choice is made again with a
-    matrix.
+    serves all of them; ridges of many rows are compared on a `PenaltySample`. The candidates are
+    then solved to a relative KKT residual of 1e-3, or of ``settings.tol`` if there is no matrix
+    only because rows in memory take less time. In this case, if the penalties weaker than the best
+    one are left out unsolved, the choice is made again with a matrix.
 
     Parameters
     ----------
@@ -89,17 +90,20 @@ def choose_penalty(
     """
     timer = PhaseTimer()
     selected = select_rows(rows, sampling, settings.work())
-    try:
-        problem, selection, features = _choice(rows, selected, settings, timer)
-        has_all = selected.steps is None or not _weaker_left_out(selection, _best(selection))
-    except ConvergenceError:
-        if selected.steps is None:
-            raise
-        has_all = False
-    if not has_all:
-        _log.info("making the matrix, to solve the penalties that steps on the rows did not")
-        selected = select_rows(rows, sampling, None)
-        problem, selection, features = _choice(rows, selected, settings, timer)
+    sample = PenaltySample.of(selected, settings)
+    if sample is None:
+        problem, selection, features = _chosen(rows, selected, sampling, settings, timer)
+    else:
+        _log.info(
+            "comparing penalties on a sample: %.3g of the positive and %.3g of the negative rows; "
+            "a penalty of all rows is %.3g times that of the sample",
+            *sample.shares,
+            sample.factor,
+        )
+        drawn, within = sample.rows(selected, settings.folds.seed), sample.settings(settings)
+        of_drawn = select_rows(drawn, sampling, within.work())
+        _, of_sample, _ = _chosen(drawn, of_drawn, sampling, within, timer)
+        problem, selection, features = selected.problem(), sample.selection(of_sample), None
     _log.info(
         "chose regParam %.4g and elasticNetParam %.4g%s by the %s: mean AUC %.4f, standard error "
         "%.4f",
@@ -117,6 +121,25 @@ def choose_penalty(
             weaker,
         )
     return PenaltyChoice(problem, selection, timer.seconds, features)
+
+
+def _chosen(
+    rows: RowSource,
+    selected: TrainingRows,
+    sampling: Sampling,
+    settings: TrainingSettings,
+    timer: PhaseTimer,
+) -> tuple[Problem, Selection, Int | None]:
+    """`_choice`, again with a matrix where steps on the rows left weak penalties out."""
+    try:
+        problem, selection, features = _choice(rows, selected, settings, timer)
+        if selected.steps is None or not _weaker_left_out(selection, _best(selection)):
+            return problem, selection, features
+    except ConvergenceError:
+        if selected.steps is None:
+            raise
+    _log.info("making the matrix, to solve the penalties that steps on the rows did not")
+    return _choice(rows, select_rows(rows, sampling, None), settings, timer)
 
 
 def _choice(
