@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from itertools import islice
 from threading import Lock, Thread
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -134,13 +139,20 @@ def blas_of(dimension: int, callers: int = 1) -> Iterator[None]:
         _limiting.release()
 
 
-@contextmanager
-def _divided(callers: int | None) -> Iterator[None]:
-    """Divide the threads among callers; None leaves each of them one."""
+@cache
+def _blas() -> ThreadpoolController:
+    """The BLAS libraries of the process; to look for them takes longer than a small matrix."""
     # Only the process that solves has this library; tasks import this module without it.
     from threadpoolctl import ThreadpoolController
 
-    blas = ThreadpoolController().select(user_api="blas")
-    available = max((library["num_threads"] for library in blas.info()), default=1)
-    with blas.limit(limits=max(1, available // (callers or available))):
+    # Has a BLAS library of its own, which would not be found if it were loaded later.
+    importlib.import_module("scipy.linalg")
+    return ThreadpoolController().select(user_api="blas")
+
+
+@contextmanager
+def _divided(callers: int | None) -> Iterator[None]:
+    """Divide the threads among callers; None leaves each of them one."""
+    available = max((library["num_threads"] for library in _blas().info()), default=1)
+    with _blas().limit(limits=max(1, available // (callers or available))):
         yield

@@ -12,8 +12,6 @@ from spark_auc.app.jobs.published_model import read_model
 from spark_auc.app.running import run
 from spark_auc.publication.versions import current
 
-pytestmark = pytest.mark.usefixtures("spark")
-
 
 def test_crosses_win_where_two_columns_interact(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

@@ -1,5 +1,6 @@
 """Calls in threads: their order, their BLAS threads, and several callers at the same time."""
 
+import os
 import subprocess
 import sys
 import time
@@ -55,6 +56,22 @@ def test_few_features_take_one_thread_unless_another_limit_holds():
         # The last call has no other beside it.
         assert list(in_threads(within, range(3), 2)) == [2, 2, 1]
         assert max(blas_threads()) == 4
+
+
+def test_a_library_that_is_loaded_later_is_limited_too():
+    code = """
+from spark_auc.core.parallel import blas_of
+with blas_of(100):
+    pass
+import scipy.linalg
+from threadpoolctl import ThreadpoolController
+with blas_of(100):
+    found = ThreadpoolController().select(user_api="blas").info()
+    assert len(found) > 1 and all(library["num_threads"] == 1 for library in found), found
+"""
+    subprocess.run(
+        [sys.executable, "-c", code], check=True, env=os.environ | {"OPENBLAS_NUM_THREADS": "2"}
+    )
 
 
 def test_callers_at_the_same_time_take_turns():

@@ -13,6 +13,7 @@ from spark_auc.errors import ConfigError, DataError
 from spark_auc.pipeline import score_groups as groups_module
 from spark_auc.pipeline import score_tables as scores
 from spark_auc.pipeline.comparison import compared
+from spark_auc.pipeline.estimators import MBAEstimator
 from spark_auc.tables.arrow_table import ArrowTable
 from tests.pipeline.measured import evaluate, scored, table_of
 
@@ -184,6 +185,8 @@ def test_an_unknown_label_is_no_negative():
     data = few([1.0, 3.0, 2.0, 0.0], [2.0, nan, 2.0, nan])
     with pytest.raises(DataError, match="2 null or NaN labels among 4 rows"):
         evaluate(data, positiveLabel=2)
+    with pytest.raises(DataError, match="found 2 NaN in label column 'label'"):
+        MBAEstimator(featuresCol=["s"], positiveLabel=2, regParam=1.0).fitted(data)
     with pytest.raises(ConfigError, match="expected a finite number"):
         evaluate(data, positiveLabel=nan)
 

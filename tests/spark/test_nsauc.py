@@ -21,8 +21,7 @@ def rows(spark):
     return rows
 
 
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-@pytest.mark.parametrize("averaging", [True, False])
+@pytest.mark.parametrize(("loss", "averaging"), [("hinge", True), ("squared_hinge", False)])
 def test_rounds_in_blocks_are_the_loop(rows, loss, averaging):
     given = {"loss": loss, "averaging": averaging, "seed": 4, "regParam": 1e-4, "stepSize": 0.5}
     estimator = NSAUCClassifier(

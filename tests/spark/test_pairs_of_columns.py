@@ -1,219 +1,37 @@
-"""Pairs of numeric columns that the fit of a recipe chooses, or that its Params name."""
-
-import logging
+"""Pairs of numeric columns of DataFrames: those of one process, and stored stages."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from pyspark.sql import functions as F
 
 from spark_auc import FeatureRecipe, MBAClassifier, RankerPipeline, RankerPipelineModel
-from spark_auc.core.sampling.key_sample import KeySample
-from spark_auc.errors import ConfigError
 from spark_auc.features.contributions import contributions
-from spark_auc.features.raw_columns import Numbers
-from spark_auc.features.recipe_fit import doubles_of
-from spark_auc.features.row_groups import row_groups
-from spark_auc.pipeline import recipe_interactions
-from spark_auc.spark.data.spark_table import SparkTable
-from spark_auc.training.pairs import with_pairs
-
-NAMES = ["x1", "x2", "x3", "x4", "count"]
-
-
-def table(n, product=2.0, seed=0):
-    """Five numeric columns with missing values; "x1" and "x2" interact."""
-    rng = np.random.default_rng(seed)
-    frame = pd.DataFrame(rng.normal(size=(n, 4)), columns=NAMES[:4])
-    frame["count"] = rng.integers(0, 400, n)
-    odds = product * frame.x1 * frame.x2 + np.sin(frame.x3)
-    frame.loc[rng.random(n) < 0.1, "x3"] = np.nan
-    frame.loc[rng.random(n) < 0.02, "x4"] = np.nan
-    frame.loc[rng.random(n) < 0.01, "x4"] = np.inf
-    frame["label"] = (rng.random(n) < 1 / (1 + np.exp(-odds))).astype(int)
-    frame["user"] = rng.integers(0, n // 3, n)
-    return frame
+from spark_auc.tables.arrow_table import ArrowTable
+from tests.pipeline import test_pairs_of_columns as here
 
 
 @pytest.fixture(scope="module")
 def frame():
-    return table(3000)
+    return here.table(3000)
 
 
 @pytest.fixture(scope="module")
 def rows(spark, frame):
-    # Missing values of "x3" are null, those of "x4" NaN.
-    not_a_number = F.coalesce("x4", F.lit(np.nan))
-    return spark.createDataFrame(frame).withColumn("x4", not_a_number).repartition(3).cache()
+    return spark.createDataFrame(here.arrow(frame)).repartition(3)
 
 
-def recipe_of(**params):
-    return FeatureRecipe(spline=NAMES, auto=False, unit=False, numKnots=6, **params)
+def test_the_pairs_are_those_of_one_process(rows, frame):
+    expected = here.recipe_of(pairs=3).fitted(ArrowTable.of(here.arrow(frame))).recipe
+    assert FeatureRecipe(**here.settings(pairs=3)).fit(rows).recipe == expected
+    assert expected.pairs
 
 
-def raw(frame):
-    return {name: Numbers(frame[name].to_numpy()) for name in NAMES}
-
-
-def names(recipe):
-    return [tuple(column.name for column in pair.columns) for pair in recipe.pairs]
-
-
-def hats(values, knots):
-    """The piecewise linear interpolation of unit vectors, by numpy."""
-    return np.array([np.interp(values, knots, unit) for unit in np.eye(len(knots))]).T
-
-
-def surface(pair, frame):
-    """The features of a pair, by its definition."""
-    one, other = (hats(frame[c.name], c.knots) for c in pair.columns)
-    products = (one[:, :, None] * other[:, None, :]).reshape(len(frame), -1)
-    missing = frame[[c.name for c in pair.columns]].isna().any(axis=1)
-    return np.where(missing.to_numpy()[:, None], 0.0, products)
-
-
-def check_surfaces(recipe, frame):
-    """The features of the pairs are those of the definition."""
-    X, first = recipe.transform(raw(frame)).toarray(), recipe.starts[len(recipe.numeric)]
-    for pair in recipe.pairs:
-        made = X[:, first : first + pair.size]
-        np.testing.assert_allclose(made, surface(pair, frame), atol=1e-12)
-        first += pair.size
-
-
-def test_the_pairs_are_those_of_the_sample_in_memory(rows, frame):
-    made = recipe_of(pairs=3).fit(rows).recipe
-    assert names(made)[0] == ("x1", "x2")
-    # Half of the groups of equal values choose.
-    sample = KeySample(0.5)
-    assert made.chosen_by == sample
-    inside = sample.of(row_groups(raw(frame)))
-    assert 0.45 < inside.mean() < 0.55
-    half = frame[inside]
-    single = recipe_of().fit(rows).recipe
-    again = with_pairs(single, raw(half), half["label"].to_numpy() == 1, count=3)
-    assert again.pairs == made.pairs
-    check_surfaces(made, frame)
-    assert recipe_of(pairs=3).fit(rows.repartition(5)).recipe == made
-
-
-def test_more_pairs_are_asked_for_than_there_are_and_noise_has_none(spark, rows):
-    assert 1 <= len(recipe_of(pairs=100).fit(rows).recipe.pairs) < 10
-    found = []
-    for seed in range(3):
-        noise = spark.createDataFrame(table(1000, 0.0, seed))
-        recipe = recipe_of(pairs=5).fit(noise).recipe
-        assert recipe.pairs or recipe.chosen_by is None
-        found += names(recipe)
-    assert len(found) <= 1
-
-
-def test_no_pass_is_made_without_two_numeric_columns(rows, monkeypatch):
-    monkeypatch.setattr(recipe_interactions, "label_sample", None)
-    one = FeatureRecipe(spline=["x1"], standard=["x1"], auto=False, pairs=2)
-    assert one.fit(rows).recipe.pairs == ()
-    text = rows.withColumn("text", F.col("x1").cast("string"))
-    assert FeatureRecipe(tokens=["text"], auto=False, pairs=2).fit(text).recipe.pairs == ()
-
-
-def test_one_sample_chooses_pairs_and_crosses(spark, monkeypatch):
-    frame = table(3000)
-    rng = np.random.default_rng(5)
-    for name in "abc":
-        frame[name] = rng.choice(["u", "v", "w"], 3000)
-    same = frame.a == frame.b
-    frame["label"] = np.where(rng.random(3000) < 0.4, same.astype(int), frame.label)
-    calls = []
-    gather = recipe_interactions.label_sample
-
-    def counted(*args, **settings):
-        calls.append(settings["sample"])
-        return gather(*args, **settings)
-
-    monkeypatch.setattr(recipe_interactions, "label_sample", counted)
-    recipe = FeatureRecipe(
-        spline=NAMES, tokens=[*"abc"], auto=False, dimension=64, pairs=2, crosses="auto"
-    )
-    made = recipe.fit(spark.createDataFrame(frame)).recipe
-    assert calls == [KeySample(0.5)]
-    assert ("x1", "x2") in names(made)
-    assert ("a", "b") in made.crosses.pairs
-    assert made.chosen_by == KeySample(0.5)
-
-
-@pytest.mark.parametrize("key", [None, "user"])
-def test_the_rows_that_grew_trees_choose(rows, frame, key, monkeypatch):
-    pytest.importorskip("lightgbm", reason="lightgbm is not installed")
-    seen = []
-
-    def recorded(recipe, columns, y, weight, group, **settings):
-        seen.append((columns, y, group))
-        return with_pairs(recipe, columns, y, weight, group, **settings)
-
-    monkeypatch.setattr(recipe_interactions, "with_pairs", recorded)
-    trees = {"grow": {"numTrees": 5, "numLeaves": 4, "growShare": 0.4, "seed": 7}}
-    recipe = recipe_of(pairs=3, trees=trees)
-    model = RankerPipeline([recipe, MBAClassifier(keyCol=key)]).fit(rows)
-    grown = model.recipe.trees.grown
-    assert grown == KeySample(0.4, 7)
-    assert names(model.recipe)[0] == ("x1", "x2")
-    assert model.recipe.chosen_by is None
-    given = row_groups(raw(frame))
-    if key:
-        hashed = rows.select(*NAMES, F.xxhash64(key).alias("hash")).toPandas()
-        frame, given = hashed, hashed["hash"].to_numpy().view(np.uint64)
-    inside = grown.of(given)
-    ((columns, y, group),) = seen
-    np.testing.assert_array_equal(np.sort(group), np.sort(given[inside]))
-    for name in NAMES:
-        both = doubles_of(columns[name]), frame[name][inside]
-        np.testing.assert_array_equal(*map(np.sort, both))
-    assert sum(model.ranker.summary.rows.values()) == 3000 - y.size
-
-
-def test_named_pairs_are_taken_as_they_are(rows, frame, tmp_path, monkeypatch):
-    monkeypatch.setattr(recipe_interactions, "label_sample", None)
-    recipe = recipe_of(pairs=[["x2", "x1"], ["x3", "count"]])
+def test_models_of_named_pairs_are_saved(rows, tmp_path):
+    recipe = FeatureRecipe(**here.settings(pairs=[["x2", "x1"], ["x3", "count"]]))
     model = RankerPipeline([recipe, MBAClassifier(regParam=0.01)]).fit(rows)
-    made = model.recipe
-    assert names(made) == [("x2", "x1"), ("x3", "count")]
-    assert made.chosen_by is None
-    assert all(len(column.knots) == 8 for pair in made.pairs for column in pair.columns)
-    check_surfaces(made, frame)
-    model.write().overwrite().save(str(tmp_path / "model"))
+    model.save(str(tmp_path / "model"))
     loaded = RankerPipelineModel.load(str(tmp_path / "model"))
-    assert loaded.recipe == made
-    scored = model.transform(rows).select(*NAMES, "rawPrediction").toPandas()
-    again = loaded.transform(rows).select("rawPrediction").toPandas()
-    assert scored["rawPrediction"].equals(again["rawPrediction"])
-    parts = contributions(made, model.ranker.coefficients, raw(scored))
+    assert loaded.recipe == model.recipe
+    scored = loaded.transform(rows).select(*here.NAMES, F.col("rawPrediction")).toPandas()
+    parts = contributions(loaded.recipe, model.ranker.coefficients, here.raw(scored))
     np.testing.assert_allclose(parts.sum(axis=1), scored["rawPrediction"], atol=1e-9)
-    # A column may be numeric because auto found it to be so.
-    auto = FeatureRecipe(leaveOut=["user"], pairs=[["x1", "x2"]])
-    assert names(auto.fit(rows).recipe) == [("x1", "x2")]
-
-
-def test_all_numbers_of_knots_have_the_same_pairs(rows, caplog):
-    recipe = FeatureRecipe(spline=NAMES, auto=False, numKnots=[2, 9], pairs=2)
-    with caplog.at_level(logging.INFO, "spark_auc"):
-        made = [model.recipe for model in recipe.candidates(SparkTable(rows)).values()]
-    assert len(made) == 2
-    assert made[0].pairs == made[1].pairs != ()
-    assert made[0].chosen_by == made[1].chosen_by == KeySample(0.5)
-    assert any('"pairs": [["x1", "x2"]' in message for message in caplog.messages)
-
-
-def test_what_is_refused(rows):
-    for wrong, found in [
-        ([["x1"]], "different pairs of two columns"),
-        ([["x1", "x2"], ["x2", "x1"]], "different pairs of two columns"),
-        ([["x1", "no"]], "'no'"),
-        ([["x1", "user"]], "found a pair of the columns 'user', expected numeric columns"),
-    ]:
-        with pytest.raises(ConfigError, match=found):
-            recipe_of(pairs=wrong).fit(rows)
-    for wrong in (0, -1, []):
-        with pytest.raises(ConfigError, match="found pairs"):
-            recipe_of(pairs=wrong)
-    with pytest.raises(TypeError, match="found pairs True"):
-        recipe_of(pairs=True)

@@ -78,15 +78,16 @@ def test_a_repeated_batch_changes_nothing(store):
     assert_same(store, folds(*parts))
 
 
-def test_compaction_keeps_few_sources_and_all_rows(store):
+def test_compaction_keeps_few_sources_and_all_rows(store, monkeypatch):
+    monkeypatch.setattr("spark_auc.store.streams._MOST", 4)
     stream = StoredStream(store, "clicks")
-    parts = [rows(k, 4) for k in range(16 * 17)]
+    parts = [rows(k, 4) for k in range(4 * 5)]
     most = 0
     for number, part in enumerate(parts):
         stream.append(number, {DAY: folds(part)})
         stream.compact(DAY, number - 1)
         most = max(most, len(store.sources(DAY)))
-    assert most <= 2 * 16 + 1
+    assert most <= 2 * 4 + 1
     assert_same(store, folds(*parts))
     # A batch that was merged is repeated, by a checkpoint that was restored.
     before = store.version

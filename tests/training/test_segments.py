@@ -224,9 +224,9 @@ def test_equal_segments_are_ranked_like_all_rows():
     made = []
     for seed in range(5):
         rng = np.random.default_rng(seed)
-        segment, fold = rng.choice(["a", "b", "c", REST], 4000), rng.integers(0, FOLDS, 4000)
-        y = rng.random(4000) < 0.3
-        X = rng.normal(size=(4000, D)) + y[:, None] * np.array([1.0, 0.5, 0, 0, 0])
+        segment, fold = rng.choice(["a", "b", "c", REST], 1500), rng.integers(0, FOLDS, 1500)
+        y = rng.random(1500) < 0.3
+        X = rng.normal(size=(1500, D)) + y[:, None] * np.array([1.0, 0.5, 0, 0, 0])
         made.append(fitted((X, y, segment, fold))[0])
     assert [one.selection["chosen"] for one in made].count("global") >= 4
     assert all((one.weights is None) == (one.selection["chosen"] == "global") for one in made)
