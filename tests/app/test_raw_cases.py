@@ -1,0 +1,101 @@
+"""Raw files as people have them: read alike in training and scoring, or refused in one sentence."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+import spark_auc
+from spark_auc.app.running import run
+
+FAST = [
+    "train.features.numKnots=4",
+    "train.training.regParam=0.1",
+    "train.features.crosses=null",
+]
+ROWS = 200
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def columns(seed=0):
+    """Ages, channels and labels that follow from them, as text."""
+    rng = np.random.default_rng(seed)
+    age, channel = rng.integers(18, 90, ROWS), rng.integers(0, 3, ROWS)
+    y = (age + 20 * channel + rng.normal(0, 20, ROWS) > 75).astype(int)
+    words = np.array(["web", "phone", "shop"])[channel]
+    return {"age": [*map(str, age)], "channel": [*words], "y": [*map(str, y)]}
+
+
+def text(found, separator=",", header=None):
+    lines = [header or separator.join(found)]
+    lines += map(separator.join, zip(*found.values(), strict=True))
+    return "\n".join(lines) + "\n"
+
+
+def job(capsys, name, *overrides, **options):
+    code = run(name, options=options, overrides=overrides)
+    return code, json.loads(capsys.readouterr().out.splitlines()[-1])
+
+
+def trained(capsys, data, **options):
+    return job(capsys, "train", *FAST, data=str(data), label="y", output="model", **options)
+
+
+def scored(capsys, data):
+    """Scores that the job writes."""
+    code, result = job(capsys, "score", model="model", data=str(data), output=f"scores of {data}")
+    assert code == 0, result
+    (place,) = Path(f"scores of {data}").rglob("part-*.parquet")
+    return pq.read_table(place)["rawPrediction"].to_numpy()
+
+
+def test_an_open_end_in_the_year_9999_is_drawn(capsys, caplog):
+    ends = np.where(np.random.default_rng(1).random(ROWS) < 0.7, "9999-12-31", "2024-06-30")
+    Path("rows.csv").write_text(text(columns() | {"end": [*ends]}))
+    code, result = trained(capsys, "rows.csv")
+    assert code == 0, result
+    assert "empty" not in caplog.text
+
+
+def test_a_picture_that_fails_keeps_the_model(capsys, caplog, monkeypatch):
+    def fail(*_):
+        raise ValueError("no such tick")
+
+    monkeypatch.setattr("spark_auc.app.report.shapes._curve", fail)
+    monkeypatch.setattr("spark_auc.app.report.pictures._lay_out", fail)
+    Path("rows.csv").write_text(text(columns()))
+    code, result = trained(capsys, "rows.csv")
+    assert code == 0, result
+    assert "left picture 'curve1' empty: ValueError: no such tick" in caplog.text
+    assert spark_auc.load("model").score(pd.read_csv("rows.csv")).shape == (ROWS,)
+
+
+def cut(found, name, word, *, of):
+    return found | {name: [word if value == of else value for value in found[name]]}
+
+
+# Files by name: their text, options, and what the sentence of the refusal says.
+REFUSED = {
+    "a label blank for one class": (
+        text(cut(columns(), "y", "", of="0")),
+        {"positive": "1"},
+        "without a label in column 'y'",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_by_one_sentence(case, capsys):
+    content, options, words = REFUSED[case]
+    Path("rows.csv").write_text(content)
+    code, result = trained(capsys, "rows.csv", **options)
+    assert code in (2, 3)
+    assert words in result["message"]
+    assert "; " in result["message"]
