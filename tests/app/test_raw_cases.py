@@ -99,3 +99,23 @@ def test_refused_by_one_sentence(case, capsys):
     assert code in (2, 3)
     assert words in result["message"]
     assert "; " in result["message"]
+
+
+def test_words_and_blanks_of_text_are_those_of_frames_and_rows(capsys):
+    """The oracle is the job on the same rows, written with no words and no blanks."""
+    found = columns()
+    odd = {"web": ["None", "n/a", "NULL", ""], "phone": ["phone ", "\tphone", "phone\xa0"]}
+    plain = [{"web": "", "phone": "phone"}.get(word, word) for word in found["channel"]]
+    words = [odd.get(word, [word]) for word in found["channel"]]
+    raw = [forms[k % len(forms)] for k, forms in enumerate(words)]
+    Path("plain.csv").write_text(text(found | {"channel": plain}))
+    Path("raw.csv").write_text(text(found | {"channel": raw}))
+    assert trained(capsys, "raw.csv")[0] == 0
+    expected = scored(capsys, "plain.csv")
+    np.testing.assert_array_equal(scored(capsys, "raw.csv"), expected)
+    ranker = spark_auc.load("model")
+    frame = pd.read_csv("raw.csv")
+    for read in (frame, pd.read_csv("raw.csv", keep_default_na=False)):
+        np.testing.assert_array_equal(ranker.score(read), expected)
+    rows = [ranker.score(row) for row in frame.to_dict("records")]
+    np.testing.assert_array_equal(rows, expected)
