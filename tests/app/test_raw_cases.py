@@ -88,7 +88,41 @@ REFUSED = {
         {"positive": "1"},
         "without a label in column 'y'",
     ),
+    "a title before the header": ("Customers 2024,,\n" + text(columns()), {}, "if it is a title"),
+    "row names without a name": (
+        text({"row": [*map(str, range(ROWS))]} | columns(), header="age,channel,y"),
+        {},
+        "add names to the header",
+    ),
 }
+# Files beside plain ones with the same rows.
+NOTES = columns() | {"note, first": ["a"] * ROWS, "note, last": ["b"] * ROWS}
+TWICE = columns() | {"age.1": columns(1)["age"]}
+READ = {
+    "a line for the separator": ("sep=;\n" + text(columns(), ";"), columns()),
+    "a header with as many commas": (text(NOTES, ";"), columns()),
+    "names twice": (text(TWICE, header="age,channel,y,age"), TWICE),
+}
+
+
+@pytest.mark.parametrize("case", READ)
+def test_read_as_the_plain_file(case, capsys):
+    raw, plain = READ[case]
+    Path("raw.csv").write_text(raw)
+    Path("plain.csv").write_text(text(plain))
+    code, result = trained(capsys, "raw.csv")
+    assert code == 0, result
+    np.testing.assert_array_equal(scored(capsys, "raw.csv"), scored(capsys, "plain.csv"))
+
+
+def test_names_do_not_depend_on_the_place_of_the_label(capsys):
+    found = columns() | {"again": columns(1)["age"]}
+    Path("rows.csv").write_text(text({"y": found.pop("y")} | found, header="y,age,channel,age"))
+    assert trained(capsys, "rows.csv")[0] == 0
+    Path("new.csv").write_text(text(found, header="age,channel,age"))
+    expected = scored(capsys, "rows.csv")
+    np.testing.assert_array_equal(scored(capsys, "new.csv"), expected)
+    np.testing.assert_array_equal(spark_auc.load("model").score(pd.read_csv("new.csv")), expected)
 
 
 @pytest.mark.parametrize("case", REFUSED)
