@@ -115,6 +115,16 @@ def test_read_as_the_plain_file(case, capsys):
     np.testing.assert_array_equal(scored(capsys, "raw.csv"), scored(capsys, "plain.csv"))
 
 
+def test_a_readme_beside_rows_is_no_row(capsys, caplog):
+    Path("rows").mkdir()
+    Path("rows/a.csv").write_text(text(columns()))
+    Path("rows/README.txt").write_text("made by hand\n")
+    assert trained(capsys, "rows")[0] == 0
+    assert "README.txt" in caplog.text
+    Path("plain.csv").write_text(text(columns()))
+    np.testing.assert_array_equal(scored(capsys, "rows"), scored(capsys, "plain.csv"))
+
+
 def test_names_do_not_depend_on_the_place_of_the_label(capsys):
     found = columns() | {"again": columns(1)["age"]}
     Path("rows.csv").write_text(text({"y": found.pop("y")} | found, header="y,age,channel,age"))
