@@ -15,6 +15,7 @@ from scipy import sparse
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.core.validation import check_whole
 from spark_auc.errors import ConfigError, DataError, ResourceError
+from spark_auc.features.absent_text import ABSENT
 from spark_auc.features.crosses import Crosses, salt_of
 from spark_auc.features.raw_columns import Columns, rows_of
 from spark_auc.features.recipe_columns import check_entries
@@ -73,6 +74,9 @@ class Recipe:
     zone
         The zone on whose clocks times are read: that of the session of the fit. Times with a zone
         are converted to it, and times without one are its own.
+    absent
+        Words that count as missing text; white space around text is no part of it. Without any,
+        text stays as it is, as in recipes of versions that knew none. Default: those of pandas.
 
     Raises
     ------
@@ -92,6 +96,7 @@ class Recipe:
     pairs: tuple[Pair, ...] = ()
     chosen_by: KeySample | None = None
     zone: str = DEFAULT
+    absent: tuple[str, ...] = ABSENT
 
     def __post_init__(self) -> None:
         check_whole("dimension", self.dimension, 1)

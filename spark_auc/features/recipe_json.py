@@ -38,10 +38,13 @@ def to_json(recipe: Recipe) -> str:
     for block in ("numeric", "hashed"):
         columns = getattr(recipe, block)
         stored[block] = [{"as": names[type(column)]} | _given(column) for column in columns]
-    # Recipes without trees, pairs or a zone are stored as by versions that knew none.
+    # Recipes without trees, pairs, a zone or words for missing text are stored as by versions that
+    # knew none.
     del stored["trees"], stored["pairs"]
     if recipe.chosen_by is None:
         del stored["chosen_by"]
+    if not recipe.absent:
+        del stored["absent"]
     if recipe.zone == DEFAULT:
         del stored["zone"]
     if recipe.trees:
@@ -83,7 +86,7 @@ def from_json(text: str | bytes) -> Recipe:
     optional = {name: read for name, read in _OPTIONAL.items() if name in stored}
     readers = {"format": _text, "version": _whole} | _RECIPE | optional
     try:
-        return Recipe(**_taken(stored, "the recipe", readers))
+        return Recipe(**{"absent": ()} | _taken(stored, "the recipe", readers))
     except ConfigError as error:
         raise ModelFormatError(f"found a damaged recipe: {error}") from None
 
@@ -227,6 +230,7 @@ _OPTIONAL: dict[str, Reader] = {
     "pairs": _hat_pairs,
     "chosen_by": _sample,
     "zone": _text,
+    "absent": _texts,
 }
 
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from spark_auc.core.kernels import compiled
 from spark_auc.core.types import Bool, Float, Index, Int
 from spark_auc.errors import DataError
+from spark_auc.features.absent_text import present_word
 from spark_auc.features.logarithms import logarithm
 from spark_auc.features.murmur import Prefix, after
 from spark_auc.features.recipe import Recipe
@@ -171,7 +172,7 @@ class SingleRow:
         words, logs = [b""] * len(self.recipe.hashed), self.tokens.bins.shape[0]
         integers, valid, at = np.zeros(logs, np.int64), np.zeros(logs, np.bool_), 0
         for k, column in enumerate(self.recipe.hashed):
-            value = row[column.name]
+            value = self._value(row, column.name)
             if isinstance(column, Log):
                 whole = None if is_missing(value) else integer(column, value)
                 if whole is not None:
@@ -180,6 +181,10 @@ class SingleRow:
             elif not is_missing(value):
                 words[k] = word(column, value, self.recipe.zone)
         return words, integers, valid
+
+    def _value(self, row: Mapping[str, Any], name: str) -> Any:
+        value = row[name]
+        return present_word(value, self.recipe.absent) if isinstance(value, str) else value
 
     @cached_property
     def _joint_types(self) -> dict[str, str]:
@@ -190,7 +195,7 @@ class SingleRow:
         """Fill the slots of pairs and trees, as those of a table of one row."""
         recipe, slot = self.recipe, sum(column.slots for column in self.recipe.numeric)
         columns = {
-            name: column_of(name, kind, row[name], recipe.zone)
+            name: column_of(name, kind, self._value(row, name), recipe.zone)
             for name, kind in self._joint_types.items()
         }
         for entry, first in zip(recipe.joint, recipe.starts[len(recipe.numeric) :], strict=False):

@@ -17,6 +17,7 @@ _log = logging.getLogger(__name__)
 
 # A file or directory beside those of rows.
 _HIDDEN = re.compile(r"/[._][^/=]*(/|$)")
+_DATA = re.compile(r"(?i)[.](csv|tsv|parquet)([.][a-z0-9]+)?$")
 
 
 def current(location: AnyPath, kind: str) -> Directory:
@@ -128,7 +129,10 @@ def files_of(location: AnyPath) -> list[str]:
 
 
 def data_files(location: AnyPath) -> list[str]:
-    """URIs of the files of rows of a location, sorted: without those of names with ``.`` or ``_``.
+    """URIs of the files of rows of a location, sorted.
+
+    Left out are files of names with ``.`` or ``_``, and those beside data, such as README.txt:
+    where some files have a suffix of data, all others.
 
     Parameters
     ----------
@@ -136,7 +140,11 @@ def data_files(location: AnyPath) -> list[str]:
         See `files_of`, also for the errors.
     """
     root, paths = opened(location)[0], files_of(location)
-    return sorted(path for path in paths if not _HIDDEN.search(path[len(root) :]))
+    found = sorted(path for path in paths if not _HIDDEN.search(path[len(root) :]))
+    rows = [path for path in found if _DATA.search(path)]
+    if rows and (others := [path for path in found if path not in {*rows}]):
+        _log.warning("left out %d files beside those of rows: %s", len(others), others[:3])
+    return rows or found
 
 
 def is_partitioned(location: AnyPath, files: Iterable[str]) -> bool:

@@ -107,7 +107,7 @@ def columns_of(table: pa.Table, recipe: Recipe) -> Columns:
         array = joined(table[name])
         if pa.types.is_null(array.type):
             array = array.cast(_EMPTY[entries[0].type])
-        column = raw_column(name, array, recipe.zone)
+        column = raw_column(name, array, recipe.zone, recipe.absent)
         kind = type_of(name, column)
         if any(entry.type == "integer" and not entry.accepts(kind) for entry in entries):
             column = _whole(column)

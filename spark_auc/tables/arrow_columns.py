@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_auc.core.types import Bool
 from spark_auc.errors import DataError
+from spark_auc.features.absent_text import present_text
 from spark_auc.features.raw_columns import Column, Numbers, Text
 from spark_auc.features.time_zones import DEFAULT, on_clocks
 from spark_auc.tables.types import is_text, is_time
 
 
-def raw_column(name: str, array: pa.Array, zone: str = DEFAULT) -> Column:
+def raw_column(
+    name: str, array: pa.Array, zone: str = DEFAULT, absent: Sequence[str] = ()
+) -> Column:
     """The values of an Arrow array of a primitive type, text or dictionary.
 
-    Text and numbers without missing values are not copied. Times are those on the clocks of a zone;
-    a date is its midnight.
+    Numbers without missing values, and the bytes of text, are not copied. Times are those on the
+    clocks of a zone; a date is its midnight.
 
     Parameters
     ----------
     name, array
         The column.
-    zone
-        The zone; see `spark_auc.features.recipe.Recipe`.
+    zone, absent
+        The zone, and words for missing text; see `spark_auc.features.recipe.Recipe`.
 
     Raises
     ------
@@ -34,9 +39,9 @@ def raw_column(name: str, array: pa.Array, zone: str = DEFAULT) -> Column:
     array = flat(array)
     kind = array.type
     if is_text(kind):
-        return _text(array)
+        return present_text(_text(array), absent)
     if pa.types.is_null(kind):
-        return raw_column(name, array.cast(pa.string()))
+        return raw_column(name, array.cast(pa.string()), zone, absent)
     if is_time(kind):
         times = _times(name, array)
         zoned = pa.types.is_timestamp(kind) and kind.tz is not None

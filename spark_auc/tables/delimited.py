@@ -5,12 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import count, islice, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -39,6 +38,8 @@ _REQUESTS = 16
 _SEPARATORS = ",;\t|"
 _BLANKS = " \t"
 _QUOTE, _LINE_FEED, _MARK = b'"', b"\n", b"\xef\xbb\xbf"
+# A first line by which spreadsheets know the separator; and lines that tell it without such a line.
+_STATED, _SAMPLED = re.compile(rb"(?:\xef\xbb\xbf)?sep=([,;\t|])\r?\n"), 20
 # Characters of a row in an error.
 _SHOWN = 200
 # What decompresses files, by their suffixes. Each of them is one range.
@@ -89,7 +90,8 @@ class DelimitedFiles:
         paths
             Paths or URIs.
         separator
-            The separator. Default: see `separator_in`, of the first line.
+            The separator. Default: see `separator_in`, of the first lines. A line such as ``sep=;``
+            before the header goes before it.
         trimmed
             Whether blanks around fields and names are no part of them.
         layout
@@ -262,7 +264,8 @@ class DelimitedFiles:
     def _wrong(self, record: Sequence[str], names: Sequence[str]) -> str | None:
         """What is wrong with the fields of a record, and what is expected."""
         if len(record) != len(self.names):
-            return f"{len(record)} fields, expected {len(self.names)}; correct or remove it"
+            more = ", or add names to the header" if len(record) > len(self.names) else ""
+            return f"{len(record)} fields, expected {len(self.names)}; correct or remove it{more}"
         if not self.dialect.quotes and any(field.startswith('"') for field in record):
             return "quotes, expected fields without quotes; read the file as csv with a header"
         for name, text, field in zip(self.names, record, self.schema, strict=True):
@@ -275,9 +278,18 @@ class DelimitedFiles:
         return None
 
 
-def separator_in(header: str) -> str:
-    """The one of comma, semicolon, tabulator and ``|`` that a line has most outside of quotes."""
-    return max(_SEPARATORS, key=re.sub('"[^"]*"', "", header).count)
+def separator_in(header: str, rows: Sequence[str] = ()) -> str:
+    """The separator of a header: one of comma, semicolon, tabulator and ``|``.
+
+    It is the one that most of some rows have as often as the header, outside of quotes; of several,
+    the one that the header has most.
+    """
+
+    def found(separator: str) -> tuple[int, int]:
+        first, *others = (re.sub('"[^"]*"', "", line).count(separator) for line in (header, *rows))
+        return others.count(first) if first else -1, first
+
+    return max(_SEPARATORS, key=found)
 
 
 def separator_of(path: str) -> str:
@@ -353,10 +365,9 @@ def _bytes(part: Range) -> bytes:
         return bytes(file.read_at(part.end - part.start, part.start))
 
 
-def _header_line(stream: io.BufferedReader, separator: str | None, trimmed: bool) -> bytes:
-    """The first record of a stream."""
+def _header_line(stream: io.BufferedReader, separator: str, trimmed: bool) -> bytes:
+    """The next record of a stream."""
     line = stream.readline()
-    separator = separator or separator_in(line.decode(errors="replace"))
 
     def is_open() -> bool:
         data = np.frombuffer(line.removeprefix(_MARK), np.uint8)
@@ -370,6 +381,14 @@ def _header_line(stream: io.BufferedReader, separator: str | None, trimmed: bool
 def _header(path: str, separator: str | None, trimmed: bool) -> tuple[tuple[str, ...], str, int]:
     """Names of the columns of a file, their separator, and the bytes before the first record."""
     with _stream(path) as stream:
+        begin = 0
+        if stated := _STATED.fullmatch(first := stream.readline()):
+            begin, separator, first = len(first), stated[1].decode(), stream.readline()
+        rows = b"".join(islice(stream, _SAMPLED)) if separator is None else b""
+        text = first.decode("utf-8-sig", "replace")
+        separator = separator or separator_in(text, rows.decode(errors="replace").splitlines())
+    with _stream(path) as stream:
+        stream.read(begin)
         line = _header_line(stream, separator, trimmed)
     try:
         text = line.decode("utf-8-sig").rstrip("\r\n")
@@ -380,16 +399,27 @@ def _header(path: str, separator: str | None, trimmed: bool) -> tuple[tuple[str,
         ) from None
     if not text:
         raise DataError(f"found no lines in {path!r}, expected a header and rows")
-    separator = separator or separator_in(text)
     given = next(csv.reader(io.StringIO(text), delimiter=separator, skipinitialspace=trimmed))
     given = [name.strip(_BLANKS) for name in given] if trimmed else given
-    seen = Counter(map(folded, given))
-    # The names that Spark gives to columns without a name, and to those of one name.
-    names = tuple(
-        f"{name}{k}" if seen[folded(name)] > 1 and name else name or f"_c{k}"
-        for k, name in enumerate(given)
-    )
-    return names, separator, len(line)
+    if 2 * given.count("") > len(given) > 1:
+        raise DataError(
+            f"found {text[:_SHOWN]!r} as the header of {path!r}, which names "
+            f"{len(given) - given.count('')} of {len(given)} columns, expected their names; remove "
+            "the line if it is a title, or complete it"
+        )
+    return _distinct(given), separator, begin + len(line)
+
+
+def _distinct(given: Sequence[str]) -> tuple[str, ...]:
+    """Distinct names: a second column ``a`` is ``a.1``, as in pandas, wherever it is."""
+    others, names, taken = {folded(name) for name in given}, list[str](), set[str]()
+    for k, name in enumerate(given):
+        own = name or f"_c{k}"
+        further = (f"{own}.{number}" for number in count(1))
+        free = (form for form in further if folded(form) not in others | taken)
+        names.append(next(free) if folded(own) in taken else own)
+        taken.add(folded(names[-1]))
+    return tuple(names)
 
 
 @lru_cache(maxsize=64)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from spark_auc.features.absent_text import ABSENT
 from spark_auc.features.raw_columns import Columns
 from spark_auc.features.time_zones import DEFAULT
 from spark_auc.tables.arrow_columns import raw_column
@@ -25,14 +26,23 @@ class RawColumns:
         Their names in the table, which may be written in another case.
     zone
         The zone on whose clocks times are read.
+    absent
+        The words for missing text; see `spark_auc.features.recipe.Recipe`.
     """
 
     names: tuple[str, ...]
     found: tuple[str, ...]
     zone: str = DEFAULT
+    absent: tuple[str, ...] = ABSENT
 
     @classmethod
-    def of(cls, table: Table, names: Sequence[str], zone: str = DEFAULT) -> RawColumns:
+    def of(
+        cls,
+        table: Table,
+        names: Sequence[str],
+        zone: str = DEFAULT,
+        absent: tuple[str, ...] = ABSENT,
+    ) -> RawColumns:
         """The columns of a table.
 
         Raises
@@ -40,9 +50,10 @@ class RawColumns:
         ConfigError
             A column is unknown, or there are several of its name.
         """
-        return cls(tuple(names), tuple(field_of(table, name).name for name in names), zone)
+        found = tuple(field_of(table, name).name for name in names)
+        return cls(tuple(names), found, zone, absent)
 
     def decode(self, arrays: Sequence[pa.Array]) -> Columns:
         """The columns of some rows; `DataError` for a column of another type."""
         named = zip(self.names, arrays, strict=True)
-        return {name: raw_column(name, array, self.zone) for name, array in named}
+        return {name: raw_column(name, array, self.zone, self.absent) for name, array in named}

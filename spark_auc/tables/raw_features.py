@@ -69,7 +69,7 @@ class RawFeatures:
                     "the column"
                 )
         names = dict.fromkeys(column.name for column in recipe.columns)
-        return cls(recipe, RawColumns.of(table, list(names), recipe.zone))
+        return cls(recipe, RawColumns.of(table, list(names), recipe.zone, recipe.absent))
 
     def for_training(self, *, of_fit: bool, by_values: bool = False) -> RawFeatures:
         """The features without the rows that grew trees of the recipe.

@@ -414,3 +414,9 @@ def test_damaged_json(change):
 def test_text_that_is_no_json(text):
     with pytest.raises(ModelFormatError, match=r"found .*expected .*; "):
         from_json(text)
+
+
+def test_recipes_that_state_no_words_keep_text_as_it_is():
+    recipe = Recipe(hashed=(Tokens("city", "text"),), absent=())
+    assert "absent" not in to_json(recipe)
+    assert from_json(to_json(recipe)) == recipe

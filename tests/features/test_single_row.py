@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from spark_auc.errors import DataError
+from spark_auc.features.absent_text import ABSENT, present_text, present_word
 from spark_auc.features.raw_columns import Numbers
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_numbers import Spline, Standard
@@ -20,7 +21,7 @@ TYPES = {"float": float, "integer": np.int64, "boolean": bool}
 
 def table_of(recipe, lists):
     return {
-        c.name: text(lists[c.name])
+        c.name: present_text(text(lists[c.name]), recipe.absent)
         if c.type == "text"
         else times(lists[c.name])
         if c.type == "time"
@@ -140,3 +141,15 @@ def test_a_missing_column_and_a_norm_that_is_not_finite():
         SingleRow.of(recipe)({"x": 1.0})
     with pytest.raises(DataError, match="a row whose norm is not finite"):
         SingleRow.of(recipe)({"x": 1.0, "y": "a"})
+
+
+def test_white_space_and_missing_words_are_those_of_python():
+    spaces = ["", " ", "\t", "\r\n", "\xa0", " \xa0\t"]
+    words = ["", "a", "NA", "N A", "é", "Â", "nan"]
+    values = [before + word + after for before in spaces for word in words for after in spaces]
+    found = present_text(text([*values, None]), ABSENT)
+    expected = [None if value.strip() in ABSENT else value.strip() for value in values]
+    data = found.data.tobytes()
+    both = zip(found.starts, found.ends, found.validity, strict=True)
+    assert [data[a:b].decode() if known else None for a, b, known in both] == [*expected, None]
+    assert [present_word(value, ABSENT) for value in values] == expected

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.errors import ModelFormatError
+from spark_auc.features.absent_text import ABSENT, present_text
 from spark_auc.features.crosses import Crosses
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_json import from_json, to_json
@@ -30,6 +31,8 @@ from tests.trees.forests import random_forest
 pytestmark = pytest.mark.fuzz
 
 WORDS = ["", "a", "ab", "abc", "ä", "東京", "\0", "7", "-7", "x" * 33]
+
+WHITE = " \t\n\v\f\r\xa0"
 
 
 def column(draw, name):
@@ -109,7 +112,7 @@ def test_random_recipes(seed):
     lists = {c.name: [value(draw, c) for _ in range(rows)] for c in recipe.columns}
     types = {"float": float, "integer": np.int64, "boolean": bool}
     columns = {
-        c.name: text(lists[c.name])
+        c.name: present_text(text(lists[c.name]), recipe.absent)
         if c.type == "text"
         else times(lists[c.name])
         if c.type == "time"
@@ -120,15 +123,18 @@ def test_random_recipes(seed):
     assert X.has_canonical_format
     single = SingleRow.of(recipe)
     for i in range(rows):
-        expected = features(recipe, {name: values[i] for name, values in lists.items()})
-        row = slice(X.indptr[i], X.indptr[i + 1])
-        assert list(X.indices[row]) == list(expected)
-        np.testing.assert_allclose(X.data[row], list(expected.values()), rtol=1e-13, atol=0)
+        row = {name: values[i] for name, values in lists.items()}
+        inside = {n: v.strip(WHITE) if isinstance(v, str) else v for n, v in row.items()}
+        inside = {n: None if v in ABSENT else v for n, v in inside.items()}
+        expected = features(recipe, inside)
+        place = slice(X.indptr[i], X.indptr[i + 1])
+        assert list(X.indices[place]) == list(expected)
+        np.testing.assert_allclose(X.data[place], list(expected.values()), rtol=1e-13, atol=0)
         alone = recipe.transform({n: take(c, slice(i, i + 1)) for n, c in columns.items()})
-        assert alone.data.tobytes() == X.data[row].tobytes()
-        data, indices = single({name: values[i] for name, values in lists.items()})
-        assert indices.tolist() == X.indices[row].tolist()
-        assert data.tobytes() == X.data[row].tobytes()
+        assert alone.data.tobytes() == X.data[place].tobytes()
+        data, indices = single(row)
+        assert indices.tolist() == X.indices[place].tolist()
+        assert data.tobytes() == X.data[place].tobytes()
 
 
 def places(stored):

@@ -137,7 +137,8 @@ def source(data: str) -> dict[str, Any]:
     form = _format(data)
     if form is None and local and os.path.isdir(data):
         # A directory of files, or the output of a job, whose files are Parquet.
-        inside = (_format(name) for name in sorted(os.listdir(data)) if name[0] not in "._")
+        names = sorted(name for *_, files in os.walk(data) for name in files)
+        inside = (_format(name) for name in names if name[0] not in "._")
         form = next((f for f in inside if f), "parquet")
     if form is None:
         if not local or os.sep in data or os.path.exists(data):

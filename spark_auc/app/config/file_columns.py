@@ -77,8 +77,8 @@ def _csv(file: str, options: Mapping[str, Setting]) -> list[str]:
     with open(file, encoding="utf-8-sig", errors="replace", newline="") as opened:
         line = opened.readline(_LONGEST).rstrip("\r\n")
     separator = texts.get("sep", texts.get("delimiter")) or separator_in(line)
-    has_comma = "," in re.sub('"[^"]*"', "", line)
-    is_clear = "sep" in texts or "delimiter" in texts or separator == "," or not has_comma
+    kinds = {*",;\t|"} & {*re.sub('"[^"]*"', "", line)}
+    is_clear = "sep" in texts or "delimiter" in texts or len(kinds) <= 1
     if not is_clear or len(separator) > 1 or "\\" in line or line.count('"') % 2:
         return []
     names = [name.strip() for name in next(csv.reader([line], delimiter=separator), [])]

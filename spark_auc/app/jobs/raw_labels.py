@@ -46,10 +46,13 @@ def check_labels(found: Mapping[Any, int], train: Train, *, is_text: bool) -> No
             f"found no rows{where} in {path!r}, expected rows of two classes; check the file"
         )
     missing = [v for v in found if v is None or str(v).strip(" ") in MISSING]
-    if missing and len(found) - len(missing) == 2:
+    is_one_class = None in found and len(found) == 2
+    if is_one_class or (missing and len(found) - len(missing) == 2):
+        remedy = "write its label into the rows of the other class, or " if is_one_class else ""
         raise DataError(
             f"found {_rows(sum(found[v] for v in missing))} without a label in column {label!r} "
-            f"({shown}), expected a label in each row; {leaving_out(label, data.dropMissing)}"
+            f"({shown}), expected a label in each row; {remedy}"
+            f"{leaving_out(label, data.dropMissing)}"
         )
     if len(found) != 2:
         more = " and others" if len(found) > MOST_LABELS else ""

@@ -6,6 +6,7 @@ import io
 import logging
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.util import find_spec
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
@@ -74,9 +75,6 @@ def pictures(result: Mapping[str, Any]) -> dict[str, Figure]:
     """
     if not drawable():
         return {}
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
     plots: dict[str, Callable[[Axes, Mapping[str, Any]], None]] = {
         "roc": _roc,
         "precision_recall": _precision_recall,
@@ -85,14 +83,34 @@ def pictures(result: Mapping[str, Any]) -> dict[str, Figure]:
     }
     if result["reliability"] is not None:
         plots["calibration"] = _calibration
-    figures = {}
+
+    def draw(plot: Callable[[Axes, Mapping[str, Any]], None], figure: Figure) -> None:
+        plot(figure.add_subplot(), result)
+        figure.legend(loc="outside lower center", ncols=2, frameon=False)
+
+    return {name: drawn(name, (4.0, 3.8), partial(draw, plot)) for name, plot in plots.items()}
+
+
+def drawn(name: str, size: tuple[float, float], draw: Callable[[Figure], None]) -> Figure:
+    """A figure; empty, with a warning in the log, where the drawing of it fails."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
     with rc_context(STYLE):
-        for name, plot in plots.items():
-            figures[name] = figure = Figure(figsize=(4.0, 3.8), layout="constrained")
-            figure.set_gid(name)
-            plot(figure.add_subplot(), result)
-            figure.legend(loc="outside lower center", ncols=2, frameon=False)
-    return figures
+        figure = Figure(figsize=size, layout="constrained")
+        figure.set_gid(name)
+        _tried(figure, lambda: draw(figure))
+    return figure
+
+
+def _tried(figure: Figure, draw: Callable[[], None]) -> None:
+    """Draw, or leave the figure empty: no picture is worth the model that it shows."""
+    try:
+        draw()
+    except Exception as error:
+        _log.warning("left picture %r empty: %s: %s", figure.get_gid(), type(error).__name__, error)
+        figure.clear()
+        figure.add_subplot().set_title("cannot be drawn")
 
 
 def plain_ticks(axes: Axes, threshold: float | None = None) -> None:
@@ -119,13 +137,8 @@ def plain_ticks(axes: Axes, threshold: float | None = None) -> None:
 
 def svg(figure: Figure) -> str:
     """Return an <svg> element in the colour and font of its HTML page, with ids of its own."""
-    from matplotlib import rc_context
-
-    out = io.StringIO()
-    with rc_context(STYLE):
-        _lay_out(figure)
-        figure.savefig(out, format="svg", transparent=True)
-    (text,) = re.findall(r"<svg.*</svg>", out.getvalue(), re.S)
+    saved = _saved(figure, format="svg", transparent=True).decode()
+    (text,) = re.findall(r"<svg.*</svg>", saved, re.S)
     text = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", text, flags=re.S)
     text = re.sub(
         r'<svg.*?(viewBox="[^"]*").*?>', r'<svg \1 stroke-linejoin="round">', text, count=1
@@ -139,12 +152,16 @@ def svg(figure: Figure) -> str:
 
 def png(figure: Figure) -> bytes:
     """Return a PNG file on a white background."""
+    return _saved(figure, format="png", dpi=200, facecolor="white")
+
+
+def _saved(figure: Figure, **options: Any) -> bytes:
     from matplotlib import rc_context
 
     out = io.BytesIO()
     with rc_context(STYLE):
-        _lay_out(figure)
-        figure.savefig(out, format="png", dpi=200, facecolor="white")
+        _tried(figure, lambda: _lay_out(figure))
+        figure.savefig(out, **options)
     return out.getvalue()
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from spark_auc.app.report.pictures import GUIDE, NEGATIVE, STYLE, drawable, plain_ticks
+from spark_auc.app.report.pictures import GUIDE, NEGATIVE, drawable, drawn, plain_ticks
 from spark_auc.core.types import Float
 from spark_auc.features.shapes import Shape
 from spark_auc.features.times import datetimes
@@ -36,19 +37,17 @@ def shape_pictures(shapes: Sequence[Shape]) -> dict[str, Figure]:
     """
     if not drawable():
         return {}
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
     figures = {}
-    with rc_context(STYLE):
-        for kind, count in (("curve", 1), ("pair", 2)):
-            drawn = [shape for shape in shapes if len(shape.columns) == count][:MOST]
-            for k, shape in enumerate(drawn, 1):
-                name = f"{kind}{k}"
-                figures[name] = figure = Figure(figsize=(4.0, 3.4), layout="constrained")
-                figure.set_gid(name)
-                (_curve if count == 1 else _surface)(figure.add_subplot(), shape)
+    for count, (kind, plot) in enumerate((("curve", _curve), ("pair", _surface)), 1):
+        chosen = [shape for shape in shapes if len(shape.columns) == count][:MOST]
+        for k, shape in enumerate(chosen, 1):
+            name = f"{kind}{k}"
+            figures[name] = drawn(name, (4.0, 3.4), partial(_drawn, plot, shape))
     return figures
+
+
+def _drawn(plot: Callable[[Axes, Shape], None], shape: Shape, figure: Figure) -> None:
+    plot(figure.add_subplot(), shape)
 
 
 def axis_texts(type_: str, points: Sequence[float]) -> list[str]:
@@ -87,6 +86,8 @@ def _curve(axes: Axes, shape: Shape) -> None:
         formatter = ConciseDateFormatter(locator)  # type: ignore[no-untyped-call]
         axes.xaxis.set_major_formatter(formatter)
         x, knots = datetimes(x), datetimes(points)
+        # The dates of Matplotlib end with the year 9999, on which open ends often are.
+        axes.margins(x=0)
     elif scale == "symlog":
         least = float(np.abs(points[points != 0]).min())
         axes.set_xscale("symlog", linthresh=least)

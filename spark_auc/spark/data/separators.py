@@ -8,12 +8,13 @@ from spark_auc.errors import DataError
 from spark_auc.spark.data.paths import reader_of
 from spark_auc.tables.delimited import separator_in
 
+_LINES = 21
+
 
 def separator_of(spark: SparkSession, path: str) -> str:
     """The separator of CSV files.
 
-    It is that of ``,;|`` and the tabulator which is most frequent in the first line, outside of
-    quotes.
+    See `spark_auc.tables.delimited.separator_in`, of the first lines.
 
     Parameters
     ----------
@@ -27,7 +28,7 @@ def separator_of(spark: SparkSession, path: str) -> str:
     DataError
         There are no lines.
     """
-    header = reader_of(spark, path).text(path).first()
-    if header is None:
+    lines = [row["value"] for row in reader_of(spark, path).text(path).head(_LINES)]
+    if not lines:
         raise DataError(f"found no lines in {path!r}, expected a header and rows; check the file")
-    return separator_in(header["value"])
+    return separator_in(lines[0], lines[1:])

@@ -1,0 +1,165 @@
+"""Raw files as people have them: read alike in training and scoring, or refused in one sentence."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+import spark_auc
+from spark_auc.app.running import run
+
+FAST = [
+    "train.features.numKnots=4",
+    "train.training.regParam=0.1",
+    "train.features.crosses=null",
+]
+ROWS = 200
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def columns(seed=0):
+    """Ages, channels and labels that follow from them, as text."""
+    rng = np.random.default_rng(seed)
+    age, channel = rng.integers(18, 90, ROWS), rng.integers(0, 3, ROWS)
+    y = (age + 20 * channel + rng.normal(0, 20, ROWS) > 75).astype(int)
+    words = np.array(["web", "phone", "shop"])[channel]
+    return {"age": [*map(str, age)], "channel": [*words], "y": [*map(str, y)]}
+
+
+def text(found, separator=",", header=None):
+    lines = [header or separator.join(found)]
+    lines += map(separator.join, zip(*found.values(), strict=True))
+    return "\n".join(lines) + "\n"
+
+
+def job(capsys, name, *overrides, **options):
+    code = run(name, options=options, overrides=overrides)
+    return code, json.loads(capsys.readouterr().out.splitlines()[-1])
+
+
+def trained(capsys, data, **options):
+    return job(capsys, "train", *FAST, data=str(data), label="y", output="model", **options)
+
+
+def scored(capsys, data):
+    """Scores that the job writes."""
+    code, result = job(capsys, "score", model="model", data=str(data), output=f"scores of {data}")
+    assert code == 0, result
+    (place,) = Path(f"scores of {data}").rglob("part-*.parquet")
+    return pq.read_table(place)["rawPrediction"].to_numpy()
+
+
+def test_an_open_end_in_the_year_9999_is_drawn(capsys, caplog):
+    ends = np.where(np.random.default_rng(1).random(ROWS) < 0.7, "9999-12-31", "2024-06-30")
+    Path("rows.csv").write_text(text(columns() | {"end": [*ends]}))
+    code, result = trained(capsys, "rows.csv")
+    assert code == 0, result
+    assert "empty" not in caplog.text
+
+
+def test_a_picture_that_fails_keeps_the_model(capsys, caplog, monkeypatch):
+    def fail(*_):
+        raise ValueError("no such tick")
+
+    monkeypatch.setattr("spark_auc.app.report.shapes._curve", fail)
+    monkeypatch.setattr("spark_auc.app.report.pictures._lay_out", fail)
+    Path("rows.csv").write_text(text(columns()))
+    code, result = trained(capsys, "rows.csv")
+    assert code == 0, result
+    assert "left picture 'curve1' empty: ValueError: no such tick" in caplog.text
+    assert spark_auc.load("model").score(pd.read_csv("rows.csv")).shape == (ROWS,)
+
+
+def cut(found, name, word, *, of):
+    return found | {name: [word if value == of else value for value in found[name]]}
+
+
+# Files by name: their text, options, and what the sentence of the refusal says.
+REFUSED = {
+    "a label blank for one class": (
+        text(cut(columns(), "y", "", of="0")),
+        {"positive": "1"},
+        "without a label in column 'y'",
+    ),
+    "a title before the header": ("Customers 2024,,\n" + text(columns()), {}, "if it is a title"),
+    "row names without a name": (
+        text({"row": [*map(str, range(ROWS))]} | columns(), header="age,channel,y"),
+        {},
+        "add names to the header",
+    ),
+}
+# Files beside plain ones with the same rows.
+NOTES = columns() | {"note, first": ["a"] * ROWS, "note, last": ["b"] * ROWS}
+TWICE = columns() | {"age.1": columns(1)["age"]}
+READ = {
+    "a line for the separator": ("sep=;\n" + text(columns(), ";"), columns()),
+    "a header with as many commas": (text(NOTES, ";"), columns()),
+    "names twice": (text(TWICE, header="age,channel,y,age"), TWICE),
+}
+
+
+@pytest.mark.parametrize("case", READ)
+def test_read_as_the_plain_file(case, capsys):
+    raw, plain = READ[case]
+    Path("raw.csv").write_text(raw)
+    Path("plain.csv").write_text(text(plain))
+    code, result = trained(capsys, "raw.csv")
+    assert code == 0, result
+    np.testing.assert_array_equal(scored(capsys, "raw.csv"), scored(capsys, "plain.csv"))
+
+
+def test_a_readme_beside_rows_is_no_row(capsys, caplog):
+    Path("rows").mkdir()
+    Path("rows/a.csv").write_text(text(columns()))
+    Path("rows/README.txt").write_text("made by hand\n")
+    assert trained(capsys, "rows")[0] == 0
+    assert "README.txt" in caplog.text
+    Path("plain.csv").write_text(text(columns()))
+    np.testing.assert_array_equal(scored(capsys, "rows"), scored(capsys, "plain.csv"))
+
+
+def test_names_do_not_depend_on_the_place_of_the_label(capsys):
+    found = columns() | {"again": columns(1)["age"]}
+    Path("rows.csv").write_text(text({"y": found.pop("y")} | found, header="y,age,channel,age"))
+    assert trained(capsys, "rows.csv")[0] == 0
+    Path("new.csv").write_text(text(found, header="age,channel,age"))
+    expected = scored(capsys, "rows.csv")
+    np.testing.assert_array_equal(scored(capsys, "new.csv"), expected)
+    np.testing.assert_array_equal(spark_auc.load("model").score(pd.read_csv("new.csv")), expected)
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_by_one_sentence(case, capsys):
+    content, options, words = REFUSED[case]
+    Path("rows.csv").write_text(content)
+    code, result = trained(capsys, "rows.csv", **options)
+    assert code in (2, 3)
+    assert words in result["message"]
+    assert "; " in result["message"]
+
+
+def test_words_and_blanks_of_text_are_those_of_frames_and_rows(capsys):
+    """The oracle is the job on the same rows, written with no words and no blanks."""
+    found = columns()
+    odd = {"web": ["None", "n/a", "NULL", ""], "phone": ["phone ", "\tphone", "phone\xa0"]}
+    plain = [{"web": "", "phone": "phone"}.get(word, word) for word in found["channel"]]
+    words = [odd.get(word, [word]) for word in found["channel"]]
+    raw = [forms[k % len(forms)] for k, forms in enumerate(words)]
+    Path("plain.csv").write_text(text(found | {"channel": plain}))
+    Path("raw.csv").write_text(text(found | {"channel": raw}))
+    assert trained(capsys, "raw.csv")[0] == 0
+    expected = scored(capsys, "plain.csv")
+    np.testing.assert_array_equal(scored(capsys, "raw.csv"), expected)
+    ranker = spark_auc.load("model")
+    frame = pd.read_csv("raw.csv")
+    for read in (frame, pd.read_csv("raw.csv", keep_default_na=False)):
+        np.testing.assert_array_equal(ranker.score(read), expected)
+    rows = [ranker.score(row) for row in frame.to_dict("records")]
+    np.testing.assert_array_equal(rows, expected)
