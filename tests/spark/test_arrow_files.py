@@ -11,7 +11,7 @@ from spark_auc.errors import DataError
 from spark_auc.spark.data.names import quoted
 from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.data.split import by_position
-from spark_auc.tables import delimited
+from spark_auc.tables import text_ranges
 from spark_auc.tables.files import open_file
 
 HEADER = ["id", "text", "label"]
@@ -35,7 +35,7 @@ def read(spark, data):
 
 
 def test_values_are_those_of_one_process(spark, tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(delimited, "_RANGE_BYTES", 97)
+    monkeypatch.setattr(text_ranges, "_RANGE_BYTES", 97)
     rows = [(f"{k:04}", TEXTS[k % len(TEXTS)], str(k % 2)) for k in range(300)]
     (tmp_path / "many").mkdir()
     for k in range(3):
@@ -102,7 +102,7 @@ def test_a_header_alone_has_no_rows(spark, tmp_path):
 
 @pytest.mark.parametrize("share", [0.6, 7])
 def test_rows_keep_their_positions(spark, tmp_path, monkeypatch, share):
-    monkeypatch.setattr(delimited, "_RANGE_BYTES", 30)
+    monkeypatch.setattr(text_ranges, "_RANGE_BYTES", 30)
     rows = [(str(k), "two\nlines", str(k % 2)) for k in range(10)]
     write(tmp_path / "rows.csv", rows)
     with source(tmp_path / "rows.csv").read(spark) as df:

@@ -23,13 +23,14 @@ from spark_auc.publication.versions import data_files, is_partitioned, resolve
 from spark_auc.storage.file_systems import is_local, is_pattern, is_store, scheme_of
 from spark_auc.storage.file_systems import opened as open_location
 from spark_auc.tables.arrow_table import ArrowTable
-from spark_auc.tables.delimited import OTHER_CODECS, separator_of
+from spark_auc.tables.delimited import separator_of
 from spark_auc.tables.files import text_rows
 from spark_auc.tables.layouts import FORMATS
 from spark_auc.tables.nested import with_fields
 from spark_auc.tables.parquet_files import parquet_rows
 from spark_auc.tables.remembered import remembered
 from spark_auc.tables.table import Table, fields_of
+from spark_auc.tables.text_ranges import OTHER_CODECS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -36,8 +36,9 @@ from spark_auc.spark.data.parquet import ParquetScan
 from spark_auc.spark.data.paths import reader_of
 from spark_auc.storage.file_systems import is_object_store, is_pattern, opened
 from spark_auc.storage.listed_files import input_file
-from spark_auc.tables.delimited import OTHER_CODECS, DelimitedFiles
+from spark_auc.tables.delimited import DelimitedFiles
 from spark_auc.tables.layouts import Layout
+from spark_auc.tables.text_ranges import OTHER_CODECS
 
 _log = logging.getLogger(__name__)
 
