@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spark_auc.errors import ConfigError
+from spark_auc.storage.file_systems import COMPRESSED
 from spark_auc.tables.arrow_table import ArrowTable
 from spark_auc.tables.delimited import DelimitedFiles
 from spark_auc.tables.json_lines import JsonFiles
 from spark_auc.tables.layouts import Layout
 from spark_auc.tables.parquet_files import parquet_rows
-from spark_auc.tables.text_ranges import COMPRESSED, TextFiles
+from spark_auc.tables.text_ranges import TextFiles
 
 _TEXT, _JSON = (".csv", ".tsv", ".txt"), (".json", ".jsonl", ".ndjson")
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from spark_auc.core.parallel import mapped
 from spark_auc.errors import DataError
-from spark_auc.storage.file_systems import is_local, opened, reached
+from spark_auc.storage.file_systems import compression_of, is_local, opened, reached
 from spark_auc.storage.listed_files import ListedFile, check_same, input_file
 from spark_auc.tables.quotes import Dialect, Lines, lines_of
 from spark_auc.tables.table import Batches
@@ -31,10 +31,6 @@ REQUESTS = 16
 _QUOTE, _LINE_FEED, _MARK = b'"', b"\n", b"\xef\xbb\xbf"
 # Rows of a batch, and characters of a row in an error.
 BATCH_ROWS, SHOWN = 10_000, 200
-# What decompresses files, by their suffixes. Each of them is one range.
-COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
-# The suffixes of Hadoop's other codecs.
-OTHER_CODECS = (".lz4", ".deflate", ".snappy", ".passthrough")
 
 
 class Range(NamedTuple):
@@ -189,11 +185,6 @@ def contents(part: Range, dialect: Dialect) -> Iterator[tuple[int, bytes]]:
             )
         if rest:
             yield place, rest
-
-
-def compression_of(path: str) -> str | None:
-    """What decompresses a file, by its suffix; None for other files."""
-    return next((kind for end, kind in COMPRESSED.items() if path.lower().endswith(end)), None)
 
 
 def lines_before(path: str, place: int) -> int:

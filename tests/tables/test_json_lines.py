@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from spark_auc.errors import DataError
+from spark_auc.storage.file_systems import compression_of
 from spark_auc.tables import text_ranges
 from spark_auc.tables.files import json_rows, open_file
 from spark_auc.tables.nested import with_fields
@@ -59,7 +60,7 @@ def small_ranges(monkeypatch):
 def written(path, lines, ending="\n"):
     """A file of lines, compressed by its suffix."""
     text = b"\xef\xbb\xbf" + ending.join(lines).encode()
-    kind = text_ranges.compression_of(str(path))
+    kind = compression_of(str(path))
     with pa.CompressedOutputStream(str(path), kind) if kind else path.open("wb") as out:
         out.write(text)
     return path

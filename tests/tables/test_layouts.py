@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 from spark_auc.errors import ConfigError, DataError
+from spark_auc.storage.file_systems import COMPRESSED, compression_of
 from spark_auc.tables import text_ranges
 from spark_auc.tables.delimited import DelimitedFiles
 from spark_auc.tables.files import text_rows
 from spark_auc.tables.layouts import AVAZU, CRITEO, Layout, layout_of
-from spark_auc.tables.text_ranges import COMPRESSED
 from tests import data
 
 SMALL = Layout(",", ("y", "x", "word"), integers=("y",), floats=("x",))
@@ -32,7 +32,7 @@ def write(path, lines, end="\n"):
 
 def packed(path, content):
     """Write a file, which its suffix compresses."""
-    kind = text_ranges.compression_of(str(path))
+    kind = compression_of(str(path))
     with pa.output_stream(str(path), compression=kind) as stream:
         stream.write(content)
 

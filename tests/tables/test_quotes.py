@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from spark_auc.errors import DataError
+from spark_auc.storage.file_systems import COMPRESSED
 from spark_auc.tables import text_ranges
 from spark_auc.tables.delimited import DelimitedFiles
 
@@ -103,7 +104,7 @@ def test_blanks_are_part_of_fields_unless_they_are_trimmed(tmp_path, monkeypatch
     assert read(path, 100, monkeypatch, trimmed=True) == [("x", "y", "z")]
 
 
-@pytest.mark.parametrize("suffix", sorted(text_ranges.COMPRESSED))
+@pytest.mark.parametrize("suffix", sorted(COMPRESSED))
 def test_compressed_files(tmp_path, monkeypatch, suffix):
     import pyarrow as pa
 
@@ -113,13 +114,13 @@ def test_compressed_files(tmp_path, monkeypatch, suffix):
     csv.writer(out).writerows(rows)
     with (
         pa.OSFile(path, "w") as file,
-        pa.CompressedOutputStream(file, text_ranges.COMPRESSED[suffix]) as stream,
+        pa.CompressedOutputStream(file, COMPRESSED[suffix]) as stream,
     ):
         stream.write(b"\xef\xbb\xbf" + (HEADER + out.getvalue()).encode())
     assert read(path, 4096, monkeypatch) == rows
     with (
         pa.OSFile(path, "w") as file,
-        pa.CompressedOutputStream(file, text_ranges.COMPRESSED[suffix]) as stream,
+        pa.CompressedOutputStream(file, COMPRESSED[suffix]) as stream,
     ):
         stream.write(f'{HEADER}1,2,"3\n4,5,6\n'.encode())
     with pytest.raises(DataError, match=r"a quote that is not closed in .*rows\.csv"):
