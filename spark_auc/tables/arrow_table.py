@@ -26,7 +26,7 @@ from spark_auc.core.types import Bool, Int
 from spark_auc.features.time_zones import DEFAULT
 from spark_auc.tables.arrow_columns import flat
 from spark_auc.tables.part_files import PartWriter, settle
-from spark_auc.tables.table import Batches, Fold, field_of
+from spark_auc.tables.table import Batches, Fold, field_of, first_rows
 
 if TYPE_CHECKING:
     from spark_auc.publication.directory import Directory
@@ -240,6 +240,28 @@ class ArrowTable:
 
         return replace(self, parts=int(ends[-1]), read=read, cheap=all(t.cheap for t in tables))
 
+    def cut(self, first: int | float) -> tuple[ArrowTable, ArrowTable]:
+        """See `Table.cut`; a pass counts the rows of each part."""
+        source, names = self.read, self.schema.names[:1]
+        progress = Progress("numbers of rows", self.parts)
+
+        def count(part: int) -> int:
+            return sum(batch.num_rows for batch in progress.of(source(part, names)))
+
+        ends = np.cumsum([0, *self._in_turn(count, range(self.parts))])
+        rows = first_rows(first, int(ends[-1]))
+        part = int(np.searchsorted(ends, rows)) - 1
+        inside = rows - int(ends[part])
+
+        def earlier(number: int, names: Sequence[str]) -> Batches:
+            return _sliced(source(number, names), slice(inside if number == part else None))
+
+        def later(number: int, names: Sequence[str]) -> Batches:
+            return _sliced(source(part + number, names), slice(0 if number else inside, None))
+
+        parts = self.parts - part
+        return replace(self, parts=part + 1, read=earlier), replace(self, parts=parts, read=later)
+
     def matched(self, name: str, other: ArrowTable) -> ArrowTable:
         """See `Table.matched`; the other table is in memory."""
         rows = other.gathered()
@@ -366,6 +388,14 @@ def _divided(batches: Batches, name: str) -> dict[int, pa.RecordBatch]:
     values = values[order]
     ends = [0, *(np.flatnonzero(values[1:] != values[:-1]) + 1).tolist(), values.size]
     return {int(values[a]): rows[a:b] for a, b in pairwise(ends)}
+
+
+def _sliced(batches: Batches, rows: slice) -> Batches:
+    """The rows of a part from one place to another."""
+    start, stop = rows.start or 0, rows.stop
+    for batch in batches:
+        yield batch[max(start, 0) : None if stop is None else max(stop, 0)]
+        start, stop = start - batch.num_rows, None if stop is None else stop - batch.num_rows
 
 
 def _of_places(

@@ -161,12 +161,16 @@ def test_json_lines_are_trained_on_and_scored_alike(job, tmp_path):
     )
     data = {"format": "json", "path": "rows.jsonl"}
     features = {"tokens": ["user.site"], "standard": ["price"], "auto": False, "dimension": 16}
-    section = {"columns": {"label": "clicked"}, "features": features, "data": data}
-    w = []
+    section = {"columns": {"label": "clicked"}, "features": features}
+    section |= {"data": data | {"dropMissing": ["price"]}, "holdout": {"by": "position"}}
+    w, auc = [], []
     for engine in ENGINES:
-        job("train", engine, **section, output={"path": f"fields_{engine}"})
+        result = job("train", engine, **section, output={"path": f"fields_{engine}"})
+        auc.append(result["auc"])
+        assert sum(result["rows"].values()) == 640
         w.append(read_model(f"fields_{engine}").ranker.scorer.w)
     np.testing.assert_allclose(*w, rtol=1e-6, atol=1e-9)
+    assert auc[0] == pytest.approx(auc[1], abs=1e-12)
 
 
 @on_both
