@@ -22,9 +22,10 @@ from spark_auc.core.memory import ProcessMemory, available_memory, give_back
 from spark_auc.core.parallel import cpus, mapped
 from spark_auc.core.progress import Progress
 from spark_auc.core.row_source import State
-from spark_auc.core.types import Bool, Int
+from spark_auc.core.types import Bool
 from spark_auc.features.time_zones import DEFAULT
 from spark_auc.tables.arrow_columns import flat
+from spark_auc.tables.hashes import xxhash64
 from spark_auc.tables.part_files import PartWriter, settle
 from spark_auc.tables.table import Batches, Fold, field_of, first_rows
 
@@ -44,7 +45,7 @@ _GROUPS, _GROUPS_OF_LARGE = 16, 4
 _LARGE_STATE = 16 * 2**20
 # Share of the available memory for rows that are kept or gathered; further kept rows go to disk.
 _ROWS_SHARE = 0.25
-_PLACE = "place"
+_PLACE, _MATCH, _SIDE = "place", "part of a match", "side of a match"
 _SPILL = "spark-auc-rows-"
 
 
@@ -263,23 +264,34 @@ class ArrowTable:
         return replace(self, parts=part + 1, read=earlier), replace(self, parts=parts, read=later)
 
     def matched(self, name: str, other: ArrowTable) -> ArrowTable:
-        """See `Table.matched`; the other table is in memory."""
-        rows = other.gathered()
-        assert rows is not None
-        rows = rows.sort_by(name).combine_chunks()
-        known, others = rows[name].to_numpy(), rows.drop_columns([name])
+        """See `Table.matched`; rows of equal values are sorted in one part, the other's first."""
+        key = field_of(self, name)
+        added = [field for field in other.schema if field.name != key.name]
+        schema, parts = pa.schema([*self.schema, *added]), np.uint64(max(self.parts, 1))
+        places = pa.schema([(_MATCH, pa.int64()), (_SIDE, pa.int8()), *schema])
 
-        def matches(arrays: Sequence[pa.Array]) -> tuple[Int, Bool]:
-            values = arrays[0].to_numpy(zero_copy_only=False)
-            places = np.minimum(np.searchsorted(known, values), max(known.size - 1, 0))
-            return places, known[places] == values if known.size else np.zeros(values.size, bool)
+        def placed(side: int) -> Callable[[Batches], Batches]:
+            def made(batches: Batches) -> Batches:
+                for batch in batches:
+                    absent = {f.name: pa.nulls(batch.num_rows, f.type) for f in schema}
+                    part = (xxhash64([batch.column(key.name)]) % parts).view(np.int64)
+                    new = {_MATCH: part, _SIDE: np.full(batch.num_rows, side, np.int8)}
+                    there = dict(zip(batch.schema.names, batch.columns, strict=True))
+                    yield pa.RecordBatch.from_pydict(absent | there | new, places)
 
-        def columns(arrays: Sequence[pa.Array]) -> Sequence[pa.Array]:
-            found = others.take(pa.array(matches(arrays)[0]))
-            return [column.combine_chunks() for column in found.columns]
+            return made
 
-        matching = self.where([name], lambda arrays: matches(arrays)[1])
-        return matching.extended([name], columns, list(others.schema))
+        def joined(batches: Batches) -> Batches:
+            rows = pa.Table.from_batches(batches, places)
+            values, is_own = (rows[n].to_numpy() for n in (key.name, _SIDE))
+            last = np.maximum.accumulate(np.where(is_own, 0, np.arange(is_own.size)))
+            found = np.flatnonzero((is_own > is_own[last]) & (values == values[last]))
+            own = rows.select(self.schema.names).take(found).columns
+            others = rows.select([field.name for field in added]).take(last[found]).columns
+            yield from pa.table([*own, *others], schema).combine_chunks().to_batches(BATCH_ROWS)
+
+        both = self.map(placed(1), places).union([other.map(placed(0), places)])
+        return both.arranged(_MATCH, [key.name, _SIDE], int(parts)).map(joined, schema)
 
     def arranged(self, part: str, order: Sequence[str], parts: int) -> ArrowTable:
         """See `Table.arranged`; rows above a share of the memory are on the local disk.

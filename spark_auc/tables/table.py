@@ -203,7 +203,7 @@ class Table(Protocol):
         Parameters
         ----------
         name
-            Name of the column, in both tables.
+            Name of the column, of one type in both tables.
         other
             A table in which each value occurs once. Rows without a match are left out.
         """

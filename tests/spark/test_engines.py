@@ -225,6 +225,36 @@ def test_union_and_match(table_of):
     assert rows_of.matched("u", none).gathered().num_rows == 0
 
 
+def test_matches_are_those_of_arrows_join(table_of):
+    rng = np.random.default_rng(8)
+    keys = rng.permutation(np.round(rng.normal(size=150), 2))
+    known = pa.table({"v": np.unique(keys), "name": [f"n{v}" for v in np.unique(keys)]})
+    made = pa.table({"v": rng.choice([*keys, 100.0, -200.0], N), "id": range(N)})
+    schema = pa.schema([("v", pa.float64()), ("id", pa.int64()), ("name", pa.string())])
+    found = table_of(made).matched("v", table_of(known.take(rng.permutation(known.num_rows))))
+    assert found.schema.names == schema.names
+    wanted = made.join(known, "v", join_type="inner").sort_by("id")
+    assert 0 < wanted.num_rows < N
+    assert found.gathered().sort_by("id") == wanted.cast(schema)
+
+
+def test_matched_rows_that_exceed_memory_are_on_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr(arrow_table.tempfile, "tempdir", str(tmp_path))
+    made = pa.table({"v": [float(k % 50) for k in range(N)], "id": range(N)})
+    known = pa.table({"v": [float(k) for k in range(50)], "w": range(50)})
+    table, other = (
+        replace(ArrowTable.of(rows, 40), memory=ProcessMemory(2, 0)) for rows in (made, known)
+    )
+    with monkeypatch.context() as patched:
+        patched.setattr(ArrowTable, "gathered", None)
+        found = table.matched("v", other)
+        assert list(tmp_path.glob("*/*.arrow"))
+    rows_found = found.gathered().sort_by("id")
+    assert rows_found["w"].to_pylist() == [k % 50 for k in range(N)]
+    del found
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.fixture(params=["arrow", "spark"])
 def table_of_files(request, tmp_path):
     """Makes a table of an engine from Parquet files of 60 rows, in groups of 25."""
