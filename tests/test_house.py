@@ -69,7 +69,8 @@ ORDER = {
     "spark_auc.tables": [
         ["files", "nested", "remembered", "rows"],
         ["parquet_files"],
-        ["delimited"],
+        ["delimited", "json_lines"],
+        ["text_ranges"],
         ["quotes", "layouts"],
         ["arrow_table", "drawn_pairs", "columns", "split"],
         ["stratified"],

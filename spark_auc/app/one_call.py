@@ -100,8 +100,8 @@ def train(
     Parameters
     ----------
     rows
-        The path of a Parquet, CSV or TSV file or of a directory of such files; a pandas data
-        frame; an Arrow table; or a Spark DataFrame.
+        The path of a file of Parquet, CSV, TSV or JSON Lines, or of a directory of such files; a
+        pandas data frame; an Arrow table; or a Spark DataFrame.
     label
         Name of the label column.
     positive

@@ -27,6 +27,10 @@ _S3 = ("s3", "s3a", "s3n")
 _REQUEST_SECONDS, _CONNECT_SECONDS, _ATTEMPTS = 10.0, 5.0, 8
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
+# What decompresses files, by their suffixes.
+COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+# The suffixes of Hadoop's other codecs.
+OTHER_CODECS = (".lz4", ".deflate", ".snappy", ".passthrough")
 
 
 def scheme_of(location: AnyPath) -> str:
@@ -38,6 +42,12 @@ def scheme_of(location: AnyPath) -> str:
 def is_pattern(location: AnyPath) -> bool:
     """Whether a location, if nothing exists at it, is a pattern of locations."""
     return any(letter in os.fspath(location) for letter in "*?[{")
+
+
+def compression_of(location: AnyPath) -> str | None:
+    """What decompresses a file, by its suffix; None for other files."""
+    name = fspath(location).lower()
+    return next((kind for end, kind in COMPRESSED.items() if name.endswith(end)), None)
 
 
 def is_local(location: AnyPath) -> bool:

@@ -23,11 +23,12 @@ from spark_auc.core.memory import ProcessMemory, available_memory, give_back
 from spark_auc.core.parallel import cpus, mapped
 from spark_auc.core.progress import Progress
 from spark_auc.core.row_source import State
-from spark_auc.core.types import Bool, Int
+from spark_auc.core.types import Bool
 from spark_auc.features.time_zones import DEFAULT
 from spark_auc.tables.arrow_columns import flat
+from spark_auc.tables.hashes import xxhash64
 from spark_auc.tables.part_files import PartWriter, settle
-from spark_auc.tables.table import Batches, Fold, field_of
+from spark_auc.tables.table import Batches, Fold, field_of, first_rows
 
 if TYPE_CHECKING:
     from spark_auc.publication.directory import Directory
@@ -45,7 +46,7 @@ _GROUPS, _GROUPS_OF_LARGE = 16, 4
 _LARGE_STATE = 16 * 2**20
 # Share of the available memory for rows that are kept or gathered; further kept rows go to disk.
 _ROWS_SHARE = 0.25
-_PLACE = "place"
+_PLACE, _MATCH, _SIDE = "place", "part of a match", "side of a match"
 _SPILL = "spark-auc-rows-"
 
 
@@ -259,24 +260,57 @@ class ArrowTable:
 
         return replace(self, parts=int(ends[-1]), read=read, cheap=all(t.cheap for t in tables))
 
+    def cut(self, first: int | float) -> tuple[ArrowTable, ArrowTable]:
+        """See `Table.cut`; a pass counts the rows of each part."""
+        source, names = self.read, self.schema.names[:1]
+        progress = Progress("numbers of rows", self.parts)
+
+        def count(part: int) -> int:
+            return sum(batch.num_rows for batch in progress.of(source(part, names)))
+
+        ends = np.cumsum([0, *self._in_turn(count, range(self.parts))])
+        rows = first_rows(first, int(ends[-1]))
+        part = int(np.searchsorted(ends, rows)) - 1
+        inside = rows - int(ends[part])
+
+        def earlier(number: int, names: Sequence[str]) -> Batches:
+            return _sliced(source(number, names), slice(inside if number == part else None))
+
+        def later(number: int, names: Sequence[str]) -> Batches:
+            return _sliced(source(part + number, names), slice(0 if number else inside, None))
+
+        parts = self.parts - part
+        return replace(self, parts=part + 1, read=earlier), replace(self, parts=parts, read=later)
+
     def matched(self, name: str, other: ArrowTable) -> ArrowTable:
-        """See `Table.matched`; the other table is in memory."""
-        rows = other.gathered()
-        assert rows is not None
-        rows = rows.sort_by(name).combine_chunks()
-        known, others = rows[name].to_numpy(), rows.drop_columns([name])
+        """See `Table.matched`; rows of equal values are sorted in one part, the other's first."""
+        key = field_of(self, name)
+        added = [field for field in other.schema if field.name != key.name]
+        schema, parts = pa.schema([*self.schema, *added]), np.uint64(max(self.parts, 1))
+        places = pa.schema([(_MATCH, pa.int64()), (_SIDE, pa.int8()), *schema])
 
-        def matches(arrays: Sequence[pa.Array]) -> tuple[Int, Bool]:
-            values = arrays[0].to_numpy(zero_copy_only=False)
-            places = np.minimum(np.searchsorted(known, values), max(known.size - 1, 0))
-            return places, known[places] == values if known.size else np.zeros(values.size, bool)
+        def placed(side: int) -> Callable[[Batches], Batches]:
+            def made(batches: Batches) -> Batches:
+                for batch in batches:
+                    absent = {f.name: pa.nulls(batch.num_rows, f.type) for f in schema}
+                    part = (xxhash64([batch.column(key.name)]) % parts).view(np.int64)
+                    new = {_MATCH: part, _SIDE: np.full(batch.num_rows, side, np.int8)}
+                    there = dict(zip(batch.schema.names, batch.columns, strict=True))
+                    yield pa.RecordBatch.from_pydict(absent | there | new, places)
 
-        def columns(arrays: Sequence[pa.Array]) -> Sequence[pa.Array]:
-            found = others.take(pa.array(matches(arrays)[0]))
-            return [column.combine_chunks() for column in found.columns]
+            return made
 
-        matching = self.where([name], lambda arrays: matches(arrays)[1])
-        return matching.extended([name], columns, list(others.schema))
+        def joined(batches: Batches) -> Batches:
+            rows = pa.Table.from_batches(batches, places)
+            values, is_own = (rows[n].to_numpy() for n in (key.name, _SIDE))
+            last = np.maximum.accumulate(np.where(is_own, 0, np.arange(is_own.size)))
+            found = np.flatnonzero((is_own > is_own[last]) & (values == values[last]))
+            own = rows.select(self.schema.names).take(found).columns
+            others = rows.select([field.name for field in added]).take(last[found]).columns
+            yield from pa.table([*own, *others], schema).combine_chunks().to_batches(BATCH_ROWS)
+
+        both = self.map(placed(1), places).union([other.map(placed(0), places)])
+        return both.arranged(_MATCH, [key.name, _SIDE], int(parts)).map(joined, schema)
 
     def arranged(self, part: str, order: Sequence[str], parts: int) -> ArrowTable:
         """See `Table.arranged`; rows above a share of the memory are on the local disk.
@@ -385,6 +419,14 @@ def _divided(batches: Batches, name: str) -> dict[int, pa.RecordBatch]:
     values = values[order]
     ends = [0, *(np.flatnonzero(values[1:] != values[:-1]) + 1).tolist(), values.size]
     return {int(values[a]): rows[a:b] for a, b in pairwise(ends)}
+
+
+def _sliced(batches: Batches, rows: slice) -> Batches:
+    """The rows of a part from one place to another."""
+    start, stop = rows.start or 0, rows.stop
+    for batch in batches:
+        yield batch[max(start, 0) : None if stop is None else max(stop, 0)]
+        start, stop = start - batch.num_rows, None if stop is None else stop - batch.num_rows
 
 
 def _of_places(

@@ -1,78 +1,50 @@
-"""Delimited text in ranges of whole records, which tasks of any engine read."""
+"""Delimited text: names, fields and malformed records."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import count, islice, pairwise
-from typing import NamedTuple
+from itertools import count, islice
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pv
 
-from spark_auc.core.parallel import mapped
 from spark_auc.errors import DataError
-from spark_auc.storage.file_systems import is_local, opened, reached
-from spark_auc.storage.listed_files import ListedFile, check_same, input_file
 from spark_auc.tables.layouts import Layout
 from spark_auc.tables.names import folded
-from spark_auc.tables.quotes import Dialect, Lines, lines_of, without_blanks
+from spark_auc.tables.quotes import Dialect, lines_of, without_blanks
 from spark_auc.tables.table import Batches
+from spark_auc.tables.text_ranges import (
+    BATCH_ROWS,
+    SHOWN,
+    Range,
+    TextFiles,
+    lines_before,
+    listed,
+    mark_of,
+    ranges_of,
+    reading,
+    text_stream,
+)
 
-# Bytes of a range. Ranges depend on the files alone, so that results do not depend on tasks.
-_RANGE_BYTES = 8 * 2**20
-_MOST_RANGES = 10_000
 _HEXADECIMAL = r"^[ \t]*[+-]?0[xX]"
-_BATCH_ROWS = 10_000
-# Bytes to read at once for the end of a line.
-_LINE_BYTES = 2**16
-# Requests at once to a store, each of which waits for it.
-_REQUESTS = 16
 _SEPARATORS = ",;\t|"
 _BLANKS = " \t"
-_QUOTE, _LINE_FEED, _MARK = b'"', b"\n", b"\xef\xbb\xbf"
+_QUOTE, _MARK = b'"', b"\xef\xbb\xbf"
 # A first line by which spreadsheets know the separator; and lines that tell it without such a line.
 _STATED, _SAMPLED = re.compile(rb"(?:\xef\xbb\xbf)?sep=([,;\t|])\r?\n"), 20
-# Characters of a row in an error.
-_SHOWN = 200
-# What decompresses files, by their suffixes. Each of them is one range.
-COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
-# The suffixes of Hadoop's other codecs.
-OTHER_CODECS = (".lz4", ".deflate", ".snappy", ".passthrough")
-
-
-class Range(NamedTuple):
-    """The records of a file that begin within a range of bytes; all of a compressed file."""
-
-    file: ListedFile
-    start: int
-    end: int
 
 
 @dataclass(frozen=True)
-class DelimitedFiles:
-    """Files of text with the same columns.
-
-    Parameters
-    ----------
-    schema
-        The columns: text, or the types of a layout.
-    dialect
-        How fields are written.
-    ranges
-        The ranges of the files, in their order.
-    """
-
-    schema: pa.Schema
-    dialect: Dialect
-    ranges: tuple[Range, ...]
+class DelimitedFiles(TextFiles):
+    """Files of delimited text; columns are text, or of the types of a layout."""
 
     @classmethod
     def of(
@@ -106,16 +78,12 @@ class DelimitedFiles:
         StorageError
             A store failed.
         """
-        files = list[ListedFile]()
-        for path in paths:
-            with _reading(path):
-                files.append(ListedFile.of(path))
-        size = max(_RANGE_BYTES, -(-sum(file.size for file in files) // _MOST_RANGES))
+        files, size = listed(paths)
         first, origin, ranges = None, repr(paths[0]), list[Range]()
         if layout is not None:
             first, origin, separator = layout.names, "the layout", layout.separator
         for file in files:
-            with _reading(file.path):
+            with reading(file.path):
                 if layout is None or layout.header:
                     names, separator, begin = _header(file.path, separator, trimmed)
                     first = first or names
@@ -125,10 +93,10 @@ class DelimitedFiles:
                             f"in {origin}; correct or remove the file"
                         )
                 else:
-                    begin = _mark(file.path)
+                    begin = mark_of(file.path)
                 assert separator is not None
                 dialect = Dialect(separator, trimmed, quotes=layout is None)
-                ranges += _ranges(file, begin, dialect, size)
+                ranges += ranges_of(file, begin, dialect, size)
         assert first is not None, "files"
         texts = pa.schema([(name, pa.string()) for name in first])
         return cls(layout.schema if layout else texts, dialect, tuple(ranges))
@@ -137,38 +105,6 @@ class DelimitedFiles:
     def names(self) -> tuple[str, ...]:
         """Names of the columns."""
         return tuple(self.schema.names)
-
-    def read(self, number: int, names: Sequence[str]) -> Batches:
-        """The records of a range.
-
-        Parameters
-        ----------
-        number
-            The number of the range.
-        names
-            The columns to make of them.
-
-        Raises
-        ------
-        DataError
-            The file is unreadable, changed since it was listed, or has a record of another number
-            of fields, with text in a column of numbers, or with quotes that its layout has not.
-        StorageError
-            A store failed.
-        """
-        part = self.ranges[number]
-        path = part.file.path
-        with _reading(path):
-            check_same(path, part.file.is_unchanged())
-            for place, content in self._contents(part):
-                try:
-                    for batch in self._batches(content, [*dict.fromkeys(names)]):
-                        columns = [batch.column(name) for name in names]
-                        yield pa.RecordBatch.from_arrays(columns, [*names])
-                except pa.ArrowInvalid as error:
-                    raise self._fault(path, place, content, names, error) from None
-            # Another process may have overwritten the file during the read.
-            check_same(path, part.file.is_unchanged())
 
     def _batches(self, content: bytes, names: list[str]) -> Batches:
         convert = pv.ConvertOptions(
@@ -201,39 +137,12 @@ class DelimitedFiles:
             texts = pv.read_csv(pa.BufferReader(pa.py_buffer(data)), read, parse, convert)
             if any(map(_is_hexadecimal, texts.columns)):
                 raise pa.ArrowInvalid("a hexadecimal integer")
-        for batch in rows.to_batches(_BATCH_ROWS):
+        for batch in rows.to_batches(BATCH_ROWS):
             if has_blanks:
                 columns = [pc.utf8_trim(column, _BLANKS) for column in batch.columns]
                 yield pa.RecordBatch.from_arrays(columns, batch.schema.names)
             else:
                 yield batch
-
-    def _contents(self, part: Range) -> Iterator[tuple[int, bytes]]:
-        """Places and bytes of whole records, in several blocks of a compressed file."""
-        path = part.file.path
-        if not compression_of(path):
-            yield part.start, _bytes(part)
-            return
-        with _stream(path) as stream:
-            place = len(stream.read(part.start))
-            rest, opened = b"", -1
-            while block := stream.read(_RANGE_BYTES):
-                rest += block
-                data = np.frombuffer(rest, np.uint8)
-                if self.dialect.quotes:
-                    _, end, opened = lines_of(data, self.dialect, enclosed=False)
-                else:
-                    end = rest.rfind(_LINE_FEED) + 1
-                if end:
-                    yield place, rest[:end]
-                    place, rest = place + end, rest[end:]
-            if opened >= 0:
-                raise DataError(
-                    f"found a quote that is not closed in {path!r}, expected its end; correct the "
-                    "file"
-                )
-            if rest:
-                yield place, rest
 
     def _fault(
         self, path: str, place: int, content: bytes, names: Sequence[str], error: Exception
@@ -252,8 +161,8 @@ class DelimitedFiles:
             for record in reader:
                 if record and (wrong := self._wrong(record, names)):
                     return DataError(
-                        f"found the row {separator.join(record)[:_SHOWN]!r} in line "
-                        f"{_lines_before(path, place) + lines} of {path} with {wrong}"
+                        f"found the row {separator.join(record)[:SHOWN]!r} in line "
+                        f"{lines_before(path, place) + lines} of {path} with {wrong}"
                     )
                 lines = reader.line_num + 1
         return DataError(
@@ -272,7 +181,7 @@ class DelimitedFiles:
             if name in names and not _is_of(text, field.type):
                 noun = "an integer" if pa.types.is_integer(field.type) else "a number"
                 return (
-                    f"{text[:_SHOWN]!r} in column {name!r}, expected {noun}; correct it, or read "
+                    f"{text[:SHOWN]!r} in column {name!r}, expected {noun}; correct it, or read "
                     "the column as text"
                 )
         return None
@@ -294,13 +203,8 @@ def separator_in(header: str, rows: Sequence[str] = ()) -> str:
 
 def separator_of(path: str) -> str:
     """The separator of a file; see `DelimitedFiles.of`, also for the errors."""
-    with _reading(path):
+    with reading(path):
         return _header(path, None, trimmed=True)[1]
-
-
-def compression_of(path: str) -> str | None:
-    """What decompresses a file, by its suffix; None for other files."""
-    return next((kind for end, kind in COMPRESSED.items() if path.lower().endswith(end)), None)
 
 
 @lru_cache
@@ -325,46 +229,6 @@ def _is_of(text: str, kind: pa.DataType) -> bool:
     return True
 
 
-def _lines_before(path: str, place: int) -> int:
-    """Number of line feeds before a place of a text."""
-    count = 0
-    with _stream(path) as stream:
-        while place and (block := stream.read(min(place, _RANGE_BYTES))):
-            count, place = count + block.count(_LINE_FEED), place - len(block)
-    return count
-
-
-def _mark(path: str) -> int:
-    """Bytes of the mark of byte order at the beginning of a text."""
-    with _stream(path) as stream:
-        return len(_MARK) if stream.read(len(_MARK)) == _MARK else 0
-
-
-@contextmanager
-def _reading(path: str) -> Iterator[None]:
-    """`DataError` for a local file that cannot be read inside the block."""
-    try:
-        yield
-    except (OSError, EOFError) as error:
-        raise DataError(
-            f"found the unreadable file {path!r} ({error}), expected text; replace or remove it"
-        ) from error
-
-
-@contextmanager
-def _stream(path: str) -> Iterator[io.BufferedReader]:
-    """The text of a file from its beginning, decompressed."""
-    _, filesystem, key = opened(path)
-    compression = compression_of(path)
-    with reached(path, filesystem), filesystem.open_input_stream(key, compression) as stream:
-        yield io.BufferedReader(stream)
-
-
-def _bytes(part: Range) -> bytes:
-    with input_file(part.file.path) as file:
-        return bytes(file.read_at(part.end - part.start, part.start))
-
-
 def _header_line(stream: io.BufferedReader, separator: str, trimmed: bool) -> bytes:
     """The next record of a stream."""
     line = stream.readline()
@@ -380,14 +244,14 @@ def _header_line(stream: io.BufferedReader, separator: str, trimmed: bool) -> by
 
 def _header(path: str, separator: str | None, trimmed: bool) -> tuple[tuple[str, ...], str, int]:
     """Names of the columns of a file, their separator, and the bytes before the first record."""
-    with _stream(path) as stream:
+    with text_stream(path) as stream:
         begin = 0
         if stated := _STATED.fullmatch(first := stream.readline()):
             begin, separator, first = len(first), stated[1].decode(), stream.readline()
         rows = b"".join(islice(stream, _SAMPLED)) if separator is None else b""
         text = first.decode("utf-8-sig", "replace")
         separator = separator or separator_in(text, rows.decode(errors="replace").splitlines())
-    with _stream(path) as stream:
+    with text_stream(path) as stream:
         stream.read(begin)
         line = _header_line(stream, separator, trimmed)
     try:
@@ -403,7 +267,7 @@ def _header(path: str, separator: str | None, trimmed: bool) -> tuple[tuple[str,
     given = [name.strip(_BLANKS) for name in given] if trimmed else given
     if 2 * given.count("") > len(given) > 1:
         raise DataError(
-            f"found {text[:_SHOWN]!r} as the header of {path!r}, which names "
+            f"found {text[:SHOWN]!r} as the header of {path!r}, which names "
             f"{len(given) - given.count('')} of {len(given)} columns, expected their names; remove "
             "the line if it is a title, or complete it"
         )
@@ -420,52 +284,3 @@ def _distinct(given: Sequence[str]) -> tuple[str, ...]:
         names.append(next(free) if folded(own) in taken else own)
         taken.add(folded(names[-1]))
     return tuple(names)
-
-
-@lru_cache(maxsize=64)
-def _ranges(file: ListedFile, begin: int, dialect: Dialect, size: int) -> tuple[Range, ...]:
-    """Ranges of whole records of about a size."""
-    if compression_of(file.path):
-        return (Range(file, begin, file.size),)
-
-    def lines_from(place: int) -> tuple[Range, Lines]:
-        """The lines that begin within ``size`` bytes from a place, and records as they begin."""
-        start = place if place == begin else _after_feed(file, place)
-        lines = Range(file, start, max(start, _after_feed(file, place + size)))
-        return lines, _quoted(lines, dialect, enclosed=False)
-
-    threads = None if is_local(file.path) else _REQUESTS
-    bounds, opened = list[int](), -1
-    for lines, quotes in mapped(lines_from, range(begin, file.size, size), threads):
-        found = quotes if opened < 0 else _quoted(lines, dialect, enclosed=True)
-        if lines.start < lines.end and found.first >= 0:
-            bounds.append(lines.start + found.first)
-        # Quotes that enclose the beginning are those of an earlier line.
-        if found.opened < 0 or opened < 0 or found.opened > 0:
-            opened = -1 if found.opened < 0 else lines.start + found.opened
-    if opened >= 0:
-        line = 1 + _lines_before(file.path, opened)
-        raise DataError(
-            f"found a quote that is not closed in line {line} of {file.path}, expected its end; "
-            "correct the file"
-        )
-    return tuple(Range(file, a, b) for a, b in pairwise([*bounds, file.size]))
-
-
-def _quoted(lines: Range, dialect: Dialect, *, enclosed: bool) -> Lines:
-    if not dialect.quotes:
-        return Lines(0, lines.end - lines.start, -1)
-    content = _bytes(lines)
-    if _QUOTE not in content:
-        return Lines(-1, 0, 0) if enclosed else Lines(0, len(content), -1)
-    return lines_of(np.frombuffer(content, np.uint8), dialect, enclosed=enclosed)
-
-
-def _after_feed(file: ListedFile, place: int) -> int:
-    """The place after the first line feed from a place on, or that after the file."""
-    while place < file.size:
-        content = _bytes(Range(file, place, min(place + _LINE_BYTES, file.size)))
-        if (feed := content.find(_LINE_FEED)) >= 0:
-            return place + feed + 1
-        place += len(content)
-    return file.size

@@ -1,4 +1,4 @@
-"""Files as tables of this process: Parquet, and delimited text."""
+"""Files as tables of this process: Parquet, delimited text, and JSON Lines."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spark_auc.errors import ConfigError
+from spark_auc.storage.file_systems import COMPRESSED
 from spark_auc.tables.arrow_table import ArrowTable
-from spark_auc.tables.delimited import COMPRESSED, DelimitedFiles
+from spark_auc.tables.delimited import DelimitedFiles
+from spark_auc.tables.json_lines import JsonFiles
 from spark_auc.tables.layouts import Layout
 from spark_auc.tables.parquet_files import parquet_rows
+from spark_auc.tables.text_ranges import TextFiles
 
-_TEXT = (".csv", ".tsv", ".txt")
+_TEXT, _JSON = (".csv", ".tsv", ".txt"), (".json", ".jsonl", ".ndjson")
 
 
 def open_file(
@@ -20,17 +23,18 @@ def open_file(
 ) -> ArrowTable:
     """The rows of a file, or of the files of a directory.
 
-    Columns of text files are text; see `spark_auc.tables.text_types.typed`.
+    Columns of CSV and TSV are text; see `spark_auc.tables.text_types.typed`.
 
     Parameters
     ----------
     path
-        A Parquet file, a file of CSV or TSV, or a directory of files of one of these formats.
+        A Parquet file, a file of CSV, TSV or JSON Lines, or a directory of files of one of these
+        formats.
     separator
-        The separator of text files. Default: that of comma, semicolon, tabulator and ``|`` which
+        The separator of CSV and TSV. Default: that of comma, semicolon, tabulator and ``|`` which
         is most frequent in the first line.
     trimmed
-        Whether blanks around the fields of text files are no part of them.
+        Whether blanks around the fields of CSV and TSV are no part of them.
 
     Raises
     ------
@@ -49,9 +53,11 @@ def open_file(
         return parquet_rows(files)
     if suffixes and suffixes <= {*_TEXT}:
         return text_rows(files, separator, trimmed=trimmed)
+    if suffixes and suffixes <= {*_JSON}:
+        return json_rows(files)
     raise ConfigError(
-        f"found files of {sorted(suffixes) or 'no format'} at {str(path)!r}, expected Parquet, or "
-        "CSV or TSV; convert them, or read them by Spark"
+        f"found files of {sorted(suffixes) or 'no format'} at {str(path)!r}, expected Parquet, CSV "
+        "or TSV, or JSON Lines; convert them, or read them by Spark"
     )
 
 
@@ -63,7 +69,15 @@ def text_rows(
     layout: Layout | None = None,
 ) -> ArrowTable:
     """The rows of files of delimited text; see `DelimitedFiles.of`, also for the errors."""
-    text = DelimitedFiles.of(files, separator, trimmed=trimmed, layout=layout)
+    return _rows(DelimitedFiles.of(files, separator, trimmed=trimmed, layout=layout))
+
+
+def json_rows(files: Sequence[str]) -> ArrowTable:
+    """The rows of files of JSON Lines; see `JsonFiles.of`, also for the errors."""
+    return _rows(JsonFiles.of(files))
+
+
+def _rows(text: TextFiles) -> ArrowTable:
     return ArrowTable(text.schema, len(text.ranges), text.read)
 
 

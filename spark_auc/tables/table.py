@@ -11,7 +11,7 @@ import pyarrow as pa
 from spark_auc.core.memory import MemoryBudget
 from spark_auc.core.row_source import State
 from spark_auc.core.types import Bool
-from spark_auc.errors import ConfigError, unknown_column
+from spark_auc.errors import ConfigError, DataError, unknown_column
 from spark_auc.tables.names import named
 
 if TYPE_CHECKING:
@@ -193,13 +193,30 @@ class Table(Protocol):
         """The rows of several tables of one schema, those of this one first."""
         ...
 
+    def cut(self, first: int | float) -> tuple[Self, Self]:
+        """The first rows, in the order of the files and within them, and the others.
+
+        Parameters
+        ----------
+        first
+            Number of first rows (int), or their share of all rows (float in (0, 1)).
+
+        Raises
+        ------
+        ConfigError
+            One of both has no rows, or the rows do not have the order of files.
+        DataError
+            There are no rows.
+        """
+        ...
+
     def matched(self, name: str, other: Self) -> Self:
         """The rows with the other columns of a table where a column of numbers is equal.
 
         Parameters
         ----------
         name
-            Name of the column, in both tables.
+            Name of the column, of one type in both tables.
         other
             A table in which each value occurs once. Rows without a match are left out.
         """
@@ -264,6 +281,19 @@ def field_of(table: Table, name: str) -> pa.Field:
         f"found {len(names)} columns {', '.join(map(repr, names))} for the name {name!r}, expected "
         "one; rename or drop the others"
     )
+
+
+def first_rows(first: int | float, total: int) -> int:
+    """The number of first rows among all; see `Table.cut`, also for the errors."""
+    if not total:
+        raise DataError("found no rows; expected two or more: check the path and the filters")
+    rows = round(first * total) if isinstance(first, float) else first
+    if not 0 < rows < total:
+        raise ConfigError(
+            f"found train = {first} of {total} rows; expected one row or more in each part: a "
+            f"number of rows in 1..{total - 1} or a share in (0, 1)"
+        )
+    return rows
 
 
 def own_names(table: Table, names: Any) -> Any:

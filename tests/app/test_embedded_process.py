@@ -21,8 +21,8 @@ from pathlib import Path
 from spark_auc.core import memory
 memory.available_memory = lambda: int(sys.argv[3]) << 20
 from spark_auc.pipeline import score_tables
-from spark_auc.tables import arrow_table, delimited
-delimited._RANGE_BYTES = 1 << 20
+from spark_auc.tables import arrow_table, text_ranges
+text_ranges._RANGE_BYTES = 1 << 20
 score_tables._RANGE_ROWS = 1 << 14
 arrow_table._ROWS_SHARE = 1 / 32
 from spark_auc.app.running import run

@@ -121,6 +121,58 @@ def test_text_of_a_layout_is_trained_on_and_scored_alike(job, tmp_path):
     np.testing.assert_allclose(scores["local"], scores["spark"], rtol=1e-12)
 
 
+def json_lines(rows=900):
+    """Objects that lack fields, of whole prices in the first rows alone, and with lists."""
+    rng = np.random.default_rng(5)
+    site, price = rng.integers(0, 5, rows), np.exp(rng.normal(size=rows) + 2)
+    y = rng.random(rows) < 1 / (1 + np.exp(np.log(price) - 2 - (site == 2)))
+    for k in range(rows):
+        record = {
+            "price": round(price[k]) if k < 800 else price[k],
+            "clicked": bool(y[k]),
+            "user": {"site": f"s{site[k]}", "tags": ["a"] * (k % 3)},
+            "at": f"2026-03-{1 + k * 28 // rows:02} 10:00:00",
+            "code": f"{site[k]}",
+        }
+        yield json.dumps({name: v for name, v in record.items() if name == "clicked" or k % 9})
+
+
+@on_both
+def test_json_lines_are_trained_on_and_scored_alike(job, tmp_path):
+    (tmp_path / "rows.jsonl").write_text("\n".join(json_lines()))
+    options = {"data": "rows.jsonl", "label": "clicked"}
+    models, scores = {}, {}
+    for engine in ENGINES:
+        job("train", engine, options | {"output": f"model_{engine}"})
+        models[engine] = read_model(f"model_{engine}")
+        new = {"data": "rows.jsonl", "model": "model_local", "output": f"scores_{engine}"}
+        found = job("score", engine, new)
+        rows = ds.dataset(found["scores"].removeprefix("file://")).to_table()
+        scores[engine] = rows.sort_by([("at", "ascending"), ("price", "ascending")])
+    mine, theirs = models["local"], models["spark"]
+    assert mine.recipe == theirs.recipe
+    types = {column.name: column.type for column in mine.recipe.columns}
+    assert types == {"price": "float", "at": "time", "code": "text"}
+    np.testing.assert_allclose(mine.ranker.scorer.w, theirs.ranker.scorer.w, rtol=1e-6, atol=1e-9)
+    assert scores["local"].schema.names == scores["spark"].schema.names
+    assert scores["local"]["user"].to_pylist() == scores["spark"]["user"].to_pylist()
+    np.testing.assert_allclose(
+        scores["local"]["rawPrediction"], scores["spark"]["rawPrediction"], rtol=1e-12
+    )
+    data = {"format": "json", "path": "rows.jsonl"}
+    features = {"tokens": ["user.site"], "standard": ["price"], "auto": False, "dimension": 16}
+    section = {"columns": {"label": "clicked"}, "features": features}
+    section |= {"data": data | {"dropMissing": ["price"]}, "holdout": {"by": "position"}}
+    w, auc = [], []
+    for engine in ENGINES:
+        result = job("train", engine, **section, output={"path": f"fields_{engine}"})
+        auc.append(result["auc"])
+        assert sum(result["rows"].values()) == 640
+        w.append(read_model(f"fields_{engine}").ranker.scorer.w)
+    np.testing.assert_allclose(*w, rtol=1e-6, atol=1e-9)
+    assert auc[0] == pytest.approx(auc[1], abs=1e-12)
+
+
 @on_both
 def test_calibration_and_a_prior_alike(job, tmp_path):
     for name, seed in (("rows", 0), ("others", 1)):
@@ -244,6 +296,12 @@ CSV = {"path": "rows.csv", "format": "csv", "options": {"header": True}}
         (CSV | {"path": "rows.csv.gz"}, None),
         (CSV | {"path": "rows.csv.snappy"}, "files of another codec"),
         (CSV | {"path": "rows*.csv"}, "a pattern of files"),
+        ({"format": "json", "path": "rows.jsonl"}, None),
+        ({"format": "json", "path": "s3://bucket/rows", "options": {"mode": "FAILFAST"}}, None),
+        (
+            {"format": "json", "path": "rows.json", "options": {"multiLine": True}},
+            "options of Spark's reader",
+        ),
         (PLAIN | {"path": "parts"}, "directories of partitions"),
         (PLAIN | {"path": "s3://bucket/rows"}, None),
         (CSV | {"path": "s3://bucket/rows.csv"}, None),

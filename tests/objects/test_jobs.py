@@ -135,14 +135,18 @@ def test_a_stream_keeps_its_state_in_the_store(tasks, tmp_path, capsys):
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("form", ["csv", "json"])
 @pytest.mark.parametrize("engine", ["local", "spark"])
-def test_text_in_a_store_needs_no_jar(tasks, tmp_path, capsys, engine):
-    place = f"{tasks}/text"
+def test_text_in_a_store_needs_no_jar(tasks, tmp_path, capsys, engine, form):
+    place, options = f"{tasks}/{form}", {"header": True} if form == "csv" else {}
     sink = pa.BufferOutputStream()
-    pv.write_csv(rows(), sink)
-    Directory.of(place).write("rows.csv", sink.getvalue().to_pybytes())
+    if form == "csv":
+        pv.write_csv(rows(), sink)
+    else:
+        sink.write("\n".join(map(json.dumps, rows().to_pylist())).encode())
+    Directory.of(place).write(f"rows.{form}", sink.getvalue().to_pybytes())
     section = {
-        "data": {"path": place, "format": "csv", "options": {"header": True}, "types": "auto"},
+        "data": {"path": place, "format": form, "options": options, "types": "auto"},
         "columns": {"features": ["a", "b"], "label": "y"},
         "training": {"regParam": 0.1},
         "output": {"path": str(tmp_path / "model")},

@@ -1,6 +1,7 @@
-"""Delimited text as DataFrames: the rows of one process, read by tasks."""
+"""Text as DataFrames: the rows of one process, read by tasks."""
 
 import csv
+import json
 
 import pyarrow as pa
 import pytest
@@ -11,7 +12,7 @@ from spark_auc.errors import DataError
 from spark_auc.spark.data.names import quoted
 from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.data.split import by_position
-from spark_auc.tables import delimited
+from spark_auc.tables import text_ranges
 from spark_auc.tables.files import open_file
 
 HEADER = ["id", "text", "label"]
@@ -35,7 +36,7 @@ def read(spark, data):
 
 
 def test_values_are_those_of_one_process(spark, tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(delimited, "_RANGE_BYTES", 97)
+    monkeypatch.setattr(text_ranges, "_RANGE_BYTES", 97)
     rows = [(f"{k:04}", TEXTS[k % len(TEXTS)], str(k % 2)) for k in range(300)]
     (tmp_path / "many").mkdir()
     for k in range(3):
@@ -100,9 +101,38 @@ def test_a_header_alone_has_no_rows(spark, tmp_path):
         assert (frame.columns, frame.count()) == (HEADER, 0)
 
 
+def test_tasks_read_json_lines_as_one_process_does(spark, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(text_ranges, "_RANGE_BYTES", 60)
+    rows = [{"id": k, "text": "two\nlines", "none": None, "a b.c": k > 3} for k in range(20)]
+    rows += [{"id": 0.5, "user": {"ages": [1, 2], "none": {}, "list": []}}, {"last": [{"a": 1}]}]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    mine = open_file(path)
+    data = Source.model_validate({"format": "json", "path": str(path)})
+    with data.read(spark) as frame, caplog.at_level("INFO"):
+        table = SparkTable(frame)
+        assert table.schema.names == mine.schema.names
+        expected = mine.gathered()
+        assert [row.asDict(recursive=True) for row in frame.collect()] == expected.to_pylist()
+        found = table.select(["last", "ID", "a b.c"]).gathered()
+        assert found.to_pylist() == expected.select(["last", "id", "a b.c"]).to_pylist()
+        assert f"reader: tasks, which read {mine.parts} ranges of 1 files of text" in caplog.text
+    path.write_text(path.read_text() + "\n7")
+    with pytest.raises(DataError, match=r"found '7' in line 23 of .*rows.jsonl"):
+        data.read(spark).__enter__()
+    # Arrays are of Spark's reader, as are mixed values that it takes for text.
+    for text, option in (
+        ('[{"a": 1}]', "multiLine"),
+        ('{"a": 1}\n{"a": "x"}', "primitivesAsString"),
+    ):
+        path.write_text(text)
+        with data.model_copy(update={"options": {option: True}}).read(spark) as frame:
+            assert str(frame.collect()[0]["a"]) == "1"
+
+
 @pytest.mark.parametrize("share", [0.6, 7])
 def test_rows_keep_their_positions(spark, tmp_path, monkeypatch, share):
-    monkeypatch.setattr(delimited, "_RANGE_BYTES", 30)
+    monkeypatch.setattr(text_ranges, "_RANGE_BYTES", 30)
     rows = [(str(k), "two\nlines", str(k % 2)) for k in range(10)]
     write(tmp_path / "rows.csv", rows)
     with source(tmp_path / "rows.csv").read(spark) as df:

@@ -24,6 +24,7 @@ from spark_auc.tables import arrow_table
 from spark_auc.tables.arrow_table import ArrowTable
 from spark_auc.tables.columns import FoldColumn, TrainingColumns
 from spark_auc.tables.features import PreparedFeatures
+from spark_auc.tables.files import open_file
 from spark_auc.tables.hashes import xxhash64
 from spark_auc.tables.raw_columns import RawColumns
 from spark_auc.tables.rows import TableRows, counted
@@ -222,6 +223,89 @@ def test_union_and_match(table_of):
     assert found["name"].to_pylist() == [["zero", "one", "two"][k] for k in wanted["u"].to_pylist()]
     none = table_of(pa.table({"u": pa.array([], pa.float64()), "name": pa.array([], pa.string())}))
     assert rows_of.matched("u", none).gathered().num_rows == 0
+
+
+def test_matches_are_those_of_arrows_join(table_of):
+    rng = np.random.default_rng(8)
+    keys = rng.permutation(np.round(rng.normal(size=150), 2))
+    known = pa.table({"v": np.unique(keys), "name": [f"n{v}" for v in np.unique(keys)]})
+    made = pa.table({"v": rng.choice([*keys, 100.0, -200.0], N), "id": range(N)})
+    schema = pa.schema([("v", pa.float64()), ("id", pa.int64()), ("name", pa.string())])
+    found = table_of(made).matched("v", table_of(known.take(rng.permutation(known.num_rows))))
+    assert found.schema.names == schema.names
+    wanted = made.join(known, "v", join_type="inner").sort_by("id")
+    assert 0 < wanted.num_rows < N
+    assert found.gathered().sort_by("id") == wanted.cast(schema)
+
+
+def test_matched_rows_that_exceed_memory_are_on_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr(arrow_table.tempfile, "tempdir", str(tmp_path))
+    made = pa.table({"v": [float(k % 50) for k in range(N)], "id": range(N)})
+    known = pa.table({"v": [float(k) for k in range(50)], "w": range(50)})
+    table, other = (
+        replace(ArrowTable.of(rows, 40), memory=ProcessMemory(2, 0)) for rows in (made, known)
+    )
+    with monkeypatch.context() as patched:
+        patched.setattr(ArrowTable, "gathered", None)
+        found = table.matched("v", other)
+        assert list(tmp_path.glob("*/*.arrow"))
+    rows_found = found.gathered().sort_by("id")
+    assert rows_found["w"].to_pylist() == [k % 50 for k in range(N)]
+    del found
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture(params=["arrow", "spark"])
+def table_of_files(request, tmp_path):
+    """Makes a table of an engine from Parquet files of 60 rows, in groups of 25."""
+
+    def of(made):
+        for number, start in enumerate(range(0, max(made.num_rows, 1), 60)):
+            file = tmp_path / f"part-{number}.parquet"
+            pq.write_table(made[start : start + 60], file, row_group_size=25)
+        if request.param == "arrow":
+            return open_file(tmp_path)
+        return SparkTable(request.getfixturevalue("spark").read.parquet(str(tmp_path)))
+
+    return of
+
+
+@pytest.mark.parametrize("first", [1, 24, 25, 26, 60, 61, 120, N - 1, 0.25, 0.995])
+def test_the_first_rows_of_files(table_of_files, first):
+    made = pa.table({"id": range(N), "u": rows()["u"]})
+    count = round(first * N) if isinstance(first, float) else first
+    table = table_of_files(made)
+    halves = table.cut(first)
+    found = [half.gathered().sort_by("id") for half in halves]
+    assert found == [made[:count], made[count:]]
+    chosen = [half.where(["u"], lambda a: np.asarray(a[0]) > 1).select(["id"]) for half in halves]
+    for half, expected in zip(chosen, found, strict=True):
+        of_u = expected.filter(pc.greater(expected["u"], 1))["id"].to_pylist()
+        for _ in range(2):
+            assert sorted(half.gathered()["id"].to_pylist()) == of_u
+
+
+def test_the_first_rows_of_those_that_are_kept(table_of_files):
+    made = pa.table({"id": range(N), "u": rows()["u"]})
+    table = table_of_files(made).where(["u"], lambda arrays: np.asarray(arrays[0]) > 1)
+    kept = made.filter(pc.greater(made["u"], 1))
+    first, others = table.cut(0.5)
+    half = round(0.5 * kept.num_rows)
+    assert first.gathered().sort_by("id") == kept[:half]
+    assert others.gathered().sort_by("id") == kept[half:]
+    if isinstance(table, ArrowTable):
+        # On Spark a cut no longer has the order of the files.
+        assert others.cut(7)[0].gathered() == kept[half : half + 7]
+
+
+def test_cuts_leave_rows_for_both(table_of_files):
+    table = table_of_files(rows().select(["u"]))
+    for first in (0, N, -1, 0.001, 1.0):
+        with pytest.raises(ConfigError, match=rf"train = {first} of {N} rows; .* 1\.\.{N - 1} or"):
+            table.cut(first)
+    none = table.where(["u"], lambda arrays: np.zeros(len(arrays[0]), bool))
+    with pytest.raises(DataError, match="found no rows; expected two or more"):
+        none.cut(1)
 
 
 def test_written_rows_are_read_again(table_of, tmp_path):

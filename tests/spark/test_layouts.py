@@ -20,7 +20,7 @@ from spark_auc.spark.data.arrow_files import Location, layout_rows, plan_of
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.readers import rows_for_tasks
 from spark_auc.spark.data.spark_table import SparkTable
-from spark_auc.tables import delimited
+from spark_auc.tables import text_ranges
 from spark_auc.tables.files import text_rows
 from spark_auc.tables.layouts import CRITEO, Layout
 
@@ -37,7 +37,7 @@ def write(path, rows=ROWS):
 
 @pytest.mark.parametrize("layout", [SMALL, HEADED])
 def test_values_are_those_of_one_process_and_of_spark(spark, tmp_path, monkeypatch, caplog, layout):
-    monkeypatch.setattr(delimited, "_RANGE_BYTES", 20)
+    monkeypatch.setattr(text_ranges, "_RANGE_BYTES", 20)
     first = ["y,x,word"] if layout.header else []
     rows = [*first, *ROWS, "9223372036854775807,1.7976931348623157e308,x", "007,-.5,z"]
     (tmp_path / "rows").mkdir()
@@ -120,7 +120,7 @@ def test_a_malformed_line_names_its_file_and_line(spark, tmp_path, line, words):
 
 
 def test_training_is_the_same_from_files_and_through_spark(spark, tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(delimited, "_RANGE_BYTES", 100)
+    monkeypatch.setattr(text_ranges, "_RANGE_BYTES", 100)
     rng = np.random.default_rng(5)
     lines = [f"{rng.integers(2)},{rng.normal():.3f},{rng.choice(list('abc'))}" for _ in range(300)]
     df = layout_rows(spark, write(tmp_path / "rows", lines), SMALL)
@@ -155,7 +155,7 @@ def test_names_of_tokens_come_from_a_sample_that_ranges_do_not_change(spark, tmp
     monkeypatch.setattr(TokenCounts, "names", noted)
     names = [f"token {k}" for k in range(16)]
     found = [token_names(SparkTable(df), features, names, 2_000)]
-    monkeypatch.setattr(delimited, "_RANGE_BYTES", 997)
+    monkeypatch.setattr(text_ranges, "_RANGE_BYTES", 997)
     df = layout_rows(spark, path, SMALL)
     found.append(token_names(SparkTable(df), features, names, 2_000))
     assert drawn[0] == drawn[1]

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_auc.errors import ConfigError, DataError
-from spark_auc.tables import delimited, parquet_files
+from spark_auc.tables import parquet_files, text_ranges
 from spark_auc.tables.arrow_table import ArrowTable
 from spark_auc.tables.features import METADATA
 from spark_auc.tables.files import open_file
@@ -32,7 +32,7 @@ def read(path):
 def test_records_are_those_of_pythons_reader(
     tmp_path, monkeypatch, separator, ending, bytes_of_part
 ):
-    monkeypatch.setattr(delimited, "_RANGE_BYTES", bytes_of_part)
+    monkeypatch.setattr(text_ranges, "_RANGE_BYTES", bytes_of_part)
     rng = np.random.default_rng(1)
     out = io.StringIO()
     writer = csv.writer(out, delimiter=separator, lineterminator=ending)
@@ -88,7 +88,7 @@ def test_types_do_not_depend_on_parts(tmp_path, monkeypatch):
     rows = ["n,x", *(f"{k},{k / 8}" for k in range(500)), "12,maybe"]
     (tmp_path / "rows.csv").write_text("\n".join(rows))
     whole = open_file(tmp_path / "rows.csv")
-    monkeypatch.setattr(delimited, "_RANGE_BYTES", 100)
+    monkeypatch.setattr(text_ranges, "_RANGE_BYTES", 100)
     parts = open_file(tmp_path / "rows.csv")
     assert parts.parts > 10
     assert parts.schema == whole.schema

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 
 from spark_auc.errors import ConfigError, DataError
-from spark_auc.tables import delimited
-from spark_auc.tables.delimited import COMPRESSED, DelimitedFiles
+from spark_auc.storage.file_systems import COMPRESSED, compression_of
+from spark_auc.tables import text_ranges
+from spark_auc.tables.delimited import DelimitedFiles
 from spark_auc.tables.files import text_rows
 from spark_auc.tables.layouts import AVAZU, CRITEO, Layout, layout_of
 from tests import data
@@ -31,7 +32,7 @@ def write(path, lines, end="\n"):
 
 def packed(path, content):
     """Write a file, which its suffix compresses."""
-    kind = delimited.compression_of(str(path))
+    kind = compression_of(str(path))
     with pa.output_stream(str(path), compression=kind) as stream:
         stream.write(content)
 
@@ -40,7 +41,7 @@ def packed(path, content):
 def test_click_logs(tmp_path, monkeypatch, name, layout):
     with data.path(name).open(newline="") as file:
         lines = [next(file).rstrip("\r\n") for _ in range(2_000)]
-    monkeypatch.setattr(delimited, "_RANGE_BYTES", 50_000)
+    monkeypatch.setattr(text_ranges, "_RANGE_BYTES", 50_000)
     table = text_rows([write(tmp_path / "rows", lines)], layout=layout)
     assert table.parts > 1
     found = table.gathered()
@@ -58,7 +59,7 @@ def test_click_logs(tmp_path, monkeypatch, name, layout):
 @pytest.mark.parametrize("mark", [b"", MARK])
 @pytest.mark.parametrize("size", [1, 7, 20, 10_000])
 def test_values_and_types_in_any_division(tmp_path, monkeypatch, layout, end, mark, size):
-    monkeypatch.setattr(delimited, "_RANGE_BYTES", size)
+    monkeypatch.setattr(text_ranges, "_RANGE_BYTES", size)
     paths = []
     for name in ("a", "b"):
         path = tmp_path / name
@@ -82,7 +83,7 @@ def test_numbers(tmp_path):
 @pytest.mark.parametrize("suffix", sorted(COMPRESSED))
 @pytest.mark.parametrize("layout", [SMALL, HEADED])
 def test_compressed_files(tmp_path, monkeypatch, suffix, layout):
-    monkeypatch.setattr(delimited, "_RANGE_BYTES", 100)
+    monkeypatch.setattr(text_ranges, "_RANGE_BYTES", 100)
     lines = (["y,x,word"] if layout.header else []) + 500 * ROWS
     packed(tmp_path / f"rows{suffix}", MARK + "\n".join(lines).encode())
     table = text_rows([str(tmp_path / f"rows{suffix}")], layout=layout)
@@ -111,7 +112,7 @@ MALFORMED = [
 @pytest.mark.parametrize("size", [50, 2_000, 10**6])
 @pytest.mark.parametrize(("line", "words"), MALFORMED)
 def test_a_malformed_line_names_file_and_line(tmp_path, monkeypatch, line, words, size):
-    monkeypatch.setattr(delimited, "_RANGE_BYTES", size)
+    monkeypatch.setattr(text_ranges, "_RANGE_BYTES", size)
     good = write(tmp_path / "a", ROWS)
     path = write(tmp_path / "b", [*ROWS * 100, "", line, *ROWS, "x"])
     table = text_rows([good, path], layout=SMALL)
@@ -135,24 +136,24 @@ def test_quotes_inside_of_fields_are_text(tmp_path):
 
 def test_files_are_listed_without_a_pass_over_them(tmp_path, monkeypatch):
     """Only quotes need one."""
-    monkeypatch.setattr(delimited, "_RANGE_BYTES", 1_000_000)
+    monkeypatch.setattr(text_ranges, "_RANGE_BYTES", 1_000_000)
     path = write(tmp_path / "rows", 600_000 * ["1,2,a"])
     read = []
-    bytes_of = delimited._bytes
+    bytes_of = text_ranges._bytes
 
     def noted(part):
         read.append(part.end - part.start)
         return bytes_of(part)
 
-    monkeypatch.setattr(delimited, "_bytes", noted)
+    monkeypatch.setattr(text_ranges, "_bytes", noted)
     files = DelimitedFiles.of([path], layout=SMALL)
     assert len(files.ranges) == 4
     assert sum(read) < os.path.getsize(path) / 2
 
 
 def test_ranges_are_at_most_so_many(tmp_path, monkeypatch):
-    monkeypatch.setattr(delimited, "_RANGE_BYTES", 1)
-    monkeypatch.setattr(delimited, "_MOST_RANGES", 7)
+    monkeypatch.setattr(text_ranges, "_RANGE_BYTES", 1)
+    monkeypatch.setattr(text_ranges, "_MOST_RANGES", 7)
     path = write(tmp_path / "rows", 100 * ROWS)
     files = DelimitedFiles.of([path], layout=SMALL)
     assert 5 <= len(files.ranges) <= 7
@@ -167,7 +168,7 @@ def test_random_lines(tmp_path, monkeypatch):
     rows = [["r", *(words[k] for k in row)] for row in drawn.integers(0, len(words), (200, 4))]
     path = write(tmp_path / "rows", map("|".join, rows))
     for size in (1, 1_000, 10**6):
-        monkeypatch.setattr(delimited, "_RANGE_BYTES", size)
+        monkeypatch.setattr(text_ranges, "_RANGE_BYTES", size)
         found = text_rows([path], layout=layout).gathered().to_pylist()
         assert [[value or "" for value in row.values()] for row in found] == rows
 

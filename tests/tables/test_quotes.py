@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from spark_auc.errors import DataError
-from spark_auc.tables import delimited
+from spark_auc.storage.file_systems import COMPRESSED
+from spark_auc.tables import text_ranges
 from spark_auc.tables.delimited import DelimitedFiles
 
 VALUES = ["", "a", '"', "\n", ",", 'x"y', '"\n"', "\n\n", 'a "b"\nc', '",\n', "é\n", "\r\n"]
@@ -15,7 +16,7 @@ HEADER = "a,b,c\n"
 
 
 def read(path, size, monkeypatch, **dialect):
-    monkeypatch.setattr(delimited, "_RANGE_BYTES", size)
+    monkeypatch.setattr(text_ranges, "_RANGE_BYTES", size)
     files = DelimitedFiles.of([str(path)], **{"separator": ","} | dialect)
     batches = [batch for k in range(len(files.ranges)) for batch in files.read(k, files.names)]
     return [tuple(value or "" for value in row.values()) for b in batches for row in b.to_pylist()]
@@ -103,7 +104,7 @@ def test_blanks_are_part_of_fields_unless_they_are_trimmed(tmp_path, monkeypatch
     assert read(path, 100, monkeypatch, trimmed=True) == [("x", "y", "z")]
 
 
-@pytest.mark.parametrize("suffix", sorted(delimited.COMPRESSED))
+@pytest.mark.parametrize("suffix", sorted(COMPRESSED))
 def test_compressed_files(tmp_path, monkeypatch, suffix):
     import pyarrow as pa
 
@@ -113,13 +114,13 @@ def test_compressed_files(tmp_path, monkeypatch, suffix):
     csv.writer(out).writerows(rows)
     with (
         pa.OSFile(path, "w") as file,
-        pa.CompressedOutputStream(file, delimited.COMPRESSED[suffix]) as stream,
+        pa.CompressedOutputStream(file, COMPRESSED[suffix]) as stream,
     ):
         stream.write(b"\xef\xbb\xbf" + (HEADER + out.getvalue()).encode())
     assert read(path, 4096, monkeypatch) == rows
     with (
         pa.OSFile(path, "w") as file,
-        pa.CompressedOutputStream(file, delimited.COMPRESSED[suffix]) as stream,
+        pa.CompressedOutputStream(file, COMPRESSED[suffix]) as stream,
     ):
         stream.write(f'{HEADER}1,2,"3\n4,5,6\n'.encode())
     with pytest.raises(DataError, match=r"a quote that is not closed in .*rows\.csv"):

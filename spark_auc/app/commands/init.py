@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from spark_auc.app.config.arguments import (
-    COMPRESSED,
     add_table_options,
     content,
     listed,
@@ -32,7 +31,7 @@ from spark_auc.app.config.written import written
 from spark_auc.errors import ConfigError
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.redaction import redacted
-from spark_auc.storage.file_systems import is_local
+from spark_auc.storage.file_systems import COMPRESSED, is_local
 from spark_auc.tables.types import shown_type
 
 FILE = "config.yaml"

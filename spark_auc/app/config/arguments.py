@@ -15,7 +15,7 @@ from typing import Any
 from spark_auc.app.known import EMBEDDED
 from spark_auc.errors import ConfigError
 from spark_auc.publication.versions import resolve
-from spark_auc.storage.file_systems import is_local
+from spark_auc.storage.file_systems import COMPRESSED, is_local
 
 # Format of files by suffix; those of text may be compressed.
 _FORMATS = {
@@ -23,9 +23,9 @@ _FORMATS = {
     ".tsv": "csv",
     ".json": "json",
     ".jsonl": "json",
+    ".ndjson": "json",
     ".parquet": "parquet",
 }
-COMPRESSED = (".gz", ".bz2")
 # First bytes of files that are no text, what they are, and the remedy.
 _BINARY = {
     b"PAR1": ("Parquet", "rename it to end with .parquet"),
@@ -180,7 +180,7 @@ def _beginning(path: str) -> bytes:
         The file is empty, or no text.
     """
     file = resolve(path).removeprefix("file://")
-    if not os.path.isfile(file) or file.lower().endswith(COMPRESSED):
+    if not os.path.isfile(file) or file.lower().endswith((*COMPRESSED,)):
         return b""
     with open(file, "rb") as opened:
         first = opened.read(_BEGINNING)

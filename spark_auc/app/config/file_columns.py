@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from spark_auc.app.config.sections import Setting, text_of
 from spark_auc.errors import unknown_column
 from spark_auc.publication.versions import resolve
-from spark_auc.storage.file_systems import is_local
+from spark_auc.storage.file_systems import compression_of, is_local
 from spark_auc.tables.delimited import separator_in
 from spark_auc.tables.layouts import layout_of
 from spark_auc.tables.names import check_names_free, folded
@@ -72,7 +72,7 @@ def _parquet(file: str) -> list[str]:
 def _csv(file: str, options: Mapping[str, Setting]) -> list[str]:
     """The names in the first line; none if the line could be read in several ways."""
     texts = {key.lower(): text_of(value) for key, value in options.items()}
-    if texts.get("header") != "true" or _OTHERS & {*texts} or file.endswith((".gz", ".bz2")):
+    if texts.get("header") != "true" or _OTHERS & {*texts} or compression_of(file):
         return []
     with open(file, encoding="utf-8-sig", errors="replace", newline="") as opened:
         line = opened.readline(_LONGEST).rstrip("\r\n")

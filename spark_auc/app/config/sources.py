@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=Table)
 
 _LAKES = ("delta", "iceberg")
-# Options of a reader of CSV by which both engines read the same rows.
+# Options of readers by which both engines read the same rows.
+_FAILS = {"mode": "FAILFAST"}
 _ALIKE = {
-    "header": "true",
-    "escape": '"',
-    "mode": "FAILFAST",
-    "enforceSchema": "true",
+    "csv": _FAILS | {"header": "true", "escape": '"', "enforceSchema": "true"},
+    "json": _FAILS,
+    "parquet": {},
 }
 # Options by which blanks around fields are no part of them.
 _TRIMS = ("ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace")
@@ -65,9 +65,9 @@ class Source(Section):
     table: str | None = Field(None, description="name of a table of the session's catalog")
     format: str = Field(
         "parquet",
-        description="format of the files: parquet, csv, libsvm, delta, or any other of Spark; "
-        "criteo, avazu or delimited for text without quotes of given columns; iceberg for a table "
-        "of a catalog that options describe",
+        description="format of the files: parquet, csv, json (an object on each line), libsvm, "
+        "delta, or any other of Spark; criteo, avazu or delimited for text without quotes of given "
+        "columns; iceberg for a table of a catalog that options describe",
     )
     path: Location | None = Field(
         None,
@@ -110,12 +110,14 @@ class Source(Section):
     @property
     def through_arrow(self) -> bool:
         """Whether both engines read the files through Arrow, and so the same values."""
-        if self.format != "csv":
-            return self.layout is not None or (self.format == "parquet" and not self.options)
+        if self.format not in _ALIKE:
+            return self.layout is not None
         given = {name: text_of(value) for name, value in self.options.items()}
-        separator, trims = given.pop("sep", ","), [given.pop(name, "false") for name in _TRIMS]
-        is_alike = "header" in given and given.items() <= _ALIKE.items()
-        return is_alike and len(separator) == 1 and trims[0] == trims[1]
+        if self.format == "csv":
+            separator, trims = given.pop("sep", ","), [given.pop(n, "false") for n in _TRIMS]
+            if "header" not in given or len(separator) != 1 or trims[0] != trims[1]:
+                return False
+        return given.items() <= _ALIKE[self.format].items()
 
     @property
     def layout(self) -> TextLayout | None:
@@ -191,7 +193,8 @@ class Source(Section):
                 return
             if self.path and self.through_arrow:
                 separator = options.get("sep", ",") if self.format == "csv" else None
-                rows = arrow_rows(spark, self.path, separator, trimmed=self.trimmed)
+                json = self.format == "json"
+                rows = arrow_rows(spark, self.path, separator, trimmed=self.trimmed, json=json)
                 if rows is not None:
                     yield self._selected(rows)
                     return

@@ -1,8 +1,8 @@
 """The engines of jobs: this process, or Spark.
 
-The sources of the rows decide, before work begins: this process reads Parquet and delimited text,
-local or in object stores, and tables of Delta Lake and Iceberg; Spark reads all others. The key
-``engine`` of the configuration, or --engine, overrides this.
+The sources of the rows decide, before work begins: this process reads Parquet, delimited text and
+JSON Lines, local or in object stores, and tables of Delta Lake and Iceberg; Spark reads all others.
+The key ``engine`` of the configuration, or --engine, overrides this.
 """
 
 from __future__ import annotations
@@ -20,11 +20,17 @@ from spark_auc.errors import ConfigError, DataError
 from spark_auc.lakes.delta import DeltaLake
 from spark_auc.lakes.iceberg import IcebergTable
 from spark_auc.publication.versions import data_files, is_partitioned, resolve
-from spark_auc.storage.file_systems import is_local, is_pattern, is_store, scheme_of
+from spark_auc.storage.file_systems import (
+    OTHER_CODECS,
+    is_local,
+    is_pattern,
+    is_store,
+    scheme_of,
+)
 from spark_auc.storage.file_systems import opened as open_location
 from spark_auc.tables.arrow_table import ArrowTable
-from spark_auc.tables.delimited import OTHER_CODECS, separator_of
-from spark_auc.tables.files import text_rows
+from spark_auc.tables.delimited import separator_of
+from spark_auc.tables.files import json_rows, text_rows
 from spark_auc.tables.layouts import FORMATS
 from spark_auc.tables.nested import with_fields
 from spark_auc.tables.parquet_files import parquet_rows
@@ -35,6 +41,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _log = logging.getLogger(__name__)
+
+_TEXTS = ("csv", "json", *FORMATS)
 
 
 class Needs(NamedTuple):
@@ -114,7 +122,7 @@ class LocalEngine:
             table = table.select(source.select)
         table = source.typed(table)
         # Text takes longer to read than what its values become.
-        is_text = source.format in ("csv", *FORMATS)
+        is_text = source.format in _TEXTS
         yield with_fields(remembered(table) if is_text else table, names)
 
 
@@ -204,7 +212,7 @@ def _local_rows(source: Source) -> ArrowTable:
         return text_rows(files, layout=source.layout)
     if source.format == "csv":
         return text_rows(files, options.get("sep", ","), trimmed=source.trimmed)
-    return parquet_rows(files)
+    return json_rows(files) if source.format == "json" else parquet_rows(files)
 
 
 def _files(path: str) -> list[str]:
@@ -266,8 +274,7 @@ def _of_source(source: Source) -> str | None:
     reasons = {
         "a table of the session's catalog": source.table is not None and not is_lake,
         "SQL in where": source.where is not None,
-        f"files of {source.format}": not is_lake
-        and source.format not in ("csv", "parquet", *FORMATS),
+        f"files of {source.format}": not is_lake and source.format not in ("parquet", *_TEXTS),
         "a pattern of files": is_pattern(path),
         f"a location of {scheme_of(path)}": not (local or is_store(path)),
         "files of another codec": path.lower().endswith(OTHER_CODECS),

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from spark_auc.app.config.split import Split
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from spark_auc.spark.data.spark_table import SparkTable
-    from spark_auc.tables.table import Table
 
 
 def parted(rows: DataFrame, split: Split | None, label: str) -> DataFrame:
@@ -45,13 +42,3 @@ def parted(rows: DataFrame, split: Split | None, label: str) -> DataFrame:
     assert split.column is not None
     assert split.before is not None
     return by_time(rows, split.column, split.before)
-
-
-def by_position(table: Table, first: int | float) -> tuple[SparkTable, SparkTable]:
-    """The first rows of Spark's files, and the others; see `spark_auc.spark.data.split`."""
-    from spark_auc.spark.data import split
-    from spark_auc.spark.data.spark_table import SparkTable
-
-    numbered = split.by_position(cast(SparkTable, table).frame, first)
-    train, test = (numbered.filter(f"part = '{part}'").drop("part") for part in ("train", "test"))
-    return SparkTable(train), SparkTable(test)

@@ -62,7 +62,6 @@ def needs(config: Train) -> Needs:
         "embeddings": bool(config.embeddings),
         "stored moments": config.moments is not None,
         f"learner {config.learner}": config.learner not in _LEARNERS,
-        "a holdout by position": config.holdout is not None and config.holdout.by == "position",
     }
     return Needs([*([config.data] if config.data else []), *calibration], reasons)
 
@@ -155,13 +154,11 @@ def _halves(table: Table, split: Split | None, columns: Columns) -> tuple[Table,
     if split.by == "key":
         label = (columns.label, columns.positiveLabel)
         return by_key(table, split.train, split.seed, split.column, label)
-    if split.by == "time":
-        assert split.column is not None
-        assert split.before is not None
-        return by_time(table, split.column, split.before)
-    from spark_auc.app.jobs.parts import by_position
-
-    return by_position(table, split.train)
+    if split.by == "position":
+        return table.cut(split.train)
+    assert split.column is not None
+    assert split.before is not None
+    return by_time(table, split.column, split.before)
 
 
 def _fitted(config: Train, table: Table | None) -> tuple[PipelineModel, dict[str, Any]]:

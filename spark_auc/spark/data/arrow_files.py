@@ -1,4 +1,4 @@
-"""Delimited text, and Parquet of object stores, as DataFrames whose rows tasks read through Arrow.
+"""Text, and Parquet of object stores, as DataFrames whose rows tasks read through Arrow.
 
 Spark needs no jar for them, and text has the same values as in one process. Each task makes the
 file system of a URI itself, with the credentials of its own machine. Neither credentials nor file
@@ -34,10 +34,12 @@ from spark_auc.spark.data.local_paths import UnsupportedFilesError, local_paths
 from spark_auc.spark.data.names import quoted
 from spark_auc.spark.data.parquet import ParquetScan
 from spark_auc.spark.data.paths import reader_of
-from spark_auc.storage.file_systems import is_object_store, is_pattern, opened
+from spark_auc.storage.file_systems import OTHER_CODECS, is_object_store, is_pattern, opened
 from spark_auc.storage.listed_files import input_file
-from spark_auc.tables.delimited import OTHER_CODECS, DelimitedFiles
+from spark_auc.tables.delimited import DelimitedFiles
+from spark_auc.tables.json_lines import JsonFiles
 from spark_auc.tables.layouts import Layout
+from spark_auc.tables.text_ranges import TextFiles
 
 _log = logging.getLogger(__name__)
 
@@ -55,22 +57,25 @@ class Location(NamedTuple):
     path
         A file, a directory of files, a part of a published output, or, of text, a pattern.
     separator
-        The separator of delimited text with a header; None for Parquet.
+        The separator of delimited text with a header; None for other files.
     trimmed
         Whether blanks around the fields of text are no part of them.
     layout
         The layout of text of other files, instead of a separator.
+    json
+        Whether the files are JSON Lines.
     """
 
     path: str
     separator: str | None = None
     trimmed: bool = False
     layout: Layout | None = None
+    json: bool = False
 
     @property
     def is_text(self) -> bool:
         """Whether the files are text."""
-        return self.separator is not None or self.layout is not None
+        return self.separator is not None or self.layout is not None or self.json
 
     def stored(self) -> str:
         """The location as text, for the metadata of columns."""
@@ -88,8 +93,8 @@ class Location(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DelimitedScan:
-    """Reads columns of delimited text.
+class TextScan:
+    """Reads columns of text.
 
     Parameters
     ----------
@@ -99,7 +104,7 @@ class DelimitedScan:
         Names and types of the columns.
     """
 
-    files: DelimitedFiles
+    files: TextFiles
     columns: tuple[tuple[str, pa.DataType], ...]
 
     def __len__(self) -> int:
@@ -121,7 +126,7 @@ class DelimitedScan:
                     yield rows.append_column("place", place)
 
 
-FilesScan: TypeAlias = ParquetScan | DelimitedScan
+FilesScan: TypeAlias = ParquetScan | TextScan
 
 
 @dataclass(frozen=True)
@@ -152,18 +157,22 @@ class ArrowFiles:
             Arrow has no such files, or Parquet files are not of one schema in one directory, or
             have types that Arrow does not read for Spark.
         DataError
-            Text is malformed; see `DelimitedFiles.of`.
+            Text is malformed; see `DelimitedFiles.of` and `JsonFiles.of`.
         StorageError
             The store failed.
         """
         scan: FilesScan
         paths = _files(spark, location)
         if location.is_text:
-            _, separator, trimmed, layout = location
-            files = DelimitedFiles.of(paths, separator, trimmed=trimmed, layout=layout)
+            _, separator, trimmed, layout, json_lines = location
+            files: TextFiles = (
+                JsonFiles.of(paths)
+                if json_lines
+                else DelimitedFiles.of(paths, separator, trimmed=trimmed, layout=layout)
+            )
             schema = from_arrow_schema(files.schema)
             columns = [(field.name, field.type) for field in files.schema]
-            scan, states = DelimitedScan(files, tuple(columns)), map(repr, files.ranges)
+            scan, states = TextScan(files, tuple(columns)), map(repr, files.ranges)
         else:
             schema = _schema(paths[0])
             columns = [(field.name, arrow_type(field.dataType)) for field in schema]
@@ -196,6 +205,7 @@ def arrow_rows(
     *,
     trimmed: bool = False,
     layout: Layout | None = None,
+    json: bool = False,
 ) -> DataFrame | None:
     """The rows of files that tasks read through Arrow; None if Spark has to read them.
 
@@ -205,18 +215,18 @@ def arrow_rows(
     ----------
     spark
         The session.
-    path, separator, trimmed, layout
+    path, separator, trimmed, layout, json
         See `Location`; Parquet files are those of object stores.
 
     Raises
     ------
     DataError
-        Text is malformed; see `DelimitedFiles.of`.
+        Text is malformed; see `DelimitedFiles.of` and `JsonFiles.of`.
     StorageError
         The store failed.
     """
     path = fspath(path)
-    location = Location(path, separator, trimmed, layout)
+    location = Location(path, separator, trimmed, layout, json)
     try:
         if not location.is_text and not is_object_store(opened(path)[1]):
             return None

@@ -29,6 +29,7 @@ from spark_auc.spark.data.arrow_tasks import mapped_batches
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.names import is_case_sensitive, known_column, quoted
 from spark_auc.spark.data.part_files import write_parquet
+from spark_auc.spark.data.positions import ROW_ID, before
 from spark_auc.spark.data.readers import TaskRows, rows_for_tasks
 from spark_auc.spark.data.resources import SessionMemory
 from spark_auc.tables.features import METADATA
@@ -277,6 +278,12 @@ class SparkTable:
     def union(self, others: Sequence[SparkTable]) -> SparkTable:
         """See `Table.union`."""
         return SparkTable(reduce(DataFrame.union, (table.rows() for table in [self, *others])))
+
+    def cut(self, first: int | float) -> tuple[SparkTable, SparkTable]:
+        """See `Table.cut`; a job counts the rows of each block of a file."""
+        numbered, is_first = before(self.filtered(), first)
+        halves = (numbered.filter(kept).drop(ROW_ID) for kept in (is_first, ~is_first))
+        return SparkTable(next(halves)), SparkTable(next(halves))
 
     def matched(self, name: str, other: SparkTable) -> SparkTable:
         """See `Table.matched`."""
