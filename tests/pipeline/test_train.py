@@ -1,5 +1,6 @@
 """Training in one call, in this process, beside the published rooms that it is made of."""
 
+import json
 import subprocess
 import sys
 
@@ -60,8 +61,9 @@ def test_files_and_tables_give_the_same_bits(trained, tmp_path):
     frame.to_csv(tmp_path / "rows.csv", index=False)
     frame.to_parquet(tmp_path / "rows.parquet")
     given = {"features": {"leaveOut": ["user"]}}
-    arrow = pa.Table.from_pandas(frame, preserve_index=False)
-    for rows in (tmp_path / "rows.csv", str(tmp_path / "rows.parquet"), arrow):
+    arrow, json_lines = pa.Table.from_pandas(frame, preserve_index=False), tmp_path / "rows.jsonl"
+    json_lines.write_text("\n".join(map(json.dumps, arrow.to_pylist())))
+    for rows in (tmp_path / "rows.csv", str(tmp_path / "rows.parquet"), json_lines, arrow):
         other = train(rows, "bought", **given)
         assert other.evaluation.auc == trained.evaluation.auc
         np.testing.assert_array_equal(other.model.ranker.scorer.w, trained.model.ranker.scorer.w)
