@@ -139,3 +139,15 @@ def integers(name: str, values: NDArray[Any]) -> NDArray[np.int64]:
             "column to text"
         )
     return values.astype(np.int64, copy=False)
+
+
+def whole(column: Column) -> Column:
+    """Floats that are whole numbers as integers; other columns as they are."""
+    if not isinstance(column, Numbers) or column.values.dtype.kind != "f":
+        return column
+    values = column.values.astype(float)
+    valid = ~np.isnan(values) if column.validity is None else column.validity & ~np.isnan(values)
+    inside = np.where(valid, values, 0.0)
+    if (inside % 1).any() or (np.abs(inside) >= 2**53).any():
+        return column
+    return Numbers(inside.astype(np.int64), valid)

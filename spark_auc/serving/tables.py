@@ -11,7 +11,7 @@ from scipy import sparse
 
 from spark_auc.core.types import Float, Rows
 from spark_auc.errors import ConfigError, DataError
-from spark_auc.features.raw_columns import Column, Columns, Numbers, type_of
+from spark_auc.features.raw_columns import Column, Columns, Numbers, type_of, whole
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.single_values import number
 from spark_auc.serving.nested import column_at
@@ -110,7 +110,7 @@ def columns_of(table: pa.Table, recipe: Recipe) -> Columns:
         column = raw_column(name, array, recipe.zone, recipe.absent)
         kind = type_of(name, column)
         if any(entry.type == "integer" and not entry.accepts(kind) for entry in entries):
-            column = _whole(column)
+            column = whole(column)
         found[name] = column
     return found
 
@@ -197,15 +197,3 @@ def joined(column: pa.ChunkedArray) -> pa.Array:
     """The values of a column as one array."""
     array = column.combine_chunks()
     return array if isinstance(array, pa.Array) else pa.concat_arrays(array.chunks)
-
-
-def _whole(column: Column) -> Column:
-    """Floats that are whole numbers as integers; other columns as they are."""
-    if not isinstance(column, Numbers) or column.values.dtype.kind != "f":
-        return column
-    values = column.values.astype(float)
-    valid = ~np.isnan(values) if column.validity is None else column.validity & ~np.isnan(values)
-    inside = np.where(valid, values, 0.0)
-    if (inside % 1).any() or (np.abs(inside) >= 2**53).any():
-        return column
-    return Numbers(inside.astype(np.int64), valid)

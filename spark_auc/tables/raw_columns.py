@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from spark_auc.features.absent_text import ABSENT
-from spark_auc.features.raw_columns import Columns
+from spark_auc.features.raw_columns import Columns, whole
 from spark_auc.features.time_zones import DEFAULT
 from spark_auc.tables.arrow_columns import raw_column
 from spark_auc.tables.table import Table, field_of
@@ -28,12 +28,15 @@ class RawColumns:
         The zone on whose clocks times are read.
     absent
         The words for missing text; see `spark_auc.features.recipe.Recipe`.
+    whole
+        Those of the names whose floats are integers if they are whole.
     """
 
     names: tuple[str, ...]
     found: tuple[str, ...]
     zone: str = DEFAULT
     absent: tuple[str, ...] = ABSENT
+    whole: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -56,4 +59,5 @@ class RawColumns:
     def decode(self, arrays: Sequence[pa.Array]) -> Columns:
         """The columns of some rows; `DataError` for a column of another type."""
         named = zip(self.names, arrays, strict=True)
-        return {name: raw_column(name, array, self.zone, self.absent) for name, array in named}
+        found = {name: raw_column(name, array, self.zone, self.absent) for name, array in named}
+        return found | {name: whole(found[name]) for name in self.whole}

@@ -59,17 +59,22 @@ class RawFeatures:
         DataError
             A column has a type that gives other features than the type in the fit.
         """
+        whole = set[str]()
         for column in recipe.columns:
             known = field_of(table, column.name)
             found = raw_type(known.type)
-            if found is None or not column.accepts(found):
+            if found == "float" and column.type == "integer" and not column.accepts(found):
+                # Missing values make floats of integers, in pandas and its files.
+                whole.add(column.name)
+            elif found is None or not column.accepts(found):
                 raise DataError(
                     f"found column {column.name!r} of type {found or shown_type(known)}, "
                     f"expected {column.type} as in the rows that the recipe was fitted to; cast "
                     "the column"
                 )
         names = dict.fromkeys(column.name for column in recipe.columns)
-        return cls(recipe, RawColumns.of(table, list(names), recipe.zone, recipe.absent))
+        raw = RawColumns.of(table, list(names), recipe.zone, recipe.absent)
+        return cls(recipe, replace(raw, whole=frozenset(whole)))
 
     def for_training(self, *, of_fit: bool, by_values: bool = False) -> RawFeatures:
         """The features without the rows that grew trees of the recipe.

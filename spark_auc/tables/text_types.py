@@ -93,7 +93,7 @@ _NAMES = tuple(TYPES)
 TIMES = ("date", "time", "zoned")
 # Types of text by types of columns in recipes.
 _OF_RECIPES = {
-    "integer": ("integer",),
+    "integer": ("integer", "float"),
     "float": ("float",),
     "boolean": ("boolean",),
     "time": TIMES,

@@ -44,8 +44,11 @@ def job(capsys, name, *overrides, **options):
     return code, json.loads(capsys.readouterr().out.splitlines()[-1])
 
 
-def trained(capsys, data, **options):
-    return job(capsys, "train", *FAST, data=str(data), label="y", output="model", **options)
+def trained(capsys, data, train_as=None, **options):
+    """The result of a training, with a kind and name of a column that has it."""
+    kinds = [] if train_as is None else ["train.features.{}=[{}]".format(*train_as)]
+    options |= {"data": str(data), "label": "y", "output": "model"}
+    return job(capsys, "train", *FAST, *kinds, **options)
 
 
 def scored(capsys, data):
@@ -163,3 +166,33 @@ def test_words_and_blanks_of_text_are_those_of_frames_and_rows(capsys):
         np.testing.assert_array_equal(ranker.score(read), expected)
     rows = [ranker.score(row) for row in frame.to_dict("records")]
     np.testing.assert_array_equal(rows, expected)
+
+
+@pytest.mark.parametrize("kind", ["spline", "log", "tokens"])
+def test_whole_floats_are_the_integers_of_the_training(kind, capsys):
+    found = columns()
+    Path("rows.csv").write_text(text(found))
+    code, result = trained(capsys, "rows.csv", train_as=(kind, "age"))
+    assert code == 0, result
+    ages = ["", *(f"{age}.0" for age in found["age"][1:])]
+    Path("floats.csv").write_text(text(found | {"age": ages}))
+    frame = pd.read_csv("floats.csv")
+    assert frame["age"].dtype == np.float64
+    frame.to_parquet("floats.parquet")
+    wanted = scored(capsys, "rows.csv")
+    for other in ("floats.csv", "floats.parquet"):
+        scores = scored(capsys, other)
+        np.testing.assert_array_equal(scores[1:], wanted[1:])
+        assert np.isfinite(scores[0])
+    np.testing.assert_array_equal(spark_auc.load("model").score(frame), scores)
+
+
+def test_a_fraction_in_a_column_of_whole_numbers(capsys):
+    found = columns()
+    Path("rows.csv").write_text(text(found))
+    ages = ["36.5", *found["age"][1:]]
+    Path("fractions.csv").write_text(text(found | {"age": ages}))
+    trained(capsys, "rows.csv", train_as=("tokens", "age"))
+    code, result = job(capsys, "score", model="model", data="fractions.csv", output="scores")
+    assert code == 3
+    assert "'age' of type float, expected type integer" in result["message"]
