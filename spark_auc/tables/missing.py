@@ -10,20 +10,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_auc.core.types import Bool
+from spark_auc.features.absent_text import ABSENT
 from spark_auc.tables.arrow_columns import flat
 from spark_auc.tables.table import Table
 from spark_auc.tables.types import is_text
 
 T = TypeVar("T", bound=Table)
 
-# Texts of a missing number, boolean or time.
-MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?")
+# Words for a missing label, number, boolean or time.
+MISSING = (*ABSENT, "?")
 
 
-def present(values: pa.Array) -> pa.Array:
-    """Text without blanks around it; null where it is missing."""
-    trimmed = pc.utf8_trim(values, " ")
-    return pc.if_else(pc.is_in(trimmed, pa.array(MISSING, trimmed.type)), None, trimmed)
+def present(values: pa.Array, words: Sequence[str] = MISSING) -> pa.Array:
+    """Text without white space around it; null where it is one of some words."""
+    trimmed = pc.utf8_trim_whitespace(values)
+    return pc.if_else(pc.is_in(trimmed, pa.array(words, trimmed.type)), None, trimmed)
 
 
 def complete(table: T, names: Sequence[str]) -> T:

@@ -1,7 +1,6 @@
 """Types of the values of text columns: numbers, booleans and times, found by one pass.
 
-A type fits if all values fit it. Missing values are those of `spark_auc.tables.missing`; in columns
-of text, they stay as they are. Blanks around values do not count.
+A type fits if all values fit it. White space around values does not count.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from spark_auc.core.state.schema import Schema, array
 from spark_auc.core.state.schema_state import SchemaState
 from spark_auc.core.types import Bool
 from spark_auc.errors import DataError
-from spark_auc.tables.missing import present
+from spark_auc.tables.missing import MISSING, present
 from spark_auc.tables.names import folded
 from spark_auc.tables.table import Batches, Table, field_of
 from spark_auc.tables.types import is_text
@@ -36,6 +35,8 @@ _TIME = f"{_DAY}[T ][0-9]{{2}}:[0-9]{{2}}(:[0-9]{{2}}([.][0-9]{{1,9}})?)?"
 # Codes: as numbers, 07 would be 7, and further digits would be lost.
 CODE = r"^[+-]?(0[0-9]+|[0-9]{19,})$"
 _KINDS = "kinds"
+# Words for a missing number, boolean or time, some of which can be labels or words of text.
+_MISSING = (*MISSING, "-", ".", r"\N", "NaT", "0000-00-00")
 
 
 def _without_plus(values: pa.Array) -> pa.Array:
@@ -65,7 +66,10 @@ def _times(values: pa.Array) -> pa.Array:
 
 def _zoned(values: pa.Array) -> pa.Array:
     shorter = pc.replace_substring_regex(values, r"([.][0-9]{6})[0-9]*", r"\1")
-    return shorter.cast(pa.timestamp("us", "UTC"))
+    joined = pc.replace_substring_regex(shorter, r" ?UTC$", "Z")
+    joined = pc.replace_substring_regex(joined, r" ([+-][0-9:]+)$", r"\1")
+    with_minutes = pc.replace_substring_regex(joined, r"(:[0-9.]+[+-][0-9]{2})$", r"\1:00")
+    return with_minutes.cast(pa.timestamp("us", "UTC"))
 
 
 class TextType(NamedTuple):
@@ -80,13 +84,15 @@ class TextType(NamedTuple):
 TYPES = {
     "integer": TextType(r"^[+-]?[0-9]{1,18}$", pa.int64(), _integers),
     "float": TextType(
-        r"^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?$", pa.float64(), _doubles
+        r"^[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|(?i:inf(inity)?))$",
+        pa.float64(),
+        _doubles,
     ),
     "boolean": TextType(r"^(?i)(true|false)$", pa.bool_(), _booleans),
     "date": TextType(f"^{_DAY}$", pa.date32(), lambda values: values.cast(pa.date32())),
     "time": TextType(f"^{_DAY}$|^{_TIME}$", pa.timestamp("us"), _times),
     "zoned": TextType(
-        f"^{_TIME}(Z|[+-][0-9]{{2}}:?[0-9]{{2}})$", pa.timestamp("us", "UTC"), _zoned
+        f"^{_TIME}( ?(UTC|[+-][0-9]{{2}}(:?[0-9]{{2}})?)|Z)$", pa.timestamp("us", "UTC"), _zoned
     ),
 }
 _NAMES = tuple(TYPES)
@@ -153,7 +159,7 @@ class TextKinds(SchemaState):
             if codes[k] or (some[k] and not fits[k].any()):
                 # Nothing can change: the column stays text.
                 continue
-            values = present(column.unique()).drop_null()
+            values = present(column.unique(), _MISSING).drop_null()
             if not len(values):
                 continue
             some[k] = True
@@ -263,7 +269,7 @@ class _Converter:
             if not (is_floating(found.type) and pc.any(pc.is_nan(found)).as_py()):
                 return found
         try:
-            return self.kind.convert(present(values))
+            return self.kind.convert(present(values, _MISSING))
         except pa.ArrowInvalid as error:
             raise DataError(
                 f"found text in column {self.name!r} that is no {self.kind.arrow} ({error}), "
@@ -276,14 +282,16 @@ def _misfit(table: Table, name: str, kind: str) -> DataError:
     pattern = TYPES[kind].pattern
 
     def others(arrays: Sequence[pa.Array]) -> Bool:
-        values = present(arrays[0])
+        values = present(arrays[0], _MISSING)
         fits = pc.match_substring_regex(values, pattern).fill_null(True)
         return np.asarray(pc.invert(fits).to_numpy(zero_copy_only=False))
 
     found = table.select([name]).where([name], others).gathered()
     assert found is not None
     value = (
-        repr(present(found.column(0).combine_chunks())[0].as_py()) if found.num_rows else "a value"
+        repr(present(found.column(0).combine_chunks(), _MISSING)[0].as_py())
+        if found.num_rows
+        else "a value"
     )
     return DataError(
         f"found {value} in column {name!r}, expected {_NOUNS[kind]} as in the rows of the "

@@ -48,7 +48,7 @@ def trained(capsys, data, train_as=None, **options):
     """The result of a training, with a kind and name of a column that has it."""
     kinds = [] if train_as is None else ["train.features.{}=[{}]".format(*train_as)]
     options |= {"data": str(data), "label": "y", "output": "model"}
-    return job(capsys, "train", *FAST, *kinds, **options)
+    return job(capsys, "train", "train.output.replace=true", *FAST, *kinds, **options)
 
 
 def scored(capsys, data):
@@ -196,3 +196,35 @@ def test_a_fraction_in_a_column_of_whole_numbers(capsys):
     code, result = job(capsys, "score", model="model", data="fractions.csv", output="scores")
     assert code == 3
     assert "'age' of type float, expected type integer" in result["message"]
+
+
+@pytest.mark.parametrize("word", ["n/a", "#N/A", "<NA>", r"\N", "-", ".", "inf", "NaN", "\u00a0"])
+def test_a_few_odd_cells_keep_a_column_of_numbers(word, capsys):
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=2 * ROWS)
+    y = (x + rng.normal(0, 0.5, x.size) > 0.5).astype(int)
+    cells = [f"{value:.4f}" for value in x]
+    plain = {"x": ["", "", *cells[2:]], "y": [*map(str, y)]}
+    Path("plain.csv").write_text(text(plain))
+    Path("odd.csv").write_text(text(plain | {"x": [word, word, *cells[2:]]}))
+    results = [trained(capsys, f"{name}.csv")[1] for name in ("plain", "odd")]
+    if word == "inf":
+        assert results[1]["auc"] > 0.8
+    else:
+        assert results[0]["auc"] == results[1]["auc"]
+
+
+@pytest.mark.parametrize(
+    "zone", ["Z", "+00", "+00:00", "+0000", " UTC", "UTC", " +00:00", " +00", "-00:00"]
+)
+def test_times_with_a_zone_are_times(zone, capsys):
+    times = pd.date_range("2024-01-01", periods=ROWS, freq="7h").strftime("%Y-%m-%d %H:%M:%S")
+    found = columns()
+    Path("plain.csv").write_text(text(found | {"at": [f"{time}Z" for time in times]}))
+    Path("zoned.csv").write_text(text(found | {"at": [f"{time}{zone}" for time in times]}))
+    results = []
+    for name in ("plain", "zoned"):
+        code, result = trained(capsys, f"{name}.csv", time="at")
+        assert code == 0, result
+        results.append((result["auc"], result["features"]))
+    assert results[0] == results[1]
