@@ -25,7 +25,8 @@ def to_onnx(ranker: ServedRanker, path: AnyPath) -> None:
 
     A recipe has an input for each raw column that scores depend on: doubles of shape (rows,), NaN
     for missing values, 0 and 1 for booleans, and days since 1970-01-01 on the clocks of the
-    recipe's zone for times; strings for text, empty for missing values. Without a recipe there is
+    recipe's zone for times; strings without white space around them for text, empty
+    for missing values and the words that the recipe reads so. Without a recipe there is
     one input ``features`` of shape (rows, features). The outputs are ``score`` and, with a
     calibration, ``probability``, doubles of shape (rows,). The metadata of the model have the label
     values and the threshold: a score at or above it predicts the positive one. The score of a row

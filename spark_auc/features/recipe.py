@@ -106,6 +106,10 @@ class Recipe:
                 f"found missing = {self.missing!r}, expected {' or '.join(MISSING)}; change it"
             )
         check_entries(self.columns)
+        # Trees that another library grew may know such a word as a value.
+        known = {v for c in self.columns if isinstance(c, Categories) for v in c.values if v}
+        absent = tuple(word for word in self.absent if word not in known)
+        object.__setattr__(self, "absent", absent)
         check_pairs(self.pairs, {(column.name, column.type) for column in self.numeric})
         if self.dimension > _MOST or self.size > _MOST:
             raise ConfigError(

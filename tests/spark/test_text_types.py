@@ -75,7 +75,7 @@ def test_types_of_a_recipe(table):
     assert inferred(table, kinds) == expected
     assert inferred(table, {"long": "text"}) == {}
     for name, kind, message in (
-        ("number", "integer", r"found '2.5e-3' in column 'number', expected a whole number as"),
+        ("a `word`", "integer", r"found 'x' in column 'a `word`', expected a whole number as"),
         ("a `word`", "float", r"found 'x' in column 'a `word`', expected a number"),
         ("code", "boolean", r"expected true or false"),
         ("whole", "time", r"found '(1|-20)' in column 'whole', expected a date or time"),
