@@ -17,7 +17,11 @@ _log = logging.getLogger(__name__)
 
 # A file or directory beside those of rows.
 _HIDDEN = re.compile(r"/[._][^/=]*(/|$)")
-_DATA = re.compile(r"(?i)[.](csv|tsv|parquet)([.][a-z0-9]+)?$")
+# Suffixes of rows, also compressed. Files without a suffix are rows as well.
+_DATA = re.compile(
+    r"(?i)[.](csv|tsv|parquet|jsonl?|ndjson)([.](gz|bz2|zst|lz4|deflate|snappy|passthrough))?$"
+)
+_NO_SUFFIX = re.compile(r"(^|/)[^/.]+$")
 
 
 def current(location: AnyPath, kind: str) -> Directory:
@@ -141,10 +145,12 @@ def data_files(location: AnyPath) -> list[str]:
     """
     root, paths = opened(location)[0], files_of(location)
     found = sorted(path for path in paths if not _HIDDEN.search(path[len(root) :]))
-    rows = [path for path in found if _DATA.search(path)]
-    if rows and (others := [path for path in found if path not in {*rows}]):
+    if not any(map(_DATA.search, found)):
+        return found
+    rows = [path for path in found if _DATA.search(path) or _NO_SUFFIX.search(path)]
+    if others := sorted({*found} - {*rows}):
         _log.warning("left out %d files beside those of rows: %s", len(others), others[:3])
-    return rows or found
+    return rows
 
 
 def is_partitioned(location: AnyPath, files: Iterable[str]) -> bool:

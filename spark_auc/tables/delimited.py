@@ -39,7 +39,7 @@ _SEPARATORS = ",;\t|"
 _BLANKS = " \t"
 _QUOTE, _MARK = b'"', b"\xef\xbb\xbf"
 # A first line by which spreadsheets know the separator; and lines that tell it without such a line.
-_STATED, _SAMPLED = re.compile(rb"(?:\xef\xbb\xbf)?sep=([,;\t|])\r?\n"), 20
+_STATED, _SAMPLED = re.compile(rb"(?i)(?:\xef\xbb\xbf)?sep=([,;\t|])\r?\n"), 20
 
 
 @dataclass(frozen=True)
@@ -85,8 +85,13 @@ class DelimitedFiles(TextFiles):
         for file in files:
             with reading(file.path):
                 if layout is None or layout.header:
-                    names, separator, begin = _header(file.path, separator, trimmed)
-                    first = first or names
+                    names, own, begin = _header(file.path, separator, trimmed)
+                    first, separator = first or names, separator or own
+                    if own != separator:
+                        raise DataError(
+                            f"found the separator {own!r} in {file.path!r}, expected {separator!r} "
+                            f"as in {origin}; convert the file"
+                        )
                     if names != first:
                         raise DataError(
                             f"found the header {[*names]} in {file.path!r}, expected {[*first]} as "
@@ -265,7 +270,7 @@ def _header(path: str, separator: str | None, trimmed: bool) -> tuple[tuple[str,
         raise DataError(f"found no lines in {path!r}, expected a header and rows")
     given = next(csv.reader(io.StringIO(text), delimiter=separator, skipinitialspace=trimmed))
     given = [name.strip(_BLANKS) for name in given] if trimmed else given
-    if 2 * given.count("") > len(given) > 1:
+    if given[0] and 2 * given.count("") > len(given):
         raise DataError(
             f"found {text[:SHOWN]!r} as the header of {path!r}, which names "
             f"{len(given) - given.count('')} of {len(given)} columns, expected their names; remove "

@@ -94,16 +94,14 @@ def choose_penalty(
     if sample is None:
         problem, selection, features = _chosen(rows, selected, sampling, settings, timer)
     else:
-        _log.info(
-            "comparing penalties on a sample: %.3g of the positive and %.3g of the negative rows; "
-            "a penalty of all rows is %.3g times that of the sample",
-            *sample.shares,
-            sample.factor,
-        )
-        drawn, within = sample.rows(selected, settings.folds.seed), sample.settings(settings)
+        drawn, within = sample.rows, sample.settings(settings)
         of_drawn = select_rows(drawn, sampling, within.work())
         _, of_sample, _ = _chosen(drawn, of_drawn, sampling, within, timer)
-        problem, selection, features = selected.problem(), sample.selection(of_sample), None
+        problem, selection, features = (
+            selected.problem(),
+            sample.selection(of_sample, settings),
+            None,
+        )
     _log.info(
         "chose regParam %.4g and elasticNetParam %.4g%s by the %s: mean AUC %.4f, standard error "
         "%.4f",

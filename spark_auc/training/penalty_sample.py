@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
+from itertools import cycle
 from typing import NamedTuple, cast
 
 import numpy as np
 
 from spark_auc.core.batch import Batch, hashed_shares
 from spark_auc.core.row_source import ArrayRows, RowSource, rows_where
-from spark_auc.core.types import Bool, Float
+from spark_auc.core.types import Bool
 from spark_auc.solvers.candidates import Selection
 from spark_auc.training.problem import TrainingRows
 from spark_auc.training.settings import TrainingSettings
+
+_log = logging.getLogger(__name__)
 
 # Stored entries of a sample, about: twenty-five penalties in five folds take half a minute.
 ENTRIES = 1 << 22
@@ -21,20 +25,20 @@ _SALT = 0x5A3B1E
 
 
 class PenaltySample(NamedTuple):
-    """A sample of each class, and what a penalty of all rows is on it.
+    """A sample of the rows, and what a penalty of all rows is on it.
 
     The variance of the mean loss of all pairs is about proportional to ``1 / n+ + 1 / n-``, and the
     best ridge factor is about proportional to this variance.
 
     Parameters
     ----------
-    shares : (2,)
-        Share of the positive and of the negative rows. The rarer class is thinned out last.
+    rows
+        The rows of the sample. The rarer class is thinned out last.
     factor
         A penalty of all rows, divided by that of the sample which stands for it.
     """
 
-    shares: Float
+    rows: ArrayRows
     factor: float
 
     @classmethod
@@ -51,24 +55,34 @@ class PenaltySample(NamedTuple):
         survey = selected.survey
         if survey is None or survey.arrivals is not None or any(settings.elastic_net_params):
             return None
-        rows = survey.columns.rows
-        most = ENTRIES * rows.sum() / max(float(survey.columns.entries.sum()), 1.0)
-        if selected.has_matrix or selected.steps is not None or rows.sum() <= 2 * most:
+        counts = survey.columns.rows
+        most = ENTRIES * counts.sum() / max(float(survey.columns.entries.sum()), 1.0)
+        if selected.has_matrix or selected.steps is not None or counts.sum() <= 2 * most:
             return None
-        fewest = min(rows.min(), most / 2)
+        fewest = min(counts.min(), most / 2)
         sizes = np.full(2, most - fewest)
-        sizes[rows.argmin()] = fewest
-        sizes = np.minimum(sizes, rows)
-        return cls(sizes / rows, float((1 / rows).sum() / (1 / sizes).sum()))
-
-    def rows(self, selected: TrainingRows, seed: int) -> ArrayRows:
-        """The rows of the sample, which depends on their keys and the seed."""
+        sizes[counts.argmin()] = fewest
+        shares = np.minimum(sizes / counts, 1.0)
 
         def drawn(batch: Batch) -> Bool:
-            share = np.where(batch.y, *self.shares)
-            return np.asarray(hashed_shares(batch.keys(), seed, _SALT) < share)
+            # By content: the keys of a batch can be those of a few large groups.
+            keys = batch._replace(key=None).keys()
+            share = np.where(batch.y, *shares)
+            return np.asarray(hashed_shares(keys, settings.folds.seed, _SALT) < share)
 
-        return cast(RowSource, selected.rows).changed(rows_where(drawn)).gathered()
+        rows = cast(RowSource, selected.rows).changed(rows_where(drawn)).gathered()
+        positive = sum(int(batch.y.sum()) for batch in rows.batches)
+        found = np.array([positive, sum(batch.y.size for batch in rows.batches) - positive])
+        if (found < shares * counts / 2).any():
+            # Few distinct rows make the share of a draw random.
+            return None
+        factor = float((1 / counts).sum() / (1 / found).sum())
+        _log.info(
+            "comparing penalties on a sample of %d of %.0f positive and %d of %.0f negative rows; "
+            "a penalty of all rows is %.3g times that of the sample",
+            *(found[0], counts[0], found[1], counts[1], factor),
+        )
+        return cls(rows, factor)
 
     def settings(self, settings: TrainingSettings) -> TrainingSettings:
         """The settings of the choice on the sample."""
@@ -77,7 +91,9 @@ class PenaltySample(NamedTuple):
         values = tuple(value / self.factor for value in settings.reg_params)
         return replace(settings, reg_params=values)
 
-    def selection(self, chosen: Selection) -> Selection:
+    def selection(self, chosen: Selection, settings: TrainingSettings) -> Selection:
         """What was chosen on the sample, with the penalties of all rows."""
-        candidates = (replace(c, regParam=c.regParam * self.factor) for c in chosen.candidates)
-        return replace(chosen, candidates=tuple(candidates))
+        values = settings.reg_params or [c.regParam * self.factor for c in chosen.candidates]
+        # Candidates with a prior have the same values again.
+        pairs = zip(chosen.candidates, cycle(values), strict=False)
+        return replace(chosen, candidates=tuple(replace(c, regParam=v) for c, v in pairs))

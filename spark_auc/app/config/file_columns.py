@@ -76,6 +76,8 @@ def _csv(file: str, options: Mapping[str, Setting]) -> list[str]:
         return []
     with open(file, encoding="utf-8-sig", errors="replace", newline="") as opened:
         line = opened.readline(_LONGEST).rstrip("\r\n")
+    if line.lower().startswith("sep="):
+        return []
     separator = texts.get("sep", texts.get("delimiter")) or separator_in(line)
     kinds = {*",;\t|"} & {*re.sub('"[^"]*"', "", line)}
     is_clear = "sep" in texts or "delimiter" in texts or len(kinds) <= 1
