@@ -16,7 +16,7 @@ ABSENT = (
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
     *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
 )
-_WHITE = " \t\n\v\f\r\xa0"
+WHITE = " \t\n\v\f\r\xa0"
 _SPACE, _TAB, _RETURN, _NO_BREAK, _LATIN = 0x20, 0x09, 0x0D, 0xA0, 0xC2
 
 
@@ -48,7 +48,7 @@ def present_word(value: str, absent: Sequence[str]) -> str | None:
     """One value as `present_text` has it; None where it is missing."""
     if not absent:
         return value
-    word = value.strip(_WHITE)
+    word = value.strip(WHITE)
     return None if word in absent else word
 
 

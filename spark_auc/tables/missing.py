@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_auc.core.types import Bool
-from spark_auc.features.absent_text import ABSENT
+from spark_auc.features.absent_text import ABSENT, WHITE
 from spark_auc.tables.arrow_columns import flat
 from spark_auc.tables.table import Table
 from spark_auc.tables.types import is_text
@@ -23,7 +23,7 @@ MISSING = (*ABSENT, "?")
 
 def present(values: pa.Array, words: Sequence[str] = MISSING) -> pa.Array:
     """Text without white space around it; null where it is one of some words."""
-    trimmed = pc.utf8_trim_whitespace(values)
+    trimmed = pc.utf8_trim(values, WHITE)
     return pc.if_else(pc.is_in(trimmed, pa.array(words, trimmed.type)), None, trimmed)
 
 
