@@ -66,8 +66,7 @@ def to_sql(ranker: ServedRanker, dialect: Literal["spark", "ansi"] = "spark") ->
 
     Splines, standardised columns, their pairs, trees, and tokens of booleans and of integers whose
     values the recipe lists become CASE expressions; rows of unit length are divided by their norm.
-    Columns of booleans have to be booleans, and text without white space around it, with null for
-    the words that the recipe reads as missing. The score of a row that is an error in Python is not
+    Columns of booleans have to be booleans. The score of a row that is an error in Python is not
     defined: with an infinite value in a standardised column, or, without a recipe, a missing value.
 
     Parameters
@@ -75,8 +74,9 @@ def to_sql(ranker: ServedRanker, dialect: Literal["spark", "ansi"] = "spark") ->
     ranker
         The ranker, with a recipe or with named features.
     dialect
-        "spark"; or "ansi" for systems with quotes ``"``, CASE, POWER, SQRT, EXP and ABS, such as
-        SQLite. There, missing values are null: NaN is not looked for.
+        "spark"; or "ansi" for systems with quotes ``"``, CASE, POWER, SQRT, EXP, ABS and, for
+        trees of text, TRIM of two arguments, such as SQLite. There, missing values are null: NaN
+        is not looked for.
 
     Returns
     -------

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from spark_auc.core.labels import Label
 from spark_auc.errors import ConfigError
+from spark_auc.features.absent_text import WHITE
 
 
 @dataclass(frozen=True)
@@ -24,16 +25,23 @@ class Dialect:
     group
         What stands before the parentheses of a group: nothing, or the name of a function that
         returns its argument.
+    trim
+        The expression of text ``{0}`` without the characters ``{1}`` around it.
     """
 
     quote: str
     has_nan: bool
     backslash: bool
     group: str
+    trim: str
 
     def name(self, name: str) -> str:
         """The name of a column."""
         return self.quote + name.replace(self.quote, self.quote * 2) + self.quote
+
+    def trimmed(self, name: str) -> str:
+        """The text of a column without white space around it."""
+        return self.trim.format(self.name(name), self.label(WHITE))
 
     def missing(self, name: str, type: str) -> str:
         """The test of whether a column of a type has no value in a row."""
@@ -72,8 +80,8 @@ class Dialect:
 _DIALECTS = {
     # Spark's parser reads to the end of a bare parenthesis before it knows what begins there, and
     # keeps what it tried: 200 trees took more than a GB.
-    "spark": Dialect("`", has_nan=True, backslash=True, group="positive"),
-    "ansi": Dialect('"', has_nan=False, backslash=False, group=""),
+    "spark": Dialect("`", True, True, "positive", "TRIM(BOTH {1} FROM {0})"),
+    "ansi": Dialect('"', False, False, "", "TRIM({0}, {1})"),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -67,6 +68,9 @@ def terms(recipe: Recipe, w: Float, dialect: Dialect) -> Iterator[Term]:
     if recipe.trees:
         first = next(starts)
         leaves = w[first : first + recipe.trees.size]
+        if not recipe.absent:
+            # The recipe takes text as it is.
+            dialect = replace(dialect, trim="{0}")
         trees = [_tree(recipe.trees, t, leaves, dialect) for t in range(recipe.trees.slots)]
         yield Term(dialect.total(trees), number(len(trees)))
     before = list[TokenPlaces]()
@@ -255,7 +259,7 @@ def _goes_left(trees: TreeLeaves, node: int, dialect: Dialect) -> str:
 
 def _has_words_of_left(forest: Forest, node: int, column: Categories, dialect: Dialect) -> str:
     """The test of whether a node sends a row of text left."""
-    name, is_left = dialect.name(column.name), goes_left(forest, node, column)
+    name, is_left = dialect.trimmed(column.name), goes_left(forest, node, column)
     words = [dialect.label(word) for word in words_of(column)]
     # Other text, and missing text with it, goes to the side of which no words are listed.
     other = is_left[-1]

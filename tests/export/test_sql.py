@@ -183,7 +183,12 @@ def test_text_grows_with_the_knots_and_not_with_their_square():
 @pytest.mark.parametrize("categories", ["exact", "truncated", "float32"])
 def test_trees_of_text(spark, categories, with_numbers):
     served, table = ranker_of_words(categories, with_numbers)
+    towns = table["the town"].to_pylist()
+    padded = [None if town is None else f" \t{town}\u00a0" for town in towns]
+    again = {"the town": padded, "size": table["size"], "k": range(10, 20)}
+    table = pa.concat_tables([table, pa.table(again)])
     expected = served.score(table)
+    np.testing.assert_array_equal(expected[10:], expected[:10])
     found = in_sqlite(to_sql(served, "ansi"), table)
     atol = 1e-9 * spread(expected)
     np.testing.assert_allclose([row["score"] for row in found], expected, rtol=0, atol=atol)
