@@ -4,11 +4,16 @@ import numpy as np
 import pytest
 from pyspark.ml.feature import Normalizer
 from pyspark.ml.linalg import Vectors
+from scipy import sparse
 
 from spark_auc import MBAClassifier, evaluate
+from spark_auc.core.batch import Batch
+from spark_auc.core.row_source import ArrayRows
 from spark_auc.errors import ConfigError
 from spark_auc.spark.data.resources import SessionMemory
-from spark_auc.training import problem, train
+from spark_auc.training import penalty_sample, problem, train
+from spark_auc.training.settings import TrainingSettings
+from spark_auc.training.survey import Sampling
 from tests.data import DIRECTORY
 
 pytestmark = pytest.mark.slow
@@ -92,3 +97,24 @@ def test_what_cannot_be_done_without_a_matrix_is_refused(few, monkeypatch):
         monkeypatch.setattr(module, "fits_in_matrix", lambda rows: False)
     with pytest.raises(ConfigError, match="set keepMoments to False"):
         MBAClassifier(regParam=0.1, keepMoments=True).fit(few)
+
+
+def test_penalties_are_compared_on_the_sample_of_one_process(few, monkeypatch):
+    monkeypatch.setattr(problem, "fits_in_matrix", lambda rows: False)
+    monkeypatch.setattr(penalty_sample, "ENTRIES", 1_500)
+    monkeypatch.setattr(SessionMemory, "rows_limit", 0.0)
+    found = MBAClassifier(standardization=False, keyCol="id").fit(few).summary
+    assert found.form == "passes"
+    collected = few.orderBy("id").collect()
+    X = sparse.csr_matrix([row["features"].toArray() for row in collected])
+    y = np.array([row["label"] == 1 for row in collected])
+    settings = TrainingSettings(standardize=False)
+    selected = problem.select_rows(ArrayRows((Batch(X, y),), 30), Sampling(), settings.work())
+    sample = penalty_sample.PenaltySample.of(selected, settings)
+    rows = sum(batch.y.size for batch in sample.rows.batches)
+    assert 60 < rows < 200
+    grid = [value["regParam"] for value in found.selection["candidates"]]
+    assert len(grid) == 25
+    trace = grid[0] / sample.factor / 1e-7
+    of_sample = problem.build_problem(sample.rows, Sampling()).quadratic(None)
+    assert trace == pytest.approx(float(of_sample.Sigma.diagonal().sum()), rel=1e-9)
