@@ -155,7 +155,8 @@ def text_lines(name: str) -> list[list[str]]:
 def column(type_: str, values: list) -> object:
     """A column of a recipe; see `Recipe.transform`."""
     if type_ == "text":
-        return text(values)
+        inside = [None if v is None else v.strip(" \t\n\v\f\r\u00a0") for v in values]
+        return text([v or None for v in inside])
     if type_ == "time":
         plain = [v.replace(tzinfo=None) if isinstance(v, datetime.datetime) else v for v in values]
         return times(plain)
