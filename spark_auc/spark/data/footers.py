@@ -155,8 +155,24 @@ def _check(
                 f"{path} has column {name!r} of type {kind}, whose values may differ from those "
                 f"that Spark reads as {expected}"
             )
+        if kinds.is_fixed_size_list(kind) and _has_nulls(metadata, name):
+            raise UnsupportedFilesError(
+                f"{path} has missing values in column {name!r} of lists of one size, which Arrow "
+                "does not read"
+            )
         if any(leaf == name or leaf.startswith(f"{name}.") for leaf in older):
             raise UnsupportedFilesError(f"{path} has lists in an old format in column {name!r}")
+
+
+def _has_nulls(metadata: pq.FileMetaData, name: str) -> bool:
+    """Whether a column of lists may have missing values, also within them."""
+    columns = (
+        metadata.row_group(group).column(k)
+        for group in range(metadata.num_row_groups)
+        for k in range(metadata.num_columns)
+    )
+    own = (column for column in columns if column.path_in_schema.split(".")[0] == name)
+    return any(column.statistics is None or column.statistics.null_count != 0 for column in own)
 
 
 def _same_values(stored: pa.DataType, expected: pa.DataType, known: frozenset[pa.DataType]) -> bool:
