@@ -195,8 +195,8 @@ class DelimitedFiles(TextFiles):
 def separator_in(header: str, rows: Sequence[str] = ()) -> str:
     """The separator of a header: one of comma, semicolon, tabulator and ``|``.
 
-    It is the one that most of some rows have as often as the header, outside of quotes; of several,
-    the one that the header has most.
+    In most rows it occurs as often as in the header, outside of quotes. Of several such separators
+    it is the one that is most frequent in the header.
     """
 
     def found(separator: str) -> tuple[int, int]:

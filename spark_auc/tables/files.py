@@ -31,8 +31,8 @@ def open_file(
         A Parquet file, a file of CSV, TSV or JSON Lines, or a directory of files of one of these
         formats.
     separator
-        The separator of CSV and TSV. Default: that of comma, semicolon, tabulator and ``|`` which
-        is most frequent in the first line.
+        The separator of CSV and TSV. Default: that of the first lines; see
+        `spark_auc.tables.delimited.separator_in`.
     trimmed
         Whether blanks around the fields of CSV and TSV are no part of them.
 

@@ -104,7 +104,7 @@ def drawn(name: str, size: tuple[float, float], draw: Callable[[Figure], None]) 
 
 
 def _tried(figure: Figure, draw: Callable[[], None]) -> None:
-    """Draw, or leave the figure empty: no picture is worth the model that it shows."""
+    """Draw, or leave the figure empty, so that the job publishes its model all the same."""
     try:
         draw()
     except Exception as error:

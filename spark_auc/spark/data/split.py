@@ -81,23 +81,12 @@ def _hashed(df: DataFrame, key: str, seed: int) -> Column:
 def by_position(df: DataFrame, train: int | float) -> DataFrame:
     """Assign the first rows to train, in the order of file path and position in the file.
 
-    One job counts the rows, without computing features. ``df`` must be read from files; columns may
-    be derived and rows filtered, but not shuffled.
-
     Parameters
     ----------
     df
-        The rows.
+        The rows; see `before`, also for the errors.
     train
         Number of rows (int) or share of all rows (float in (0, 1)) in train.
-
-    Raises
-    ------
-    ConfigError
-        ``df`` was not read from files, was shuffled since, or one part would be empty.
-    DataError
-        ``df`` has no rows, or an action reads the block that contains the cut in other partitions
-        than the counting job.
     """
     numbered, is_first = before(df, train)
     return _parted(numbered, is_first).drop(ROW_ID)
