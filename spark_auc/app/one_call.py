@@ -176,7 +176,7 @@ def table_of(rows: Any) -> Table:
     """The table of rows of any class that `train` takes; `ConfigError` for others."""
     if isinstance(rows, str | PathLike):
         table = open_file(rows, trimmed=True)
-        return remembered(typed(table, inferred(table)))
+        return remembered(typed(table, [found.reading for found in inferred(table).values()]))
     kind = type(rows).__module__.partition(".")[0]
     if kind == "pyspark":
         from spark_auc.spark.data.spark_table import SparkTable

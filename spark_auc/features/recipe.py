@@ -18,6 +18,7 @@ from spark_auc.errors import ConfigError, DataError, ResourceError
 from spark_auc.features.absent_text import ABSENT
 from spark_auc.features.crosses import Crosses, salt_of
 from spark_auc.features.raw_columns import Columns, rows_of
+from spark_auc.features.readings import Reading
 from spark_auc.features.recipe_columns import check_entries
 from spark_auc.features.recipe_numbers import Numeric
 from spark_auc.features.recipe_pairs import Pair, check_pairs
@@ -77,6 +78,8 @@ class Recipe:
     absent
         Words that count as missing text; white space around text is no part of it. Without any,
         text stays as it is, as in recipes of versions that knew none. Default: those of pandas.
+    readings
+        How text of columns is read, where the type alone does not tell.
 
     Raises
     ------
@@ -97,6 +100,7 @@ class Recipe:
     chosen_by: KeySample | None = None
     zone: str = DEFAULT
     absent: tuple[str, ...] = ABSENT
+    readings: tuple[Reading, ...] = ()
 
     def __post_init__(self) -> None:
         check_whole("dimension", self.dimension, 1)

@@ -47,13 +47,18 @@ class Named:
         """Whether values of a type give the same features as those of the fit."""
         return type == self.type or {type, self.type} <= set(self.SAME)
 
+    @property
+    def remedy(self) -> str:
+        """What to do where a column has another type."""
+        return "convert the column"
+
     def check(self, column: Column) -> str:
         """The type of a column; `DataError` if it differs from the type in the fit."""
         found = type_of(self.name, column)
         if not self.accepts(found):
             raise DataError(
                 f"found column {self.name!r} of type {found}, expected type {self.type} as in the "
-                "rows of the fit; convert the column"
+                f"rows of the fit; {self.remedy}"
             )
         return found
 

@@ -17,6 +17,7 @@ from spark_auc.errors import ConfigError, DataError
 from spark_auc.features.column_summary import ColumnSummary
 from spark_auc.features.crosses import Crosses
 from spark_auc.features.raw_columns import Columns, Numbers
+from spark_auc.features.readings import Reading
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_json import HASHED_KINDS, NUMERIC_KINDS
 from spark_auc.features.recipe_numbers import Numeric, Spline, Standard
@@ -89,7 +90,7 @@ class RecipePlan:
         Names, types and kinds of the columns.
     knots
         The largest number of knots of a spline. States do not depend on it.
-    dimension, crosses, missing, unit, trees, zone
+    dimension, crosses, missing, unit, trees, zone, readings
         See `Recipe`.
 
     Raises
@@ -106,6 +107,7 @@ class RecipePlan:
     unit: bool = True
     trees: TreeLeaves | None = None
     zone: str = DEFAULT
+    readings: tuple[Reading, ...] = ()
 
     def __post_init__(self) -> None:
         check_whole("knots", self.knots, 2)
@@ -178,6 +180,7 @@ class RecipePlan:
 
     def _recipe(self, state: RecipeState) -> Recipe:
         summaries = iter(state.columns)
+        codes = {reading.name for reading in self.readings if reading.format == "code"}
         numeric: list[Numeric] = []
         hashed: list[Hashed] = []
         for name, kind_of_values, kind, values in self.columns:
@@ -185,12 +188,14 @@ class RecipePlan:
                 numeric.append(Spline(name, kind_of_values, next(summaries).knots(self.knots)))
             elif kind == "standard":
                 numeric.append(_standard(name, kind_of_values, next(summaries)))
-            elif values is not None:
-                hashed.append(Tokens(name, kind_of_values, values))
+            elif kind == "tokens":
+                hashed.append(Tokens(name, kind_of_values, values, name in codes or None))
             else:
                 hashed.append(HASHED_KINDS[kind](name, kind_of_values))
         settings = self.dimension, self.crosses, self.missing, self.unit, self.trees
-        return Recipe(tuple(numeric), tuple(hashed), *settings, zone=self.zone)
+        named = {column.name for column in self.columns if column.type != "text"}
+        readings = tuple(reading for reading in self.readings if reading.name in named)
+        return Recipe(tuple(numeric), tuple(hashed), *settings, zone=self.zone, readings=readings)
 
 
 def _standard(name: str, kind_of_values: str, summary: ColumnSummary) -> Standard:

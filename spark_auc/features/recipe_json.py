@@ -10,6 +10,7 @@ from typing import Any, NoReturn, TypeVar
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.errors import ConfigError, ModelFormatError
 from spark_auc.features.crosses import Crosses
+from spark_auc.features.readings import Reading
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_numbers import Numeric, Spline, Standard
 from spark_auc.features.recipe_pairs import Pair
@@ -38,13 +39,14 @@ def to_json(recipe: Recipe) -> str:
     for block in ("numeric", "hashed"):
         columns = getattr(recipe, block)
         stored[block] = [{"as": names[type(column)]} | _given(column) for column in columns]
-    # Recipes without trees, pairs, a zone or words for missing text are stored as by versions that
-    # knew none.
+    # Recipes without trees, pairs, a zone, words for missing text or readings are stored as by
+    # versions that knew none.
     del stored["trees"], stored["pairs"]
     if recipe.chosen_by is None:
         del stored["chosen_by"]
-    if not recipe.absent:
-        del stored["absent"]
+    for name in ("absent", "readings"):
+        if not stored[name]:
+            del stored[name]
     if recipe.zone == DEFAULT:
         del stored["zone"]
     if recipe.trees:
@@ -86,7 +88,9 @@ def from_json(text: str | bytes) -> Recipe:
     optional = {name: read for name, read in _OPTIONAL.items() if name in stored}
     readers = {"format": _text, "version": _whole} | _RECIPE | optional
     try:
-        return Recipe(**{"absent": ()} | _taken(stored, "the recipe", readers))
+        known = _taken(stored, "the recipe", readers)
+        del known["format"], known["version"]
+        return Recipe(**{"absent": ()} | known)
     except ConfigError as error:
         raise ModelFormatError(f"found a damaged recipe: {error}") from None
 
@@ -120,7 +124,7 @@ def _taken(stored: Any, where: str, readers: Mapping[str, Reader]) -> dict[str, 
     return {
         name: read(stored[name], f" {name} of {where}")
         for name, read in readers.items()
-        if name not in {"format", "version", "as"}
+        if name != "as"
     }
 
 
@@ -176,6 +180,7 @@ _FIELDS: dict[str, Reader] = {
     "name": _text,
     "type": _text,
     "values": _texts,
+    "codes": _flag,
     "knots": _numbers,
     "mean": _number,
     "deviation": _number,
@@ -199,6 +204,11 @@ def _columns(kinds: Mapping[str, type[Any]]) -> Reader:
         return kind(**_taken(value, f"a column in{where}", {"as": _text} | readers))
 
     return read
+
+
+def _readings(value: Any, where: str) -> tuple[Reading, ...]:
+    readers: dict[str, Reader] = {"name": _text, "format": _text, "absent": _texts}
+    return tuple(Reading(**_taken(item, where.strip(), readers)) for item in _list(value, where))
 
 
 def _sample(value: Any, where: str) -> KeySample | None:
@@ -231,6 +241,7 @@ _OPTIONAL: dict[str, Reader] = {
     "chosen_by": _sample,
     "zone": _text,
     "absent": _texts,
+    "readings": _readings,
 }
 
 

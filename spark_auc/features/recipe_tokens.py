@@ -181,12 +181,15 @@ class Tokens(_Hashed):
     values
         The digits of the integers in the rows of the fit, ascending. Other integers share the token
         ``name=other``, so that all tokens are known. Default: each integer has a token of its own.
+    codes
+        Whether the text has codes such as 007, which integers cannot stand for. Default: no.
     """
 
     TYPES = ("text", "integer", "boolean")
     SAME = ("text", "integer")
 
     values: tuple[str, ...] | None = None
+    codes: bool | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -195,6 +198,17 @@ class Tokens(_Hashed):
                 f"found the values {str(self.values)[:60]} of column {self.name!r} of type "
                 f"{self.type}, expected ascending integers of 64 bits; fit the recipe again"
             )
+
+    def accepts(self, type: str) -> bool:
+        """See `Named.accepts`."""
+        return super().accepts(type) and not (self.codes and type != self.type)
+
+    @property
+    def remedy(self) -> str:
+        """See `Named.remedy`."""
+        if not self.codes:
+            return super().remedy
+        return "read it as text, as numbers lose the zeros of codes such as 007 (pandas: dtype=str)"
 
     @property
     def words(self) -> tuple[str, ...] | None:

@@ -85,6 +85,8 @@ def word(column: Tokens | Hour | Weekday, value: Any, zone: str) -> bytes:
             return column.known(value).encode()
         except UnicodeEncodeError:
             raise _other(column.name, value, "text that UTF-8 can hold") from None
+    if column.codes:
+        raise _other(column.name, value, "text, as numbers lose the zeros of codes such as 007,")
     return column.known(str(_whole(column, value))).encode()
 
 

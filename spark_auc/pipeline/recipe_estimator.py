@@ -30,6 +30,7 @@ from spark_auc.pipeline.tree_growth import TreeGrowth
 from spark_auc.pipeline.tree_settings import grows_from_all, tree_settings
 from spark_auc.tables.raw_features import RawFeatures
 from spark_auc.tables.table import Table, field_of, fields_of, own_names
+from spark_auc.tables.text_types import readings_of
 from spark_auc.trees.forest import Forest
 
 _log = logging.getLogger(__name__)
@@ -201,6 +202,7 @@ class RecipeFit(HasSettings):
             "missing": values["missing"],
             "unit": values["unit"],
             "zone": table.zone,
+            "readings": readings_of(table),
         }
         unused = values["leaveOut"] or ()
         for name in (*kinds, *(name for pair in self._named_pairs for name in pair)):

@@ -6,6 +6,7 @@ kernels: a row has the same score, to the bit, wherever it is computed.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,7 +29,10 @@ from spark_auc.serving.nested import row_with_fields
 from spark_auc.serving.score_curves import Curve, restored
 from spark_auc.serving.segments import segments_of
 from spark_auc.serving.stored_stage import DAMAGES, StoredStage, damaged
-from spark_auc.serving.tables import columns_of, features_of, is_table, table_of
+from spark_auc.serving.tables import columns_of, features_of, is_table, table_of, with_values
+from spark_auc.tables.files import open_file
+from spark_auc.tables.nested import with_fields
+from spark_auc.tables.table import field_of
 
 _KINDS = ("RankerPipelineModel", "LinearRankerModel")
 _EMBEDDING = "embedding"
@@ -134,6 +138,12 @@ class ServedRanker:
         return None if self.embeddings else self.scorer.names
 
     @cached_property
+    def _typed(self) -> tuple[str, ...]:
+        """The raw columns of numbers, booleans and times."""
+        columns = () if self.recipe is None else self.recipe.columns
+        return tuple(dict.fromkeys(c.name for c in columns if c.type != "text"))
+
+    @cached_property
     def _paths(self) -> tuple[str, ...]:
         """The columns whose names may be paths of fields."""
         return tuple(name for name in self.columns or () if "." in name)
@@ -161,6 +171,10 @@ class ServedRanker:
         one = isinstance(rows, Mapping)
         if one:
             rows = row_with_fields(rows, self._paths) if self._paths else rows
+            if texts := {n: rows[n] for n in self._typed if isinstance(rows.get(n), str)}:
+                assert self.recipe is not None, "a ranker with a recipe"
+                made = with_values(pa.table({n: [text] for n, text in texts.items()}), self.recipe)
+                rows = {**rows, **made.to_pylist()[0]}
         elif self.recipe is not None or (self.columns and is_table(rows)):
             rows = table_of(rows, self.columns or ())
         if self.recipe is None:
@@ -181,6 +195,36 @@ class ServedRanker:
         else:
             scores = segments.weights.scores(X, segments_of(rows, segments))
         return float(scores[0]) if one else scores
+
+    def read(self, path: str | os.PathLike[str]) -> pa.Table:
+        """The columns of this ranker in a file, for `score` and the others.
+
+        Text has the values that it had in the training: of numbers and times in their formats, and
+        of codes such as 007.
+
+        Parameters
+        ----------
+        path
+            A file, or a directory of files, of Parquet, CSV, TSV or JSON Lines.
+
+        Raises
+        ------
+        ConfigError
+            There are no such files, they lack a column, or the columns of this ranker have no
+            names.
+        DataError
+            A file is malformed, or more than half of the values of a column do not fit.
+        """
+        if self.columns is None:
+            raise ConfigError(
+                "found a ranker of features without names, expected one of columns; read the "
+                "features, and score their array"
+            )
+        rows = with_fields(open_file(path, trimmed=True), self.columns)
+        table = rows.select([field_of(rows, name).name for name in self.columns]).gathered()
+        assert table is not None
+        table = table.rename_columns([*self.columns])
+        return table if self.recipe is None else with_values(table, self.recipe)
 
     def probability(self, rows: Any) -> Any:
         """Probabilities of the positive class: a float for one row, ``(n,)`` for several.

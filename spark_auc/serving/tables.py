@@ -16,6 +16,8 @@ from spark_auc.features.recipe import Recipe
 from spark_auc.features.single_values import number
 from spark_auc.serving.nested import column_at
 from spark_auc.tables.arrow_columns import raw_column
+from spark_auc.tables.arrow_table import ArrowTable
+from spark_auc.tables.text_types import inferred_as, typed
 
 # The types of raw columns without a value, by the types of recipes.
 _EMPTY = {
@@ -101,7 +103,7 @@ def columns_of(table: pa.Table, recipe: Recipe) -> Columns:
     DataError
         A column has another type.
     """
-    found = dict[str, Column]()
+    found, table = dict[str, Column](), with_values(table, recipe)
     for name in dict.fromkeys(column.name for column in recipe.columns):
         entries = [column for column in recipe.columns if column.name == name]
         array = joined(table[name])
@@ -109,10 +111,28 @@ def columns_of(table: pa.Table, recipe: Recipe) -> Columns:
             array = array.cast(_EMPTY[entries[0].type])
         column = raw_column(name, array, recipe.zone, recipe.absent)
         kind = type_of(name, column)
-        if any(entry.type == "integer" and not entry.accepts(kind) for entry in entries):
+        if any(entry.accepts("integer") and not entry.accepts(kind) for entry in entries):
             column = whole(column)
         found[name] = column
     return found
+
+
+def with_values(table: pa.Table, recipe: Recipe) -> pa.Table:
+    """The table with the values of text in columns that a recipe has as numbers or times.
+
+    Raises
+    ------
+    DataError
+        More than half of the values of a column do not fit; others count as missing.
+    """
+    types = {column.name: column.type for column in recipe.columns}
+    rows = ArrowTable.of(table, max(1, table.num_rows))
+    found = inferred_as(rows, types, recipe.readings)
+    if not found:
+        return table
+    made = typed(rows, [one.reading for one in found.values()], strict=False).gathered()
+    assert made is not None
+    return made
 
 
 def features_of(rows: Any, width: int, names: tuple[str, ...] | None) -> tuple[Rows, bool]:

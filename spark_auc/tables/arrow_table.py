@@ -185,13 +185,12 @@ class ArrowTable:
         return replace(self, schema=schema, read=read, cheap=False)
 
     def cast(
-        self, columns: Mapping[str, tuple[pa.DataType, Callable[[pa.Array], pa.Array]]]
+        self, columns: Mapping[str, tuple[pa.Field, Callable[[pa.Array], pa.Array]]]
     ) -> ArrowTable:
         """See `Table.cast`."""
         source = self.read
         changed = (
-            field.with_type(columns[field.name][0]) if field.name in columns else field
-            for field in self.schema
+            columns[field.name][0] if field.name in columns else field for field in self.schema
         )
 
         def read(part: int, names: Sequence[str]) -> Batches:

@@ -18,10 +18,7 @@ from spark_auc.core.types import Bool, Keys, Rows
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.tables.decoders import decode, usable
 from spark_auc.tables.table import Table, field_of
-from spark_auc.tables.types import is_list, is_number, is_vector, shown_type
-
-# Key of the metadata of a field with those of Spark's column, in JSON.
-METADATA = b"spark"
+from spark_auc.tables.types import METADATA, is_list, is_number, is_vector, shown_type
 
 
 class Features(Protocol):

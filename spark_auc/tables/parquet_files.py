@@ -16,8 +16,8 @@ from spark_auc.core.parallel import mapped
 from spark_auc.errors import DataError
 from spark_auc.storage.file_systems import opened, reached
 from spark_auc.tables.arrow_table import BATCH_ROWS, ArrowTable
-from spark_auc.tables.features import METADATA
 from spark_auc.tables.table import Batches
+from spark_auc.tables.types import METADATA
 
 # Key of the schema that Spark writes into Parquet files.
 _OF_SPARK = b"org.apache.spark.sql.parquet.row.metadata"

@@ -63,14 +63,14 @@ class RawFeatures:
         for column in recipe.columns:
             known = field_of(table, column.name)
             found = raw_type(known.type)
-            if found == "float" and column.type == "integer" and not column.accepts(found):
+            if found == "float" and column.accepts("integer") and not column.accepts(found):
                 # Missing values make floats of integers, in pandas and its files.
                 whole.add(column.name)
             elif found is None or not column.accepts(found):
                 raise DataError(
                     f"found column {column.name!r} of type {found or shown_type(known)}, "
-                    f"expected {column.type} as in the rows that the recipe was fitted to; cast "
-                    "the column"
+                    f"expected {column.type} as in the rows that the recipe was fitted to; "
+                    f"{column.remedy}"
                 )
         names = dict.fromkeys(column.name for column in recipe.columns)
         raw = RawColumns.of(table, list(names), recipe.zone, recipe.absent)

@@ -135,15 +135,13 @@ class Table(Protocol):
         """
         ...
 
-    def cast(
-        self, columns: Mapping[str, tuple[pa.DataType, Callable[[pa.Array], pa.Array]]]
-    ) -> Self:
+    def cast(self, columns: Mapping[str, tuple[pa.Field, Callable[[pa.Array], pa.Array]]]) -> Self:
         """The rows with other values of some columns.
 
         Parameters
         ----------
         columns
-            The type of each changed column, and what makes its values, by its name.
+            The field of each changed column, and what makes its values, by its name.
         """
         ...
 

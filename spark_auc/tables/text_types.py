@@ -1,12 +1,14 @@
 """Types of the values of text columns: numbers, booleans and times, found by one pass.
 
-A type fits if all values fit it. White space around values does not count.
+A column is of a type if its values have a format of it, but for few odd words, which then stand for
+missing values. White space around values does not count.
 """
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, TypeVar, cast
@@ -14,302 +16,391 @@ from typing import ClassVar, NamedTuple, TypeVar, cast
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow.types import is_floating
+from pyarrow.types import is_floating, is_integer
 
 from spark_auc.core.row_source import State
-from spark_auc.core.state.schema import Schema, array
+from spark_auc.core.state.rules import COUNTS, MOST_ROWS
+from spark_auc.core.state.schema import COUNT, Schema, array
 from spark_auc.core.state.schema_state import SchemaState
-from spark_auc.core.types import Bool
+from spark_auc.core.types import Bool, Int
 from spark_auc.errors import DataError
+from spark_auc.features.readings import FORMATS as TYPE_OF
+from spark_auc.features.readings import PLAIN, Reading
 from spark_auc.tables.missing import MISSING, present
 from spark_auc.tables.names import folded
 from spark_auc.tables.table import Batches, Table, field_of
-from spark_auc.tables.types import is_text
+from spark_auc.tables.tally import Tally, as_text
+from spark_auc.tables.text_formats import FORMATS, INFERRED, TIMES_OF_DIGITS
+from spark_auc.tables.types import METADATA, is_text
 
 T = TypeVar("T", bound=Table)
 
 _log = logging.getLogger(__name__)
 
-_DAY = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_TIME = f"{_DAY}[T ][0-9]{{2}}:[0-9]{{2}}(:[0-9]{{2}}([.][0-9]{{1,9}})?)?"
 # Codes: as numbers, 07 would be 7, and further digits would be lost.
 CODE = r"^[+-]?(0[0-9]+|[0-9]{19,})$"
-_KINDS = "kinds"
+_KINDS, _READING = "kinds", "reading"
 # Words for a missing number, boolean or time, some of which can be labels or words of text.
 _MISSING = (*MISSING, "-", ".", r"\N", "NaT", "0000-00-00")
-
-
-def _without_plus(values: pa.Array) -> pa.Array:
-    """Numbers without a plus, which Arrow does not take."""
-    if not pc.any(pc.starts_with(values, "+")).as_py():
-        return values
-    return pc.replace_substring_regex(values, r"^\+", "")
-
-
-def _integers(values: pa.Array) -> pa.Array:
-    return _without_plus(values).cast(pa.int64())
-
-
-def _doubles(values: pa.Array) -> pa.Array:
-    return _without_plus(values).cast(pa.float64())
-
-
-def _booleans(values: pa.Array) -> pa.Array:
-    return pc.utf8_lower(values).cast(pa.bool_())
-
-
-def _times(values: pa.Array) -> pa.Array:
-    # Arrow takes fractions of as many digits as its unit.
-    shorter = pc.replace_substring_regex(values, r"([.][0-9]{6})[0-9]*", r"\1")
-    return shorter.cast(pa.timestamp("us"))
-
-
-def _zoned(values: pa.Array) -> pa.Array:
-    shorter = pc.replace_substring_regex(values, r"([.][0-9]{6})[0-9]*", r"\1")
-    joined = pc.replace_substring_regex(shorter, r" ?UTC$", "Z")
-    joined = pc.replace_substring_regex(joined, r" ([+-][0-9:]+)$", r"\1")
-    with_minutes = pc.replace_substring_regex(joined, r"(:[0-9.]+[+-][0-9]{2})$", r"\1:00")
-    return with_minutes.cast(pa.timestamp("us", "UTC"))
-
-
-class TextType(NamedTuple):
-    """A type of text: the pattern of its values, the Arrow type, and the conversion."""
-
-    pattern: str
-    arrow: pa.DataType
-    convert: Callable[[pa.Array], pa.Array]
-
-
-# In this order the first that fits is taken; the values of a type fit the next of its family.
-TYPES = {
-    "integer": TextType(r"^[+-]?[0-9]{1,18}$", pa.int64(), _integers),
-    "float": TextType(
-        r"^[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|(?i:inf(inity)?))$",
-        pa.float64(),
-        _doubles,
-    ),
-    "boolean": TextType(r"^(?i)(true|false)$", pa.bool_(), _booleans),
-    "date": TextType(f"^{_DAY}$", pa.date32(), lambda values: values.cast(pa.date32())),
-    "time": TextType(f"^{_DAY}$|^{_TIME}$", pa.timestamp("us"), _times),
-    "zoned": TextType(
-        f"^{_TIME}( ?(UTC|[+-][0-9]{{2}}(:?[0-9]{{2}})?)|Z)$", pa.timestamp("us", "UTC"), _zoned
-    ),
-}
-_NAMES = tuple(TYPES)
-TIMES = ("date", "time", "zoned")
-# Types of text by types of columns in recipes.
-_OF_RECIPES = {
-    "integer": ("integer", "float"),
-    "float": ("float",),
-    "boolean": ("boolean",),
-    "time": TIMES,
-}
+_NAMES = tuple(FORMATS)
 _NOUNS = {
-    "integer": "a whole number",
-    "float": "a number",
+    "integer": "whole numbers",
+    "float": "numbers",
     "boolean": "true or false",
-    "date": "a date or time",
+    "time": "dates or times",
 }
-# Types of values that are written as words or times.
-WORDS = ("boolean", *TIMES)
+# The formats of labels that are no words.
+_OF_LABELS = ("integer", "float")
+# Most odd words of a column, and their largest share of its values: of one word, and of several.
+MOST_ODD, _ONE, _SEVERAL = 8, 0.5, 0.02
+_UNDECIDED = "monthFirst", "dayFirst"
+# Bytes of the state of a column: counts, and odd words.
+_BYTES = 1_000
 
 
 @dataclass(frozen=True, eq=False)
 class TextKinds(SchemaState):
-    """Which types all values of some columns fit.
+    """How many values of some columns of text do not fit each format.
 
     Parameters
     ----------
     fits : (c, t)
-        Whether all values of a column fit a type of `TYPES`.
-    some : (c,)
-        Whether there is a value that is not missing.
+        Whether a format of `FORMATS` is possible: where a batch has more odd words than ``most``,
+        it is not.
+    odd : (c, t)
+        Number of values that do not fit such a format.
+    values : (c,)
+        Number of values that are not missing.
     codes : (c,)
         Whether there is a code, such as 007.
+    most
+        Most odd words of a format.
     """
 
     SCHEMA: ClassVar[Schema] = Schema(
         "TextKinds",
-        1,
+        2,
         {
             "fits": array("|b1", "c", len(_NAMES)),
-            "some": array("|b1", "c"),
+            "odd": array("<i8", "c", len(_NAMES), rule=COUNTS),
+            "values": array("<i8", "c", rule=COUNTS),
             "codes": array("|b1", "c"),
+            "most": COUNT,
         },
     )
 
     fits: Bool
-    some: Bool
+    odd: Int
+    values: Int
     codes: Bool
+    most: int
 
     @classmethod
-    def zero(cls, columns: int) -> TextKinds:
-        """The state of no rows."""
-        none = np.zeros(columns, np.bool_)
-        return cls(np.ones((columns, len(_NAMES)), np.bool_), none, none)
+    def zero(cls, fits: Bool, most: int = MOST_ODD) -> TextKinds:
+        """The state of no rows, for formats that may be possible."""
+        none = np.zeros(len(fits), np.int64)
+        return cls(fits, np.zeros(fits.shape, np.int64), none, none.astype(bool), most)
 
     def merge(self, other: TextKinds) -> TextKinds:
         """The state of both sets of rows."""
-        return TextKinds(self.fits & other.fits, self.some | other.some, self.codes | other.codes)
+        fits = self.fits & other.fits
+        odd, values = np.where(fits, self.odd + other.odd, 0), self.values + other.values
+        return TextKinds(fits, odd, values, self.codes | other.codes, self.most)
 
-    def update(self, batch: pa.RecordBatch) -> TextKinds:
-        """The state with the rows of a batch."""
-        fits, some, codes = self.fits.copy(), self.some.copy(), self.codes.copy()
+    def odd_of(self, column: int) -> dict[str, int]:
+        """Number of values of a column that do not fit each possible format."""
+        possible = np.flatnonzero(self.fits[column])
+        return {_NAMES[t]: int(self.odd[column, t]) for t in possible}
+
+    def update(self, batch: pa.RecordBatch, absent: Sequence[Sequence[str]]) -> TextKinds:
+        """The state with the rows of a batch, in whose columns some further words are no values."""
+        fits, odd, values = self.fits.copy(), self.odd.copy(), self.values.copy()
+        codes = self.codes.copy()
         for k, column in enumerate(batch.columns):
-            if codes[k] or (some[k] and not fits[k].any()):
+            if not fits[k].any():
                 # Nothing can change: the column stays text.
                 continue
-            values = present(column.unique(), _MISSING).drop_null()
-            if not len(values):
-                continue
-            some[k] = True
-            codes[k] = bool(pc.match_substring_regex(values, CODE).true_count)
-            for t, name in enumerate(_NAMES):
-                fits[k, t] = fits[k, t] and _fits(values, name)
-        return replace(self, fits=fits, some=some, codes=codes)
-
-    def types(self) -> list[str]:
-        """The type of each column, of `TYPES` or "text"."""
-        typed = self.some & ~self.codes & self.fits.any(axis=1)
-        first = self.fits.argmax(axis=1)
-        return [_NAMES[t] if is_typed else "text" for t, is_typed in zip(first, typed, strict=True)]
+            counts = as_text(column).value_counts()
+            words = present(counts.field("values"), (*_MISSING, *absent[k]))
+            known = words.is_valid()
+            words, rows = words.filter(known), counts.field("counts").filter(known).to_numpy()
+            values[k] += rows.sum()
+            codes[k] |= bool(pc.match_substring_regex(words, CODE).true_count)
+            for t in np.flatnonzero(fits[k]):
+                misfits = ~_fitting(words, _NAMES[t])
+                fits[k, t] = np.count_nonzero(misfits) <= self.most
+                odd[k, t] = odd[k, t] + rows[misfits].sum() if fits[k, t] else 0
+        return replace(self, fits=fits, odd=odd, values=values, codes=codes)
 
 
-def _fits(values: pa.Array, name: str) -> bool:
-    kind = TYPES[name]
-    if pc.match_substring_regex(values, kind.pattern).false_count:
-        return False
-    if name in TIMES:
-        try:
-            kind.convert(values)
-        except pa.ArrowInvalid:
-            return False
-    return True
+def _fitting(words: pa.Array, name: str) -> Bool:
+    """Whether words fit a format."""
+    form = FORMATS[name]
+    matches = pc.match_substring_regex(words, form.pattern)
+    fits = np.array(matches.to_numpy(zero_copy_only=False), np.bool_)
+    if TYPE_OF[name] == "time" and fits.any():
+        fits[fits] = form.convert(words.filter(matches)).is_valid().to_numpy(zero_copy_only=False)
+    return fits
+
+
+class Found(NamedTuple):
+    """What the values of a column of text are.
+
+    Parameters
+    ----------
+    reading
+        How they are read.
+    values
+        Number of values that are not missing.
+    odd
+        Number of values that do not fit the format.
+    words
+        Some odd words, with the number of values of each.
+    """
+
+    reading: Reading
+    values: int
+    odd: int = 0
+    words: Mapping[str, int] = {}
+
+    def sentence(self) -> str:
+        """What was odd, for the log."""
+        words = ", ".join(f"{word!r} ({rows:,})" for word, rows in [*self.words.items()][:5])
+        noun, name = _NOUNS[TYPE_OF[self.reading.format]], self.reading.name
+        return (
+            f"column {name!r}: {self.values - self.odd:,} of {self.values:,} values are {noun}; "
+            f"others count as missing: {words}"
+        )
 
 
 def inferred(
-    table: Table, types: Mapping[str, str] | None = None, words: str | None = None
-) -> dict[str, str]:
-    """Types of the values of text columns, of `TYPES`, by one pass; others have no entry.
+    table: Table, words: str | None = None, formats: Collection[str] = tuple(INFERRED)
+) -> dict[str, Found]:
+    """How columns of text are read that have numbers, booleans, times or codes; others stay text.
+
+    Of formats that all values fit, the first in the order of `INFERRED` is taken, else the one with
+    the fewest odd values: of one word at most half of the values, of up to `MOST_ODD` words 2%.
+    Dates stay text, with a warning, where each may have the day or the month first.
+
+    Parameters
+    ----------
+    table
+        The rows.
+    words
+        Name of a column that is not read as booleans or times, and has no odd words: the label.
+    formats
+        The formats that may be possible.
+    """
+    texts = (pa.types.is_integer, is_text) if set(formats) <= {*TIMES_OF_DIGITS} else (is_text,)
+    names = [field.name for field in table.schema if any(of(field.type) for of in texts)]
+    labels = {name for name in names if words is not None and folded(name) == folded(words)}
+    possible = [
+        [form for form in formats if name not in labels or form in _OF_LABELS] for name in names
+    ]
+    kinds = _kinds(table, [Reading(name, "code") for name in names], possible, MOST_ODD)
+    found, uncertain = dict[str, Found](), dict[str, Found]()
+    for k, name in enumerate(names):
+        odd, values = kinds.odd_of(k), int(kinds.values[k])
+        form = min(odd, key=odd.__getitem__, default=None)
+        if form is None or not values or odd[form] > _ONE * values:
+            continue
+        if kinds.codes[k]:
+            found[name] = Found(Reading(name, "code"), values)
+        elif all(odd.get(order) == odd[form] for order in _UNDECIDED):
+            _log.warning(
+                "column %r has dates of which the day or the month may be first: it stays text; "
+                "set its type to monthFirst or dayFirst",
+                name,
+            )
+        elif not odd[form]:
+            found[name] = Found(Reading(name, form), values)
+        elif name not in labels and form != "boolean":
+            uncertain[name] = Found(Reading(name, form), values, odd[form])
+    for name, one in _with_words(table, uncertain).items():
+        few = len(one.words) <= MOST_ODD and one.odd <= _SEVERAL * one.values
+        if len(one.words) == 1 or few:
+            found[name] = one._replace(reading=replace(one.reading, absent=tuple(one.words)))
+    return {name: found[name] for name in names if name in found}
+
+
+def inferred_as(
+    table: Table, types: Mapping[str, str], readings: Sequence[Reading] = ()
+) -> dict[str, Found]:
+    """How columns of text are read for a recipe.
 
     Parameters
     ----------
     table
         The rows.
     types
-        Types of columns in a recipe, such as "integer", by name; other columns have no entry.
-        Default: the types that all values fit; columns with codes, such as 007, stay text.
-    words
-        Name of a column that is not read as booleans or times.
+        Types of columns in the recipe, such as "integer", by name; other columns have no entry.
+    readings
+        The readings of the recipe; other columns are read in the formats of their types.
 
     Raises
     ------
     DataError
-        A value does not fit the type of its column in the recipe.
+        More than half of the values of a column do not fit.
     """
-    names = [field.name for field in table.schema if is_text(field.type)]
-    wanted = {folded(name): kind for name, kind in (types or {}).items()}
-    if types is not None:
-        names = [name for name in names if wanted.get(folded(name)) in _OF_RECIPES]
-    kinds = _kinds(table, names)
-    if types is None:
-        found = dict(zip(names, kinds.types(), strict=True))
-        own = None if words is None else folded(words)
-        return {
-            name: kind
-            for name, kind in found.items()
-            if kind in TYPES and not (folded(name) == own and kind in WORDS)
-        }
-    found = dict[str, str]()
-    for k, name in enumerate(names):
-        family = _OF_RECIPES[wanted[folded(name)]]
-        fitting = [kind for kind in family if kinds.fits[k, _NAMES.index(kind)]]
-        if not fitting:
-            raise _misfit(table, name, family[0])
-        found[name] = fitting[0]
+    own = {folded(reading.name): reading for reading in readings}
+    kinds_of = {folded(name): kind for name, kind in types.items() if kind in PLAIN}
+    wanted = {name: own.get(name, Reading(name, PLAIN[kind][0])) for name, kind in kinds_of.items()}
+    known = [
+        replace(wanted[folded(field.name)], name=field.name)
+        for field in table.schema
+        if folded(field.name) in wanted and _is_read(field, wanted[folded(field.name)])
+    ]
+    possible = [
+        [*dict.fromkeys((reading.format, *PLAIN[kinds_of[folded(reading.name)]]))]
+        for reading in known
+    ]
+    kinds, found = _kinds(table, known, possible), dict[str, Found]()
+    for k, reading in enumerate(known):
+        odd = kinds.odd_of(k)
+        form = min(possible[k], key=odd.__getitem__)
+        found[reading.name] = Found(replace(reading, format=form), int(kinds.values[k]), odd[form])
+    found |= _with_words(table, {name: one for name, one in found.items() if one.odd})
+    for name, one in found.items():
+        if one.odd > _ONE * one.values:
+            raise DataError(
+                f"found {next(iter(one.words))!r} in column {name!r}, where {one.odd:,} of "
+                f"{one.values:,} values are no {_NOUNS[kinds_of[folded(name)]]}, expected values "
+                "as in the rows of the training; correct them, or train with such rows"
+            )
+        if one.odd:
+            _log.warning("%s", one.sentence())
     return found
 
 
-def typed(table: T, types: Mapping[str, str]) -> T:
+def typed(table: T, readings: Sequence[Reading], *, strict: bool = True) -> T:
     """The table with text columns as numbers, booleans and times.
-
-    A pass over the rows raises `DataError` where a value does not fit the type of its column.
 
     Parameters
     ----------
     table
         The rows.
-    types
-        Types of columns by name, of `TYPES`; see `inferred`. Columns without text stay as they are.
+    readings
+        How columns are read. Those without text stay as they are, but for integers that are times.
+    strict
+        Whether a pass over the rows raises `DataError` where a value does not fit the format of its
+        column; else it is missing.
 
     Raises
     ------
     ConfigError
         A column is unknown.
     """
-    fields = {field_of(table, name): kind for name, kind in types.items()}
-    chosen = {field.name: TYPES[kind] for field, kind in fields.items() if is_text(field.type)}
-    if not chosen:
+    fields = {field_of(table, reading.name): reading for reading in readings}
+    columns = {
+        field.name: (
+            field.with_type(FORMATS[reading.format].arrow).with_metadata(_noted(reading)),
+            Converter(replace(reading, name=field.name), strict),
+        )
+        for field, reading in fields.items()
+        if _is_read(field, reading)
+    }
+    if not columns:
         return table
-    _log.info("types of columns of text: %s", dict(types))
-    return table.cast({name: (kind.arrow, _Converter(name, kind)) for name, kind in chosen.items()})
+    return table.cast(columns)
+
+
+def _is_read(field: pa.Field, reading: Reading) -> bool:
+    """Whether a reading applies to a column: to text, and to integers that are times."""
+    is_digits = is_integer(field.type) and reading.format in TIMES_OF_DIGITS
+    return is_text(field.type) or is_digits
+
+
+def readings_of(table: Table) -> tuple[Reading, ...]:
+    """How text of columns of `typed` was read, where their types alone do not tell."""
+    noted = [
+        (field.name, json.loads((field.metadata or {}).get(METADATA, b"{}")).get(_READING))
+        for field in table.schema
+    ]
+    found = [Reading(name, of["format"], tuple(of["absent"])) for name, of in noted if of]
+    return tuple(reading for reading in found if not reading.is_plain)
+
+
+def _noted(reading: Reading) -> dict[bytes, bytes]:
+    noted = {"format": reading.format, "absent": [*reading.absent]}
+    return {METADATA: json.dumps({_READING: noted}).encode()}
 
 
 @dataclass(frozen=True)
-class _Converter:
-    """Converts the text of a column."""
+class Converter:
+    """Converts the text of a column; see `typed`."""
 
-    name: str
-    kind: TextType
+    reading: Reading
+    strict: bool = False
 
     def __call__(self, values: pa.Array) -> pa.Array:
+        """The values; missing where they are odd words, or do not fit."""
+        form = FORMATS[self.reading.format]
+        values = as_text(values)
         # Most columns have neither blanks nor words for missing values: no search for them.
         with suppress(pa.ArrowInvalid):
-            found = self.kind.convert(values)
-            if not (is_floating(found.type) and pc.any(pc.is_nan(found)).as_py()):
+            found = form.convert(values)
+            is_nan = is_floating(found.type) and pc.any(pc.is_nan(found)).as_py()
+            if not is_nan and found.null_count == values.null_count:
                 return found
-        try:
-            return self.kind.convert(present(values, _MISSING))
-        except pa.ArrowInvalid as error:
+        if self.reading.format == "code":
+            return values
+        values = present(values, (*_MISSING, *self.reading.absent))
+        matches = pc.match_substring_regex(values, form.pattern)
+        found = form.convert(pc.if_else(matches, values, None))
+        if self.strict and found.null_count > values.null_count:
+            odd = values.filter(pc.and_(found.is_null(), values.is_valid()))
             raise DataError(
-                f"found text in column {self.name!r} that is no {self.kind.arrow} ({error}), "
-                "expected values of this type; correct them, or set another type"
-            ) from None
+                f"found {odd[0].as_py()!r} in column {self.reading.name!r}, expected "
+                f"{_NOUNS[TYPE_OF[self.reading.format]]} of the format {self.reading.format}; "
+                "correct it, list it under missingWords, or set another type"
+            )
+        return found
 
 
-def _misfit(table: Table, name: str, kind: str) -> DataError:
-    """The error for a column that has a value of another type than a recipe."""
-    pattern = TYPES[kind].pattern
-
-    def others(arrays: Sequence[pa.Array]) -> Bool:
-        values = present(arrays[0], _MISSING)
-        fits = pc.match_substring_regex(values, pattern).fill_null(True)
-        return np.asarray(pc.invert(fits).to_numpy(zero_copy_only=False))
-
-    found = table.select([name]).where([name], others).gathered()
-    assert found is not None
-    value = (
-        repr(present(found.column(0).combine_chunks(), _MISSING)[0].as_py())
-        if found.num_rows
-        else "a value"
-    )
-    return DataError(
-        f"found {value} in column {name!r}, expected {_NOUNS[kind]} as in the rows of the "
-        "training; correct the value, or train with such rows"
-    )
-
-
-def _kinds(table: Table, names: Sequence[str]) -> TextKinds:
-    """Which types all values of some text columns fit, by one pass."""
+def _kinds(
+    table: Table,
+    readings: Sequence[Reading],
+    possible: Sequence[Collection[str]],
+    most: int = MOST_ROWS,
+) -> TextKinds:
+    """How many values of some text columns do not fit their possible formats, by one pass."""
+    fits = np.array([[form in forms for form in _NAMES] for forms in possible], np.bool_)
+    zero = TextKinds.zero(fits.reshape(len(readings), len(_NAMES)), most)
+    absent = [reading.absent for reading in readings]
 
     def fold(batches: Batches) -> Iterator[tuple[str, State]]:
-        found = TextKinds.zero(len(names))
+        found = zero
         for batch in batches:
-            found = found.update(batch)
+            found = found.update(batch, absent)
         yield _KINDS, found
 
-    if not names:
-        return TextKinds.zero(0)
-    what = f"types of {len(names)} columns of text"
-    states = table.select(names).fold(fold, (TextKinds,), state_bytes=16 * len(names), what=what)
-    return cast(TextKinds, states.get(_KINDS, TextKinds.zero(len(names))))
+    if not readings:
+        return zero
+    what, names = f"types of {len(readings)} columns of text", [r.name for r in readings]
+    size = 9 * fits.size + 16 * len(names)
+    states = table.select(names).fold(fold, (TextKinds,), state_bytes=size, what=what)
+    return cast(TextKinds, states.get(_KINDS, zero))
+
+
+def _with_words(table: Table, found: Mapping[str, Found]) -> dict[str, Found]:
+    """The same with some odd words, by one pass over columns that have any."""
+
+    def fold(batches: Batches) -> Iterator[tuple[str, State]]:
+        tallies = dict.fromkeys(found, Tally.zero(MOST_ODD + 1))
+        for batch in batches:
+            for (name, one), values in zip(found.items(), batch.columns, strict=True):
+                words = present(as_text(values), (*_MISSING, *one.reading.absent)).drop_null()
+                odd = words.filter(pa.array(~_fitting(words, one.reading.format)))
+                tallies[name] = tallies[name].merge(Tally.of(odd, MOST_ODD + 1))
+        yield from tallies.items()
+
+    if not found:
+        return {}
+    what = f"odd words of {len(found)} columns of text"
+    states = table.select([*found]).fold(fold, (Tally,), state_bytes=_BYTES * len(found), what=what)
+    made = dict[str, Found]()
+    for name, one in found.items():
+        tally = cast(Tally, states[name])
+        pairs = zip(tally.values.tolist(), tally.rows.tolist(), strict=True)
+        made[name] = one._replace(words=dict(sorted(pairs, key=lambda pair: -pair[1])))
+    return made

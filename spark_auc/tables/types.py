@@ -7,6 +7,8 @@ from pyarrow import types as kinds
 
 # Key of the metadata of a field with the name of a type for which Arrow has none.
 FOREIGN = b"type"
+# Key of the metadata of a field with those of Spark's column, in JSON.
+METADATA = b"spark"
 _VECTOR = ("type", "size", "indices", "values")
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import spark_auc
 from spark_auc.app.running import run
+from spark_auc.errors import DataError
 
 FAST = [
     "train.features.numKnots=4",
@@ -228,3 +229,147 @@ def test_times_with_a_zone_are_times(zone, capsys):
         assert code == 0, result
         results.append((result["auc"], result["features"]))
     assert results[0] == results[1]
+
+
+def made_of(name, values, seed=3):
+    """Rows whose label follows from a column of these values, in their order."""
+    rng = np.random.default_rng(seed)
+    ranks = np.argsort(np.argsort(values)) / len(values)
+    y = ranks % 0.2 * 5 + rng.normal(0, 0.3, len(values)) > 0.6
+    return {name: [*values], "z": rng.integers(0, 9, len(values)), "y": y}
+
+
+DAYS = pd.date_range("2014-01-01", periods=2 * ROWS, freq="31h")
+AMOUNTS = np.round(np.random.default_rng(6).lognormal(7, 2, 2 * ROWS), 2)
+WRITTEN = {
+    "month first": (DAYS, "%m/%d/%Y"),
+    "month first with hours": (DAYS, "%m/%d/%Y %I:%M:%S %p"),
+    "day first": (DAYS, "%d.%m.%Y"),
+    "day first with hours": (DAYS, "%d/%m/%Y %H:%M:%S"),
+    "named months": (DAYS, "%d-%b-%y"),
+    "year first": (DAYS, "%Y/%m/%d"),
+    "decimal commas": (AMOUNTS, lambda x: f"{x:.2f}".replace(".", ",")),
+    "thousands": (AMOUNTS, lambda x: f"{x:,.2f}"),
+    "currency": (AMOUNTS, lambda x: f"${x:,.2f}"),
+    "percent": (AMOUNTS, lambda x: f"{x}%"),
+}
+
+
+@pytest.mark.parametrize("case", WRITTEN)
+def test_formats_of_numbers_and_times(case, capsys):
+    """The oracle is the same table in ISO's and Python's own format."""
+    values, form = WRITTEN[case]
+    is_time = values is DAYS
+    shown = [v.strftime(form) for v in values] if is_time else [*map(form, values)]
+    if is_time:
+        values = pd.to_datetime(shown, format=form)
+        plain = [v.strftime("%Y-%m-%d %H:%M:%S") for v in values]
+    else:
+        plain = [*map(str, values)]
+    frame = pd.DataFrame(made_of("x", values))
+    frame["y"] = frame["y"].astype(int)
+    frame.assign(x=plain).to_csv("plain.csv", sep=";", index=False)
+    raw = frame.assign(x=shown)
+    raw.to_csv("raw.csv", sep=";", index=False)
+    results = []
+    for name in ("plain", "raw"):
+        code, result = trained(capsys, f"{name}.csv", **({"time": "x"} if is_time else {}))
+        assert code == 0, result
+        results.append((result["auc"], result["features"], result["certificate"]))
+    assert results[0] == results[1]
+    expected = scored(capsys, "raw.csv")
+    assert np.unique(expected).size > 50
+    ranker = spark_auc.load("model")
+    np.testing.assert_array_equal(ranker.score(raw), expected)
+    np.testing.assert_array_equal(ranker.score(pd.read_csv("raw.csv", sep=";")), expected)
+    np.testing.assert_array_equal(ranker.score(ranker.read("raw.csv")), expected)
+    rows = [ranker.score(row) for row in raw.to_dict("records")[:20]]
+    np.testing.assert_array_equal(rows, expected[:20])
+    # Rows that are typed already are read as they are.
+    np.testing.assert_array_equal(ranker.score(frame), expected)
+
+
+@pytest.mark.parametrize(
+    ("form", "unit"), [("%Y%m%d", None), (None, 1), (None, 1000)], ids=["digits", "s", "ms"]
+)
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_integers_are_times_where_they_are_named(form, unit, suffix, capsys):
+    days = DAYS.floor("D")
+    shown = [int(v.strftime(form)) if form else int(v.timestamp()) * unit for v in days]
+    frame = pd.DataFrame(made_of("x", days)).astype({"y": int})
+    frame.assign(x=days.strftime("%Y-%m-%d")).to_csv("plain.csv", index=False)
+    raw = frame.assign(x=shown)
+    if suffix == "csv":
+        raw.to_csv("raw.csv", index=False)
+    else:
+        raw.to_parquet("raw.parquet")
+    found = []
+    for name in ("plain.csv", f"raw.{suffix}"):
+        code, result = trained(capsys, name, time="x")
+        assert code == 0, result
+        found.append((result["auc"], scored(capsys, name)))
+    assert found[0][0] == found[1][0]
+    np.testing.assert_array_equal(found[0][1], found[1][1])
+    np.testing.assert_array_equal(spark_auc.load("model").score(raw), found[0][1])
+
+
+def test_dates_that_could_be_either_are_left_to_the_user(capsys, caplog):
+    days = [f"{1 + k % 12}/{1 + k // 12 % 12}/20{10 + k % 9}" for k in range(ROWS)]
+    Path("rows.csv").write_text(text(columns() | {"day": days}))
+    code, _ = trained(capsys, "rows.csv", time="day")
+    assert code == 2
+    assert "day or the month may be first" in caplog.text
+    code, _ = job(
+        capsys,
+        "train",
+        "train.output.replace=true",
+        "train.data.types={day: dayFirst}",
+        *FAST,
+        data="rows.csv",
+        label="y",
+        output="model",
+        time="day",
+    )
+    assert code == 0
+
+
+def test_odd_cells_are_told_and_kept_as_words(capsys, caplog):
+    found = columns()
+    ages = ["unknown", "unknown", "unknown", *found["age"][3:]]
+    Path("rows.csv").write_text(text(found | {"age": ages}))
+    assert trained(capsys, "rows.csv")[0] == 0
+    assert "column 'age': 197 of 200 values are whole numbers; others count as missing: " in (
+        caplog.text
+    )
+    assert "'unknown' (3)" in caplog.text
+    caplog.clear()
+    expected = scored(capsys, "rows.csv")
+    # Words of the training are known; others are told.
+    assert "count as missing" not in caplog.text
+    Path("new.csv").write_text(text(found | {"age": ["?", "-", "lost", *found["age"][3:]]}))
+    np.testing.assert_array_equal(scored(capsys, "new.csv"), expected)
+    assert "199 of 200" not in caplog.text
+    assert "column 'age': 197 of 198 values are" in caplog.text
+    assert "'lost' (1)" in caplog.text
+    ranker = spark_auc.load("model")
+    np.testing.assert_array_equal(ranker.score(pd.read_csv("new.csv")), expected)
+    assert ranker.score({"age": "unknown", "channel": found["channel"][0]}) == expected[0]
+
+
+def test_codes_are_no_numbers(capsys):
+    rng = np.random.default_rng(4)
+    codes = rng.integers(0, 30, ROWS)
+    y = [*map(str, (codes % 3 == 0).astype(int))]
+    shown = [f"{code:03d}" for code in codes]
+    Path("rows.csv").write_text(text({"code": shown, "y": y}))
+    assert trained(capsys, "rows.csv")[0] == 0
+    expected = scored(capsys, "rows.csv")
+    ranker = spark_auc.load("model")
+    for frame in (pd.read_csv("rows.csv"), pd.DataFrame({"code": codes / 1})):
+        with pytest.raises(DataError, match="read it as text"):
+            ranker.score(frame)
+    with pytest.raises(DataError, match="found '7' of class int"):
+        ranker.score({"code": 7})
+    read = pd.read_csv("rows.csv", dtype={"code": str})
+    np.testing.assert_array_equal(ranker.score(read), expected)
+    np.testing.assert_array_equal(ranker.score(ranker.read("rows.csv")), expected)

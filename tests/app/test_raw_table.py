@@ -100,10 +100,13 @@ def test_csv_with_every_trap_to_a_ranker_a_report_and_scores(job, at):
     assert scores["zip"].tolist() == new["zip"]
     assert scores.columns.tolist() == [*new, "rawPrediction", "prediction"]
 
-    write_csv("bad.csv", new | {"PAYS": ["1.5"] * 8 + ["much"]})
+    write_csv("bad.csv", new | {"PAYS": ["1.5"] * 4 + ["much"] * 5})
     code, result, _ = job("score", model="model", data="bad.csv", output="others")
     assert code == 3
-    assert "found 'much' in column 'PAYS', expected a number" in result["message"]
+    assert (
+        "found 'much' in column 'PAYS', where 5 of 9 values are no numbers, expected values as in"
+        in result["message"]
+    )
     write_csv("less.csv", {k: v for k, v in new.items() if k != "plan"})
     code, result, _ = job("score", model="model", data="less.csv", output="others")
     assert code == 2

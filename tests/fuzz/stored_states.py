@@ -83,6 +83,7 @@ from spark_auc.spark.estimators.online import Learned
 from spark_auc.tables.gathered import RowsPart
 from spark_auc.tables.stratified import ClassHashes
 from spark_auc.tables.tally import Tally
+from spark_auc.tables.text_formats import FORMATS
 from spark_auc.tables.text_types import TextKinds
 from spark_auc.training.learned_rows import LearnedRows
 from spark_auc.training.stream_statistics import StreamStatistics
@@ -175,7 +176,9 @@ def samples():
         LabelCounts({"no": 1, "yes": 7}),
         Tally.of(pa.array(["a", None, "b", "a"]), 5),
         ClassHashes.of([(np.array([True, False]), np.array([0.5, 0.1]))]),
-        TextKinds.zero(2).update(pa.record_batch([["1", "2"], ["007", ""]], ["a", "b"])),
+        TextKinds.zero(np.ones((2, len(FORMATS)), np.bool_)).update(
+            pa.record_batch([["1", "2"], ["007", ""]], ["a", "b"]), [(), ()]
+        ),
         pair,
         *pair.positive.tiles[:2],
         MomentsTile(1, 1.0, ones, ones, wide, ones[0]),

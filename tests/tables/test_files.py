@@ -11,19 +11,20 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_auc.errors import ConfigError, DataError
+from spark_auc.features.readings import Reading
 from spark_auc.tables import parquet_files, text_ranges
 from spark_auc.tables.arrow_table import ArrowTable
-from spark_auc.tables.features import METADATA
 from spark_auc.tables.files import open_file
 from spark_auc.tables.split import by_time, time_at
 from spark_auc.tables.text_types import inferred, typed
+from spark_auc.tables.types import METADATA
 
 TEXTS = ["plain", "with, separator", 'with "quotes"', "two\nlines", "", " blanks ", "Köln", "NA"]
 
 
 def read(path):
     table = open_file(path)
-    return typed(table, inferred(table)).gathered()
+    return typed(table, [found.reading for found in inferred(table).values()]).gathered()
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
@@ -85,7 +86,8 @@ def test_types_that_all_values_fit(tmp_path):
 
 
 def test_types_do_not_depend_on_parts(tmp_path, monkeypatch):
-    rows = ["n,x", *(f"{k},{k / 8}" for k in range(500)), "12,maybe"]
+    rows = ["n,x,y", *(f"{k},{k / 8},{k / 8}" for k in range(500)), "12,maybe,maybe"]
+    rows += [f"1,2,no {k}" for k in range(9)]
     (tmp_path / "rows.csv").write_text("\n".join(rows))
     whole = open_file(tmp_path / "rows.csv")
     monkeypatch.setattr(text_ranges, "_RANGE_BYTES", 100)
@@ -94,7 +96,13 @@ def test_types_do_not_depend_on_parts(tmp_path, monkeypatch):
     assert parts.schema == whole.schema
     assert parts.schema.field("x").type == pa.string()
     assert parts.gathered().equals(whole.gathered())
-    assert inferred(whole) == {"n": "integer"}
+    found = inferred(whole)
+    assert found == inferred(parts)
+    assert {name: one.reading for name, one in found.items()} == {
+        "n": Reading("n", "integer"),
+        "x": Reading("x", "float", ("maybe",)),
+    }
+    assert found["x"].odd == 1
 
 
 def test_parquet_files_by_row_group(tmp_path):

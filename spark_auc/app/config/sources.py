@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 from spark_auc.app.config.file_columns import check_columns
 from spark_auc.app.config.sections import Location, Section, Setting, text_of
 from spark_auc.errors import ConfigError
+from spark_auc.features.readings import Reading
 from spark_auc.publication.redaction import redacted_text
 from spark_auc.publication.versions import resolve
 from spark_auc.storage.file_systems import is_local, is_pattern
@@ -41,8 +42,25 @@ _ALIKE = {
 # Options by which blanks around fields are no part of them.
 _TRIMS = ("ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace")
 
-# Types of values of text; see `spark_auc.tables.text_types.TYPES`.
-TextType: TypeAlias = Literal["integer", "float", "boolean", "date", "time", "zoned"]
+# Formats of values of text; see `spark_auc.features.readings.FORMATS`.
+TextFormat: TypeAlias = Literal[
+    "integer",
+    "float",
+    "amount",
+    "decimalComma",
+    "boolean",
+    "date",
+    "time",
+    "zoned",
+    "yearFirst",
+    "monthFirst",
+    "dayFirst",
+    "monthNamed",
+    "digits",
+    "seconds",
+    "milliseconds",
+    "code",
+]
 
 
 def check_path(path: str | None) -> None:
@@ -88,10 +106,19 @@ class Source(Section):
         description="columns to keep, by name, or SQL expressions such as log(price) as price",
     )
 
-    types: Literal["auto"] | dict[str, TextType] | None = Field(
+    types: Literal["auto"] | dict[str, TextFormat] | None = Field(
         None,
-        description="types of columns of text, by name; auto: the types that all values fit, by a "
-        "pass of its own; default: text, as the files have it",
+        description="types of columns of text, by name: integer, float, amount ($1,234.50 or 12%), "
+        "decimalComma (1.234,50), boolean, date, time or zoned (2024-03-08 10:11), yearFirst, "
+        "monthFirst, dayFirst (8/3/2014) or monthNamed (8-Mar-14), digits (20140308), seconds or "
+        "milliseconds since 1970, also of columns of integers; code for text such as 007; auto: "
+        "the types that the values fit, by a pass of its own; default: text, as the files have it",
+    )
+
+    missingWords: dict[str, list[str]] = Field(
+        default_factory=dict,
+        description="words that stand for no value in a column of types, by its name, beside those "
+        "of every column, such as NA",
     )
 
     dropMissing: list[str] = Field(
@@ -219,13 +246,20 @@ class Source(Section):
             )
         return self.typed(SparkTable(rows)).filtered()
 
+    def readings(self) -> list[Reading]:
+        """How columns of text are read, as `types` says."""
+        types, words = (self.types if isinstance(self.types, dict) else {}), self.missingWords
+        return [Reading(name, form, tuple(words.get(name, ()))) for name, form in types.items()]
+
     def typed(self, table: T) -> T:
         """The rows without missing values of `dropMissing`, with the types of columns of text."""
-        if self.types is not None:
-            types = inferred(table) if self.types == "auto" else self.types
-            if self.select is not None:
-                types = {name: kind for name, kind in types.items() if fields_of(table, name)}
-            table = typed(table, types)
+        if self.types == "auto":
+            readings = [found.reading for found in inferred(table).values()]
+        else:
+            readings = self.readings()
+        if self.select is not None:
+            readings = [reading for reading in readings if fields_of(table, reading.name)]
+        table = typed(table, readings)
         return complete(table, self.dropMissing)
 
     def _analysed(

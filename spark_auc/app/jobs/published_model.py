@@ -25,7 +25,7 @@ from spark_auc.publication.versions import current
 from spark_auc.serving.stored_stage import StoredStage
 from spark_auc.tables.names import folded
 from spark_auc.tables.table import Table, field_of
-from spark_auc.tables.text_types import inferred, typed
+from spark_auc.tables.text_types import inferred, inferred_as, typed
 
 if TYPE_CHECKING:
     from spark_auc.spark.pipeline_model import RankerPipelineModel
@@ -108,20 +108,21 @@ def rows_for(
     """
     recipe, values = model.recipe, model.ranker.values()
     is_set = isinstance(source.types, dict) or source.select is not None
-    if recipe is None or is_set or source.format not in ("csv", "json"):
+    if recipe is None or is_set:
         with engine.read(source, [*model.names(), *names]) as table:
             yield table
         return
     plain = source.model_copy(update={"types": None})
     with engine.read(plain, [*model.names(), *names]) as table:
-        types = inferred(table, {column.name: column.type for column in recipe.columns})
+        types = {column.name: column.type for column in recipe.columns}
+        found = inferred_as(table, types, recipe.readings)
         own = {folded(column.name) for column in recipe.columns}
         label, weight = values["labelCol"], values["weightCol"]
         others = [name for name in (label, weight) if name and folded(name) not in own]
-        if labelled:
-            found = [field_of(table, name).name for name in others]
-            types |= inferred(table.select(found), words=label)
-        yield typed(table, types)
+        if labelled and source.format in ("csv", "json"):
+            names = [field_of(table, name).name for name in others]
+            found |= inferred(table.select(names), words=label)
+        yield typed(table, [one.reading for one in found.values()], strict=False)
 
 
 def save_model(

@@ -20,11 +20,14 @@ from spark_auc.app.config.split import Split
 from spark_auc.app.jobs.engines import Engine
 from spark_auc.app.jobs.raw_labels import MOST_LABELS, check_labels, start_of_last
 from spark_auc.app.jobs.train import estimator_of
+from spark_auc.features.readings import FORMATS
 from spark_auc.pipeline.pipeline_fit import KNOTS
+from spark_auc.tables.names import folded
 from spark_auc.tables.table import Table, field_of
 from spark_auc.tables.tally import tallied
-from spark_auc.tables.text_types import TIMES, inferred, typed
-from spark_auc.tables.types import is_text
+from spark_auc.tables.text_formats import TIMES_OF_DIGITS
+from spark_auc.tables.text_types import Found, inferred, typed
+from spark_auc.tables.types import is_text, is_time
 
 _log = logging.getLogger(__name__)
 
@@ -64,7 +67,7 @@ def _train(table: Table, train: Train, options: Mapping[str, Any]) -> Train:
     label, data, time = train.columns.label, train.rows, options.get("time")
     for name in [label, *([time] if time else []), *options.get("leave_out", [])]:
         field_of(table, name)
-    table, data = _typed(table, data, label)
+    table, data = _typed(table, data, label, time)
     train = train.model_copy(update={"data": data})
     field = field_of(table, label)
     if not pa.types.is_boolean(field.type):
@@ -79,17 +82,35 @@ def _train(table: Table, train: Train, options: Mapping[str, Any]) -> Train:
     return train
 
 
-def _typed(table: Table, data: Source, label: str) -> tuple[Table, Source]:
-    """The rows and the source with the types of the values of its text.
+def _typed(table: Table, data: Source, label: str, time: str | None) -> tuple[Table, Source]:
+    """The rows and the source with the formats of the values of its text.
 
     Labels of words stay as they are written.
     """
-    if data.format not in ("csv", "json") or data.types is not None or data.select is not None:
+    if data.select is not None:
         return table, data
-    types = inferred(table, words=label)
+    readings = data.readings()
+    given = {folded(reading.name) for reading in readings}
+    rest = [name for name in table.schema.names if folded(name) not in given]
+    found = dict[str, Found]()
+    if data.format in ("csv", "json") and rest:
+        found = inferred(table.select(rest), words=label)
     if data.format == "json":
-        types = {name: kind for name, kind in types.items() if kind in TIMES}
-    return typed(table, types), data.model_copy(update={"types": types or None})
+        found = {n: one for n, one in found.items() if FORMATS[one.reading.format] == "time"}
+    made = typed(table, [*readings, *(one.reading for one in found.values())])
+    if time is not None and not is_time(field_of(made, time).type):
+        digits = table.select([field_of(table, time).name])
+        found |= inferred(digits, formats=TIMES_OF_DIGITS)
+    for one in found.values():
+        if one.odd:
+            _log.warning("%s", one.sentence())
+    readings += [one.reading for one in found.values()]
+    _log.info("formats of columns of text: %s", {r.name: r.format for r in readings})
+    update = {
+        "types": {reading.name: reading.format for reading in readings} or None,
+        "missingWords": {r.name: [*r.absent] for r in readings if r.absent},
+    }
+    return typed(table, readings), data.model_copy(update=update)
 
 
 def _labels(table: Table, label: str) -> dict[Any, int]:

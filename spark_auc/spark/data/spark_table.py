@@ -32,10 +32,9 @@ from spark_auc.spark.data.part_files import write_parquet
 from spark_auc.spark.data.positions import ROW_ID, before
 from spark_auc.spark.data.readers import TaskRows, rows_for_tasks
 from spark_auc.spark.data.resources import SessionMemory
-from spark_auc.tables.features import METADATA
 from spark_auc.tables.gathered import EXCEEDED, RowsPart, packed, unpacked
 from spark_auc.tables.table import Batches, Fold, Table, field_of
-from spark_auc.tables.types import FOREIGN, is_time, is_vector
+from spark_auc.tables.types import FOREIGN, METADATA, is_time, is_vector
 
 if TYPE_CHECKING:
     from spark_auc.publication.directory import Directory
@@ -216,18 +215,20 @@ class SparkTable:
         )
 
     def cast(
-        self, columns: Mapping[str, tuple[pa.DataType, Callable[[pa.Array], pa.Array]]]
+        self, columns: Mapping[str, tuple[pa.Field, Callable[[pa.Array], pa.Array]]]
     ) -> SparkTable:
         """See `Table.cast`; the other columns of a DataFrame stay in Spark."""
         if self.read is not None:
             schema = pa.schema(
-                [f.with_type(columns[f.name][0]) if f.name in columns else f for f in self.schema]
+                [columns[f.name][0] if f.name in columns else f for f in self.schema]
             )
             return self.map(_changed(columns, schema), schema)
         frame = self.frame
         made = {
-            name: _computed(frame, [name], _of_first(function), from_arrow_type(kind))
-            for name, (kind, function) in columns.items()
+            name: _computed(frame, [name], _of_first(function), from_arrow_type(new.type)).alias(
+                name, metadata=json.loads((new.metadata or {}).get(METADATA, b"{}"))
+            )
+            for name, (new, function) in columns.items()
         }
         return replace(self, frame=frame.withColumns(made))
 
@@ -383,7 +384,7 @@ def _kept_by(
 
 
 def _changed(
-    columns: Mapping[str, tuple[pa.DataType, Callable[[pa.Array], pa.Array]]], schema: pa.Schema
+    columns: Mapping[str, tuple[pa.Field, Callable[[pa.Array], pa.Array]]], schema: pa.Schema
 ) -> Callable[[Batches], Batches]:
     def changed(batches: Batches) -> Batches:
         for batch in batches:
