@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Protocol, Self
+from typing import Protocol, Self
 
 import numpy as np
 
-from spark_auc.core.state.schema import Fields, Relation, schema_of
+from spark_auc.core.state.schema_state import FieldState
 from spark_auc.core.types import Rows
 from spark_auc.core.validation import check_whole
 from spark_auc.errors import DataError
@@ -82,25 +81,8 @@ class Mixing:
         return None
 
 
-@dataclass(frozen=True, eq=False)
-class Stored(Mixing):
+class Stored(FieldState, Mixing):
     """A map that is stored as its dataclass fields: numbers and arrays."""
-
-    FIELDS: ClassVar[Fields] = {}
-    RELATIONS: ClassVar[tuple[Relation, ...]] = ()
-
-    def to_bytes(self) -> bytes:
-        """Versioned bytes of all fields."""
-        return schema_of(type(self)).encode({f.name: getattr(self, f.name) for f in fields(self)})
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """The map from the bytes of `to_bytes`; `ModelFormatError` if they are invalid."""
-        return schema_of(cls).restore(data, cls._restored)
-
-    @classmethod
-    def _restored(cls, **values: Any) -> Self:
-        return cls(**{k: v.copy() if isinstance(v, np.ndarray) else v for k, v in values.items()})
 
 
 def check_columns(X: Rows, expected: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,7 +15,8 @@ from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.gaussian import estimated_auc
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.products import settled_product
-from spark_auc.core.state.schema import COUNT, REAL, TEXT, Schema, Values
+from spark_auc.core.state.schema import COUNT, Fields, Values
+from spark_auc.core.state.schema_state import FieldState
 from spark_auc.core.types import Float
 from spark_auc.learners.blocks import blocks
 from spark_auc.learners.learner import LinearLearner
@@ -32,8 +33,16 @@ _LAST = 2
 _PENALTIES: Float = np.logspace(-4, 1, 6)
 
 
+def _out_of_range(values: Values) -> str | None:
+    aucs = [values[name] for name in ("auc", "before", "rival_auc")]
+    # `mean` sums the squares of errors, which must not overflow.
+    bounded = np.abs([values["gap"], values["error"]]) < 1e100
+    valid = values["rows"] > 0 and all(0 <= auc <= 1 for auc in aucs) and bounded.all()
+    return None if valid else "an AUC, gap, error or number of rows is out of range"
+
+
 @dataclass(frozen=True)
-class HeldOut:
+class HeldOut(FieldState):
     """AUC of a learner and of a reference ranker on rows that the learner had not learned yet.
 
     These rows are the last third of a pass, or the new rows of the last stage.
@@ -56,6 +65,9 @@ class HeldOut:
         remaining gain is about that of the last doubling of the rows.
     """
 
+    FIELDS: ClassVar[Fields] = {"rows": COUNT}
+    RELATIONS = (_out_of_range,)
+
     rows: int
     auc: float
     before: float
@@ -73,15 +85,6 @@ class HeldOut:
         """The fields and ``short``, as JSON types."""
         return asdict(self) | {"short": self.short}
 
-    def to_bytes(self) -> bytes:
-        """Versioned bytes."""
-        return _SCHEMA.encode(vars(self))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> HeldOut:
-        """The measures from the bytes of `to_bytes`; `ModelFormatError` if they are invalid."""
-        return _SCHEMA.restore(data, cls)
-
     @classmethod
     def mean(cls, parts: Sequence[HeldOut]) -> HeldOut | None:
         """The mean over learners of different rows, weighted by their rows; None without parts."""
@@ -95,30 +98,6 @@ class HeldOut:
         }
         error = float(np.sqrt((share**2) @ [part.error**2 for part in parts]))
         return cls(int(rows.sum()), rival=parts[0].rival, error=error, **values)
-
-
-def _out_of_range(values: Values) -> str | None:
-    aucs = [values[name] for name in ("auc", "before", "rival_auc")]
-    # `mean` sums the squares of errors, which must not overflow.
-    bounded = np.abs([values["gap"], values["error"]]) < 1e100
-    valid = values["rows"] > 0 and all(0 <= auc <= 1 for auc in aucs) and bounded.all()
-    return None if valid else "an AUC, gap, error or number of rows is out of range"
-
-
-_SCHEMA = Schema(
-    "HeldOut",
-    1,
-    {
-        "rows": COUNT,
-        "auc": REAL,
-        "before": REAL,
-        "rival": TEXT,
-        "rival_auc": REAL,
-        "gap": REAL,
-        "error": REAL,
-    },
-    _out_of_range,
-)
 
 
 @dataclass

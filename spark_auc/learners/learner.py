@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Protocol, Self
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, Self
 
 import numpy as np
 from scipy import sparse
 
 from spark_auc.core.kernels import Entries, sparse_entries
-from spark_auc.core.state.schema import Fields, Relation, Size, schema_of
+from spark_auc.core.state.schema import Fields, Size
+from spark_auc.core.state.schema_state import FieldState
 from spark_auc.core.types import Bool, Float, Rows
 from spark_auc.errors import ConfigError, DataError
 
@@ -70,7 +71,7 @@ class LinearLearner(Learner, Protocol):
 
 
 @dataclass(eq=False)
-class Stored:
+class Stored(FieldState):
     """A learner whose state is its dataclass fields: numbers and arrays.
 
     Parameters
@@ -80,25 +81,8 @@ class Stored:
     """
 
     FIELDS: ClassVar[Fields] = {"dimension": Size("d", 1)}
-    RELATIONS: ClassVar[tuple[Relation, ...]] = ()
 
     dimension: int
-
-    def to_bytes(self) -> bytes:
-        """Versioned bytes of all fields."""
-        return schema_of(type(self)).encode({f.name: getattr(self, f.name) for f in fields(self)})
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """The learner from the bytes of `to_bytes`; `ModelFormatError` if they are invalid."""
-        return schema_of(cls).restore(data, cls._restored)
-
-    @classmethod
-    def _restored(cls, **values: Any) -> Self:
-        learner = cls(**{f.name: values.pop(f.name) for f in fields(cls) if f.init})
-        for name, value in values.items():
-            setattr(learner, name, value.copy() if isinstance(value, np.ndarray) else value)
-        return learner
 
 
 def entries(X: Rows, dimension: int) -> Entries:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, ClassVar, NamedTuple, Protocol, cast
 
 import numpy as np
 from pyspark.ml.param.shared import HasSeed, HasStepSize
@@ -19,6 +19,7 @@ from spark_auc.core.moments.operator import column_moments, labelled_column_mome
 from spark_auc.core.products import settled_scores
 from spark_auc.core.row_source import State, batchwise
 from spark_auc.core.state.schema import Parts, Schema
+from spark_auc.core.state.schema_state import SchemaState
 from spark_auc.core.types import Float
 from spark_auc.errors import ConfigError, ConvergenceError
 from spark_auc.learners.blocks import blocks
@@ -40,26 +41,16 @@ _BLOCK = 1 << 13
 
 
 @dataclass(frozen=True)
-class Learned:
+class Learned(SchemaState):
     """Bytes of learners, or of their held-out measures, of one or more tasks in order."""
+
+    SCHEMA: ClassVar[Schema] = Schema("Learned", 1, {"parts": Parts(None)})
 
     parts: tuple[bytes, ...]
 
     def merge(self, other: Learned) -> Learned:
         """The parts of both."""
         return Learned(self.parts + other.parts)
-
-    def to_bytes(self) -> bytes:
-        """Versioned bytes."""
-        return _LEARNED.encode(vars(self))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Learned:
-        """The learners that `to_bytes` stored; `ModelFormatError` if they are none."""
-        return _LEARNED.restore(data, cls)
-
-
-_LEARNED = Schema("Learned", 1, {"parts": Parts(None)})
 
 
 class Watch(Protocol):
