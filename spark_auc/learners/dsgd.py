@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,8 +14,8 @@ from spark_auc.core.state.schema import Fields, array, reals
 from spark_auc.core.types import Bool, Float, Index, Rows
 from spark_auc.core.validation import check_above, check_at_least, check_whole
 from spark_auc.errors import ConfigError
-from spark_auc.learners.learner import Stored, entries, unweighted
-from spark_auc.learners.linear import AveragedIterate, same_settings
+from spark_auc.learners.learner import entries, unweighted
+from spark_auc.learners.linear import AveragedIterate
 from spark_auc.learners.losses import LOSSES, loss_descent
 from spark_auc.learners.pairs import AHEAD, add_row, draw_pairs, row_product
 
@@ -28,7 +28,7 @@ _SMALLEST_SCALE = 1e-3
 
 
 @dataclass(eq=False)
-class DSGD(AveragedIterate, Stored):
+class DSGD(AveragedIterate):
     """Doubly stochastic gradient descent on the regularised loss of all pairs of a block.
 
     In a stage of ``m`` rows, step ``t`` = 0, 1, .. draws a pair of rows with margin ``z = w'D`` and
@@ -90,6 +90,7 @@ class DSGD(AveragedIterate, Stored):
        convergence rate O(1/n). NIPS 2013.
     """
 
+    COUNTS = ("drawn", "steps")
     FIELDS: ClassVar[Fields] = {
         "z": reals("d"),
         "lag": reals("d"),
@@ -211,32 +212,9 @@ class DSGD(AveragedIterate, Stored):
         self.drawn += n
 
     def merge(self, other: Self, start: Self | None = None) -> Self:
-        """Average two learners that drew pairs of different rows in parallel.
-
-        Weights are averaged by the number of pairs of each learner; numbers of steps and pairs are
-        added. This is an approximation: no pair joins rows of both learners.
-
-        Parameters
-        ----------
-        other
-            A learner with the same settings, in the same stage.
-        start
-            The learner from which both started; its steps count once.
-
-        Raises
-        ------
-        ConfigError
-            The settings differ.
-        """
-        same_settings(self, other)
-        merged = type(self)(**{f.name: getattr(self, f.name) for f in fields(self) if f.init})
-        before = start or merged
-        own_pairs, other_pairs = self.drawn - before.drawn, other.drawn - before.drawn
-        share = own_pairs / ((own_pairs + other_pairs) or 1)
-        merged._set_merged(self, other, before, share)
+        """See `AveragedIterate.merge`."""
+        merged = super().merge(other, start)
         merged.size = self.size
-        merged.steps = self.steps + other.steps - before.steps
-        merged.drawn = before.drawn + own_pairs + other_pairs
         return merged
 
 

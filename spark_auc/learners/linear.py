@@ -1,16 +1,16 @@
-"""Scores of linear learners, and the check that two learners can be merged."""
+"""What linear learners share: scores, averages of iterates, and learners that are merged."""
 
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Self
+from typing import ClassVar, Self, cast
 
 import numpy as np
 
 from spark_auc.core.products import settled_scores
 from spark_auc.core.types import Float, Rows
 from spark_auc.errors import ConfigError, ConvergenceError
-from spark_auc.learners.learner import Stored, entries
+from spark_auc.learners.learner import LinearLearner, Stored, entries
 
 
 def scores(X: Rows, w: Float) -> Float:
@@ -32,7 +32,41 @@ def scores(X: Rows, w: Float) -> Float:
     return settled_scores(X, w)
 
 
-class AveragedIterate:
+class Linear(Stored):
+    """A stored learner whose scores are ``X w``."""
+
+    def score(self, X: Rows) -> Float:
+        """See `Learner.score`; raises what `scores` raises."""
+        return scores(X, cast(LinearLearner, self).w)
+
+    def _joined(self, other: Self, start: Self | None, *counts: str) -> tuple[Self, Self, float]:
+        """A new learner with the counts of two of equal settings; the start, and the first's share.
+
+        Those of ``start``, from which both learned, count once. Without it both began with
+        nothing. The share is that of the first of the counts since then.
+
+        Raises
+        ------
+        ConfigError
+            The settings differ.
+        """
+        given = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+        for setting, expected in given.items():
+            if (found := getattr(other, setting)) != expected:
+                raise ConfigError(
+                    f"found {setting} = {found}, expected {expected}; merge learners with "
+                    "equal settings"
+                )
+        made, before = type(self)(**given), start or type(self)(**given)
+        first = counts[0]
+        own, others = (getattr(part, first) - getattr(before, first) for part in (self, other))
+        for name in counts:
+            total = getattr(self, name) + getattr(other, name) - getattr(before, name)
+            setattr(made, name, total)
+        return made, before, own / ((own + others) or 1)
+
+
+class AveragedIterate(Linear):
     """The average of a scaled iterate ``scale z``, updated lazily.
 
     Attributes
@@ -42,6 +76,9 @@ class AveragedIterate:
     gain, lag, averaged : float, (d,) and int
         The average of ``averaged`` iterates is ``(gain z - lag) / averaged``.
     """
+
+    # Numbers that learners of different rows add up, the number of pairs first.
+    COUNTS: ClassVar[tuple[str, ...]]
 
     scale: float
     z: Float
@@ -59,33 +96,31 @@ class AveragedIterate:
         """Weights ``(d,)``: the average of the iterates, or the last iterate without averaging."""
         return self._sum() / self.averaged if self.averaged else self.iterate
 
-    def score(self, X: Rows) -> Float:
-        """Scores ``(n,)`` of rows ``(n, d)``."""
-        return scores(X, self.w)
-
     def _sum(self) -> Float:
         """The sum ``(d,)`` of the averaged iterates."""
         # `scores` refuses weights that are not finite.
         with np.errstate(over="ignore", invalid="ignore"):
             return self.gain * self.z - self.lag
 
-    def _set_merged(self, first: Self, second: Self, start: Self, share: float) -> None:
-        """Set a new learner to ``share`` of the first and the rest of the second iterate.
+    def merge(self, other: Self, start: Self | None = None) -> Self:
+        """Average two learners that drew pairs of different rows in parallel.
 
-        The sums of averaged iterates are added; that of ``start``, from which both learned, counts
-        once.
+        Iterates are averaged by the number of pairs of each learner; numbers of steps and sums of
+        averaged iterates are added. This is an approximation: no pair joins rows of both learners.
+
+        Parameters
+        ----------
+        other
+            A learner with the same settings, in the same stage.
+        start
+            The learner from which both started; its steps count once.
+
+        Raises
+        ------
+        ConfigError
+            The settings differ.
         """
-        self.z = share * first.iterate + (1.0 - share) * second.iterate
-        self.lag = start._sum() - first._sum() - second._sum()
-        self.averaged = first.averaged + second.averaged - start.averaged
-
-
-def same_settings(learner: Stored, other: Stored) -> None:
-    """`ConfigError` if two learners differ in a setting."""
-    for setting in (f.name for f in fields(learner) if f.init):
-        found, expected = getattr(other, setting), getattr(learner, setting)
-        if found != expected:
-            raise ConfigError(
-                f"found {setting} = {found}, expected {expected}; merge learners with "
-                "equal settings"
-            )
+        merged, before, share = self._joined(other, start, *self.COUNTS, "averaged")
+        merged.z = share * self.iterate + (1.0 - share) * other.iterate
+        merged.lag = before._sum() - self._sum() - other._sum()
+        return merged

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,8 @@ from spark_auc.core.state.schema import Fields, reals
 from spark_auc.core.types import Bool, Float, Index, Places, Rows
 from spark_auc.core.validation import check_above, check_at_least, check_whole
 from spark_auc.errors import ConfigError
-from spark_auc.learners.learner import Stored, entries, unweighted
-from spark_auc.learners.linear import AveragedIterate, same_settings
+from spark_auc.learners.learner import entries, unweighted
+from spark_auc.learners.linear import AveragedIterate
 from spark_auc.learners.pairs import AHEAD, add_row, draw_pairs, row_product
 
 _Rows = tuple[Float, Index, Places]
@@ -28,7 +28,7 @@ _SMALLEST_SCALE = 1e-3
 
 
 @dataclass(eq=False)
-class NSAUC(AveragedIterate, Stored):
+class NSAUC(AveragedIterate):
     """Averaged stochastic subgradient descent on the regularised hinge loss of all pairs.
 
     The objective is ``lambda2/2 |w|^2 + E[loss(w'D)]`` over the differences ``D`` of a positive
@@ -79,6 +79,7 @@ class NSAUC(AveragedIterate, Stored):
        2018.
     """
 
+    COUNTS = ("steps",)
     FIELDS: ClassVar[Fields] = {
         "z": reals("d"),
         "lag": reals("d"),
@@ -147,34 +148,6 @@ class NSAUC(AveragedIterate, Stored):
         )
         self.averaged += added
         self.steps += y.size
-
-    def merge(self, other: Self, start: Self | None = None) -> Self:
-        """Average two learners that drew pairs of different rows in parallel.
-
-        Iterates are averaged by the number of steps of each learner; numbers of steps and sums of
-        averaged iterates are added. This is an approximation: no pair joins rows of both learners.
-
-        Parameters
-        ----------
-        other
-            A learner with the same settings.
-        start
-            The learner from which both started; its steps count once.
-
-        Raises
-        ------
-        ConfigError
-            The settings differ.
-        """
-        same_settings(self, other)
-        settings = self.gamma, self.lambda2, self.loss, self.averaging, self.rskip, self.askip
-        merged = type(self)(self.dimension, *settings, self.seed)
-        before = start or merged
-        own_steps, other_steps = self.steps - before.steps, other.steps - before.steps
-        share = own_steps / ((own_steps + other_steps) or 1)
-        merged._set_merged(self, other, before, share)
-        merged.steps = before.steps + own_steps + other_steps
-        return merged
 
 
 def _rows(X: Rows, dimension: int) -> _Rows:

@@ -12,12 +12,12 @@ from spark_auc.core.state.rules import COUNTS
 from spark_auc.core.state.schema import Fields, reals
 from spark_auc.core.types import Bool, Float, Index, Rows
 from spark_auc.core.validation import check_above, check_at_least
-from spark_auc.learners.learner import Stored, entries, unweighted
-from spark_auc.learners.linear import scores
+from spark_auc.learners.learner import entries, unweighted
+from spark_auc.learners.linear import Linear
 
 
 @dataclass(eq=False)
-class OPAUC(Stored):
+class OPAUC(Linear):
     """Gradient steps on the squared loss against all earlier rows of the other class.
 
     A row ``x`` of sign ``e`` first updates the mean and covariance of its class. With the mean
@@ -96,10 +96,6 @@ class OPAUC(Stored):
     def start(self, w: Float) -> None:
         """Begin with the weights ``w`` ``(d,)``."""
         self.w = w.copy()
-
-    def score(self, X: Rows) -> Float:
-        """Scores ``(n,)`` of rows ``(n, d)``."""
-        return scores(X, self.w)
 
 
 @compiled(fastmath={"reassoc", "contract"})

@@ -13,14 +13,14 @@ from spark_auc.core.state.rules import NOT_0
 from spark_auc.core.state.schema import Fields, Size, reals
 from spark_auc.core.types import Bool, Float, Index, Rows
 from spark_auc.core.validation import check_above, check_at_least, check_whole
-from spark_auc.learners.learner import Stored, entries, unweighted
-from spark_auc.learners.linear import scores
+from spark_auc.learners.learner import entries, unweighted
+from spark_auc.learners.linear import Linear
 
 _SMALLEST_SCALE = 1e-3
 
 
 @dataclass(eq=False)
-class OPAUCr(Stored):
+class OPAUCr(Linear):
     """OPAUC whose covariances are approximated by matrices of rank ``tau``.
 
     Each row draws ``r ~ N(0, I)/sqrt(tau)``, a function of the seed and the row's number. With
@@ -131,10 +131,6 @@ class OPAUCr(Stored):
     def start(self, w: Float) -> None:
         """Begin with the weights ``w`` ``(d,)``."""
         self.z = w.copy()
-
-    def score(self, X: Rows) -> Float:
-        """Scores ``(n,)`` of rows ``(n, d)``."""
-        return scores(X, self.w)
 
 
 @compiled(fastmath={"reassoc", "contract"})

@@ -13,8 +13,8 @@ from spark_auc.core.state.schema import Fields, array, reals
 from spark_auc.core.types import Bool, Float, Index, Rows
 from spark_auc.core.validation import check_above, check_whole
 from spark_auc.errors import DataError
-from spark_auc.learners.learner import Stored, entries
-from spark_auc.learners.linear import same_settings, scores
+from spark_auc.learners.learner import entries
+from spark_auc.learners.linear import Linear
 
 _Numbers = tuple[float, float, float, float, float, float, float, float, float, float]
 # Smallest scale before rescaling: the average is a difference of sums that grow as 1 / scale, and
@@ -24,7 +24,7 @@ _ROUNDING = 1.0 + 1e-9
 
 
 @dataclass(eq=False)
-class SOLAM(Stored):
+class SOLAM(Linear):
     """Descent in ``(w, a, b)`` and ascent in ``alpha`` on the saddle function of the squared loss.
 
     Row ``t`` moves all four variables along the gradients of ``F`` [1]_ (Eq. 12, Table 1) by a
@@ -179,10 +179,6 @@ class SOLAM(Stored):
         self.z = w * min(1.0, self.radius / (float(np.linalg.norm(w)) or 1.0))
         self.squared = float(self.z @ self.z)
 
-    def score(self, X: Rows) -> Float:
-        """Scores ``(n,)`` of rows ``(n, d)``."""
-        return scores(X, self.w)
-
     def merge(self, other: Self, start: Self | None = None) -> Self:
         """Average two learners that learned different rows in parallel.
 
@@ -201,12 +197,7 @@ class SOLAM(Stored):
         ConfigError
             The settings differ.
         """
-        same_settings(self, other)
-        settings = self.zeta, self.radius, self.kappa, self.horizon
-        merged = type(self)(self.dimension, *settings)
-        before = start or merged
-        own_rows, other_rows = self.rows - before.rows, other.rows - before.rows
-        share = own_rows / ((own_rows + other_rows) or 1.0)
+        merged, _, share = self._joined(other, start, "rows", "seen", "positive")
 
         def averaged(a: Float, b: Float) -> Float:
             return share * a + (1.0 - share) * b
@@ -220,9 +211,6 @@ class SOLAM(Stored):
         if self.sums is not None and other.sums is not None:
             own, others = self.sums / (self.total or 1.0), other.sums / (other.total or 1.0)
             merged.sums = merged.total * averaged(own, others)
-        for name in ("rows", "seen", "positive"):
-            total = getattr(self, name) + getattr(other, name) - getattr(before, name)
-            setattr(merged, name, total)
         return merged
 
 
