@@ -67,13 +67,7 @@ class Composition(Mixing):
         return None if names is None else tuple(names)
 
     def transform(self, X: Rows) -> Rows:
-        """Map rows ``(n, d)`` to ``(n, F)`` by all maps.
-
-        Raises
-        ------
-        DataError
-            The rows have another dimension.
-        """
+        """Map rows ``(n, d)`` to ``(n, F)`` by all maps; see `Embedding.transform`."""
         for part in self.maps:
             X = part.transform(X)
         return X

@@ -90,13 +90,7 @@ class FourierMap(Stored):
         return int(self.phases.size)
 
     def transform(self, X: Rows) -> Float:
-        """Map rows ``(n, d)`` to dense ``(n, F)``.
-
-        Raises
-        ------
-        DataError
-            The rows have another dimension.
-        """
+        """Map rows ``(n, d)`` to dense ``(n, F)``; see `Embedding.transform`."""
         check_columns(X, self.input_dimension)
         out = settled_product(X, self.frequencies)
         _to_cosine(self.phases, np.sqrt(2.0 / self.dimension), out)

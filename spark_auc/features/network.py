@@ -159,13 +159,7 @@ class NetworkMap(Stored):
         return int(self.offsets.size)
 
     def transform(self, X: Rows) -> Float:
-        """Map rows ``(n, d)`` to dense ``(n, F)``.
-
-        Raises
-        ------
-        DataError
-            The rows have another dimension.
-        """
+        """Map rows ``(n, d)`` to dense ``(n, F)``; see `Embedding.transform`."""
         check_columns(X, self.input_dimension)
         return _hidden(X, self.weights, self.offsets)
 

@@ -119,13 +119,7 @@ class NystroemMap(Mixing):
         return int(self.projection.shape[1])
 
     def transform(self, X: Rows) -> Float:
-        """Map rows ``(n, d)`` to dense ``(n, F)``.
-
-        Raises
-        ------
-        DataError
-            The rows have another dimension.
-        """
+        """Map rows ``(n, d)`` to dense ``(n, F)``; see `Embedding.transform`."""
         check_columns(X, self.input_dimension)
         out = np.empty((X.shape[0], self.dimension))
         for start in range(0, X.shape[0], _ROWS):

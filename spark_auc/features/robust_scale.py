@@ -105,13 +105,7 @@ class RobustScale(Stored):
         return np.array([float(self.heights[a:b].any()) for a, b in ends])
 
     def transform(self, X: Rows) -> Float:
-        """Map rows ``(n, d)`` to dense ``(n, d)``.
-
-        Raises
-        ------
-        DataError
-            The rows have another dimension.
-        """
+        """Map rows ``(n, d)`` to dense ``(n, d)``; see `Embedding.transform`."""
         check_columns(X, self.input_dimension)
         dense = np.asarray(X if isinstance(X, np.ndarray) else X.toarray(), float)
         out = np.empty(dense.shape)

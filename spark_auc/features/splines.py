@@ -124,13 +124,7 @@ class Splines(Stored):
         return tuple(names)
 
     def transform(self, X: Rows) -> sparse.csr_matrix:
-        """Map rows ``(n, d)`` to CSR ``(n, F)`` with at most ``2 d`` entries per row.
-
-        Raises
-        ------
-        DataError
-            The rows have another dimension.
-        """
+        """Map rows to CSR ``(n, F)``, ``2 d`` entries a row at most; see `Embedding.transform`."""
         check_columns(X, self.input_dimension)
         dense = np.asarray(X if isinstance(X, np.ndarray) else X.toarray(), float)
         data = np.empty(2 * dense.size)

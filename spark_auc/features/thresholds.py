@@ -91,13 +91,7 @@ class ThresholdMap(Stored):
         return int(self.thresholds.size)
 
     def transform(self, X: Rows) -> Float:
-        """Map rows ``(n, d)`` to dense ``(n, F)``.
-
-        Raises
-        ------
-        DataError
-            The rows have another dimension.
-        """
+        """Map rows ``(n, d)`` to dense ``(n, F)``; see `Embedding.transform`."""
         check_columns(X, self.input_dimension)
         values = X[:, self.columns]
         dense = values if isinstance(values, np.ndarray) else values.toarray()

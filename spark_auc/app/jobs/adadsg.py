@@ -58,13 +58,7 @@ _log = logging.getLogger(__name__)
 
 
 def check(config: Adadsg) -> None:
-    """Check the configuration before Spark starts.
-
-    Raises
-    ------
-    ConfigError
-        A setting, a path or an output location is invalid.
-    """
+    """Check the configuration before Spark starts; see `spark_auc.app.jobs`."""
     if config.columns.weight:
         raise ConfigError(
             "found adadsg.columns.weight, expected none: pairs are drawn without weights; remove it"
@@ -79,13 +73,7 @@ def check(config: Adadsg) -> None:
 
 
 def run(engine: SparkEngine, config: Adadsg) -> dict[str, Any]:
-    """Run the job, and return its result for standard output.
-
-    Raises
-    ------
-    SparkAUCError
-        The job failed; nothing is published.
-    """
+    """Run the job; see `spark_auc.app.jobs`."""
     spark = engine.session
     from spark_auc.pipeline.recipe_ranker import suited
     from spark_auc.spark.data.spark_table import SparkTable

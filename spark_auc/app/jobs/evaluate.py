@@ -33,13 +33,7 @@ _RESULT = (
 
 
 def check(config: Evaluate) -> None:
-    """Check the configuration before Spark starts.
-
-    Raises
-    ------
-    ConfigError
-        A setting, a path or an output location is invalid.
-    """
+    """Check the configuration before Spark starts; see `spark_auc.app.jobs`."""
     check_packages()
     check_model(config.model)
     config.data.check()
@@ -52,13 +46,7 @@ def needs(config: Evaluate) -> Needs:
 
 
 def run(engine: Engine, config: Evaluate) -> dict[str, Any]:
-    """Run the job, and return its result for standard output.
-
-    Raises
-    ------
-    SparkAUCError
-        The job failed; nothing is published.
-    """
+    """Run the job; see `spark_auc.app.jobs`."""
     model = read_model(config.model)
     names = [config.measures.groupCol] if config.measures.groupCol else []
     with (

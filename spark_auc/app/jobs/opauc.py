@@ -77,13 +77,7 @@ _STREAMED = ("parquet", "orc", "csv", "json")
 
 
 def check(config: Opauc) -> None:
-    """Check the configuration before Spark starts.
-
-    Raises
-    ------
-    ConfigError
-        A setting, a path or an output location is invalid.
-    """
+    """Check the configuration before Spark starts; see `spark_auc.app.jobs`."""
     replace = config.output.replace
     if config.stream is not None:
         replace |= _check_stream(config, config.stream)
@@ -158,13 +152,7 @@ def _check_files(data: Source | None) -> None:
 
 
 def run(engine: SparkEngine, config: Opauc) -> dict[str, Any]:
-    """Run the job, and return its result for standard output.
-
-    Raises
-    ------
-    SparkAUCError
-        The job failed; nothing is published.
-    """
+    """Run the job; see `spark_auc.app.jobs`."""
     spark = engine.session
     if config.stream is None:
         return _batch(spark, config)

@@ -19,25 +19,13 @@ _log = logging.getLogger(__name__)
 
 
 def check(config: Prepare) -> None:
-    """Check the configuration before Spark starts.
-
-    Raises
-    ------
-    ConfigError
-        A setting, a path or an output location is invalid.
-    """
+    """Check the configuration before Spark starts; see `spark_auc.app.jobs`."""
     config.input.check()
     check_free(config.output.path, config.output.replace)
 
 
 def run(engine: SparkEngine, config: Prepare) -> dict[str, Any]:
-    """Run the job, and return its result for standard output.
-
-    Raises
-    ------
-    SparkAUCError
-        The job failed; nothing is published.
-    """
+    """Run the job; see `spark_auc.app.jobs`."""
     spark = engine.session
     from spark_auc.spark.data.part_files import read_parquet, write_parquet
 
