@@ -20,14 +20,14 @@ from spark_auc.features.recipe_json import to_json
 from spark_auc.pipeline.calibration_fit import CalibrationSettings, calibration_curve
 from spark_auc.pipeline.evaluation import evaluated
 from spark_auc.pipeline.prior_settings import NamedWeights
+from spark_auc.pipeline.ranker_fit import RankerModel
 from spark_auc.pipeline.ranker_settings import OUTPUTS, LinearRankerSettings
 from spark_auc.pipeline.recipe_ranker import named_weights
 from spark_auc.pipeline.score_columns import ScoreColumns
 from spark_auc.pipeline.scored_rows import scored_rows
-from spark_auc.pipeline.segment_rankers import measured_segments
 from spark_auc.pipeline.settings import declared
 from spark_auc.publication.directory import Directory
-from spark_auc.serving.linear_scorer import LinearScorer, SegmentScorer
+from spark_auc.serving.linear_scorer import LinearScorer
 from spark_auc.serving.ranker import ServedRanker
 from spark_auc.serving.score_curves import Curve, saved
 from spark_auc.serving.stored_stage import (
@@ -41,9 +41,7 @@ from spark_auc.serving.stored_stage import (
 from spark_auc.tables.features import Features, PreparedFeatures
 from spark_auc.tables.names import free_names
 from spark_auc.tables.raw_features import EmbeddedFeatures, RawFeatures
-from spark_auc.tables.segments import SegmentColumn
 from spark_auc.tables.table import Table
-from spark_auc.training.segments import SegmentRankers
 from spark_auc.training.summary import TrainingSummary
 
 # The oldest version of Spark whose Params have the form of the metadata.
@@ -83,8 +81,8 @@ class FittedRecipe:
 
 
 @dataclass(frozen=True, eq=False)
-class Ranker:
-    """A fitted linear ranker (`RankerModel`).
+class Ranker(RankerModel):
+    """A fitted linear ranker of plain values.
 
     Parameters
     ----------
@@ -107,46 +105,14 @@ class Ranker:
         """Values of all settings by name."""
         return {name: d.setting.default for name, d in _DECLARED.items()} | dict(self.given)
 
-    @property
-    def numFeatures(self) -> int:
-        """Number of features, as Spark ML's models name it."""
-        return int(self.scorer.w.size)
-
-    def getThreshold(self) -> float:
-        """Scores at or above it are predicted positive: that of a setting or of the training."""
-        chosen = self.values()["threshold"]
-        return self.scorer.threshold if chosen is None else float(chosen)
-
-    @property
-    def segments(self) -> SegmentColumn | None:
-        """The segments with rankers of their own, or else those that were measured."""
-        return measured_segments(self.summary, self.scorer)
-
     def with_values(self, **values: Any) -> Ranker:
         """The ranker with other values of some settings."""
         known = {name: value for name, value in values.items() if name in _DECLARED}
         return replace(self, given={**self.given, **known})
 
-    def with_summary(self, summary: TrainingSummary) -> Ranker:
-        """See `RankerModel.with_summary`."""
-        return replace(self, summary=summary)
-
-    def renamed(self, names: Mapping[str, str]) -> Ranker:
-        """See `RankerModel.renamed`."""
-        return self.with_summary(self.summary.renamed(names))
-
-    def with_segments(self, column: str, made: SegmentRankers) -> Ranker:
-        """See `RankerModel.with_segments`."""
-        summary = replace(self.summary, segments={"column": column, **made.selection})
-        scorer = self.scorer
-        if made.weights is not None:
-            segments = SegmentScorer(column, made.weights)
-            scorer = replace(scorer, segments=segments, threshold=made.threshold)
-        return replace(self, summary=summary, scorer=scorer)
-
-    def named_weights(self) -> NamedWeights:
-        """Weights of raw features, and their names; with segments, of the ranker of all rows."""
-        return NamedWeights(self.scorer.w, self.scorer.names)
+    def with_parts(self, scorer: LinearScorer, summary: TrainingSummary) -> Ranker:
+        """See `RankerModel.with_parts`."""
+        return replace(self, scorer=scorer, summary=summary)
 
     def stored(self) -> StoredStage:
         """What is saved of it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from spark_auc.core.labels import Label
 from spark_auc.core.moments.pair_moments import PairMoments
@@ -14,11 +14,12 @@ from spark_auc.errors import ConfigError
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.shared_names import names_beside
 from spark_auc.pipeline.has_settings import HasSettings
-from spark_auc.pipeline.prior_settings import FittedRanker
-from spark_auc.serving.linear_scorer import LinearScorer
+from spark_auc.pipeline.prior_settings import FittedRanker, NamedWeights
+from spark_auc.serving.linear_scorer import LinearScorer, SegmentScorer
 from spark_auc.tables.columns import FoldColumn, TrainingColumns
 from spark_auc.tables.features import Features, PreparedFeatures
 from spark_auc.tables.raw_features import EmbeddedFeatures, RawFeatures
+from spark_auc.tables.segments import SegmentColumn
 from spark_auc.tables.table import Table
 from spark_auc.training.prior import Prior
 from spark_auc.training.result import TrainingResult
@@ -28,30 +29,65 @@ from spark_auc.training.summary import TrainingSummary
 _log = logging.getLogger(__name__)
 
 
-class RankerModel(FittedRanker, Protocol):
-    """A fitted ranker, as the pipeline sees it."""
+class RankerModel:
+    """A fitted linear ranker of any engine."""
+
+    if TYPE_CHECKING:
+        # What the class of an engine has.
+        @property
+        def scorer(self) -> LinearScorer:
+            """Weights, threshold and labels."""
+
+        @property
+        def summary(self) -> TrainingSummary:
+            """How it was made."""
+
+        def values(self) -> Any:
+            """Values of all settings by name."""
+
+    def with_parts(self, scorer: LinearScorer, summary: TrainingSummary) -> Self:
+        """The ranker with another scorer and summary."""
+        raise NotImplementedError
 
     @property
-    def scorer(self) -> LinearScorer:
-        """Weights, threshold and labels."""
-        ...
+    def numFeatures(self) -> int:
+        """Number of features ``d``, as Spark ML's models name it."""
+        return int(self.scorer.w.size)
+
+    def getThreshold(self) -> float:
+        """Scores at or above it are predicted positive: that of setThreshold or of the training."""
+        chosen = self.values()["threshold"]
+        return self.scorer.threshold if chosen is None else float(chosen)
 
     @property
-    def summary(self) -> TrainingSummary:
-        """How it was made."""
-        ...
+    def segments(self) -> SegmentColumn | None:
+        """The segments with rankers of their own, or else those that were measured."""
+        made, own = self.summary.segments, self.scorer.segments
+        if made is None:
+            return None
+        values = tuple(made["segments"]) if own is None else own.weights.values
+        return SegmentColumn(made["column"], values)
+
+    def named_weights(self) -> NamedWeights:
+        """Weights of raw features, and their names; with segments, of the ranker of all rows."""
+        return NamedWeights(self.scorer.w, self.scorer.names)
 
     def with_summary(self, summary: TrainingSummary) -> Self:
         """The same ranker with another summary."""
-        ...
+        return self.with_parts(self.scorer, summary)
 
     def renamed(self, names: Mapping[str, str]) -> Self:
         """The same ranker with other names of features among its largest weights."""
-        ...
+        return self.with_summary(self.summary.renamed(names))
 
     def with_segments(self, column: str, made: SegmentRankers) -> Self:
         """The ranker with rankers of segments, if there are any, and how they were chosen."""
-        ...
+        summary = replace(self.summary, segments={"column": column, **made.selection})
+        scorer = self.scorer
+        if made.weights is not None:
+            segments = SegmentScorer(column, made.weights)
+            scorer = replace(scorer, segments=segments, threshold=made.threshold)
+        return self.with_parts(scorer, summary)
 
 
 class RankerFit(HasSettings):

@@ -9,7 +9,6 @@ from functools import reduce
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import ResourceError
 from spark_auc.pipeline.ranker_fit import RankerModel
-from spark_auc.serving.linear_scorer import LinearScorer
 from spark_auc.tables.columns import TrainingColumns
 from spark_auc.tables.rows import TableRows
 from spark_auc.tables.segments import SegmentColumn
@@ -19,7 +18,6 @@ from spark_auc.training.result import TrainingResult
 from spark_auc.training.segment_moments import moments_of_segments
 from spark_auc.training.segments import OF_A_SOLVE, segment_rankers
 from spark_auc.training.settings import TrainingSettings
-from spark_auc.training.summary import TrainingSummary
 
 
 def segmented(
@@ -84,12 +82,3 @@ def _check_memory(rows: TableRows, segments: int, folds: int) -> None:
         rows.memory.check_folds(PairMoments.nbytes(dimension), count + OF_A_SOLVE, what)
     except ResourceError as error:
         raise ResourceError(f"{error}; or leave out segmentCol") from None
-
-
-def measured_segments(summary: TrainingSummary, scorer: LinearScorer) -> SegmentColumn | None:
-    """The segments with rankers of their own, or else those that were measured."""
-    made, own = summary.segments, scorer.segments
-    if made is None:
-        return None
-    values = tuple(made["segments"]) if own is None else own.weights.values
-    return SegmentColumn(made["column"], values)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -32,11 +31,10 @@ from spark_auc.core.labels import Label
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.types import Rows
 from spark_auc.errors import ConfigError
-from spark_auc.pipeline.prior_settings import NamedWeights
+from spark_auc.pipeline.ranker_fit import RankerModel
 from spark_auc.pipeline.ranker_settings import OUTPUTS, LinearRankerSettings
 from spark_auc.pipeline.scored_rows import scored_rows
-from spark_auc.pipeline.segment_rankers import measured_segments
-from spark_auc.serving.linear_scorer import LinearScorer, SegmentScorer
+from spark_auc.serving.linear_scorer import LinearScorer
 from spark_auc.serving.ranker import ServedRanker
 from spark_auc.serving.score_curves import Curve
 from spark_auc.spark.data.spark_table import SparkTable
@@ -44,13 +42,12 @@ from spark_auc.spark.estimators.logistic import logistic_regression
 from spark_auc.spark.evaluation.evaluate import evaluate
 from spark_auc.spark.persistence import ModelStage
 from spark_auc.tables.features import Features, PreparedFeatures
-from spark_auc.tables.segments import SegmentColumn
 from spark_auc.tables.table import Table
-from spark_auc.training.segments import SegmentRankers
 from spark_auc.training.summary import TrainingSummary
 
 
 class LinearRankerModel(
+    RankerModel,
     ModelStage,
     Model,
     HasLabelCol,
@@ -123,37 +120,9 @@ class LinearRankerModel(
     def _repr_html_(self) -> str:
         return html.page(f"{self.uid}: {self.numFeatures} features", self.summary._repr_html_())
 
-    def renamed(self, names: Mapping[str, str]) -> LinearRankerModel:
-        """The same ranker with other names of features among its largest weights.
-
-        Parameters
-        ----------
-        names
-            New names by those in the summary.
-        """
-        return self.with_summary(self.summary.renamed(names))
-
-    def with_summary(self, summary: TrainingSummary) -> LinearRankerModel:
-        """The same ranker with another summary."""
-        return self._copyValues(LinearRankerModel(self.scorer, summary, self.moments))
-
-    def with_segments(self, column: str, made: SegmentRankers) -> LinearRankerModel:
-        """The ranker with rankers of segments, if there are any, and how they were chosen."""
-        summary = replace(self.summary, segments={"column": column, **made.selection})
-        scorer = self.scorer
-        if made.weights is not None:
-            segments = SegmentScorer(column, made.weights)
-            scorer = replace(scorer, segments=segments, threshold=made.threshold)
+    def with_parts(self, scorer: LinearScorer, summary: TrainingSummary) -> LinearRankerModel:
+        """See `RankerModel.with_parts`."""
         return self._copyValues(LinearRankerModel(scorer, summary, self.moments))
-
-    def named_weights(self) -> NamedWeights:
-        """Weights of raw features, and their names; with segments, of the ranker of all rows."""
-        return NamedWeights(self.scorer.w, self.scorer.names)
-
-    @property
-    def segments(self) -> SegmentColumn | None:
-        """The segments with rankers of their own, or else those that were measured."""
-        return measured_segments(self.summary, self.scorer)
 
     @property
     def coefficients(self) -> DenseVector:
@@ -163,17 +132,13 @@ class LinearRankerModel(
     @property
     def numFeatures(self) -> int:
         """Number of features ``d``, as Spark ML's models name it."""
-        return int(self.scorer.w.size)
+        # Here, too: a setting has this name, and a class's own members go before its settings.
+        return super().numFeatures
 
     @property
     def intercept(self) -> float:
         """0: the score is ``w'x``, and the threshold stands beside it."""
         return 0.0
-
-    def getThreshold(self) -> float:
-        """Scores at or above it are predicted positive: that of setThreshold or of the training."""
-        chosen = self.values()["threshold"]
-        return self.scorer.threshold if chosen is None else float(chosen)
 
     def predictRaw(self, value: Vector) -> DenseVector:
         """The score of one row and its negation, ``[-w'x, w'x]``, without a Spark job.
