@@ -19,7 +19,6 @@ from os import fspath
 from threading import Lock
 from typing import Any, NamedTuple, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
@@ -32,7 +31,7 @@ from spark_auc.errors import ConfigError
 from spark_auc.spark.data.footers import row_groups
 from spark_auc.spark.data.local_paths import UnsupportedFilesError, local_paths
 from spark_auc.spark.data.names import quoted
-from spark_auc.spark.data.parquet import ParquetScan
+from spark_auc.spark.data.parquet import ParquetScan, Scan
 from spark_auc.spark.data.paths import reader_of
 from spark_auc.storage.file_systems import OTHER_CODECS, is_object_store, is_pattern, opened
 from spark_auc.storage.listed_files import input_file
@@ -93,7 +92,7 @@ class Location(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TextScan:
+class TextScan(Scan):
     """Reads columns of text.
 
     Parameters
@@ -108,22 +107,15 @@ class TextScan:
     columns: tuple[tuple[str, pa.DataType], ...]
 
     def __len__(self) -> int:
-        """Number of ranges."""
         return len(self.files.ranges)
 
     def __str__(self) -> str:
-        """The ranges, for the log."""
         count = len({part.file for part in self.files.ranges})
         return f"{len(self)} ranges of {count} files of text"
 
-    def read(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The columns of the ranges whose numbers are in the first column, and ``place``."""
-        names = [name for name, _ in self.columns]
-        for batch in numbers:
-            for number in batch.column(0).to_pylist():
-                for rows in self.files.read(number, names):
-                    place = pa.array(np.full(rows.num_rows, number))
-                    yield rows.append_column("place", place)
+    def part(self, number: int) -> Iterator[pa.RecordBatch]:
+        """See `Scan.part`."""
+        return self.files.read(number, [name for name, _ in self.columns])
 
 
 FilesScan: TypeAlias = ParquetScan | TextScan

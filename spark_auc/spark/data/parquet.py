@@ -8,6 +8,7 @@ Arrow reads the same values as Spark. Those of object stores are in
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -36,8 +37,32 @@ _BUFFER = 2**20
 _BY_FIELD_ID = "spark.sql.parquet.fieldId.read.enabled"
 
 
+class Scan(ABC):
+    """Columns of the parts of files; a task reads one part or several."""
+
+    @abstractmethod
+    def __len__(self) -> int:
+        """Number of parts."""
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """What the parts are, for the log."""
+
+    @abstractmethod
+    def part(self, number: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a part; `DataError` if its file is unreadable or has changed."""
+
+    def read(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of the parts with the numbers in the first column, and ``place``, the number."""
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                for rows in self.part(number):
+                    place = pa.array(np.full(rows.num_rows, number))
+                    yield rows.append_column("place", place)
+
+
 @dataclass(frozen=True)
-class ParquetScan:
+class ParquetScan(Scan):
     """Reads columns of Parquet files by row group.
 
     Parameters
@@ -74,39 +99,14 @@ class ParquetScan:
         return cls(groups, tuple(zip(names, kinds, strict=True)))
 
     def __len__(self) -> int:
-        """Number of row groups."""
         return len(self.groups)
 
     def __str__(self) -> str:
-        """The row groups, for the log."""
         return f"{len(self)} row groups of {len({group.file for group in self.groups})} files"
 
-    def read(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Read row groups.
-
-        Parameters
-        ----------
-        numbers
-            Batches whose first column is the index of a row group in ``groups``.
-
-        Returns
-        -------
-        iterator of pyarrow.RecordBatch
-            The columns, and ``place``: the index of the row group.
-
-        Raises
-        ------
-        DataError
-            A file is unreadable, or changed since it was listed.
-        """
-        for batch in numbers:
-            for number in batch.column(0).to_pylist():
-                for rows in self._batches(self.groups[number]):
-                    place = pa.array(np.full(rows.num_rows, number))
-                    yield rows.append_column("place", place)
-
-    def _batches(self, group: RowGroup) -> Iterator[pa.RecordBatch]:
-        names = [name for name, _ in self.columns]
+    def part(self, number: int) -> Iterator[pa.RecordBatch]:
+        """See `Scan.part`."""
+        group, names = self.groups[number], [name for name, _ in self.columns]
         path, rows = group.file.path, 0
         try:
             with input_file(path) as file:

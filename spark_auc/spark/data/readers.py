@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.types import DataType
 
 from spark_auc.spark.data.arrow_files import arrow_scan, is_of_arrow
 from spark_auc.spark.data.local_paths import UnsupportedFilesError
@@ -22,22 +21,6 @@ from spark_auc.spark.data.parquet import ParquetScan
 _log = logging.getLogger(__name__)
 
 Read: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
-
-class Scan(Protocol):
-    """Reads the parts of files."""
-
-    def read(self, numbers: Iterator[pa.RecordBatch], /) -> Iterator[pa.RecordBatch]:
-        """The rows of the parts whose numbers are in the first column."""
-        ...
-
-    def __len__(self) -> int:
-        """Number of parts; a task reads one or several."""
-        ...
-
-    def __str__(self) -> str:
-        """What the parts are, for the log."""
-        ...
 
 
 class TaskRows(NamedTuple):
@@ -56,12 +39,6 @@ class TaskRows(NamedTuple):
     frame: DataFrame
     read: Read
     cheap: bool
-
-
-def _scan(df: DataFrame, names: Sequence[str], types: Sequence[DataType]) -> Scan:
-    if is_of_arrow(df):
-        return arrow_scan(df, names, types)
-    return ParquetScan.of(df, names, types)
 
 
 def rows_for_tasks(df: DataFrame, names: Sequence[str], selected: DataFrame) -> TaskRows:
@@ -84,7 +61,7 @@ def rows_for_tasks(df: DataFrame, names: Sequence[str], selected: DataFrame) -> 
     # Files are read by the names of the columns themselves.
     names = [known_column(df, name).name for name in names]
     try:
-        scan = _scan(df, names, types)
+        scan = (arrow_scan if is_of_arrow(df) else ParquetScan.of)(df, names, types)
     except UnsupportedFilesError as reason:
         _log.info("reader: Spark, because %s", reason)
         return TaskRows(selected, iter, df.storageLevel.useMemory)
