@@ -13,8 +13,7 @@ import numpy as np
 
 from spark_auc.core.state.rules import COUNTS, INCREASING
 from spark_auc.core.state.schema import Schema, array
-from spark_auc.core.types import Float, Int
-from spark_auc.core.validation import check_whole
+from spark_auc.core.types import Int
 from spark_auc.errors import DataError
 from spark_auc.features.raw_columns import Columns
 from spark_auc.features.recipe import Recipe
@@ -66,7 +65,7 @@ class TokenCounts:
     Parameters
     ----------
     features : (k,)
-        Indices of the counted features, ascending; see `heaviest`.
+        Indices of the counted features, ascending.
     counts
         Number of rows by feature and token. The token of a cross is the text of both features.
     """
@@ -138,37 +137,6 @@ class TokenCounts:
             feature: "mostly " + ", ".join(f"{word} ({rows})" for word, rows in tokens)
             for feature, tokens in self.tokens().items()
         }
-
-    def as_dict(self) -> dict[str, list[dict[str, Any]]]:
-        """`tokens` as JSON types, by the number of the feature."""
-        return {
-            str(feature): [{"token": word, "rows": rows} for word, rows in tokens]
-            for feature, tokens in self.tokens().items()
-        }
-
-
-def heaviest(recipe: Recipe, w: Float, scale: Float, count: int = 100) -> Int:
-    """Hashed features with the largest absolute weight per standard deviation, ascending.
-
-    They include the hashed ones among the first ``count`` of
-    `spark_auc.training.summary.largest_weights`.
-
-    Parameters
-    ----------
-    recipe
-        The fitted recipe.
-    w : (F,)
-        Weights of the features.
-    scale : (F,)
-        Standard deviations of the features.
-    count
-        Largest number of features; those of weight 0 are left out.
-    """
-    check_whole("count", count, 0)
-    first = recipe.starts[-3]
-    size = np.abs(w[first:] * scale[first:])
-    order = np.argsort(-size, kind="stable")[:count]
-    return np.sort(first + order[size[order] > 0])
 
 
 @dataclass(frozen=True)

@@ -191,11 +191,7 @@ def scored(
 
 
 def segment_aucs(
-    table: Table,
-    names: Sequence[str],
-    positive: Label | None,
-    count: int,
-    level: float = 0.95,
+    table: Table, names: Sequence[str], positive: Label | None, count: int
 ) -> dict[str, Any]:
     """Rows and AUC of each segment by some of the scores of `scored`, as JSON types.
 
@@ -205,7 +201,7 @@ def segment_aucs(
     known = table.where([SEGMENT], lambda arrays: arrays[0].is_valid().to_numpy(False))
     for name in names:
         columns = ScoreColumns(name, "label", positive, "weight")
-        for group in by_group(known, columns, SEGMENT, level, count).rows:
+        for group in by_group(known, columns, SEGMENT, 0.95, count).rows:
             entry = {"rows": [group.positive, group.negative], "auc": {}}
             found.setdefault(str(group.value), entry)["auc"][name] = group.auc
     return found

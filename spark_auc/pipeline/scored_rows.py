@@ -32,7 +32,6 @@ def scored_rows(
     threshold: float,
     calibration: tuple[str, Curve] | None = None,
     contributions: tuple[str, int] | None = None,
-    centre: Float | None = None,
     only: Sequence[str] | None = None,
 ) -> Table:
     """The rows with columns of scores and of what follows from them.
@@ -52,8 +51,6 @@ def scored_rows(
         Name of the column of probabilities, and the map from scores to them.
     contributions
         Name of the column of a row's largest contributions, and their largest number.
-    centre
-        What is subtracted from the contributions; see `Parts`.
     only
         Names of the columns of the rows to keep, which come first. Default: all.
 
@@ -102,11 +99,7 @@ def scored_rows(
         add(calibration[0], number, probability)
     if contributions is not None:
         parts, count = parts_of(scorer, features, table), contributions[1]
-        add(
-            contributions[0],
-            LISTED,
-            lambda arrays, _: listed(*parts.explain(arrays), count, centre),
-        )
+        add(contributions[0], LISTED, lambda arrays, _: listed(*parts.explain(arrays), count))
 
     def columns(arrays: Sequence[pa.Array]) -> list[pa.Array]:
         made_of = scores(arrays)

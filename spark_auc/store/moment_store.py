@@ -68,11 +68,9 @@ class MomentStore:
         self._seen = self._paths()
 
     @staticmethod
-    def stored_facts(
-        location: AnyPath, storage_options: Mapping[str, str] | None = None
-    ) -> dict[str, Facts]:
+    def stored_facts(location: AnyPath) -> dict[str, Facts]:
         """The facts of each schema id of a store; empty if there is no store."""
-        return stored_facts(Table(location, TABLE, PARTITIONS, storage_options))
+        return stored_facts(Table(location, TABLE, PARTITIONS))
 
     @property
     def schema_id(self) -> str:

@@ -18,21 +18,17 @@ from spark_auc.tables.text_ranges import TextFiles
 _TEXT, _JSON = (".csv", ".tsv", ".txt"), (".json", ".jsonl", ".ndjson")
 
 
-def open_file(
-    path: str | os.PathLike[str], separator: str | None = None, *, trimmed: bool = False
-) -> ArrowTable:
+def open_file(path: str | os.PathLike[str], *, trimmed: bool = False) -> ArrowTable:
     """The rows of a file, or of the files of a directory.
 
-    Columns of CSV and TSV are text; see `spark_auc.tables.text_types.typed`.
+    Columns of CSV and TSV are text; see `spark_auc.tables.text_types.typed`. Their separator is
+    that of the first lines; see `spark_auc.tables.delimited.separator_in`.
 
     Parameters
     ----------
     path
         A Parquet file, a file of CSV, TSV or JSON Lines, or a directory of files of one of these
         formats.
-    separator
-        The separator of CSV and TSV. Default: that of the first lines; see
-        `spark_auc.tables.delimited.separator_in`.
     trimmed
         Whether blanks around the fields of CSV and TSV are no part of them.
 
@@ -52,7 +48,7 @@ def open_file(
     if suffixes == {".parquet"}:
         return parquet_rows(files)
     if suffixes and suffixes <= {*_TEXT}:
-        return text_rows(files, separator, trimmed=trimmed)
+        return text_rows(files, trimmed=trimmed)
     if suffixes and suffixes <= {*_JSON}:
         return json_rows(files)
     raise ConfigError(

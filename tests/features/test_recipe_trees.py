@@ -24,7 +24,7 @@ from spark_auc.features.recipe_numbers import Spline
 from spark_auc.features.recipe_tokens import Tokens
 from spark_auc.features.recipe_trees import TreeLeaves
 from spark_auc.features.seen import Seen
-from spark_auc.features.token_names import FeatureNames, heaviest
+from spark_auc.features.token_names import FeatureNames
 from spark_auc.features.watched import Watched, counted, drift_of_fit
 from spark_auc.trees.leaves import leaves
 from tests.features.raw_rows import take, text
@@ -109,8 +109,6 @@ def test_names_are_those_of_the_library():
     assert names[4 + FOREST.leaves] == "token 0"
     assert names.place("token 3") == 7 + FOREST.leaves
     assert len(set(names)) == ALL.size
-    w = np.ones(ALL.size)
-    assert heaviest(ALL, w, w, 10**6)[0] == 4 + FOREST.leaves
 
 
 @pytest.mark.parametrize("recipe", [ALONE, ALL])

@@ -7,7 +7,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from spark_auc.core.evaluation.calibration import calibration_error
+from spark_auc.core.evaluation.calibration import error_of, reliability_sums
 from spark_auc.core.evaluation.score_table import ScoreTable
 from spark_auc.errors import DataError
 from spark_auc.pipeline.calibration_fit import calibration_curve
@@ -73,7 +73,8 @@ def test_down_sampling_is_corrected(method):
 
     def error(rate):
         found = curve_of(method, rate=rate, **sample).at(score)
-        return calibration_error(ScoreTable.of(found, label == 1)), np.abs(found - truth).mean()
+        sums = reliability_sums(ScoreTable.of(found, label == 1), 10)
+        return error_of(sums), np.abs(found - truth).mean()
 
     calibration, mean_distance = error(0.1)
     assert calibration < 0.01

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from spark_auc.core.batch import Batch
-from spark_auc.core.evaluation.roc import partial_auc
+from spark_auc.core.evaluation.roc import partial_area
 from spark_auc.core.evaluation.score_table import ScoreTable
 from spark_auc.core.memory import ProcessMemory
 from spark_auc.core.moments.operator import column_moments
@@ -101,7 +101,7 @@ def test_it_gains_at_low_rates_where_few_negatives_score_high():
     areas = []
     for limit in (None, 0.02):
         w = train(rows, TrainingSettings(reg_params=(1e-3,), max_fpr=limit)).w
-        areas.append(partial_auc(ScoreTable.of(X[test] @ w, y[test]), 0.02, standardized=False))
+        areas.append(partial_area(ScoreTable.of(X[test] @ w, y[test]), 0.02))
     assert areas[1] > 1.05 * areas[0]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 
 from spark_auc.core.evaluation.score_table import ScoreTable
@@ -38,15 +36,10 @@ def total_log_loss(table: ScoreTable) -> float:
     return float(-(positive @ np.log(p) + negative @ np.log1p(-p)))
 
 
-def log_loss(table: ScoreTable) -> float:
-    """Weighted mean of the log losses in nats; see `total_log_loss`."""
-    return total_log_loss(table) / float(table.class_sums()[0].sum())
-
-
-def reliability_sums(
-    table: ScoreTable, bins: int = 10, width: Literal["count", "score"] = "count"
-) -> Float:
+def reliability_sums(table: ScoreTable, bins: int) -> Float:
     """Sums of probability, of positive weight and of weight in each bin, ``(3, bins)``.
+
+    Bins are of equal weight, without splitting a score.
 
     Parameters
     ----------
@@ -54,9 +47,6 @@ def reliability_sums(
         The table, or a range of it, which gives the range's share of the sums.
     bins
         Number of bins.
-    width
-        "count" for bins of equal weight, without splitting a score; "score" for bins of equal
-        width, ``[0, 1/bins)`` and so on, with 1 in the last.
 
     Raises
     ------
@@ -70,7 +60,7 @@ def reliability_sums(
     p = _probabilities(table)
     weight = table.weight.sum(axis=0)
     below = table.below().sum(axis=0)
-    position = p if width == "score" else (below + weight / 2) / table.class_sums()[0].sum()
+    position = (below + weight / 2) / table.class_sums()[0].sum()
     number = np.minimum((position * bins).astype(np.intp), bins - 1)
     terms = (p * weight, table.weight[0], weight)
     return np.stack([np.bincount(number, values, bins) for values in terms])
@@ -82,17 +72,10 @@ def reliability_of(sums: Float) -> tuple[Float, Float, Float]:
     return predicted / total, observed / total, total
 
 
-def calibration_error(
-    table: ScoreTable, bins: int = 10, width: Literal["count", "score"] = "count"
-) -> float:
+def error_of(sums: Float) -> float:
     """Expected calibration error (Naeini et al. 2015), in [0, 1].
 
     The weighted mean of |mean probability - positive share| over the bins of `reliability_sums`.
     """
-    return error_of(reliability_sums(table, bins, width))
-
-
-def error_of(sums: Float) -> float:
-    """Expected calibration error from the ``sums`` ``(3, bins)`` of `reliability_sums`."""
     predicted, observed, weight = reliability_of(sums)
     return float(np.abs(predicted - observed) @ weight / weight.sum())

@@ -73,6 +73,10 @@ class Sweep(NamedTuple):
     def spaced(self, count: int) -> NDArray[np.intp]:
         """Indices of about ``count`` (>= 8) points, spaced evenly along the ROC curve.
 
+        The area under them differs by at most about 1 / count, and for a smooth curve by about the
+        square of this: the area between a monotone path and its chord is at most half of their
+        common rectangle.
+
         Raises
         ------
         ConfigError
@@ -104,35 +108,11 @@ def sweep(table: ScoreTable) -> Sweep:
     return Sweep(np.append(np.inf, table.score[::-1]), tp, fp, positive, negative)
 
 
-def roc_curve(table: ScoreTable, max_points: int | None = None) -> tuple[Float, Float, Float]:
-    """False positive rates, true positive rates and thresholds: one point per score.
+def roc_curve(swept: Sweep) -> tuple[Float, Float, Float]:
+    """False positive rates, true positive rates and thresholds of the points, each ``(k,)``.
 
-    Rates ascend from (0, 0) at threshold +inf. With ``max_points`` the points are a subset, spaced
-    evenly along the curve, and each is still exact. The area under them differs by at most about
-    1 / max_points, and for a smooth curve by about the square of this: the area between a monotone
-    path and its chord is at most half of their common rectangle.
-
-    Parameters
-    ----------
-    table
-        The table.
-    max_points
-        Approximate greatest number of points, >= 8.
-
-    Returns
-    -------
-    fpr, tpr, thresholds : (k,)
-
-    Raises
-    ------
-    ConfigError
-        ``max_points`` is less than 8.
-    DataError
-        The table has one class only.
+    Those of all thresholds ascend from (0, 0) at threshold +inf.
     """
-    swept = sweep(table)
-    if max_points is not None and swept.threshold.size > max_points:
-        swept = swept.take(swept.spaced(max_points))
     return swept.fp / swept.negative, swept.tp / swept.positive, swept.threshold
 
 
@@ -154,7 +134,7 @@ def partial_area(table: ScoreTable, max_fpr: float) -> float:
     """
     if not 0 < max_fpr <= 1:
         raise ConfigError(f"found max_fpr = {max_fpr}, expected a rate in (0, 1]; set max_fpr")
-    fpr, tpr, _ = roc_curve(table)
+    fpr, tpr, _ = roc_curve(sweep(table))
     if fpr[0] >= max_fpr:
         return 0.0
     inside = np.searchsorted(fpr, max_fpr, side="right")
@@ -167,15 +147,6 @@ def standardized_area(area: float, max_fpr: float) -> float:
     """A partial area rescaled to 1/2 for a random and 1 for a perfect ranking (McClish 1989)."""
     chance = max_fpr**2 / 2
     return (1 + (area - chance) / (max_fpr - chance)) / 2
-
-
-def partial_auc(table: ScoreTable, max_fpr: float, standardized: bool = True) -> float:
-    """Area under the ROC curve over 0 <= fpr <= max_fpr, by default standardized.
-
-    See `partial_area` and `standardized_area`.
-    """
-    area = partial_area(table, max_fpr)
-    return standardized_area(area, max_fpr) if standardized else area
 
 
 def expected_auc(probability: Float) -> float:
