@@ -47,8 +47,10 @@ from spark_auc.spark.data.failures import SPARK_FAILURES, first_line
 from spark_auc.spark.data.names import check_new
 from spark_auc.spark.data.nested import with_fields, without_fields
 from spark_auc.spark.data.paths import literal_reader
+from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.params import Configured
 from spark_auc.tables.names import free_names
+from spark_auc.tables.table import Table
 
 T = TypeVar("T", bound="Stage")
 
@@ -108,6 +110,16 @@ class EstimatorStage(Stage):
         if isinstance(params, dict) and params:
             return self.copy(params).fit(dataset)
         return super().fit(with_fields(dataset, self.strings()), params)  # type: ignore[misc]
+
+    def fitted(self, table: Table, *others: Any) -> Any:
+        """The model of the rows of a table."""
+        raise NotImplementedError
+
+    def _fit(self, dataset: DataFrame) -> Any:
+        # What no rows can make right comes first.
+        self.check()
+        self.check_outputs(dataset)
+        return self.fitted(SparkTable(dataset))
 
 
 class ModelStage(Stage):

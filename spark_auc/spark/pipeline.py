@@ -8,10 +8,8 @@ from typing import Any, Self
 
 from pyspark.ml import Pipeline
 from pyspark.ml.param import Param
-from pyspark.sql import DataFrame
 
 from spark_auc.pipeline.pipeline_fit import PipelineFit
-from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.persistence import EstimatorStage, Stage, class_name, stage_class
 from spark_auc.spark.pipeline_model import EMBEDDING, RANKER, RECIPE, RankerPipelineModel
 
@@ -84,12 +82,6 @@ class RankerPipeline(PipelineFit, EstimatorStage, Pipeline):  # type: ignore[mis
     ) -> RankerPipelineModel:
         """See `PipelineFit.pipeline_model`."""
         return RankerPipelineModel(ranker, recipe, embeddings)
-
-    def _fit(self, dataset: DataFrame) -> RankerPipelineModel:  # type: ignore[override]
-        self.check()
-        self.check_outputs(dataset)
-        made: RankerPipelineModel = self.fitted(SparkTable(dataset))
-        return made
 
     def _parts(self) -> dict[str, Any]:
         recipe: dict[str, Any] = {RECIPE: self.recipe} if self.recipe else {}

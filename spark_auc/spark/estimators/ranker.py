@@ -13,7 +13,6 @@ from pyspark.ml.param.shared import (
     HasSeed,
     HasStandardization,
 )
-from pyspark.sql import DataFrame
 
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import ConfigError
@@ -21,7 +20,6 @@ from spark_auc.pipeline.prior_settings import FittedRanker
 from spark_auc.pipeline.ranker_fit import FoldsFit, RankerFit
 from spark_auc.pipeline.ranker_settings import OUTPUTS
 from spark_auc.serving.linear_scorer import LinearScorer
-from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
 from spark_auc.spark.persistence import EstimatorStage
 from spark_auc.tables.columns import TrainingColumns
@@ -41,13 +39,6 @@ class RankerEstimator(
     """An estimator of `LinearRankerModel`; its settings extend `RankerSettings`."""
 
     OUTPUTS = OUTPUTS
-
-    def _fit(self, dataset: DataFrame) -> LinearRankerModel:
-        # What no rows can make right comes first.
-        self.check()
-        self.check_outputs(dataset)
-        model: LinearRankerModel = self.fitted(SparkTable(dataset))
-        return model
 
     def ranker_model(
         self, scorer: LinearScorer, summary: TrainingSummary, moments: PairMoments | None

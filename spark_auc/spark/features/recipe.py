@@ -6,7 +6,6 @@ from typing import Annotated, Unpack
 
 from pyspark.ml import Estimator
 from pyspark.ml.param.shared import HasOutputCol
-from pyspark.sql import DataFrame
 
 from spark_auc.core.types import AnyPath
 from spark_auc.features.drift import Drift
@@ -14,7 +13,7 @@ from spark_auc.features.recipe import Recipe
 from spark_auc.pipeline.recipe_estimator import LabelledRecipeSettings, RecipeFit
 from spark_auc.pipeline.recipe_trees import read_trees, stored_trees
 from spark_auc.pipeline.settings import Setting
-from spark_auc.spark.data.spark_table import SparkTable, spark_of
+from spark_auc.spark.data.spark_table import spark_of
 from spark_auc.spark.features.recipe_model import FeatureRecipeModel
 from spark_auc.spark.features.tree_models import read_spark_trees
 from spark_auc.spark.persistence import EstimatorStage
@@ -74,9 +73,3 @@ class FeatureRecipe(
         if stored_trees(path) is None:
             return read_spark_trees(path, spark_of(table))
         return read_trees(path)
-
-    def _fit(self, dataset: DataFrame) -> FeatureRecipeModel:
-        self.check()
-        self.check_outputs(dataset)
-        made: FeatureRecipeModel = self.fitted(SparkTable(dataset))  # type: ignore[assignment]
-        return made
