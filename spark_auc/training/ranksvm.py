@@ -7,12 +7,11 @@ import logging
 from spark_auc.core.hinge.pair_hinge import PairHinge
 from spark_auc.core.memory import MemoryBudget
 from spark_auc.core.moments.operator import (
-    column_moments,
     labelled_column_moments,
     labelled_pair_moments,
+    score_moments,
 )
-from spark_auc.core.products import settled_scores
-from spark_auc.core.row_source import RowSource, batchwise
+from spark_auc.core.row_source import RowSource
 from spark_auc.errors import ResourceError
 from spark_auc.solvers.candidates import Candidate
 from spark_auc.solvers.ridge import LARGEST_FACTORISED
@@ -91,13 +90,7 @@ def train_hinge(rows: RowSource, settings: HingeSettings) -> TrainingResult:
         ).checked(settings.on_failure)
         timer.end("solve")
         w = solution.w if scale is None else solution.w / scale
-        if moments:
-            scores = moments.along(w)
-        else:
-            with_scores = batchwise(
-                lambda batch: batch._replace(X=settled_scores(batch.X, w)[:, None])
-            )
-            scores = column_moments(cached.changed(with_scores, 1))
+        scores = moments.along(w) if moments else score_moments(cached, w)
     result = TrainingResult(
         w,
         scores,

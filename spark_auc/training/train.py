@@ -7,10 +7,9 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 from spark_auc.core.labels import LabelCounts
-from spark_auc.core.moments.operator import column_moments
+from spark_auc.core.moments.operator import score_moments
 from spark_auc.core.moments.pair_moments import PairMoments
-from spark_auc.core.products import settled_scores
-from spark_auc.core.row_source import ArrayRows, RowSource, batchwise
+from spark_auc.core.row_source import ArrayRows, RowSource
 from spark_auc.errors import ConfigError, ConvergenceError
 from spark_auc.solvers.candidates import Candidate, Selection
 from spark_auc.solvers.path import solve
@@ -197,10 +196,7 @@ def _second_step(
     again = reweighted(rows, first.w, max_fpr)
     problem = build_problem(again, sampling, once.work(first.penalty))
     second = _solve(problem, first.penalty, None, once, sampling, PhaseTimer())
-    with_scores = batchwise(
-        lambda batch: batch._replace(X=settled_scores(batch.X, second.w)[:, None])
-    )
-    scores = column_moments(rows.changed(with_scores, 1))
+    scores = score_moments(rows, second.w)
     timer.end("second step")
     # The summary, the threshold and the moments are those of the rows as they are.
     return replace(

@@ -24,6 +24,7 @@ from spark_auc.core.moments.objective import Quadratic, difference_rounding
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.moments.pair_products import NO_PART, PartOf, Vectors, products
 from spark_auc.core.moments.tiles import SymmetricTiles
+from spark_auc.core.products import settled_scores
 from spark_auc.core.row_source import Folding, State, batchwise
 from spark_auc.core.types import Float
 
@@ -194,6 +195,12 @@ def labelled_pair_moments(rows: Folding) -> tuple[PairMoments, LabelCounts]:
 def column_moments(rows: Folding) -> ColumnMoments:
     """The column moments of all rows; one pass."""
     return labelled_column_moments(rows)[0]
+
+
+def score_moments(rows: Folding, w: Float) -> ColumnMoments:
+    """The moments of one column, the scores of all rows by weights ``w`` ``(d,)``; one pass."""
+    scored = batchwise(lambda batch: batch._replace(X=settled_scores(batch.X, w)[:, None]))
+    return column_moments(rows.changed(scored, 1))
 
 
 def labelled_column_moments(rows: Folding) -> tuple[ColumnMoments, LabelCounts]:

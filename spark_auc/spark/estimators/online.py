@@ -14,10 +14,8 @@ import numpy as np
 from pyspark.ml.param.shared import HasSeed, HasStepSize
 
 from spark_auc.core.batch import Batch
-from spark_auc.core.moments.column_moments import ColumnMoments
-from spark_auc.core.moments.operator import column_moments, labelled_column_moments
-from spark_auc.core.products import settled_scores
-from spark_auc.core.row_source import State, batchwise
+from spark_auc.core.moments.operator import labelled_column_moments, score_moments
+from spark_auc.core.row_source import State
 from spark_auc.core.state.schema import Parts, Schema
 from spark_auc.core.state.schema_state import SchemaState
 from spark_auc.core.types import Float
@@ -207,7 +205,7 @@ class OnlineEstimator(RankerEstimator, HasStepSize, HasSeed):
     ) -> LinearRankerModel:
         """The model of a learner's weights; a warning where it is known to fall short."""
         w = finite(done.learner.w / rows.scale)
-        scores = scores_of(rows.rows, w)
+        scores = score_moments(rows.rows, w)
         held_out = done.held_out
         if held_out is not None and held_out.short:
             _log.warning("%s", short_of(held_out))
@@ -244,12 +242,6 @@ class OnlineEstimator(RankerEstimator, HasStepSize, HasSeed):
     def kept(self, rows: SequentialRows) -> AbstractContextManager[SequentialRows]:
         """The rows, cached if they are taken more than once."""
         return rows.kept(anew=True) if self.repeated() else nullcontext(rows)
-
-
-def scores_of(rows: TableRows, w: Float) -> ColumnMoments:
-    """Moments of the scores of rows, as one column, by one pass."""
-    scored = batchwise(lambda batch: batch._replace(X=settled_scores(batch.X, w)[:, None]))
-    return column_moments(rows.changed(scored, 1))
 
 
 def finite(w: Float) -> Float:

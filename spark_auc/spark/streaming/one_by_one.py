@@ -12,13 +12,14 @@ from pyspark.sql import functions as F
 from spark_auc.core.batch import Batch
 from spark_auc.core.evaluation.score_histogram import ScoreHistogram
 from spark_auc.core.moments.column_moments import ColumnMoments
+from spark_auc.core.moments.operator import score_moments
 from spark_auc.core.row_source import State
 from spark_auc.errors import ConfigError
 from spark_auc.pipeline.one_pass import ScoredBatches
 from spark_auc.spark.data.prepared import RowOrder
 from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
-from spark_auc.spark.estimators.online import OnlineEstimator, finite, scores_of
+from spark_auc.spark.estimators.online import OnlineEstimator, finite
 from spark_auc.spark.streaming.learning import Part, other_learner
 from spark_auc.tables.columns import TrainingColumns
 from spark_auc.tables.rows import TableRows
@@ -81,7 +82,7 @@ class OneByOne:
         if not result.states:
             return StreamStatistics(beginning.after(()), result.labels, ScoreHistogram.zero())
         done = cast(LearnedRows, result[_LEARNED])
-        scores = scores_of(rows, done.w)
+        scores = score_moments(rows, done.w)
         return StreamStatistics(
             replace(done, scores=scores), result.labels, cast(ScoreHistogram, result[_SCORES])
         )
