@@ -199,6 +199,6 @@ class MBAClassifier(LinearRanker):
 
 def middle_of_grid(rows: ArrayRows, settings: TrainingSettings) -> float:
     """The middle value of the default grid of regParam, for rows of which no fold is held out."""
-    scale = column_moments(rows).standard_deviation() if settings.standardize else None
+    scale = settings.scale(column_moments(rows))
     grid = default_grid(operator_quadratic(rows, scale), settings.elastic_net_params[0])
     return float(grid[len(grid) // 2])

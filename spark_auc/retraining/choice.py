@@ -104,7 +104,7 @@ def choose(
     def quadratics(window: str) -> Iterator[tuple[Quadratic, Float | None]]:
         for k in range(count):
             moments = training(window, k)
-            scale = _scale(moments, settings)
+            scale = settings.scale(moments.columns())
             yield moments.quadratic(scale), scale
 
     # One grid serves all windows and folds.
@@ -117,7 +117,3 @@ def choose(
     means = {name: float(np.nanmax(selection.mean)) for name, selection in selections.items()}
     window = next(name for name in windows if means[name] >= max(means.values()) - TIE)
     return Choice(window, selections[window].candidate, selections)
-
-
-def _scale(moments: PairMoments, settings: TrainingSettings) -> Float | None:
-    return moments.columns().standard_deviation() if settings.standardize else None

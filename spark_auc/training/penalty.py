@@ -169,7 +169,7 @@ def _choice(
         problem = selected.problem()
     timer.end("moments")
 
-    candidates = settings.candidates(lambda: problem.quadratic(_scale(problem.columns, settings)))
+    candidates = settings.candidates(lambda: problem.quadratic(settings.scale(problem.columns)))
     validation: Folding = rows
     in_order = None
     if fold_moments:
@@ -232,7 +232,7 @@ def _from_moments(
     for part in parts:
         # Half of the draws are positive: their own deviations would change the penalty's unit.
         columns = problem.columns if problem.survey.arrivals else part.columns()
-        scale = _scale(columns, settings)
+        scale = settings.scale(columns)
         yield part.quadratic(scale), scale
 
 
@@ -243,14 +243,10 @@ def _from_rows(
     settings: TrainingSettings,
 ) -> tuple[Lockstep[Vectors, Float], Iterator[tuple[Quadratic, Float | None]]]:
     """The passes that the folds share; the quadratic and divisors of each fold's training rows."""
-    scales = [_scale(problem.columns if problem.survey.arrivals else c, settings) for c in parts]
+    scales = [settings.scale(problem.columns if problem.survey.arrivals else c) for c in parts]
     given = list(zip(parts, scales, strict=True))
     passes, quadratics = fold_quadratics(problem.rows, folds.held_out.of, given)
     return passes, zip(quadratics, scales, strict=True)
-
-
-def _scale(columns: ColumnMoments, settings: TrainingSettings) -> Float | None:
-    return columns.standard_deviation() if settings.standardize else None
 
 
 def cross_validation_of(rows: RowSource, settings: TrainingSettings) -> CrossValidation:

@@ -98,7 +98,7 @@ def train_on_same_rows(
     rows, prior = grown(None)
     moments, labels = _moments(rows)
     timer.end("moments")
-    chosen = settings.candidates(lambda: moments.quadratic(_scale(moments, settings)))
+    chosen = settings.candidates(lambda: moments.quadratic(settings.scale(moments.columns())))
     candidate = chosen[selection.chosen % len(chosen)]
     fixed = replace(
         settings,
@@ -119,7 +119,7 @@ def _selection(grown: GrownRows, sample: KeySample, settings: TrainingSettings) 
     """The AUC of each penalty on the rows outside of the sample, and the choice."""
     rows, prior = grown
     moments, _ = _moments(rows.changed(rows_where(sample.inside)))
-    scale = _scale(moments, settings)
+    scale = settings.scale(moments.columns())
     quadratic = moments.quadratic(scale)
     candidates = replace(settings, prior=prior).candidates(lambda: quadratic)
     compared: list[PairedAUC] = []
@@ -192,7 +192,3 @@ def _moments(rows: RowSource) -> tuple[PairMoments, LabelCounts]:
         PairMoments.nbytes(rows.dimension), f"moments of {rows.dimension} features of trees"
     )
     return labelled_pair_moments(rows)
-
-
-def _scale(moments: PairMoments, settings: TrainingSettings) -> Float | None:
-    return moments.columns().standard_deviation() if settings.standardize else None

@@ -223,7 +223,7 @@ def _merged(scores: Iterable[ColumnMoments]) -> ColumnMoments:
 
 def _solved(moments: PairMoments, candidate: Candidate, settings: TrainingSettings) -> Float:
     """The weights ``(d,)`` of raw columns."""
-    scale = moments.columns().standard_deviation() if settings.standardize else None
+    scale = settings.scale(moments.columns())
     quadratic = moments.quadratic(scale)
     if settings.prior and candidate.prior:
         quadratic = settings.prior.centred(quadratic, scale).quadratic

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.objective import Quadratic
 from spark_auc.core.sampling.folds import Folds
+from spark_auc.core.types import Float
 from spark_auc.errors import ConfigError
 from spark_auc.solvers.candidates import Candidate, default_grid
 from spark_auc.solvers.ridge import LARGEST_DIRECT
@@ -139,6 +141,10 @@ class TrainingSettings:
         if not len(regs) == len(mixes) == 1:
             return None
         return Candidate(regs[0], mixes[0], self.prior is not None)
+
+    def scale(self, columns: ColumnMoments) -> Float | None:
+        """Divisors ``(d,)`` of the columns by which the penalty applies; None for 1."""
+        return columns.standard_deviation() if self.standardize else None
 
     def work(self, candidate: Candidate | None = None) -> Work | None:
         """What is solved: a penalty, or all candidates in all folds; None if it needs a matrix."""
