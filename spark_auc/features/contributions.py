@@ -49,11 +49,7 @@ def contributions(recipe: Recipe, w: Float, columns: Columns) -> Float:
     DataError
         As in `Recipe.transform`, or there is another number of weights than of features.
     """
-    if np.shape(w) != (recipe.size,):
-        raise DataError(
-            f"found weights of shape {np.shape(w)}, expected ({recipe.size},); use the weights of "
-            "a model of this recipe's features"
-        )
+    check_weights(recipe, w)
     weights, owners = np.ascontiguousarray(w, float), _owners(recipe)
     rows = rows_of(columns[recipe.columns[0].name])
     out = np.zeros((rows, len(parts(recipe))))
@@ -61,6 +57,15 @@ def contributions(recipe: Recipe, w: Float, columns: Columns) -> Float:
         norms = _norms(recipe, entries, begin, count)
         _add(entries, recipe.layout, *owners, weights, norms, out[begin : begin + count])
     return out
+
+
+def check_weights(recipe: Recipe, w: Float) -> None:
+    """`DataError` for another number of weights than of features of a recipe."""
+    if np.shape(w) != (recipe.size,):
+        raise DataError(
+            f"found weights of shape {np.shape(w)}, expected ({recipe.size},); use the weights of "
+            "a model of this recipe's features"
+        )
 
 
 def largest(values: Float, count: int) -> Int:

@@ -11,6 +11,7 @@ from scipy import special
 
 from spark_auc.core.types import Bool, Float, Int
 from spark_auc.errors import DataError
+from spark_auc.features.pair_gains import false_rates
 
 
 class CrossGain(NamedTuple):
@@ -95,7 +96,7 @@ def cross_gains(codes: Mapping[str, Int], residuals: Float) -> list[CrossGain]:
         excess = float((total - pairs * shared) / np.sqrt(variance)) if variance > 0.0 else 0.0
         chance = _chance(excess, variance, third)
         rows.append(((a, b), int(cell.max(initial=-1)) + 1, excess, chance))
-    rates = _rates(np.array([chance for *_, chance in rows]))
+    rates = false_rates(np.array([chance for *_, chance in rows]))
     rated = zip(rows, rates.tolist(), strict=True)
     gains = [CrossGain(pair, cells, excess, rate) for (pair, cells, excess, _), rate in rated]
     return sorted(gains, key=lambda gain: -gain.excess)
@@ -132,15 +133,6 @@ def _chance(excess: float, variance: float, third: float) -> float:
     freedom = 8.0 / skewness**2
     least = max(freedom + np.sqrt(2.0 * freedom) * excess, 0.0)
     return max(normal, float(special.chdtrc(freedom, least)))
-
-
-def _rates(chance: Float) -> Float:
-    """The false discovery rate ``(p,)`` of each pair."""
-    order = np.argsort(chance, kind="stable")
-    rates = chance[order] * chance.size / np.arange(1, chance.size + 1)
-    out = np.empty(chance.size)
-    out[order] = np.minimum.accumulate(rates[::-1])[::-1]
-    return np.minimum(out, 1.0)
 
 
 def bits_of(gains: Sequence[CrossGain], most: int) -> int:

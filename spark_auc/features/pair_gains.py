@@ -79,11 +79,11 @@ def best_pairs(histograms: PairHistograms, count: int) -> tuple[PairGain, ...]:
     gains = pair_gains(histograms)
     order = np.argsort(gains[:, 1] - gains[:, 0], kind="stable")[:count]
     first, second = np.triu_indices(histograms.dimension, 1)
-    rows = np.column_stack([gains[:, :2], _rates(gains[:, 2])])
+    rows = np.column_stack([gains[:, :2], false_rates(gains[:, 2])])
     return tuple(PairGain(int(first[k]), int(second[k]), *rows[k].tolist()) for k in order)
 
 
-def _rates(chance: Float) -> Float:
+def false_rates(chance: Float) -> Float:
     """The false discovery rate ``(p,)`` of each pair."""
     order = np.argsort(chance, kind="stable")
     rates = chance[order] * chance.size / np.arange(1, chance.size + 1)

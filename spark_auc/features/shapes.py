@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from spark_auc.core.types import Float
-from spark_auc.errors import DataError
+from spark_auc.features.contributions import check_weights
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_numbers import Numeric, Spline
 
@@ -75,11 +75,7 @@ def shapes(recipe: Recipe, w: Float) -> list[Shape]:
     DataError
         There is another number of weights than of features.
     """
-    if np.shape(w) != (recipe.size,):
-        raise DataError(
-            f"found weights of shape {np.shape(w)}, expected ({recipe.size},); use the weights of "
-            "a model of this recipe's features"
-        )
+    check_weights(recipe, w)
     found = []
     for column, first, end in zip(recipe.numeric, recipe.starts, recipe.starts[1:], strict=False):
         if not isinstance(column, Spline) or column.knots:

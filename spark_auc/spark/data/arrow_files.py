@@ -29,7 +29,7 @@ from pyspark.sql.types import DataType, StructType, TimestampType
 from spark_auc.core.types import AnyPath
 from spark_auc.errors import ConfigError
 from spark_auc.spark.data.footers import row_groups
-from spark_auc.spark.data.local_paths import UnsupportedFilesError, local_paths
+from spark_auc.spark.data.local_paths import UnsupportedFilesError, check_not_cached, local_paths
 from spark_auc.spark.data.names import quoted
 from spark_auc.spark.data.parquet import ParquetScan, Scan
 from spark_auc.spark.data.paths import reader_of
@@ -271,9 +271,7 @@ def is_of_arrow(df: DataFrame) -> bool:
 
 def arrow_scan(df: DataFrame, names: Sequence[str], types: Sequence[DataType]) -> FilesScan:
     """The scan of columns of `arrow_rows`; see `ParquetScan.of`."""
-    level = df.storageLevel
-    if level.useMemory or level.useDisk:
-        raise UnsupportedFilesError("the rows are cached")
+    check_not_cached(df)
     marks = [field.metadata[_MARK] for field in df.schema if _MARK in field.metadata]
     if len(marks) < len(df.columns) or any(mark != marks[0] for mark in marks):
         raise UnsupportedFilesError("the columns are not all those of the same files")

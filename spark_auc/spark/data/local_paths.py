@@ -14,6 +14,13 @@ class UnsupportedFilesError(Exception):
     """Tasks may read other rows than Spark from these files; the message gives the reason."""
 
 
+def check_not_cached(df: DataFrame) -> None:
+    """`UnsupportedFilesError` for rows that Spark has cached."""
+    level = df.storageLevel
+    if level.useMemory or level.useDisk:
+        raise UnsupportedFilesError("the rows are cached")
+
+
 def local_paths(df: DataFrame, *settings: str) -> list[str]:
     """Sorted paths of the files of a DataFrame.
 
@@ -30,9 +37,7 @@ def local_paths(df: DataFrame, *settings: str) -> list[str]:
         The rows are cached, files are not on the local file system, or a setting is on that changes
         the rows that Spark reads.
     """
-    level = df.storageLevel
-    if level.useMemory or level.useDisk:
-        raise UnsupportedFilesError("the rows are cached")
+    check_not_cached(df)
     conf = df.sparkSession.conf
     on = [key for key in (*settings, *_SETTINGS) if str(conf.get(key, "false")).lower() != "false"]
     if on:

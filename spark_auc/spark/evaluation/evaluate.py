@@ -91,12 +91,8 @@ def evaluate(
     True
     """
     columns = ScoreColumns(scoreCol, labelCol, positiveLabel, weightCol)
-    names = [name for name in (scoreCol, labelCol, weightCol, groupCol) if name is not None]
-    df = with_fields(df, names)
-    # Spark computes no others.
-    used = dict.fromkeys(known_column(df, name).name for name in names)
     return evaluated(
-        SparkTable(df.select(*map(quoted, used))),
+        _selected(df, scoreCol, labelCol, weightCol, groupCol),
         columns,
         groupCol=groupCol,
         level=level,
@@ -151,8 +147,13 @@ def compare(
     >>> difference.lower < difference.difference < difference.upper
     True
     """
-    df = with_fields(df, [*scoreCols, labelCol, weightCol])
-    names = [name for name in (*scoreCols, labelCol, weightCol) if name is not None]
-    used = dict.fromkeys(known_column(df, name).name for name in names)
-    table = SparkTable(df.select(*map(quoted, used)))
+    table = _selected(df, *scoreCols, labelCol, weightCol)
     return compared(table, scoreCols, labelCol, positiveLabel, weightCol, level)
+
+
+def _selected(df: DataFrame, *columns: str | None) -> SparkTable:
+    """The rows with these columns; Spark computes no others."""
+    names = [name for name in columns if name is not None]
+    df = with_fields(df, names)
+    used = dict.fromkeys(known_column(df, name).name for name in names)
+    return SparkTable(df.select(*map(quoted, used)))
