@@ -27,6 +27,7 @@ from typing import Annotated, Any, Literal, TypedDict, Union, get_args, get_orig
 from spark_auc.errors import ConfigError
 
 _BOUNDS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
+_TYPE_ERROR = "TypeError\n    A Param is unknown or of another type.\n"
 _SECTION = re.compile(r"^[A-Z][A-Za-z ]+\n-{3,}$", re.MULTILINE)
 _WIDTH = 95
 
@@ -201,8 +202,10 @@ def declared(settings: type) -> dict[str, Declared]:
 
 
 def documented(doc: str, settings: Iterable[Declared]) -> str:
-    """A class's docstring with a section Parameters before its other sections."""
-    doc = inspect.cleandoc(doc)
+    """A class's docstring with a section Parameters, and what every constructor raises."""
+    doc = re.sub(
+        r"(?<=^Raises\n------\n)(?!TypeError)", _TYPE_ERROR, inspect.cleandoc(doc), flags=re.M
+    )
     section = _SECTION.search(doc)
     at = section.start() if section else len(doc)
     entries = "".join(setting.documentation() for setting in settings)

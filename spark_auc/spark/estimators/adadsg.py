@@ -61,8 +61,6 @@ class AdaDSGClassifier(
 
     Raises
     ------
-    TypeError
-        A Param is unknown or of another type.
     ConfigError
         A Param is out of range; by ``fit``, a Param or column cannot serve, or has no effect.
     DataError

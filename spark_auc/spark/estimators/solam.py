@@ -67,8 +67,6 @@ class SOLAMClassifier(OnlineEstimator, HasWeightCol, settings=SOLAMSettings):
 
     Raises
     ------
-    TypeError
-        A Param is unknown or of another type.
     ConfigError
         A Param is out of range; by ``fit``, a Param or column cannot serve, or has no effect.
     DataError

@@ -123,8 +123,6 @@ class ScoreCalibrator(
 
     Raises
     ------
-    TypeError
-        A Param is unknown or of another type.
     ConfigError
         A Param is out of range; by ``fit``, a column cannot serve.
     DataError

@@ -57,8 +57,6 @@ class AUCEvaluator(
 
     Raises
     ------
-    TypeError
-        A Param is unknown or of another type.
     ConfigError
         A Param is out of range; by ``evaluate``, a Param or column cannot serve, or has no effect.
     DataError

@@ -28,8 +28,6 @@ class FeatureCrosses(EmbeddingEstimator, HasSeed, settings=CrossesSettings):
 
     Raises
     ------
-    TypeError
-        A Param is unknown or of another type.
     ConfigError
         A Param is out of range; by ``fit``, a Param or column cannot serve.
 

@@ -72,8 +72,6 @@ class TanhNetwork(EmbeddingEstimator, HasLabelCol, HasMaxIter, HasSeed, settings
 
     Raises
     ------
-    TypeError
-        A Param is unknown or of another type.
     ConfigError
         A Param is out of range; by ``fit``, a Param or column cannot serve, or has no effect.
     DataError

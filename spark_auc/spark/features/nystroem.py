@@ -88,8 +88,6 @@ class NystroemEmbedding(
 
     Raises
     ------
-    TypeError
-        A Param is unknown or of another type.
     ConfigError
         A Param is out of range; by ``fit``, a Param or column cannot serve, or has no effect.
     DataError

@@ -49,8 +49,6 @@ class RandomFourierFeatures(
 
     Raises
     ------
-    TypeError
-        A Param is unknown or of another type.
     ConfigError
         A Param is out of range; by ``fit``, a Param or column cannot serve.
     DataError
@@ -86,8 +84,6 @@ class RandomThresholds(EmbeddingEstimator, HasSeed, settings=ThresholdSettings):
 
     Raises
     ------
-    TypeError
-        A Param is unknown or of another type.
     ConfigError
         A Param is out of range; by ``fit``, a Param or column cannot serve.
     DataError

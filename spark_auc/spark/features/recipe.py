@@ -44,8 +44,6 @@ class FeatureRecipe(
 
     Raises
     ------
-    TypeError
-        A Param is unknown or of another type.
     ConfigError
         A Param is out of range; by ``fit``, a column is unknown, or of a type that it cannot have.
     DataError

@@ -45,8 +45,6 @@ class SplineBasis(
 
     Raises
     ------
-    TypeError
-        A Param is unknown or of another type.
     ConfigError
         A Param is out of range; by ``fit``, a Param or column cannot serve.
     DataError
