@@ -136,8 +136,7 @@ class IcebergTable:
         rows
             The rows; those of a partitioned table are collected in memory.
         mode
-            "errorIfExists", "append" or "overwrite". An overwrite with partition columns replaces
-            the partitions of ``rows`` alone.
+            See `spark_auc.lakes.delta.DeltaLake.write`.
         partition_by
             Partition columns of the table, or of a new one.
 

@@ -114,16 +114,9 @@ class NSAUC(AveragedIterate):
         self.z, self.lag = np.zeros(self.dimension), np.zeros(self.dimension)
 
     def learn(self, X: Rows, y: Bool, weight: Float | None = None) -> None:
-        """Make ``n`` steps on random pairs of rows ``(n, d)``, dense or CSR.
+        """Make ``n`` steps on random pairs of rows; see `Learner.learn`.
 
         Rows of a single class form no pairs and make no step.
-
-        Raises
-        ------
-        ConfigError
-            There are row weights.
-        DataError
-            The rows have another dimension.
         """
         unweighted(weight, "NSAUC")
         rows = _rows(X, self.dimension)

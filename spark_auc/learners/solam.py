@@ -115,11 +115,7 @@ class SOLAM(Linear):
     def learn(self, X: Rows, y: Bool, weight: Float | None = None) -> None:
         """Learn rows; see `spark_auc.learners.learner.Learner.learn`.
 
-        Raises
-        ------
-        DataError
-            The rows have another dimension, or a row is longer than ``kappa``; the rows before it
-            have been learned.
+        `DataError` for a row longer than ``kappa``, too; the rows before it have been learned.
         """
         learned, numbers = _learn(
             *entries(X, self.dimension),
@@ -180,22 +176,10 @@ class SOLAM(Linear):
         self.squared = float(self.z @ self.z)
 
     def merge(self, other: Self, start: Self | None = None) -> Self:
-        """Average two learners that learned different rows in parallel.
+        """Average two learners that learned different rows; see `AveragedIterate.merge`.
 
         Iterates and averages are weighted by the number of rows of each learner, and the numbers
         of rows are added. This approximates one learner of all rows.
-
-        Parameters
-        ----------
-        other
-            A learner with the same settings.
-        start
-            The learner from which both started; its rows count once.
-
-        Raises
-        ------
-        ConfigError
-            The settings differ.
         """
         merged, _, share = self._joined(other, start, "rows", "seen", "positive")
 

@@ -110,15 +110,7 @@ class RankerPipelineModel(ModelStage, Model):
         return RankerPipelineModel(ranker, self._recipe, self.embeddings, self.calibration)
 
     def features(self, table: Table) -> Features:
-        """The features of a table's rows.
-
-        Raises
-        ------
-        ConfigError
-            A column is missing.
-        DataError
-            A column has another type, or the features have another number.
-        """
+        """The features of a table's rows; see `PipelineModel.features`, also for the errors."""
         first = self._recipe or next(iter(self.embeddings), self.ranker)
         features: Features = first.input_features(table)
         for embedding in self.embeddings:

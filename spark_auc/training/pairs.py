@@ -48,20 +48,12 @@ def with_pairs(
 
     Parameters
     ----------
-    recipe
-        The fitted recipe.
-    columns
-        Raw columns by name, as for `Recipe.transform`.
-    y : (n,)
-        True for positive rows.
-    weight : (n,), optional
-        Row weights. Default: 1.
+    recipe, columns, y, weight, chosen_by
+        See `spark_auc.training.crosses.with_crosses`.
     group : (n,), optional
         Rows of a group are in the same fold. Default: rows with equal features.
     count
         Largest number of pairs; see `PairCandidates.chosen`.
-    chosen_by
-        The sample of which these rows are, for `Recipe.chosen_by`.
 
     Raises
     ------

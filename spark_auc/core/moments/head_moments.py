@@ -145,18 +145,7 @@ class HeadMoments(SchemaState):
         return np.maximum(deviation, np.median(deviation[self.head]) if self.head.size else 0.0)
 
     def quadratic(self, scale: Float | None = None) -> Quadratic:
-        """The quadratic of all pairs, without the covariances outside the head.
-
-        Parameters
-        ----------
-        scale : (d,), optional
-            Divisors of the columns. Default: 1.
-
-        Raises
-        ------
-        DataError
-            A class has no rows.
-        """
+        """The quadratic without covariances outside the head; see `PairMoments.quadratic`."""
         inverse = self.columns.inverse(scale)
         exact = self.moments.quadratic(None if scale is None else scale[self.head])
         mu, variance = self.columns.delta * inverse, self.columns.variance.sum(axis=0) * inverse**2

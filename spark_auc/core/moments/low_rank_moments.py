@@ -133,18 +133,7 @@ class LowRankMoments(SchemaState):
         return self.columns.standard_deviation()
 
     def quadratic(self, scale: Float | None = None) -> Quadratic:
-        """The quadratic of all pairs by the sketches.
-
-        Parameters
-        ----------
-        scale : (d,), optional
-            Divisors of the columns. Default: 1.
-
-        Raises
-        ------
-        DataError
-            A class has no rows.
-        """
+        """The quadratic of all pairs by the sketches; see `PairMoments.quadratic`."""
         columns, inverse = self.columns, self.columns.inverse(scale)
         if not columns.rows.all():
             raise DataError(
