@@ -17,6 +17,7 @@ from spark_auc.app.jobs.window_segments import settings_of, with_segments
 from spark_auc.core.labels import Label
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.retraining.choice import Choice, choose
+from spark_auc.solvers.candidates import Candidate
 from spark_auc.store.files import SourceFile
 from spark_auc.store.moment_store import MomentStore
 from spark_auc.store.windows import MergedFolds, Window, ages
@@ -132,15 +133,7 @@ def challenger(
     )
     chosen = merged[choice.window]
     moments = chosen.total()
-    section = config.columns
-    fixed = {k: v for k, v in params.items() if k not in _CHOSEN} | {
-        "regParam": choice.candidate.regParam,
-        "elasticNetParam": choice.candidate.elasticNetParam,
-        "featuresCol": section.features,
-        "labelCol": section.label,
-        "positiveLabel": section.positiveLabel,
-        "weightCol": section.weight,
-    }
+    fixed = fixed_params(params, config, choice.candidate)
     ranker = trained(moments, labels, columns, fixed, prior if choice.candidate.prior else None)
     ranker = with_segments(ranker, store, chosen, left_out, choice.candidate, settings)
     parts = _parts(store, chosen)
@@ -155,6 +148,19 @@ def challenger(
     if champion is not None and choice.candidate.prior:
         facts = prior_facts(champion)
     return Challenger(model, choice, chosen.periods, moments, parts, facts)
+
+
+def fixed_params(params: dict[str, Any], config: Retrain, chosen: Candidate) -> dict[str, Any]:
+    """The Params of an estimator of one penalty, with the columns of the configuration."""
+    columns = config.columns
+    return {name: value for name, value in params.items() if name not in _CHOSEN} | {
+        "regParam": chosen.regParam,
+        "elasticNetParam": chosen.elasticNetParam,
+        "featuresCol": columns.features,
+        "labelCol": columns.label,
+        "positiveLabel": columns.positiveLabel,
+        "weightCol": columns.weight,
+    }
 
 
 def _newest(store: MomentStore, included: Sequence[str]) -> Window | None:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from spark_auc.app.config.retraining import Retrain
-from spark_auc.app.jobs.challenger import window_of
+from spark_auc.app.jobs.challenger import fixed_params, window_of
 from spark_auc.app.jobs.champion import Champion, publish_champion, read_champion
 from spark_auc.app.jobs.champion_prior import first_seen, without_prior
 from spark_auc.app.jobs.retrain_history import History
@@ -18,7 +18,6 @@ from spark_auc.publication.manifest import VERSIONS
 from spark_auc.store.moment_store import MomentStore
 
 _CHAMPION, _ANCHOR = "champion.json", "anchor"
-_CHOSEN = {"regParams", "elasticNetParams", "selectionRule"}
 
 
 def retrained_champion(
@@ -71,16 +70,8 @@ def retrained_champion(
     excluded = sorted(history.excluded() & {*store.periods()} - {made["to"]})
     (merged,) = store.windows([window_of(made["window"])], newest=made["to"], excluded=excluded)
     moments = merged.total()
-    section = config.columns
     params = config.training.model_dump(exclude_unset=True)
-    fixed = {k: v for k, v in params.items() if k not in _CHOSEN} | {
-        "regParam": candidate.regParam,
-        "elasticNetParam": candidate.elasticNetParam,
-        "featuresCol": section.features,
-        "labelCol": section.label,
-        "positiveLabel": section.positiveLabel,
-        "weightCol": section.weight,
-    }
+    fixed = fixed_params(params, config, candidate)
     model = retrained(champion.model, moments, fixed)
     settings = settings_of(params, recipe)
     ranker = with_segments(model.ranker, store, merged, excluded, candidate, settings)
