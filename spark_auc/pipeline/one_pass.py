@@ -17,13 +17,11 @@ from spark_auc.core.products import settled_scores
 from spark_auc.core.row_source import RowSource, State
 from spark_auc.core.types import Float
 from spark_auc.pipeline.pair_moments_fit import PairMomentsFit
-from spark_auc.pipeline.ranker_settings import MBASettings
 from spark_auc.tables.columns import TrainingColumns
 from spark_auc.training.approximation import ApproximateMoments
 from spark_auc.training.learned_rows import LearnedRows
 from spark_auc.training.prior import Prior
 from spark_auc.training.result import TrainingResult
-from spark_auc.training.settings import TrainingSettings
 from spark_auc.training.stream_statistics import Begun, StreamStatistics
 from spark_auc.training.train import train_on_moments
 
@@ -108,17 +106,7 @@ def solved(
     if isinstance(moments, PairMoments):
         estimator.refuse("moments without rows", "covariance")
     estimator.refuse("moments without rows", "maxFPR")
-    values: MBASettings = estimator.values()
-    regs, mixes = estimator.penalties()
-    settings = TrainingSettings(
-        reg_params=regs,
-        elastic_net_params=mixes,
-        prior=prior,
-        standardize=values["standardization"],
-        tol=values["tol"],
-        max_iter=values["maxIter"],
-        on_failure=values["whenNotConverged"],
-    )
+    settings = replace(estimator.settings_on_moments(), prior=prior)
     return train_on_moments(moments, labels, settings)
 
 

@@ -84,23 +84,30 @@ class PairMomentsFit(FoldsFit):
             keyed=values["keyCol"] is not None,
         )
 
-    def training_settings(self, folds: Folds) -> TrainingSettings:
-        """The settings of a training run with these folds, without a prior."""
+    def settings_on_moments(self) -> TrainingSettings:
+        """The settings of a training run on moments: penalties, their choice, and the solver's."""
         values: PairMomentsSettings = self.values()
         regs, mixes = self.penalties()
-        pairs, seed = values["numPairs"], values["seed"]
         return TrainingSettings(
-            sampling=Sampling(values["estimator"], 0 if pairs == "auto" else pairs, seed),
-            pair_tolerance=values["pairTol"],
-            batch_size=values["batchSize"],
             reg_params=regs,
             elastic_net_params=mixes,
-            folds=folds,
             one_standard_error=values["selectionRule"] == "oneStandardError",
             standardize=values["standardization"],
             tol=values["tol"],
             max_iter=values["maxIter"],
             on_failure=values["whenNotConverged"],
+        )
+
+    def training_settings(self, folds: Folds) -> TrainingSettings:
+        """The settings of a training run with these folds, without a prior."""
+        values: PairMomentsSettings = self.values()
+        pairs, seed = values["numPairs"], values["seed"]
+        return replace(
+            self.settings_on_moments(),
+            sampling=Sampling(values["estimator"], 0 if pairs == "auto" else pairs, seed),
+            pair_tolerance=values["pairTol"],
+            batch_size=values["batchSize"],
+            folds=folds,
             keep_moments=values["keepMoments"],
             max_fpr=self.values()["maxFPR"],
             approximation=self.approximation,

@@ -136,17 +136,7 @@ def _of_rows(config: Train, rows: Table, first: Stored) -> Stored:
 def _settings(estimator: PairMomentsFit) -> TrainingSettings:
     estimator.check()
     estimator.refuse("moments without rows", "maxFPR", "covariance")
-    values: dict[str, Any] = dict(estimator.values())
-    regs, mixes = estimator.penalties()
-    return TrainingSettings(
-        reg_params=regs,
-        elastic_net_params=mixes,
-        one_standard_error=values["selectionRule"] == "oneStandardError",
-        standardize=values["standardization"],
-        tol=values["tol"],
-        max_iter=values["maxIter"],
-        on_failure=values["whenNotConverged"],
-    )
+    return estimator.settings_on_moments()
 
 
 def _chosen(parts: list[Stored], settings: TrainingSettings) -> tuple[TrainingSettings, Any]:

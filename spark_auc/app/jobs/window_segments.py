@@ -28,16 +28,7 @@ def settings_of(params: Mapping[str, Any], recipe: FittedRecipe | None) -> Train
     from spark_auc.pipeline.estimators import MBASelectingEstimator
     from spark_auc.pipeline.recipe_ranker import suited
 
-    values: dict[str, Any] = suited(MBASelectingEstimator(**params), recipe).values()
-    return TrainingSettings(
-        reg_params=None if values["regParams"] is None else tuple(values["regParams"]),
-        elastic_net_params=tuple(values["elasticNetParams"]),
-        one_standard_error=values["selectionRule"] == "oneStandardError",
-        standardize=values["standardization"],
-        tol=values["tol"],
-        max_iter=values["maxIter"],
-        on_failure=values["whenNotConverged"],
-    )
+    return suited(MBASelectingEstimator(**params), recipe).settings_on_moments()
 
 
 def with_segments(
