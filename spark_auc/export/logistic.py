@@ -19,6 +19,7 @@ from spark_auc.export.refusals import check_segments, refused
 from spark_auc.export.whole import write_new
 from spark_auc.serving.ranker import ServedRanker
 from spark_auc.serving.score_curves import Isotone, Sigmoid
+from spark_auc.tables.encoders import VECTOR
 
 _FORMAT = "Spark ML's LogisticRegressionModel"
 _CLASS = "org.apache.spark.ml.classification.LogisticRegressionModel"
@@ -177,14 +178,7 @@ def _files(model: _Logistic, columns: Mapping[str, str]) -> dict[str, bytes]:
 
 def _table(model: _Logistic) -> pa.Table:
     """The table of one row, with the schema of Spark's user-defined types."""
-    integers = pa.list_(pa.field("element", pa.int32(), nullable=False))
-    doubles = pa.list_(pa.field("element", pa.float64(), nullable=False))
-    vector = [
-        pa.field("type", pa.int8(), nullable=False),
-        pa.field("size", pa.int32()),
-        pa.field("indices", integers),
-        pa.field("values", doubles),
-    ]
+    integers, doubles = (VECTOR.field(name).type for name in ("indices", "values"))
     matrix = [
         pa.field("type", pa.int8(), nullable=False),
         pa.field("numRows", pa.int32(), nullable=False),
@@ -197,7 +191,7 @@ def _table(model: _Logistic) -> pa.Table:
     fields = [
         pa.field("numClasses", pa.int32(), nullable=False),
         pa.field("numFeatures", pa.int32(), nullable=False),
-        pa.field("interceptVector", pa.struct(vector)),
+        pa.field("interceptVector", VECTOR),
         pa.field("coefficientMatrix", pa.struct(matrix)),
         pa.field("isMultinomial", pa.bool_(), nullable=False),
     ]

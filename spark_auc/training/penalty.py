@@ -72,10 +72,8 @@ def choose_penalty(
 
     Parameters
     ----------
-    rows
-        All rows.
-    sampling
-        Which of their pairs to train on.
+    rows, sampling
+        See `build_problem`.
     settings
         The candidates, the folds, and the rule of choice.
 

@@ -259,10 +259,8 @@ def select_rows(rows: RowSource, sampling: Sampling, work: Work | None) -> Train
 
     Parameters
     ----------
-    rows
-        All rows.
-    sampling
-        Which of their pairs to train on.
+    rows, sampling
+        See `build_problem`.
     work
         What is solved; None for a matrix if it fits.
 

@@ -26,13 +26,14 @@ from spark_auc.core.hinge.score_ranges import ScoreRanges
 from spark_auc.core.moments.accumulator import Accumulator
 from spark_auc.core.moments.class_moments import ClassMoments
 from spark_auc.core.moments.column_moments import ColumnMoments
+from spark_auc.core.moments.moments_tile import check_both_classes
 from spark_auc.core.moments.objective import difference_rounding
 from spark_auc.core.moments.operator import offsets
 from spark_auc.core.moments.pair_products import VectorSum
 from spark_auc.core.moments.tiles import SymmetricTiles
 from spark_auc.core.row_source import Folding, State
 from spark_auc.core.types import Float
-from spark_auc.errors import ConfigError, DataError
+from spark_auc.errors import ConfigError
 
 # Bins of scores of a Hessian at rounded margins.
 _BINS = 256
@@ -82,12 +83,7 @@ class PairHinge:
             raise ConfigError(
                 f"found the penalty factor {self.l2}, expected >= 0; use regParam >= 0"
             )
-        positive, negative = map(int, self.columns.rows)
-        if not (positive and negative):
-            raise DataError(
-                f"found {positive} positive and {negative} negative rows, expected both classes; "
-                "check the label column and the positive label"
-            )
+        check_both_classes(*self.columns.rows)
 
     @property
     def mu(self) -> Float:

@@ -24,6 +24,7 @@ from scipy import sparse
 from spark_auc.core.batch import Batch
 from spark_auc.core.kernels import compiled, sparse_entries
 from spark_auc.core.moments.column_moments import ColumnAccumulator, ColumnMoments
+from spark_auc.core.moments.moments_tile import check_both_classes
 from spark_auc.core.moments.objective import Quadratic, difference_rounding
 from spark_auc.core.moments.tiles import SymmetricTiles
 from spark_auc.core.noise import fill_normal
@@ -135,11 +136,7 @@ class LowRankMoments(SchemaState):
     def quadratic(self, scale: Float | None = None) -> Quadratic:
         """The quadratic of all pairs by the sketches; see `PairMoments.quadratic`."""
         columns, inverse = self.columns, self.columns.inverse(scale)
-        if not columns.rows.all():
-            raise DataError(
-                f"found {columns.rows[0]:.0f} positive and {columns.rows[1]:.0f} negative rows, "
-                "expected both classes; check the label column and the positive label"
-            )
+        check_both_classes(*columns.rows)
         roots = np.sqrt(columns.weight)[:, None, None]
         centred = (self.sketch - columns.mean[:, :, None] * self.sums[:, None]) / roots
         mu = columns.delta * inverse

@@ -43,6 +43,15 @@ def other_dimension(expected: int, found: int) -> DataError:
     )
 
 
+def check_both_classes(positive: float, negative: float) -> None:
+    """`DataError` if a class has no rows."""
+    if not (positive and negative):
+        raise DataError(
+            f"found {positive:.0f} positive and {negative:.0f} negative rows, expected both "
+            "classes; check the label column and the positive label"
+        )
+
+
 def about_inverse(weight: float) -> float:
     """A power of two near ``1 / weight``.
 

@@ -19,7 +19,7 @@ from spark_auc.core.moments.accumulator import PairAccumulator
 from spark_auc.core.moments.class_moments import ClassMoments
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.column_sums import UNIT
-from spark_auc.core.moments.moments_tile import MomentsTile, part_names
+from spark_auc.core.moments.moments_tile import MomentsTile, check_both_classes, part_names
 from spark_auc.core.moments.objective import Quadratic, difference_rounding
 from spark_auc.core.moments.tiles import SymmetricTiles, Tiling
 from spark_auc.core.parallel import mapped
@@ -27,7 +27,6 @@ from spark_auc.core.row_source import complements
 from spark_auc.core.state.schema import Part, Schema, Values
 from spark_auc.core.state.schema_state import SchemaState
 from spark_auc.core.types import Float, Rows
-from spark_auc.errors import DataError
 
 # Rounded operations that make an element of Sigma of the classes' covariances and of mu.
 _OPERATIONS = 8
@@ -201,11 +200,7 @@ class PairMoments(SchemaState):
             A class has no rows.
         """
         p, n = self.positive, self.negative
-        if not (p.rows and n.rows):
-            raise DataError(
-                f"found {p.rows} positive and {n.rows} negative rows, expected both classes; "
-                "check the label column and the positive label"
-            )
+        check_both_classes(p.rows, n.rows)
         tiling = Tiling(self.dimension)
         inverse = self.columns().inverse(scale)
         # For columns far from 0 the difference of the means would cancel; that of the origins,
