@@ -20,8 +20,9 @@ KINDS_OF: dict[str, tuple[str, ...]] = {
     "boolean": ("tokens",),
     "time": ("hour", "weekday", "spline"),
 }
-# Types of identifiers.
-_IDS = ("text", "integer")
+# Integers are identifiers if almost every row has another one, and they number the rows, or many
+# rows show no relation to the label.
+_OTHERS, _MANY, _ERRORS = 0.95, 1000, 4.0
 # Integers of at most so many distinct values have tokens too: they may be codes.
 FEW = 256
 _EXACT = 2.0**53
@@ -112,7 +113,7 @@ def _useless(column: Planned, counts: ColumnCounts, kind: str) -> Decision | Non
         value = "the same value" if rows else "no value"
         sentence = f"left out {name!r}: all {counts.rows:,} rows have {value}"
         return Decision(name, sentence, warning=False)
-    if column.type in _IDS and 2 * distinct > rows:
+    if _is_identifier(column, counts, distinct):
         about = "" if counts.both.tallies is None else "about "
         sentence = (
             f"left out {name!r}: {about}{distinct:,} distinct values in {rows:,} rows; name it "
@@ -120,6 +121,20 @@ def _useless(column: Planned, counts: ColumnCounts, kind: str) -> Decision | Non
         )
         return Decision(name, sentence, warning=True)
     return None
+
+
+def _is_identifier(column: Planned, counts: ColumnCounts, distinct: int) -> bool:
+    rows, values = counts.both.rows, counts.both.values
+    if column.type == "text":
+        return 2 * distinct > rows
+    if column.type != "integer" or distinct < _OTHERS * rows:
+        return False
+    if values.max() - values.min() < 2 * rows:
+        return True
+    # The standard error of the AUC of a column without relation to the label.
+    positive, negative = counts.positive.counts.rows, counts.negative.counts.rows
+    error = np.sqrt((rows + 1) / (12.0 * max(positive * negative, 1)))
+    return rows >= _MANY and bool(abs(counts.auc() - 0.5) < _ERRORS * error)
 
 
 def _at_midnight(counts: ColumnCounts) -> bool:

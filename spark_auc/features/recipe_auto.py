@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
@@ -32,6 +32,8 @@ from spark_auc.features.watched import Missing
 
 # Rows that are summarised at a time.
 _ROWS = 2**17
+# Columns that an error names.
+_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,9 @@ class AutoPlan:
     an integer of at most 256 distinct values (a spline too), and tokens of its hour and weekday and
     a spline if it is a time. The recipe lists the values of tokens of such integers; all others
     share a token. Hours are left out if all times are at midnight. Constant columns are left out,
-    and identifiers: columns of text or integers with more different values than half of the rows
-    that have a value. Crossed columns are kept.
+    and identifiers: text of more different values than half of the rows that have a value, and
+    integers of which almost every row has another one if they number the rows, or if 1,000 rows or
+    more show no relation to the label. Crossed columns are kept.
 
     Parameters
     ----------
@@ -189,8 +192,17 @@ class AutoPlan:
         plan, columns, decisions = self.explicit(state)
         return plan, plan.fitted(columns), decisions
 
-    def explicit(self, state: AutoState) -> tuple[RecipePlan, RecipeState, tuple[Decision, ...]]:
+    def explicit(
+        self, state: AutoState, described: Callable[[Decision], Decision] = lambda made: made
+    ) -> tuple[RecipePlan, RecipeState, tuple[Decision, ...]]:
         """The plan of explicit columns of some rows, its state of these rows, and the reasons.
+
+        Parameters
+        ----------
+        state
+            The state of the rows.
+        described
+            Says more of the reason to leave out an identifier.
 
         Raises
         ------
@@ -218,11 +230,13 @@ class AutoPlan:
             kinds, reasons = decided(column, counts[column.name], is_free)
             entries = _entries(column, kinds)
             columns += [e._replace(values=known_values(e, counts[e.name])) for e in entries]
-            decisions += reasons
+            left_out = not kinds and all(reason.warning for reason in reasons)
+            decisions += map(described, reasons) if left_out else reasons
         if not columns:
+            shown = "; ".join(decision.sentence for decision in decisions[:_SHOWN])
             raise DataError(
-                f"found no column to use among {list(counts)}, as they are constant or "
-                "identifiers; name the columns to use and their kinds"
+                f"found no column to use among {len(counts)}: {shown}; expected one or more; name "
+                "the columns to use and their kinds"
             )
         plan = self._plan(columns, dimension_of(columns, counts))
         both = zip(self._names[0], state.positive.numbers, state.negative.numbers, strict=True)

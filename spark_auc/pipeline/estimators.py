@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.features.auto_rules import Decision
 from spark_auc.features.drift import Drift
 from spark_auc.features.recipe import Recipe
 from spark_auc.pipeline.has_settings import Settled
@@ -32,9 +33,11 @@ from spark_auc.training.summary import TrainingSummary
 class RecipeEstimator(RecipeFit, Settled, settings=LabelledRecipeSettings, public="FeatureRecipe"):
     """Fits a recipe; see `spark_auc.FeatureRecipe`."""
 
-    def recipe_model(self, recipe: Recipe, drift: Drift | None) -> FittedRecipe:
+    def recipe_model(
+        self, recipe: Recipe, drift: Drift | None, decisions: tuple[Decision, ...]
+    ) -> FittedRecipe:
         """See `RecipeFit.recipe_model`."""
-        return FittedRecipe(recipe, drift)
+        return FittedRecipe(recipe, drift, decisions)
 
 
 class SavedRanker:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from spark_auc.core.evaluation.report import AUCReport
 from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.features.auto_rules import Decision
 from spark_auc.features.drift import Drift
 from spark_auc.features.embedding import Embedding
 from spark_auc.features.recipe import Recipe
@@ -58,14 +59,17 @@ class FittedRecipe:
         The map of raw columns.
     drift
         Counts of the rows of its fit; None if they are unknown.
+    decisions
+        What the fit decided or noticed about columns; not saved.
     """
 
     recipe: Recipe
     drift: Drift | None = None
+    decisions: tuple[Decision, ...] = ()
 
     def replaced(self, recipe: Recipe, drift: Drift | None) -> FittedRecipe:
         """See `RecipeModel.replaced`."""
-        return FittedRecipe(recipe, drift)
+        return replace(self, recipe=recipe, drift=drift)
 
     def input_features(self, table: Table) -> RawFeatures:
         """See `RecipeModel.input_features`."""

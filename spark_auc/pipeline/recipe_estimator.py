@@ -12,7 +12,7 @@ from spark_auc.core.labels import Label
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.core.types import AnyPath
 from spark_auc.errors import ConfigError
-from spark_auc.features.auto_rules import AUTO
+from spark_auc.features.auto_rules import AUTO, Decision
 from spark_auc.features.crosses import Crosses
 from spark_auc.features.drift import Drift
 from spark_auc.features.pair_choice import named_pairs
@@ -68,8 +68,10 @@ class RecipeModel(Protocol):
 class RecipeFit(HasSettings):
     """Fits a recipe to the rows of a table; its settings extend `LabelledRecipeSettings`."""
 
-    def recipe_model(self, recipe: Recipe, drift: Drift | None) -> RecipeModel:
-        """The model of a recipe and of counts of the rows of its fit."""
+    def recipe_model(
+        self, recipe: Recipe, drift: Drift | None, decisions: tuple[Decision, ...]
+    ) -> RecipeModel:
+        """The model of a recipe, of counts of the rows of its fit, and of what it decided."""
         raise NotImplementedError
 
     def trees_at(self, path: AnyPath, table: Table) -> Forest:
@@ -151,7 +153,7 @@ class RecipeFit(HasSettings):
                 _log.info("%d knots give the recipe of fewer knots", count)
                 continue
             _log.info("recipe: %s", _described(summary.plan, recipe))
-            made[count] = self.recipe_model(recipe, drift)
+            made[count] = self.recipe_model(recipe, drift, summary.decisions)
         return made
 
     def growing(
@@ -182,7 +184,7 @@ class RecipeFit(HasSettings):
             plan = replace(summary.plan, trees=growth.leaves(sample))
             ((recipe, drift),) = summary._replace(plan=plan).fits(self.knots())
             recipe = self._with_named_pairs(recipe, summary)
-            return self.recipe_model(recipe, drift)
+            return self.recipe_model(recipe, drift, summary.decisions)
 
         return made
 

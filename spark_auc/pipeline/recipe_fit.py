@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias, cast
 from spark_auc.core.labels import Label
 from spark_auc.core.row_source import State
 from spark_auc.errors import DataError
+from spark_auc.features.auto_rules import Decision
 from spark_auc.features.auto_state import AutoState
 from spark_auc.features.drift import Drift
 from spark_auc.features.raw_columns import Columns
@@ -21,7 +22,8 @@ from spark_auc.features.watched import Missing, counted, drift_of_fit
 from spark_auc.pipeline.drift import drift_of
 from spark_auc.tables.labels import LabelReader, positive_label
 from spark_auc.tables.raw_columns import RawColumns
-from spark_auc.tables.table import Batches, Table
+from spark_auc.tables.table import Batches, Table, field_of
+from spark_auc.tables.types import is_text
 
 _log = logging.getLogger(__name__)
 
@@ -30,6 +32,8 @@ Fit: TypeAlias = tuple[Recipe, Drift | None]
 _COLUMNS, _MISSING = "columns", "missing"
 # Bytes of the state of a column: at most 2^14 values, counts and tallies.
 _COLUMN_BYTES = 700_000
+# Text of so many words a value, in some first rows, is free text.
+_FREE_TEXT, _SHOWN = 3.0, 100
 
 
 class Summary(NamedTuple):
@@ -45,12 +49,15 @@ class Summary(NamedTuple):
         Numbers of rows, and of missing values, of its columns of tokens by name.
     rows
         Number of rows; None if no pass was made.
+    decisions
+        What was decided or noticed about columns.
     """
 
     plan: RecipePlan
     state: RecipeState
     missing: Missing
     rows: int | None
+    decisions: tuple[Decision, ...] = ()
 
     @property
     def counted(self) -> Missing:
@@ -164,11 +171,27 @@ def chosen(table: Table, plan: AutoPlan, label: str, positive: Label | bool | No
     size, rows = 2 * _COLUMN_BYTES * len(raw.names), table.select([*raw.found, label])
     states = rows.fold(labelled, (AutoState,), state_bytes=size, what=_what(raw))
     state = cast(AutoState, states.get(_COLUMNS, plan.zero()))
-    explicit, columns, decisions = plan.explicit(state)
+    explicit, columns, decisions = plan.explicit(state, lambda one: _with_words(table, one))
     for decision in decisions:
         _log.log(logging.WARNING if decision.warning else logging.INFO, "%s", decision.sentence)
     count = state.positive.rows + state.negative.rows
-    return Summary(explicit, columns, plan.missing(state), count)
+    return Summary(explicit, columns, plan.missing(state), count, decisions)
+
+
+def _with_words(table: Table, decision: Decision) -> Decision:
+    """The decision about a column; if it is text of several words, it says so."""
+    field = field_of(table, decision.column)
+    if not is_text(field.type):
+        return decision
+    texts = [text for text in table.head([field.name], _SHOWN)[0].to_pylist() if text]
+    words = sum(len(text.split()) for text in texts) / max(1, len(texts))
+    if words < _FREE_TEXT:
+        return decision
+    sentence = (
+        f"left out {field.name!r}: it is free text of {words:.0f} words a value, of which no "
+        "features are made; replace it by columns of what matters in it"
+    )
+    return decision._replace(sentence=sentence)
 
 
 def _what(raw: RawColumns) -> str:

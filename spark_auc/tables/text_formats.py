@@ -179,6 +179,14 @@ INFERRED = {
         f"(?P<first>{_NAMES})[A-Za-z]*[.]? (?P<late>[0-9]{{1,2}})(, ?| )){_YEAR}{_CLOCK}"
     ),
 }
+# Formats that all values of another format fit.
+WIDER = {
+    "float": "integer",
+    "amount": "float",
+    "decimalComma": "integer",
+    "time": "date",
+    "yearFirst": "time",
+}
 # Formats of digits alone, which are times where the user says so.
 TIMES_OF_DIGITS = {
     "digits": _times("(?P<year>(19|20|21)[0-9]{2})(?P<month>[0-9]{2})(?P<day>[0-9]{2})"),

@@ -30,7 +30,7 @@ from spark_auc.tables.missing import MISSING, present
 from spark_auc.tables.names import folded
 from spark_auc.tables.table import Batches, Table, field_of
 from spark_auc.tables.tally import Tally, as_text
-from spark_auc.tables.text_formats import FORMATS, INFERRED, TIMES_OF_DIGITS
+from spark_auc.tables.text_formats import FORMATS, INFERRED, TIMES_OF_DIGITS, WIDER
 from spark_auc.tables.types import METADATA, is_text
 
 T = TypeVar("T", bound=Table)
@@ -126,8 +126,13 @@ class TextKinds(SchemaState):
             words, rows = words.filter(known), counts.field("counts").filter(known).to_numpy()
             values[k] += rows.sum()
             codes[k] |= bool(pc.match_substring_regex(words, CODE).true_count)
+            fitted = set[str]()
             for t in np.flatnonzero(fits[k]):
+                if WIDER.get(_NAMES[t]) in fitted:
+                    fitted.add(_NAMES[t])
+                    continue
                 misfits = ~_fitting(words, _NAMES[t])
+                fitted |= set() if misfits.any() else {_NAMES[t]}
                 fits[k, t] = np.count_nonzero(misfits) <= self.most
                 odd[k, t] = odd[k, t] + rows[misfits].sum() if fits[k, t] else 0
         return replace(self, fits=fits, odd=odd, values=values, codes=codes)
@@ -310,13 +315,15 @@ def _is_read(field: pa.Field, reading: Reading) -> bool:
     return is_text(field.type) or is_digits
 
 
+def format_of(field: pa.Field) -> Reading | None:
+    """How a column of `typed` was read; None for other columns."""
+    noted = json.loads((field.metadata or {}).get(METADATA, b"{}")).get(_READING)
+    return Reading(field.name, noted["format"], tuple(noted["absent"])) if noted else None
+
+
 def readings_of(table: Table) -> tuple[Reading, ...]:
     """How text of columns of `typed` was read, where their types alone do not tell."""
-    noted = [
-        (field.name, json.loads((field.metadata or {}).get(METADATA, b"{}")).get(_READING))
-        for field in table.schema
-    ]
-    found = [Reading(name, of["format"], tuple(of["absent"])) for name, of in noted if of]
+    found = filter(None, map(format_of, table.schema))
     return tuple(reading for reading in found if not reading.is_plain)
 
 

@@ -373,3 +373,42 @@ def test_codes_are_no_numbers(capsys):
     read = pd.read_csv("rows.csv", dtype={"code": str})
     np.testing.assert_array_equal(ranker.score(read), expected)
     np.testing.assert_array_equal(ranker.score(ranker.read("rows.csv")), expected)
+
+
+def test_what_became_of_each_column_is_told(capsys, caplog):
+    found = columns()
+    notes = [f"a long note of row {k}" for k in range(ROWS)]
+    ages = ["unknown", "unknown", *found["age"][2:]]
+    Path("rows.csv").write_text(text(found | {"age": ages, "note": notes, "same": ["x"] * ROWS}))
+    code, result = trained(capsys, "rows.csv")
+    assert code == 0, result
+    (place,) = Path("model").glob("versions/*/columns.json")
+    facts = {fact.pop("name"): fact for fact in json.loads(place.read_text())["columns"]}
+    train = sum(result["rows"].values())
+    assert facts["age"] | {"missing": None} == {
+        "type": "integer",
+        "format": "integer",
+        "kinds": ["spline", "tokens"],
+        "missing": None,
+        "words": ["unknown"],
+        "note": "",
+    }
+    assert 0 <= facts["age"]["missing"] <= 2
+    assert facts["channel"]["kinds"] == ["tokens"]
+    assert facts["y"]["note"] == "label"
+    assert facts["note"]["note"].startswith("left out 'note': it is free text of 6 words a value")
+    assert facts["same"]["note"] == f"left out 'same': all {train} rows have the same value"
+    assert "column 'age': integer, as integer, spline and tokens" in caplog.text
+    page = Path(result["report"].removeprefix("file://")).read_text()
+    assert "<h2>Columns</h2>" in page
+    assert "free text of 6 words" in page
+
+
+def test_free_text_alone_is_refused_by_its_name(capsys):
+    rng = np.random.default_rng(7)
+    words = np.array(["win", "free", "cash", "call", "now", "meet", "later", "lunch", "home", "ok"])
+    notes = [" ".join(rng.choice(words, 9)) for _ in range(ROWS)]
+    Path("rows.csv").write_text(text({"note": notes, "y": [*map(str, rng.integers(0, 2, ROWS))]}))
+    code, result = trained(capsys, "rows.csv")
+    assert code == 3
+    assert "'note': it is free text of 9 words a value" in result["message"]

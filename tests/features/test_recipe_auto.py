@@ -274,7 +274,7 @@ def test_impossible_plans_and_rows():
     with pytest.raises(DataError, match="found 0 positive and 0 negative rows"):
         PLAN.resolved(PLAN.zero())
     few = AutoPlan.of_schema({"id": "text", "same": "text"})
-    with pytest.raises(DataError, match=r"found no column to use among \['id', 'same'\]"):
+    with pytest.raises(DataError, match=r"found no column to use among 2: left out 'id': 60"):
         few.resolved(few.fold([(columns, y)]))
     with pytest.raises(DataError, match=r"found a state of \(0, 2\) columns of numbers"):
         PLAN.resolved(few.zero())
@@ -371,3 +371,23 @@ def test_the_dimension_does_not_depend_on_the_partitions():
     assert first == second
     # 45,000 of 65,536: the estimate of 30,000 has an error of about 1%.
     assert first.dimension == 2**16
+
+
+@pytest.mark.parametrize(
+    ("n", "related", "kept"),
+    [(1_500, False, False), (1_500, True, True), (200, False, True)],
+)
+def test_integers_of_which_every_row_has_another_one(n, related, kept):
+    rng = np.random.default_rng(n)
+    values = rng.choice(10**9, n, replace=False)
+    y = (values / 10**9 + rng.normal(size=n) > 0.5) if related else rng.random(n) < 0.3
+    made = AutoPlan.of_schema({"number": "integer", "row": "integer", "z": "float"})
+    columns = {
+        "number": Numbers(values),
+        "row": Numbers(rng.permutation(n)),
+        "z": Numbers(rng.normal(size=n)),
+    }
+    plan, _, decisions = made.resolved(made.fold([(columns, y)]))
+    names = {column.name for column in plan.columns}
+    assert names == ({"number", "z"} if kept else {"z"})
+    assert [d.column for d in decisions] == (["row"] if kept else ["number", "row"])

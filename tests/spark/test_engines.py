@@ -185,11 +185,11 @@ def test_rows_by_conditions_extended_and_cast(table_of):
     again = made.map(lambda batches: batches, made.schema).where(
         ["u"], lambda arrays: np.asarray(arrays[0]) == 1
     )
-    texts = again.cast({"u": (pa.string(), lambda array: array.cast(pa.string()))})
+    texts = again.cast({"u": (pa.field("u", pa.string()), lambda array: array.cast(pa.string()))})
     assert texts.schema.field("u").type == pa.string()
     assert {*texts.select(["x", "u"]).gathered()["u"].to_pylist()} == {"1"}
     assert texts.gathered().num_rows == (wanted["u"] == 1).sum()
-    short = kept.cast({"u": (pa.int8(), lambda array: array.cast(pa.int8()))})
+    short = kept.cast({"u": (pa.field("u", pa.int8()), lambda array: array.cast(pa.int8()))})
     assert short.schema.field("u").type == pa.int8()
     assert short.gathered()["u"].to_pylist() == wanted["u"].tolist()
 

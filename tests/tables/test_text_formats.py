@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from spark_auc.tables.text_formats import FORMATS
+from spark_auc.tables.text_formats import FORMATS, WIDER
 
 RNG = np.random.default_rng(5)
 SECONDS = RNG.integers(-(10**9), 4 * 10**9, 300).tolist()
@@ -135,3 +135,17 @@ def test_amounts(form, thousands, point, around):
 def test_other_words(form, words):
     fits = pc.match_substring_regex(pa.array(words), FORMATS[form].pattern)
     assert fits.true_count == 0, fits
+
+
+def test_values_of_a_format_fit_wider_ones():
+    texts = {
+        "integer": ["1", "-20", "+3", "007", "0"],
+        "float": ["1", "2.5e-3", "-Inf", ".5", "5."],
+        "date": ["2024-02-29", "1999-12-31"],
+        "time": ["2024-02-29", "2024-02-29 10:11", "2024-02-29T10:11:12.123456789"],
+    }
+    for wide, narrow in WIDER.items():
+        found, expected = read(wide, texts[narrow]), read(narrow, texts[narrow])
+        if narrow == "date":
+            expected = [datetime.combine(day, datetime.min.time()) for day in expected]
+        assert found == expected

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -71,7 +71,8 @@ def evaluation(
     model = model.beside(table)
     scored = model.scored(table, only=model.measured_columns(measures.groupCol))
     if segments is not None:
-        scored = scored.cast({segments.column: (pa.string(), segments.listed)})
+        listed = pa.field(segments.column, pa.string())
+        scored = scored.cast({segments.column: (listed, segments.listed)})
     report = model.measured(scored, **measures.model_dump())
     measured = report.as_dict() | facts_of(model, path, data)
     if model.calibration:
@@ -131,6 +132,7 @@ def write_evaluation(
     *,
     groups: Groups | None = None,
     embedded: bool = False,
+    columns: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """Write ``evaluation.json``, ``report.html`` and the pictures; returns the report's URI.
 
@@ -152,6 +154,8 @@ def write_evaluation(
         AUC by group, if a group column is set.
     embedded
         Whether it has embeddings.
+    columns
+        What each column of the training became; see `spark_auc.app.jobs.columns`.
     """
     figures = pictures(result)
     version.write_json("evaluation.json", result)
@@ -163,7 +167,7 @@ def write_evaluation(
     unit = recipe is not None and recipe.unit
     drawn = shape_pictures(found)
     weights = weights_picture(result["model"]["largestWeights"])
-    version.write("report.html", page(result, figures, drawn, weights, unit=unit).encode())
+    version.write("report.html", page(result, figures, drawn, weights, columns, unit=unit).encode())
     for name, figure in figures.items():
         version.write(f"{name}.png", png(figure))
     return f"{version.uri}/report.html"

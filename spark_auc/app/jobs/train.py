@@ -7,14 +7,15 @@ method (auto: a choice among models of the blocks of features, in place of these
 published model as the centre of the penalty), calibration, holdout (rows to evaluate on), output,
 and moments: those of a store or of published models, with or without new rows in data.
 Publishes ``model`` (loaded by ``RankerPipelineModel.load``), ``config.json`` and ``summary.json``;
-``recipe.json`` with features, ``moments.parquet`` if saveMoments is true, ``selection.json`` and
+``recipe.json`` and ``columns.json`` (what became of each column) with features,
+``moments.parquet`` if saveMoments is true, ``selection.json`` and
 ``selection.png`` if the penalty was selected, ``method.json`` if the model was chosen among
 several, and the files of the job ``evaluate`` if rows are held out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from spark_auc.app.config.jobs import Measures, Train
 from spark_auc.app.config.sections import Columns
 from spark_auc.app.config.split import Split
 from spark_auc.app.config.training import estimator_class
+from spark_auc.app.jobs.columns import column_facts, log_columns
 from spark_auc.app.jobs.engines import Engine, Needs
 from spark_auc.app.jobs.evaluation import drift_of_evaluated, evaluation, write_evaluation
 from spark_auc.app.jobs.published_model import KIND, check_model, read_model, write_model
@@ -128,7 +130,8 @@ def run(engine: Engine, config: Train) -> dict[str, Any]:
                 calibrating, made.method, made.negativeSamplingRate, made.probabilityCol
             )
         written = _write(version, model, config, others)
-        evaluated = {} if test is None else _evaluated(version, model, config, test)
+        columns = _columns(version, model, config, train)
+        evaluated = {} if test is None else _evaluated(version, model, config, test, columns)
     return written | evaluated
 
 
@@ -267,8 +270,33 @@ def _write(
     }
 
 
+def _columns(
+    version: Directory, model: PipelineModel, config: Train, table: Table | None
+) -> list[dict[str, Any]]:
+    """Write and log what became of the columns of raw rows, and return it."""
+    fitted = model.fitted_recipe
+    if fitted is None or table is None:
+        return []
+    columns, holdout = config.columns, config.holdout
+    roles = {
+        "label": columns.label,
+        "weight": columns.weight,
+        "key": columns.key,
+        "fold": columns.fold,
+        "key of the holdout": holdout.column if holdout and holdout.by == "key" else None,
+    }
+    facts = column_facts(table, fitted, roles)
+    log_columns(facts)
+    version.write_json("columns.json", {"columns": facts})
+    return facts
+
+
 def _evaluated(
-    version: Directory, model: PipelineModel, config: Train, test: Table
+    version: Directory,
+    model: PipelineModel,
+    config: Train,
+    test: Table,
+    columns: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
     """Write the evaluation of held-out rows, and return the keys of the job's result."""
     told = config.model_dump(mode="json", include={"data", "holdout"}, exclude_none=True)
@@ -284,6 +312,7 @@ def _evaluated(
         model.recipe,
         groups=groups,
         embedded=bool(model.embeddings),
+        columns=columns,
     )
     return {"auc": result["auc"], "interval": result["interval"], "report": report, **drift}
 

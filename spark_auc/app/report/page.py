@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ def page(
     figures: Mapping[str, Figure],
     shapes: Mapping[str, Figure] | None = None,
     weights: Figure | None = None,
+    columns: Sequence[Mapping[str, Any]] = (),
     *,
     unit: bool = False,
 ) -> str:
@@ -35,6 +36,8 @@ def page(
         Plots of the model's shapes by name, as `shape_pictures` returns them. Default: none.
     weights
         Plot of the model's largest weights. Default: none.
+    columns
+        What each column of the training became; see `spark_auc.app.jobs.columns`. Default: none.
     unit
         Whether the model divides rows by their norm.
     """
@@ -56,6 +59,7 @@ def page(
         figures=_drawn(figures),
         shapes=_drawn(shapes or {}),
         weights=_drawn({"weights": weights} if weights else {}),
+        columns=columns,
         unit=unit,
         small_class=SMALL_CLASS,
         measures=MEASURES,

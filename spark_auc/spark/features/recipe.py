@@ -8,6 +8,7 @@ from pyspark.ml import Estimator
 from pyspark.ml.param.shared import HasOutputCol
 
 from spark_auc.core.types import AnyPath
+from spark_auc.features.auto_rules import Decision
 from spark_auc.features.drift import Drift
 from spark_auc.features.recipe import Recipe
 from spark_auc.pipeline.recipe_estimator import LabelledRecipeSettings, RecipeFit
@@ -62,7 +63,9 @@ class FeatureRecipe(
     def __init__(self, **params: Unpack[RecipeStageSettings]) -> None:
         super().__init__(**params)
 
-    def recipe_model(self, recipe: Recipe, drift: Drift | None) -> FeatureRecipeModel:
+    def recipe_model(
+        self, recipe: Recipe, drift: Drift | None, decisions: tuple[Decision, ...]
+    ) -> FeatureRecipeModel:
         """See `RecipeFit.recipe_model`."""
         return self._copyValues(FeatureRecipeModel(recipe, drift))
 

@@ -1,0 +1,77 @@
+"""What a training made of each column: its type, its features, and why it was left out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from spark_auc.pipeline.models import FittedRecipe
+from spark_auc.tables.names import folded
+from spark_auc.tables.table import Table
+from spark_auc.tables.text_types import format_of
+from spark_auc.tables.types import raw_type, shown_type
+
+_log = logging.getLogger(__name__)
+
+# Most columns that the log names.
+_LOGGED = 50
+
+
+def column_facts(
+    table: Table, fitted: FittedRecipe, roles: Mapping[str, str | None]
+) -> list[dict[str, Any]]:
+    """What became of each column of the rows of a training.
+
+    Parameters
+    ----------
+    table
+        The rows.
+    fitted
+        The recipe.
+    roles
+        Columns that are no features, by what they are.
+
+    Returns
+    -------
+    list of dict
+        For each column its ``name``, ``type``, ``format`` of text (None for others), ``kinds`` of
+        features, number of ``missing`` values (None if it is unknown), the ``words`` that count as
+        missing beside those of every column, and a ``note``.
+    """
+    kinds = dict[str, list[str]]()
+    for column in fitted.recipe.columns:
+        kinds.setdefault(folded(column.name), []).append(type(column).__name__.lower())
+    missing = fitted.drift.missing() if fitted.drift else {}
+    counts = {folded(name): count for name, (_, count) in missing.items()}
+    role_of = {folded(name): role for role, name in roles.items() if name}
+    notes = {folded(decision.column): decision.sentence for decision in fitted.decisions}
+    found = []
+    for field in table.schema:
+        name, reading = folded(field.name), format_of(field)
+        no_features = "" if name in kinds else "no features"
+        found.append(
+            {
+                "name": field.name,
+                "type": raw_type(field.type) or shown_type(field),
+                "format": reading and reading.format,
+                "kinds": kinds.get(name, []),
+                "missing": counts.get(name),
+                "words": [*reading.absent] if reading else [],
+                "note": role_of.get(name) or notes.get(name) or no_features,
+            }
+        )
+    return found
+
+
+def log_columns(facts: Sequence[Mapping[str, Any]]) -> None:
+    """Log what became of the columns, one line for each of the first."""
+    for fact in facts[:_LOGGED]:
+        parts = [fact["type"], *([f"as {fact['format']}"] if fact["format"] else [])]
+        parts += [" and ".join(fact["kinds"])] if fact["kinds"] else []
+        parts += [f"{fact['missing']:,} missing"] if fact["missing"] else []
+        parts += [f"missing words {fact['words']}"] if fact["words"] else []
+        parts += [fact["note"]] if fact["note"] else []
+        _log.info("column %r: %s", fact["name"], ", ".join(parts))
+    if len(facts) > _LOGGED:
+        _log.info("and %d columns more: see columns.json", len(facts) - _LOGGED)
