@@ -29,7 +29,7 @@ from spark_auc.pipeline.settings import LabelSettings
 from spark_auc.pipeline.tree_growth import TreeGrowth
 from spark_auc.pipeline.tree_settings import grows_from_all, tree_settings
 from spark_auc.tables.raw_features import RawFeatures
-from spark_auc.tables.table import Table, field_of, fields_of, own_names
+from spark_auc.tables.table import Table, fields_by_name, fields_named, own_names
 from spark_auc.tables.text_types import readings_of
 from spark_auc.trees.forest import Forest
 
@@ -207,11 +207,11 @@ class RecipeFit(HasSettings):
             "readings": readings_of(table),
         }
         unused = values["leaveOut"] or ()
-        for name in (*kinds, *(name for pair in self._named_pairs for name in pair)):
-            field_of(table, name)
-        for name in unused:
-            # Of columns that are left out, there may be several of one name.
-            fields_of(table, name) or field_of(table, name)
+        lookup = fields_by_name(table)
+        # Of columns that are left out, there may be several of one name.
+        unknown = [name for name in unused if not lookup(name)]
+        crossed = [name for pair in self._named_pairs for name in pair]
+        fields_named(table, [*kinds, *crossed, *unknown])
         names = table.schema.names if values["auto"] or self._leaves_alone else list(kinds)
         types = types_of(table, names, kinds, {label[0], *others, *unused})
         plan = AutoPlan.of_schema(types, kinds, **settings)

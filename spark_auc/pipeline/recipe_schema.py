@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection, Sequence
 
 from spark_auc.errors import ConfigError
-from spark_auc.tables.table import Table, field_of, fields_of
+from spark_auc.tables.table import Table, fields_by_name, fields_named
 from spark_auc.tables.types import raw_type, shown_type
 
 _log = logging.getLogger(__name__)
@@ -33,12 +33,11 @@ def types_of(
     ConfigError
         A column that is kept has a type that recipes do not take, or there are several of a name.
     """
-    unused = {field.name for name in left_out for field in fields_of(table, name)}
+    lookup = fields_by_name(table)
+    unused = {field.name for name in left_out for field in lookup(name)}
+    used = [name for name in names if name in kept or name not in unused]
     types = dict[str, str]()
-    for name in names:
-        if name not in kept and name in unused:
-            continue
-        column = field_of(table, name)
+    for name, column in zip(used, fields_named(table, used), strict=True):
         if found := raw_type(column.type):
             types[name] = found
         elif name in kept:

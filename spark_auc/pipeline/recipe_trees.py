@@ -15,7 +15,7 @@ from spark_auc.features.recipe_fit import RecipePlan
 from spark_auc.features.recipe_trees import TreeLeaves
 from spark_auc.pipeline.recipe_fit import Summary
 from spark_auc.pipeline.tree_growth import TreeGrowth
-from spark_auc.tables.table import Table, field_of
+from spark_auc.tables.table import Table, fields_named
 from spark_auc.tables.types import raw_type, shown_type
 from spark_auc.trees.column_names import columns_named
 from spark_auc.trees.forest import Forest
@@ -175,8 +175,7 @@ def _types(table: Table, plan: RecipePlan, names: Sequence[str] | None) -> dict[
     if names is None:
         return {column.name: column.type for column in plan.columns}
     types = dict[str, str]()
-    for name in names:
-        field = field_of(table, name)
+    for name, field in zip(names, fields_named(table, names), strict=True):
         if (found := raw_type(field.type)) is None:
             raise ConfigError(
                 f"found column {name!r} of type {shown_type(field)} for trees, expected numbers, "

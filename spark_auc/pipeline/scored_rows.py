@@ -17,7 +17,7 @@ from spark_auc.serving.score_curves import Curve
 from spark_auc.tables.encoders import VECTOR, encode_vectors
 from spark_auc.tables.features import Features
 from spark_auc.tables.segments import SegmentColumn
-from spark_auc.tables.table import Batches, Table, field_of
+from spark_auc.tables.table import Batches, Table, fields_named
 
 # Makes a column of rows from their Arrow columns and scores.
 _Make = Callable[[Sequence[pa.Array], Float], pa.Array]
@@ -109,7 +109,7 @@ def scored_rows(
     function = of_usable(features, columns) if keep else columns
     if only is None:
         return table.extended(names, function, fields)
-    kept = [field_of(table, name) for name in only]
+    kept = fields_named(table, only)
     schema = pa.schema([*kept, *fields])
 
     def rows(batches: Batches) -> Batches:

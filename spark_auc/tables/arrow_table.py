@@ -28,7 +28,7 @@ from spark_auc.features.time_zones import DEFAULT
 from spark_auc.tables.arrow_columns import flat
 from spark_auc.tables.hashes import xxhash64
 from spark_auc.tables.part_files import PartWriter, settle
-from spark_auc.tables.table import Batches, Fold, field_of, first_rows
+from spark_auc.tables.table import Batches, Fold, field_of, fields_named, first_rows
 
 if TYPE_CHECKING:
     from spark_auc.publication.directory import Directory
@@ -100,7 +100,7 @@ class ArrowTable:
 
     def select(self, names: Sequence[str], *, placed: bool = False) -> ArrowTable:
         """See `Table.select`."""
-        found = [field_of(self, name).name for name in names]
+        found = [field.name for field in fields_named(self, names)]
         fields = [self.schema.field(name) for name in found]
         schema = pa.schema([*fields, *([pa.field(_PLACE, pa.int64())] if placed else [])])
         source = self.read
@@ -123,7 +123,7 @@ class ArrowTable:
         self, names: Sequence[str], keep: Callable[[Sequence[pa.Array]], Bool]
     ) -> tuple[ArrowTable, ArrowTable]:
         """See `Table.parted`; both find out once which rows of a part are kept."""
-        found, source = [field_of(self, name).name for name in names], self.read
+        found, source = [field.name for field in fields_named(self, names)], self.read
         kept_of = dict[int, list[pa.Array]]()
 
         def read(part: int, wanted: Sequence[str], *, inverted: bool) -> Batches:
@@ -209,7 +209,7 @@ class ArrowTable:
         fields: Sequence[pa.Field],
     ) -> ArrowTable:
         """See `Table.extended`."""
-        found, source = [field_of(self, name).name for name in names], self.read
+        found, source = [field.name for field in fields_named(self, names)], self.read
         new = {field.name: place for place, field in enumerate(fields)}
 
         def read(part: int, wanted: Sequence[str]) -> Batches:

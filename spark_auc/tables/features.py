@@ -17,7 +17,7 @@ from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.core.types import Bool, Keys, Rows
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.tables.decoders import decode, usable
-from spark_auc.tables.table import Table, field_of
+from spark_auc.tables.table import Table, fields_named
 from spark_auc.tables.types import METADATA, is_list, is_number, is_vector, shown_type
 
 
@@ -133,7 +133,7 @@ class PreparedFeatures:
             The dimension depends on the first row, and there is none or it has a null there.
         """
         requested = (columns,) if isinstance(columns, str) else tuple(columns)
-        fields = [field_of(table, name) for name in requested]
+        fields = fields_named(table, requested)
         types = [f.type for f in fields]
         found = tuple(f.name for f in fields)
         if types and all(is_number(t) or pa.types.is_boolean(t) for t in types):

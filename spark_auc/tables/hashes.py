@@ -21,7 +21,7 @@ from spark_auc.core.types import Bool, Keys
 from spark_auc.errors import ConfigError
 from spark_auc.features.raw_columns import Text, read_only
 from spark_auc.tables.arrow_columns import doubles_of_decimals, flat, raw_column
-from spark_auc.tables.table import Table, field_of, fields_of
+from spark_auc.tables.table import Table, field_of, fields_by_name
 from spark_auc.tables.types import is_number, is_text, is_time, shown_type
 
 _P1, _P2 = np.uint64(0x9E3779B185EBCA87), np.uint64(0xC2B2AE3D27D4EB4F)
@@ -48,7 +48,8 @@ def check_hashable(table: Table, name: str) -> None:
 def hashable_names(table: Table) -> list[str]:
     """Names of all columns with a hash, less those that several columns have."""
     found = [field.name for field in table.schema if _is_hashable(field.type)]
-    return [name for name in found if len(fields_of(table, name)) == 1]
+    lookup = fields_by_name(table)
+    return [name for name in found if len(lookup(name)) == 1]
 
 
 def _is_hashable(kind: pa.DataType) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Protocol, TypeVar
 
@@ -22,22 +22,20 @@ K = TypeVar("K")
 N = TypeVar("N", bound=Named)
 
 
-def named(fields: Sequence[N], name: str, *, exact: bool) -> list[N]:
-    """The fields of a name.
+def by_name(fields: Iterable[N], *, exact: bool) -> Callable[[str], list[N]]:
+    """Gives the fields of a name; a search for each of many names would take their square.
 
     Parameters
     ----------
     fields
         All fields.
-    name
-        The name.
     exact
         Whether names of different case differ.
     """
-    if exact:
-        return [field for field in fields if field.name == name]
-    wanted = folded(name)
-    return [field for field in fields if folded(field.name) == wanted]
+    fold, found = str if exact else folded, dict[str, list[N]]()
+    for field in fields:
+        found.setdefault(fold(field.name), []).append(field)
+    return lambda name: found.get(fold(name), [])
 
 
 def check_names_free(

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_auc.tables.names import folded
-from spark_auc.tables.table import Table, fields_of
+from spark_auc.tables.table import Table, fields_by_name
 
 T = TypeVar("T", bound=Table)
 
@@ -26,7 +26,7 @@ def with_fields(table: T, names: Collection[str]) -> T:
     """
     fold: Callable[[str], str] = str if table.exact_names else folded
     for path in sorted({name for name in names if "." in name}):
-        found = None if fields_of(table, path) else _field(path, list(table.schema), fold)
+        found = None if fields_by_name(table)(path) else _field(path, list(table.schema), fold)
         if found is not None:
             (column, *inner), kind = found
             table = table.extended([column], _taken(inner), [pa.field(path, kind)])

@@ -11,7 +11,7 @@ from spark_auc.features.absent_text import ABSENT
 from spark_auc.features.raw_columns import Columns, whole
 from spark_auc.features.time_zones import DEFAULT
 from spark_auc.tables.arrow_columns import raw_column
-from spark_auc.tables.table import Table, field_of
+from spark_auc.tables.table import Table, fields_named
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class RawColumns:
         ConfigError
             A column is unknown, or there are several of its name.
         """
-        found = tuple(field_of(table, name).name for name in names)
+        found = tuple(field.name for field in fields_named(table, names))
         return cls(tuple(names), found, zone, absent)
 
     def decode(self, arrays: Sequence[pa.Array]) -> Columns:

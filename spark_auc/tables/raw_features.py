@@ -20,7 +20,7 @@ from spark_auc.features.row_groups import row_groups
 from spark_auc.features.token_names import FeatureNames
 from spark_auc.tables.features import Features
 from spark_auc.tables.raw_columns import RawColumns
-from spark_auc.tables.table import Table, field_of
+from spark_auc.tables.table import Table, fields_named
 from spark_auc.tables.types import raw_type, shown_type
 
 _log = logging.getLogger(__name__)
@@ -60,8 +60,8 @@ class RawFeatures:
             A column has a type that gives other features than the type in the fit.
         """
         whole = set[str]()
-        for column in recipe.columns:
-            known = field_of(table, column.name)
+        known_fields = fields_named(table, [column.name for column in recipe.columns])
+        for column, known in zip(recipe.columns, known_fields, strict=True):
             found = raw_type(known.type)
             if found == "float" and column.accepts("integer") and not column.accepts(found):
                 # Missing values make floats of integers, in pandas and its files.

@@ -12,7 +12,7 @@ from spark_auc.core.memory import MemoryBudget
 from spark_auc.core.row_source import State
 from spark_auc.core.types import Bool
 from spark_auc.errors import ConfigError, DataError, unknown_column
-from spark_auc.tables.names import named
+from spark_auc.tables.names import by_name
 
 if TYPE_CHECKING:
     from spark_auc.publication.directory import Directory
@@ -262,14 +262,23 @@ class Table(Protocol):
 
 
 def field_of(table: Table, name: str) -> pa.Field:
-    """The field of a column by its name, which may be written in another case.
+    """The field of a column by its name; see `fields_named`."""
+    return fields_named(table, [name])[0]
+
+
+def fields_named(table: Table, names: Iterable[str]) -> list[pa.Field]:
+    """The fields of columns by their names, which may be written in another case.
 
     Raises
     ------
     ConfigError
-        No column has the name, or several have.
+        No column has a name, or several have.
     """
-    found = fields_of(table, name)
+    lookup = fields_by_name(table)
+    return [_single(table, name, lookup(name)) for name in names]
+
+
+def _single(table: Table, name: str, found: list[pa.Field]) -> pa.Field:
     if len(found) == 1:
         return found[0]
     if not found:
@@ -296,12 +305,17 @@ def first_rows(first: int | float, total: int) -> int:
 
 def own_names(table: Table, names: Any) -> Any:
     """Names, in lists of any depth, as the columns of a table have them; others as they are."""
-    if isinstance(names, list):
-        return [own_names(table, name) for name in names]
-    found = fields_of(table, names) if isinstance(names, str) else []
-    return found[0].name if len(found) == 1 else names
+    lookup = fields_by_name(table)
+
+    def own(names: Any) -> Any:
+        if isinstance(names, list):
+            return [own(name) for name in names]
+        found = lookup(names) if isinstance(names, str) else []
+        return found[0].name if len(found) == 1 else names
+
+    return own(names)
 
 
-def fields_of(table: Table, name: str) -> list[pa.Field]:
-    """Fields of all columns that a name stands for."""
-    return named(list(table.schema), name, exact=table.exact_names)
+def fields_by_name(table: Table) -> Callable[[str], list[pa.Field]]:
+    """Gives the fields of all columns that a name stands for."""
+    return by_name(table.schema, exact=table.exact_names)

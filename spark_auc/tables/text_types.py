@@ -28,7 +28,7 @@ from spark_auc.features.readings import FORMATS as TYPE_OF
 from spark_auc.features.readings import PLAIN, Reading
 from spark_auc.tables.missing import MISSING, present
 from spark_auc.tables.names import folded
-from spark_auc.tables.table import Batches, Table, field_of
+from spark_auc.tables.table import Batches, Table, fields_named
 from spark_auc.tables.tally import Tally, as_text
 from spark_auc.tables.text_formats import FORMATS, INFERRED, TIMES_OF_DIGITS, WIDER
 from spark_auc.tables.types import METADATA, is_text
@@ -295,7 +295,7 @@ def typed(table: T, readings: Sequence[Reading], *, strict: bool = True) -> T:
     ConfigError
         A column is unknown.
     """
-    fields = {field_of(table, reading.name): reading for reading in readings}
+    fields = dict(zip(fields_named(table, [one.name for one in readings]), readings, strict=True))
     columns = {
         field.name: (
             field.with_type(FORMATS[reading.format].arrow).with_metadata(_noted(reading)),

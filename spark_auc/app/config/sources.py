@@ -23,7 +23,7 @@ from spark_auc.storage.file_systems import is_local, is_pattern
 from spark_auc.tables.layouts import Layout as TextLayout
 from spark_auc.tables.layouts import layout_of
 from spark_auc.tables.missing import complete
-from spark_auc.tables.table import Table, fields_of
+from spark_auc.tables.table import Table, fields_by_name
 from spark_auc.tables.text_types import inferred, typed
 
 if TYPE_CHECKING:
@@ -258,7 +258,8 @@ class Source(Section):
         else:
             readings = self.readings()
         if self.select is not None:
-            readings = [reading for reading in readings if fields_of(table, reading.name)]
+            lookup = fields_by_name(table)
+            readings = [reading for reading in readings if lookup(reading.name)]
         table = typed(table, readings)
         return complete(table, self.dropMissing)
 

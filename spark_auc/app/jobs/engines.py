@@ -35,7 +35,7 @@ from spark_auc.tables.layouts import FORMATS
 from spark_auc.tables.nested import with_fields
 from spark_auc.tables.parquet_files import parquet_rows
 from spark_auc.tables.remembered import remembered
-from spark_auc.tables.table import Table, fields_of
+from spark_auc.tables.table import Table, fields_by_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -283,8 +283,8 @@ def _of_source(source: Source) -> str | None:
     }
     reason = next((reason for reason, holds in reasons.items() if holds), None)
     if reason is None and source.select is not None:
-        table = _local_rows(source)
-        if not all(len(fields_of(table, name)) == 1 for name in source.select):
+        lookup = fields_by_name(_local_rows(source))
+        if not all(len(lookup(name)) == 1 for name in source.select):
             return "SQL in select"
     return reason
 

@@ -24,7 +24,7 @@ from spark_auc.publication.directory import Directory
 from spark_auc.publication.versions import current
 from spark_auc.serving.stored_stage import StoredStage
 from spark_auc.tables.names import folded
-from spark_auc.tables.table import Table, field_of
+from spark_auc.tables.table import Table, fields_named
 from spark_auc.tables.text_types import inferred, inferred_as, typed
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def rows_for(
         label, weight = values["labelCol"], values["weightCol"]
         others = [name for name in (label, weight) if name and folded(name) not in own]
         if labelled and source.format in ("csv", "json"):
-            names = [field_of(table, name).name for name in others]
+            names = [field.name for field in fields_named(table, others)]
             found |= inferred(table.select(names), words=label)
         yield typed(table, [one.reading for one in found.values()], strict=False)
 

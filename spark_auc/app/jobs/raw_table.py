@@ -23,7 +23,7 @@ from spark_auc.app.jobs.train import estimator_of
 from spark_auc.features.readings import FORMATS
 from spark_auc.pipeline.pipeline_fit import KNOTS
 from spark_auc.tables.names import folded
-from spark_auc.tables.table import Table, field_of
+from spark_auc.tables.table import Table, field_of, fields_named
 from spark_auc.tables.tally import tallied
 from spark_auc.tables.text_formats import TIMES_OF_DIGITS
 from spark_auc.tables.text_types import Found, inferred, typed
@@ -65,8 +65,7 @@ def completed(
 
 def _train(table: Table, train: Train, options: Mapping[str, Any]) -> Train:
     label, data, time = train.columns.label, train.rows, options.get("time")
-    for name in [label, *([time] if time else []), *options.get("leave_out", [])]:
-        field_of(table, name)
+    fields_named(table, [label, *([time] if time else []), *options.get("leave_out", [])])
     table, data = _typed(table, data, label, time)
     train = train.model_copy(update={"data": data})
     field = field_of(table, label)

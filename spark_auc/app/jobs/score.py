@@ -34,7 +34,7 @@ from spark_auc.publication.directory import Directory
 from spark_auc.publication.publish import check_free, publication
 from spark_auc.publication.versions import current
 from spark_auc.tables.names import check_names_free
-from spark_auc.tables.table import Table, field_of
+from spark_auc.tables.table import Table, fields_named
 from spark_auc.tables.tally import row_count
 
 _log = logging.getLogger(__name__)
@@ -135,7 +135,7 @@ def _scored(
     outputs = _outputs(config, model)
     check_names_free(table.schema.names, outputs, exact=table.exact_names)
     _check_kept(config, outputs)
-    keep = [field_of(table, name).name for name in config.keep]
+    keep = [field.name for field in fields_named(table, config.keep)]
     explained = (config.output.contributionsCol, config.contributions)
     scored = model.scored(table, explained if config.contributions else None)
     if new:

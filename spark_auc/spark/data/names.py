@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from spark_auc.errors import ConfigError, unknown_column
-from spark_auc.tables.names import check_names_free, named
+from spark_auc.tables.names import by_name, check_names_free
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,7 +38,7 @@ def known_column(df: DataFrame, name: str) -> StructField:
 
 def fields_of(df: DataFrame, name: str) -> list[StructField]:
     """Fields of all columns that Spark finds by a name."""
-    alike = named(df.schema.fields, name, exact=False)
+    alike = by_name(df.schema.fields, exact=False)(name)
     if any(field.name != name for field in alike) and is_case_sensitive(df):
         return [field for field in alike if field.name == name]
     return alike

@@ -33,7 +33,7 @@ from spark_auc.spark.data.positions import ROW_ID, before
 from spark_auc.spark.data.readers import TaskRows, rows_for_tasks
 from spark_auc.spark.data.resources import SessionMemory
 from spark_auc.tables.gathered import EXCEEDED, RowsPart, packed, unpacked
-from spark_auc.tables.table import Batches, Fold, Table, field_of
+from spark_auc.tables.table import Batches, Fold, Table, fields_named
 from spark_auc.tables.types import FOREIGN, METADATA, is_time, is_vector
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class SparkTable:
         """
         if self.read is not None:
             assert not placed, "places of the rows of a DataFrame"
-            found = [field_of(self, name).name for name in names]
+            found = [field.name for field in fields_named(self, names)]
             return self.map(
                 lambda batches: (batch.select(found) for batch in batches),
                 pa.schema([self.schema.field(name) for name in found]),
@@ -168,7 +168,7 @@ class SparkTable:
     def where(self, names: Sequence[str], keep: Callable[[Sequence[pa.Array]], Bool]) -> SparkTable:
         """See `Table.where`."""
         if self.read is not None:
-            places = [self.schema.get_field_index(field_of(self, name).name) for name in names]
+            places = [self.schema.get_field_index(f.name) for f in fields_named(self, names)]
             return self.map(
                 lambda batches: (
                     batch.filter(pa.array(keep([batch.column(k) for k in places])))
