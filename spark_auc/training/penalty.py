@@ -87,19 +87,16 @@ def choose_penalty(
         The validation scores do not fit in memory.
     """
     timer = PhaseTimer()
+    rows, features = _occurring(in_memory(rows, sampling, settings.folds.parts), settings)
     selected = select_rows(rows, sampling, settings.work())
     sample = PenaltySample.of(selected, settings)
     if sample is None:
-        problem, selection, features = _chosen(rows, selected, sampling, settings, timer)
+        problem, selection = _chosen(rows, selected, sampling, settings, timer)
     else:
         drawn, within = sample.rows, sample.settings(settings)
         of_drawn = select_rows(drawn, sampling, within.work())
-        _, of_sample, _ = _chosen(drawn, of_drawn, sampling, within, timer)
-        problem, selection, features = (
-            selected.problem(),
-            sample.selection(of_sample, settings),
-            None,
-        )
+        _, of_sample = _chosen(drawn, of_drawn, sampling, within, timer)
+        problem, selection = selected.problem(), sample.selection(of_sample, settings)
     _log.info(
         "chose regParam %.4g and elasticNetParam %.4g%s by the %s: mean AUC %.4f, standard error "
         "%.4f",
@@ -125,12 +122,12 @@ def _chosen(
     sampling: Sampling,
     settings: TrainingSettings,
     timer: PhaseTimer,
-) -> tuple[Problem, Selection, Int | None]:
+) -> tuple[Problem, Selection]:
     """`_choice`, again with a matrix where steps on the rows left weak penalties out."""
     try:
-        problem, selection, features = _choice(rows, selected, settings, timer)
+        problem, selection = _choice(rows, selected, settings, timer)
         if selected.steps is None or not _weaker_left_out(selection, _best(selection)):
-            return problem, selection, features
+            return problem, selection
     except ConvergenceError:
         if selected.steps is None:
             raise
@@ -140,21 +137,8 @@ def _chosen(
 
 def _choice(
     rows: RowSource, selected: TrainingRows, settings: TrainingSettings, timer: PhaseTimer
-) -> tuple[Problem, Selection, Int | None]:
-    """The problem of the selected rows, the choice of its penalty, and `PenaltyChoice.features`."""
-    features = None
-    if selected.has_matrix and selected.survey is None:
-        rows = in_memory(rows, settings.folds.parts)
-        if isinstance(rows, ArrayRows) and not (settings.prior or settings.keep_moments):
-            found = occurring(rows)
-            saved = PairMoments.nbytes(rows.dimension) - PairMoments.nbytes(found.size)
-            saved *= settings.folds.parts
-            # The rows of fewer features are a copy.
-            if found.size and saved > sum(batch.nbytes for batch in rows.batches):
-                features = found
-                _log.info("%d of %d features occur", found.size, rows.dimension)
-                rows = replace(rows.changed(*to_columns(found)), labels=rows.labels)
-        selected = selected._replace(rows=rows)
+) -> tuple[Problem, Selection]:
+    """The problem of the selected rows, and the choice of its penalty."""
     cross_validation = cross_validation_of(rows, settings)
     fold_moments: list[PairMoments] = []
     if selected.has_matrix:
@@ -198,7 +182,7 @@ def _choice(
     )
     selection = cross_validation.select(candidates, training, held_out, in_order)
     timer.end("select")
-    return problem, selection, features
+    return problem, selection
 
 
 def _best(selection: Selection) -> Candidate:
@@ -216,11 +200,28 @@ def _weaker_left_out(selection: Selection, candidate: Candidate) -> int:
     return len(weaker) if all(weaker) else 0
 
 
-def in_memory(rows: RowSource, folds: int) -> RowSource:
-    """The rows in memory if they take less of it than the moments of the folds in each task."""
+def in_memory(rows: RowSource, sampling: Sampling, parts: int) -> RowSource:
+    """The rows in memory if they take less of it than the moments of the parts in each task."""
+    if sampling.estimator != "exact":
+        return rows
     memory = rows.memory
-    moments = memory.slots * folds * PairMoments.nbytes(rows.dimension)
+    moments = memory.slots * parts * PairMoments.nbytes(rows.dimension)
     return rows.gathered_within(min(memory.rows_limit, moments)) or rows
+
+
+def _occurring(rows: RowSource, settings: TrainingSettings) -> tuple[RowSource, Int | None]:
+    """Rows in memory with the features that occur, if this saves memory; and these features."""
+    if not isinstance(rows, ArrayRows) or settings.prior or settings.keep_moments:
+        return rows, None
+    found = occurring(rows)
+    saved = PairMoments.nbytes(rows.dimension) - PairMoments.nbytes(found.size)
+    # The rows of fewer features are a copy.
+    if not found.size or saved * settings.folds.parts <= sum(
+        batch.nbytes for batch in rows.batches
+    ):
+        return rows, None
+    _log.info("%d of %d features occur", found.size, rows.dimension)
+    return replace(rows.changed(*to_columns(found)), labels=rows.labels), found
 
 
 def _from_moments(

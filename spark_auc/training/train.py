@@ -16,7 +16,7 @@ from spark_auc.solvers.path import solve
 from spark_auc.solvers.solution import Solution
 from spark_auc.training.approximate_problem import approximate_problem
 from spark_auc.training.approximation import ApproximateMoments, Approximation
-from spark_auc.training.penalty import choose_penalty
+from spark_auc.training.penalty import choose_penalty, in_memory
 from spark_auc.training.problem import Problem, build_problem, fits_in_matrix
 from spark_auc.training.result import TrainingResult
 from spark_auc.training.second_step import reweighted
@@ -170,6 +170,7 @@ def _trained(rows: RowSource, sampling: Sampling, settings: TrainingSettings) ->
         return _solve(problem, candidate, chosen, settings, sampling, PhaseTimer(seconds))
     if settings.candidate:
         timer = PhaseTimer()
+        rows = in_memory(rows, sampling, 1)
         problem = build_problem(rows, sampling, settings.work(settings.candidate))
         timer.end("moments")
         return _solve(problem, settings.candidate, None, settings, sampling, timer)

@@ -1,10 +1,12 @@
 """Selection from one pass against refitting each fold by itself."""
 
+import tracemalloc
 from dataclasses import replace
 from functools import reduce
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.metrics import roc_auc_score
 
 from spark_auc import local
@@ -167,6 +169,21 @@ def test_rows_in_memory_and_passes_give_the_same(rows, monkeypatch):
         for ours, theirs in zip(found["candidates"], expected["candidates"], strict=True):
             np.testing.assert_allclose(ours["folds"], theirs["folds"], atol=1e-9)
     np.testing.assert_allclose(passes.scorer.w, model.scorer.w, rtol=1e-5)
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_few_rows_of_many_features_take_no_matrix_of_them(chosen):
+    d = 6_000
+    X = sparse.random(60, d, 0.3, format="csr", rng=np.random.default_rng(0))
+    y = np.arange(60) % 3 == 0
+    few = replace(table(vectors(X, y), 30), memory=ProcessMemory(2))
+    estimator = MBASelectingEstimator(numFolds=K) if chosen else MBAEstimator(regParam=0.1)
+    tracemalloc.start()
+    model = estimator.fitted(few)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert model.summary.form == "rows"
+    assert peak < PairMoments.nbytes(d) / 4
 
 
 def test_what_cannot_be_chosen_from(rows):
