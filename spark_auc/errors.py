@@ -7,7 +7,7 @@ these exceptions ends with its ``exit_code`` as status.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Any
@@ -88,6 +88,12 @@ class ModelFormatError(SparkAUCError):
     """A stored model or state has another version, or its bytes are truncated or corrupt."""
 
 
+def some_of(names: Iterable[object]) -> str:
+    """At most ten of some names, and the number of the others."""
+    found = list(names)
+    return str(found[:10]) + (f" and {len(found) - 10} more" if found[10:] else "")
+
+
 def unknown_column(name: str, names: Sequence[str]) -> ConfigError:
     """The error for a name that no column has; it proposes the most similar name.
 
@@ -100,7 +106,7 @@ def unknown_column(name: str, names: Sequence[str]) -> ConfigError:
     """
     near = difflib.get_close_matches(name, names, 1)
     return ConfigError(
-        f"found no column {name!r}, expected one of {', '.join(names)}"
+        f"found no column {name!r}, expected one of {some_of(names)}"
         + (f"; did you mean {near[0]!r}?" if near else "; set the column's name")
     )
 

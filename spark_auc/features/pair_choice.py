@@ -11,7 +11,7 @@ import numpy as np
 
 from spark_auc.core.batch import Batch
 from spark_auc.core.types import Bool, Float
-from spark_auc.errors import ConfigError, DataError
+from spark_auc.errors import ConfigError, DataError, some_of
 from spark_auc.features.pair_gains import PairGain, best_pairs
 from spark_auc.features.pair_histograms import HATS, PairHistograms
 from spark_auc.features.raw_columns import Columns, Numbers
@@ -164,7 +164,7 @@ def named_pairs(
     if unknown := dict.fromkeys(name for pair in names for name in pair if name not in splines):
         raise ConfigError(
             f"found a pair of the columns {', '.join(map(repr, unknown))}, expected numeric "
-            f"columns of two or more values, {list(splines)}; change the pair, or name these "
+            f"columns of two or more values, {some_of(splines)}; change the pair, or name these "
             "columns among those of spline or standard"
         )
     return tuple(Pair(splines[first], splines[second]) for first, second in names)

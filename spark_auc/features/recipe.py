@@ -14,7 +14,7 @@ from scipy import sparse
 
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.core.validation import check_whole
-from spark_auc.errors import ConfigError, DataError, ResourceError
+from spark_auc.errors import ConfigError, DataError, ResourceError, some_of
 from spark_auc.features.absent_text import ABSENT
 from spark_auc.features.crosses import Crosses, salt_of
 from spark_auc.features.raw_columns import Columns, rows_of
@@ -191,7 +191,7 @@ class Recipe:
         pairs = self.crosses.pairs or tuple(combinations(slots, 2))
         if unknown := {name for pair in pairs for name in pair} - set(slots):
             raise ConfigError(
-                f"found crosses of {sorted(unknown)}, expected columns among {list(slots)}; "
+                f"found crosses of {sorted(unknown)}, expected columns among {some_of(slots)}; "
                 "change the crosses"
             )
         crossed = [sorted(both) for a, b in pairs for both in product(slots[a], slots[b])]

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from spark_auc.core.types import Bool, Float
-from spark_auc.errors import ConfigError, DataError
+from spark_auc.errors import ConfigError, DataError, some_of
 from spark_auc.features.auto_rules import (
     AUTO,
     KINDS_OF,
@@ -107,7 +107,8 @@ class AutoPlan:
         if unknown or (both := sorted(set(kinds) & set(without))):
             found = f"no column {unknown}" if unknown else f"{both} among columns to leave out"
             raise ConfigError(
-                f"found {found}, expected different columns among {list(types)}; correct the names"
+                f"found {found}, expected different columns among {some_of(types)}; correct "
+                "the names"
             )
         columns = []
         for name, type_ in types.items():

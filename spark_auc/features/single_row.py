@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from spark_auc.core.kernels import compiled
 from spark_auc.core.types import Bool, Float, Index, Int
-from spark_auc.errors import DataError
+from spark_auc.errors import DataError, some_of
 from spark_auc.features.absent_text import present_word
 from spark_auc.features.logarithms import logarithm
 from spark_auc.features.murmur import Prefix, after
@@ -140,8 +140,8 @@ class SingleRow:
             words, integers, valid = self._words(row)
         except KeyError as missing:
             raise DataError(
-                f"found no column {missing.args[0]!r} among {list(row)}, expected all columns of "
-                "the fit; add it, or None for a missing value"
+                f"found no column {missing.args[0]!r} among {some_of(row)}, expected all columns "
+                "of the fit; add it, or None for a missing value"
             ) from None
         ends = np.cumsum([len(word) for word in words], dtype=np.int64)
         data = np.frombuffer(b"".join(words) or b"\0", np.uint8)

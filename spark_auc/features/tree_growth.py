@@ -14,7 +14,7 @@ import numpy as np
 
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.core.types import Bool, Float, Keys
-from spark_auc.errors import ConfigError
+from spark_auc.errors import ConfigError, some_of
 from spark_auc.features.raw_columns import Columns, Text, taken
 from spark_auc.features.recipe_trees import Categories, TreeLeaves, Trees
 from spark_auc.features.row_groups import row_groups
@@ -72,8 +72,8 @@ def grown(
     """
     if unknown := set(categorical) - set(types):
         raise ConfigError(
-            f"found columns of categories {sorted(unknown)}, expected columns among {list(types)}; "
-            "add them to the columns of the trees"
+            f"found columns of categories {sorted(unknown)}, expected columns among "
+            f"{some_of(types)}; add them to the columns of the trees"
         )
     rows = np.arange(y.size)
     if sample:

@@ -22,6 +22,7 @@ from spark_auc.features.watched import Missing, counted, drift_of_fit
 from spark_auc.pipeline.drift import drift_of
 from spark_auc.tables.labels import LabelReader, positive_label
 from spark_auc.tables.raw_columns import RawColumns
+from spark_auc.tables.rows import counted as counted_rows
 from spark_auc.tables.table import Batches, Table, field_of
 from spark_auc.tables.types import is_text
 
@@ -30,8 +31,11 @@ _log = logging.getLogger(__name__)
 # A recipe, and counts of the rows of its fit.
 Fit: TypeAlias = tuple[Recipe, Drift | None]
 _COLUMNS, _MISSING = "columns", "missing"
-# Bytes of the state of a column: at most 2^14 values, counts and tallies.
-_COLUMN_BYTES = 700_000
+# Bytes of the state of a column: at most 2^14 values, counts and tallies; of few rows, a value and
+# a count for each, and headers.
+_COLUMN_BYTES, _ROW_BYTES, _HEADER_BYTES = 700_000, 16, 4_000
+# Rows are counted, by a pass, where this may take less than the states of so many bytes.
+_WORTH_COUNTING = 1 << 28
 # Text of so many words a value, in some first rows, is free text.
 _FREE_TEXT, _SHOWN = 3.0, 100
 
@@ -129,7 +133,7 @@ def summarised(table: Table, plan: RecipePlan) -> Summary:
         if missing:
             yield _MISSING, missing
 
-    kinds, size = (RecipeState, Drift), _COLUMN_BYTES * len(plan.numeric)
+    kinds, size = (RecipeState, Drift), _bytes_of(table, raw.found[0], len(plan.numeric))
     states = table.select(raw.found).fold(fold, kinds, state_bytes=size, what=_what(raw))
     state = cast(RecipeState, states.get(_COLUMNS, plan.zero()))
     if not state.columns[0].rows:
@@ -168,7 +172,7 @@ def chosen(table: Table, plan: AutoPlan, label: str, positive: Label | bool | No
             ),
         )
 
-    size, rows = 2 * _COLUMN_BYTES * len(raw.names), table.select([*raw.found, label])
+    size, rows = _bytes_of(table, label, 2 * len(raw.names)), table.select([*raw.found, label])
     states = rows.fold(labelled, (AutoState,), state_bytes=size, what=_what(raw))
     state = cast(AutoState, states.get(_COLUMNS, plan.zero()))
     explicit, columns, decisions = plan.explicit(state, lambda one: _with_words(table, one))
@@ -192,6 +196,14 @@ def _with_words(table: Table, decision: Decision) -> Decision:
         "features are made; replace it by columns of what matters in it"
     )
     return decision._replace(sentence=sentence)
+
+
+def _bytes_of(table: Table, name: str, columns: int) -> int:
+    """Most bytes of the states of some columns of a table that has a column of this name."""
+    most = _COLUMN_BYTES * columns
+    if most <= _WORTH_COUNTING:
+        return most
+    return min(most, columns * (_HEADER_BYTES + _ROW_BYTES * counted_rows(table, name)))
 
 
 def _what(raw: RawColumns) -> str:

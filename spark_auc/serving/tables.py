@@ -10,7 +10,7 @@ import pyarrow as pa
 from scipy import sparse
 
 from spark_auc.core.types import Float, Rows
-from spark_auc.errors import ConfigError, DataError
+from spark_auc.errors import ConfigError, DataError, some_of
 from spark_auc.features.raw_columns import Column, Columns, Numbers, type_of, whole
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.single_values import number
@@ -71,7 +71,7 @@ def table_of(rows: Any, names: Sequence[str]) -> pa.Table:
     found = {name: column_at(name, there, column) for name in names}
     if absent := [name for name, array in found.items() if array is None]:
         raise DataError(
-            f"found no column {', '.join(map(repr, absent[:10]))} among {sorted(there)[:30]}, "
+            f"found no column {', '.join(map(repr, absent[:10]))} among {some_of(sorted(there))}, "
             "expected all columns of the fit; add them"
         )
     return pa.table(found)
@@ -197,7 +197,7 @@ def _named(rows: Any, names: tuple[str, ...] | None) -> Float:
         if absent := [name for name in names if name not in rows]:
             raise DataError(
                 f"found no column {', '.join(map(repr, absent[:10]))} among "
-                f"{sorted(map(str, rows))[:30]}, expected all columns of the fit; add them"
+                f"{some_of(sorted(map(str, rows)))}, expected all columns of the fit; add them"
             )
         return np.array([number(name, rows[name]) for name in names])
     columns = []

@@ -34,7 +34,7 @@ def test_jobs_name_the_column_before_spark_starts(tmp_path, capsys, name):
     assert run("train", options=options) == 2
     message = json.loads(capsys.readouterr().out.splitlines()[-1])["message"]
     assert message == (
-        "found no column 'click', expected one of price, clicked; did you mean 'clicked'?"
+        "found no column 'click', expected one of ['price', 'clicked']; did you mean 'clicked'?"
     )
 
 
@@ -48,7 +48,7 @@ def test_a_section_names_its_columns(tmp_path, capsys, key):
     )
     assert run("train", str(tmp_path / "conf.yaml")) == 2
     message = json.loads(capsys.readouterr().out.splitlines()[-1])["message"]
-    assert message.startswith("found no column 'w', expected one of features, label")
+    assert message.startswith("found no column 'w', expected one of ['features', 'label'")
 
 
 @pytest.mark.usefixtures("no_spark")

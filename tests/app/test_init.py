@@ -160,7 +160,7 @@ REFUSED = [
     (["rows.csv"], 2, "found the file 'rows.csv', expected a directory"),
     (["s3://bucket/a"], 2, "expected a local path"),
     (["new", "--label", "gone"], 2, "found --label without --from"),
-    (["new", "--from", "rows.csv"], 2, "found no column 'label', expected one of id, age"),
+    (["new", "--from", "rows.csv"], 2, "found no column 'label', expected one of ['id', 'age'"),
     (["new", "--from", "none.csv", "--label", "gone"], 2, "found nothing at 'none.csv'"),
     (["new", "--from", "rows.csv", "--label", "plan"], 3, "more than two labels"),
     (["new", "train.training.regparam=1"], 2, "did you mean 'regParam'"),
