@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 import time
 import traceback
@@ -143,10 +144,14 @@ def reported(
     _log.info("%s: %s after %.1f s", name, result["status"], result["seconds"])
     sys.stderr.flush()
     person = for_a_person(as_json)
-    if code == 0 and (person or with_lines):
-        print(hide("\n".join(told(name, result))), flush=True)
-    if not person:
-        print(json.dumps(result, allow_nan=False), flush=True)
+    try:
+        if code == 0 and (person or with_lines):
+            print(hide("\n".join(told(name, result))), flush=True)
+        if not person:
+            print(json.dumps(result, allow_nan=False), flush=True)
+    except BrokenPipeError:
+        # Who reads the output, such as head, has enough of it. Python would flush it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code
 
 

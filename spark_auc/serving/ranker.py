@@ -239,7 +239,7 @@ class ServedRanker:
         if self.curve is None:
             raise ConfigError(
                 "found a ranker without a calibration, expected one for probabilities; publish it "
-                "with one (calibrated, or train.calibrate), or use score"
+                "with one (calibrated, or train.calibration), or use score"
             )
         scores = self.score(rows)
         if isinstance(scores, float):

@@ -77,6 +77,11 @@ def by_key(
 
     of_label = field_of(table, label[0]).name
     names = [*(name for name in hashable_names(table) if name != of_label), of_label]
+    if len(names) == 1:
+        raise ConfigError(
+            f"found no column of text, numbers, booleans or times beside the label {of_label!r}, "
+            "expected some to draw rows by; add columns of features"
+        )
     value = positive_label(table, *label)
 
     def read(reader: LabelReader, arrays: Sequence[pa.Array]) -> tuple[Bool, Float]:

@@ -112,6 +112,17 @@ def test_as_a_module():
     assert json.loads(done.stdout)["error"] == "ConfigError"
 
 
+def test_a_reader_that_has_enough_is_no_error():
+    arguments = ["train", "--data", "none.csv", "--label", "y", "--output", "model"]
+    code = "from spark_auc.app.cli import main; main()"
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", code, *arguments], text=True, **pipes) as job:
+        job.stdout.close()
+        written = job.stderr.read()
+    assert job.returncode == 2, written
+    assert "BrokenPipe" not in written
+
+
 def test_help_imports_nothing_that_jobs_need():
     code = (
         "import sys\n"

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import warnings
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 from matplotlib.image import imread
 from scipy.stats import binomtest, norm
 
+from spark_auc.app.report import pictures as drawing
 from spark_auc.app.report.page import page
 from spark_auc.app.report.pictures import _wilson, pictures, png, svg
 from spark_auc.app.report.shapes import axis_texts, shape_pictures
@@ -246,6 +248,14 @@ def test_the_largest_weights_are_drawn_by_their_names():
     assert weights_picture([]) is None
     many = [{"feature": str(k), "weight": 1.0, "standardized": 1.0} for k in range(30)]
     assert len(weights_picture(many).axes[0].patches) == 20
+
+
+def test_names_in_any_script_are_drawn_without_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        figure = drawing.drawn("names", (3, 2), lambda f: f.subplots().set_title("年龄 \U0001f600"))
+        assert "年龄" in svg(figure)
+        assert png(figure)
 
 
 def test_the_page_needs_no_network(whole):

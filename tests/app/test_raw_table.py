@@ -208,6 +208,12 @@ LABELS = {"two": ["0", "1"] * 3, "one": ["0"] * 6, "three": list("abcabc"), "x":
             3,
             "found a quote that is not closed in line 3 of .*quote.csv",
         ),
+        ({"label": "two", "data": "labels.csv"}, 2, "found no column of .* beside the label 'two'"),
+        (
+            {"label": "two", "data": "once.csv", "time": "at"},
+            2,
+            "found the first time, 2025-01-05.* of column 'at' .*, expected earlier rows",
+        ),
         ({"label": "two", "data": "gone.csv"}, 2, "found nothing at 'gone.csv'"),
         ({"label": "two", "data": "nowhere"}, 2, "found neither a file nor a table 'nowhere'"),
         ({"label": "two", "data": "rows.xlsx"}, 2, "expected a path that ends with .csv, .tsv"),
@@ -219,6 +225,8 @@ def test_mistakes_are_one_sentence(job, options, code, message):
     pq.write_table(pa.table(LABELS), "parquet.csv")
     Path("rows.xlsx").write_bytes(b"PK\x03\x04")
     Path("header.csv").write_text("two,one\n")
+    Path("labels.csv").write_text("two\n" + "0\n1\n" * 50)
+    Path("once.csv").write_text("two,one,at\n" + "0,1,2025-01-05\n1,2,2025-01-05\n" * 50)
     Path("ragged.csv").write_text("two,one\n" + "0,1\n1,2\n" * 5 + "0,1,2,3\n")
     Path("quote.csv").write_text('two,text\n0,a\n1,"b\n' + "0,a\n1,b\n" * 9)
     Path("empty.csv").write_text("\n\n")

@@ -100,9 +100,17 @@ def _rows(count: int) -> str:
 def start_of_last(table: Table, time: str, others: Sequence[str]) -> str:
     """The time from which on the last fifth of the rows is; errors are those of `time_at`.
 
-    ``others`` are the columns of which missing values are left out already.
+    ``others`` are the columns of which missing values are left out already. `ConfigError` without
+    rows before that time.
     """
     try:
-        return str(time_at(table, time, _TRAIN_SHARE))
+        start, first = (time_at(table, time, share) for share in (_TRAIN_SHARE, 0.0))
     except DataError as error:
         raise DataError(f"{error}; {leaving_out(time, others)}, or leave --time out") from None
+    if start == first:
+        raise ConfigError(
+            f"found the first time, {first}, of column {time!r} in {_TRAIN_SHARE:.0%} or more "
+            "of the rows, expected earlier rows to train on; name another column with --time, or "
+            "leave --time out"
+        )
+    return str(start)

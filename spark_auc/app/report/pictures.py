@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.util import find_spec
@@ -159,7 +160,10 @@ def _saved(figure: Figure, **options: Any) -> bytes:
     from matplotlib import rc_context
 
     out = io.BytesIO()
-    with rc_context(STYLE):
+    with rc_context(STYLE), warnings.catch_warnings():
+        # The font of the library lacks most scripts. A browser draws the text of the page in its
+        # own fonts.
+        warnings.filterwarnings("ignore", r"Glyph .* missing from font")
         _tried(figure, lambda: _lay_out(figure))
         figure.savefig(out, **options)
     return out.getvalue()
