@@ -107,8 +107,8 @@ def columns_of(table: pa.Table, recipe: Recipe) -> Columns:
     for name in dict.fromkeys(column.name for column in recipe.columns):
         entries = [column for column in recipe.columns if column.name == name]
         array = joined(table[name])
-        if pa.types.is_null(array.type):
-            array = array.cast(_EMPTY[entries[0].type])
+        if array.null_count == len(array):
+            array = pa.nulls(len(array), _EMPTY[entries[0].type])
         column = raw_column(name, array, recipe.zone, recipe.absent)
         kind = type_of(name, column)
         if any(entry.accepts("integer") and not entry.accepts(kind) for entry in entries):

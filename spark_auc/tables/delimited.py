@@ -170,6 +170,14 @@ class DelimitedFiles(TextFiles):
                         f"{lines_before(path, place) + lines} of {path} with {wrong}"
                     )
                 lines = reader.line_num + 1
+        try:
+            content.decode()
+        except UnicodeDecodeError as wrong:
+            line = lines_before(path, place) + content.count(b"\n", 0, wrong.start) + 1
+            return DataError(
+                f"found bytes that are not UTF-8 in line {line} of {path}, expected text in UTF-8; "
+                "convert the file"
+            )
         return DataError(
             f"found a malformed record in {path!r} ({error}), expected {len(self.names)} fields in "
             "UTF-8; correct or remove it"

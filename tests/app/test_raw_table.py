@@ -208,6 +208,11 @@ LABELS = {"two": ["0", "1"] * 3, "one": ["0"] * 6, "three": list("abcabc"), "x":
             3,
             "found a quote that is not closed in line 3 of .*quote.csv",
         ),
+        (
+            {"label": "two", "data": "late.csv"},
+            3,
+            "found bytes that are not UTF-8 in line 20002 of .*late.csv, expected text in UTF-8",
+        ),
         ({"label": "two", "data": "labels.csv"}, 2, "found no column of .* beside the label 'two'"),
         (
             {"label": "two", "data": "once.csv", "time": "at"},
@@ -225,6 +230,7 @@ def test_mistakes_are_one_sentence(job, options, code, message):
     pq.write_table(pa.table(LABELS), "parquet.csv")
     Path("rows.xlsx").write_bytes(b"PK\x03\x04")
     Path("header.csv").write_text("two,one\n")
+    Path("late.csv").write_bytes(b"two,text\n" + b"0,a\n1,b\n" * 10_000 + b"0,n\xe9v\n1,b\n")
     Path("labels.csv").write_text("two\n" + "0\n1\n" * 50)
     Path("once.csv").write_text("two,one,at\n" + "0,1,2025-01-05\n1,2,2025-01-05\n" * 50)
     Path("ragged.csv").write_text("two,one\n" + "0,1\n1,2\n" * 5 + "0,1,2,3\n")

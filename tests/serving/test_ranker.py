@@ -44,6 +44,14 @@ FRAME.loc[4, "city"] = None
 FRAME.loc[5, "time"] = pd.NaT
 
 
+@pytest.mark.parametrize("name", ["age", "city", "code", "time"])
+def test_a_column_of_nan_alone_has_no_value(name):
+    ranker, row = ServedRanker(SCORER, RECIPE), FRAME.iloc[8].to_dict()
+    frame = pd.DataFrame([row | {name: None}] * 2).assign(**{name: np.nan})
+    assert frame[name].dtype == float
+    assert ranker.score(frame).tolist() == [ranker.score(row | {name: None})] * 2
+
+
 def test_rows_tables_and_frames_have_the_same_scores():
     ranker = ServedRanker(SCORER, RECIPE)
     table = pa.Table.from_pandas(FRAME, preserve_index=False)
