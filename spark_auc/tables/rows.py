@@ -179,6 +179,9 @@ class TableRows:
         reader = _PackedReader()
         batches = list(reader.read(iter(table.to_batches())))
         self.check(reader.labels())
+        # Arrow keeps the memory of the table for itself, which is as large as the rows.
+        del table
+        pa.default_memory_pool().release_unused()
         memory = ProcessMemory(cpus())
         return ArrayRows(batches, self.dimension, memory, reader.labels())
 
