@@ -200,13 +200,13 @@ def _weaker_left_out(selection: Selection, candidate: Candidate) -> int:
     return len(weaker) if all(weaker) else 0
 
 
-def in_memory(rows: RowSource, sampling: Sampling, parts: int) -> RowSource:
-    """The rows in memory if they take less of it than the moments of the parts in each task."""
+def in_memory(rows: RowSource, sampling: Sampling, parts: int, most: float = np.inf) -> RowSource:
+    """The rows in memory if they take less than ``most`` and than the moments of all tasks."""
     if sampling.estimator != "exact":
         return rows
     memory = rows.memory
     moments = memory.slots * parts * PairMoments.nbytes(rows.dimension)
-    return rows.gathered_within(min(memory.rows_limit, moments)) or rows
+    return rows.gathered_within(min(memory.rows_limit, moments, most)) or rows
 
 
 def _occurring(rows: RowSource, settings: TrainingSettings) -> tuple[RowSource, Int | None]:

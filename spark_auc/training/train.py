@@ -28,6 +28,8 @@ from spark_auc.training.timer import PhaseTimer
 _log = logging.getLogger(__name__)
 
 # First and largest number of draws when the number is chosen automatically.
+# Bytes of rows that are gathered to see whether they are all.
+_FEW = 1 << 26
 _FEWEST_PAIRS, _MOST_PAIRS = 1 << 12, 1 << 20
 # The numbers of draws of `Problem.theorem2`, in words.
 _NUMBERS = {
@@ -170,7 +172,8 @@ def _trained(rows: RowSource, sampling: Sampling, settings: TrainingSettings) ->
         return _solve(problem, candidate, chosen, settings, sampling, PhaseTimer(seconds))
     if settings.candidate:
         timer = PhaseTimer()
-        rows = in_memory(rows, sampling, 1)
+        # More rows than these are read once, for their moments.
+        rows = in_memory(rows, sampling, 1, _FEW)
         problem = build_problem(rows, sampling, settings.work(settings.candidate))
         timer.end("moments")
         return _solve(problem, settings.candidate, None, settings, sampling, timer)
