@@ -25,6 +25,7 @@ from spark_auc.pipeline.pipeline_fit import KNOTS
 from spark_auc.serving.ranker import ServedRanker
 from spark_auc.tables.arrow_table import ArrowTable
 from spark_auc.tables.files import open_file
+from spark_auc.tables.nested import with_fields
 from spark_auc.tables.remembered import remembered
 from spark_auc.tables.split import by_key
 from spark_auc.tables.table import Table
@@ -94,7 +95,8 @@ def train(
     """Train a ranker of raw rows for AUC, and measure it on rows that are held out.
 
     Columns become features by a recipe whose kinds, knots and penalty the training rows choose;
-    columns that may contain the label are left out, which the log says. Rows of a file or in memory
+    columns that may contain the label are left out, which the log says. Fields of structs are
+    columns of the names of their paths, such as ``user.age``. Rows of a file or in memory
     are trained on in this process, those of a Spark DataFrame by Spark's tasks.
 
     Parameters
@@ -175,13 +177,14 @@ def train(
 def table_of(rows: Any) -> Table:
     """The table of rows of any class that `train` takes; `ConfigError` for others."""
     if isinstance(rows, str | PathLike):
-        table = open_file(rows, trimmed=True)
+        table = with_fields(open_file(rows, trimmed=True), None)
         return remembered(typed(table, [found.reading for found in inferred(table).values()]))
     kind = type(rows).__module__.partition(".")[0]
     if kind == "pyspark":
+        from spark_auc.spark.data import nested
         from spark_auc.spark.data.spark_table import SparkTable
 
-        return SparkTable(rows)
+        return SparkTable(nested.with_fields(rows, None))
     if kind == "pandas" and hasattr(rows, "columns"):
         try:
             rows = pa.Table.from_pandas(rows, preserve_index=False)
@@ -191,7 +194,8 @@ def table_of(rows: Any) -> Table:
                 "text, numbers, booleans or times; convert the column"
             ) from None
     if isinstance(rows, pa.Table):
-        return ArrowTable.of(rows.replace_schema_metadata(None), _PART_ROWS)
+        table = ArrowTable.of(rows.replace_schema_metadata(None), _PART_ROWS)
+        return with_fields(table, None)
     raise ConfigError(
         f"found rows of class {type(rows).__name__}, expected the path of a file, a pandas data "
         "frame, an Arrow table or a Spark DataFrame; convert them"

@@ -10,6 +10,7 @@ from spark_auc.features.drift import Drift
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.seen import Seen
 from spark_auc.features.watched import Watched, counted
+from spark_auc.tables.nested import paths_of
 from spark_auc.tables.raw_features import RawFeatures
 from spark_auc.tables.table import Batches, Table
 
@@ -25,7 +26,8 @@ def drift_of(table: Table, recipe: Recipe, *, seen: Seen | None = None) -> Drift
     Parameters
     ----------
     table
-        Rows with the recipe's columns. All names of other columns are noted as unknown.
+        Rows with the recipe's columns. All names of other columns are noted as unknown, except
+        those of structs of which it has fields.
     recipe
         The fitted recipe.
     seen
@@ -54,5 +56,6 @@ def drift_of(table: Table, recipe: Recipe, *, seen: Seen | None = None) -> Drift
     states = table.select(raw.found).fold(fold, (Drift,), state_bytes=size, what=what)
     # The recipe may write names in another case.
     of_recipe = dict(zip(raw.found, raw.names, strict=True))
-    named = Drift.of_names(recipe, [of_recipe.get(name, name) for name in table.schema.names])
+    names = (f.name for f in table.schema if of_recipe.keys().isdisjoint(paths_of(f)))
+    named = Drift.of_names(recipe, [of_recipe.get(name, name) for name in names])
     return named.merge(cast(Drift, states["drift"])) if states else named

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Collection, Sequence
 
 from spark_auc.errors import ConfigError
+from spark_auc.tables.nested import paths_of
 from spark_auc.tables.table import Table, fields_by_name, fields_named
 from spark_auc.tables.types import raw_type, shown_type
 
@@ -22,11 +23,12 @@ def types_of(
     table
         The rows.
     names
-        Names of the columns. Those of a type that recipes do not take are left out, with a warning.
+        Names of the columns. Those of a type that recipes do not take are left out, with a warning
+        unless they are structs whose fields are columns.
     kept
         Names among them that the user chose for features.
     left_out
-        Names of columns without features, unless they are kept.
+        Names of columns without features, unless they are kept; of a struct, with its fields.
 
     Raises
     ------
@@ -34,9 +36,10 @@ def types_of(
         A column that is kept has a type that recipes do not take, or there are several of a name.
     """
     lookup = fields_by_name(table)
-    unused = {field.name for name in left_out for field in lookup(name)}
+    fields = [field for name in left_out for field in lookup(name)]
+    unused = {path for field in fields for path in (field.name, *paths_of(field))}
     used = [name for name in names if name in kept or name not in unused]
-    types = dict[str, str]()
+    types, there = dict[str, str](), {*table.schema.names}
     for name, column in zip(used, fields_named(table, used), strict=True):
         if found := raw_type(column.type):
             types[name] = found
@@ -45,7 +48,7 @@ def types_of(
                 f"found column {name!r} of type {shown_type(column)}, expected numbers, text, "
                 "booleans or times; cast it or leave it out"
             )
-        else:
+        elif not there.issuperset(inner := paths_of(column)) or not inner:
             _log.warning(
                 "left out %r of type %s, which recipes do not take", name, shown_type(column)
             )

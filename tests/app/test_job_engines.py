@@ -152,7 +152,7 @@ def test_json_lines_are_trained_on_and_scored_alike(job, tmp_path):
     mine, theirs = models["local"], models["spark"]
     assert mine.recipe == theirs.recipe
     types = {column.name: column.type for column in mine.recipe.columns}
-    assert types == {"price": "float", "at": "time", "code": "text"}
+    assert types == {"price": "float", "at": "time", "code": "text", "user.site": "text"}
     np.testing.assert_allclose(mine.ranker.scorer.w, theirs.ranker.scorer.w, rtol=1e-6, atol=1e-9)
     assert scores["local"].schema.names == scores["spark"].schema.names
     assert scores["local"]["user"].to_pylist() == scores["spark"]["user"].to_pylist()

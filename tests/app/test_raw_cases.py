@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -52,9 +53,10 @@ def trained(capsys, data, train_as=None, **options):
     return job(capsys, "train", "train.output.replace=true", *FAST, *kinds, **options)
 
 
-def scored(capsys, data):
+def scored(capsys, data, **options):
     """Scores that the job writes."""
-    code, result = job(capsys, "score", model="model", data=str(data), output=f"scores of {data}")
+    options |= {"data": str(data), "output": f"scores of {data}"}
+    code, result = job(capsys, "score", model="model", **options)
     assert code == 0, result
     (place,) = Path(f"scores of {data}").rglob("part-*.parquet")
     return pq.read_table(place)["rawPrediction"].to_numpy()
@@ -412,3 +414,120 @@ def test_free_text_alone_is_refused_by_its_name(capsys):
     code, result = trained(capsys, "rows.csv")
     assert code == 3
     assert "'note': it is free text of 9 words a value" in result["message"]
+
+
+def nested():
+    """Records with structs, one of them null and one absent, and the same without structs."""
+    rng = np.random.default_rng(3)
+    found, rows, flat = columns(), [], []
+    for k, (age, channel, y) in enumerate(zip(*found.values(), strict=True)):
+        income = None if k % 5 == 0 else int(age) + (0.5 if k % 3 else 0)
+        day = f"2024-{1 + rng.integers(0, 12):02}-{1 + rng.integers(0, 28):02}"
+        customer = {"age": int(age), "home": {"by": channel, "day": day}, "income": income}
+        inner = {"customer.age": int(age), "customer.home.by": channel}
+        inner |= {"customer.home.day": day, "customer.income": income}
+        if k in (3, 7):
+            customer, inner = None, dict.fromkeys(inner)
+        common = {"visits": k % 4, "tags": [channel], "y": int(y)}
+        rows.append(common if k == 7 else {"customer": customer} | common)
+        flat.append(common | inner)
+    return rows, flat
+
+
+def write(rows, path):
+    if path.endswith(".parquet"):
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+@pytest.mark.parametrize(
+    ("suffix", "engine"),
+    [
+        ("jsonl", "local"),
+        ("parquet", "local"),
+        pytest.param("jsonl", "spark", marks=pytest.mark.slow),
+        ("parquet", "spark"),
+    ],
+)
+def test_fields_of_structs_are_columns(suffix, engine, capsys, caplog, request):
+    """The oracle is a file without structs, whose columns have the names of the paths."""
+    if engine == "spark":
+        request.getfixturevalue("spark")
+    for name, rows in zip(("nested", "flat"), nested(), strict=True):
+        write(rows, f"{name}.{suffix}")
+    results = {}
+    for name in ("flat", "nested"):
+        caplog.clear()
+        code, results[name] = trained(capsys, f"{name}.{suffix}", engine=engine)
+        assert code == 0, results
+        left_out = [m for m in caplog.messages if "recipes do not take" in m]
+        assert len(left_out) == 1
+        assert "'tags'" in left_out[0]
+    assert results["nested"]["auc"] == results["flat"]["auc"] > 0.8
+    assert results["nested"]["drift"]["unknown"] == results["flat"]["drift"]["unknown"]
+    assert results["nested"]["features"] == results["flat"]["features"]
+    scores = [scored(capsys, f"{name}.{suffix}", engine=engine) for name in ("nested", "flat")]
+    np.testing.assert_array_equal(*scores)
+    read = spark_auc.load("model").read(f"nested.{suffix}")
+    np.testing.assert_array_equal(spark_auc.load("model").score(read), scores[0])
+
+
+def test_fields_of_structs_in_one_call_and_in_scores_of_this_process():
+    rows, flat = nested()
+    for row in [*filter(None, (row.get("customer") for row in rows))]:
+        row["home"].pop("day")
+    flat = [{k: v for k, v in row.items() if k != "customer.home.day"} for row in flat]
+    write(rows, "rows.jsonl")
+    table, frame = pa.Table.from_pylist(rows), pd.read_json("rows.jsonl", lines=True)
+    settings = {"features": {"numKnots": 4}, "training": {"regParam": 0.1}}
+    expected = spark_auc.train(pa.Table.from_pylist(flat), "y", **settings)
+    scores = expected.score(pa.Table.from_pylist(flat))
+    assert expected.evaluation.auc > 0.8
+    for source in ("rows.jsonl", table, frame):
+        made = spark_auc.train(source, "y", **settings)
+        assert made.evaluation.auc == expected.evaluation.auc
+        for read in (table, frame):
+            np.testing.assert_array_equal(made.score(read), scores)
+        np.testing.assert_array_equal([made.score(row) for row in table.to_pylist()], scores)
+
+
+@pytest.mark.parametrize(
+    ("left_out", "used"),
+    [
+        ("customer", []),
+        ("customer.age", ["customer.home.by", "customer.home.day", "customer.income"]),
+        ("Customer.Home", ["customer.age", "customer.income"]),
+    ],
+)
+def test_fields_of_structs_are_left_out(left_out, used, capsys):
+    write(nested()[0], "rows.jsonl")
+    code, result = trained(capsys, "rows.jsonl", leave_out=[left_out])
+    assert code == 0, result
+    assert sorted(spark_auc.load("model").columns) == [*used, "visits"]
+
+
+def test_a_column_goes_before_a_field_of_its_path(capsys):
+    rows = [row | {"customer.age": row["y"]} for row in nested()[0][8:]]
+    write(rows, "rows.parquet")
+    code, result = trained(capsys, "rows.parquet", train_as=("spline", "customer.age"))
+    assert code == 0, result
+    assert result["auc"] == 1
+    for row in rows:
+        row["customer"]["age"] = 99
+    write(rows, "others.parquet")
+    expected = scored(capsys, "rows.parquet")
+    np.testing.assert_array_equal(scored(capsys, "others.parquet"), expected)
+    scores = spark_auc.load("model").score(pa.Table.from_pylist(rows))
+    np.testing.assert_array_equal(scores, expected)
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_a_label_and_a_time_in_structs(suffix, capsys):
+    rows = [{"customer": row["customer"], "of": {"y": row["y"]}} for row in nested()[0][8:]]
+    day = {"time": "customer.home.day"} if suffix == "jsonl" else {}
+    write(rows, f"rows.{suffix}")
+    options = {"data": f"rows.{suffix}", "label": "of.y", "output": "model"} | day
+    code, result = job(capsys, "train", *FAST, **options)
+    assert code == 0, result
+    assert result["auc"] > 0.8

@@ -14,6 +14,7 @@ from spark_auc import (
     SplineBasis,
     compare,
     evaluate,
+    train,
     with_contributions,
 )
 from spark_auc.errors import ConfigError
@@ -218,3 +219,21 @@ def test_names_that_are_free(rows):
     assert own_names(SparkTable(rows), ["X", ["KIND", "none"]]) == ["x", ["kind", "none"]]
     assert known_column(rows, "LABEL").name == "label"
     check_new(rows, {"a": "new", "b": ""})
+
+
+def test_fields_of_structs_of_a_frame_are_columns_in_one_call(spark):
+    """Also of a struct with a field of a type that Arrow does not have."""
+    made = spark.range(400).select(
+        F.struct(
+            (F.col("id") % 7).alias("a"), F.expr("make_ym_interval(1, 2)").alias("span")
+        ).alias("s"),
+        (F.col("id") % 5).alias("b"),
+        (F.col("id") % 7 > 3).alias("label"),
+    )
+    settings = {"numKnots": 4}
+    trained = train(made, "label", features=settings)
+    assert sorted(trained.ranker.columns) == ["b", "s.a"]
+    assert trained.evaluation.auc == 1
+    assert trained.score({"s": {"a": 6}, "b": 1}) > trained.score({"s": {"a": 1}, "b": 1})
+    without = train(made, "label", features=settings | {"leaveOut": ["s"]})
+    assert without.ranker.columns == ("b",)

@@ -63,8 +63,11 @@ def _parquet(file: str) -> list[str]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from spark_auc.tables.nested import paths_of
+
     try:
-        return list(pq.read_schema(file).names)
+        fields = list(pq.read_schema(file))
+        return [name for field in fields for name in (field.name, *paths_of(field))]
     except (pa.ArrowException, OSError):
         return []
 

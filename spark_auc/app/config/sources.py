@@ -7,7 +7,7 @@ A layout of raw rows is one class here, with a reader in `spark_auc.spark.data`,
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
@@ -178,8 +178,15 @@ class Source(Section):
             check_columns(self.path, self.format, self.options, given, new)
 
     @contextmanager
-    def read(self, spark: SparkSession) -> Iterator[DataFrame]:
+    def read(self, spark: SparkSession, names: Collection[str] | None = ()) -> Iterator[DataFrame]:
         """Read the rows; of a published output, those of its current version.
+
+        Parameters
+        ----------
+        spark
+            The session.
+        names
+            Paths of fields that become columns; see `spark_auc.spark.data.nested.with_fields`.
 
         Raises
         ------
@@ -188,6 +195,12 @@ class Source(Section):
         DataError
             An action inside the block reads a corrupt file.
         """
+        with self._rows(spark) as rows:
+            yield self._selected(rows, names)
+
+    @contextmanager
+    def _rows(self, spark: SparkSession) -> Iterator[DataFrame]:
+        """All rows and columns."""
         from spark_auc.spark.data.arrow_files import arrow_rows, layout_rows
         from spark_auc.spark.data.failures import translated
         from spark_auc.spark.data.libsvm import libsvm
@@ -199,11 +212,11 @@ class Source(Section):
         if self.format == "libsvm" and path:
             dimension = int(options["numFeatures"]) if "numFeatures" in options else None
             with translated():
-                yield self._selected(libsvm(spark, path, dimension))
+                yield libsvm(spark, path, dimension)
             return
         if self.path and (layout := self.layout):
             with translated():
-                yield self._selected(layout_rows(spark, self.path, layout))
+                yield layout_rows(spark, self.path, layout)
             return
         place = self.table if self.format == "iceberg" else path
         if self.format in _LAKES and place:
@@ -212,26 +225,27 @@ class Source(Section):
             rows = lake(spark, self.format, place, options)
             if rows is not None:
                 with translated():
-                    yield self._selected(rows)
+                    yield rows
                 return
         with translated():
             if self.table is not None:
-                yield self._selected(spark.read.table(self.table))
+                yield spark.read.table(self.table)
                 return
             if self.path and self.through_arrow:
                 separator = options.get("sep", ",") if self.format == "csv" else None
                 json = self.format == "json"
                 rows = arrow_rows(spark, self.path, separator, trimmed=self.trimmed, json=json)
                 if rows is not None:
-                    yield self._selected(rows)
+                    yield rows
                     return
             reader = reader_of(spark, path) if path else spark.read
             strict = whole_rows(self.format, options)
-            yield self._selected(reader.format(self.format).options(**strict).load(path))
+            yield reader.format(self.format).options(**strict).load(path)
 
-    def _selected(self, rows: DataFrame) -> DataFrame:
-        """The rows and columns that ``where`` and ``select`` name, with their types."""
+    def _selected(self, rows: DataFrame, paths: Collection[str] | None) -> DataFrame:
+        """The rows and columns that ``where`` and ``select`` name, and fields, with their types."""
         from spark_auc.spark.data import names as of_spark
+        from spark_auc.spark.data.nested import with_fields
         from spark_auc.spark.data.spark_table import SparkTable
 
         if self.where is not None:
@@ -244,7 +258,7 @@ class Source(Section):
             rows = self._analysed(
                 rows, "select", ", ".join(names), lambda _: rows.selectExpr(*names)
             )
-        return self.typed(SparkTable(rows)).filtered()
+        return self.typed(SparkTable(with_fields(rows, paths))).filtered()
 
     def readings(self) -> list[Reading]:
         """How columns of text are read, as `types` says."""

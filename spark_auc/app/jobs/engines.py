@@ -80,7 +80,9 @@ class Engine(Protocol):
         """
         ...
 
-    def read(self, source: Source, names: Collection[str] = ()) -> AbstractContextManager[Table]:
+    def read(
+        self, source: Source, names: Collection[str] | None = ()
+    ) -> AbstractContextManager[Table]:
         """The rows of a source, for use inside the block.
 
         Parameters
@@ -88,7 +90,7 @@ class Engine(Protocol):
         source
             The source.
         names
-            Names that may be paths of fields of structs, which become columns.
+            Names that may be paths of fields of structs, which become columns; None: all paths.
 
         Raises
         ------
@@ -115,15 +117,14 @@ class LocalEngine:
         return source.model_copy(update={"options": {"sep": separator} | source.options})
 
     @contextmanager
-    def read(self, source: Source, names: Collection[str] = ()) -> Iterator[Table]:
+    def read(self, source: Source, names: Collection[str] | None = ()) -> Iterator[Table]:
         """See `Engine.read`."""
         table = _local_rows(source)
         if source.select is not None:
             table = table.select(source.select)
-        table = source.typed(table)
+        table = source.typed(with_fields(table, names))
         # Text takes longer to read than what its values become.
-        is_text = source.format in _TEXTS
-        yield with_fields(remembered(table) if is_text else table, names)
+        yield remembered(table) if source.format in _TEXTS else table
 
 
 @dataclass(frozen=True)
@@ -156,13 +157,12 @@ class SparkEngine:
         return source.model_copy(update={"options": {"sep": separator} | source.options})
 
     @contextmanager
-    def read(self, source: Source, names: Collection[str] = ()) -> Iterator[Table]:
+    def read(self, source: Source, names: Collection[str] | None = ()) -> Iterator[Table]:
         """See `Engine.read`."""
-        from spark_auc.spark.data import nested
         from spark_auc.spark.data.spark_table import SparkTable
 
-        with source.read(self.session) as rows:
-            yield SparkTable(nested.with_fields(rows, names))
+        with source.read(self.session, names) as rows:
+            yield SparkTable(rows)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from spark_auc.app.config.sources import Source
 from spark_auc.app.config.split import Split
 from spark_auc.app.jobs.engines import Engine
 from spark_auc.app.jobs.raw_labels import MOST_LABELS, check_labels, start_of_last
-from spark_auc.app.jobs.train import estimator_of
+from spark_auc.app.jobs.train import estimator_of, names_of
 from spark_auc.features.readings import FORMATS
 from spark_auc.pipeline.pipeline_fit import KNOTS
 from spark_auc.tables.names import folded
@@ -54,13 +54,15 @@ def completed(
     DataError
         There are no rows, or the label has not two values.
     """
-    data = engine.completed(section.data if isinstance(section, Score) else section.rows)
-    with engine.read(data) as table:
-        if isinstance(section, Score):
+    if isinstance(section, Score):
+        data = engine.completed(section.data)
+        with engine.read(data) as table:
             keep = section.keep or list(table.schema.names)
             yield section.model_copy(update={"data": data, "keep": keep})
-        else:
-            yield _train(table, section.model_copy(update={"data": data}), options)
+        return
+    data = engine.completed(section.rows)
+    with engine.read(data, names_of(section)) as table:
+        yield _train(table, section.model_copy(update={"data": data}), options)
 
 
 def _train(table: Table, train: Train, options: Mapping[str, Any]) -> Train:

@@ -107,7 +107,7 @@ def run(engine: Engine, config: Train) -> dict[str, Any]:
     SparkAUCError
         The job failed; nothing is published.
     """
-    names = _names(config)
+    names = names_of(config)
     with ExitStack() as stack:
         rows = None
         if config.data is not None:
@@ -135,8 +135,10 @@ def run(engine: Engine, config: Train) -> dict[str, Any]:
     return written | evaluated
 
 
-def _names(config: Train) -> list[str]:
-    """Names of columns in the configuration, which may be paths of fields."""
+def names_of(config: Train) -> list[str] | None:
+    """Names of columns, which may be paths of fields; None if a recipe chooses among all."""
+    if config.features is not None and config.features.auto:
+        return None
     columns, holdout = config.columns, config.holdout
     found: list[Any] = [columns.label, columns.weight, columns.key, columns.fold]
     found += [holdout.column] if holdout else []

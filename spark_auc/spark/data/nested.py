@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, StructType
 
-from spark_auc.spark.data.names import fields_of, is_case_sensitive, known_column, quoted
-from spark_auc.tables.names import folded
+from spark_auc.spark.data.names import is_case_sensitive, known_column, quoted
+from spark_auc.spark.data.spark_table import SparkTable
+from spark_auc.tables.nested import fields_at
 
 
-def with_fields(df: DataFrame, names: Iterable[str | None]) -> DataFrame:
+def with_fields(df: DataFrame, names: Iterable[str | None] | None) -> DataFrame:
     """The rows with a column for each name that is the path of a field, of any depth.
 
     Parameters
@@ -20,22 +20,18 @@ def with_fields(df: DataFrame, names: Iterable[str | None]) -> DataFrame:
     df
         The rows. A column of the name itself goes before a field.
     names
-        Names of columns, paths of fields, and others, which are ignored.
+        Names of columns, paths of fields, and others, which are ignored. None stands for the paths
+        of all fields.
     """
-    paths = sorted({name for name in names if name and "." in name})
+    if names is not None and not (names := [name for name in names if name and "." in name]):
+        return df
     added = []
-    for path in paths:
-        if fields_of(df, path):
-            continue
-        structs = [f.name for f in df.schema.fields if isinstance(f.dataType, StructType)]
-        fold = str if is_case_sensitive(df) else folded
-        columns = (
-            (name, F.col(quoted(name)), known_column(df, name).dataType)
-            for name in structs
-            if fold(path).startswith(f"{fold(name)}.")
-        )
-        if (field := _field(path, columns, fold)) is not None:
-            added.append(field.alias(path))
+    found = fields_at(SparkTable(df).schema, names, exact=is_case_sensitive(df))
+    for path, ((column, *inner), _) in found.items():
+        made = F.col(quoted(known_column(df, column).name))
+        for name in inner:
+            made = made.getField(name)
+        added.append(made.alias(path))
     return df.select("*", *added) if added else df
 
 
@@ -46,18 +42,3 @@ def without_fields(result: DataFrame, df: DataFrame, read: DataFrame) -> DataFra
         return result
     # By name, and not by those that stay: of these, several may have one name.
     return result.drop(*read.columns[len(df.columns) :])
-
-
-def _field(
-    path: str, columns: Iterable[tuple[str, Column, DataType]], fold: Callable[[str], str]
-) -> Column | None:
-    """The field of this path among columns of a name and a type; None if there is none."""
-    for name, column, kind in columns:
-        if fold(path) == fold(name):
-            return column
-        if isinstance(kind, StructType) and fold(path).startswith(f"{fold(name)}."):
-            fields = ((f.name, column.getField(f.name), f.dataType) for f in kind.fields)
-            found = _field(path[len(name) + 1 :], fields, fold)
-            if found is not None:
-                return found
-    return None

@@ -438,7 +438,10 @@ def _arrow_field(column: StructField) -> pa.Field:
         noted[METADATA] = json.dumps(column.metadata).encode()
     try:
         kind = column.dataType
-        made = pa.timestamp("us", "UTC") if kind == TimestampType() else to_arrow_type(kind)
+        if isinstance(kind, StructType):
+            made = pa.struct([*map(_arrow_field, kind)])
+        else:
+            made = pa.timestamp("us", "UTC") if kind == TimestampType() else to_arrow_type(kind)
     except (PySparkException, SparkAUCError, TypeError, AssertionError):
         noted[FOREIGN] = column.dataType.simpleString().encode()
         made = pa.null()
