@@ -71,7 +71,7 @@ ORDER = {
         ["parquet_files"],
         ["delimited", "json_lines"],
         ["text_ranges"],
-        ["quotes", "layouts"],
+        ["quotes", "layouts", "partitions"],
         ["arrow_table", "drawn_pairs", "columns", "split"],
         ["stratified"],
         ["part_files"],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable
 from os import fspath
 
 from spark_auc.core.types import AnyPath
@@ -151,12 +150,6 @@ def data_files(location: AnyPath) -> list[str]:
     if others := sorted({*found} - {*rows}):
         _log.warning("left out %d files beside those of rows: %s", len(others), others[:3])
     return rows
-
-
-def is_partitioned(location: AnyPath, files: Iterable[str]) -> bool:
-    """Whether some of the `data_files` of a location are in directories of partitions."""
-    root = opened(resolve(location))[0]
-    return any("=" in file.removeprefix(root).rpartition("/")[0] for file in files)
 
 
 def _version_of(target: Directory) -> tuple[Directory, str, Manifest] | None:

@@ -19,6 +19,7 @@ import pyarrow.csv as pv
 from spark_auc.errors import DataError
 from spark_auc.tables.layouts import Layout
 from spark_auc.tables.names import folded
+from spark_auc.tables.partitions import NO_PARTITIONS
 from spark_auc.tables.quotes import Dialect, lines_of, without_blanks
 from spark_auc.tables.table import Batches
 from spark_auc.tables.text_ranges import (
@@ -54,6 +55,7 @@ class DelimitedFiles(TextFiles):
         *,
         trimmed: bool = False,
         layout: Layout | None = None,
+        partitions: pa.Schema = NO_PARTITIONS,
     ) -> DelimitedFiles:
         """List the ranges of files.
 
@@ -69,6 +71,8 @@ class DelimitedFiles(TextFiles):
         layout
             The layout of text without quotes, instead of a separator. Default: files begin with a
             header, all columns are text, and quotes may enclose fields.
+        partitions
+            Columns whose values are in the names of directories; see `partitions_of`.
 
         Raises
         ------
@@ -104,7 +108,7 @@ class DelimitedFiles(TextFiles):
                 ranges += ranges_of(file, begin, dialect, size)
         assert first is not None, "files"
         texts = pa.schema([(name, pa.string()) for name in first])
-        return cls(layout.schema if layout else texts, dialect, tuple(ranges))
+        return cls(layout.schema if layout else texts, dialect, tuple(ranges), partitions)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from spark_auc.core.parallel import mapped
 from spark_auc.errors import DataError
 from spark_auc.storage.file_systems import is_local
 from spark_auc.storage.listed_files import ListedFile, check_same
+from spark_auc.tables.partitions import NO_PARTITIONS
 from spark_auc.tables.quotes import Dialect
 from spark_auc.tables.table import Batches
 from spark_auc.tables.text_ranges import (
@@ -54,13 +55,15 @@ class JsonFiles(TextFiles):
     """Files of JSON Lines; columns are in the order in which the files first have them."""
 
     @classmethod
-    def of(cls, paths: Sequence[str]) -> JsonFiles:
+    def of(cls, paths: Sequence[str], partitions: pa.Schema = NO_PARTITIONS) -> JsonFiles:
         """List the ranges of files, and find the types of the columns by a pass over them.
 
         Parameters
         ----------
         paths
             Paths or URIs.
+        partitions
+            Columns whose values are in the names of directories; see `partitions_of`.
 
         Raises
         ------
@@ -78,7 +81,7 @@ class JsonFiles(TextFiles):
             )
         # Values that are null in all records are text, as for Spark.
         kind = _typed(kind, lambda leaf: pa.string() if kinds.is_null(leaf) else leaf)
-        return cls(pa.schema([*kind]), _LINES, ranges)
+        return cls(pa.schema([*kind]), _LINES, ranges, partitions)
 
     def _batches(self, content: bytes, names: list[str]) -> Batches:
         rows = _parsed(content, pa.schema([self.schema.field(name) for name in names]))

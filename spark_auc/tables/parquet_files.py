@@ -6,9 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
-from urllib.parse import unquote
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -16,6 +14,7 @@ from spark_auc.core.parallel import mapped
 from spark_auc.errors import DataError
 from spark_auc.storage.file_systems import opened, reached
 from spark_auc.tables.arrow_table import BATCH_ROWS, ArrowTable
+from spark_auc.tables.partitions import NO_PARTITIONS, values_of, with_partitions
 from spark_auc.tables.table import Batches
 from spark_auc.tables.types import METADATA
 
@@ -23,8 +22,6 @@ from spark_auc.tables.types import METADATA
 _OF_SPARK = b"org.apache.spark.sql.parquet.row.metadata"
 # Footers that are read at once: each waits for its store.
 _AT_ONCE = 16
-# The name of a directory whose rows have no value.
-_NONE = "__HIVE_DEFAULT_PARTITION__"
 
 
 class _Footer(NamedTuple):
@@ -35,7 +32,9 @@ class _Footer(NamedTuple):
 
 
 def parquet_rows(
-    files: Sequence[str], schema: pa.Schema | None = None, partitions: Sequence[str] = ()
+    files: Sequence[str],
+    schema: pa.Schema | None = None,
+    partitions: pa.Schema = NO_PARTITIONS,
 ) -> ArrowTable:
     """The rows of Parquet files, in a part for each row group.
 
@@ -48,7 +47,7 @@ def parquet_rows(
         and values of narrower types become those of the table. Default: that of the first file,
         which the others have too.
     partitions
-        Names of columns whose values are names of directories, as of ``day=2026-03-01``.
+        Columns whose values are in the names of directories; see `partitions_of`.
 
     Raises
     ------
@@ -66,13 +65,13 @@ def parquet_rows(
                     f"found other columns or types in {file!r} than in {files[0]!r}, "
                     "expected the same; convert or remove the file"
                 )
-    schema = schema.remove_metadata()
+    schema = with_partitions(schema, partitions).remove_metadata()
     groups = [(k, group) for k, footer in enumerate(footers) for group in range(footer.groups)]
 
     def read(part: int, names: Sequence[str]) -> Batches:
         place, group = groups[part]
         file = files[place]
-        values = _values(file, partitions, schema)
+        values = values_of(file, partitions)
         own = {*footers[place].schema.names} - values.keys()
         distinct = [name for name in dict.fromkeys(names) if name in own]
         with _reading(file) as source, _opened(source) as parquet:
@@ -88,23 +87,12 @@ def parquet_rows(
                     if name in own:
                         arrays.append(batch.column(name).cast(kind))
                     elif name in values:
-                        arrays.append(values[name].take(pa.array(np.zeros(count, np.int64))))
+                        arrays.append(pa.repeat(values[name], count))
                     else:
                         arrays.append(pa.nulls(count, kind))
                 yield pa.RecordBatch.from_arrays(arrays, [*names])
 
     return ArrowTable(schema, len(groups), read, cheap=True)
-
-
-def _values(file: str, partitions: Sequence[str], schema: pa.Schema) -> dict[str, pa.Array]:
-    """The value of each partition column, as an array of one, from the directories of a file."""
-    found = dict(part.split("=", 1) for part in file.split("/")[:-1] if "=" in part)
-    values = {}
-    for name in partitions:
-        text = unquote(found[name])
-        made = pa.array([None if text == _NONE else text], pa.string())
-        values[name] = made.cast(schema.field(name).type)
-    return values
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from spark_auc.core.parallel import mapped
 from spark_auc.errors import DataError
 from spark_auc.storage.file_systems import compression_of, is_local, opened, reached
 from spark_auc.storage.listed_files import ListedFile, check_same, input_file
+from spark_auc.tables.partitions import NO_PARTITIONS, values_of, with_partitions
 from spark_auc.tables.quotes import Dialect, Lines, lines_of
 from spark_auc.tables.table import Batches
 
@@ -48,16 +49,24 @@ class TextFiles(ABC):
     Parameters
     ----------
     schema
-        The columns.
+        The columns within the files.
     dialect
         Where records end.
     ranges
         The ranges of the files, in their order.
+    partitions
+        Columns whose values are in the names of directories.
     """
 
     schema: pa.Schema
     dialect: Dialect
     ranges: tuple[Range, ...]
+    partitions: pa.Schema = NO_PARTITIONS
+
+    @property
+    def columns(self) -> pa.Schema:
+        """All columns."""
+        return with_partitions(self.schema, self.partitions)
 
     def read(self, number: int, names: Sequence[str]) -> Batches:
         """The records of a range.
@@ -78,15 +87,22 @@ class TextFiles(ABC):
         """
         part = self.ranges[number]
         path = part.file.path
+        values = values_of(path, self.partitions)
+        # Any column has the number of rows.
+        own = [n for n in dict.fromkeys(names) if n not in values] or self.schema.names[:1]
         with reading(path):
             check_same(path, part.file.is_unchanged())
             for place, content in contents(part, self.dialect):
                 try:
-                    for batch in self._batches(content, [*dict.fromkeys(names)]):
-                        columns = [batch.column(name) for name in names]
+                    for batch in self._batches(content, own):
+                        rows = batch.num_rows
+                        columns = [
+                            pa.repeat(values[name], rows) if name in values else batch.column(name)
+                            for name in names
+                        ]
                         yield pa.RecordBatch.from_arrays(columns, [*names])
                 except pa.ArrowInvalid as error:
-                    raise self._fault(path, place, content, names, error) from None
+                    raise self._fault(path, place, content, own, error) from None
             # Another process may have overwritten the file during the read.
             check_same(path, part.file.is_unchanged())
 

@@ -302,7 +302,7 @@ CSV = {"path": "rows.csv", "format": "csv", "options": {"header": True}}
             {"format": "json", "path": "rows.json", "options": {"multiLine": True}},
             "options of Spark's reader",
         ),
-        (PLAIN | {"path": "parts"}, "directories of partitions"),
+        (PLAIN | {"path": "parts"}, None),
         (PLAIN | {"path": "s3://bucket/rows"}, None),
         (CSV | {"path": "s3://bucket/rows.csv"}, None),
         (PLAIN | {"path": "hdfs://name/rows"}, "a location of hdfs"),

@@ -58,8 +58,8 @@ def scored(capsys, data, **options):
     options |= {"data": str(data), "output": f"scores of {data}"}
     code, result = job(capsys, "score", model="model", **options)
     assert code == 0, result
-    (place,) = Path(f"scores of {data}").rglob("part-*.parquet")
-    return pq.read_table(place)["rawPrediction"].to_numpy()
+    places = sorted(Path(f"scores of {data}").rglob("part-*.parquet"))
+    return pq.read_table(places)["rawPrediction"].to_numpy()
 
 
 def test_an_open_end_in_the_year_9999_is_drawn(capsys, caplog):
@@ -437,6 +437,8 @@ def nested():
 def write(rows, path):
     if path.endswith(".parquet"):
         pq.write_table(pa.Table.from_pylist(rows), path)
+    elif path.endswith(".csv"):
+        pd.DataFrame(rows).to_csv(path, index=False)
     else:
         Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows))
 
@@ -531,3 +533,58 @@ def test_a_label_and_a_time_in_structs(suffix, capsys):
     code, result = job(capsys, "train", *FAST, **options)
     assert code == 0, result
     assert result["auc"] > 0.8
+
+
+def in_partitions(suffix):
+    """Write rows in a directory for each day and site, and the same rows in one file."""
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame(columns()).astype({"age": int, "y": int})
+    frame["site"] = rng.integers(0, 3, ROWS)
+    frame["day"] = rng.choice(["2024-01-01", "2024-01-02", "2024-02-01"], ROWS)
+    frame.loc[(frame.site == 1) & (rng.random(ROWS) < 0.8), "y"] = 1
+    frame = frame.sort_values(["day", "site"], kind="stable", ignore_index=True)
+    for (day, site), rows in frame.groupby(["day", "site"]):
+        place = Path(f"parts/day={day}/site={site}")
+        place.mkdir(parents=True)
+        write(rows.drop(columns=["day", "site"]).to_dict("records"), str(place / f"a.{suffix}"))
+    frame = frame[["age", "channel", "y", "day", "site"]]
+    if suffix == "parquet":
+        frame["day"] = pd.to_datetime(frame.day).dt.date
+    write(frame.to_dict("records"), f"whole.{suffix}")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "engine"),
+    [
+        ("csv", "local"),
+        ("jsonl", "local"),
+        ("parquet", "local"),
+        ("csv", "spark"),
+        pytest.param("parquet", "spark", marks=pytest.mark.slow),
+    ],
+)
+def test_directories_of_partitions_are_columns(suffix, engine, capsys, request):
+    """The oracle is one file with the columns of the directories."""
+    if engine == "spark":
+        request.getfixturevalue("spark")
+    in_partitions(suffix)
+    results = {}
+    for name in ("parts", f"whole.{suffix}"):
+        code, result = trained(capsys, name, ("spline", "age"), engine=engine, time="day")
+        assert code == 0, result
+        names = spark_auc.load("model").columns
+        assert {*names} == {"age", "channel", "day", "site"}
+        results[name] = result["auc"], result["features"], scored(capsys, name, engine=engine)
+    mine, whole = results.values()
+    assert mine[:2] == whole[:2]
+    assert mine[0] > 0.8
+    # Spark reads files in the order of their sizes.
+    np.testing.assert_allclose(np.sort(mine[2]), np.sort(whole[2]), rtol=1e-9)
+
+
+def test_directories_of_partitions_in_one_call():
+    in_partitions("csv")
+    settings = {"features": {"numKnots": 4}, "training": {"regParam": 0.1}}
+    made = spark_auc.train("parts", "y", **settings)
+    assert made.evaluation.auc == spark_auc.train("whole.csv", "y", **settings).evaluation.auc
+    assert "site" in made.ranker.columns

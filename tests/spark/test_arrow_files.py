@@ -3,6 +3,7 @@
 import csv
 import json
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
@@ -14,6 +15,7 @@ from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.data.split import by_position
 from spark_auc.tables import text_ranges
 from spark_auc.tables.files import open_file
+from spark_auc.tables.partitions import NONE
 
 HEADER = ["id", "text", "label"]
 TEXTS = ["plain", "two\nlines", 'a "word", b', "x,y", "", "\n", "é\n\nz", '",\n"', '5" pipe']
@@ -74,11 +76,11 @@ def test_rows_that_spark_changed_are_read_by_spark(spark, tmp_path, caplog):
     assert "not an unchanged scan" in caplog.text
 
 
-def test_partitions_and_other_options_are_sparks(spark, tmp_path):
+def test_patterns_of_partitions_and_other_options_are_sparks(spark, tmp_path):
     rows = [("1", "plain", "0"), ("2", "x,y", "1")]
     (tmp_path / "parts" / "day=1").mkdir(parents=True)
     write(tmp_path / "parts" / "day=1" / "rows.csv", rows)
-    with source(tmp_path / "parts").read(spark) as frame:
+    with source(tmp_path / "part*").read(spark) as frame:
         assert frame.columns == [*HEADER, "day"]
         assert frame.count() == 2
     (tmp_path / "rows.csv").write_text("id,text,label\n1,'a,b',0\n")
@@ -140,3 +142,75 @@ def test_rows_keep_their_positions(spark, tmp_path, monkeypatch, share):
         found = by_position(df, share).where("part = 'train'").select(*map(quoted, HEADER))
         count = round(10 * share) if share < 1 else share
         assert [row["id"] for row in found.collect()] == [row[0] for row in rows[:count]]
+
+
+# Values of one column of directories each, by which Spark's reader finds a type.
+VALUES = {
+    "codes": ["07", "+8", "-3"],
+    "large": ["1", "3000000000", NONE],
+    "largest": ["9223372036854775807", "-2147483649", "0"],
+    "numbers": ["1", "2.5", ".5"],
+    "java": ["10d", "1e-5F", "NaN"],
+    "beyond": ["Infinity", "-Infinity", "1e400"],
+    "words": ["inf", "1", "2"],
+    "days": ["2024-01-01", NONE, "2024-02-29"],
+    "no days": ["2024-02-30", "2024-01-01", "2024-01-02"],
+    "months": ["2024-01", "2024-02", "2024-03"],
+    "short": ["2024-1-1", "2024-1-2", "2024-1-3"],
+    "mixed": ["2024-01-01", "5", "6"],
+    "times": ["2024-01-01 10%3A00%3A00", "2024-01-02", "2024-01-01 10%3A00%3A00.5"],
+    "other times": ["2024-01-01T10%3A00%3A00", "2024-01-01 10%3A00", "2024-01-01 25%3A00%3A00"],
+    "text": ["a%2Fb", "a b", "5%"],
+    "escaped": ["1%2E5", "1", "2"],
+    "flags": ["true", "false", "true"],
+    "some text": ["07", "1.50", "x"],
+    "a%20name": ["x", "y", NONE],
+}
+WRITERS = {
+    "parquet": lambda rows, path: rows.to_parquet(path),
+    "csv": lambda rows, path: rows.to_csv(path, index=False),
+    "json": lambda rows, path: rows.to_json(path, orient="records", lines=True),
+}
+
+
+def in_partitions(root, form):
+    """Three files of two rows, with a column that directories have too."""
+    for k in range(3):
+        place = root.joinpath(*(f"{name}={texts[k]}" for name, texts in VALUES.items()))
+        place.mkdir(parents=True)
+        rows = pd.DataFrame({"id": [f"i{k}", f"i{k}"], "Months": ["no", "no"]})
+        WRITERS[form](rows, place / f"rows.{form}")
+
+
+@pytest.mark.parametrize("form", WRITERS)
+def test_partitions_have_the_values_and_types_of_sparks_reader(spark, tmp_path, form):
+    """The oracle is Spark's reader of Parquet."""
+    in_partitions(tmp_path / "parquet", "parquet")
+    expected = spark.read.parquet(str(tmp_path / "parquet")).toArrow().sort_by("id")
+    place = expected.schema.get_field_index("times")
+    times = expected["times"].cast(pa.timestamp("us"))
+    expected = expected.set_column(place, "times", times)
+    if form != "parquet":
+        in_partitions(tmp_path / form, form)
+    tables = [open_file(tmp_path / form)]
+    data = {"format": form, "path": str(tmp_path / form)}
+    if form == "csv":
+        data["options"] = {"header": True}
+    with Source.model_validate(data).read(spark) as frame:
+        if form != "parquet":
+            tables.append(SparkTable(frame))
+        for table in tables:
+            # As text: NaN is not equal to itself.
+            assert str(table.gathered().sort_by("id").to_pydict()) == str(expected.to_pydict())
+            found = {field.name: field.type for field in table.schema}
+            assert found == {field.name: field.type for field in expected.schema}
+            # Columns of directories alone have the number of rows.
+            assert table.select(["days"]).gathered().num_rows == 6
+
+
+def test_files_in_different_directories_are_refused(tmp_path):
+    (tmp_path / "day=1").mkdir()
+    for place in ("a.csv", "day=1/b.csv"):
+        (tmp_path / place).write_text("x,y\n1,0\n")
+    with pytest.raises(DataError, match=r"day=1/b.csv' in directories of \['day'\], expected \[\]"):
+        open_file(tmp_path)

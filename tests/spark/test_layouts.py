@@ -59,19 +59,19 @@ def test_values_are_those_of_one_process_and_of_spark(spark, tmp_path, monkeypat
 
 @pytest.mark.parametrize("layout", [SMALL, HEADED])
 def test_files_that_spark_reads(spark, tmp_path, layout):
-    """Values of Spark's reader, in directories of partitions."""
+    """Values of Spark's reader, by a pattern of directories of partitions."""
     first = ["y,x,word"] if layout.header else []
     (tmp_path / "rows" / "day=1").mkdir(parents=True)
     path = tmp_path / "rows" / "day=1" / "a"
     write(path, [*first, *ROWS, '1,2,5" pipe', '1,3,"'])
-    df = layout_rows(spark, str(tmp_path / "rows"), layout)
+    df = layout_rows(spark, f"{tmp_path}/row*", layout)
     found = df.select(*layout.names).toArrow()
     local = text_rows([write(tmp_path / "b", [*ROWS, '1,2,5" pipe'])], layout=SMALL).gathered()
     assert found.slice(0, 5).to_pydict() == local.to_pydict()
     for line in ("1,2", "1.5,2,a", "1,2_0,a"):
         write(path, [*first, *ROWS, line])
         with pytest.raises(DataError), translated():
-            layout_rows(spark, str(tmp_path / "rows"), layout).toArrow()
+            layout_rows(spark, f"{tmp_path}/row*", layout).toArrow()
 
 
 def changes(df):

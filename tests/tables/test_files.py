@@ -15,6 +15,7 @@ from spark_auc.features.readings import Reading
 from spark_auc.tables import parquet_files, text_ranges
 from spark_auc.tables.arrow_table import ArrowTable
 from spark_auc.tables.files import open_file
+from spark_auc.tables.partitions import NONE
 from spark_auc.tables.split import by_time, time_at
 from spark_auc.tables.text_types import inferred, typed
 from spark_auc.tables.types import METADATA
@@ -169,7 +170,7 @@ def test_parquet_files_of_a_table_with_partitions(tmp_path):
     """Files that an evolving table has: without a column, with narrower types, in directories."""
     old = pa.table({"a": pa.array([1, 2], pa.int32()), "x": [0.5, 1.5]})
     new = pa.table({"a": [3, 4], "x": [2.5, None], "city": ["Köln", "Oslo"]})
-    places = ["day=2026-03-01/site=a%2Fb", f"day=2026-03-02/site={parquet_files._NONE}"]
+    places = ["day=2026-03-01/site=a%2Fb", f"day=2026-03-02/site={NONE}"]
     found = []
     for place, rows in zip(places, (old, new), strict=True):
         (tmp_path / place).mkdir(parents=True)
@@ -177,7 +178,8 @@ def test_parquet_files_of_a_table_with_partitions(tmp_path):
         pq.write_table(rows, found[-1], row_group_size=1)
     types = {"a": pa.int64(), "x": pa.float64(), "city": pa.string()}
     schema = pa.schema(types | {"day": pa.date32(), "site": pa.string()})
-    table = parquet_files.parquet_rows(found, schema, ["day", "site"])
+    partitions = pa.schema([schema.field(name) for name in ("day", "site")])
+    table = parquet_files.parquet_rows(found, schema, partitions)
     assert (table.parts, table.schema) == (4, schema)
     days = [datetime.date(2026, 3, 1 + k // 2) for k in range(4)]
     assert table.gathered().to_pydict() == {

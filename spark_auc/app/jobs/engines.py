@@ -14,12 +14,14 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 
+import pyarrow as pa
+
 from spark_auc.app.config.sections import SparkSection, text_of
 from spark_auc.app.config.sources import Source
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.lakes.delta import DeltaLake
 from spark_auc.lakes.iceberg import IcebergTable
-from spark_auc.publication.versions import data_files, is_partitioned, resolve
+from spark_auc.publication.versions import data_files, resolve
 from spark_auc.storage.file_systems import (
     OTHER_CODECS,
     is_local,
@@ -34,6 +36,7 @@ from spark_auc.tables.files import json_rows, text_rows
 from spark_auc.tables.layouts import FORMATS
 from spark_auc.tables.nested import with_fields
 from spark_auc.tables.parquet_files import parquet_rows
+from spark_auc.tables.partitions import partitions_of
 from spark_auc.tables.remembered import remembered
 from spark_auc.tables.table import Table, fields_by_name
 
@@ -202,27 +205,29 @@ def _local_rows(source: Source) -> ArrowTable:
     if source.format == "delta":
         assert source.path is not None
         delta = DeltaLake(source.path, options)
-        return parquet_rows(delta.files(), delta.schema, delta.partitions)
+        partitions = pa.schema([f for f in delta.schema or () if f.name in delta.partitions])
+        return parquet_rows(delta.files(), delta.schema, partitions)
     if source.format == "iceberg":
         iceberg = IcebergTable(source.table or "", options)
         return parquet_rows(iceberg.files(), iceberg.schema)
     assert source.path is not None
     files = _files(source.path)
+    partitions = partitions_of(open_location(resolve(source.path))[0], files)
     if source.layout is not None:
-        return text_rows(files, layout=source.layout)
+        return text_rows(files, layout=source.layout, partitions=partitions)
     if source.format == "csv":
-        return text_rows(files, options.get("sep", ","), trimmed=source.trimmed)
-    return json_rows(files) if source.format == "json" else parquet_rows(files)
+        separator = options.get("sep", ",")
+        return text_rows(files, separator, trimmed=source.trimmed, partitions=partitions)
+    if source.format == "json":
+        return json_rows(files, partitions)
+    return parquet_rows(files, partitions=partitions)
 
 
 def _files(path: str) -> list[str]:
     """The files of rows of a path; `ConfigError` without them."""
     files = data_files(path)
-    if not files or is_partitioned(path, files):
-        raise ConfigError(
-            f"found {len(files)} files at {path!r}, expected files outside of directories of "
-            "partitions; check the path, or set engine to spark"
-        )
+    if not files:
+        raise ConfigError(f"found no files of rows at {path!r}, expected some; check the path")
     return files
 
 
@@ -279,7 +284,6 @@ def _of_source(source: Source) -> str | None:
         f"a location of {scheme_of(path)}": not (local or is_store(path)),
         "files of another codec": path.lower().endswith(OTHER_CODECS),
         "options of Spark's reader": not (is_lake or source.through_arrow),
-        "directories of partitions": not is_lake and local and _is_partitioned(path),
     }
     reason = next((reason for reason, holds in reasons.items() if holds), None)
     if reason is None and source.select is not None:
@@ -287,8 +291,3 @@ def _of_source(source: Source) -> str | None:
         if not all(len(lookup(name)) == 1 for name in source.select):
             return "SQL in select"
     return reason
-
-
-def _is_partitioned(path: str) -> bool:
-    place = local_path(path)
-    return os.path.isdir(place) and any("=" in name for name in os.listdir(place))

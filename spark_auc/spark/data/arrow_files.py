@@ -38,6 +38,7 @@ from spark_auc.storage.listed_files import input_file
 from spark_auc.tables.delimited import DelimitedFiles
 from spark_auc.tables.json_lines import JsonFiles
 from spark_auc.tables.layouts import Layout
+from spark_auc.tables.partitions import NO_PARTITIONS, partitions_of
 from spark_auc.tables.text_ranges import TextFiles
 
 _log = logging.getLogger(__name__)
@@ -154,16 +155,18 @@ class ArrowFiles:
             The store failed.
         """
         scan: FilesScan
-        paths = _files(spark, location)
+        paths, partitions = _files(spark, location)
         if location.is_text:
             _, separator, trimmed, layout, json_lines = location
             files: TextFiles = (
-                JsonFiles.of(paths)
+                JsonFiles.of(paths, partitions)
                 if json_lines
-                else DelimitedFiles.of(paths, separator, trimmed=trimmed, layout=layout)
+                else DelimitedFiles.of(
+                    paths, separator, trimmed=trimmed, layout=layout, partitions=partitions
+                )
             )
-            schema = from_arrow_schema(files.schema)
-            columns = [(field.name, field.type) for field in files.schema]
+            schema = from_arrow_schema(files.columns)
+            columns = [(field.name, field.type) for field in files.columns]
             scan, states = TextScan(files, tuple(columns)), map(repr, files.ranges)
         else:
             schema = _schema(paths[0])
@@ -295,29 +298,34 @@ def arrow_type(kind: DataType) -> pa.DataType:
         raise UnsupportedFilesError(f"a column is of type {kind.simpleString()}") from error
 
 
-def _files(spark: SparkSession, location: Location) -> list[str]:
-    """The files of a location; `UnsupportedFilesError` if Arrow has no such files."""
+def _files(spark: SparkSession, location: Location) -> tuple[list[str], pa.Schema]:
+    """The files of a location, and the columns of directories in which texts are.
+
+    `UnsupportedFilesError` if Arrow has no such files.
+    """
     path, is_text = location.path, location.is_text
     # Executors have no pydantic, which publications need.
-    from spark_auc.publication.versions import data_files, is_partitioned
+    from spark_auc.publication.versions import data_files, resolve
 
+    partitions = NO_PARTITIONS
     if not is_pattern(path):
         found = data_files(path)
-        has_partitions = is_text and is_partitioned(path, found)
+        if is_text:
+            partitions = partitions_of(opened(resolve(path))[0], found)
     elif is_text:
         lines = reader_of(spark, path).text(path)
-        found, has_partitions = local_paths(lines), len(lines.columns) > 1
+        if len(lines.columns) > 1:
+            raise UnsupportedFilesError(f"{path} is a pattern of directories of partitions")
+        found = local_paths(lines)
     else:
         raise UnsupportedFilesError(f"{path} is a pattern")
     if not found:
         raise UnsupportedFilesError(f"{path} has no files")
     if not is_text and len({file.rpartition("/")[0] for file in found}) > 1:
         raise UnsupportedFilesError(f"the files of {path} are in several directories")
-    if has_partitions:
-        raise UnsupportedFilesError(f"{path} has directories of partitions")
     if is_text and (unknown := [file for file in found if file.endswith(OTHER_CODECS)]):
         raise UnsupportedFilesError(f"{unknown[0]} is compressed")
-    return found
+    return found, partitions
 
 
 def plan_of(df: DataFrame) -> str:
