@@ -588,3 +588,29 @@ def test_directories_of_partitions_in_one_call():
     made = spark_auc.train("parts", "y", **settings)
     assert made.evaluation.auc == spark_auc.train("whole.csv", "y", **settings).evaluation.auc
     assert "site" in made.ranker.columns
+
+
+ODD = {
+    "map": pa.array([[("a", 1)]] * ROWS, pa.map_(pa.string(), pa.int32())),
+    "time of day": pa.array(range(ROWS), pa.time64("us")),
+    "half": pa.array(np.arange(ROWS) % 7, pa.float16()),
+    "Age": pa.array(range(ROWS)),
+}
+
+
+@pytest.mark.parametrize("engine", ["local", "spark"])
+@pytest.mark.parametrize("name", ODD)
+def test_odd_columns_of_parquet(name, engine, capsys, request):
+    """They are read or left out, or refused by a sentence."""
+    if engine == "spark":
+        request.getfixturevalue("spark")
+    table = pa.Table.from_pandas(pd.DataFrame(columns()).astype({"age": int, "y": int}))
+    pq.write_table(table.append_column(name, ODD[name]), "rows.parquet")
+    code, result = trained(capsys, "rows.parquet", engine=engine)
+    if name == "map" or (engine == "local" and name != "Age"):
+        assert code == 0, result
+        assert result["auc"] > 0.8
+    else:
+        assert code == 2
+        sentence = "found 2 columns" if engine == "local" else "found columns that Spark cannot"
+        assert result["message"].startswith(sentence)

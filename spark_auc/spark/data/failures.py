@@ -29,6 +29,9 @@ _OTHER_NAMES = re.compile(
     re.DOTALL,
 )
 _OTHER_WIDTH = re.compile(r"Header length: (\d+), schema size: (\d+)\s+CSV file: (\S+)")
+_NO_COLUMN = re.compile(
+    r"\[(?:COLUMN_ALREADY_EXISTS|UNSUPPORTED_TIME_TYPE|PARQUET_TYPE_ILLEGAL)\] (.*?)(?: SQLSTATE|$)"
+)
 _OTHER_FIELDS = re.compile(r"Malformed CSV record: (.*?) SQLSTATE", re.DOTALL)
 _PYTHON_ERROR = re.compile(r"[\w.]*(Error|Exception|Interrupt): (?!.*Exception:)")
 _CAUSE = re.compile(r"Caused by: (.*)")
@@ -61,7 +64,7 @@ def translated() -> Iterator[None]:
     DataError
         Spark cannot read a file, or a CSV file has other columns than expected.
     ConfigError
-        The workers run another Python than the driver, or none.
+        The workers run another Python than the driver, or none, or Spark cannot read a column.
     ResourceError
         Spark's JVM ended, or a task found no memory.
     StorageError
@@ -118,6 +121,11 @@ def _raise_known(failure: Exception) -> None:
             f"found no file system of Spark for {scheme[1] or scheme[2]}, expected Parquet files, "
             "which tasks read from an object store without it, or a jar of the file system; write "
             "the files as Parquet of one directory, or add the jar, such as hadoop-aws"
+        ) from None
+    if column := _NO_COLUMN.search(text):
+        raise errors.ConfigError(
+            f"found columns that Spark cannot read ({column[1].strip()}), expected types and "
+            "different names that it takes; rename or convert the column, or set engine to local"
         ) from None
     _raise_full(failure)
     if "SparkContext was shut down" in text:
