@@ -27,9 +27,9 @@ from spark_auc.training.timer import PhaseTimer
 
 _log = logging.getLogger(__name__)
 
-# First and largest number of draws when the number is chosen automatically.
 # Bytes of rows that are gathered to see whether they are all.
 _FEW = 1 << 26
+# First and largest number of draws when the number is chosen automatically.
 _FEWEST_PAIRS, _MOST_PAIRS = 1 << 12, 1 << 20
 # The numbers of draws of `Problem.theorem2`, in words.
 _NUMBERS = {
