@@ -66,9 +66,9 @@ def spark(request, tmp_path_factory):
     if not connect:
         # Spark refuses a master beside the address of a server.
         conf |= {"spark.master": "local[2]"}
-    if connect:
-        # Workers of Connect start in a directory of their session, which has no package ``tests``.
-        os.environ["PYTHONPATH"] = os.fspath(request.config.rootpath)
+    # Workers may start in a directory that has no package ``tests``.
+    paths = [os.fspath(request.config.rootpath), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     with session("tests", conf, remote="local[2]" if connect else None) as made:
         assert connect == type(made).__module__.startswith("pyspark.sql.connect")
         yield made

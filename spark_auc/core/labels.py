@@ -15,13 +15,13 @@ from spark_auc.errors import DataError
 
 Label: TypeAlias = float | str
 
-# Three values are an error already; a few more make the message helpful.
-_MOST_VALUES = 10
+# Values that are counted, and those that a message shows.
+_MOST_VALUES, _SHOWN = 1000, 10
 
 
 @dataclass(frozen=True)
 class LabelCounts:
-    """Number of rows of each label value, for at most the ten smallest values.
+    """Number of rows of each label value, for at most the 1,000 smallest values.
 
     Parameters
     ----------
@@ -60,20 +60,22 @@ class LabelCounts:
         Parameters
         ----------
         positive
-            The positive value; None for labels 0/1 or -1/+1, whose positive value is 1.
+            The positive value; None for labels 0/1 or -1/+1, whose positive value is 1. Of more
+            than two values, all others are the negative class, whose label is that of `rest_of`.
 
         Raises
         ------
         DataError
-            The number of label values is not two, or ``positive`` is not among them.
+            There are not two classes, or ``positive`` is not among the values.
         """
-        counts = ", ".join(f"{value!r} ({rows} rows)" for value, rows in self.rows.items())
+        shown = [*self.rows.items()][:_SHOWN]
+        counts = ", ".join(f"{value!r} ({rows} rows)" for value, rows in shown)
         if not self.rows:
             raise DataError("found no rows, expected rows of two classes; check the input's filter")
-        if len(self.rows) > 2:
+        if len(self.rows) > 2 and positive is None:
             raise DataError(
                 f"found {len(self.rows)} label values (or more): {counts}; expected two; "
-                "keep the rows of two classes or map the label to 0 and 1"
+                "set positiveLabel, to rank it against the rest, or keep the rows of two classes"
             )
         if positive is None and not (
             self.rows.keys() <= {0.0, 1.0} or self.rows.keys() <= {-1.0, 1.0}
@@ -93,9 +95,16 @@ class LabelCounts:
                 f"found labels {counts}; expected one to be positiveLabel {positive!r}; set it to "
                 "one of them"
             )
+        if len(self.rows) > 2:
+            return positive, rest_of(positive)
         (negative,) = self.rows.keys() - {positive}
         # Booleans are counted as numbers.
         return positive, type(positive)(negative)
+
+
+def rest_of(positive: Label) -> Label:
+    """The label of the rows that are not of one of several classes."""
+    return f"not {positive}" if isinstance(positive, str) else float(positive == 0)
 
 
 _SCHEMA = Schema(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from functools import lru_cache
 from os import fspath
 
 from spark_auc.core.types import AnyPath
@@ -148,8 +149,14 @@ def data_files(location: AnyPath) -> list[str]:
         return found
     rows = [path for path in found if _DATA.search(path) or _NO_SUFFIX.search(path)]
     if others := sorted({*found} - {*rows}):
-        _log.warning("left out %d files beside those of rows: %s", len(others), others[:3])
+        _warn_of(*others)
     return rows
+
+
+@lru_cache(maxsize=64)
+def _warn_of(*others: str) -> None:
+    # The files of a source are listed several times.
+    _log.warning("left out %d files beside those of rows: %s", len(others), others[:3])
 
 
 def _version_of(target: Directory) -> tuple[Directory, str, Manifest] | None:

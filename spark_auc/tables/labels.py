@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types as kinds
 
-from spark_auc.core.labels import Label, LabelCounts
+from spark_auc.core.labels import Label, LabelCounts, rest_of
 from spark_auc.core.types import Bool
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.tables.arrow_columns import flat
@@ -100,7 +100,7 @@ class LabelReader:
         return LabelCounts(dict(self.counts))
 
     def read(self, array: pa.Array) -> Bool:
-        """Whether each row is positive; `DataError` for null, NaN or a third label."""
+        """Whether each row is positive; `DataError` for null, NaN, or a third of two labels."""
         labels = label_values(without_nulls(array, f"label column {self.column!r}"))
         if unknown := labels.is_null(nan_is_null=True).sum().as_py():
             raise DataError(
@@ -109,7 +109,11 @@ class LabelReader:
             )
         for item in labels.value_counts():
             self.counts[item["values"].as_py()] += item["counts"].as_py()
-        if len(self.counts) > 2:
+        if len(self.counts) > 2 and self.positive is None:
             # Raises an error that lists the labels, before the task reads its other batches.
-            self.labels().classes(self.positive)
+            self.labels().classes(None)
+        if len(self.counts) > 2 and self.positive is not None:
+            rows = self.counts.pop(self.positive, 0)
+            others = Counter({rest_of(self.positive): self.counts.total()})
+            self.counts = others + Counter({self.positive: rows})
         return is_positive(labels, self.positive)

@@ -124,10 +124,8 @@ def test_told_to_stop(job):
             time.sleep(0.05)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    thread = threading.Thread(target=tell)
-    thread.start()
+    threading.Thread(target=tell, daemon=True).start()
     code, result = job(STREAM | {"trigger": "1 second", "publishEvery": 1})
-    thread.join()
     assert (code, result["files"]) == (0, 2)
 
 

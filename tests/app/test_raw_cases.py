@@ -614,3 +614,45 @@ def test_odd_columns_of_parquet(name, engine, capsys, request):
         assert code == 2
         sentence = "found 2 columns" if engine == "local" else "found columns that Spark cannot"
         assert result["message"].startswith(sentence)
+
+
+def test_one_label_against_the_rest(capsys, caplog):
+    """The oracle is the same table with two labels."""
+    rng = np.random.default_rng(9)
+    found = columns()
+    kinds = ["gone" if y == "1" else rng.choice(["new", "old", "idle"]) for y in found["y"]]
+    Path("many.csv").write_text(text(found | {"y": kinds}))
+    two = ["gone" if kind == "gone" else "here" for kind in kinds]
+    Path("two.csv").write_text(text(found | {"y": two}))
+    code, refused = trained(capsys, "many.csv")
+    assert code == 3
+    assert "one label against the rest by --positive" in refused["message"]
+    results = {name: trained(capsys, name, positive="gone")[1] for name in ("two.csv", "many.csv")}
+    assert "--positive gone is ranked against the rest" in caplog.text
+    assert results["many.csv"]["auc"] == results["two.csv"]["auc"]
+    np.testing.assert_array_equal(scored(capsys, "many.csv"), scored(capsys, "two.csv"))
+    ranker = spark_auc.load("model")
+    assert {*ranker.predict(pd.read_csv("many.csv"))} == {"gone", "not gone"}
+
+
+@pytest.mark.parametrize("words", [("True", "False"), ("true", "false"), ("TRUE", "FALSE")])
+def test_labels_of_true_and_false_need_no_positive_one(words, capsys):
+    found = columns()
+    Path("plain.csv").write_text(text(found))
+    Path("words.csv").write_text(text(found | {"y": [words[y == "0"] for y in found["y"]]}))
+    aucs = [trained(capsys, name)[1]["auc"] for name in ("plain.csv", "words.csv")]
+    assert aucs[0] == aucs[1]
+
+
+def test_values_that_never_occurred_are_told(capsys, caplog):
+    found = columns()
+    Path("rows.csv").write_text(text(found))
+    assert trained(capsys, "rows.csv")[0] == 0
+    scored(capsys, "rows.csv")
+    assert "occurred in the training" not in caplog.text
+    Path("new.csv").write_text(text(found | {"channel": [w.upper() for w in found["channel"]]}))
+    scored(capsys, "new.csv")
+    assert "no value of column 'channel' in the first 200 rows occurred in the training" in (
+        caplog.text
+    )
+    assert "column 'age'" not in caplog.text

@@ -7,10 +7,14 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from spark_auc.pipeline.models import PipelineModel
     from spark_auc.pipeline.recipe_estimator import RecipeModel
     from spark_auc.tables.table import Table
 
 _log = logging.getLogger(__name__)
+
+# Rows whose tokens are compared with those of the training.
+_FIRST_ROWS = 1_000
 
 
 def drift_of(
@@ -50,6 +54,38 @@ def drift_of(
     known = own_names(rows, [name for name in others if name])
     shares["unknown"] = [name for name in shares["unknown"] if name not in known]
     return {"drift": shares | {"excesses": [excess._asdict() for excess in excesses]}}
+
+
+def warn_of_new_tokens(model: PipelineModel, rows: Table) -> None:
+    """Warn of columns of which no value among some first rows occurred in the training.
+
+    Tokens are new if their features have no weight, as those that do not occur in a ridge have.
+
+    Parameters
+    ----------
+    model
+        The model.
+    rows
+        The rows to score.
+    """
+    from spark_auc.features.seen import Seen
+    from spark_auc.pipeline.drift import drift_of as counted
+    from spark_auc.tables.arrow_table import ArrowTable
+
+    fitted = model.fitted_recipe
+    if fitted is None or model.embeddings or model.ranker.summary.elastic_net_param:
+        return
+    names = fitted.input_features(rows).columns
+    some = ArrowTable.of(rows.head(names, _FIRST_ROWS))
+    seen = Seen.of_occurred(fitted.recipe, model.ranker.scorer.w != 0)
+    for column in counted(some, fitted.recipe, seen=seen).as_dict()["columns"]:
+        if column.get("unseen") == 1.0 and column["missing"] < 1.0:
+            _log.warning(
+                "no value of column %r in the first %d rows occurred in the training: check that "
+                "it is written as there",
+                column["column"],
+                column["rows"],
+            )
 
 
 def log_unknown(drift: dict[str, Any]) -> None:

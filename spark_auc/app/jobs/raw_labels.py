@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,13 +14,15 @@ from spark_auc.tables.missing import MISSING
 from spark_auc.tables.split import time_at
 from spark_auc.tables.table import Table
 
+_log = logging.getLogger(__name__)
+
 _LIKELY = ("1", "1.0", "true", "yes", "y", "t", "positive", "pos", ">50k")
 MOST_LABELS = 5
 _TRAIN_SHARE = 0.8
 
 
-def check_labels(found: Mapping[Any, int], train: Train, *, is_text: bool) -> None:
-    """Refuse a label that has not two values, or two without a positive one.
+def check_labels(found: Mapping[Any, int], train: Train, *, is_text: bool) -> Any:
+    """The positive label; refuse a label without one, or of one class only.
 
     Parameters
     ----------
@@ -54,16 +57,19 @@ def check_labels(found: Mapping[Any, int], train: Train, *, is_text: bool) -> No
             f"({shown}), expected a label in each row; {remedy}"
             f"{leaving_out(label, data.dropMissing)}"
         )
-    if len(found) != 2:
+    if len(found) < 2 or (len(found) > 2 and positive is None):
         more = " and others" if len(found) > MOST_LABELS else ""
         number = "one label" if len(found) == 1 else "more than two labels"
         raise DataError(
-            f"found {number} in column {label!r}: {shown}{more}; expected two; name a column "
-            "of two classes, or keep the rows of two"
+            f"found {number} in column {label!r}: {shown}{more}; expected two; name a column of "
+            "two classes, or one label against the rest by --positive"
         )
     if positive is None:
         if not is_text and set(found) in ({0, 1}, {-1, 1}):
-            return
+            return None
+        words = {str(value).lower(): value for value in found}
+        if words.keys() == {"true", "false"}:
+            return words["true"]
         likely, other = sorted(found, key=lambda v: (str(v).strip().lower() not in _LIKELY, str(v)))
         raise ConfigError(
             f"found the labels {shown} in column {label!r} and no --positive, expected 0 and 1 or "
@@ -75,6 +81,9 @@ def check_labels(found: Mapping[Any, int], train: Train, *, is_text: bool) -> No
             f"found --positive {positive}, expected one of the labels {shown} in column {label!r}; "
             "set it to one of them"
         )
+    if len(found) > 2:
+        _log.warning("labels %s: --positive %s is ranked against the rest", shown, positive)
+    return positive
 
 
 def leaving_out(name: str, others: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from spark_auc.app.config.scoring import Score
 from spark_auc.app.config.sources import Source
 from spark_auc.app.config.split import Split
 from spark_auc.app.jobs.engines import Engine
-from spark_auc.app.jobs.raw_labels import MOST_LABELS, check_labels, start_of_last
+from spark_auc.app.jobs.raw_labels import check_labels, start_of_last
 from spark_auc.app.jobs.train import estimator_of, names_of
 from spark_auc.features.readings import FORMATS
 from spark_auc.pipeline.pipeline_fit import KNOTS
@@ -72,7 +72,9 @@ def _train(table: Table, train: Train, options: Mapping[str, Any]) -> Train:
     train = train.model_copy(update={"data": data})
     field = field_of(table, label)
     if not pa.types.is_boolean(field.type):
-        check_labels(_labels(table, label), train, is_text=is_text(field.type))
+        positive = check_labels(_labels(table, label), train, is_text=is_text(field.type))
+        columns = train.columns.model_copy(update={"positiveLabel": positive})
+        train = train.model_copy(update={"columns": columns})
     if time:
         before = start_of_last(table, time, data.dropMissing)
         holdout = Split.model_validate({"by": "time", "column": time, "before": before})
@@ -121,8 +123,7 @@ def _labels(table: Table, label: str) -> dict[Any, int]:
     found = {convert(v): int(n) for v, n in zip(tally.values, tally.rows, strict=True)}
     if tally.missing:
         found[None] = tally.missing
-    frequent = sorted(found, key=lambda value: -found[value])
-    return {value: found[value] for value in frequent[: MOST_LABELS + 1]}
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
 def _number(text: str) -> int | float:

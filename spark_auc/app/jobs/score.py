@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_auc.app.config.scoring import Score
-from spark_auc.app.jobs.drift import drift_of, log_unknown
+from spark_auc.app.jobs.drift import drift_of, log_unknown, warn_of_new_tokens
 from spark_auc.app.jobs.engines import Engine, Needs
 from spark_auc.app.jobs.lake_output import opened, written
 from spark_auc.app.jobs.operating_point import threshold_of
@@ -95,6 +95,8 @@ def run(engine: Engine, config: Score) -> dict[str, Any]:
         # Before the scores: a commit to a table cannot be taken back.
         drift = drift_of(model.fitted_recipe, table) if config.drift else {}
         log_unknown(drift)
+        if config.drift:
+            warn_of_new_tokens(model, table)
         if version is None:
             assert target is not None
             place, rows = output.place, written(target, scored, columns, output, run_id)
