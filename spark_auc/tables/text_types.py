@@ -277,6 +277,19 @@ def inferred_as(
     return found
 
 
+def odd_words(table: Table, readings: Sequence[Reading]) -> dict[str, Mapping[str, int]]:
+    """Words that do not fit the formats of columns of text, with their numbers of rows.
+
+    Of many words, `MOST_ODD` and one more are counted.
+    """
+    fields = fields_named(table, [reading.name for reading in readings])
+    wanted = {
+        field.name: Found(replace(reading, absent=()), 0)
+        for field, reading in zip(fields, readings, strict=True)
+    }
+    return {name: found.words for name, found in _with_words(table, wanted).items()}
+
+
 def typed(table: T, readings: Sequence[Reading], *, strict: bool = True) -> T:
     """The table with text columns as numbers, booleans and times.
 

@@ -393,7 +393,7 @@ def test_what_became_of_each_column_is_told(capsys, caplog):
         "format": "integer",
         "kinds": ["spline", "tokens"],
         "missing": None,
-        "words": ["unknown"],
+        "words": {"unknown": 2},
         "note": "",
     }
     assert 0 <= facts["age"]["missing"] <= 2
@@ -404,6 +404,7 @@ def test_what_became_of_each_column_is_told(capsys, caplog):
     page = Path(result["report"].removeprefix("file://")).read_text()
     assert "<h2>Columns</h2>" in page
     assert "free text of 6 words" in page
+    assert "unknown (2)" in page
 
 
 def test_free_text_alone_is_refused_by_its_name(capsys):

@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from spark_auc.app.config.file_columns import check_columns
 from spark_auc.app.config.sections import Location, Section, Setting, text_of
 from spark_auc.errors import ConfigError
-from spark_auc.features.readings import Reading
+from spark_auc.features.readings import FORMATS, Reading
 from spark_auc.publication.redaction import redacted_text
 from spark_auc.publication.versions import resolve
 from spark_auc.storage.file_systems import is_local, is_pattern
@@ -42,25 +42,15 @@ _ALIKE = {
 # Options by which blanks around fields are no part of them.
 _TRIMS = ("ignoreLeadingWhiteSpace", "ignoreTrailingWhiteSpace")
 
-# Formats of values of text; see `spark_auc.features.readings.FORMATS`.
-TextFormat: TypeAlias = Literal[
-    "integer",
-    "float",
-    "amount",
-    "decimalComma",
-    "boolean",
-    "date",
-    "time",
-    "zoned",
-    "yearFirst",
-    "monthFirst",
-    "dayFirst",
-    "monthNamed",
-    "digits",
-    "seconds",
-    "milliseconds",
-    "code",
-]
+
+def _known_format(form: str) -> str:
+    if form not in FORMATS:
+        raise ValueError(f"give one of {', '.join(FORMATS)}")
+    return form
+
+
+# A format of text; see `spark_auc.features.readings.FORMATS`.
+TextFormat: TypeAlias = Annotated[str, AfterValidator(_known_format)]
 
 
 def check_path(path: str | None) -> None:

@@ -19,7 +19,10 @@ _LOGGED = 50
 
 
 def column_facts(
-    table: Table, fitted: FittedRecipe, roles: Mapping[str, str | None]
+    table: Table,
+    fitted: FittedRecipe,
+    roles: Mapping[str, str | None],
+    words: Mapping[str, Mapping[str, int]],
 ) -> list[dict[str, Any]]:
     """What became of each column of the rows of a training.
 
@@ -31,13 +34,15 @@ def column_facts(
         The recipe.
     roles
         Columns that are no features, by what they are.
+    words
+        Numbers of rows of the words that count as missing in some columns, by their names.
 
     Returns
     -------
     list of dict
         For each column its ``name``, ``type``, ``format`` of text (None for others), ``kinds`` of
-        features, number of ``missing`` values (None if it is unknown), the ``words`` that count as
-        missing beside those of every column, and a ``note``.
+        features, number of ``missing`` values (None if it is unknown), the ``words`` of all rows
+        that count as missing beside those of every column, with their numbers, and a ``note``.
     """
     kinds = dict[str, list[str]]()
     for column in fitted.recipe.columns:
@@ -57,7 +62,7 @@ def column_facts(
                 "format": reading and reading.format,
                 "kinds": kinds.get(name, []),
                 "missing": counts.get(name),
-                "words": [*reading.absent] if reading else [],
+                "words": dict(words.get(field.name, {})),
                 "note": role_of.get(name) or notes.get(name) or no_features,
             }
         )
@@ -70,8 +75,12 @@ def log_columns(facts: Sequence[Mapping[str, Any]]) -> None:
         parts = [fact["type"], *([f"as {fact['format']}"] if fact["format"] else [])]
         parts += [" and ".join(fact["kinds"])] if fact["kinds"] else []
         parts += [f"{fact['missing']:,} missing"] if fact["missing"] else []
-        parts += [f"missing words {fact['words']}"] if fact["words"] else []
+        parts += [f"of which {_shown(fact['words'])}"] if fact["words"] else []
         parts += [fact["note"]] if fact["note"] else []
         _log.info("column %r: %s", fact["name"], ", ".join(parts))
     if len(facts) > _LOGGED:
         _log.info("and %d columns more: see columns.json", len(facts) - _LOGGED)
+
+
+def _shown(words: Mapping[str, int]) -> str:
+    return ", ".join(f"{word!r} ({rows:,})" for word, rows in words.items())

@@ -49,6 +49,7 @@ from spark_auc.publication.publish import check_free, publication
 from spark_auc.tables.names import check_names_free
 from spark_auc.tables.split import by_key, by_time
 from spark_auc.tables.table import Table
+from spark_auc.tables.text_types import odd_words
 
 if TYPE_CHECKING:
     from spark_auc.core.moments.pair_moments import PairMoments
@@ -130,7 +131,7 @@ def run(engine: Engine, config: Train) -> dict[str, Any]:
                 calibrating, made.method, made.negativeSamplingRate, made.probabilityCol
             )
         written = _write(version, model, config, others)
-        columns = _columns(version, model, config, train)
+        columns = _columns(engine, version, model, config, train)
         evaluated = {} if test is None else _evaluated(version, model, config, test, columns)
     return written | evaluated
 
@@ -273,12 +274,17 @@ def _write(
 
 
 def _columns(
-    version: Directory, model: PipelineModel, config: Train, table: Table | None
+    engine: Engine, version: Directory, model: PipelineModel, config: Train, table: Table | None
 ) -> list[dict[str, Any]]:
     """Write and log what became of the columns of raw rows, and return it."""
     fitted = model.fitted_recipe
     if fitted is None or table is None:
         return []
+    words = dict[str, Mapping[str, int]]()
+    if odd := [reading for reading in config.rows.readings() if reading.absent]:
+        text = config.rows.model_copy(update={"types": None, "missingWords": {}})
+        with engine.read(text, names_of(config)) as rows:
+            words = odd_words(rows, odd)
     columns, holdout = config.columns, config.holdout
     roles = {
         "label": columns.label,
@@ -287,7 +293,7 @@ def _columns(
         "fold": columns.fold,
         "key of the holdout": holdout.column if holdout and holdout.by == "key" else None,
     }
-    facts = column_facts(table, fitted, roles)
+    facts = column_facts(table, fitted, roles, words)
     log_columns(facts)
     version.write_json("columns.json", {"columns": facts})
     return facts

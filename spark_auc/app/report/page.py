@@ -51,7 +51,7 @@ def page(
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters["number"] = _number
+    environment.filters |= {"number": _number, "words": _words}
     # `files` also reads a package in a zip file, as spark-submit ships it.
     template = files("spark_auc.app.report").joinpath("page.html.jinja").read_text("utf-8")
     return environment.from_string(template).render(
@@ -78,3 +78,8 @@ def _number(value: float | str | None, form: str = ".4f") -> str:
     if value is None:
         return "—"
     return value if isinstance(value, str) else format(value, form)
+
+
+def _words(counts: Mapping[str, int]) -> str:
+    """Words with their numbers of rows."""
+    return ", ".join(f"{word} ({rows:,})" for word, rows in counts.items())
