@@ -37,7 +37,7 @@ _COLUMN_BYTES, _ROW_BYTES, _HEADER_BYTES = 700_000, 16, 4_000
 # Rows are counted, by a pass, where this may take less than the states of so many bytes.
 _WORTH_COUNTING = 1 << 27
 # Text of so many words a value, in some first rows, is free text.
-_FREE_TEXT, _SHOWN = 3.0, 100
+_FREE_TEXT, _SHOWN = 5.0, 100
 
 
 class Summary(NamedTuple):

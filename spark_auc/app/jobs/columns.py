@@ -72,7 +72,8 @@ def column_facts(
 def log_columns(facts: Sequence[Mapping[str, Any]]) -> None:
     """Log what became of the columns, one line for each of the first."""
     for fact in facts[:_LOGGED]:
-        parts = [fact["type"], *([f"as {fact['format']}"] if fact["format"] else [])]
+        is_read = fact["format"] not in (None, fact["type"])
+        parts = [fact["type"], *([f"as {fact['format']}"] if is_read else [])]
         parts += [" and ".join(fact["kinds"])] if fact["kinds"] else []
         parts += [f"{fact['missing']:,} missing"] if fact["missing"] else []
         parts += [f"of which {_shown(fact['words'])}"] if fact["words"] else []
