@@ -44,6 +44,8 @@ class Selection:
         Reason why each penalty was left out, or None.
     chosen
         Index of the chosen penalty.
+    sample
+        Number of rows of a sample on which the penalties were compared. Default: all rows.
     """
 
     candidates: tuple[Candidate, ...]
@@ -52,6 +54,7 @@ class Selection:
     nonzeros: Float
     left_out: tuple[str | None, ...]
     chosen: int
+    sample: int | None = None
 
     @property
     def mean(self) -> Float:
@@ -90,7 +93,10 @@ class Selection:
         return replace(self, auc=auc, nonzeros=nonzeros, left_out=tuple(left_out), chosen=chosen)
 
     def as_dict(self) -> dict[str, Any]:
-        """The selection for JSON; None replaces values of penalties that were left out."""
+        """The selection for JSON; None replaces values of penalties that were left out.
+
+        Of penalties that were compared on a sample, ``sampleRows`` is its number of rows.
+        """
 
         def number(value: float) -> float | None:
             return None if np.isnan(value) else float(value)
@@ -117,7 +123,9 @@ class Selection:
                 strict=True,
             )
         ]
-        return {"chosen": self.chosen, "uncertainty": self.uncertainty, "candidates": rows}
+        sample = {} if self.sample is None else {"sampleRows": self.sample}
+        made = {"chosen": self.chosen, "uncertainty": self.uncertainty, "candidates": rows}
+        return made | sample
 
 
 # Differences of AUC that rounding can make, on other processors and engines.

@@ -96,4 +96,6 @@ class PenaltySample(NamedTuple):
         values = settings.reg_params or [c.regParam * self.factor for c in chosen.candidates]
         # Candidates with a prior have the same values again.
         pairs = zip(chosen.candidates, cycle(values), strict=False)
-        return replace(chosen, candidates=tuple(replace(c, regParam=v) for c, v in pairs))
+        candidates = tuple(replace(c, regParam=v) for c, v in pairs)
+        rows = sum(batch.y.size for batch in self.rows.batches)
+        return replace(chosen, candidates=candidates, sample=rows)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from spark_auc.app.report.penalties import penalties
 from spark_auc.core.batch import Batch
 from spark_auc.core.row_source import ArrayRows
 from spark_auc.training import penalty_sample, problem
@@ -82,6 +83,10 @@ def test_the_choice_is_that_of_the_drawn_rows_in_penalties_of_all_rows(without_m
     np.testing.assert_array_equal(there.selection.auc, by_hand.selection.auc)
     assert [c.regParam for c in there.selection.candidates] == list(grid)
     assert there.selection.chosen == by_hand.selection.chosen
+    told = there.selection.as_dict()
+    assert told["sampleRows"] == drawn.joined().y.size < 4_000
+    assert "sampleRows" not in by_hand.selection.as_dict()
+    assert f"sample of {told['sampleRows']:,} rows" in penalties(told).axes[0].get_title()
     # The problem to solve is that of all rows.
     assert there.problem.survey.columns.rows.sum() == 4_000
 

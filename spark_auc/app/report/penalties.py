@@ -54,11 +54,18 @@ def penalties(selection: Mapping[str, Any]) -> Figure:
         below.set_ylim(bottom=0)
         below.set_xlabel("penalty (regParam)")
         above.set_title(
-            f"Chosen: regParam {chosen['regParam']:.3g}, {_label(_kind(chosen))}, AUC of the rows "
-            f"that chose it {chosen['auc']:.4f}" + (f" ± {error:.4f}" if error is not None else "")
+            f"Chosen: regParam {chosen['regParam']:.3g}, {_label(_kind(chosen))}, AUC of the "
+            f"{_rows(selection)} that chose it {chosen['auc']:.4f}"
+            + (f" ± {error:.4f}" if error is not None else "")
         )
         figure.legend(loc="outside lower center", ncols=3, frameon=False)
     return figure
+
+
+def _rows(selection: Mapping[str, Any]) -> str:
+    """The rows of the comparison."""
+    sample = selection.get("sampleRows")
+    return "rows" if sample is None else f"sample of {sample:,} rows"
 
 
 def _kind(candidate: Mapping[str, Any]) -> tuple[bool, float]:
