@@ -92,6 +92,8 @@ class Batch(NamedTuple):
         values = _SCHEMA.decode(data)
         X = values["X"]
         if X is None:
+            # SciPy copies the entries; views of the other arrays would keep the bytes of these too.
+            values = {k: v if v is None else v.copy() for k, v in values.items()}
             parts = values["data"], values["indices"], values["indptr"]
             X = sparse.csr_matrix(parts, tuple(values["shape"].tolist()))
         return cls(X, values["y"], *(values[name] for name in _OPTIONAL))

@@ -176,12 +176,10 @@ class TableRows:
             _log.info("the rows exceed this limit: the tasks compute the moments")
             return None
         _log.info("the rows take less memory than their moments: using the rows")
-        reader = _PackedReader()
-        batches = list(reader.read(iter(table.to_batches())))
-        self.check(reader.labels())
-        # Arrow keeps the memory of the table for itself, which is as large as the rows.
+        reader, packed = _PackedReader(), table.to_batches()[::-1]
         del table
-        pa.default_memory_pool().release_unused()
+        batches = list(reader.read(_taken(packed)))
+        self.check(reader.labels())
         memory = ProcessMemory(cpus())
         return ArrayRows(batches, self.dimension, memory, reader.labels())
 
@@ -210,6 +208,13 @@ def counted(table: Table, name: str) -> int:
     rows = table.select([name])
     states = rows.fold(fold, (LabelCounts,), state_bytes=64, what="number of rows")
     return sum(cast(LabelCounts, states.get(_LABELS, LabelCounts())).rows.values())
+
+
+def _taken(packed: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Take batches from the end of a list, and return the memory of each after its turn."""
+    while packed:
+        yield packed.pop()
+        pa.default_memory_pool().release_unused()
 
 
 def _row(state: Batch | LabelCounts) -> pa.RecordBatch:

@@ -5,7 +5,9 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from scipy import sparse
 
+from spark_auc.core.batch import Batch
 from spark_auc.core.moments.moments_tile import MomentsTile
 from spark_auc.core.state.checksum import checksum
 from spark_auc.core.state.codec import decode, encode
@@ -238,3 +240,15 @@ def test_what_is_cut_short_is_refused(share, repeating):
             decode("numbers", 1, data[:end])
     with pytest.raises(ModelFormatError, match="expected"):
         decode("numbers", 1, data + b"\0")
+
+
+def test_a_sparse_batch_does_not_keep_its_bytes():
+    """A view of the labels would keep the bytes of all entries, which SciPy copies."""
+    X = sparse.random_array((300, 40), density=0.2, rng=np.random.default_rng(0), format="csr")
+    y, group = np.arange(300) % 3 == 0, np.arange(300, dtype=np.uint64)
+    data = Batch(X, y, X.sum(axis=1) + 1.0, group=group).to_bytes()
+    found = Batch.from_bytes(data)
+    arrays = (found.X.data, found.X.indices, found.X.indptr, found.y, found.weight, found.group)
+    assert not any(np.shares_memory(array, np.frombuffer(data, np.uint8)) for array in arrays)
+    np.testing.assert_array_equal(found.X.toarray(), X.toarray())
+    np.testing.assert_array_equal(found.group, group)
