@@ -78,5 +78,7 @@ def _of_columns(X: Rows, columns: Int) -> Rows:
     place[columns] = np.arange(columns.size, dtype=np.int32)
     places = place[X.indices]
     kept = places >= 0
+    if kept.all():
+        return sparse.csr_matrix((X.data, places, X.indptr), (X.shape[0], columns.size))
     indptr = np.append(0, np.cumsum(kept))[X.indptr].astype(X.indptr.dtype)
     return sparse.csr_matrix((X.data[kept], places[kept], indptr), (X.shape[0], columns.size))

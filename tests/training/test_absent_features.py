@@ -11,6 +11,7 @@ from spark_auc.core.batch import Batch
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.row_source import ArrayRows
 from spark_auc.core.sampling.folds import Folds
+from spark_auc.training.fold_rows import restricted
 from spark_auc.training.settings import TrainingSettings
 from spark_auc.training.train import train
 
@@ -55,6 +56,16 @@ def test_a_result_has_all_features_and_the_choice_of_those_that_occur(dense, mor
     assert not np.delete(found.columns.variance, PLACES, axis=1).any()
     assert found.labels == expected.labels == LABELS
     assert found.certificate.kkt == pytest.approx(expected.certificate.kkt, abs=1e-12)
+
+
+def test_rows_with_some_of_their_columns_share_the_values_if_all_of_them_are_kept():
+    """The values are most of the memory of the rows."""
+    _, wide = both(dense=False)
+    (batch,) = wide.batches
+    assert np.shares_memory(restricted(PLACES, batch).X.data, batch.X.data)
+    for columns in (PLACES, PLACES[2:9]):
+        found = restricted(columns, batch).X
+        np.testing.assert_array_equal(found.toarray(), batch.X.toarray()[:, columns])
 
 
 def test_moments_that_are_kept_have_all_features():
