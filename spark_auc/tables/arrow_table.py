@@ -388,6 +388,7 @@ class ArrowTable:
 
     def _in_turn(self, function: Callable[[S], R], items: Sequence[S]) -> Iterator[R]:
         """Results of a function in the order of its arguments, of a few at once."""
+        give_back()
         for first in range(0, len(items), self.memory.slots):
             yield from mapped(function, items[first : first + self.memory.slots])
         give_back()

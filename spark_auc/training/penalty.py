@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spark_auc.core.lockstep import Lockstep
+from spark_auc.core.memory import give_back
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.objective import Quadratic
 from spark_auc.core.moments.operator import fold_quadratics
@@ -88,6 +89,7 @@ def choose_penalty(
     """
     timer = PhaseTimer()
     rows, features = _occurring(in_memory(rows, sampling, settings.folds.parts), settings)
+    give_back()
     selected = select_rows(rows, sampling, settings.work())
     sample = PenaltySample.of(selected, settings)
     if sample is None:
@@ -150,6 +152,7 @@ def _choice(
     else:
         problem = selected.problem()
     timer.end("moments")
+    give_back()
 
     candidates = settings.candidates(lambda: problem.quadratic(settings.scale(problem.columns)))
     validation: Folding = rows
