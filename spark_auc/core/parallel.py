@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from itertools import islice
-from threading import Lock, Thread
+from threading import Lock, Thread, local
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ _WORTH_THREADS = 4096
 # The number of BLAS threads belongs to the process. Two overlapping limits would restore it in the
 # wrong order, and leave the process with the lower number.
 _limiting = Lock()
+# Whether this thread is one of several in `mapped`.
+_beside = local()
 
 
 def cpus() -> int:
@@ -32,6 +34,11 @@ def cpus() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def free_cpus() -> int:
+    """Processors for the calls of this thread: 1 beside other calls of `mapped`, which use them."""
+    return 1 if getattr(_beside, "others", False) else cpus()
 
 
 def mapped(function: Callable[[T], R], items: Iterable[T], threads: int | None = None) -> list[R]:
@@ -45,7 +52,7 @@ def mapped(function: Callable[[T], R], items: Iterable[T], threads: int | None =
     items
         Its arguments.
     threads
-        Number of concurrent calls; None for one per processor.
+        Number of concurrent calls; None for one per free processor.
 
     Raises
     ------
@@ -58,22 +65,25 @@ def mapped(function: Callable[[T], R], items: Iterable[T], threads: int | None =
     errors: dict[int, BaseException] = {}
 
     def work() -> None:
+        before = getattr(_beside, "others", False)
+        _beside.others = before or count > 1
         while True:
             try:
                 number = remaining.popleft()
             except IndexError:
-                return
+                break
             try:
                 results[number] = function(arguments[number])
             except BaseException as error:
                 errors[number] = error
                 remaining.clear()
+        _beside.others = before
 
     # No ThreadPoolExecutor: its ``submit`` holds a lock of the process while it allocates. The
     # finalizers of Spark Connect's models submit as well, and if the garbage collector runs one of
     # them there, the thread waits for itself (SPARK-55020, SPARK-57655). A pool of multiprocessing
     # takes milliseconds to start.
-    count = min(threads or cpus(), len(arguments))
+    count = min(threads or free_cpus(), len(arguments))
     others = [Thread(target=work, daemon=True) for _ in range(count - 1)]
     for thread in others:
         thread.start()

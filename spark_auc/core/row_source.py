@@ -13,7 +13,7 @@ import numpy as np
 from spark_auc.core.batch import Batch, Change, stacked
 from spark_auc.core.labels import LabelCounts
 from spark_auc.core.memory import MemoryBudget, ProcessMemory
-from spark_auc.core.parallel import blas_of, mapped
+from spark_auc.core.parallel import blas_of, free_cpus, mapped
 from spark_auc.core.sampling.draws import Draws
 from spark_auc.core.sampling.pair_batches import PairBatches
 from spark_auc.core.types import Float
@@ -193,12 +193,15 @@ class ArrayRows:
             states = dict(fold(count_labels()))
             return states, LabelCounts({label: n for label, n in counts.items() if n})
 
-        parts = self._parts(state_bytes)
+        parts, at_once = self._parts(state_bytes), free_cpus()
+        states, labels = dict[str, State](), LabelCounts()
         with blas_of(self.dimension, len(parts)):
-            (states, labels), *others = mapped(run, parts)
-        for more, own in others:
-            states |= {k: states[k].merge(s) if k in states else s for k, s in more.items()}
-            labels = labels.merge(own)
+            # The states of all parts need not fit in memory together.
+            for first in range(0, len(parts), at_once):
+                for more, own in mapped(run, parts[first : first + at_once]):
+                    for k, state in more.items():
+                        states[k] = states[k].merge(state) if k in states else state
+                    labels = labels.merge(own)
         return FoldResult(states, self.labels or labels)
 
     def _parts(self, state_bytes: int) -> list[Sequence[Batch]]:

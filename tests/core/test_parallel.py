@@ -7,12 +7,15 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
+from weakref import WeakSet
 
 import numpy as np
 import pytest
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from spark_auc.core.parallel import blas_of, in_threads, mapped
+from spark_auc.core import row_source
+from spark_auc.core.batch import Batch
+from spark_auc.core.parallel import blas_of, cpus, free_cpus, in_threads, mapped
 
 
 def blas_threads():
@@ -164,3 +167,44 @@ def test_an_error_comes_after_the_calls_that_have_begun(kind):
 @pytest.mark.parametrize(("items", "threads"), [(0, 2), (1, 4), (5, 2), (5, None)])
 def test_every_item_has_its_result(items, threads):
     assert mapped(str, range(items), threads) == [str(k) for k in range(items)]
+
+
+def test_a_call_beside_others_has_one_processor_and_a_call_alone_has_all():
+    """Threads within threads would hold more states at a time, and gain nothing."""
+    assert (
+        mapped(lambda _: (free_cpus(), mapped(lambda _: free_cpus(), "ab")), "cd", 2)
+        == [(1, [1, 1])] * 2
+    )
+    assert mapped(lambda _: free_cpus(), "c", 2) == [cpus()]
+    with pytest.raises(ValueError, match="found"):
+        mapped(lambda _: int("found"), "cd", 2)
+    assert free_cpus() == cpus()
+
+
+class Rows:
+    """A state of the number of rows, and the most such states there were at a time."""
+
+    alive, most = WeakSet(), 0
+
+    def __init__(self, count):
+        self.count = count
+        self.alive.add(self)
+        Rows.most = max(self.most, len(self.alive))
+
+    def merge(self, other):
+        return Rows(self.count + other.count)
+
+
+def test_the_states_of_all_parts_are_not_in_memory_together(monkeypatch):
+    monkeypatch.setattr(row_source, "free_cpus", lambda: 1)
+    X = np.broadcast_to(0.0, (1 << 11, 1 << 11))
+    rows = row_source.ArrayRows((Batch(X, np.arange(1 << 11) < 9),) * 16, 1 << 11)
+
+    def fold(batches):
+        yield "rows", Rows(sum(batch.y.size for batch in batches))
+
+    found = rows.fold(fold, (Rows,), state_bytes=8, what="rows")
+    assert found["rows"].count == 16 << 11
+    assert found.labels.rows == {0.0: 16 * 2039, 1.0: 16 * 9}
+    # The merged one, one of a part, and what their merge makes.
+    assert Rows.most == 3
