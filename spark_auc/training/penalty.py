@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial, reduce
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -158,8 +157,9 @@ def _choice(
     validation: Folding = rows
     in_order = None
     if fold_moments:
-        complements = PairMoments.complements(fold_moments)
-        training = _from_moments(problem, islice(complements, cross_validation.folds), settings)
+        complements = PairMoments.complements(fold_moments)[: cross_validation.folds]
+        # Half as large, and free after the last fold.
+        training = iter([*_from_moments(problem, complements, settings)])
     else:
         cross_validation, columns = cross_validation.by_columns(problem.rows)
         if selected.steps is None:
@@ -228,10 +228,14 @@ def _occurring(rows: RowSource, settings: TrainingSettings) -> tuple[RowSource, 
 
 
 def _from_moments(
-    problem: Problem, parts: Iterable[PairMoments], settings: TrainingSettings
+    problem: Problem, parts: list[PairMoments], settings: TrainingSettings
 ) -> Iterator[tuple[Quadratic, Float | None]]:
-    """The quadratic of each fold's training rows, and the divisors of its columns."""
-    for part in parts:
+    """The quadratic of each fold's training rows, and the divisors of its columns.
+
+    The list is emptied.
+    """
+    while parts:
+        part = parts.pop(0)
         # Half of the draws are positive: their own deviations would change the penalty's unit.
         columns = problem.columns if problem.survey.arrivals else part.columns()
         scale = settings.scale(columns)
@@ -253,9 +257,11 @@ def _from_rows(
 
 def cross_validation_of(rows: RowSource, settings: TrainingSettings) -> CrossValidation:
     """The cross-validation settings, with as many folds in a pass as fit in memory."""
-    passes = rows.memory.slots if isinstance(rows, ArrayRows) else 1
+    passes, folds_per_pass = 1, settings.folds.parts
+    if isinstance(rows, ArrayRows):
+        # Passes of one fold hold the fewest moments under construction.
+        passes, folds_per_pass = rows.memory.slots, 1
     folds_in_memory = rows.memory.gather_limit // PairMoments.nbytes(rows.dimension)
-    folds_per_pass = -(-settings.folds.parts // passes)
     return CrossValidation(
         settings.folds,
         settings.tol,
