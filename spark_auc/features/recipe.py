@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 from typing import TypeAlias
 
 import numpy as np
@@ -80,13 +80,17 @@ class Recipe:
         text stays as it is, as in recipes of versions that knew none. Default: those of pandas.
     readings
         How text of columns is read, where the type alone does not tell.
+    head
+        Numbers of the features whose covariances a ranker with ``covariance="head"`` has exactly,
+        ascending: those of the ranker that was trained with this recipe. They map no rows.
+        Default: the rows of a fit choose them.
 
     Raises
     ------
     ConfigError
         There are no columns, two entries of a column have the same kind or different types, a pair
-        is repeated, a column of a pair or a cross or the zone is unknown, or a setting is out of
-        range.
+        is repeated, a column of a pair or a cross or the zone is unknown, the head is not of these
+        features, or a setting is out of range.
     """
 
     numeric: tuple[Numeric, ...] = ()
@@ -101,6 +105,7 @@ class Recipe:
     zone: str = DEFAULT
     absent: tuple[str, ...] = ABSENT
     readings: tuple[Reading, ...] = ()
+    head: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         check_whole("dimension", self.dimension, 1)
@@ -122,6 +127,13 @@ class Recipe:
             )
         if self.crosses and len(self.slot_pairs) == 0:
             raise ConfigError("found crosses of one column, expected two or more columns; add one")
+        bounds = [-1, *(self.head or ()), self.size]
+        if any(low >= high for low, high in pairwise(bounds)):
+            raise ConfigError(
+                f"found a head of features from {bounds[1]} to {bounds[-2]} in a recipe of "
+                f"{self.size}, expected ascending ones of this recipe; publish the model again "
+                "with covariance 'head'"
+            )
 
     @property
     def columns(self) -> tuple[Numeric | Hashed | Trees | Categories, ...]:

@@ -60,4 +60,5 @@ def of_blocks(recipe: Recipe, names: Collection[str]) -> Recipe:
         pairs=recipe.pairs if "pairs" in names else (),
         crosses=recipe.crosses if "crosses" in names else None,
         trees=recipe.trees if "leaves" in names else None,
+        head=None,
     )

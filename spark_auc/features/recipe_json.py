@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, asdict, fields
+from dataclasses import MISSING, asdict, fields, replace
 from typing import Any, NoReturn, TypeVar
 
 from spark_auc.core.sampling.key_sample import KeySample
@@ -39,11 +39,12 @@ def to_json(recipe: Recipe) -> str:
     for block in ("numeric", "hashed"):
         columns = getattr(recipe, block)
         stored[block] = [{"as": names[type(column)]} | _given(column) for column in columns]
-    # Recipes without trees, pairs, a zone, words for missing text or readings are stored as by
-    # versions that knew none.
+    # Recipes without trees, pairs, a zone, words for missing text, readings or a head are stored
+    # as by versions that knew none.
     del stored["trees"], stored["pairs"]
-    if recipe.chosen_by is None:
-        del stored["chosen_by"]
+    for name in ("chosen_by", "head"):
+        if stored[name] is None:
+            del stored[name]
     for name in ("absent", "readings"):
         if not stored[name]:
             del stored[name]
@@ -58,6 +59,11 @@ def to_json(recipe: Recipe) -> str:
         both = [[asdict(column) for column in pair.columns] for pair in recipe.pairs]
         stored["pairs"] = [[{"as": "spline"} | column for column in pair] for pair in both]
     return json.dumps(stored, allow_nan=False, ensure_ascii=False)
+
+
+def map_json(recipe: Recipe) -> str:
+    """The map of rows as a JSON object: the recipe without the head of a ranker."""
+    return to_json(replace(recipe, head=None))
 
 
 def _given(column: Any) -> dict[str, Any]:
@@ -158,6 +164,10 @@ def _numbers(value: Any, where: str) -> tuple[float, ...]:
     return tuple(_number(item, where) for item in _list(value, where))
 
 
+def _wholes(value: Any, where: str) -> tuple[int, ...]:
+    return tuple(_whole(item, where) for item in _list(value, where))
+
+
 def _texts(value: Any, where: str) -> tuple[str, ...]:
     return tuple(_text(item, where) for item in _list(value, where))
 
@@ -242,6 +252,7 @@ _OPTIONAL: dict[str, Reader] = {
     "zone": _text,
     "absent": _texts,
     "readings": _readings,
+    "head": _wholes,
 }
 
 

@@ -14,6 +14,7 @@ from spark_auc.pipeline.ranker_fit import FoldsFit
 from spark_auc.pipeline.ranker_settings import PairMomentsSettings
 from spark_auc.pipeline.segment_rankers import segmented
 from spark_auc.tables.features import Features
+from spark_auc.tables.raw_features import RawFeatures
 from spark_auc.tables.rows import TableRows
 from spark_auc.tables.table import Table
 from spark_auc.training.approximation import Approximation
@@ -84,6 +85,26 @@ class PairMomentsFit(FoldsFit):
             keyed=values["keyCol"] is not None,
         )
 
+    def approximation_for(self, features: Features) -> Approximation:
+        """The approximation, with the head that the recipe of the features names, if any.
+
+        Raises
+        ------
+        ConfigError
+            headSize is set, and the head has more columns.
+        """
+        approximation = self.approximation
+        head = features.recipe.head if isinstance(features, RawFeatures) else None
+        if head is None:
+            return approximation
+        if self.isSet("headSize") and len(head) > approximation.head_size:
+            raise ConfigError(
+                f"found headSize {approximation.head_size} with a recipe that names a head of "
+                f"{len(head)} columns, expected as many at least; leave out headSize, or fit the "
+                "recipe again to choose a head"
+            )
+        return approximation.of_head(head)
+
     def settings_on_moments(self) -> TrainingSettings:
         """The settings of a training run on moments: penalties, their choice, and the solver's."""
         values: PairMomentsSettings = self.values()
@@ -110,7 +131,6 @@ class PairMomentsFit(FoldsFit):
             folds=folds,
             keep_moments=values["keepMoments"],
             max_fpr=self.values()["maxFPR"],
-            approximation=self.approximation,
         )
 
     def fitted(self, table: Table, features: Features | None = None) -> Any:
@@ -122,7 +142,8 @@ class PairMomentsFit(FoldsFit):
         drawn = settings.sampling.estimator != "exact" or self.approximation.kind == "lowRank"
         columns = self.resolved(table, features, values["keyCol"], column, placed=drawn)
         folds, prior = self.held_out(folds, columns), self.prior_for(columns.features)
-        settings = replace(settings, folds=folds, prior=prior)
+        approximation = self.approximation_for(columns.features)
+        settings = replace(settings, folds=folds, prior=prior, approximation=approximation)
         result = train(TableRows.of(table, columns), settings)
         model, name = self.made(result, columns), values["segmentCol"]
         return segmented(model, table, columns, name, result, settings) if name else model

@@ -15,6 +15,7 @@ from spark_auc.pipeline.recipe_ranker import (
     named_by_tokens,
     recipes_for,
     suited,
+    with_head,
 )
 from spark_auc.pipeline.same_rows import SameRows
 from spark_auc.tables.features import Features
@@ -163,6 +164,8 @@ class PipelineFit:
             embeddings.append(stage.fitted_before(table, features, key))
             features = embeddings[-1].features(features)
         ranker = self.learner.fitted(table, features)
+        # The head of embedded features is not of the recipe's.
+        recipe = recipe if embeddings else with_head(recipe, ranker)
         return self.pipeline_model(ranker, recipe, embeddings)
 
     def named(self, table: Table, model: Any) -> Any:

@@ -199,7 +199,12 @@ class CovarianceSettings(TypedDict, total=False):
         ),
     ]
     headSize: Annotated[
-        int, Setting("Number of columns of the head.", 4000, Range(ge=1, le=20_000))
+        int,
+        Setting(
+            "Most columns of the head, unless a fitted recipe names the columns of one.",
+            4000,
+            Range(ge=1, le=20_000),
+        ),
     ]
     covarianceRank: Annotated[int, Setting("Rank of the sketches.", 50, Range(ge=1))]
 

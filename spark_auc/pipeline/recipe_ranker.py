@@ -1,7 +1,8 @@
-"""What a ranker takes from the recipe of its rows: standardization, and names of features."""
+"""What a ranker and the recipe of its rows take from each other."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from spark_auc.errors import ConfigError
@@ -16,6 +17,7 @@ from spark_auc.tables.raw_features import RawFeatures
 from spark_auc.tables.table import Table
 
 R = TypeVar("R", bound=RankerFit)
+M = TypeVar("M", bound=RecipeModel | None)
 
 
 def suited(ranker: R, recipe: RecipeFit | RecipeModel | None) -> R:
@@ -34,6 +36,14 @@ def suited(ranker: R, recipe: RecipeFit | RecipeModel | None) -> R:
     if not unit or ranker.isSet("standardization"):
         return ranker
     return ranker.with_values(standardization=False)
+
+
+def with_head(recipe: M, ranker: RankerModel) -> M:
+    """The recipe with the head of a ranker of its rows, which later fits with the recipe take."""
+    head = ranker.summary.head
+    if recipe is None or head is None:
+        return recipe
+    return recipe.replaced(replace(recipe.recipe, head=tuple(head)), recipe.drift)
 
 
 def check_knots(recipe: RecipeFit, ranker: RankerFit) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, TypeAlias, cast
 
@@ -45,6 +45,8 @@ class Approximation:
     keyed
         Whether each row has a key of its own, by which a sketch draws; otherwise keys are made of
         content, place and number.
+    head
+        Numbers of the columns of the head, ascending. Default: `chosen` by column moments.
 
     Raises
     ------
@@ -57,6 +59,7 @@ class Approximation:
     rank: int = 50
     seed: int = 0
     keyed: bool = False
+    head: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in ("full", "head", "lowRank"):
@@ -70,8 +73,24 @@ class Approximation:
     def of(cls, moments: ApproximateMoments) -> Approximation:
         """The approximation of which moments are."""
         if isinstance(moments, HeadMoments):
-            return cls("head", head_size=max(moments.head.size, 1))
+            return cls("head").of_head(moments.head)
         return cls("lowRank", rank=moments.rank, seed=moments.seed)
+
+    def of_head(self, head: Iterable[int]) -> Approximation:
+        """The approximation whose head, if it has one, has these columns."""
+        numbers = tuple(map(int, head))
+        return replace(self, head=numbers, head_size=max(len(numbers), 1))
+
+    @property
+    def chooses(self) -> bool:
+        """Whether rows are to choose the columns of a head."""
+        return self.kind == "head" and self.head is None
+
+    def chosen(self, columns: ColumnMoments) -> Approximation:
+        """The approximation with a head, if it has one, which these moments choose by default."""
+        if not self.chooses:
+            return self
+        return self.of_head(largest_columns(columns, self.head_size))
 
     def state_bytes(self, dimension: int) -> int:
         """Size in bytes of a state of ``dimension`` features."""
@@ -105,11 +124,10 @@ class Approximation:
             (salt,) = mixed(np.array([number + 1], np.uint64) ^ salt)
         return rows.changed(batchwise(lambda batch: batch._replace(key=mixed(batch.keys() ^ salt))))
 
-    def begun(self, columns: ColumnMoments) -> Callable[[], HeadAccumulator | LowRankAccumulator]:
-        """What begins a state of no rows, for rows with these column moments."""
-        dimension = columns.mean.shape[1]
+    def begun(self, dimension: int) -> Callable[[], HeadAccumulator | LowRankAccumulator]:
+        """What begins a state of no rows of ``dimension`` features; a head is `chosen` before."""
         if self.kind == "head":
-            return partial(HeadAccumulator, dimension, largest_columns(columns, self.head_size))
+            return partial(HeadAccumulator, dimension, np.array(self.head, np.int64))
         return partial(LowRankAccumulator, dimension, self.rank, self.seed)
 
 
@@ -143,7 +161,7 @@ def moments_of_parts(
     size, what = approximation.state_bytes(rows.dimension), approximation.what(rows.dimension)
     rows.memory.check_folds(size, parts, what)
     # Tasks need the head alone, and not the moments that chose it.
-    begun = approximation.begun(columns)
+    begun = approximation.chosen(columns).begun(rows.dimension)
 
     def fold(batches: Iterator[Batch]) -> Iterator[tuple[str, State]]:
         made = [begun() for _ in range(parts)]

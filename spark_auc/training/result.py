@@ -59,6 +59,8 @@ class TrainingResult:
     covariance
         The approximation of the covariances; see `spark_auc.training.summary.TrainingSummary`.
         None if they are exact.
+    head
+        Columns of the head of approximate covariances; None without one.
     estimated
         Whether the moments of the scores tell their AUC; approximate covariances do not.
     saddle
@@ -83,6 +85,7 @@ class TrainingResult:
     prior: dict[str, Any] | None = None
     max_fpr: float | None = None
     covariance: dict[str, Any] | None = None
+    head: tuple[int, ...] | None = None
     estimated: bool = True
     saddle: dict[str, float] | None = None
 
@@ -158,5 +161,6 @@ class TrainingResult:
             prior=self.prior,
             max_fpr=self.max_fpr,
             covariance=self.covariance,
+            head=None if self.head is None else list(self.head),
             saddle=self.saddle,
         )

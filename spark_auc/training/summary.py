@@ -81,6 +81,9 @@ class TrainingSummary:
         ``covarianceRank``, and ``exactTraceShare``, the share of the trace of Sigma that is exact.
         The certificate, which has the same fields, is of this approximation. None if they are
         exact.
+    head
+        Numbers of the columns whose covariances are exact, ascending; None unless covariances are
+        of a head.
     saddle
         Averages of a, b and alpha of SOLAM; see `spark_auc.learners.solam.SOLAM.averages`. None for
         other learners.
@@ -107,6 +110,7 @@ class TrainingSummary:
     prior: dict[str, Any] | None = None
     max_fpr: float | None = None
     covariance: dict[str, Any] | None = None
+    head: list[int] | None = None
     saddle: dict[str, float] | None = None
 
     def _repr_html_(self) -> str:
@@ -144,7 +148,7 @@ class TrainingSummary:
         """The fields as JSON types."""
         fields = asdict(self)
         # Summaries of earlier versions do not have these fields.
-        for name in ("segments", "prior", "max_fpr", "covariance", "saddle"):
+        for name in ("segments", "prior", "max_fpr", "covariance", "head", "saddle"):
             if fields[name] is None:
                 del fields[name]
         return fields

@@ -284,5 +284,6 @@ def _solve(
             if problem.approximate
             else None
         ),
+        head=Approximation.of(problem.approximate).head if problem.approximate else None,
         estimated=problem.approximate is None or problem.has_rows,
     )

@@ -1,6 +1,7 @@
 """The job train on stored moments: against the same job on all rows, and numpy."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +11,15 @@ import pytest
 import yaml
 
 from spark_auc.app.config.jobs import Train
+from spark_auc.app.config.sections import Columns
 from spark_auc.app.jobs.published_model import read_model
+from spark_auc.app.jobs.store_facts import facts_of
 from spark_auc.app.running import run
 from spark_auc.core.moments.moments_tile import MomentsTile
 from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.features.recipe import Recipe
+from spark_auc.features.recipe_numbers import Standard
+from spark_auc.pipeline.models import FittedRecipe
 from spark_auc.publication.versions import current
 from tests.app.arriving import NAMES, assert_same_moments, parts, table
 
@@ -170,3 +176,12 @@ def test_moments_of_other_features_labels_and_weights_are_refused(train, spark):
 def test_settings_that_moments_cannot_serve_are_refused(changes, found):
     with pytest.raises(ValueError, match=found):
         Train.model_validate({"output": {"path": "model"}} | changes)
+
+
+def test_moments_of_a_recipe_with_and_without_a_head_are_alike():
+    recipe = Recipe(numeric=(Standard("a", "float", 0.0, 1.0),), head=(0,))
+    with_head, without = (
+        facts_of(2, 5, 0, Columns(), FittedRecipe(of))
+        for of in (recipe, replace(recipe, head=None))
+    )
+    assert with_head == without

@@ -13,7 +13,7 @@ from spark_auc.errors import ConfigError, DataError, ModelFormatError
 from spark_auc.features.crosses import Crosses, CrossMap
 from spark_auc.features.raw_columns import Numbers, Text
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_json import from_json, to_json
+from spark_auc.features.recipe_json import from_json, map_json, to_json
 from spark_auc.features.recipe_numbers import Spline, Standard
 from spark_auc.features.recipe_pairs import Pair
 from spark_auc.features.recipe_tokens import Hour, Log, Tokens, Weekday
@@ -56,6 +56,7 @@ ALL = {
         Crosses((("size", "city"), ("age", "city"), ("age", "income"), ("when", "age")), 12),
     ),
     "crosses, ignore": Recipe(NUMERIC, HASHED, 9, Crosses(bits=12), "ignore", False),
+    "head": Recipe(NUMERIC, HASHED, 1000, head=(0, 3, 400)),
     "surfaces": Recipe(NUMERIC, HASHED, 1000, Crosses(bits=6), pairs=SURFACES),
     "surfaces, ignore": Recipe(NUMERIC, missing="ignore", unit=False, pairs=SURFACES[1:]),
 }
@@ -141,6 +142,14 @@ def test_json(recipe):
     assert to_json(back) == stored == to_json(from_json(stored.encode()))
     given = columns(table())
     same(back.transform(given), recipe.transform(given))
+
+
+def test_a_head_is_no_part_of_the_map():
+    recipe = ALL["head"]
+    plain = to_json(replace(recipe, head=None))
+    assert map_json(recipe) == plain
+    assert '"head"' not in plain
+    assert json.loads(to_json(recipe))["head"] == [0, 3, 400]
 
 
 def test_names():
@@ -332,6 +341,10 @@ def test_infinite_values():
             lambda: Recipe(NUMERIC, pairs=(Pair(AGE, Spline("income", "integer", (1.0,))),)),
             "pair of the columns \\[\\('income', 'integer'\\)\\]",
         ),
+        *(
+            (lambda head=head: Recipe(NUMERIC, head=head), f"found a head of features from {said}")
+            for head, said in (((0, 99), "0 to 99"), ((-1, 2), "-1 to 2"), ((2, 2), "2 to 2"))
+        ),
         (lambda: Crosses(bits=31), "found bits = 31"),
         (lambda: Crosses(()), "different pairs"),
         (lambda: Crosses((("a", "a"),)), "different pairs"),
@@ -392,6 +405,8 @@ CHANGES = {
     "pairs unknown": lambda r: r | {"crosses": {"pairs": [["city", "x"]], "bits": 3}},
     "bits": lambda r: r | {"crosses": {"pairs": None, "bits": 31}},
     "crosses": lambda r: r | {"crosses": []},
+    "head": lambda r: r | {"head": [0, 10**6]},
+    "head of numbers": lambda r: r | {"head": [0.5]},
     "no surfaces": lambda r: r | {"pairs": []},
     "surface of one": lambda r: r | {"pairs": [r["numeric"][:1]]},
     "surface of tokens": lambda r: r | {"pairs": [[r["numeric"][0], r["hashed"][0]]]},

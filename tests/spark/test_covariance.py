@@ -10,14 +10,24 @@ import yaml
 from pyspark.ml.linalg import Vectors
 from scipy import sparse
 
-from spark_auc import LinearRankerModel, MBAClassifier, OPAUCClassifier
+from spark_auc import (
+    FeatureRecipe,
+    LinearRankerModel,
+    MBAClassifier,
+    OPAUCClassifier,
+    RandomFourierFeatures,
+    RankerPipeline,
+)
 from spark_auc.app.running import run
 from spark_auc.core.batch import Batch
+from spark_auc.core.moments.head_moments import HeadAccumulator
 from spark_auc.core.moments.low_rank_moments import LowRankAccumulator
 from spark_auc.errors import ConfigError, ResourceError
+from spark_auc.features.raw_columns import Numbers
 from spark_auc.learners.opauc_low_rank import OPAUCr
 from spark_auc.local import MBAClassifier as LocalMBAClassifier
 from spark_auc.spark.data.spark_table import SparkTable
+from spark_auc.spark.pipeline_model import RankerPipelineModel
 
 N, D = 600, 90
 RNG = np.random.default_rng(6)
@@ -53,6 +63,43 @@ def test_a_head_is_that_of_arrays(rows, reg, tmp_path):
     if reg is not None:
         opauc = OPAUCClassifier(**{k: v for k, v in given.items() if k != "tol"}).fit(rows)
         np.testing.assert_allclose(opauc.scorer.w, w, atol=1e-4 * np.abs(w).max())
+
+
+def test_fits_with_a_recipe_take_the_head_that_it_names(spark, tmp_path):
+    rng = np.random.default_rng(3)
+
+    def drawn(count, mean):
+        raw = rng.normal(mean, 1.0, (count, 2))
+        y = raw.sum(axis=1) + rng.normal(size=count) > 2 * mean
+        table = [(*map(float, row), float(label)) for row, label in zip(raw, y, strict=True)]
+        return raw, y, spark.createDataFrame(table, ["a", "b", "label"])
+
+    head = {"covariance": "head", "regParam": 0.1, "standardization": False}
+    raw, y, small = drawn(60, 1.0)
+    stages = FeatureRecipe(spline=["a", "b"], auto=False, unit=False, numKnots=5)
+    first = RankerPipeline([stages, MBAClassifier(headSize=3, **head)]).fit(drawn(500, 0.0)[2])
+    assert first.recipe.head == tuple(first.ranker.summary.head)
+    first.save(str(tmp_path / "m"))
+    recipe = RankerPipelineModel.load(str(tmp_path / "m")).fitted_recipe
+    assert recipe.recipe == first.recipe
+    rows = recipe.recipe.transform({"a": Numbers(raw[:, 0]), "b": Numbers(raw[:, 1])})
+    second = np.asarray(rows.multiply(rows).sum(axis=0)).ravel()
+    assert set(np.argsort(-second)[:3].tolist()) != set(first.recipe.head)
+    made = HeadAccumulator(rows.shape[1], np.array(first.recipe.head))
+    made.add(Batch(rows, y))
+    quadratic = made.finish().quadratic()
+    dense = quadratic.Sigma.matmat(np.eye(rows.shape[1])) + 0.1 * np.eye(rows.shape[1])
+    again = RankerPipeline([recipe, OPAUCClassifier(**head)]).fit(small)
+    expected = np.linalg.solve(dense, quadratic.mu)
+    np.testing.assert_allclose(again.ranker.scorer.w, expected, rtol=1e-4, atol=1e-7)
+    assert again.recipe == first.recipe
+    with pytest.raises(ConfigError, match="found headSize 2 with a recipe that names a head of 3"):
+        RankerPipeline([recipe, OPAUCClassifier(headSize=2, **head)]).fit(small)
+    # The features of an embedding are others.
+    fourier = RandomFourierFeatures(numOutputs=8)
+    embedded = RankerPipeline([recipe, fourier, MBAClassifier(headSize=2, **head)]).fit(small)
+    assert len(embedded.ranker.summary.head) == 2
+    assert embedded.recipe == first.recipe
 
 
 def test_sketches_draw_by_the_key_column(rows, spark):

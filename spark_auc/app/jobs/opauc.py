@@ -24,7 +24,8 @@ of this schema in the text column ``value``, as of Kafka. An invalid row fails i
 job; nothing of the batch is learned.
 
 Where the moments of all features do not fit in memory, a stream has exact covariances of a head of
-the columns (training.covariance: head), which a first batch of 2,000 rows or more chooses.
+the columns (training.covariance: head): that of the model that features.recipe names, or else one
+that a first batch of 2,000 rows or more chooses.
 
 The learner OPAUCClassifier or SOLAMClassifier takes a gradient step for each row, in order, in
 place of the solution of all pairs; prior is a published model with whose weights it begins.
@@ -59,7 +60,8 @@ from spark_auc.app.jobs.raw_rows import features_by, fitted_recipe, named
 from spark_auc.app.jobs.stop_signals import stop_signals
 from spark_auc.app.jobs.stream_state import Checkpoint, StreamState, settings
 from spark_auc.errors import ConfigError
-from spark_auc.pipeline.models import PipelineModel, plain_ranker
+from spark_auc.pipeline.models import FittedRecipe, PipelineModel, plain_ranker
+from spark_auc.pipeline.recipe_ranker import suited, with_head
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.publish import check_free, publication
 from spark_auc.publication.versions import resolve
@@ -162,7 +164,6 @@ def run(engine: SparkEngine, config: Opauc) -> dict[str, Any]:
 
 def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
     from spark_auc.pipeline.one_pass import model_of, statistics
-    from spark_auc.pipeline.recipe_ranker import suited
     from spark_auc.spark.data.spark_table import SparkTable
     from spark_auc.spark.estimators.mba import MBAClassifier
     from spark_auc.tables.columns import TrainingColumns
@@ -192,7 +193,7 @@ def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
         else:
             model = estimator.fitted(table, features)
         model = named(config.features, table, recipe, model)
-        write_model(version, PipelineModel(plain_ranker(model), recipe), config)
+        write_model(version, _pipeline(model, recipe), config)
         drift: dict[str, Any] = {}
         if config.drift and config.features and config.features.recipe:
             drift = drift_of(recipe, table, (names.label, names.weight))
@@ -202,7 +203,6 @@ def _batch(spark: SparkSession, config: Opauc) -> dict[str, Any]:
 
 def _stream(spark: SparkSession, config: Opauc, checkpoint: Checkpoint) -> dict[str, Any]:
     from spark_auc.app.jobs.stream_learner import StreamLearner
-    from spark_auc.pipeline.recipe_ranker import suited
     from spark_auc.spark.data.spark_table import SparkTable
     from spark_auc.spark.estimators.mba import MBAClassifier
     from spark_auc.spark.estimators.online import OnlineEstimator
@@ -225,7 +225,7 @@ def _stream(spark: SparkSession, config: Opauc, checkpoint: Checkpoint) -> dict[
         # `check` applied output.replace to the version from before this stream.
         with publication(config.output.path, True, KIND) as version:
             status = dict(state.progress.status)
-            write_model(version, PipelineModel(plain_ranker(model), recipe), config, stream=status)
+            write_model(version, _pipeline(model, recipe), config, stream=status)
 
     # A stream has no rows to fit a recipe to: `check` requires a fitted one.
     no_rows = SparkTable(spark.createDataFrame([], stream.schema))
@@ -321,6 +321,10 @@ def _estimator(config: Opauc) -> RankerEstimator:
     set_params = {key: value for key, value in params.items() if value is not None}
     ranker: RankerEstimator = estimator(**set_params | given)
     return ranker
+
+
+def _pipeline(model: LinearRankerModel, recipe: FittedRecipe | None) -> PipelineModel:
+    return PipelineModel(plain_ranker(model), with_head(recipe, model))
 
 
 def _result(config: Opauc, model: LinearRankerModel | None) -> dict[str, Any]:

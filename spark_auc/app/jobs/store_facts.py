@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from spark_auc.app.config.sections import Columns
 from spark_auc.errors import ConfigError
-from spark_auc.features.recipe_json import to_json
+from spark_auc.features.recipe_json import map_json
 from spark_auc.store.facts import Facts
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def facts_of(
         seed,
         float(label) if isinstance(label, int) else label,
         columns.weight,
-        None if recipe is None else to_json(recipe.recipe),
+        None if recipe is None else map_json(recipe.recipe),
         *(() if segments is None else (segments.column, segments.values)),
     )
 

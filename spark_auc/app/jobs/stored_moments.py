@@ -19,7 +19,7 @@ from spark_auc.core.labels import Label
 from spark_auc.core.moments.moments_tile import MomentsTile, part_names
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import ConfigError, DataError, ModelFormatError
-from spark_auc.features.recipe_json import to_json
+from spark_auc.features.recipe_json import map_json
 from spark_auc.publication.versions import current
 from spark_auc.store.facts import Facts
 from spark_auc.store.moment_store import MomentStore
@@ -152,7 +152,7 @@ def _of_model(location: str) -> Stored:
         0,
         scorer.positive,
         config["columns"]["weight"],
-        None if model.recipe is None else to_json(model.recipe),
+        None if model.recipe is None else map_json(model.recipe),
     )
     moments = _read(version.read(MOMENTS), scorer.w.size, location)
     labels = scorer.positive, scorer.negative

@@ -28,7 +28,7 @@ from spark_auc.app.jobs.stream_mirror import Mirror, mirrored
 from spark_auc.core.state.schema import Part, Schema, array
 from spark_auc.errors import ConfigError, ModelFormatError
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_json import to_json
+from spark_auc.features.recipe_json import map_json
 from spark_auc.publication.directory import Directory
 from spark_auc.training.stream_statistics import StreamStatistics
 
@@ -258,7 +258,7 @@ def settings(config: Opauc, recipe: Recipe | None) -> dict[str, Any]:
 
     Of the recipe they have a hash: the same path may have another recipe later.
     """
-    features = recipe and hashlib.sha256(to_json(recipe).encode()).hexdigest()
+    features = recipe and hashlib.sha256(map_json(recipe).encode()).hexdigest()
     source = config.stream.source if config.stream else None
     rows: dict[str, Any] = {}
     if source is not None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
-from functools import partial
 
-from spark_auc.core.moments.head_moments import HeadAccumulator, HeadMoments
+from spark_auc.core.moments.head_moments import HeadMoments
 from spark_auc.core.moments.low_rank_moments import LowRankMoments
 from spark_auc.core.moments.operator import column_moments
 from spark_auc.core.moments.pair_moments import PairMoments
@@ -60,8 +59,6 @@ class AllPairs:
         if isinstance(moments, LearnedRows):
             raise ConfigError(other_learner(moments, type(self.estimator).__name__))
         kind = "full" if isinstance(moments, PairMoments) else Approximation.of(moments).kind
-        if isinstance(moments, HeadMoments):
-            self._begun = partial(HeadAccumulator, moments.dimension, moments.head)
         if kind != asked and (self.exact or asked != "full"):
             raise ConfigError(
                 f"found opauc.training.covariance {asked!r} with a checkpoint of {kind!r}, "
@@ -72,25 +69,34 @@ class AllPairs:
     def learned(self, part: Part) -> StreamStatistics:
         """See `Learning.learned`."""
         source = TableRows.of_any_class(part.table, part.columns)
-        approximation = self._approximation(source, part.before)
+        approximation = self._approximation(source, part)
         if approximation.kind == "full":
             return statistics(source, part.w)
         if self._begun is None:
-            self._begun = self._beginning(source, approximation)
+            if approximation.chooses:
+                approximation = self._chosen(source, approximation)
+            self._begun = approximation.begun(source.dimension)
         size = approximation.state_bytes(source.dimension)
         keyed = approximation.rows(source, (part.batch, part.file))
         return statistics(keyed, part.w, self._begun, size)
 
-    def _approximation(self, rows: TableRows, before: StreamStatistics | None) -> Approximation:
+    def _approximation(self, rows: TableRows, part: Part) -> Approximation:
         """The approximation: that of the rows before, or the one that is set.
 
         A head is the default where exact covariances do not fit in memory: rows of a stream cannot
         be read again.
         """
-        approximation = self.estimator.approximation
-        if before is not None and isinstance(before.moments, HeadMoments | LowRankMoments):
-            return replace(Approximation.of(before.moments), keyed=approximation.keyed)
-        if approximation.kind == "full" and before is None:
+        approximation = self.estimator.approximation_for(part.columns.features)
+        if part.before and isinstance(part.before.moments, HeadMoments | LowRankMoments):
+            begun = Approximation.of(part.before.moments)
+            if begun.kind == "head" and approximation.head not in (None, begun.head):
+                raise ConfigError(
+                    "found a recipe that names another head of columns than the checkpoint has, "
+                    "expected the same, which does not change; set opauc.features.recipe to the "
+                    "model of before, or another opauc.stream.checkpoint to start again"
+                )
+            return replace(begun, keyed=approximation.keyed)
+        if approximation.kind == "full" and part.before is None:
             try:
                 what = f"moments of {rows.dimension} features"
                 rows.memory.check(PairMoments.nbytes(rows.dimension), what)
@@ -101,22 +107,24 @@ class AllPairs:
                 return replace(approximation, kind="head")
         return approximation
 
-    def _beginning(self, rows: TableRows, approximation: Approximation) -> Begun:
-        """What begins a state of no rows; `ConfigError` if rows are too few to choose a head."""
+    def _chosen(self, rows: TableRows, approximation: Approximation) -> Approximation:
+        """The approximation with a head; `ConfigError` if rows are too few to choose it."""
         columns = column_moments(rows)
         count = int(columns.rows.sum())
-        if approximation.kind == "head":
-            if count < _LEAST_ROWS:
-                raise ConfigError(
-                    f"found {count} rows in the first batch, expected {_LEAST_ROWS} at least, by "
-                    "which the columns of the head are chosen; let the first batch be larger "
-                    "(opauc.stream.maxFilesPerTrigger, or the limits of the source)"
-                )
-            _log.info(
-                "chose a head of %d among %d columns by %d rows",
-                *(min(approximation.head_size, rows.dimension), rows.dimension, count),
+        if count < _LEAST_ROWS:
+            raise ConfigError(
+                f"found {count} rows in the first batch, expected {_LEAST_ROWS} at least, by "
+                "which the columns of the head are chosen; let the first batch be larger "
+                "(opauc.stream.maxFilesPerTrigger, or the limits of the source), or set "
+                "opauc.features.recipe to a model that was published with covariance 'head', whose "
+                "head then serves a first batch of any size"
             )
-        return approximation.begun(columns)
+        chosen = approximation.chosen(columns)
+        _log.info(
+            "chose a head of %d among %d columns by %d rows",
+            *(chosen.head_size, rows.dimension, count),
+        )
+        return chosen
 
     def model(self, statistics: StreamStatistics, columns: TrainingColumns) -> LinearRankerModel:
         """See `Learning.model`."""
