@@ -44,7 +44,7 @@ def check_columns(ranker: ServedRanker, format: str) -> None:
 
 def _check_recipe(recipe: Recipe, format: str) -> None:
     remedy = f"leave it out of the recipe, or {_IN_PYTHON}"
-    if hashed := [column.name for column in recipe.hashed if not has_places(column)]:
+    if hashed := dict.fromkeys(c.name for c in recipe.hashed if not has_places(c)):
         raise refused(
             f"hashed tokens of column {', '.join(map(repr, hashed))}",
             *(format, "numbers, booleans, and integers whose values the recipe lists"),

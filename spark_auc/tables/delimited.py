@@ -280,7 +280,13 @@ def _header(path: str, separator: str | None, trimmed: bool) -> tuple[tuple[str,
         ) from None
     if not text:
         raise DataError(f"found no lines in {path!r}, expected a header and rows")
-    given = next(csv.reader(io.StringIO(text), delimiter=separator, skipinitialspace=trimmed))
+    try:
+        given = next(csv.reader(io.StringIO(text), delimiter=separator, skipinitialspace=trimmed))
+    except csv.Error as error:
+        raise DataError(
+            f"found a malformed header in {path!r} ({error}), expected names and line feeds; "
+            "correct or convert the file"
+        ) from None
     given = [name.strip(_BLANKS) for name in given] if trimmed else given
     if given[0] and 2 * given.count("") > len(given):
         raise DataError(

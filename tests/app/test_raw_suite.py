@@ -1,0 +1,295 @@
+"""Small raw files with one trap each: both engines, frames, rows and exports say the same."""
+
+import gzip
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import spark_auc
+from spark_auc.errors import ConfigError, DataError
+from spark_auc.export.onnx_model import onnx_bytes
+from spark_auc.export.sql import to_sql
+from tests.app.test_raw_cases import job, text
+from tests.export.test_onnx import run as in_onnx
+from tests.export.test_sql import in_sqlite
+
+FAST = [
+    "train.features.numKnots=4",
+    "train.features.crosses=null",
+    "train.training.regParam=0.1",
+]
+ROWS = 120
+RNG = np.random.default_rng(0)
+AGE, CHANNEL = RNG.integers(18, 90, ROWS), RNG.integers(0, 3, ROWS)
+Y = (AGE + 20 * CHANNEL + RNG.normal(0, 20, ROWS) > 75).astype(int)
+DAYS = pd.date_range("2024-01-01", periods=ROWS, freq="67h")
+SENTENCE = re.compile(r"found .+[,;] (and )?expected .+; .+", re.DOTALL)
+
+
+class Case(NamedTuple):
+    """A file, and what is made of it.
+
+    The format of each column that is read as another one than text, None for columns that are left
+    out; or some words of the refusal. ``frame`` are arguments by which pandas reads the values that
+    were written, ``refused`` words of the error for a frame as pandas reads it without them.
+    ``hashed`` says that there are tokens, of integers, that no other system can make.
+    """
+
+    content: object
+    formats: dict | str
+    options: Mapping = MappingProxyType({})
+    frame: Mapping = MappingProxyType({})
+    refused: str = ""
+    hashed: bool = False
+    name: str = "rows.csv"
+
+
+def table(x=None, name="x", y=Y):
+    """Ages, channels, a column and labels as text; the column's values are repeated."""
+    found = {"age": AGE, "channel": CHANNEL}
+    if x is not None:
+        found[name] = [x[k % len(x)] for k in range(ROWS)]
+    return {key: [*map(str, column)] for key, column in (found | {"y": y}).items()}
+
+
+def of(x, form, name="x", **others):
+    """A case of one column more."""
+    return Case(text(table(x, name)), {name: form}, **others)
+
+
+def lines(change, **others):
+    """A case of the lines of a plain file, some of them changed."""
+    found = text(table()).splitlines()
+    return Case(change(found), **{"formats": {"age": "integer"}} | others)
+
+
+def nested():
+    rows = pd.DataFrame({"c": CHANNEL, "y": Y}).to_dict("records")
+    for k, row in enumerate(rows):
+        row |= {"who": {"age": int(AGE[k])}, "half": [1, 2.5, None][k % 3]}
+        if k % 11 == 0:
+            del row["c"]
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def parquet():
+    found = pa.Table.from_pandas(pd.DataFrame({"age": AGE, "y": Y}))
+    found = found.append_column("price", pa.array(AGE / 4).cast(pa.decimal128(8, 2)))
+    words = pa.array(["web", None, "shop"] * 40).dictionary_encode()
+    found = found.append_column("word", words).append_column("small", pa.array(AGE, pa.uint8()))
+    sink = pa.BufferOutputStream()
+    pq.write_table(found, sink)
+    return sink.getvalue().to_pybytes()
+
+
+WIDE = {f"x{k}": [*map(str, np.random.default_rng(k).integers(0, 9, ROWS))] for k in range(300)}
+AS_TEXT = {"dtype": {"x": str}}
+CASES = {
+    "an empty column": of([""], None),
+    "a column of words for missing values": of(["NA", "null", "", "n/a"], None),
+    "one value": of(["x"], None),
+    "every row thrice": Case(
+        text({k: [v for v in column[:40] for _ in range(3)] for k, column in table().items()}),
+        {"age": "integer"},
+    ),
+    "labels true and false": Case(
+        text(table(y=np.where(Y, "true", "false"))), "add --positive true"
+    ),
+    "labels in words": Case(
+        text(table(y=np.where(Y, "yes ", " no"))), {"age": "integer"}, {"positive": "yes"}
+    ),
+    "mixed ends of lines": lines(
+        lambda found: "".join(s + "\r\n"[k % 2 :] for k, s in enumerate(found))
+    ),
+    "ends of lines of old Macs": lines("\r".join, formats="line feeds"),
+    "no end of the last line": lines("\n".join),
+    "blank lines": lines(lambda found: "\n\n".join(found) + "\n\n\n"),
+    "a mark of byte order": lines(lambda found: "\ufeff" + "\n".join(found)),
+    "UTF-16": lines(lambda found: "\n".join(found).encode("utf-16"), formats="UTF-8"),
+    "Latin 1": Case(text(table(["Köln", "Bonn"])).encode("latin-1"), "expected text in UTF-8"),
+    "compressed": lines(lambda found: gzip.compress("\n".join(found).encode()), name="rows.csv.gz"),
+    "quotes in quotes": of(['"a ""b"", c"', '"""d"""', 'e "f"', '""'], "text"),
+    "ends of lines in quotes": of(['"a\nb"', '"c\r\nd"', "e"], "text"),
+    "numbers in quotes": of(['"1"', '" 2"', '"3.5"'], "float"),
+    "a quote that is not closed": lines(
+        lambda found: "\n".join([*found[:5], '1,"web,1', *found[5:]]), formats="not closed"
+    ),
+    "a row too short": lines(
+        lambda found: "\n".join([*found[:5], "1,2", *found[5:]]), formats="2 fields, expected 3"
+    ),
+    "very long cells": of(["a" * 100_000, "b" * 70_000 + " ö", "c"], "text"),
+    "spaces between digits": of(
+        ["1 234,5", "12", "3\xa0456,75", "-7 000"], "decimalComma", frame={"sep": ";"}
+    )._replace(content=text(table(["1 234,5", "12", "3\xa0456,75", "-7 000"]), ";")),
+    "blanks around fields": lines(
+        lambda found: " \n".join(s.replace(",", " ,\t ") for s in found),
+        frame={"sep": r"[ \t]*,[ \t]*", "engine": "python"},
+        refused="found no column 'age'",
+    ),
+    "negative zero": of(["-0", "0", "7", "-0.0"], "float"),
+    "numbers in all forms": of(["+5", "5.", ".5", "1e3", "-2E-3", "07.5"], "float"),
+    "ten to the 400th": of(["1" + "0" * 400, "5", "7"], "code", frame=AS_TEXT),
+    "numbers beyond doubles": of(["1e400", "-1e999", "5", "1e-400", "7.5"], "float"),
+    "infinities": of(["inf", "-Infinity", "2", "NaN", "5"], "float"),
+    "numbers of Python alone": of(["1_000", "2_0", "3_1"], "text"),
+    "digits of Arabic": of(["\u0661", "\u0662", "\u0663"], "text"),
+    "hexadecimal numbers": of(["0x1F", "0xA", "0xb"], "text"),
+    "zip codes": of(["01234", "99999", "00501"], "code", frame=AS_TEXT, refused="read it as text"),
+    "identifiers of 19 digits": of(
+        [f"{10**18 + k}" for k in range(7)], "code", frame=AS_TEXT, refused="read it as text"
+    ),
+    "integers beyond doubles": of([f"{2**53 + k}" for k in range(9)], "integer", hashed=True),
+    "true and false in any case": of(["TRUE", "false", "True", ""], "boolean"),
+    "odd words": of([*map(str, range(100)), "unknown", "unknown"], "integer"),
+    "amounts": of(["$5", "-$7.25", "€1200", "3%"], "amount"),
+    "dates beyond 2262": of(["2500-01-01", "9999-12-31", "2024-02-29", "0001-01-01"], "date"),
+    "no such days": of(["2023-02-29", "2023-02-28", "2023-03-01"], "date"),
+    "an hour that clocks skip": of(
+        ["2024-03-31 02:30:00", "2024-10-27 02:30:00", "2024-06-01 00:00"], "time"
+    ),
+    "times of several zones": of(
+        ["2024-03-31 02:30:00+01:00", "2024-10-27 02:30:00-0530", "2024-06-01 00:00:00Z"], "zoned"
+    ),
+    "nanoseconds": of([f"2024-01-01 00:00:00.{k:09}" for k in (1, 999, 10**8)], "time"),
+    "the month first": of(
+        [*DAYS.strftime("%m/%d/%Y %I:%M %p").str.replace("/0", "/")], "monthFirst"
+    ),
+    "Unicode in names": of(["1", "2", "3"], "integer", name="Größe 年齢 🙂"),
+    "Unicode in values": of(["Köln", "Ko\u0308ln", "🙂", "\u200bx", "x", "\u2003y"], "text"),
+    "dots in names": of(["1", "2", "3"], "integer", name="a.b..c."),
+    "quotes in names": Case(
+        text(table(["1", "2", "4"], "a \"b\" `c` 'd'"), header='age,channel,"a ""b"" `c` \'d\'",y'),
+        {"a \"b\" `c` 'd'": "integer"},
+    ),
+    "names of outputs": Case(
+        text(table(["1", "2", "4"], "rawPrediction")), "found column 'rawPrediction' in the data"
+    ),
+    "names that differ in case": Case(
+        text(table(["1", "2", "3"], "AGE")),
+        {"AGE.1": "integer"},
+        frame={"header": 0, "names": ["age", "channel", "AGE.1", "y"]},
+        refused="AGE",
+    ),
+    "names twice": Case(
+        text(table(["1", "2", "5"]), header="age,channel,age,y"), {"age.1": "integer"}
+    ),
+    "no name": Case(
+        text(table(["1", "2", "5"]), header="age,channel,,y"),
+        {"_c2": "integer"},
+        frame={"header": 0, "names": ["age", "channel", "_c2", "y"]},
+        refused="found no column '_c2'",
+    ),
+    "wide rows": Case(text(WIDE | {"y": [*map(str, Y)]}), {"x7": "integer"}),
+    "a header alone": lines(lambda found: found[0], formats="expected"),
+    "nothing": Case("", "found no text"),
+    "labels alone": Case(text({"y": table()["y"]}), "expected"),
+    "one class": Case(text(table(y=0 * Y)), "expected"),
+    "three labels": Case(text(table(y=AGE % 3)), "expected"),
+    "labels that are missing": Case(text(table(y=np.where(Y, "1", "NA"))), "without a label"),
+    "no such label": lines(lambda found: "\n".join(["a,b,z", *found[1:]]), formats="'y'"),
+    "a byte of zero": Case(text(table(["a\0b", "a", "b"])), "bytes of value 0"),
+    "JSON Lines": Case(nested(), {}, name="rows.jsonl"),
+    "Parquet": Case(parquet(), {}, name="rows.parquet"),
+}
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def trained(capsys, case, engine):
+    """The result of the training of a file, and what became of its columns."""
+    content = case.content.encode() if isinstance(case.content, str) else case.content
+    Path(case.name).write_bytes(content)
+    options = {"data": case.name, "label": "y", "output": engine, "engine": engine}
+    code, result = job(capsys, "train", *FAST, **options | case.options)
+    if code:
+        return code, result, None
+    (place,) = Path(engine).glob("versions/*/columns.json")
+    return code, result, json.loads(place.read_text())["columns"]
+
+
+def scored(capsys, case, engine):
+    """The scores that the job writes."""
+    place = f"scores of {engine}"
+    options = {"model": "local", "data": case.name, "output": place, "engine": engine}
+    code, result = job(capsys, "score", **options)
+    assert code == 0, result
+    written = pq.read_table([*sorted(Path(place).rglob("part-*.parquet"))])
+    return written["rawPrediction"].to_numpy()
+
+
+def frame_of(case, **arguments):
+    suffix = Path(case.name).suffix
+    if suffix == ".jsonl":
+        return pd.read_json(case.name, lines=True)
+    return (
+        pd.read_parquet(case.name) if suffix == ".parquet" else pd.read_csv(case.name, **arguments)
+    )
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_scores_are_one_wherever_a_file_is_read(case, capsys):
+    code, result, facts = trained(capsys, case, "local")
+    if isinstance(case.formats, str):
+        assert code in (2, 3)
+        assert case.formats in result["message"]
+        assert SENTENCE.fullmatch(result["message"])
+        return
+    assert code == 0, result
+    formats = {
+        fact["name"]: (fact["format"] or fact["type"]) if fact["kinds"] else None for fact in facts
+    }
+    assert case.formats.items() <= formats.items()
+    expected = scored(capsys, case, "local")
+    assert np.unique(expected).size > 10
+    ranker = spark_auc.load("local")
+    np.testing.assert_array_equal(ranker.score(ranker.read(case.name)), expected)
+    frame = frame_of(case, **case.frame)
+    np.testing.assert_array_equal(ranker.score(frame), expected)
+    rows = frame.to_dict("records")[:9]
+    np.testing.assert_array_equal([*map(ranker.score, rows)], expected[:9])
+    if case.refused:
+        with pytest.raises(DataError, match=case.refused):
+            ranker.score(frame_of(case))
+    if case.hashed or {"text", "time"} & {column.type for column in ranker.recipe.columns}:
+        for export in (to_sql, onnx_bytes):
+            with pytest.raises(ConfigError, match=SENTENCE) as refusal:
+                export(ranker)
+            assert "'x', 'x'" not in str(refusal.value)
+    else:
+        exported(ranker, ranker.read(case.name), expected)
+
+
+def exported(ranker, rows, expected):
+    """Check the scores of exports of typed rows."""
+    found = [row["score"] for row in in_sqlite(to_sql(ranker, "ansi"), rows)]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+    inputs = {name: np.array(rows[name].to_pylist(), float) for name in ranker.columns}
+    found = in_onnx(onnx_bytes(ranker), inputs)["score"]
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_both_engines_decide_and_score_alike(case, capsys, spark):
+    code, mine, my_columns = trained(capsys, case, "local")
+    assert code in (0, 2, 3), mine
+    found, theirs, their_columns = trained(capsys, case, "spark")
+    assert (found, my_columns) == (code, their_columns)
+    if code:
+        assert mine["message"] == theirs["message"]
+        return
+    assert mine["features"] == theirs["features"]
+    assert mine["auc"] == pytest.approx(theirs["auc"], abs=1e-9)
+    np.testing.assert_array_equal(*(scored(capsys, case, engine) for engine in ("local", "spark")))
