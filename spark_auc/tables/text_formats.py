@@ -102,7 +102,8 @@ def _moments(pattern: str, kind: pa.DataType, values: pa.Array) -> pa.Array:
         return np.asarray(digits.cast(pa.int64()).to_numpy(zero_copy_only=False))
 
     year, month, day = whole("year", "long"), whole("month", "after"), whole("day", "late")
-    year = year + np.where(year < _PIVOT, 2000, 1900) * (year < 100)
+    is_short = pc.equal(pc.utf8_length(text("year", "long")), 2).to_numpy(zero_copy_only=False)
+    year = year + np.where(year < _PIVOT, 2000, 1900) * is_short
     if "name" in known:
         found = pc.index_in(pc.utf8_lower(text("name", "first")), pa.array(_MONTHS))
         month = 1 + np.asarray(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), np.int64)

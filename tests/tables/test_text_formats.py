@@ -149,3 +149,8 @@ def test_values_of_a_format_fit_wider_ones():
         if narrow == "date":
             expected = [datetime.combine(day, datetime.min.time()) for day in expected]
         assert found == expected
+
+
+def test_years_of_four_digits_have_no_century_to_guess():
+    assert read("yearFirst", ["0099/1/2", "2068/1/2"]) == [datetime(99, 1, 2), datetime(2068, 1, 2)]
+    assert read("dayFirst", ["1/2/0068", "1/2/68"]) == [datetime(68, 2, 1), datetime(2068, 2, 1)]
