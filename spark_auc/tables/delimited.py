@@ -37,6 +37,8 @@ from spark_auc.tables.text_ranges import (
 
 _HEXADECIMAL = r"^[ \t]*[+-]?0[xX]"
 _SEPARATORS = ",;\t|"
+# A field in quotes, whatever the separator.
+_ENCLOSED = re.compile(r'(?m)(^|(?<=[,;\t|])) *"([^"]|"")*("|\Z)')
 _BLANKS = " \t"
 _QUOTE, _MARK = b'"', b"\xef\xbb\xbf"
 # A first line by which spreadsheets know the separator; and lines that tell it without such a line.
@@ -204,15 +206,16 @@ class DelimitedFiles(TextFiles):
         return None
 
 
-def separator_in(header: str, rows: Sequence[str] = ()) -> str:
-    """The separator of a header: one of comma, semicolon, tabulator and ``|``.
+def separator_in(text: str) -> str:
+    """The separator of a header and some rows: one of comma, semicolon, tabulator and ``|``.
 
     In most rows it occurs as often as in the header, outside of quotes. Of several such separators
     it is the one that is most frequent in the header.
     """
+    lines = _ENCLOSED.sub("", text).split("\n")
 
     def found(separator: str) -> tuple[int, int]:
-        first, *others = (re.sub('"[^"]*"', "", line).count(separator) for line in (header, *rows))
+        first, *others = (line.count(separator) for line in lines)
         return others.count(first) if first else -1, first
 
     return max(_SEPARATORS, key=found)
@@ -265,23 +268,26 @@ def _header(path: str, separator: str | None, trimmed: bool) -> tuple[tuple[str,
         begin = 0
         if stated := _STATED.fullmatch(first := stream.readline()):
             begin, separator, first = len(first), stated[1].decode(), stream.readline()
-        rows = b"".join(islice(stream, _SAMPLED)) if separator is None else b""
-        text = first.decode("utf-8-sig", "replace")
-        separator = separator or separator_in(text, rows.decode(errors="replace").splitlines())
+        if separator is None:
+            lines = b"".join([first, *islice(stream, _SAMPLED)])
+            separator = separator_in(lines.decode("utf-8-sig", "replace"))
     with text_stream(path) as stream:
         stream.read(begin)
         line = _header_line(stream, separator, trimmed)
+    record = line.removeprefix(_MARK)
+    if trimmed:
+        record = without_blanks(np.frombuffer(record, np.uint8), separator)[0].tobytes()
     try:
-        text = line.decode("utf-8-sig").rstrip("\r\n")
+        text = record.decode().rstrip("\r\n")
     except UnicodeDecodeError:
         raise DataError(
             f"found text in another encoding than UTF-8 in {path!r}, expected UTF-8; convert the "
             "file"
         ) from None
     if not text:
-        raise DataError(f"found no lines in {path!r}, expected a header and rows")
+        raise DataError(f"found no lines in {path!r}, expected a header and rows; check the file")
     try:
-        given = next(csv.reader(io.StringIO(text), delimiter=separator, skipinitialspace=trimmed))
+        given = next(csv.reader(io.StringIO(text), delimiter=separator))
     except csv.Error as error:
         raise DataError(
             f"found a malformed header in {path!r} ({error}), expected names and line feeds; "

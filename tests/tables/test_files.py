@@ -219,3 +219,15 @@ def test_times_and_notes_of_spark(tmp_path):
     assert table.gathered()["at"].cast(pa.timestamp("us")).to_pylist() == at.to_pylist()
     metadata = table.schema.field("at").metadata
     assert json.loads(metadata[METADATA]) == {"ml_attr": {"num_attrs": 3}}
+
+
+@pytest.mark.parametrize("is_stated", [True, False])
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+def test_a_separator_beside_names_with_lines_and_quotes(tmp_path, separator, is_stated):
+    """Quotes enclose a name at the start of a field alone, and may hold ends of lines."""
+    path = tmp_path / "rows.csv"
+    blanks = "\t " if is_stated and separator != "\t" else " "
+    header = f"{separator}{blanks}".join(['"two\n|lines;,"', '"a ""b"""', '1"', '"\n"'])
+    stated = f"sep={separator}\n" * is_stated
+    path.write_text(f"{stated}{header}\n{separator.join('1234')}\n")
+    assert open_file(path, trimmed=True).schema.names == ["two\n|lines;,", 'a "b"', '1"', "\n"]

@@ -31,4 +31,4 @@ def separator_of(spark: SparkSession, path: str) -> str:
     lines = [row["value"] for row in reader_of(spark, path).text(path).head(_LINES)]
     if not lines:
         raise DataError(f"found no lines in {path!r}, expected a header and rows; check the file")
-    return separator_in(lines[0], lines[1:])
+    return separator_in("\n".join(lines))
