@@ -148,6 +148,6 @@ def whole(column: Column) -> Column:
     values = column.values.astype(float)
     valid = ~np.isnan(values) if column.validity is None else column.validity & ~np.isnan(values)
     inside = np.where(valid, values, 0.0)
-    if (inside % 1).any() or (np.abs(inside) >= 2**53).any():
+    if (np.abs(inside) >= 2**53).any() or (inside % 1).any():
         return column
     return Numbers(inside.astype(np.int64), valid)
