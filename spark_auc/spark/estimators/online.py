@@ -249,7 +249,7 @@ def finite(w: Float) -> Float:
     if not np.isfinite(w).all():
         raise ConvergenceError(
             "found weights that are not finite, expected finite ones: the steps are too long; "
-            "set a smaller stepSize"
+            "set a smaller stepSize, or a larger regParam for a schedule that follows from it"
         )
     return w
 
