@@ -102,9 +102,7 @@ CASES = {
         text({k: [v for v in column[:40] for _ in range(3)] for k, column in table().items()}),
         {"age": "integer"},
     ),
-    "labels true and false": Case(
-        text(table(y=np.where(Y, "true", "false"))), "add --positive true"
-    ),
+    "labels true and false": Case(text(table(y=np.where(Y, "true", "false"))), {"age": "integer"}),
     "labels in words": Case(
         text(table(y=np.where(Y, "yes ", " no"))), {"age": "integer"}, {"positive": "yes"}
     ),
