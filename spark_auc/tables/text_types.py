@@ -49,7 +49,7 @@ _NOUNS = {
     "boolean": "true or false",
     "time": "dates or times",
 }
-# The formats of labels that are no words.
+# The formats of labels and keys that are no words.
 _OF_LABELS = ("integer", "float")
 # Most odd words of a column, and their largest share of its values: of one word, and of several.
 MOST_ODD, _ONE, _SEVERAL = 8, 0.5, 0.02
@@ -179,7 +179,7 @@ class Found(NamedTuple):
 
 
 def inferred(
-    table: Table, words: str | None = None, formats: Collection[str] = tuple(INFERRED)
+    table: Table, exact: Collection[str] = (), formats: Collection[str] = tuple(INFERRED)
 ) -> dict[str, Found]:
     """How columns of text are read that have numbers, booleans, times or codes; others stay text.
 
@@ -191,14 +191,15 @@ def inferred(
     ----------
     table
         The rows.
-    words
-        Name of a column that is not read as booleans or times, and has no odd words: the label.
+    exact
+        Names of columns whose words mean something, such as labels and keys: they are numbers only
+        if all values are, and no booleans or times.
     formats
         The formats that may be possible.
     """
     texts = (pa.types.is_integer, is_text) if set(formats) <= {*TIMES_OF_DIGITS} else (is_text,)
     names = [field.name for field in table.schema if any(of(field.type) for of in texts)]
-    labels = {name for name in names if words is not None and folded(name) == folded(words)}
+    labels = {name for name in names if folded(name) in set(map(folded, exact))}
     possible = [
         [form for form in formats if name not in labels or form in _OF_LABELS] for name in names
     ]

@@ -657,3 +657,22 @@ def test_values_that_never_occurred_are_told(capsys, caplog):
         caplog.text
     )
     assert "column 'age'" not in caplog.text
+
+
+def test_a_word_among_keys_is_a_key(capsys):
+    found = columns()
+    users = ["guest" if k % 3 == 0 else str(k // 4) for k in range(ROWS)]
+    Path("rows.csv").write_text(text(found | {"user": users}))
+    code, result = job(
+        capsys,
+        "train",
+        "train.columns.key=user",
+        "train.features.numKnots=4",
+        data="rows.csv",
+        label="y",
+        output="model",
+    )
+    assert code == 0, result
+    (place,) = Path("model").glob("versions/*/columns.json")
+    (user,) = [f for f in json.loads(place.read_text())["columns"] if f["name"] == "user"]
+    assert (user["type"], user["note"]) == ("text", "key")

@@ -62,7 +62,7 @@ def test_formats_follow_from_all_values(table):
     found = inferred(table)
     assert formats(found) == FOUND
     assert {name for name, one in found.items() if one.odd} == {"no day", "a `word`"}
-    assert formats(inferred(table, words="FLAG")) == {
+    assert formats(inferred(table, ["FLAG"])) == {
         name: kind for name, kind in FOUND.items() if name != "flag"
     }
     made = typed(table, readings(found))

@@ -121,7 +121,7 @@ def rows_for(
         others = [name for name in (label, weight) if name and folded(name) not in own]
         if labelled and source.format in ("csv", "json"):
             names = [field.name for field in fields_named(table, others)]
-            found |= inferred(table.select(names), words=label)
+            found |= inferred(table.select(names), [label])
         yield typed(table, [one.reading for one in found.values()], strict=False)
 
 

@@ -7,7 +7,7 @@ out by time, the columns to keep with scores. It refuses labels that cannot be l
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -68,7 +68,10 @@ def completed(
 def _train(table: Table, train: Train, options: Mapping[str, Any]) -> Train:
     label, data, time = train.columns.label, train.rows, options.get("time")
     fields_named(table, [label, *([time] if time else []), *options.get("leave_out", [])])
-    table, data = _typed(table, data, label, time)
+    columns, holdout = train.columns, train.holdout
+    exact = [label, columns.key, columns.fold]
+    exact += [holdout.column] if holdout and holdout.by == "key" else []
+    table, data = _typed(table, data, [name for name in exact if name], time)
     train = train.model_copy(update={"data": data})
     field = field_of(table, label)
     if not pa.types.is_boolean(field.type):
@@ -85,11 +88,10 @@ def _train(table: Table, train: Train, options: Mapping[str, Any]) -> Train:
     return train
 
 
-def _typed(table: Table, data: Source, label: str, time: str | None) -> tuple[Table, Source]:
-    """The rows and the source with the formats of the values of its text.
-
-    Labels of words stay as they are written.
-    """
+def _typed(
+    table: Table, data: Source, exact: Sequence[str], time: str | None
+) -> tuple[Table, Source]:
+    """The rows and the source with the formats of the values of its text; see `inferred`."""
     if data.select is not None:
         return table, data
     readings = data.readings()
@@ -97,7 +99,7 @@ def _typed(table: Table, data: Source, label: str, time: str | None) -> tuple[Ta
     rest = [name for name in table.schema.names if folded(name) not in given]
     found = dict[str, Found]()
     if data.format in ("csv", "json") and rest:
-        found = inferred(table.select(rest), words=label)
+        found = inferred(table.select(rest), exact)
     if data.format == "json":
         found = {n: one for n, one in found.items() if FORMATS[one.reading.format] == "time"}
     made = typed(table, [*readings, *(one.reading for one in found.values())])
