@@ -24,6 +24,7 @@ from spark_auc import (
 )
 from spark_auc.errors import ConfigError, DataError, ModelFormatError
 from spark_auc.spark.data.arrow_files import layout_rows
+from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.raw import criteo
 from spark_auc.tables.layouts import CRITEO, CRITEO_INTEGERS, CRITEO_TOKENS, Layout
 from tests import data
@@ -159,9 +160,10 @@ def test_other_columns_are_ignored_and_changed_ones_refused(
         model.transform(raw.drop("city"))
     with pytest.raises(DataError, match=r"'age' of type text, expected integer"):
         model.transform(raw.withColumn("age", F.col("age").cast("string")))
-    with pytest.raises(DataError, match=r"'city' of type float, expected text"):
-        model.transform(raw.withColumn("city", F.lit(7.0)))
-    model.transform(raw.withColumn("city", F.lit(7)))
+    with pytest.raises(DataError, match=r"'city' of type float, expected type text"), translated():
+        scores(model.transform(raw.withColumn("city", F.lit(7.5))))
+    whole = [scores(model.transform(raw.withColumn("city", F.lit(seven)))) for seven in (7, 7.0)]
+    np.testing.assert_array_equal(*whole)
 
 
 def test_a_vector_beside_raw_columns(raw: DataFrame, stage: FeatureRecipeModel) -> None:

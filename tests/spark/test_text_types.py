@@ -181,3 +181,9 @@ def test_no_lines(spark, tmp_path):
     (tmp_path / "rows.csv").touch()
     with pytest.raises(DataError, match=r"found no lines in .*rows\.csv"), translated():
         separator_of(spark, str(tmp_path / "rows.csv"))
+
+
+def test_columns_of_one_name_stay_beside_typed_ones(spark):
+    rows = spark.createDataFrame([("1", 2, 3)], ["t", "a", "A"])
+    made = typed(SparkTable(rows), [Reading("t", "integer")]).select(["t"]).gathered()
+    assert made["t"].to_pylist() == [1]

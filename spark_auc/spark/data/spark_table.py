@@ -33,6 +33,7 @@ from spark_auc.spark.data.positions import ROW_ID, before
 from spark_auc.spark.data.readers import TaskRows, rows_for_tasks
 from spark_auc.spark.data.resources import SessionMemory
 from spark_auc.tables.gathered import EXCEEDED, RowsPart, packed, unpacked
+from spark_auc.tables.names import folded
 from spark_auc.tables.table import Batches, Fold, Table, fields_named
 from spark_auc.tables.types import FOREIGN, METADATA, is_time, is_vector
 
@@ -230,7 +231,12 @@ class SparkTable:
             )
             for name, (new, function) in columns.items()
         }
-        return replace(self, frame=frame.withColumns(made))
+        names = frame.columns
+        if len({*map(folded, names)}) < len(names):
+            return replace(self, frame=frame.withColumns(made))
+        # Spark Connect loses metadata in withColumns, which takes columns of one name.
+        cast_columns = [made[n] if n in made else F.col(quoted(n)) for n in names]
+        return replace(self, frame=frame.select(*cast_columns))
 
     def extended(
         self,
