@@ -77,7 +77,7 @@ def test_ctrl_c_ends_a_job_within_a_block(tmp_path):
         text=True,
     )
     for line in job.stderr:
-        if "types of columns of text" in line:
+        if "formats of columns of text" in line:
             break
     job.send_signal(signal.SIGINT)
     out, _ = job.communicate(timeout=60)
