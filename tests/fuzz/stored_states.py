@@ -366,7 +366,7 @@ _USES = {
     Seen: lambda seen: seen.occupied,
     StoredStage: _use_stage,
     StreamState: lambda state: exercise(state.statistics) if state.statistics else None,
-    TokenCounts: lambda counts: (counts.names(), counts.as_dict()),
+    TokenCounts: lambda counts: counts.names(),
     ValueCounts: lambda counts: (counts.distinct, counts.weighted()),
     StreamStatistics: lambda s: (s.auc(), s.auc_bounds(), s.class_rows),
     HeadMoments: lambda m: (_use_pair(m.moments), m.scale(0.5), m.divisors()),
