@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from spark_auc.features import readings
 from spark_auc.tables.text_formats import FORMATS, WIDER
 
 RNG = np.random.default_rng(5)
@@ -135,6 +136,10 @@ def test_amounts(form, thousands, point, around):
 def test_other_words(form, words):
     fits = pc.match_substring_regex(pa.array(words), FORMATS[form].pattern)
     assert fits.true_count == 0, fits
+
+
+def test_recipes_and_tables_know_the_same_formats():
+    assert readings.FORMATS.keys() == FORMATS.keys()
 
 
 def test_values_of_a_format_fit_wider_ones():
