@@ -45,7 +45,7 @@ from spark_auc.core.batch import Batch
 from spark_auc.core.hinge.pair_hinge import PairHinge
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.row_source import ArrayRows
-from spark_auc.features.kernels import Kernel, suggested_bandwidth
+from spark_auc.features.kernels import Kernel
 from spark_auc.features.nystroem import NystroemMap
 from spark_auc.solvers.truncated_newton import truncated_newton
 from spark_auc.spark.data.session import session
@@ -144,7 +144,7 @@ def magic(spark: SparkSession, data: Path, landmarks: int) -> None:
         show({"benchmark": "magic", "peer": name, "auc": auc, **result, **ratios})
 
     scale = X.std(axis=0, ddof=1)
-    A, B, gamma = X / scale, Z / scale, 1 / suggested_bandwidth(X / scale)
+    A, B, gamma = X / scale, Z / scale, 1 / float((X / scale).var(axis=0).sum())
     with threadpool_limits(1):
         peer = Nystroem(gamma=gamma, n_components=landmarks, random_state=0)
         taken, mapped = seconds(lambda: peer.fit_transform(A))

@@ -30,7 +30,7 @@ from spark_auc.features.embedding import Embedding
 from spark_auc.features.fourier import FourierMap
 from spark_auc.features.kernels import Kernel
 from spark_auc.features.nystroem import NystroemMap
-from spark_auc.features.splines import Splines, probabilities
+from spark_auc.features.splines import Splines
 
 _log = logging.getLogger(__name__)
 
@@ -99,8 +99,8 @@ def _trained(train: Batch, seed: int) -> Trained:
 
 def splines(rows: Batch) -> Splines:
     """Splines with knots at the quantiles of each column."""
-    quantiles = np.quantile(rows.X, probabilities(), axis=0, method="inverted_cdf")
-    return Splines.of_quantiles(quantiles.T)
+    quantiles = np.quantile(rows.X, np.linspace(0, 1, 12), axis=0, method="inverted_cdf")
+    return Splines.of_knots([np.unique(column) for column in quantiles.T])
 
 
 def _mapped(

@@ -29,7 +29,7 @@ from spark_auc.core.products import settled_scores
 from spark_auc.core.row_source import ArrayRows
 from spark_auc.core.types import Float, Rows
 from spark_auc.features.embedding import Embedding
-from spark_auc.features.kernels import Kernel, suggested_bandwidth
+from spark_auc.features.kernels import Kernel
 from spark_auc.features.nystroem import NystroemMap
 from spark_auc.solvers.candidates import default_grid
 from spark_auc.solvers.path import path, solve
@@ -80,7 +80,7 @@ def nystroem(X: Float, seed: int, count: int = LANDMARKS) -> NystroemMap:
         centres, _ = kmeans2(
             sample, min(count, len(sample)), iter=_KMEANS_STEPS, minit="points", seed=seed
         )
-    return NystroemMap.of_landmarks(centres, Kernel(bandwidth=suggested_bandwidth(sample)))
+    return NystroemMap.of_landmarks(centres, Kernel(bandwidth=float(sample.var(axis=0).sum())))
 
 
 @dataclass(frozen=True, eq=False)

@@ -98,7 +98,7 @@ from spark_auc.features.raw_columns import Column, Numbers, Text, type_of
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_fit import Planned, RecipePlan
 from spark_auc.features.recipe_tokens import Hashed, Log, Tokens
-from spark_auc.features.splines import Splines, probabilities
+from spark_auc.features.splines import Splines
 from spark_auc.local import RankSVMClassifier
 from spark_auc.local.ranker import LinearRanker
 from spark_auc.solvers.ridge import LARGEST_DIRECT
@@ -256,9 +256,9 @@ class QuantileSplines(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: pd.DataFrame, y: object = None) -> QuantileSplines:
         """Compute the knots."""
-        at, columns = probabilities(12), np.asarray(X, float).T
+        at, columns = np.linspace(0, 1, 12), np.asarray(X, float).T
         knots = [np.nanquantile(column, at, method="inverted_cdf") for column in columns]
-        self.splines_ = Splines.of_quantiles(knots)
+        self.splines_ = Splines.of_knots([np.unique(k[np.isfinite(k)]) for k in knots])
         return self
 
     def transform(self, X: pd.DataFrame) -> sparse.csr_matrix:

@@ -1,4 +1,4 @@
-"""Kernels between rows and landmarks, and a default bandwidth."""
+"""Kernels between rows and landmarks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spark_auc.core.kernels import compiled
 from spark_auc.core.products import settled_product, settled_scores
 from spark_auc.core.types import Float, Rows
 from spark_auc.core.validation import check_above, check_at_least, check_whole
-from spark_auc.errors import ConfigError, DataError
+from spark_auc.errors import ConfigError
 
 # Columns whose mean exceeds so many standard deviations of the landmarks are centred.
 _FAR = 4.0
@@ -128,30 +128,6 @@ _FORMULAS: dict[str, Callable[[Kernel, Rows, Float], Float]] = {
     "polynomial": _polynomial,
     "linear": _linear,
 }
-
-
-def suggested_bandwidth(X: Rows) -> float:
-    """Mean squared distance of rows ``(n, d)`` to their mean (Khalid et al., Section 5.2).
-
-    It is the sum of the variances of the columns, so ``d`` for standardised columns. The paper
-    computes it from at most 80,000 rows.
-
-    Raises
-    ------
-    DataError
-        The bandwidth is 0 or not finite.
-    """
-    if isinstance(X, np.ndarray):
-        bandwidth = float(np.asarray(X, float).var(axis=0).sum())
-    else:
-        mean = np.asarray(X.mean(axis=0), float).ravel()
-        bandwidth = float(X.multiply(X).sum() / X.shape[0] - mean @ mean)
-    if not 0 < bandwidth < np.inf:
-        raise DataError(
-            f"found {X.shape[0]} rows whose mean squared distance to their mean is {bandwidth}, "
-            "expected a finite number above 0; use rows that differ and have no NaN"
-        )
-    return bandwidth
 
 
 @compiled()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, fields, replace
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from spark_auc.core.sampling.key_sample import KeySample
+from spark_auc.core.state.strict_json import strict_json
 from spark_auc.errors import ConfigError, ModelFormatError
 from spark_auc.features.crosses import Crosses
 from spark_auc.features.readings import Reading
@@ -81,7 +82,7 @@ def from_json(text: str | bytes) -> Recipe:
         field, a value of another type or an impossible value.
     """
     try:
-        stored = json.loads(text, parse_constant=_refused, object_pairs_hook=_distinct)
+        stored = strict_json(text)
     except (ValueError, RecursionError) as error:
         raise ModelFormatError(
             f"found a recipe that is not JSON ({error}), expected the text that to_json returned; "
@@ -102,17 +103,6 @@ def from_json(text: str | bytes) -> Recipe:
 
 
 Reader = Callable[[Any, str], Any]
-
-
-def _refused(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    values = dict(pairs)
-    if len(values) < len(pairs):
-        raise ValueError("a field is repeated")
-    return values
 
 
 def _invalid(where: str, found: str, expected: str) -> ModelFormatError:

@@ -35,7 +35,6 @@ from spark_auc.features.tokens import Slots, hash_codes, hash_integers, hash_tex
 _LOGARITHM = "log^2 "
 # Bins of integers of 64 bits: floor(log(2^63)^2) is 1906.
 _BINS = 1908
-_HOURS, _WEEKDAYS = tuple(map(str, range(24))), tuple("1234567")
 _BOOLEANS = "false", "true"
 # The word of integers that are not among those of the fit. No integer has this text.
 _OTHER = "other"
@@ -262,8 +261,32 @@ class Tokens(_Hashed):
         return self._of_integers(partial(hash_integers, self.prefix), column, empty)
 
 
+class _TimePart(_Hashed):
+    """A part of a time: a code that counts its words."""
+
+    TYPES = ("time",)
+    WORDS: ClassVar[tuple[str, ...]]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """See `_Hashed.words`."""
+        return self.WORDS
+
+    def _codes_of(self, times: NDArray[Any]) -> NDArray[Any]:
+        raise NotImplementedError
+
+    def filler(self, column: Column, empty: bool) -> FillTokens:
+        """As `Log.filler`."""
+        self.check(column)
+        return self._of_codes(self._codes_of(cast(Numbers, column).values), column, empty)
+
+    def _word(self, column: Column, row: int) -> str:
+        code = int(self._codes_of(cast(Numbers, column).values[row : row + 1])[0])
+        return self.WORDS[code] if code < len(self.WORDS) else ""
+
+
 @dataclass(frozen=True)
-class Hour(_Hashed):
+class Hour(_TimePart):
     """Tokens ``name: hour=13`` of the hour of a time, from 0 to 23 in UTC.
 
     Parameters
@@ -272,26 +295,15 @@ class Hour(_Hashed):
         Name and type of the column.
     """
 
-    TYPES = ("time",)
     PART = ": hour"
+    WORDS = tuple(map(str, range(24)))
 
-    @property
-    def words(self) -> tuple[str, ...]:
-        """See `_Hashed.words`."""
-        return _HOURS
-
-    def filler(self, column: Column, empty: bool) -> FillTokens:
-        """As `Log.filler`."""
-        self.check(column)
-        return self._of_codes(hours(cast(Numbers, column).values), column, empty)
-
-    def _word(self, column: Column, row: int) -> str:
-        code = int(hours(cast(Numbers, column).values[row : row + 1])[0])
-        return _HOURS[code] if code < len(_HOURS) else ""
+    def _codes_of(self, times: NDArray[Any]) -> NDArray[Any]:
+        return hours(times)
 
 
 @dataclass(frozen=True)
-class Weekday(_Hashed):
+class Weekday(_TimePart):
     """Tokens ``name: weekday=1`` of the weekday of a time in UTC, from 1 (Monday) to 7.
 
     Parameters
@@ -300,22 +312,11 @@ class Weekday(_Hashed):
         Name and type of the column.
     """
 
-    TYPES = ("time",)
     PART = ": weekday"
+    WORDS = tuple("1234567")
 
-    @property
-    def words(self) -> tuple[str, ...]:
-        """See `_Hashed.words`."""
-        return _WEEKDAYS
-
-    def filler(self, column: Column, empty: bool) -> FillTokens:
-        """As `Log.filler`."""
-        self.check(column)
-        return self._of_codes(weekdays(cast(Numbers, column).values), column, empty)
-
-    def _word(self, column: Column, row: int) -> str:
-        code = int(weekdays(cast(Numbers, column).values[row : row + 1])[0])
-        return _WEEKDAYS[code] if code < len(_WEEKDAYS) else ""
+    def _codes_of(self, times: NDArray[Any]) -> NDArray[Any]:
+        return weekdays(times)
 
 
 def _ascend(values: tuple[str, ...]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
@@ -14,7 +14,6 @@ from spark_auc.core.kernels import compiled
 from spark_auc.core.state.rules import FINITE, not_csr
 from spark_auc.core.state.schema import Fields, Values, array, reals
 from spark_auc.core.types import Float, Int, Rows
-from spark_auc.core.validation import check_whole
 from spark_auc.errors import ConfigError
 from spark_auc.features.embedding import Stored, check_columns
 
@@ -48,7 +47,8 @@ class Splines(Stored):
     A column with one knot has one hat, which is 1 everywhere. A column without knots (all its
     values were missing) has only the indicator.
 
-    The constructors are `of_knots` and `of_quantiles`.
+    Use knots that are values of the column: those of a column with few values are then its values.
+    The constructor is `of_knots`.
 
     Parameters
     ----------
@@ -90,16 +90,6 @@ class Splines(Stored):
         starts = np.cumsum([0, *(a.size for a in arrays)], dtype=np.int64)
         return cls(np.concatenate([np.empty(0), *arrays]), starts)
 
-    @classmethod
-    def of_quantiles(cls, columns: Iterable[ArrayLike]) -> Self:
-        """The splines with knots at quantiles of each of ``d`` columns; see `probabilities`.
-
-        Equal quantiles, as in a column with few values, make one knot. Quantiles that are not
-        finite are dropped.
-        """
-        unique = [np.unique(np.asarray(column, float)) for column in columns]
-        return cls.of_knots([knots[np.isfinite(knots)] for knots in unique])
-
     @property
     def input_dimension(self) -> int:
         """Number of columns ``d``."""
@@ -135,21 +125,6 @@ class Splines(Stored):
         return sparse.csr_matrix(
             (data[:stored], indices[:stored], indptr), (dense.shape[0], self.dimension)
         )
-
-
-def probabilities(count: int = 12) -> Float:
-    """Probabilities ``(count,)`` of the quantiles to use as knots: evenly spaced from 0 to 1.
-
-    Use quantiles that are values of the column, as Spark's approxQuantile and numpy's
-    ``method="inverted_cdf"`` return: the knots of a column with few values are then its values.
-
-    Raises
-    ------
-    ConfigError
-        ``count`` is not a whole number of at least 2.
-    """
-    check_whole("count", count, 2)
-    return np.linspace(0.0, 1.0, int(count))
 
 
 @compiled()

@@ -9,22 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.kernels import compiled
-from spark_auc.core.state.rules import NOT_0
-from spark_auc.core.state.schema import Fields, array, reals
+from spark_auc.core.state.schema import Fields, array
 from spark_auc.core.types import Bool, Float, Index, Rows
 from spark_auc.core.validation import check_above, check_at_least, check_whole
 from spark_auc.errors import ConfigError
 from spark_auc.learners.learner import entries, unweighted
-from spark_auc.learners.linear import AveragedIterate
+from spark_auc.learners.linear import SMALLEST_SCALE, AveragedIterate
 from spark_auc.learners.losses import LOSSES, loss_descent
 from spark_auc.learners.pairs import AHEAD, add_row, draw_pairs, row_product
 
 # Separates these random numbers from other uses of the same seed.
 _PAIRS = 0xDA
 _PAIRS_OF = ("mixed", "uniform")
-# Smallest scale before rescaling: the average is a difference of sums that grow as 1 / scale, and
-# loses at most three digits.
-_SMALLEST_SCALE = 1e-3
 
 
 @dataclass(eq=False)
@@ -71,10 +67,8 @@ class DSGD(AveragedIterate):
 
     Attributes
     ----------
-    scale, z : float and (d,)
-        The iterate is ``scale z``.
-    gain, lag, averaged : float, (d,) and int
-        The average of the stage's ``averaged`` iterates is ``(gain z - lag) / averaged``.
+    scale, z, gain, lag, averaged
+        See `AveragedIterate`; the iterates averaged are those of the stage.
     size
         Number ``m`` of rows of the stage; 0 before the first stage, which uses the block's rows.
     steps
@@ -92,9 +86,6 @@ class DSGD(AveragedIterate):
 
     COUNTS = ("drawn", "steps")
     FIELDS: ClassVar[Fields] = {
-        "z": reals("d"),
-        "lag": reals("d"),
-        "scale": reals(rule=NOT_0),
         # States of earlier versions have none of these.
         "loss": array("U", optional=True),
         "pairs": array("U", optional=True),
@@ -108,11 +99,6 @@ class DSGD(AveragedIterate):
     loss: str = "squared"
     pairs: str = "mixed"
     theory: bool = False
-    z: Float = field(init=False, repr=False)
-    lag: Float = field(init=False, repr=False)
-    scale: float = field(init=False, default=1.0)
-    gain: float = field(init=False, default=0.0)
-    averaged: int = field(init=False, default=0)
     size: int = field(init=False, default=0)
     steps: int = field(init=False, default=0)
     drawn: int = field(init=False, default=0)
@@ -133,7 +119,7 @@ class DSGD(AveragedIterate):
                 f"found steps 1 / (mu (t + 1)) with averaging = {self.averaging} and c = {self.c}, "
                 "expected no averaging and c > 0; set them so, or theory to False"
             )
-        self.z, self.lag = np.zeros(self.dimension), np.zeros(self.dimension)
+        super().__post_init__()
 
     def stage(self, size: int) -> None:
         """Start a stage of ``size`` rows at the current weights, and reset the step count.
@@ -270,7 +256,7 @@ def _learn(
                 margin -= row_product(values, indices, begin[1], end[1], z)
                 change = share * length * sign * loss_descent(loss, own, sign * scale * margin)
             scale *= 1.0 - length * penalty
-            if abs(scale) < _SMALLEST_SCALE:
+            if abs(scale) < SMALLEST_SCALE:
                 for j in range(z.size):
                     lag[j] -= gain * z[j]
                     z[j] *= scale

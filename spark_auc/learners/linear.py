@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from typing import ClassVar, Self, cast
 
 import numpy as np
 
 from spark_auc.core.products import settled_scores
+from spark_auc.core.state.rules import NOT_0
+from spark_auc.core.state.schema import Fields, reals
 from spark_auc.core.types import Float, Rows
 from spark_auc.errors import ConfigError, ConvergenceError
 from spark_auc.learners.learner import LinearLearner, Stored, entries
+
+# Smallest scale before rescaling: the average is a difference of sums that grow as 1 / scale, and
+# loses at most three digits.
+SMALLEST_SCALE = 1e-3
 
 
 def scores(X: Rows, w: Float) -> Float:
@@ -66,6 +72,7 @@ class Linear(Stored):
         return made, before, own / ((own + others) or 1)
 
 
+@dataclass(eq=False)
 class AveragedIterate(Linear):
     """The average of a scaled iterate ``scale z``, updated lazily.
 
@@ -79,12 +86,20 @@ class AveragedIterate(Linear):
 
     # Numbers that learners of different rows add up, the number of pairs first.
     COUNTS: ClassVar[tuple[str, ...]]
+    FIELDS: ClassVar[Fields] = {
+        "z": reals("d"),
+        "lag": reals("d"),
+        "scale": reals(rule=NOT_0),
+    }
 
-    scale: float
-    z: Float
-    gain: float
-    lag: Float
-    averaged: int
+    z: Float = field(init=False, repr=False)
+    lag: Float = field(init=False, repr=False)
+    scale: float = field(init=False, default=1.0)
+    gain: float = field(init=False, default=0.0)
+    averaged: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        self.z, self.lag = np.zeros(self.dimension), np.zeros(self.dimension)
 
     @property
     def iterate(self) -> Float:

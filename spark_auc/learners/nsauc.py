@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spark_auc.core.kernels import compiled
-from spark_auc.core.state.rules import NOT_0
-from spark_auc.core.state.schema import Fields, reals
 from spark_auc.core.types import Bool, Float, Index, Places, Rows
 from spark_auc.core.validation import check_above, check_at_least, check_whole
 from spark_auc.errors import ConfigError
 from spark_auc.learners.learner import entries, unweighted
-from spark_auc.learners.linear import AveragedIterate
+from spark_auc.learners.linear import SMALLEST_SCALE, AveragedIterate
 from spark_auc.learners.pairs import AHEAD, add_row, draw_pairs, row_product
 
 _Rows = tuple[Float, Index, Places]
 _LOSSES = "hinge", "squared_hinge"
 # Separates these random numbers from other uses of the same seed.
 _PAIRS = 0xA5
-# Smallest scale before rescaling: the average is a difference of sums that grow as 1 / scale, and
-# loses at most three digits.
-_SMALLEST_SCALE = 1e-3
 
 
 @dataclass(eq=False)
@@ -66,10 +60,8 @@ class NSAUC(AveragedIterate):
 
     Attributes
     ----------
-    scale, z : float and (d,)
-        The iterate is ``scale z``.
-    gain, lag, averaged : float, (d,) and int
-        The average of ``averaged`` iterates is ``(gain z - lag) / averaged``.
+    scale, z, gain, lag, averaged
+        See `AveragedIterate`.
     steps
         Number of steps.
 
@@ -80,11 +72,6 @@ class NSAUC(AveragedIterate):
     """
 
     COUNTS = ("steps",)
-    FIELDS: ClassVar[Fields] = {
-        "z": reals("d"),
-        "lag": reals("d"),
-        "scale": reals(rule=NOT_0),
-    }
 
     gamma: float = 1.0
     lambda2: float = 1e-6
@@ -93,11 +80,6 @@ class NSAUC(AveragedIterate):
     rskip: int = 16
     askip: int = 16
     seed: int = 0
-    z: Float = field(init=False, repr=False)
-    lag: Float = field(init=False, repr=False)
-    scale: float = field(init=False, default=1.0)
-    gain: float = field(init=False, default=0.0)
-    averaged: int = field(init=False, default=0)
     steps: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
@@ -111,7 +93,7 @@ class NSAUC(AveragedIterate):
                 f"found loss = {self.loss!r}, expected {' or '.join(map(repr, _LOSSES))}; set "
                 "loss to one of these"
             )
-        self.z, self.lag = np.zeros(self.dimension), np.zeros(self.dimension)
+        super().__post_init__()
 
     def learn(self, X: Rows, y: Bool, weight: Float | None = None) -> None:
         """Make ``n`` steps on random pairs of rows; see `Learner.learn`.
@@ -207,7 +189,7 @@ def _learn(
                     add_row(-gain * change, values, indices, begin[1], end[1], lag)
             if t % rskip == 0:
                 scale *= 1.0 - rskip * lambda2 * length
-                if scale < _SMALLEST_SCALE:
+                if scale < SMALLEST_SCALE:
                     for j in range(z.size):
                         lag[j] -= gain * z[j]
                         z[j] *= scale

@@ -14,12 +14,9 @@ from spark_auc.core.types import Bool, Float, Index, Rows
 from spark_auc.core.validation import check_above, check_whole
 from spark_auc.errors import DataError
 from spark_auc.learners.learner import entries
-from spark_auc.learners.linear import Linear
+from spark_auc.learners.linear import SMALLEST_SCALE, Linear
 
 _Numbers = tuple[float, float, float, float, float, float, float, float, float, float]
-# Smallest scale before rescaling: the average is a difference of sums that grow as 1 / scale, and
-# loses at most three digits.
-_SMALLEST_SCALE = 1e-3
 _ROUNDING = 1.0 + 1e-9
 
 
@@ -269,7 +266,7 @@ def _learn(
         if squared > radius * radius:
             scale *= radius / np.sqrt(squared)
             squared = radius * radius
-            if scale < _SMALLEST_SCALE:
+            if scale < SMALLEST_SCALE:
                 squared = 0.0
                 for j in range(z.size):
                     lag[j] -= gain * z[j]

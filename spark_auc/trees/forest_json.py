@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict, fields
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
+from spark_auc.core.state.strict_json import strict_json
 from spark_auc.errors import ModelFormatError
 from spark_auc.trees.forest import Forest
 
@@ -41,7 +42,7 @@ def from_json(text: str | bytes) -> Forest:
         field, a value of another type, or nodes that are no trees.
     """
     try:
-        stored = json.loads(text, parse_constant=_refused, object_pairs_hook=_distinct)
+        stored = strict_json(text)
     except (ValueError, RecursionError) as error:
         raise _invalid(f"text that is not JSON ({error})", "the text that to_json returned") from (
             None
@@ -58,17 +59,6 @@ def of_dict(stored: Any) -> Forest:
     if stored.keys() != {"format", "version", *_READERS}:
         raise _invalid(f"fields {sorted(stored)}"[:200], str(sorted(_READERS)))
     return Forest(**{name: read(stored[name], name) for name, read in _READERS.items()})
-
-
-def _refused(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no JSON")
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    values = dict(pairs)
-    if len(values) < len(pairs):
-        raise ValueError("a field is repeated")
-    return values
 
 
 def _invalid(found: str, expected: str) -> ModelFormatError:

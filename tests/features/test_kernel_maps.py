@@ -8,7 +8,7 @@ from sklearn.metrics import pairwise
 
 from spark_auc.errors import DataError
 from spark_auc.features.fourier import FourierMap
-from spark_auc.features.kernels import Kernel, suggested_bandwidth
+from spark_auc.features.kernels import Kernel
 from spark_auc.features.nystroem import NystroemMap
 
 # A kernel, and scikit-learn's name and arguments of the same.
@@ -146,16 +146,6 @@ def test_more_rows_than_are_mapped_at_a_time():
 def test_useless_landmarks_are_refused(landmarks, kernel):
     with pytest.raises(DataError, match=r"landmarks .* expected .*; give"):
         NystroemMap.of_landmarks(landmarks, kernel)
-
-
-def test_suggested_bandwidth():
-    X = some_rows() * [1, 2, 3, 4] + 5
-    expected = np.mean([((x - X.mean(axis=0)) ** 2).sum() for x in X])
-    for given in (X, sparse.csr_matrix(X), sparse.csr_array(X)):
-        assert suggested_bandwidth(given) == pytest.approx(expected, rel=1e-12)
-    for useless in (np.ones((3, 2)), np.full((3, 2), np.nan)):
-        with pytest.raises(DataError, match="mean squared distance"):
-            suggested_bandwidth(useless)
 
 
 def test_fourier_features_approximate_the_gaussian():

@@ -7,7 +7,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import SplineTransformer
 
-from spark_auc.features.splines import Splines, probabilities
+from spark_auc.features.splines import Splines
 from tests.data import path
 
 # Of one to seven knots; the third column was never seen but missing.
@@ -68,24 +68,12 @@ def test_hats_of_a_column_sum_to_one():
 def test_scikit_learn_has_the_same_hats():
     rng = np.random.default_rng(1)
     X = rng.lognormal(0, 2, (500, 3))
-    knots = np.quantile(X, probabilities(9), axis=0)
+    knots = np.quantile(X, np.linspace(0, 1, 9), axis=0)
     expected = SplineTransformer(degree=1, knots=knots, extrapolation="constant").fit(X)
-    made = Splines.of_quantiles(knots.T)
+    made = Splines.of_knots(knots.T)
     Z = np.vstack([X, X * 3, -X])
     hats_only = np.delete(made.transform(Z).toarray(), [9, 19, 29], axis=1)
     np.testing.assert_allclose(hats_only, expected.transform(Z), rtol=0, atol=1e-12)
-
-
-def test_knots_of_quantiles():
-    rng = np.random.default_rng(2)
-    X = np.column_stack([rng.normal(size=99), rng.integers(0, 3, 99), np.full(99, 7.0)])
-    quantiles = [list(np.quantile(x, probabilities(), method="inverted_cdf")) for x in X.T]
-    quantiles += [[], [np.nan] * 12, [-np.inf, 1.0, 1.0, 2.0, np.inf]]
-    made = Splines.of_quantiles(quantiles)
-    np.testing.assert_array_equal(np.diff(made.starts), [12, 3, 1, 0, 0, 2])
-    assert made.knots[0] == X[:, 0].min()
-    assert made.knots[11] == X[:, 0].max()
-    np.testing.assert_array_equal(made.knots[12:], [0, 1, 2, 7, 1, 2])
 
 
 @pytest.mark.filterwarnings("error")
@@ -113,7 +101,7 @@ def test_magic04_is_far_from_linear():
     table = np.loadtxt(path("magic04.csv"), delimiter=",", dtype=str)
     X, y = table[:, :10].astype(float), table[:, 10] == "g"
     X, Z, y, z = train_test_split(X, y, test_size=0.5, stratify=y, random_state=0)
-    made = Splines.of_quantiles(np.quantile(X, probabilities(), axis=0).T)
+    made = Splines.of_knots([np.unique(q) for q in np.quantile(X, np.linspace(0, 1, 12), axis=0).T])
 
     def ridge(X, Z):
         delta = X[y].mean(axis=0) - X[~y].mean(axis=0)

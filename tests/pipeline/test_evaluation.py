@@ -103,7 +103,7 @@ def test_groups(frame, weight, most, monkeypatch):
         assert (group.auc, group.lower, group.upper) == pytest.approx(auc_interval(table)[:3])
         total.append((group.auc, u.sum()))
     values, weights = np.array(total).T
-    assert groups.weighted_mean == pytest.approx(np.average(values, weights=weights))
+    assert groups.gauc == pytest.approx(np.average(values, weights=weights))
 
 
 @pytest.mark.usefixtures("small_ranges")

@@ -97,11 +97,6 @@ class Groups(Sequence[GroupAUC]):
         weight = self.measures.weight[defined]
         return float(self.measures.auc[defined] @ weight / weight.sum())
 
-    @property
-    def weighted_mean(self) -> float | None:
-        """The earlier name of `gauc`."""
-        return self.gauc
-
     def as_dict(self) -> dict[str, Any]:
         """The groups for JSON: all of up to 100; of more, those of the lowest and highest AUCs.
 
