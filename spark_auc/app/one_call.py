@@ -44,9 +44,9 @@ class Trained:
     Parameters
     ----------
     model
-        The recipe and the ranker.
+        The recipe and the ranker, of all rows unless ``refit`` is False.
     evaluation
-        Measures on the held-out rows; None without such rows.
+        Measures on the held-out rows, of the ranker of the other rows; None without such rows.
 
     Examples
     --------
@@ -88,6 +88,7 @@ def train(
     key: str | None = None,
     test: float = 0.2,
     method: Literal["auto"] | None = None,
+    refit: bool = True,
     seed: int = 0,
     features: Mapping[str, Any] | None = None,
     training: Mapping[str, Any] | None = None,
@@ -117,6 +118,10 @@ def train(
         Share of the rows to hold out, in [0, 1).
     method
         "auto" chooses among models of single columns, pairs, crosses and trees.
+    refit
+        Whether the rows that were held out train too, after they have measured the model: the model
+        is then that of all rows, with the recipe and the penalty that were chosen. False: the
+        model is the one that was measured.
     seed
         Seed of the held-out part and of the folds.
     features
@@ -155,9 +160,10 @@ def train(
     """
     if not 0 <= test < 1:
         raise ConfigError(f"found test {test}, expected a share in [0, 1); set test")
-    table, held_out = table_of(rows), None
+    whole = table = table_of(rows)
+    held_out = None
     if test:
-        table, held_out = by_key(table, 1 - test, seed, key, (label, positive))
+        table, held_out = by_key(whole, 1 - test, seed, key, (label, positive))
     given, settings = dict(features or {}), {"weightCol": weight, **(training or {})}
     ranker = MBAEstimator(labelCol=label, positiveLabel=positive, **settings)
     if ranker.has_folds:
@@ -166,12 +172,16 @@ def train(
         given["leaveOut"] = [*(given.get("leaveOut") or ()), key]
     if method == "auto":
         added = [name for name in ADDED if name not in given]
-        model = MethodEstimator(RecipeEstimator(**given), ranker, added).fitted(table)
+        estimator: Any = MethodEstimator(RecipeEstimator(**given), ranker, added)
     else:
         if "numKnots" not in given and ranker.selects:
             given["numKnots"] = list(KNOTS)
-        model = PipelineEstimator([RecipeEstimator(**given), ranker]).fitted(table)
-    return Trained(model, None if held_out is None else model.evaluate(held_out))
+        estimator = PipelineEstimator([RecipeEstimator(**given), ranker])
+    model = estimator.fitted(table)
+    if held_out is None:
+        return Trained(model)
+    evaluation = model.evaluate(held_out)
+    return Trained(estimator.fitted_again(model, whole) if refit else model, evaluation)
 
 
 def table_of(rows: Any) -> Table:

@@ -46,7 +46,10 @@ def _outcome(job: str, result: Mapping[str, Any]) -> str | None:
         reason = f": {result['reason']}" if result.get("reason") else ""
         return f"{result['decision'] or 'no new period'}{reason}"
     if result.get("auc") is not None:
-        return f"AUC {result['auc']:.4f} of held-out rows{_interval(result.get('interval'))}"
+        rows = (result.get("refit") or {}).get("publishedRows")
+        trained = f"; the model of all {rows:,} rows is published" if rows else ""
+        interval = _interval(result.get("interval"))
+        return f"AUC {result['auc']:.4f} of held-out rows{interval}{trained}"
     if result.get("estimatedAUC") is not None:
         return (
             f"AUC {result['estimatedAUC']:.4f}, estimated from the training rows; train.holdout "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 from spark_auc.core.moments.pair_moments import PairMoments
@@ -25,8 +26,10 @@ from spark_auc.pipeline.prior_settings import NamedWeights
 from spark_auc.pipeline.ranker_fit import RankerFit
 from spark_auc.pipeline.ranker_settings import MBAClassifierSettings, MBASelectorSettings
 from spark_auc.pipeline.recipe_estimator import LabelledRecipeSettings, RecipeFit
+from spark_auc.pipeline.same_rows import SameRows
 from spark_auc.serving.linear_scorer import LinearScorer
 from spark_auc.serving.load import load
+from spark_auc.tables.table import Table
 from spark_auc.training.summary import TrainingSummary
 
 
@@ -101,6 +104,38 @@ class PipelineEstimator(PipelineFit):
         made = [FittedEmbedding.of(embedding) for embedding in embeddings]
         return PipelineModel(plain_ranker(ranker), recipe, made)
 
+    def fitted_again(self, model: PipelineModel, table: Table) -> PipelineModel:
+        """The model of other rows, with the recipe, the embeddings and the penalty of a fit.
+
+        Trees that grew from all rows of the fit grow again.
+
+        Parameters
+        ----------
+        model
+            The fit.
+        table
+            The rows.
+
+        Raises
+        ------
+        DataError
+            A value cannot be used, or there are not two classes.
+        ResourceError
+            Memory does not suffice.
+        ConvergenceError
+            A solver did not reach its tolerance.
+        """
+        penalty = [model.summary.candidate] if self.learner.selects else []
+        if same_rows := SameRows.of(self.recipe, self.embeddings, self.ranker):
+            recipe, ranker = same_rows.fitted(table, *penalty)
+            return _with(model, ranker, recipe)
+        features: Any = None
+        if model.fitted_recipe is not None:
+            features = model.fitted_recipe.input_features(table).for_training(of_fit=True)
+        for embedding in model.embeddings:
+            features = embedding.features(features or embedding.input_features(table))
+        return _with(model, self.learner.fitted(table, features, *penalty))
+
 
 class MethodEstimator(MethodFit):
     """Fits the best of several models of a recipe's blocks; see `MethodFit`."""
@@ -112,3 +147,19 @@ class MethodEstimator(MethodFit):
     ) -> None:
         prepared = self._prepared(recipe, added)
         self.pipeline = PipelineEstimator([prepared, ranker or MBAEstimator()])
+
+    def fitted_again(self, model: PipelineModel, table: Table) -> PipelineModel:
+        """See `PipelineEstimator.fitted_again`; the candidate is that of the fit too."""
+        fitted = model.fitted_recipe
+        assert fitted is not None, "a choice of methods has a recipe"
+        recipe, ranker = self.trained_again(table, fitted.input_features(table), model.summary)
+        return _with(model, ranker, fitted.replaced(recipe, fitted.drift))
+
+
+def _with(model: PipelineModel, ranker: Any, recipe: Any = None) -> PipelineModel:
+    """A model with the ranker of other rows, which keeps how its penalty was chosen."""
+    plain = plain_ranker(ranker)
+    kept = replace(plain.summary, selection=model.summary.selection)
+    return replace(
+        model, ranker=plain.with_summary(kept), fitted_recipe=recipe or model.fitted_recipe
+    )

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from spark_auc.pipeline.ranker_fit import FoldsFit
 from spark_auc.pipeline.ranker_settings import ConvergenceSettings, FoldSettings, RankerSettings
 from spark_auc.pipeline.settings import Range, Setting, WeightSettings
+from spark_auc.solvers.candidates import Candidate
 from spark_auc.tables.features import Features
 from spark_auc.tables.rows import TableRows
 from spark_auc.tables.table import Table
@@ -70,14 +71,16 @@ class HingeFit(FoldsFit):
         if not self.selects:
             self.refuse("a single penalty", "keyCol", "seed")
 
-    def fitted(self, table: Table, features: Features | None = None) -> Any:
-        """See `RankerFit.fitted`."""
+    def fitted(
+        self, table: Table, features: Features | None = None, penalty: Candidate | None = None
+    ) -> Any:
+        """See `FoldsFit.fitted`."""
         self.check()
         values: RankSVMSettings = self.values()
         folds, column = self.folds(table)
         columns = self.resolved(table, features, values["keyCol"], column)
         settings = HingeSettings(
-            values["regParam"],
+            values["regParam"] if penalty is None else penalty.regParam,
             values["standardization"],
             values["tol"],
             values["maxIter"],

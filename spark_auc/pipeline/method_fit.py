@@ -18,6 +18,7 @@ from spark_auc.pipeline.pipeline_fit import PipelineFit
 from spark_auc.pipeline.ranker_fit import RankerFit
 from spark_auc.pipeline.recipe_estimator import RecipeFit
 from spark_auc.pipeline.tree_settings import grows_from_all
+from spark_auc.solvers.candidates import Candidate
 from spark_auc.tables.raw_features import RawFeatures
 from spark_auc.tables.rows import TableRows, counted
 from spark_auc.tables.table import Table
@@ -28,6 +29,7 @@ from spark_auc.training.prior import Prior
 from spark_auc.training.ranksvm import train_hinge
 from spark_auc.training.raw_rows import RawRows
 from spark_auc.training.settings import HingeSettings, MethodSettings, TrainingSettings
+from spark_auc.training.summary import TrainingSummary
 from spark_auc.training.train import train
 from spark_auc.training.tree_candidates import (
     TreeCandidate,
@@ -168,9 +170,10 @@ class MethodFit:
         reduced = fitted.replaced(made, fitted.drift and fitted.drift.for_recipe(made))
         # The groups of rows are those of all columns, by which trees and folds know them.
         features = replace(features, recipe=made).for_training(of_fit=of_fit, by_values=True)
-        trained = self._trained(table, features, chosen, candidate)
-        model = self.pipeline.pipeline_model(trained, reduced)
         assert chosen.selection is not None
+        penalty = chosen.selection.candidate
+        trained = self._trained(table, features, chosen.loss, penalty, candidate)
+        model = self.pipeline.pipeline_model(trained, reduced)
         selection = chosen.selection.as_dict() | {"methods": comparison.as_dict()}
         summary = replace(model.ranker.summary, selection=selection)
         return self.pipeline.named(table, model.with_ranker(model.ranker.with_summary(summary)))
@@ -180,25 +183,11 @@ class MethodFit:
         if not self._grows:
             return _Trees({}, [])
         candidates = {each.name: each for each in tree_candidates(features.recipe)}
-        rows, values = counted(table, self.ranker.values()["labelCol"]), self.ranker.values()
-        label, row = (values["labelCol"], values["positiveLabel"]), ("weightCol", "keyCol")
         try:
-            require("trees", "lightgbm")
-            if rows > _MOST_TREE_ROWS:
-                raise ResourceError(
-                    f"found {rows} rows, expected at most {_MOST_TREE_ROWS} to grow trees anew in "
-                    "each fold; set trees of a recipe, whose rows are left out of training"
-                )
-            sample = label_sample(
-                *(table, features.raw, label, *(values[name] for name in row)),
-                remedy="set trees to null",
-                sample=None,
-                rows=rows,
-            )
+            raw = self._raw_rows(table, features)
         except (MissingPackageError, ResourceError) as error:
             _log.warning("no trees grow from all rows: %s", error)
             return _Trees(candidates, [c.without(str(error)) for c in candidates.values()])
-        raw = RawRows(sample.columns, sample.y, sample.weight, sample.groups)
         types = {
             column.name: column.type
             for column in features.recipe.own_columns
@@ -211,26 +200,69 @@ class MethodFit:
         results = measured(list(candidates.values()), raw, types, folds)
         return _Trees(candidates, results, raw, types)
 
+    def _raw_rows(self, table: Table, features: RawFeatures) -> RawRows:
+        """The raw rows that trees grow from; `ResourceError` if they are too many."""
+        require("trees", "lightgbm")
+        rows, values = counted(table, self.ranker.values()["labelCol"]), self.ranker.values()
+        label, row = (values["labelCol"], values["positiveLabel"]), ("weightCol", "keyCol")
+        if rows > _MOST_TREE_ROWS:
+            raise ResourceError(
+                f"found {rows} rows, expected at most {_MOST_TREE_ROWS} to grow trees anew in "
+                "each fold; set trees of a recipe, whose rows are left out of training"
+            )
+        sample = label_sample(
+            *(table, features.raw, label, *(values[name] for name in row)),
+            remedy="set trees to null",
+            sample=None,
+            rows=rows,
+        )
+        return RawRows(sample.columns, sample.y, sample.weight, sample.groups)
+
+    def trained_again(self, table: Table, features: RawFeatures, summary: TrainingSummary) -> Any:
+        """The recipe and the ranker of other rows, with the candidate and penalty of a fit.
+
+        Trees that grew from all rows of the fit grow again.
+
+        Parameters
+        ----------
+        table
+            The rows.
+        features
+            The features of their rows by the recipe of the fit.
+        summary
+            Of the ranker of the fit.
+        """
+        methods, recipe = (summary.selection or {})["methods"], features.recipe
+        chosen, candidate = methods["candidates"][methods["chosen"]], None
+        if recipe.trees and recipe.trees.grown is None:
+            named = {each.name: each for each in tree_candidates(recipe)}
+            candidate = named.get(chosen["name"])
+        if candidate and recipe.trees:
+            raw = self._raw_rows(table, features)
+            recipe = replace(recipe, trees=candidate.grow(raw, recipe.trees.types))
+        features = replace(features, recipe=recipe).for_training(of_fit=True, by_values=True)
+        penalty = summary.candidate
+        return recipe, self._trained(table, features, chosen["loss"], penalty, candidate)
+
     def _trained(
         self,
         table: Table,
         features: RawFeatures,
-        chosen: MethodResult,
+        loss: str,
+        penalty: Candidate,
         candidate: TreeCandidate | None,
     ) -> Any:
-        """The chosen candidate, trained with its penalty on all rows that it may train on."""
+        """A candidate, trained with its penalty on all rows that it may train on."""
         values: dict[str, Any] = dict(self.ranker.values())
         shared = {name: values[name] for name in _SHARED if values[name] is not None}
-        assert chosen.selection is not None
-        penalty = chosen.selection.candidate
-        kind: Any = self.HINGE if chosen.loss == "hinge" else type(self.ranker)
+        kind: Any = self.HINGE if loss == "hinge" else type(self.ranker)
         estimator = kind(regParam=penalty.regParam, standardization=False, **shared)
         # The key says which rows grew trees.
         columns = estimator.resolved(table, features, values["keyCol"])
         rows = TableRows.of(table, columns)
         if candidate:
             result = train_grown(rows, candidate, penalty, Prior.of_trees(features.recipe))
-        elif chosen.loss == "hinge":
+        elif loss == "hinge":
             result = train_hinge(rows, HingeSettings(penalty.regParam, standardize=False))
         else:
             settings = TrainingSettings(reg_params=(penalty.regParam,), standardize=False)

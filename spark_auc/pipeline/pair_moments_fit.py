@@ -13,6 +13,7 @@ from spark_auc.pipeline.has_settings import HasSettings
 from spark_auc.pipeline.ranker_fit import FoldsFit
 from spark_auc.pipeline.ranker_settings import PairMomentsSettings
 from spark_auc.pipeline.segment_rankers import segmented
+from spark_auc.solvers.candidates import Candidate
 from spark_auc.tables.features import Features
 from spark_auc.tables.raw_features import RawFeatures
 from spark_auc.tables.rows import TableRows
@@ -133,8 +134,10 @@ class PairMomentsFit(FoldsFit):
             max_fpr=self.values()["maxFPR"],
         )
 
-    def fitted(self, table: Table, features: Features | None = None) -> Any:
-        """See `RankerFit.fitted`."""
+    def fitted(
+        self, table: Table, features: Features | None = None, penalty: Candidate | None = None
+    ) -> Any:
+        """See `FoldsFit.fitted`."""
         self.check()
         values: PairMomentsSettings = self.values()
         folds, column = self.folds(table)
@@ -144,6 +147,8 @@ class PairMomentsFit(FoldsFit):
         folds, prior = self.held_out(folds, columns), self.prior_for(columns.features)
         approximation = self.approximation_for(columns.features)
         settings = replace(settings, folds=folds, prior=prior, approximation=approximation)
+        if penalty is not None:
+            settings = settings.of(penalty)
         result = train(TableRows.of(table, columns), settings)
         model, name = self.made(result, columns), values["segmentCol"]
         return segmented(model, table, columns, name, result, settings) if name else model

@@ -16,6 +16,7 @@ from spark_auc.features.shared_names import names_beside
 from spark_auc.pipeline.has_settings import HasSettings
 from spark_auc.pipeline.prior_settings import FittedRanker, NamedWeights
 from spark_auc.serving.linear_scorer import LinearScorer, SegmentScorer
+from spark_auc.solvers.candidates import Candidate
 from spark_auc.tables.columns import FoldColumn, TrainingColumns
 from spark_auc.tables.features import Features, PreparedFeatures
 from spark_auc.tables.raw_features import EmbeddedFeatures, RawFeatures
@@ -244,6 +245,20 @@ class FoldsFit(RankerFit):
 
     Its settings extend `FoldSettings`, and have a keyCol and a seed.
     """
+
+    def fitted(
+        self, table: Table, features: Features | None = None, penalty: Candidate | None = None
+    ) -> Any:
+        """Train on the rows of a table; see `RankerFit.fitted`.
+
+        Parameters
+        ----------
+        table, features
+            See `RankerFit.fitted`.
+        penalty
+            The penalty. Default: that of the settings, or the one that the folds choose.
+        """
+        raise NotImplementedError
 
     @property
     def has_folds(self) -> bool:

@@ -13,6 +13,7 @@ from spark_auc.pipeline.pair_moments_fit import PairMomentsFit
 from spark_auc.pipeline.ranker_fit import RankerFit
 from spark_auc.pipeline.recipe_estimator import RecipeFit, RecipeModel
 from spark_auc.pipeline.tree_settings import grows_from_all, tree_settings
+from spark_auc.solvers.candidates import Candidate
 from spark_auc.tables.columns import TrainingColumns
 from spark_auc.tables.rows import TableRows
 from spark_auc.tables.table import Table
@@ -82,10 +83,17 @@ class SameRows:
             )
         return cls(recipe.with_values(unit=False), ranker.with_values(standardization=False))
 
-    def fitted(self, table: Table) -> tuple[RecipeModel, Any]:
+    def fitted(self, table: Table, penalty: Candidate | None = None) -> tuple[RecipeModel, Any]:
         """Grow the trees from all rows of a table, and train the ranker on them.
 
         The driver gathers the rows once; see `train_on_same_rows`.
+
+        Parameters
+        ----------
+        table
+            The rows.
+        penalty
+            The penalty. Default: that of the settings, or the one that rows choose.
 
         Raises
         ------
@@ -115,6 +123,8 @@ class SameRows:
 
         seed = tree_settings(self.recipe.values()["trees"])["grow"]["seed"]
         settings = ranker.training_settings(Folds(values["numFolds"]))
+        if penalty is not None:
+            settings = settings.of(penalty)
         result = train_on_same_rows(grown, KeySample(_SHARE, seed), settings)
         model, columns = made[None]
         return model, ranker.made(result, columns)

@@ -100,12 +100,7 @@ def train_on_same_rows(
     timer.end("moments")
     chosen = settings.candidates(lambda: moments.quadratic(settings.scale(moments.columns())))
     candidate = chosen[selection.chosen % len(chosen)]
-    fixed = replace(
-        settings,
-        reg_params=(candidate.regParam,),
-        elastic_net_params=(candidate.elasticNetParam,),
-        prior=prior if selection.candidate.prior else None,
-    )
+    fixed = replace(settings, prior=prior).of(replace(candidate, prior=selection.candidate.prior))
     result = train_on_moments(moments, labels, fixed)
     if result.prior is None:
         result = replace(result, prior=prior.report(None))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -141,6 +141,15 @@ class TrainingSettings:
         if not len(regs) == len(mixes) == 1:
             return None
         return Candidate(regs[0], mixes[0], self.prior is not None)
+
+    def of(self, candidate: Candidate) -> TrainingSettings:
+        """The settings with a penalty that is chosen already."""
+        return replace(
+            self,
+            reg_params=(candidate.regParam,),
+            elastic_net_params=(candidate.elasticNetParam,),
+            prior=self.prior if candidate.prior else None,
+        )
 
     def scale(self, columns: ColumnMoments) -> Float | None:
         """Divisors ``(d,)`` of the columns by which the penalty applies; None for 1."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from spark_auc.core import html
 from spark_auc.core.types import Float
+from spark_auc.solvers.candidates import Candidate
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,12 @@ class TrainingSummary:
     covariance: dict[str, Any] | None = None
     head: list[int] | None = None
     saddle: dict[str, float] | None = None
+
+    @property
+    def candidate(self) -> Candidate:
+        """The penalty of the weights."""
+        centred = self.prior is not None and self.prior["scale"] is not None
+        return Candidate(self.reg_param or 0.0, self.elastic_net_param or 0.0, centred)
 
     def _repr_html_(self) -> str:
         certificate, selection = self.certificate or {}, self.selection or {}

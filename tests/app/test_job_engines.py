@@ -167,7 +167,7 @@ def test_json_lines_are_trained_on_and_scored_alike(job, tmp_path):
     for engine in ENGINES:
         result = job("train", engine, **section, output={"path": f"fields_{engine}"})
         auc.append(result["auc"])
-        assert sum(result["rows"].values()) == 640
+        assert sum(result["rows"].values()) == 800
         w.append(read_model(f"fields_{engine}").ranker.scorer.w)
     np.testing.assert_allclose(*w, rtol=1e-6, atol=1e-9)
     assert auc[0] == pytest.approx(auc[1], abs=1e-12)

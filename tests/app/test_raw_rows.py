@@ -105,6 +105,7 @@ def test_from_raw_rows_to_a_report_and_scores(job, at):
             embeddings=[{"NystroemEmbedding": LANDMARKS}],
             holdout={"by": "key", "train": 0.6, "seed": 2, "column": "row"},
             calibration={"data": {"path": "rows"}},
+            refit=False,
         ),
     )
     assert code == 0, trained

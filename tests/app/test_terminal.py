@@ -59,7 +59,8 @@ def test_train_at_a_terminal(tmp_path: Path) -> None:
     code, text = at_terminal(tmp_path, "train", *settings, *options)
     assert code == 0, text
     auc, report, after = text.splitlines()[-3:]
-    assert re.fullmatch(r"AUC 0\.\d{4} of held-out rows, 95% interval 0\.\d+ to 0\.\d+", auc)
+    measured = r"AUC 0\.\d{4} of held-out rows, 95% interval 0\.\d+ to 0\.\d+"
+    assert re.fullmatch(f"{measured}; the model of all 300 rows is published", auc)
     assert Path(report.removeprefix("report: file://")).is_file()
     assert after.startswith("to score new rows: spark-auc score --model model --data NEW_FILE")
     # All other lines are those of this package's log, and the JVM's are in a file that it names.

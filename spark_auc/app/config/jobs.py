@@ -121,6 +121,11 @@ class Train(RowsAndMoments):
     holdout: Split | None = Field(
         None, description="rows of the part test are not trained on, and are evaluated"
     )
+    refit: bool = Field(
+        True,
+        description="publish the model of all rows: after the holdout is measured, its rows train "
+        "too, with the recipe and the penalty that were chosen",
+    )
     drift: bool = Field(True, description=f"{DRIFT} over the rows of holdout")
     saveMoments: bool = Field(False, description="publish the pair moments with the model")
     output: Output

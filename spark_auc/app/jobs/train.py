@@ -15,6 +15,7 @@ several, and the files of the job ``evaluate`` if rows are held out.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,12 @@ from spark_auc.app.config.split import Split
 from spark_auc.app.config.training import estimator_class
 from spark_auc.app.jobs.columns import column_facts, log_columns
 from spark_auc.app.jobs.engines import Engine, Needs
-from spark_auc.app.jobs.evaluation import drift_of_evaluated, evaluation, write_evaluation
+from spark_auc.app.jobs.evaluation import (
+    drift_of_evaluated,
+    evaluation,
+    facts_of,
+    write_evaluation,
+)
 from spark_auc.app.jobs.published_model import KIND, check_model, read_model, write_model
 from spark_auc.app.jobs.raw_rows import embeddings_of, recipe_of
 from spark_auc.app.report.penalties import penalties
@@ -53,6 +59,8 @@ from spark_auc.tables.text_types import odd_words
 
 if TYPE_CHECKING:
     from spark_auc.core.moments.pair_moments import PairMoments
+
+_log = logging.getLogger(__name__)
 
 # The learners that every engine has.
 _LEARNERS: Mapping[str, Any] = {"MBAClassifier": MBAEstimator, "RankSVMClassifier": HingeEstimator}
@@ -123,17 +131,30 @@ def run(engine: Engine, config: Train) -> dict[str, Any]:
         train, test = rows, None
         if rows is not None:
             train, test = _halves(rows, config.holdout, config.columns)
-        model, others = _fitted(config, train)
-        if config.calibration:
-            assert calibrating is not None
-            made = config.calibration
-            model = model.calibrated(
-                calibrating, made.method, made.negativeSamplingRate, made.probabilityCol
-            )
+        measured, others = _fitted(config, train)
+        model = measured = _calibrated(measured, config, calibrating)
+        if rows is not None and _refits(config):
+            _log.info("training again on all rows, with the recipe and the penalty chosen")
+            model = _pipeline(config, _prior(config)).fitted_again(measured, rows)
+            model = _calibrated(model, config, calibrating)
         written = _write(version, model, config, others)
         columns = _columns(engine, version, model, config, train)
-        evaluated = {} if test is None else _evaluated(version, model, config, test, columns)
-    return written | evaluated
+        if test is None:
+            return written
+        return written | _evaluated(version, measured, model, config, test, columns)
+
+
+def _refits(config: Train) -> bool:
+    """Whether the published model is that of all rows, and the measured one is not."""
+    return config.refit and config.holdout is not None and config.moments is None
+
+
+def _calibrated(model: PipelineModel, config: Train, table: Table | None) -> PipelineModel:
+    """The model with the calibration of the configuration, if it has one."""
+    made = config.calibration
+    if made is None or table is None:
+        return model
+    return model.calibrated(table, made.method, made.negativeSamplingRate, made.probabilityCol)
 
 
 def names_of(config: Train) -> list[str] | None:
@@ -301,18 +322,26 @@ def _columns(
 
 def _evaluated(
     version: Directory,
+    measured: PipelineModel,
     model: PipelineModel,
     config: Train,
     test: Table,
     columns: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """Write the evaluation of held-out rows, and return the keys of the job's result."""
+    """Write the evaluation of held-out rows, and return the keys of the job's result.
+
+    ``measured`` did not train on these rows; ``model`` is published.
+    """
     told = config.model_dump(mode="json", include={"data", "holdout"}, exclude_none=True)
     data, segments = told["data"] | {"holdout": told["holdout"]}, model.ranker.segments
     # A group for each ranker: the column can have many more values.
     measures = Measures(groupCol=None if segments is None else segments.column)
-    result, groups = evaluation(model, test, measures, config.output.path, data, segments)
-    drift = drift_of_evaluated(model, test) if config.drift else {}
+    path = config.output.path
+    result, groups = evaluation(measured, test, measures, path, data, segments)
+    if measured is not model:
+        refit = {"measuredRows": _rows(measured), "publishedRows": _rows(model)}
+        result |= facts_of(model, path, data) | {"refit": refit}
+    drift = drift_of_evaluated(measured, test) if config.drift else {}
     report = write_evaluation(
         version,
         result | drift,
@@ -322,7 +351,12 @@ def _evaluated(
         embedded=bool(model.embeddings),
         columns=columns,
     )
-    return {"auc": result["auc"], "interval": result["interval"], "report": report, **drift}
+    told = {name: result[name] for name in ("auc", "interval", "refit") if name in result}
+    return {**told, "report": report, **drift}
+
+
+def _rows(model: PipelineModel) -> int:
+    return sum(model.summary.rows.values())
 
 
 def _moments_table(moments: PairMoments) -> bytes:
