@@ -174,8 +174,8 @@ def train(
         added = [name for name in ADDED if name not in given]
         estimator: Any = MethodEstimator(RecipeEstimator(**given), ranker, added)
     else:
-        if "numKnots" not in given and ranker.selects:
-            given["numKnots"] = list(KNOTS)
+        if ranker.selects:
+            given = {"numKnots": list(KNOTS), "pairs": "auto"} | given
         estimator = PipelineEstimator([RecipeEstimator(**given), ranker])
     model = estimator.fitted(table)
     if held_out is None:

@@ -7,17 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
+import numpy as np
+
 from spark_auc.errors import ConfigError, ConvergenceError, ResourceError
 from spark_auc.pipeline.ranker_fit import RankerFit
 from spark_auc.pipeline.recipe_estimator import RecipeFit, RecipeModel
 from spark_auc.pipeline.recipe_ranker import (
-    check_knots,
+    check_choices,
     named_by_tokens,
     recipes_for,
     suited,
     with_head,
 )
 from spark_auc.pipeline.same_rows import SameRows
+from spark_auc.solvers.candidates import simplest, standard_error
 from spark_auc.tables.features import Features
 from spark_auc.tables.table import Table
 from spark_auc.training.knots import KnotSelection
@@ -26,6 +29,8 @@ _log = logging.getLogger(__name__)
 
 # Numbers of knots to choose from: linear effects, the default, and effects that take many rows.
 KNOTS = (2, 16, 48)
+# Most pairs of columns that are tried, and most rows of which they are.
+_PAIRS, _MOST_PAIRED_ROWS = 20, 250_000
 
 
 class EmbeddingModel(Protocol):
@@ -94,7 +99,7 @@ class PipelineFit:
         for stage in [*self.embeddings, self.learner]:
             stage.check()
         if isinstance(self.recipe, RecipeFit):
-            check_knots(self.recipe, self.learner)
+            check_choices(self.recipe, self.learner)
         SameRows.of(self.recipe, self.embeddings, self.ranker)
 
     def fitted(self, table: Table) -> Any:
@@ -118,14 +123,69 @@ class PipelineFit:
         if self.learner is not self.ranker:
             _log.info("standardization is false: the recipe gives rows of unit length")
         recipes = self.recipes(table)
+        recipe: RecipeModel | None
         if len(recipes) > 1:
-            model = self._chosen(table, recipes)
+            recipe, model = self._chosen(table, recipes)
         else:
-            model = self._fitted(table, next(iter(recipes.values()), None))
+            recipe = next(iter(recipes.values()), None)
+            model = self._fitted(table, recipe)
+        if isinstance(self.recipe, RecipeFit) and self.recipe.values()["pairs"] == "auto":
+            assert recipe is not None, "a recipe of these settings"
+            model = self._with_pairs(table, self.recipe, recipe, model)
         return self.named(table, model)
 
-    def _chosen(self, table: Table, recipes: Mapping[int, RecipeModel]) -> Any:
-        """The pipeline of the recipe whose penalty ranks held-out rows best."""
+    def _with_pairs(
+        self, table: Table, estimator: RecipeFit, recipe: RecipeModel, model: Any
+    ) -> Any:
+        """The pipeline with pairs of numeric columns, where they rank held-out rows better.
+
+        Rows that choose pairs are never held out. The pipelines with and without pairs are compared
+        on the same folds of the other rows.
+        """
+        summary, values = model.ranker.summary, self.ranker.values()
+        rows = sum(summary.rows.values())
+        if rows > _MOST_PAIRED_ROWS:
+            _log.info(
+                "no pairs of columns are tried of %d rows, more than %d; set pairs to a number to "
+                "try them",
+                *(rows, _MOST_PAIRED_ROWS),
+            )
+            return model
+        label = values["labelCol"], values["positiveLabel"]
+        row = values.get("weightCol"), values.get("keyCol")
+        paired = estimator.paired(table, recipe, _PAIRS, label, *row)
+        if not (pairs := paired.recipe.pairs):
+            return model
+        alone = paired.replaced(replace(paired.recipe, pairs=()), paired.drift)
+        try:
+            models = [self._fitted(table, each, by_values=True) for each in (alone, paired)]
+        except (ConvergenceError, ResourceError) as error:
+            _log.warning("pairs of columns are left out: %s", error)
+            return model
+        selections = [made.ranker.summary.selection for made in models]
+        auc = np.array([one["candidates"][one["chosen"]]["folds"] for one in selections])
+        is_better = simplest(auc) == 1
+        told = {
+            "names": [[column.name for column in pair.columns] for pair in pairs],
+            "chosen": is_better,
+            "auc": auc.mean(axis=1).tolist(),
+            "standardError": float(standard_error(auc[1] - auc[0])),
+        }
+        _log.info(
+            "%s %d pairs of columns: mean AUC of held-out folds %.4f without and %.4f with them, "
+            "standard error of the difference %.4f",
+            *("chose" if is_better else "left out", len(pairs), *told["auc"]),
+            told["standardError"],
+        )
+        chosen = models[1] if is_better else model
+        kept = {"numKnots": knots} if (knots := summary.selection.get("numKnots")) else {}
+        selection = chosen.ranker.summary.selection | kept | {"pairs": told}
+        return chosen.with_ranker(
+            chosen.ranker.with_summary(replace(chosen.ranker.summary, selection=selection))
+        )
+
+    def _chosen(self, table: Table, recipes: Mapping[int, RecipeModel]) -> tuple[RecipeModel, Any]:
+        """The recipe whose penalty ranks held-out rows best, and its pipeline."""
         selection, best, failure = KnotSelection(), None, None
         for count, recipe in recipes.items():
             try:
@@ -136,16 +196,19 @@ class PipelineFit:
                 failure = error
                 continue
             if selection.add(count, model.ranker.summary.selection or {}):
-                best = model
+                best = recipe, model
             _log.info("%s", selection.sentence(-1))
         if best is None:
             assert failure is not None
             raise failure
         chosen = selection.as_dict()
         _log.info("chose %s", selection.sentence(chosen["chosen"]))
-        summary = best.ranker.summary
+        recipe, model = best
+        summary = model.ranker.summary
         both = (summary.selection or {}) | {"numKnots": chosen}
-        return best.with_ranker(best.ranker.with_summary(replace(summary, selection=both)))
+        return recipe, model.with_ranker(
+            model.ranker.with_summary(replace(summary, selection=both))
+        )
 
     def _fitted(
         self,

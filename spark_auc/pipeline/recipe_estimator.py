@@ -156,6 +156,31 @@ class RecipeFit(HasSettings):
             made[count] = self.recipe_model(recipe, drift, summary.decisions)
         return made
 
+    def paired(
+        self,
+        table: Table,
+        model: RecipeModel,
+        most: int,
+        label: tuple[str, Label | bool | None],
+        weight: str | None = None,
+        key: str | None = None,
+    ) -> RecipeModel:
+        """A fitted recipe with at most so many pairs, chosen from a sample of the rows.
+
+        Parameters
+        ----------
+        table
+            The rows of its fit.
+        model
+            The recipe.
+        most
+            The largest number of pairs.
+        label, weight, key
+            See `fitted`.
+        """
+        recipe = with_interactions(table, model.recipe, label, weight, key, pairs=most)
+        return model.replaced(recipe, model.drift)
+
     def growing(
         self,
         table: Table,

@@ -46,9 +46,15 @@ def with_head(recipe: M, ranker: RankerModel) -> M:
     return recipe.replaced(replace(recipe.recipe, head=tuple(head)), recipe.drift)
 
 
-def check_knots(recipe: RecipeFit, ranker: RankerFit) -> None:
-    """`ConfigError` for several numbers of knots, and a ranker without folds to choose from."""
+def check_choices(recipe: RecipeFit, ranker: RankerFit) -> None:
+    """`ConfigError` for a choice of knots or pairs, and a ranker without folds to choose by."""
     knots = list(recipe.knots())
+    if recipe.values()["pairs"] == "auto" and not ranker.selects:
+        raise ConfigError(
+            f"found pairs 'auto' and a {ranker.PUBLIC} that chooses no penalty, expected a number "
+            "of pairs or names, or held-out folds to choose by; set pairs to a number, or use "
+            "MBAClassifier without regParam"
+        )
     if len(knots) > 1 and not ranker.selects:
         raise ConfigError(
             f"found numKnots {knots} and a {ranker.PUBLIC} that chooses no penalty, "

@@ -112,6 +112,7 @@ def model_facts(path: str, features: int, summary: Mapping[str, Any]) -> dict[st
         "certificate": summary["certificate"],
         "largestWeights": summary["largest_weights"],
         "numKnots": (summary["selection"] or {}).get("numKnots"),
+        "pairs": (summary["selection"] or {}).get("pairs"),
         "methods": (summary["selection"] or {}).get("methods"),
     }
 

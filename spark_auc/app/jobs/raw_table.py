@@ -82,9 +82,11 @@ def _train(table: Table, train: Train, options: Mapping[str, Any]) -> Train:
         before = start_of_last(table, time, data.dropMissing)
         holdout = Split.model_validate({"by": "time", "column": time, "before": before})
         train = train.model_copy(update={"holdout": holdout})
-    if train.features and _free_of_knots(train):
-        knots = train.features.model_copy(update={"numKnots": list(KNOTS)})
-        train = train.model_copy(update={"features": knots})
+    section = train.features
+    if section and not (train.method or section.recipe) and estimator_of(train).selects:
+        choices = {"numKnots": list(KNOTS), "pairs": "auto"}
+        free = {k: value for k, value in choices.items() if k not in section.model_fields_set}
+        train = train.model_copy(update={"features": section.model_copy(update=free)})
     return train
 
 
@@ -131,10 +133,3 @@ def _labels(table: Table, label: str) -> dict[Any, int]:
 def _number(text: str) -> int | float:
     number = float(text)
     return int(number) if number.is_integer() else number
-
-
-def _free_of_knots(train: Train) -> bool:
-    """Whether the number of knots is not set, and folds are there to choose it alone."""
-    section = train.features
-    is_set = section is None or section.model_fields_set & {"numKnots", "recipe"}
-    return not (is_set or train.method) and estimator_of(train).selects
