@@ -6,10 +6,18 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
-from pyspark.ml.param import Param, Params
+from pyspark.ml.param import Param, Params, TypeConverters, shared
 
 from spark_auc.pipeline.has_settings import HasSettings
 from spark_auc.pipeline.settings import documented
+
+# The types of Spark's Params.
+_KINDS: Mapping[Any, type] = {
+    TypeConverters.toBoolean: bool,
+    TypeConverters.toFloat: float,
+    TypeConverters.toInt: int,
+    TypeConverters.toString: str,
+}
 
 
 class Configured(Params, HasSettings):
@@ -17,9 +25,8 @@ class Configured(Params, HasSettings):
 
     The class gets a Param of each setting, its default, ``getX`` and ``setX``, and, where its
     constructor takes ``**params``, their signature and the section Parameters of its docstring.
-    Members that the class or its bases define are kept, but for the getters of Spark's mixins,
-    which fail where a Param has no value. Among the bases of a class it comes before Spark's
-    mixins, so that its defaults prevail.
+    Members that the class or its bases define are kept. It counts as a subclass of Spark's mixin of
+    a Param of the same name and type, such as ``HasRegParam``.
 
     Class arguments are those of `HasSettings`.
     """
@@ -42,8 +49,11 @@ class Configured(Params, HasSettings):
             setattr(cls, name, Param(Params._dummy(), name, doc, setting.convert))
             capital = name[0].upper() + name[1:]
             for prefix, made in (("get", _getter), ("set", _setter)):
-                if _is_spark_s(getattr(cls, prefix + capital, None)):
+                if not hasattr(cls, prefix + capital):
                     setattr(cls, prefix + capital, made(cls, prefix + capital, name))
+            mixin = getattr(shared, f"Has{capital}", None)
+            if mixin and _KINDS.get(getattr(mixin, name).typeConverter) is setting.kind:
+                mixin.register(cls)
         constructor = vars(cls).get("__init__")
         if constructor is not None and _takes_params(constructor):
             own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -52,10 +62,7 @@ class Configured(Params, HasSettings):
             cls.__doc__ = documented(cls.__doc__ or "", cls.SETTINGS.values())
 
     def __init__(self, **params: Any) -> None:
-        # Spark's mixins have other defaults, of which that of HasSeed may be out of range.
-        self._mixing = True
         super().__init__()
-        self._mixing = False
         defaults = {name: setting.setting.default for name, setting in self.SETTINGS.items()}
         self._setDefault(**{name: value for name, value in defaults.items() if value is not None})
         self.setParams(**params)
@@ -79,12 +86,6 @@ class Configured(Params, HasSettings):
                 self._set(**{name: value})
         return self
 
-    def _setDefault(self, **defaults: Any) -> Self:
-        if self._mixing:
-            defaults = {n: value for n, value in defaults.items() if n not in self.SETTINGS}
-        super()._setDefault(**defaults)
-        return self
-
     def values(self) -> Any:
         """Values of all Params by name, a ``dict`` as the class's settings declare it.
 
@@ -98,11 +99,6 @@ class Configured(Params, HasSettings):
     def with_values(self, **values: Any) -> Self:
         """See `HasSettings.with_values`."""
         return self.copy().setParams(**values)
-
-
-def _is_spark_s(member: Any) -> bool:
-    """Whether a member is missing, or one of Spark's."""
-    return member is None or member.__module__.startswith("pyspark.")
 
 
 def _takes_params(constructor: Callable[..., None]) -> bool:

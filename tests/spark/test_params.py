@@ -5,7 +5,7 @@ import json
 import re
 
 import pytest
-from pyspark.ml.param.shared import HasLabelCol, HasSeed, HasWeightCol
+from pyspark.ml.param.shared import HasLabelCol, HasParallelism, HasSeed, HasWeightCol
 
 import spark_auc
 from spark_auc import (
@@ -79,6 +79,9 @@ def test_mixins_of_spark():
         assert isinstance(stage(), HasLabelCol)
         assert isinstance(stage(), HasWeightCol)
     assert isinstance(NSAUCClassifier(), HasSeed)
+    assert not isinstance(NSAUCClassifier(), HasWeightCol)
+    # Its parallelism is a word; Spark's is a number.
+    assert not isinstance(NSAUCClassifier(), HasParallelism)
     assert NSAUCClassifier().getSeed() == 0
 
 

@@ -10,18 +10,6 @@ import pyarrow as pa
 from pyspark.ml import Model
 from pyspark.ml.classification import LogisticRegressionModel
 from pyspark.ml.linalg import DenseVector, SparseVector, Vector, Vectors
-from pyspark.ml.param.shared import (
-    HasElasticNetParam,
-    HasLabelCol,
-    HasMaxIter,
-    HasPredictionCol,
-    HasRawPredictionCol,
-    HasRegParam,
-    HasSeed,
-    HasStandardization,
-    HasTol,
-    HasWeightCol,
-)
 from pyspark.sql import DataFrame
 from scipy import sparse
 
@@ -50,16 +38,6 @@ class LinearRankerModel(
     RankerModel,
     ModelStage,
     Model,
-    HasLabelCol,
-    HasWeightCol,
-    HasRawPredictionCol,
-    HasPredictionCol,
-    HasStandardization,
-    HasSeed,
-    HasTol,
-    HasMaxIter,
-    HasRegParam,
-    HasElasticNetParam,
     settings=LinearRankerSettings,
 ):
     """A linear ranker; made by the ``fit`` of an estimator or by ``load``.

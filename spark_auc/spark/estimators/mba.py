@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from pyspark.ml.param.shared import HasElasticNetParam, HasRegParam
-
 from spark_auc.pipeline.ranker_settings import MBAClassifierSettings
 from spark_auc.spark.estimators.pair_moments_estimator import PairMomentsEstimator
 
 
-class MBAClassifier(
-    PairMomentsEstimator, HasRegParam, HasElasticNetParam, settings=MBAClassifierSettings
-):
+class MBAClassifier(PairMomentsEstimator, settings=MBAClassifierSettings):
     """Trains a linear ranker for AUC on all pairs of a positive and a negative row.
 
     Minimises the squared loss over every pair, ``1/2 E[(1 - w'(x+ - x-))^2]``, with an elastic

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Literal, Unpack, cast
 
-from pyspark.ml.param.shared import HasRegParam
-
 from spark_auc.errors import DataError
 from spark_auc.learners.held_out import Thirds
 from spark_auc.learners.learner import LinearLearner
@@ -72,7 +70,6 @@ class NSAUCSettings(RoundsSettings, ParallelSettings, total=False):
 
 class NSAUCClassifier(
     OnlineEstimator,
-    HasRegParam,
     settings=NSAUCSettings,
     absent={"weightCol": "NSAUC is not defined with row weights; use MBAClassifier"},
 ):

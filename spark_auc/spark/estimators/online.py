@@ -11,7 +11,6 @@ from functools import reduce
 from typing import Any, ClassVar, NamedTuple, Protocol, cast
 
 import numpy as np
-from pyspark.ml.param.shared import HasSeed, HasStepSize
 
 from spark_auc.core.batch import Batch
 from spark_auc.core.moments.operator import labelled_column_moments, score_moments
@@ -117,7 +116,7 @@ def learned(
     return Pass(merged, HeldOut.mean([HeldOut.from_bytes(part) for part in measured]))
 
 
-class OnlineEstimator(RankerEstimator, HasStepSize, HasSeed):
+class OnlineEstimator(RankerEstimator):
     """Trains a learner that takes rows one after another.
 
     A subclass makes it in `learner`; its settings extend `OnlineSettings`, and `RoundsSettings`

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Unpack
 
-from pyspark.ml.param.shared import HasRegParam
-
 from spark_auc.core.moments.low_rank_moments import LowRankMoments
 from spark_auc.errors import ConfigError
 from spark_auc.learners.opauc import OPAUC
@@ -53,7 +51,6 @@ class OPAUCSettings(RoundsSettings, CovarianceSettings, PriorSettings, total=Fal
 
 class OPAUCClassifier(
     OnlineEstimator,
-    HasRegParam,
     settings=OPAUCSettings,
     absent={"weightCol": "OPAUC is not defined with row weights; use MBAClassifier"},
 ):

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pyspark.ml.param.shared import HasMaxIter, HasTol, HasWeightCol
-
 from spark_auc.pipeline.pair_moments_fit import PairMomentsFit
 from spark_auc.spark.estimators.ranker import FoldsEstimator
 
 
-class PairMomentsEstimator(PairMomentsFit, FoldsEstimator, HasWeightCol, HasTol, HasMaxIter):
+class PairMomentsEstimator(PairMomentsFit, FoldsEstimator):
     """Trains on pair moments; its settings extend `PairMomentsSettings`."""

@@ -6,13 +6,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.ml import Estimator
-from pyspark.ml.param.shared import (
-    HasLabelCol,
-    HasPredictionCol,
-    HasRawPredictionCol,
-    HasSeed,
-    HasStandardization,
-)
 
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import ConfigError
@@ -31,10 +24,6 @@ class RankerEstimator(
     RankerFit,
     EstimatorStage,
     Estimator[LinearRankerModel],
-    HasLabelCol,
-    HasRawPredictionCol,
-    HasPredictionCol,
-    HasStandardization,
 ):
     """An estimator of `LinearRankerModel`; its settings extend `RankerSettings`."""
 
@@ -65,7 +54,7 @@ class RankerEstimator(
         return super()._saved()
 
 
-class FoldsEstimator(FoldsFit, RankerEstimator, HasSeed):
+class FoldsEstimator(FoldsFit, RankerEstimator):
     """An estimator that can choose a penalty on held-out folds.
 
     Its settings extend `FoldSettings`, and have a keyCol and a seed.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Unpack
 
-from pyspark.ml.param.shared import HasMaxIter, HasRegParam, HasTol, HasWeightCol
-
 from spark_auc.pipeline.hinge_fit import HingeFit, RankSVMSettings
 from spark_auc.spark.estimators.ranker import FoldsEstimator
 
@@ -13,10 +11,6 @@ from spark_auc.spark.estimators.ranker import FoldsEstimator
 class RankSVMClassifier(
     HingeFit,
     FoldsEstimator,
-    HasWeightCol,
-    HasRegParam,
-    HasTol,
-    HasMaxIter,
     settings=RankSVMSettings,
 ):
     """Trains a linear ranker by the squared hinge over all pairs (PRSVM+, Khalid et al., 2018).

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Literal, Unpack
 
 import numpy as np
-from pyspark.ml.param.shared import HasWeightCol
 
 from spark_auc.learners.solam import SOLAM
 from spark_auc.pipeline.online_settings import ParallelSettings, RoundsSettings
@@ -57,7 +56,7 @@ class SOLAMSettings(RoundsSettings, ParallelSettings, WeightSettings, PriorSetti
     ]
 
 
-class SOLAMClassifier(OnlineEstimator, HasWeightCol, settings=SOLAMSettings):
+class SOLAMClassifier(OnlineEstimator, settings=SOLAMSettings):
     """Trains a linear ranker for AUC by `spark_auc.learners.solam.SOLAM`.
 
     A row's weight multiplies its gradient. The algorithm as published is centering=False with

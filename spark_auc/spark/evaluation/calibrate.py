@@ -8,7 +8,6 @@ from typing import Any, Unpack
 import numpy as np
 import pyarrow as pa
 from pyspark.ml import Estimator, Model
-from pyspark.ml.param import shared
 from pyspark.sql import DataFrame
 
 from spark_auc.core import html
@@ -27,10 +26,6 @@ _SHOWN = 20
 
 class CalibrationColumns(
     Stage,
-    shared.HasRawPredictionCol,
-    shared.HasLabelCol,
-    shared.HasWeightCol,
-    shared.HasProbabilityCol,
 ):
     """The columns of `ScoreCalibrator` and `ScoreCalibrationModel`."""
 

@@ -7,7 +7,6 @@ from types import MappingProxyType
 from typing import Annotated, Unpack, cast
 
 from pyspark.ml.evaluation import Evaluator
-from pyspark.ml.param.shared import HasLabelCol, HasRawPredictionCol, HasWeightCol
 from pyspark.sql import DataFrame
 
 from spark_auc.core.evaluation.measures import MEASURES
@@ -48,9 +47,6 @@ class EvaluatorSettings(LabelSettings, total=False):
 class AUCEvaluator(
     Stage,
     Evaluator,
-    HasRawPredictionCol,
-    HasLabelCol,
-    HasWeightCol,
     settings=EvaluatorSettings,
 ):
     """An exact measure of scored rows, such as the AUC, with ties and weights.

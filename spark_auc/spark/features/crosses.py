@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Unpack
 
-from pyspark.ml.param.shared import HasSeed
-
 from spark_auc.features.crosses import CrossMap
 from spark_auc.pipeline.settings import Range, Setting
 from spark_auc.spark.features.embedding import EmbeddingEstimator, EmbeddingSettings
@@ -20,7 +18,7 @@ class CrossesSettings(EmbeddingSettings, total=False):
     seed: Annotated[int, Setting("Seed of the hash.", 0, Range(ge=0))]
 
 
-class FeatureCrosses(EmbeddingEstimator, HasSeed, settings=CrossesSettings):
+class FeatureCrosses(EmbeddingEstimator, settings=CrossesSettings):
     """A row's features and hashed products of all pairs of them, by `CrossMap`.
 
     Meant for sparse categorical rows; the embedded rows are sparse vectors. ``fit`` reads the

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.ml import Estimator, Model
-from pyspark.ml.param.shared import HasOutputCol, HasSeed
 from pyspark.sql import DataFrame
 
 from spark_auc.core.batch import Batch, hashed_shares
@@ -61,7 +60,7 @@ class EmbeddingModelSettings(EmbeddingSettings, total=False):
     seed: Annotated[int, Setting("Seed that the embedding was made with.", 0)]
 
 
-class EmbeddingModel(ModelStage, Model, HasOutputCol, HasSeed, settings=EmbeddingModelSettings):
+class EmbeddingModel(ModelStage, Model, settings=EmbeddingModelSettings):
     """Adds outputCol, the embedding of inputCol; made by the ``fit`` of an embedding.
 
     The task that reads a row embeds it: a stage fitted on the result embeds the rows again in
@@ -116,7 +115,7 @@ class EmbeddingModel(ModelStage, Model, HasOutputCol, HasSeed, settings=Embeddin
         self._embedding = restore(b"".join(table["payload"].to_pylist()))
 
 
-class EmbeddingEstimator(EstimatorStage, Estimator[EmbeddingModel], HasOutputCol):
+class EmbeddingEstimator(EstimatorStage, Estimator[EmbeddingModel]):
     """An estimator of `EmbeddingModel`; a subclass makes the map of rows in `embedding`."""
 
     OUTPUTS = ("outputCol",)

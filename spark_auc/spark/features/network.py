@@ -6,7 +6,6 @@ import logging
 from typing import Annotated, Unpack
 
 import numpy as np
-from pyspark.ml.param.shared import HasLabelCol, HasMaxIter, HasSeed
 
 from spark_auc.core.batch import Batch
 from spark_auc.core.moments.column_moments import ColumnMoments
@@ -63,7 +62,7 @@ class NetworkSettings(EmbeddingSettings, LabelSettings, total=False):
     ]
 
 
-class TanhNetwork(EmbeddingEstimator, HasLabelCol, HasMaxIter, HasSeed, settings=NetworkSettings):
+class TanhNetwork(EmbeddingEstimator, settings=NetworkSettings):
     """The hidden layer of a tanh network of standardised columns, by `NetworkMap`.
 
     The embedded rows are dense vectors. In a `RankerPipeline`, the rows that train a network do

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 from pyspark.ml.clustering import KMeans
 from pyspark.ml.linalg import VectorUDT
-from pyspark.ml.param.shared import HasMaxIter, HasSeed
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
@@ -72,8 +71,6 @@ class NystroemSettings(EmbeddingSettings, ScaleSettings, total=False):
 
 class NystroemEmbedding(
     EmbeddingEstimator,
-    HasMaxIter,
-    HasSeed,
     settings=NystroemSettings,
     absent={"standardization": REPLACED},
 ):

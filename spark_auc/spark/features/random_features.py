@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, Unpack
 
-from pyspark.ml.param.shared import HasSeed
-
 from spark_auc.core.moments.operator import column_moments
 from spark_auc.features.embedding import Embedding
 from spark_auc.features.fourier import FourierMap
@@ -37,7 +35,6 @@ class ThresholdSettings(OutputSettings, total=False):
 
 class RandomFourierFeatures(
     EmbeddingEstimator,
-    HasSeed,
     settings=FourierSettings,
     absent={"standardization": REPLACED},
 ):
@@ -77,7 +74,7 @@ class RandomFourierFeatures(
         return scale.before(made.of_columns(scale.divisors))
 
 
-class RandomThresholds(EmbeddingEstimator, HasSeed, settings=ThresholdSettings):
+class RandomThresholds(EmbeddingEstimator, settings=ThresholdSettings):
     """Random thresholds of random columns, by `spark_auc.features.ThresholdMap`.
 
     The embedded rows are dense vectors.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Unpack
 
 from pyspark.ml import Estimator
-from pyspark.ml.param.shared import HasOutputCol
 
 from spark_auc.core.types import AnyPath
 from spark_auc.features.auto_rules import Decision
@@ -32,7 +31,6 @@ class FeatureRecipe(
     RecipeFit,
     EstimatorStage,
     Estimator[FeatureRecipeModel],
-    HasOutputCol,
     settings=RecipeStageSettings,
 ):
     """Maps raw columns to sparse rows: splines of numbers and pairs, tokens, crosses.

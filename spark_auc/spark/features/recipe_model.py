@@ -7,7 +7,6 @@ from typing import Annotated, Any, TypedDict
 
 import pyarrow as pa
 from pyspark.ml import Model
-from pyspark.ml.param.shared import HasOutputCol
 from pyspark.sql import DataFrame
 
 from spark_auc.core import html
@@ -31,7 +30,7 @@ class RecipeModelSettings(TypedDict, total=False):
     outputCol: Annotated[str, Setting("Column of the rows, a sparse vector each.", "features")]
 
 
-class FeatureRecipeModel(ModelStage, Model, HasOutputCol, settings=RecipeModelSettings):
+class FeatureRecipeModel(ModelStage, Model, settings=RecipeModelSettings):
     """Adds outputCol, the sparse rows of raw columns; made by the ``fit`` of a `FeatureRecipe`.
 
     Rows depend on their own values only. In a `RankerPipeline` no vector is made: the task that
