@@ -226,7 +226,7 @@ class SparkTable:
             return self.map(_changed(columns, schema), schema)
         frame = self.frame
         made = {
-            name: _computed(frame, [name], _of_first(function), from_arrow_type(new.type)).alias(
+            name: computed(frame, [name], _of_first(function), from_arrow_type(new.type)).alias(
                 name, metadata=json.loads((new.metadata or {}).get(METADATA, b"{}"))
             )
             for name, (new, function) in columns.items()
@@ -264,12 +264,12 @@ class SparkTable:
             columns = [*(array.take(places) for array in found), pa.array(kept)]
             return pa.StructArray.from_arrays(columns, fields=[*fields])
 
-        computed = _computed(frame, names, rows, made, once=bool(conditions))
+        added = computed(frame, names, rows, made, once=bool(conditions))
         last = columns_of(frame, names)[-1]
         source = scoreable(
             frame, *([last] if any(map(is_vector, (f.type for f in fields))) else [])
         )
-        found = source.withColumn(_MADE, computed)
+        found = source.withColumn(_MADE, added)
         if conditions:
             found = found.filter(F.col(_MADE).getField(_KEPT))
         return replace(self, frame=found.select("*", *new).drop(_MADE), conditions=())
@@ -361,7 +361,7 @@ class SparkTable:
         assert self.read is None, "rows of a DataFrame"
         frame = self.frame
         for of, keep in self.conditions:
-            frame = frame.filter(_computed(frame, of, _kept_by(keep), BooleanType()))
+            frame = frame.filter(computed(frame, of, _kept_by(keep), BooleanType()))
         return frame
 
     def rows(self) -> DataFrame:
@@ -405,7 +405,7 @@ def _of_first(function: Callable[[pa.Array], pa.Array]) -> Callable[[Sequence[pa
     return lambda arrays: function(arrays[0])
 
 
-def _computed(
+def computed(
     df: DataFrame,
     names: Sequence[str],
     function: Callable[[Sequence[pa.Array]], pa.Array],

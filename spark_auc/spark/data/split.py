@@ -12,14 +12,13 @@ from datetime import datetime
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.functions import arrow_udf
-from pyspark.sql.types import DateType, TimestampNTZType, TimestampType
+from pyspark.sql.types import DateType, DoubleType, TimestampNTZType, TimestampType
 
 from spark_auc.errors import ConfigError
 from spark_auc.spark.data.checks import checked
 from spark_auc.spark.data.names import fields_of, known_column, quoted
 from spark_auc.spark.data.positions import ROW_ID, before
-from spark_auc.spark.data.spark_table import SparkTable
+from spark_auc.spark.data.spark_table import SparkTable, computed
 from spark_auc.tables.hashes import check_hashable
 from spark_auc.tables.split import uniform_of
 
@@ -68,14 +67,7 @@ def by_key(
 def _hashed(df: DataFrame, key: str, seed: int) -> Column:
     """Hashes in [0, 1) of the values of a column, as of `spark_auc.tables.split`."""
     check_hashable(SparkTable(df), key)
-
-    def uniform(values: pa.Array) -> pa.Array:
-        return pa.array(uniform_of([values], seed))
-
-    # Spark reads the types themselves, which are but text under postponed annotations.
-    uniform.__annotations__ = {"values": pa.Array, "return": pa.Array}
-    hashed: Column = arrow_udf(uniform, "double")(quoted(key))  # type: ignore[call-overload]
-    return hashed
+    return computed(df, [key], lambda arrays: pa.array(uniform_of(arrays, seed)), DoubleType())
 
 
 def by_position(df: DataFrame, train: int | float) -> DataFrame:
