@@ -32,7 +32,6 @@ from spark_auc.errors import ConfigError, ModelFormatError
 from spark_auc.serving.stored_stage import (
     DAMAGES,
     VERSION,
-    Files,
     StoredStage,
     check_seal,
     check_version,
@@ -40,8 +39,6 @@ from spark_auc.serving.stored_stage import (
     damaged,
     hash_of,
     seal,
-    stored_metadata,
-    stored_table,
 )
 from spark_auc.spark.data.failures import SPARK_FAILURES, first_line
 from spark_auc.spark.data.names import check_new
@@ -231,13 +228,11 @@ class StageReader(MLReader[Any], Generic[T]):
     ----------
     kind
         The class of the stage.
-    files
-        Its directory, which this process reads. Default: Spark reads the path.
     """
 
-    def __init__(self, kind: type[T], files: Files | None = None) -> None:
+    def __init__(self, kind: type[T]) -> None:
         super().__init__()
-        self.kind, self._files = kind, files
+        self.kind = kind
 
     def load(self, path: AnyPath) -> T:
         """Read from ``path``, which is no pattern.
@@ -295,8 +290,7 @@ class StageReader(MLReader[Any], Generic[T]):
                 kind = self.kind._part(name, facts)
             except KeyError as failure:
                 raise damaged(path, expected, failure) from None
-            inside = self._files and self._files / name
-            parts[name] = StageReader(kind, inside).load(f"{path}/{name}")
+            parts[name] = StageReader(kind).load(f"{path}/{name}")
             if parts[name].uid != uid:
                 raise ModelFormatError(
                     f"found a {name} at {path!r} that was not saved with the metadata, expected an "
@@ -305,16 +299,12 @@ class StageReader(MLReader[Any], Generic[T]):
         return parts
 
     def _metadata(self, path: str) -> dict[str, Any]:
-        if self._files is not None:
-            return dict(stored_metadata(self._files))
         place = f"{path}/metadata"
         text = literal_reader(self.sparkSession, place).text(place).head()
         return dict(json.loads(text[0] if text else ""))
 
     def _table(self, path: str, hashed: str) -> pa.Table:
         """The table that was saved with the metadata."""
-        if self._files is not None:
-            return stored_table(self._files, hashed)
         try:
             place = f"{path}/data"
             table = literal_reader(self.sparkSession, place).parquet(place).toArrow()
