@@ -124,20 +124,14 @@ class EmbeddingEstimator(EstimatorStage, Estimator[EmbeddingModel]):
         """The map of rows that is fitted to the data."""
         raise NotImplementedError
 
-    def _fit(self, dataset: DataFrame) -> EmbeddingModel:
-        self.check()
-        self.check_outputs(dataset)
-        table = SparkTable(dataset)
-        return self.fitted(table, self.input_features(table))
-
     def input_features(self, table: Table) -> Features:
         """The features of a table's rows, in the columns that inputCol names."""
         values = self.values()
         return PreparedFeatures.resolve(table, values["inputCol"], values.get("numFeatures"))
 
-    def fitted(self, table: Table, features: Features) -> EmbeddingModel:
-        """Fit the map to features of the rows of a table."""
-        return self.model_of(self.embedding(table, features))
+    def fitted(self, table: Table, features: Features | None = None) -> EmbeddingModel:
+        """Fit the map to features of the rows of a table; by default those of inputCol."""
+        return self.model_of(self.embedding(table, features or self.input_features(table)))
 
     def fitted_before(
         self, table: Table, features: Features, key: str | None = None
