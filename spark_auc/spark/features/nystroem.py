@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 from pyspark.ml.clustering import KMeans
 from pyspark.ml.linalg import VectorUDT
-from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from spark_auc.core.batch import divided
@@ -143,25 +142,11 @@ class NystroemEmbedding(
         return scale.before(made)
 
     def _centres(self, table: Table, X: Rows, count: int) -> Float:
-        """Centres ``(v, d)`` of k-means."""
-        frame = _vectors_frame(spark_of(table), X, "row")
+        """Centres ``(v, d)`` of k-means on rows ``(n, d)``, dense or CSR."""
+        # `mapInArrow` converts structs to vectors; `createDataFrame` does not.
+        structs = spark_of(table).createDataFrame(pa.table({"row": encode_vectors(X)}))
+        schema = StructType([StructField("row", VectorUDT())])
+        frame = structs.mapInArrow(lambda rows: rows, schema)
         kmeans = KMeans(featuresCol="row", k=count, maxIter=self.getMaxIter(), seed=self.getSeed())
         with translated():
             return np.array(kmeans.fit(frame).clusterCenters())
-
-
-def _vectors_frame(spark: SparkSession, X: Rows, name: str) -> DataFrame:
-    """A DataFrame of one vector column.
-
-    Parameters
-    ----------
-    spark
-        The session.
-    X
-        Rows ``(n, d)``, dense or CSR.
-    name
-        Name of the column.
-    """
-    # `mapInArrow` converts structs to vectors; `createDataFrame` does not.
-    structs = spark.createDataFrame(pa.table({name: encode_vectors(X)}))
-    return structs.mapInArrow(lambda rows: rows, StructType([StructField(name, VectorUDT())]))
