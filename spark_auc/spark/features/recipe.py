@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Unpack
+from typing import Unpack
 
 from pyspark.ml import Estimator
 
@@ -12,19 +12,16 @@ from spark_auc.features.drift import Drift
 from spark_auc.features.recipe import Recipe
 from spark_auc.pipeline.recipe_estimator import LabelledRecipeSettings, RecipeFit
 from spark_auc.pipeline.recipe_trees import read_trees, stored_trees
-from spark_auc.pipeline.settings import Setting
 from spark_auc.spark.data.spark_table import spark_of
-from spark_auc.spark.features.recipe_model import FeatureRecipeModel
+from spark_auc.spark.features.recipe_model import FeatureRecipeModel, RecipeModelSettings
 from spark_auc.spark.features.tree_models import read_spark_trees
 from spark_auc.spark.persistence import EstimatorStage
 from spark_auc.tables.table import Table
 from spark_auc.trees.forest import Forest
 
 
-class RecipeStageSettings(LabelledRecipeSettings, total=False):
+class RecipeStageSettings(LabelledRecipeSettings, RecipeModelSettings, total=False):
     """Settings of `FeatureRecipe`."""
-
-    outputCol: Annotated[str, Setting("Column of the rows, a sparse vector each.", "features")]
 
 
 class FeatureRecipe(
