@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, ClassVar, NamedTuple, Protocol, cast
+from typing import Any, ClassVar, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from spark_auc.core.state.schema_state import SchemaState
 from spark_auc.core.types import Float
 from spark_auc.errors import ConfigError, ConvergenceError
 from spark_auc.learners.blocks import blocks
-from spark_auc.learners.held_out import TOLERATED, HeldOut, Thirds
+from spark_auc.learners.held_out import TOLERATED, Doubling, HeldOut, Thirds
 from spark_auc.learners.learner import LinearLearner
 from spark_auc.spark.data.prepared import RowOrder, SequentialRows
 from spark_auc.spark.estimators.linear_ranker import LinearRankerModel
@@ -33,6 +33,8 @@ from spark_auc.training.result import TrainingResult
 
 _log = logging.getLogger(__name__)
 
+# Gives rows to a learner, and measures it on rows before it takes them.
+Watch: TypeAlias = Thirds | Doubling
 # Rows of a batch for learners whose result does not depend on batches.
 _BLOCK = 1 << 13
 
@@ -48,14 +50,6 @@ class Learned(SchemaState):
     def merge(self, other: Learned) -> Learned:
         """The parts of both."""
         return Learned(self.parts + other.parts)
-
-
-class Watch(Protocol):
-    """Gives rows to a learner, and measures it on rows before it takes them."""
-
-    def learn(self, learner: LinearLearner, batches: Iterable[Batch], block: int) -> HeldOut | None:
-        """See `spark_auc.learners.held_out.Thirds.learn`."""
-        ...
 
 
 class Pass(NamedTuple):
