@@ -9,6 +9,7 @@ from pyspark.ml import Estimator
 
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.errors import ConfigError
+from spark_auc.pipeline.pair_moments_fit import PairMomentsFit
 from spark_auc.pipeline.prior_settings import FittedRanker
 from spark_auc.pipeline.ranker_fit import FoldsFit, RankerFit
 from spark_auc.pipeline.ranker_settings import OUTPUTS
@@ -59,3 +60,7 @@ class FoldsEstimator(FoldsFit, RankerEstimator):
 
     Its settings extend `FoldSettings`, and have a keyCol and a seed.
     """
+
+
+class PairMomentsEstimator(PairMomentsFit, FoldsEstimator):
+    """Trains on pair moments; its settings extend `PairMomentsSettings`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Unpack
 
 from spark_auc.pipeline.ranker_settings import MBASelectorSettings
-from spark_auc.spark.estimators.pair_moments_estimator import PairMomentsEstimator
+from spark_auc.spark.estimators.ranker import PairMomentsEstimator
 
 
 class MBASelector(PairMomentsEstimator, settings=MBASelectorSettings):
