@@ -181,12 +181,12 @@ def test_a_file_that_changes_or_breaks_meanwhile(spark, stored, tmp_path):
     _, read, _ = rows_for_tasks(df, columns.names, df.select(columns.names))
     scan = read.__self__
     numbers = [pa.RecordBatch.from_pydict({"id": [0]})]
-    assert sum(batch.num_rows for batch in scan.read(iter(numbers))) == scan.groups[0].rows
-    table = pq.read_table(scan.groups[0].file.path)
-    pq.write_table(table.slice(1), scan.groups[0].file.path)
+    assert sum(batch.num_rows for batch in scan.read(iter(numbers))) == scan.parts[0].rows
+    table = pq.read_table(scan.parts[0].file.path)
+    pq.write_table(table.slice(1), scan.parts[0].file.path)
     with pytest.raises(DataError, match="changed since it was listed"):
         list(scan.read(iter(numbers)))
-    with open(scan.groups[0].file.path, "wb") as file:
+    with open(scan.parts[0].file.path, "wb") as file:
         file.write(b"PAR1 no more PAR1")
     with pytest.raises(DataError, match=r"unreadable file .*part-"):
         list(scan.read(iter(numbers)))

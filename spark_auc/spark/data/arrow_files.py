@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from io import StringIO
 from os import fspath
 from threading import Lock
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,7 +31,7 @@ from spark_auc.errors import ConfigError
 from spark_auc.spark.data.footers import row_groups
 from spark_auc.spark.data.local_paths import UnsupportedFilesError, check_not_cached, local_paths
 from spark_auc.spark.data.names import quoted
-from spark_auc.spark.data.parquet import ParquetScan, Scan
+from spark_auc.spark.data.parquet import Scan, scan_of_groups
 from spark_auc.spark.data.paths import reader_of
 from spark_auc.storage.file_systems import OTHER_CODECS, is_object_store, is_pattern, opened
 from spark_auc.storage.listed_files import input_file
@@ -93,36 +93,6 @@ class Location(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TextScan(Scan):
-    """Reads columns of text.
-
-    Parameters
-    ----------
-    files
-        The files.
-    columns
-        Names and types of the columns.
-    """
-
-    files: TextFiles
-    columns: tuple[tuple[str, pa.DataType], ...]
-
-    def __len__(self) -> int:
-        return len(self.files.ranges)
-
-    def __str__(self) -> str:
-        count = len({part.file for part in self.files.ranges})
-        return f"{len(self)} ranges of {count} files of text"
-
-    def part(self, number: int) -> Iterator[pa.RecordBatch]:
-        """See `Scan.part`."""
-        return self.files.read(number, [name for name, _ in self.columns])
-
-
-FilesScan: TypeAlias = ParquetScan | TextScan
-
-
-@dataclass(frozen=True)
 class ArrowFiles:
     """The files of a location, when they were listed.
 
@@ -136,7 +106,7 @@ class ArrowFiles:
         A hash of the files and their states.
     """
 
-    scan: FilesScan
+    scan: Scan
     schema: StructType
     digest: str
 
@@ -154,7 +124,6 @@ class ArrowFiles:
         StorageError
             The store failed.
         """
-        scan: FilesScan
         paths, partitions = _files(spark, location)
         if location.is_text:
             _, separator, trimmed, layout, json_lines = location
@@ -166,14 +135,15 @@ class ArrowFiles:
                 )
             )
             schema = from_arrow_schema(files.columns)
-            columns = [(field.name, field.type) for field in files.columns]
-            scan, states = TextScan(files, tuple(columns)), map(repr, files.ranges)
+            what = "{parts} ranges of {files} files of text"
+            scan = Scan(files.ranges, what, files.read, schema.names)
         else:
             schema = _schema(paths[0])
-            columns = [(field.name, arrow_type(field.dataType)) for field in schema]
-            groups = row_groups(paths, columns, beside_spark=False)
-            scan, states = ParquetScan(groups, tuple(columns)), map(repr, groups)
-        digest = hashlib.sha256("\n".join([schema.json(), *states]).encode()).hexdigest()
+            kinds = {field.name: arrow_type(field.dataType) for field in schema}
+            groups = row_groups(paths, [*kinds.items()], beside_spark=False)
+            scan = scan_of_groups(groups, kinds, schema.names)
+        states = "\n".join([schema.json(), *map(repr, scan.parts)])
+        digest = hashlib.sha256(states.encode()).hexdigest()
         return cls(scan, schema, digest)
 
     def rows(self, spark: SparkSession, location: Location) -> DataFrame:
@@ -182,7 +152,7 @@ class ArrowFiles:
         schema = StructType.fromJson(self.schema.jsonValue())
         for field in schema:
             field.metadata = {**(field.metadata or {}), _MARK: mark}
-        if not (count := len(self.scan)):
+        if not (count := len(self.scan.parts)):
             return spark.createDataFrame([], schema)
         scan = self.scan
 
@@ -272,8 +242,8 @@ def is_of_arrow(df: DataFrame) -> bool:
     return any(_MARK in field.metadata for field in df.schema)
 
 
-def arrow_scan(df: DataFrame, names: Sequence[str], types: Sequence[DataType]) -> FilesScan:
-    """The scan of columns of `arrow_rows`; see `ParquetScan.of`."""
+def arrow_scan(df: DataFrame, names: Sequence[str]) -> Scan:
+    """The scan of columns of `arrow_rows`; see `parquet_scan`."""
     check_not_cached(df)
     marks = [field.metadata[_MARK] for field in df.schema if _MARK in field.metadata]
     if len(marks) < len(df.columns) or any(mark != marks[0] for mark in marks):
@@ -284,10 +254,9 @@ def arrow_scan(df: DataFrame, names: Sequence[str], types: Sequence[DataType]) -
         raise UnsupportedFilesError("the files changed since they were listed")
     columns = [quoted(name) for name in names]
     whole = files.rows(spark, location).select(*columns)
-    if not len(files.scan) or plan_of(df.select(*columns)) != plan_of(whole):
+    if not files.scan.parts or plan_of(df.select(*columns)) != plan_of(whole):
         raise UnsupportedFilesError("the rows are not an unchanged scan of files")
-    kinds = map(arrow_type, types[: len(names)])
-    return replace(files.scan, columns=tuple(zip(names, kinds, strict=True)))
+    return replace(files.scan, names=names)
 
 
 def arrow_type(kind: DataType) -> pa.DataType:

@@ -8,8 +8,7 @@ Arrow reads the same values as Spark. Those of object stores are in
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,15 +16,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import DataType, TimestampType
+from pyspark.sql.types import TimestampType
 
 from spark_auc.errors import DataError
 from spark_auc.spark.data.failures import SPARK_FAILURES
-from spark_auc.spark.data.footers import RowGroup, footer, row_groups
+from spark_auc.spark.data.footers import Columns, RowGroup, footer, row_groups
 from spark_auc.spark.data.local_paths import UnsupportedFilesError, local_paths
 from spark_auc.spark.data.names import quoted
 from spark_auc.spark.data.paths import literal_reader, reader_of
 from spark_auc.storage.listed_files import check_same, input_file
+from spark_auc.tables.text_ranges import Range
 
 # Spark's default number of rows in a batch.
 _BATCH_ROWS = 10_000
@@ -37,76 +37,68 @@ _BUFFER = 2**20
 _BY_FIELD_ID = "spark.sql.parquet.fieldId.read.enabled"
 
 
-class Scan(ABC):
-    """Columns of the parts of files; a task reads one part or several."""
+@dataclass(frozen=True)
+class Scan:
+    """Columns of the parts of files; a task reads one part or several.
 
-    @abstractmethod
-    def __len__(self) -> int:
-        """Number of parts."""
+    Parameters
+    ----------
+    parts
+        The parts, each of a file.
+    what
+        What they are, for the log.
+    part
+        The rows of a part, by its number and the names of the columns; `DataError` if its file is
+        unreadable or has changed.
+    names
+        The columns.
+    cheap
+        Whether reading takes as little time as from a cache.
+    """
 
-    @abstractmethod
+    parts: Sequence[RowGroup | Range]
+    what: str
+    part: Callable[[int, Sequence[str]], Iterator[pa.RecordBatch]]
+    names: Sequence[str]
+    cheap: bool = False
+
     def __str__(self) -> str:
-        """What the parts are, for the log."""
-
-    @abstractmethod
-    def part(self, number: int) -> Iterator[pa.RecordBatch]:
-        """The rows of a part; `DataError` if its file is unreadable or has changed."""
+        files = len({part.file for part in self.parts})
+        return self.what.format(parts=len(self.parts), files=files)
 
     def read(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows of the parts with the numbers in the first column, and ``place``, the number."""
         for batch in numbers:
             for number in batch.column(0).to_pylist():
-                for rows in self.part(number):
+                for rows in self.part(number, self.names):
                     place = pa.array(np.full(rows.num_rows, number))
                     yield rows.append_column("place", place)
 
 
-@dataclass(frozen=True)
-class ParquetScan(Scan):
-    """Reads columns of Parquet files by row group.
+def parquet_scan(df: DataFrame, names: Sequence[str]) -> Scan:
+    """The scan of columns of a DataFrame.
 
-    Parameters
-    ----------
-    groups
-        The row groups.
-    columns
-        Names of the columns to read, and the Arrow types to convert them to.
+    Raises
+    ------
+    UnsupportedFilesError
+        Spark does not plan ``df`` like a scan of one Parquet file or directory on the local file
+        system, or a file has a column of another type.
     """
+    kinds = {field.name: field.dataType for field in df.schema}
+    # Spark has no Arrow type of timestamps without a time zone.
+    if times := [name for name in names if isinstance(kinds[name], TimestampType)]:
+        raise UnsupportedFilesError(f"columns {times} are timestamps")
+    columns = {name: to_arrow_type(kinds[name]) for name in names}
+    return scan_of_groups(_row_groups(df, [*columns.items()]), columns, names)
 
-    groups: tuple[RowGroup, ...]
-    columns: tuple[tuple[str, pa.DataType], ...]
 
-    @classmethod
-    def of(cls, df: DataFrame, names: Sequence[str], types: Sequence[DataType]) -> ParquetScan:
-        """The scan of columns of a DataFrame.
+def scan_of_groups(
+    groups: Sequence[RowGroup], kinds: Mapping[str, pa.DataType], names: Sequence[str]
+) -> Scan:
+    """The scan of row groups, whose values become those of Arrow types by the names of columns."""
 
-        Parameters
-        ----------
-        df
-            The rows.
-        names
-            Their columns.
-        types
-            Spark's types of these columns; further ones are ignored.
-
-        Raises
-        ------
-        UnsupportedFilesError
-            Spark does not plan ``df`` like a scan of one Parquet file or directory on the local
-            file system, or a file has a column of another type.
-        """
-        groups, kinds = _row_groups(df, names), map(to_arrow_type, types[: len(names)])
-        return cls(groups, tuple(zip(names, kinds, strict=True)))
-
-    def __len__(self) -> int:
-        return len(self.groups)
-
-    def __str__(self) -> str:
-        return f"{len(self)} row groups of {len({group.file for group in self.groups})} files"
-
-    def part(self, number: int) -> Iterator[pa.RecordBatch]:
-        """See `Scan.part`."""
-        group, names = self.groups[number], [name for name, _ in self.columns]
+    def part(number: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        group = groups[number]
         path, rows = group.file.path, 0
         try:
             with input_file(path) as file:
@@ -124,11 +116,9 @@ class ParquetScan(Scan):
                 for batch in parquet.iter_batches(
                     _BATCH_ROWS, row_groups=[group.number], columns=names, use_threads=False
                 ):
-                    arrays = [
-                        batch.column(name).cast(kind, safe=False) for name, kind in self.columns
-                    ]
+                    arrays = [batch.column(name).cast(kinds[name], safe=False) for name in names]
                     rows += batch.num_rows
-                    yield pa.RecordBatch.from_arrays(arrays, names)
+                    yield pa.RecordBatch.from_arrays(arrays, [*names])
             # Another process may have overwritten the file during the read.
             check_same(path, group.file.is_unchanged())
             if rows != group.rows:
@@ -138,6 +128,8 @@ class ParquetScan(Scan):
                 f"found the unreadable file {path} ({error}); expected a complete Parquet file "
                 f"with columns {', '.join(names)}; replace or remove it"
             ) from error
+
+    return Scan(groups, "{parts} row groups of {files} files", part, names, cheap=True)
 
 
 def _stored_bytes(group: pq.RowGroupMetaData, names: Sequence[str]) -> int:
@@ -151,16 +143,11 @@ def _stored_bytes(group: pq.RowGroupMetaData, names: Sequence[str]) -> int:
     )
 
 
-def _row_groups(df: DataFrame, names: Sequence[str]) -> tuple[RowGroup, ...]:
+def _row_groups(df: DataFrame, columns: Columns) -> tuple[RowGroup, ...]:
     """The row groups of ``df``; `UnsupportedFilesError` if it is no plain scan of local files."""
     paths = local_paths(df, _BY_FIELD_ID)
     if len({os.path.dirname(path) for path in paths}) > 1:
         raise UnsupportedFilesError("the files are in several directories")
-    fields = {field.name: field.dataType for field in df.schema}
-    # Spark has no Arrow type of timestamps without a time zone.
-    if times := [name for name in names if isinstance(fields[name], TimestampType)]:
-        raise UnsupportedFilesError(f"columns {times} are timestamps")
-    columns = [(name, to_arrow_type(fields[name])) for name in dict.fromkeys(names)]
     # The plan is cheaper to check than all footers. The first footer comes before the plan, because
     # Spark logs the stack trace of an unreadable file.
     row_groups(paths[:1], columns)

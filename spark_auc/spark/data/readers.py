@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from spark_auc.spark.data.arrow_files import arrow_scan, is_of_arrow
 from spark_auc.spark.data.local_paths import UnsupportedFilesError
 from spark_auc.spark.data.names import known_column
-from spark_auc.spark.data.parquet import ParquetScan
+from spark_auc.spark.data.parquet import parquet_scan
 
 _log = logging.getLogger(__name__)
 
@@ -57,15 +57,14 @@ def rows_for_tasks(df: DataFrame, names: Sequence[str], selected: DataFrame) -> 
     selected
         These columns, and optionally the place of each row.
     """
-    types = [field.dataType for field in selected.schema]
     # Files are read by the names of the columns themselves.
     names = [known_column(df, name).name for name in names]
     try:
-        scan = (arrow_scan if is_of_arrow(df) else ParquetScan.of)(df, names, types)
+        scan = (arrow_scan if is_of_arrow(df) else parquet_scan)(df, names)
     except UnsupportedFilesError as reason:
         _log.info("reader: Spark, because %s", reason)
         return TaskRows(selected, iter, df.storageLevel.useMemory)
-    count = len(scan)
+    count = len(scan.parts)
     _log.info("reader: tasks, which read %s", scan)
     frame = df.sparkSession.range(0, count, 1, count)
-    return TaskRows(frame, scan.read, isinstance(scan, ParquetScan))
+    return TaskRows(frame, scan.read, scan.cheap)
