@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pyspark.sql import SparkSession
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import StructType
 
 from spark_auc.errors import DataError
 from spark_auc.spark.data.failures import SPARK_FAILURES, first_line, translated
 
-# By default Spark reads CSV columns by position, whatever the header, and casts ORC columns to the
-# types of the first file, which truncates larger values.
-_BY_NAME = {"csv": {"enforceSchema": "false"}, "orc": {"mergeSchema": "true"}}
-# By default Spark reads a malformed line as nulls, or drops its last fields.
-_WHOLE_ROWS = {"csv": {"mode": "FAILFAST"}, "json": {"mode": "FAILFAST"}}
+# By default Spark reads CSV columns by position, whatever the header, casts ORC columns to the
+# types of the first file, which truncates larger values, and reads a malformed line as nulls, or
+# drops its last fields.
+_STRICT = {
+    "csv": {"enforceSchema": "false", "mode": "FAILFAST"},
+    "json": {"mode": "FAILFAST"},
+    "orc": {"mergeSchema": "true"},
+}
 # Types to which every value of a type converts exactly.
 _WIDER = {
     "tinyint": ("smallint", "int", "bigint", "float", "double"),
@@ -24,8 +27,8 @@ _WIDER = {
 }
 
 
-def by_name(form: str | None, options: Mapping[str, str]) -> dict[str, str]:
-    """Options of a Spark reader that rejects files with other columns.
+def whole_rows(form: str | None, options: Mapping[str, str]) -> dict[str, str]:
+    """Options of a Spark reader that rejects files with other columns, and malformed lines.
 
     Parameters
     ----------
@@ -34,12 +37,7 @@ def by_name(form: str | None, options: Mapping[str, str]) -> dict[str, str]:
     options
         The user's options, which take precedence.
     """
-    return _BY_NAME.get(form or "", {}) | dict(options)
-
-
-def whole_rows(form: str | None, options: Mapping[str, str]) -> dict[str, str]:
-    """The options of `by_name`, with those that reject malformed lines."""
-    return _WHOLE_ROWS.get(form or "", {}) | by_name(form, options)
+    return _STRICT.get(form or "", {}) | dict(options)
 
 
 def check_types(
@@ -56,7 +54,7 @@ def check_types(
     spark
         The session.
     form, options
-        Format of the files, and options of the reader.
+        Format of the files, and options of the reader, those of `whole_rows` among them.
     paths
         The files.
     schema
@@ -73,8 +71,8 @@ def check_types(
         return
     try:
         with translated():
-            rows = spark.read.format(form).options(**by_name(form, options)).load(list(paths))
-            types = {field.name: field.dataType for field in rows.schema}
+            rows = spark.read.format(form).options(**options).load(list(paths))
+            types = {field.name: field.dataType.simpleString() for field in rows.schema}
     except SPARK_FAILURES as failure:
         raise DataError(
             f"found different schemas in {len(paths)} files, such as {paths[0]} "
@@ -82,15 +80,10 @@ def check_types(
             "remove the files"
         ) from failure
     for field in schema:
-        kind = types.get(field.name, field.dataType)
-        if not _fits(kind, field.dataType):
+        expected = field.dataType.simpleString()
+        found = types.get(field.name, expected)
+        if expected not in (found, *_WIDER.get(found, ())):
             raise DataError(
-                f"found column {field.name!r} of {kind.simpleString()} in {paths[0]}, expected "
-                f"{field.dataType.simpleString()}; write the file with columns "
-                f"{schema.simpleString()}, or remove it"
+                f"found column {field.name!r} of {found} in {paths[0]}, expected {expected}; write "
+                f"the file with columns {schema.simpleString()}, or remove it"
             )
-
-
-def _fits(stored: DataType, expected: DataType) -> bool:
-    a, b = stored.simpleString(), expected.simpleString()
-    return a == b or b in _WIDER.get(a, ())
