@@ -85,7 +85,7 @@ def test_a_fitted_ranker_with_its_columns(spark, tmp_path, monkeypatch):
     logistic.save(str(tmp_path / "again"))
     again = LogisticRegressionModel.load(str(tmp_path / "again"))
     assert again.coefficients == logistic.coefficients
-    monkeypatch.setattr("spark_auc.spark.estimators.logistic.is_remote", lambda: True)
+    monkeypatch.setattr("spark_auc.spark.estimators.linear_ranker.is_remote", lambda: True)
     with pytest.raises(ConfigError, match="Spark Connect"):
         model.toLogisticRegressionModel()
     monkeypatch.undo()

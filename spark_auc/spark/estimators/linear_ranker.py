@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import replace
 from typing import Any, cast
 
@@ -11,6 +12,7 @@ from pyspark.ml import Model
 from pyspark.ml.classification import LogisticRegressionModel
 from pyspark.ml.linalg import DenseVector, SparseVector, Vector, Vectors
 from pyspark.sql import DataFrame
+from pyspark.sql.utils import is_remote
 from scipy import sparse
 
 from spark_auc.core import html
@@ -26,7 +28,6 @@ from spark_auc.serving.linear_scorer import LinearScorer
 from spark_auc.serving.ranker import ServedRanker
 from spark_auc.serving.score_curves import Curve
 from spark_auc.spark.data.spark_table import SparkTable
-from spark_auc.spark.estimators.logistic import logistic_regression
 from spark_auc.spark.evaluation.evaluate import evaluate
 from spark_auc.spark.persistence import ModelStage
 from spark_auc.tables.features import Features, PreparedFeatures
@@ -159,10 +160,36 @@ class LinearRankerModel(
         ------
         ConfigError
             The session is one of Spark Connect, or featuresCol names several columns.
+
+        Notes
+        -----
+        It passes through the temporary directory of the driver, which on a cluster the executors
+        must reach too. Elsewhere, write it by `spark_auc.to_logistic_regression` to a path that all
+        reach, and load it from there.
         """
-        columns = (self.getFeaturesCol(), self.getLabelCol(), self.getPredictionCol())
+        # Executors import this file, and have no pydantic.
+        from spark_auc.export.logistic import to_logistic_regression
+
+        if is_remote():
+            raise ConfigError(
+                "found a session of Spark Connect, whose server need not reach this directory, "
+                "expected classic Spark; write the model by spark_auc.to_logistic_regression to a "
+                "path that the server reaches, and load it by LogisticRegressionModel.load"
+            )
+        values = self.values()
+        names = "featuresCol", "labelCol", "predictionCol", "rawPredictionCol"
+        columns = {name: values[name] for name in names}
+        if not isinstance(values["featuresCol"], str):
+            raise ConfigError(
+                f"found featuresCol {values['featuresCol']}, expected one column of vectors for "
+                "Spark ML's model; assemble them by VectorAssembler, and set featuresCol of a copy "
+                "to its output"
+            )
         ranker = ServedRanker(replace(self.scorer, threshold=self.getThreshold()), curve=curve)
-        return logistic_regression(ranker, *columns, self.getRawPredictionCol())
+        with tempfile.TemporaryDirectory() as directory:
+            path = f"file://{directory}/model"
+            to_logistic_regression(ranker, path, **columns)
+            return LogisticRegressionModel.load(path)
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
         return self.scored(dataset, self.input_features(SparkTable(dataset)))
