@@ -57,8 +57,8 @@ def test_evaluation(both, rows):
 
 
 def test_states_that_executors_merge(both, rows, monkeypatch):
-    monkeypatch.setattr(resources.Gathering, "check", lambda *_: None)
-    monkeypatch.setattr(resources.Gathering, "of", lambda _: resources.Gathering(1, "1g", "1g"))
+    monkeypatch.setattr(resources.SessionMemory, "check_gathered", lambda *_: None)
+    monkeypatch.setattr(resources.SessionMemory, "gather_limit", 1)
     monkeypatch.setattr(aggregate, "_FAN_IN", 2)
     fit = MBAClassifier(featuresCol=["x", "other"], regParam=0.1).fit
     plain, large = both(lambda: fit(rows).coefficients)

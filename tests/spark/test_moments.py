@@ -2,6 +2,7 @@
 
 import itertools
 from functools import partial
+from types import SimpleNamespace
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -79,6 +80,23 @@ def test_a_lost_executor_does_not_lower_the_number_of_slots(spark, monkeypatch):
     assert found == [5, 5, 7]
 
 
+@pytest.mark.parametrize(
+    ("heap", "result", "limit"),
+    [("2g", "100m", 100), ("2g", "1g", 512), ("2048", "0", 512), ("8g", str(2**30), 1024)],
+)
+def test_what_the_driver_can_gather(heap, result, limit):
+    conf = {"spark.driver.memory": heap, "spark.driver.maxResultSize": result}
+    memory = resources.SessionMemory(SimpleNamespace(conf=conf))
+    assert memory.gather_limit == limit * 2**20
+    memory.check_gathered(limit * 2**20, "sums")
+    message = (
+        f"found sums that take {limit + 1} MiB to gather, expected at most {limit} MiB with "
+        f"spark.driver.memory={heap} .* set spark.driver.memory to {4 * (limit + 1)}m"
+    )
+    with pytest.raises(ResourceError, match=message):
+        memory.check_gathered(limit * 2**20 + 1, "sums")
+
+
 def test_one_state_per_slot_when_it_is_large(spark, monkeypatch):
     monkeypatch.setattr(aggregate_module, "LARGE_STATE", 0)
     seen = []
@@ -96,7 +114,7 @@ def test_one_state_per_slot_when_it_is_large(spark, monkeypatch):
 def test_large_states_reach_the_driver_in_small_results(spark, monkeypatch):
     monkeypatch.setattr(aggregate_module, "LARGE_STATE", 0)
     limit = 3 * PairMoments.nbytes(D)
-    monkeypatch.setattr(resources.Gathering, "of", lambda _: resources.Gathering(limit, "1g", "1g"))
+    monkeypatch.setattr(resources.SessionMemory, "gather_limit", limit)
     df, seen = vectors(spark), []
     original = type(df).repartition
 
@@ -107,7 +125,7 @@ def test_large_states_reach_the_driver_in_small_results(spark, monkeypatch):
     monkeypatch.setattr(type(df), "repartition", watched)
     expected = {bits(moments(df)[0])}
     assert seen == [(8, "key", "source")]
-    monkeypatch.setattr(resources.Gathering, "of", lambda _: resources.Gathering(10**9, "8g", "8g"))
+    monkeypatch.setattr(resources.SessionMemory, "gather_limit", 10**9)
     assert {bits(moments(df)[0])} == expected
     assert len(seen) == 1
 
@@ -155,9 +173,8 @@ def test_lost_rows_are_noticed():
 def test_all_partitions_are_counted(spark, monkeypatch, fan_in):
     monkeypatch.setattr(aggregate_module, "_FAN_IN", fan_in)
     if fan_in == 2:
-        small = resources.Gathering(1, "1g", "1g")
-        monkeypatch.setattr(resources.Gathering, "check", lambda *_: None)
-        monkeypatch.setattr(resources.Gathering, "of", lambda _: small)
+        monkeypatch.setattr(resources.SessionMemory, "check_gathered", lambda *_: None)
+        monkeypatch.setattr(resources.SessionMemory, "gather_limit", 1)
     seen, original = [], aggregate_module._merged_by_key
 
     def watched(table, kinds):

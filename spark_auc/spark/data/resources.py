@@ -68,56 +68,6 @@ def task_slots(spark: SparkSession) -> int:
 
 
 @dataclass(frozen=True)
-class Gathering:
-    """Largest state that the driver may gather, and the settings that limit it.
-
-    Parameters
-    ----------
-    limit
-        In bytes.
-    heap, result
-        Values of spark.driver.memory and spark.driver.maxResultSize.
-    """
-
-    limit: int
-    heap: str
-    result: str
-
-    @classmethod
-    def of(cls, spark: SparkSession) -> Gathering:
-        """Compute the limit from the settings of a session."""
-        heap = str(spark.conf.get("spark.driver.memory", "1g"))
-        result = str(spark.conf.get("spark.driver.maxResultSize", "1g"))
-        result_limit = in_bytes(result) or in_bytes(heap, "m")
-        return cls(min(in_bytes(heap, "m") // _HEAP_MULTIPLE, result_limit), heap, result)
-
-    def check(self, state_bytes: int, what: str) -> None:
-        """Check that the driver can gather a state.
-
-        Parameters
-        ----------
-        state_bytes
-            Size of the state in bytes.
-        what
-            Name of the state in messages, in the plural.
-
-        Raises
-        ------
-        ResourceError
-            The state exceeds the limit; the message names the settings to change.
-        """
-        if state_bytes > self.limit:
-            need = -(-state_bytes // 2**20)
-            raise ResourceError(
-                f"found {what} that take {need} MiB to gather, expected at most "
-                f"{self.limit // 2**20} MiB with spark.driver.memory={self.heap} and "
-                f"spark.driver.maxResultSize={self.result}; set spark.driver.memory to "
-                f"{_HEAP_MULTIPLE * need}m and spark.driver.maxResultSize to {need + 64}m or more, "
-                "or use fewer features"
-            )
-
-
-@dataclass(frozen=True)
 class SessionMemory:
     """Memory budget of a Spark session (`MemoryBudget`)."""
 
@@ -131,7 +81,17 @@ class SessionMemory:
     @property
     def gather_limit(self) -> int:
         """See `MemoryBudget.gather_limit`."""
-        return Gathering.of(self.spark).limit
+        heap, result = self._settings
+        of_heap = in_bytes(heap, "m")
+        return min(of_heap // _HEAP_MULTIPLE, in_bytes(result) or of_heap)
+
+    @property
+    def _settings(self) -> tuple[str, str]:
+        """Values of spark.driver.memory and spark.driver.maxResultSize."""
+        conf = self.spark.conf
+        names = "spark.driver.memory", "spark.driver.maxResultSize"
+        heap, result = (str(conf.get(name, "1g")) for name in names)
+        return heap, result
 
     @property
     def rows_limit(self) -> float:
@@ -159,8 +119,16 @@ class SessionMemory:
         check_available(state_bytes, self.slots if local else 0, what)
 
     def check_gathered(self, state_bytes: int, what: str) -> None:
-        """See `MemoryBudget.check_gathered`."""
-        Gathering.of(self.spark).check(state_bytes, what)
+        """See `MemoryBudget.check_gathered`; the message names the settings to change."""
+        if state_bytes > (limit := self.gather_limit):
+            (heap, result), need = self._settings, -(-state_bytes // 2**20)
+            raise ResourceError(
+                f"found {what} that take {need} MiB to gather, expected at most "
+                f"{limit // 2**20} MiB with spark.driver.memory={heap} and "
+                f"spark.driver.maxResultSize={result}; set spark.driver.memory to "
+                f"{_HEAP_MULTIPLE * need}m and spark.driver.maxResultSize to {need + 64}m or more, "
+                "or use fewer features"
+            )
 
     def check_folds(self, state_bytes: int, folds: int, what: str) -> None:
         """See `MemoryBudget.check_folds`; the folds are merged while no task runs."""
