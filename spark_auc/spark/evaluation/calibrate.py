@@ -17,22 +17,14 @@ from spark_auc.pipeline.calibration_fit import CalibrationSettings, calibration_
 from spark_auc.pipeline.score_columns import ScoreColumns, check_score, score_values
 from spark_auc.serving.score_curves import Curve, restored, saved
 from spark_auc.spark.data.spark_table import SparkTable
-from spark_auc.spark.persistence import EstimatorStage, ModelStage, Stage
+from spark_auc.spark.persistence import EstimatorStage, ModelStage
 from spark_auc.tables.encoders import VECTOR, encode_vectors
 
 # Most points of a curve in a notebook.
 _SHOWN = 20
 
 
-class CalibrationColumns(
-    Stage,
-):
-    """The columns of `ScoreCalibrator` and `ScoreCalibrationModel`."""
-
-    OUTPUTS = ("probabilityCol",)
-
-
-class ScoreCalibrationModel(CalibrationColumns, ModelStage, Model, settings=CalibrationSettings):
+class ScoreCalibrationModel(ModelStage, Model, settings=CalibrationSettings):
     """A map from scores to probabilities; made by `ScoreCalibrator.fit` or by ``load``.
 
     ``transform`` adds probabilityCol (double: the probability of the positive class).
@@ -49,6 +41,8 @@ class ScoreCalibrationModel(CalibrationColumns, ModelStage, Model, settings=Cali
     >>> model.curve.slope > 0
     True
     """
+
+    OUTPUTS = ("probabilityCol",)
 
     def __init__(self, curve: Curve | None = None) -> None:
         super().__init__()
@@ -105,7 +99,6 @@ class ScoreCalibrationModel(CalibrationColumns, ModelStage, Model, settings=Cali
 
 
 class ScoreCalibrator(
-    CalibrationColumns,
     EstimatorStage,
     Estimator[ScoreCalibrationModel],
     settings=CalibrationSettings,
@@ -134,6 +127,8 @@ class ScoreCalibrator(
     >>> calibrated.filter("probability between 0 and 1").count()
     200
     """
+
+    OUTPUTS = ScoreCalibrationModel.OUTPUTS
 
     def __init__(self, **params: Unpack[CalibrationSettings]) -> None:
         super().__init__(**params)
