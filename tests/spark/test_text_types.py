@@ -9,7 +9,7 @@ import pytest
 from spark_auc.errors import DataError
 from spark_auc.features.readings import Reading
 from spark_auc.spark.data.failures import translated
-from spark_auc.spark.data.separators import separator_of
+from spark_auc.spark.data.paths import separator_of
 from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.tables.arrow_table import ArrowTable
 from spark_auc.tables.text_formats import FORMATS

@@ -146,7 +146,7 @@ class SparkEngine:
     def completed(self, source: Source) -> Source:
         """See `Engine.completed`."""
         from spark_auc.spark.data.failures import translated
-        from spark_auc.spark.data.separators import separator_of
+        from spark_auc.spark.data.paths import separator_of
 
         if source.table is not None and not self.session.catalog.tableExists(source.table):
             raise ConfigError(

@@ -12,10 +12,14 @@ from os import fspath
 from pyspark.sql import DataFrameReader, SparkSession
 
 from spark_auc.core.types import AnyPath
+from spark_auc.errors import DataError
 from spark_auc.spark.data.failures import SPARK_FAILURES
 from spark_auc.storage.file_systems import is_local
+from spark_auc.tables.delimited import separator_in
 
 _PATTERN = re.compile(r"[\\*?\[\]{}]")
+# Lines that tell the separator of CSV.
+_LINES = 21
 # Spark's own option, by which its CSV reader names the files that it has listed.
 _LITERAL = {"__globPaths__": "false"}
 # The local file system without checksums.
@@ -54,6 +58,27 @@ def stream_path(spark: SparkSession, path: str) -> str:
 def literal(path: str) -> str:
     """The path as a pattern of Spark that matches this path alone."""
     return re.sub(_PATTERN, r"\\\g<0>", path)
+
+
+def separator_of(spark: SparkSession, path: str) -> str:
+    """The separator of the first lines of CSV files; see `spark_auc.tables.delimited.separator_in`.
+
+    Parameters
+    ----------
+    spark
+        The session.
+    path
+        File or directory.
+
+    Raises
+    ------
+    DataError
+        There are no lines.
+    """
+    lines = [row["value"] for row in reader_of(spark, path).text(path).head(_LINES)]
+    if not lines:
+        raise DataError(f"found no lines in {path!r}, expected a header and rows; check the file")
+    return separator_in("\n".join(lines))
 
 
 def _local_options(*paths: str) -> dict[str, str]:
