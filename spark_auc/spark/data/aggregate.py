@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import NamedTuple, TypeAlias
 
@@ -25,6 +25,7 @@ from spark_auc.errors import SparkAUCError
 from spark_auc.spark.data.arrow_tasks import grouped, mapped_batches
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.resources import SessionMemory, task_slots
+from spark_auc.tables.table import Batches, Fold
 
 _log = logging.getLogger(__name__)
 
@@ -50,7 +51,6 @@ _SCHEMA = pa.schema(
 # _PLANNED with the number of partitions. The driver compares both with the rows that it receives.
 _PRESENT, _PLANNED = "", "\0"
 
-Fold: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterable[tuple[str, State]]]
 Kinds: TypeAlias = Mapping[str, type[State]]
 
 
@@ -69,32 +69,12 @@ def aggregate(
     ----------
     df
         The columns that the fold reads.
-    fold
-        Maps the Arrow batches of one partition to pairs (key, state). Keys are distinct. Every
-        partition yields the same keys, or no key.
-    kinds
-        The classes of the states.
-    state_bytes
-        Upper estimate of the size of all states of one partition, in bytes.
-    what
-        Name of the states in messages, such as "moments of 10000 features".
+    fold, kinds, state_bytes, what
+        See `Table.fold`, also for the result and the errors; a part is a partition.
     sources
         Largest number of partitions of ``df``, if each has a task of its own. None: the partitions
         are grouped into `source_count` tasks. Spark groups by preferred locations where there are
         any, as for cached partitions and files on HDFS; then the last bits can differ between runs.
-
-    Returns
-    -------
-    dict
-        The merged state of each key; empty if no partition yielded a state.
-
-    Raises
-    ------
-    ResourceError
-        The states exceed the memory of the driver.
-    SparkAUCError
-        The fold raised an error of this package, or the driver received fewer states than the
-        partitions sent.
     """
     spark = df.sparkSession
     memory = SessionMemory(spark)
@@ -154,8 +134,8 @@ def task_number() -> int:
     return context.partitionId()
 
 
-def _folding(fold: Fold) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _folding(fold: Fold) -> Callable[[Batches], Batches]:
+    def run(batches: Batches) -> Batches:
         source, states = task_number(), 0
         for key, state in fold(batches):
             yield _state_row(key, source, 1, state.to_bytes())
@@ -166,7 +146,7 @@ def _folding(fold: Fold) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Rec
     return run
 
 
-def _count_partitions(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _count_partitions(batches: Batches) -> Batches:
     for _ in batches:
         partitions = task_number() - 1
         yield _row(_PLANNED, partitions, partitions, 0)

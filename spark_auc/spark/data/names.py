@@ -47,17 +47,7 @@ def fields_of(df: DataFrame, name: str) -> list[StructField]:
 def check_new(df: DataFrame, names: Mapping[str, str | None]) -> None:
     """Check that columns can be added to rows, where Spark would replace others of their names.
 
-    Parameters
-    ----------
-    df
-        The rows.
-    names
-        Names of the new columns by the settings that name them; without a name there is no column.
-
-    Raises
-    ------
-    ConfigError
-        The rows have a column of a name, or two of the names are equal.
+    See `spark_auc.tables.names.check_names_free`, also for the errors.
     """
     check_names_free(df.schema.names, names, exact=is_case_sensitive(df))
 

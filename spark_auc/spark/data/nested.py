@@ -13,16 +13,7 @@ from spark_auc.tables.nested import fields_at
 
 
 def with_fields(df: DataFrame, names: Iterable[str | None] | None) -> DataFrame:
-    """The rows with a column for each name that is the path of a field, of any depth.
-
-    Parameters
-    ----------
-    df
-        The rows. A column of the name itself goes before a field.
-    names
-        Names of columns, paths of fields, and others, which are ignored. None stands for the paths
-        of all fields.
-    """
+    """See `spark_auc.tables.nested.with_fields`."""
     if names is not None and not (names := [name for name in names if name and "." in name]):
         return df
     added = []
