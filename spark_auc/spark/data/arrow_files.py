@@ -28,10 +28,15 @@ from pyspark.sql.types import DataType, StructType, TimestampType
 
 from spark_auc.core.types import AnyPath
 from spark_auc.errors import ConfigError
-from spark_auc.spark.data.footers import row_groups
-from spark_auc.spark.data.local_paths import UnsupportedFilesError, check_not_cached, local_paths
 from spark_auc.spark.data.names import quoted
-from spark_auc.spark.data.parquet import Scan, scan_of_groups
+from spark_auc.spark.data.parquet import (
+    Scan,
+    UnsupportedFilesError,
+    check_not_cached,
+    local_paths,
+    row_groups,
+    scan_of_groups,
+)
 from spark_auc.spark.data.paths import reader_of
 from spark_auc.storage.file_systems import OTHER_CODECS, is_object_store, is_pattern, opened
 from spark_auc.storage.listed_files import input_file

@@ -1,32 +1,51 @@
 """Read Parquet files with Arrow inside the tasks, instead of with Spark's reader.
 
 Tasks use Arrow if a DataFrame consists of Parquet files on the local file system, unchanged, and
-Arrow reads the same values as Spark. Those of object stores are in
+Arrow reads the same values as Spark: the footers of the files tell. Those of object stores are in
 `spark_auc.spark.data.arrow_files`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+from urllib.parse import unquote, urlsplit
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import types as kinds
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import TimestampType
 
+from spark_auc.core.parallel import mapped
 from spark_auc.errors import DataError
 from spark_auc.spark.data.failures import SPARK_FAILURES
-from spark_auc.spark.data.footers import Columns, RowGroup, footer, row_groups
-from spark_auc.spark.data.local_paths import UnsupportedFilesError, local_paths
 from spark_auc.spark.data.names import quoted
 from spark_auc.spark.data.paths import literal_reader, reader_of
-from spark_auc.storage.listed_files import check_same, input_file
+from spark_auc.storage.listed_files import ListedFile, check_same, input_file
 from spark_auc.tables.text_ranges import Range
 
+# Names of the columns to read, and their Arrow types according to Spark's schema.
+Columns: TypeAlias = Sequence[tuple[str, pa.DataType]]
+
+_MAGIC = b"PAR1"
+_TAIL = 8
+_LAST = 2**16
+# On a network file system, threads overlap the latency of reading footers.
+_THREADS = 16
+# Types whose values Arrow and Spark read to the same bits.
+_NUMBERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64())
+_SAME = frozenset([pa.bool_(), pa.string(), *_NUMBERS])
+_OTHERS = frozenset([pa.date32(), pa.binary()])
+_LISTS = (".list.element", ".list.item")
+# These settings change the files that Spark reads.
+_SETTINGS = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissingFiles")
 # Spark's default number of rows in a batch.
 _BATCH_ROWS = 10_000
 # The columns of a row group are read at once up to this size, and larger ones through a buffer for
@@ -35,6 +54,212 @@ _MOST_BUFFERED = 64 * 2**20
 _BUFFER = 2**20
 # With it columns have other names than in the files.
 _BY_FIELD_ID = "spark.sql.parquet.fieldId.read.enabled"
+
+
+class UnsupportedFilesError(Exception):
+    """Tasks may read other rows than Spark from these files; the message gives the reason."""
+
+
+def check_not_cached(df: DataFrame) -> None:
+    """`UnsupportedFilesError` for rows that Spark has cached."""
+    level = df.storageLevel
+    if level.useMemory or level.useDisk:
+        raise UnsupportedFilesError("the rows are cached")
+
+
+def local_paths(df: DataFrame, *settings: str) -> list[str]:
+    """Sorted paths of the files of a DataFrame.
+
+    Parameters
+    ----------
+    df
+        The rows.
+    settings
+        Further settings of Spark that must not be set.
+
+    Raises
+    ------
+    UnsupportedFilesError
+        The rows are cached, files are not on the local file system, or a setting is on that changes
+        the rows that Spark reads.
+    """
+    check_not_cached(df)
+    conf = df.sparkSession.conf
+    on = [key for key in (*settings, *_SETTINGS) if str(conf.get(key, "false")).lower() != "false"]
+    if on:
+        raise UnsupportedFilesError(f"{', '.join(on)} is set")
+    files = [urlsplit(file) for file in df.inputFiles()]
+    if {file.scheme for file in files} != {"file"}:
+        raise UnsupportedFilesError("the rows do not come from files of the local file system")
+    return sorted(unquote(file.path) for file in files)
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """A row group.
+
+    Parameters
+    ----------
+    file
+        The file.
+    number
+        Index of the row group in the file.
+    rows
+        Number of rows.
+    """
+
+    file: ListedFile
+    number: int
+    rows: int
+
+
+def footer(path: str, file: pa.NativeFile) -> tuple[ListedFile, pq.FileMetaData]:
+    """Read the footer of a file.
+
+    Parameters
+    ----------
+    path
+        Path on the local file system, or URI.
+    file
+        The opened file.
+
+    Returns
+    -------
+    ListedFile, pyarrow.parquet.FileMetaData
+        The current state of the file, and its metadata.
+
+    Raises
+    ------
+    OSError, pyarrow.ArrowException
+        The file is no complete Parquet file.
+    UnsupportedFilesError
+        The file is encrypted.
+    """
+    state, size = ListedFile.of(path), file.size()
+    # One request to a store reads most footers.
+    file.seek(max(0, size - _LAST))
+    last = file.read()
+    tail = last[-_TAIL:]
+    length = int.from_bytes(tail[:4], "little")
+    if tail[4:] == b"PARE":
+        raise UnsupportedFilesError(f"{path} is encrypted")
+    if tail[4:] != _MAGIC or length + 2 * len(_MAGIC) + 4 > size:
+        raise OSError("no footer at the end")
+    if length + _TAIL > len(last):
+        file.seek(size - _TAIL - length)
+        last = file.read()
+    content = last[-_TAIL - length : -_TAIL]
+    metadata = pq.read_metadata(pa.BufferReader(_MAGIC + content + tail))
+    if metadata.serialized_size != length:
+        # Encrypted columns add a signature to the footer; Arrow has no property for it.
+        raise UnsupportedFilesError(f"{path} has encrypted columns")
+    digest = hashlib.blake2b(content, digest_size=16).digest()
+    return replace(state, footer=digest), metadata
+
+
+def row_groups(
+    paths: Sequence[str], columns: Columns, *, beside_spark: bool = True
+) -> tuple[RowGroup, ...]:
+    """List the row groups of files that all have the given columns.
+
+    Parameters
+    ----------
+    paths
+        The files.
+    columns
+        Names of the columns to read, and their Arrow types according to Spark's schema.
+    beside_spark
+        Whether Spark may read the same files, so that values must be equal to the bit: dates,
+        times, decimals and bytes are then refused.
+
+    Raises
+    ------
+    UnsupportedFilesError
+        A file is unreadable or encrypted, or a column is missing or of another type.
+    """
+
+    def of(path: str) -> list[RowGroup]:
+        file, metadata = _metadata(path)
+        _check(path, metadata, columns, _SAME if beside_spark else _SAME | _OTHERS)
+        rows = (metadata.row_group(k).num_rows for k in range(metadata.num_row_groups))
+        return [RowGroup(file, k, count) for k, count in enumerate(rows) if count]
+
+    groups_of = mapped(of, paths, min(_THREADS, len(paths)))
+    return tuple(group for groups in groups_of for group in groups)
+
+
+def _metadata(path: str) -> tuple[ListedFile, pq.FileMetaData]:
+    try:
+        with input_file(path) as file:
+            return footer(path, file)
+    except (OSError, pa.ArrowException) as error:
+        raise UnsupportedFilesError(f"{path} is unreadable ({error})") from None
+
+
+def _check(
+    path: str, metadata: pq.FileMetaData, columns: Columns, known: frozenset[pa.DataType]
+) -> None:
+    try:
+        schema = metadata.schema.to_arrow_schema()
+    except pa.ArrowException as error:
+        raise UnsupportedFilesError(
+            f"{path} has a schema that Arrow cannot read ({error})"
+        ) from None
+    names, lower_names = set(schema.names), Counter(name.lower() for name in schema.names)
+    leaves = (metadata.schema.column(k) for k in range(len(metadata.schema)))
+    lists = {leaf.path for leaf in leaves if leaf.max_repetition_level}
+    older = {path for path in lists if not path.endswith(_LISTS)}
+    for name, expected in columns:
+        if name not in names or lower_names[name.lower()] != 1:
+            raise UnsupportedFilesError(f"{path} has no column {name!r}, or several with this name")
+        kind = schema.field(name).type
+        if not _same_values(kind, expected, known):
+            raise UnsupportedFilesError(
+                f"{path} has column {name!r} of type {kind}, whose values may differ from those "
+                f"that Spark reads as {expected}"
+            )
+        if kinds.is_fixed_size_list(kind) and _has_nulls(metadata, name):
+            raise UnsupportedFilesError(
+                f"{path} has missing values in column {name!r} of lists of one size, which Arrow "
+                "does not read"
+            )
+        if any(leaf == name or leaf.startswith(f"{name}.") for leaf in older):
+            raise UnsupportedFilesError(f"{path} has lists in an old format in column {name!r}")
+
+
+def _has_nulls(metadata: pq.FileMetaData, name: str) -> bool:
+    """Whether a column of lists may have missing values, also within them."""
+    columns = (
+        metadata.row_group(group).column(k)
+        for group in range(metadata.num_row_groups)
+        for k in range(metadata.num_columns)
+    )
+    own = (column for column in columns if column.path_in_schema.split(".")[0] == name)
+    return any(column.statistics is None or column.statistics.null_count != 0 for column in own)
+
+
+def _same_values(stored: pa.DataType, expected: pa.DataType, known: frozenset[pa.DataType]) -> bool:
+    """Whether Arrow and Spark read equal values; large lists and strings count as plain ones."""
+    if kinds.is_dictionary(stored):
+        return _same_values(stored.value_type, expected, known)
+    if kinds.is_struct(expected):
+        return (
+            kinds.is_struct(stored)
+            and [f.name for f in stored] == [f.name for f in expected]
+            and all(
+                _same_values(f.type, e.type, known) for f, e in zip(stored, expected, strict=True)
+            )
+        )
+    if kinds.is_list(expected):
+        is_list = kinds.is_list(stored) or kinds.is_large_list(stored)
+        return (is_list or kinds.is_fixed_size_list(stored)) and _same_values(
+            stored.value_type, expected.value_type, known
+        )
+    if kinds.is_timestamp(expected) or kinds.is_decimal(expected):
+        return known >= _OTHERS and stored.id == expected.id
+    return expected in known and (
+        stored == expected or (kinds.is_string(expected) and kinds.is_large_string(stored))
+    )
 
 
 @dataclass(frozen=True)
@@ -84,16 +309,16 @@ def parquet_scan(df: DataFrame, names: Sequence[str]) -> Scan:
         Spark does not plan ``df`` like a scan of one Parquet file or directory on the local file
         system, or a file has a column of another type.
     """
-    kinds = {field.name: field.dataType for field in df.schema}
+    types = {field.name: field.dataType for field in df.schema}
     # Spark has no Arrow type of timestamps without a time zone.
-    if times := [name for name in names if isinstance(kinds[name], TimestampType)]:
+    if times := [name for name in names if isinstance(types[name], TimestampType)]:
         raise UnsupportedFilesError(f"columns {times} are timestamps")
-    columns = {name: to_arrow_type(kinds[name]) for name in names}
+    columns = {name: to_arrow_type(types[name]) for name in names}
     return scan_of_groups(_row_groups(df, [*columns.items()]), columns, names)
 
 
 def scan_of_groups(
-    groups: Sequence[RowGroup], kinds: Mapping[str, pa.DataType], names: Sequence[str]
+    groups: Sequence[RowGroup], types: Mapping[str, pa.DataType], names: Sequence[str]
 ) -> Scan:
     """The scan of row groups, whose values become those of Arrow types by the names of columns."""
 
@@ -116,7 +341,7 @@ def scan_of_groups(
                 for batch in parquet.iter_batches(
                     _BATCH_ROWS, row_groups=[group.number], columns=names, use_threads=False
                 ):
-                    arrays = [batch.column(name).cast(kinds[name], safe=False) for name in names]
+                    arrays = [batch.column(name).cast(types[name], safe=False) for name in names]
                     rows += batch.num_rows
                     yield pa.RecordBatch.from_arrays(arrays, [*names])
             # Another process may have overwritten the file during the read.

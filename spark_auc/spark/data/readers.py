@@ -14,9 +14,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from spark_auc.spark.data.arrow_files import arrow_scan, is_of_arrow
-from spark_auc.spark.data.local_paths import UnsupportedFilesError
 from spark_auc.spark.data.names import known_column
-from spark_auc.spark.data.parquet import parquet_scan
+from spark_auc.spark.data.parquet import UnsupportedFilesError, parquet_scan
 
 _log = logging.getLogger(__name__)
 
