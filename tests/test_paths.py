@@ -49,7 +49,6 @@ MODULES = [
 NAMES = {"path", "location", "output", "config", "directory", "model_uri"}
 # Arguments of these names that are no paths of users.
 OTHERS = {
-    "StageReader._parts",
     "StageReader._metadata",
     "StageReader._table",
     "StageWriter._write",

@@ -273,30 +273,18 @@ class StageReader(MLReader[Any], Generic[T]):
             DefaultParamsReader.getAndSetParams(instance, metadata)
         except (*DAMAGES, AssertionError, ConfigError) as failure:
             raise damaged(path, expected, failure) from None
-        parts = self._parts(path, facts, expected)
-        table = self._table(path, facts["hash"]) if "hash" in facts else None
-        if table is not None or parts:
-            try:
-                instance._loaded(table, facts | {"parts": parts})
-            except (*DAMAGES, pa.ArrowException) as failure:
-                raise damaged(path, expected, failure) from None
-        return instance  # type: ignore[no-any-return]
-
-    def _parts(self, path: str, facts: dict[str, Any], expected: str) -> dict[str, Stage]:
-        """The stages that were saved with the stage; see `Stage._parts`."""
         parts = dict[str, Stage]()
-        for name, uid in facts.get("parts", {}).items():
-            try:
-                kind = self.kind._part(name, facts)
-            except KeyError as failure:
-                raise damaged(path, expected, failure) from None
-            parts[name] = StageReader(kind).load(f"{path}/{name}")
-            if parts[name].uid != uid:
-                raise ModelFormatError(
-                    f"found a {name} at {path!r} that was not saved with the metadata, expected an "
-                    "unchanged directory; restore the files or save it again"
-                )
-        return parts
+        try:
+            for name, uid in facts.get("parts", {}).items():
+                parts[name] = StageReader(self.kind._part(name, facts)).load(f"{path}/{name}")
+                if parts[name].uid != uid:
+                    raise ValueError(f"its {name} was not saved with it")
+            table = self._table(path, facts["hash"]) if "hash" in facts else None
+            if table is not None or parts:
+                instance._loaded(table, facts | {"parts": parts})
+        except (*DAMAGES, pa.ArrowException) as failure:
+            raise damaged(path, expected, failure) from None
+        return instance  # type: ignore[no-any-return]
 
     def _metadata(self, path: str) -> dict[str, Any]:
         place = f"{path}/metadata"

@@ -146,7 +146,7 @@ def test_a_saved_pipeline_is_whole(
     with pytest.raises(ModelFormatError, match="FeatureRecipeModel"):
         RankerPipelineModel.load(path)
     stage.write().overwrite().save(path + "/recipe")
-    with pytest.raises(ModelFormatError, match="not saved with the metadata"):
+    with pytest.raises(ModelFormatError, match="its recipe was not saved with it"):
         RankerPipelineModel.load(path)
 
 
