@@ -1,6 +1,6 @@
 """The choice among models of raw tables, as the job train makes it by ``method: auto``.
 
-The parts are those of `spark_auc.spark.method_choice.MethodChooser`, on rows in memory: the
+The parts are those of `spark_auc.pipeline.method_fit.MethodFit`, on rows in memory: the
 automatic recipe, pairs of numeric columns and crosses of columns of text that half of the rows
 choose, the candidates of `compare_methods`, and trees that all rows grow. Groups are rows of equal
 values. A choice is "auto"; the rows of candidates have their held-out AUC. "same rows, k" and

@@ -96,7 +96,7 @@ ORDER = {
     "spark_auc.publication": [["publish", "versions"], ["manifest"], ["directory"], ["redaction"]],
     "spark_auc.spark": [
         ["importances"],
-        ["contributions", "method_choice"],
+        ["contributions"],
         ["pipeline"],
         ["pipeline_model"],
         ["streaming"],

@@ -79,12 +79,20 @@ class _Trees(NamedTuple):
 
 
 class MethodFit:
-    """Chooses among models of a recipe's blocks and fits the best; see `MethodChooser`.
+    """Trains the best of several models of raw rows, by their AUC on held-out folds.
+
+    The candidates are models of the blocks of features that the recipe has (single columns, pairs,
+    crosses, leaves of trees), each with the squared loss and with the squared hinge of all pairs;
+    see `spark_auc.training.method_choice.compare_methods`. Where the recipe says nothing of trees,
+    trees that all rows grow are candidates too, of tables of at most 250,000 rows; see
+    `spark_auc.training.tree_candidates`. The one that the one-standard-error rule chooses is
+    trained on all rows. ``ranker.summary.selection["methods"]`` lists all of them.
 
     Parameters
     ----------
     pipeline
-        The recipe and the ranker whose penalty is chosen.
+        The recipe, whose rows are not divided by their length, and the ranker, whose penalty is
+        chosen.
     added
         Names of the settings of the recipe that are set here where they are not set, of `ADDED`.
     """

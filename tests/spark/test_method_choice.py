@@ -4,16 +4,19 @@ import numpy as np
 import pytest
 from pyspark.sql.types import BooleanType, DoubleType, StringType, StructField, StructType
 
-from spark_auc import FeatureRecipe, MBAClassifier, evaluate
 from spark_auc.core.batch import Batch
 from spark_auc.core.row_source import ArrayRows
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.errors import ConfigError
 from spark_auc.features.recipe_blocks import blocks_of, of_blocks
 from spark_auc.features.row_groups import row_groups
+from spark_auc.pipeline.estimators import (
+    MBAEstimator,
+    MethodEstimator,
+    PipelineEstimator,
+    RecipeEstimator,
+)
 from spark_auc.spark.data.spark_table import SparkTable
-from spark_auc.spark.method_choice import MethodChooser
-from spark_auc.spark.pipeline import RankerPipeline
 from spark_auc.training.method_choice import compare_methods
 from spark_auc.training.settings import MethodSettings
 from tests.features.test_recipe_blocks import whole
@@ -34,8 +37,8 @@ def frame(spark, columns, y):
 @pytest.mark.slow
 def test_a_choice_of_a_dataframe_is_that_of_its_arrays(spark):
     _, columns, y = whole(3, 600)
-    rows = frame(spark, columns, y).repartition(2)
-    plan = FeatureRecipe(
+    rows = SparkTable(frame(spark, columns, y).repartition(2))
+    plan = RecipeEstimator(
         spline=["x", "z"],
         tokens=["word"],
         auto=False,
@@ -45,10 +48,10 @@ def test_a_choice_of_a_dataframe_is_that_of_its_arrays(spark):
         crossBits=5,
         trees={"grow": {"numTrees": 5, "numLeaves": 4, "growShare": 0.5}},
     )
-    chooser = MethodChooser(plan)
-    (fitted,) = chooser.pipeline.recipes(SparkTable(rows)).values()
+    chooser = MethodEstimator(plan)
+    (fitted,) = chooser.pipeline.recipes(rows).values()
     recipe = fitted.recipe
-    model = chooser.fit(rows)
+    model = chooser.fitted(rows)
     summary = model.ranker.summary
     told = summary.selection["methods"]
 
@@ -73,7 +76,7 @@ def test_a_choice_of_a_dataframe_is_that_of_its_arrays(spark):
     outside = recipe.trees.grown.of(batch.group)
     trains = np.count_nonzero(~outside) if "leaves" in chosen["blocks"] else y.size
     assert sum(summary.rows.values()) == trains
-    assert evaluate(model.transform(rows)).auc > 0.9
+    assert model.evaluate(rows).auc > 0.9
 
 
 def test_tokens_too_many_for_a_matrix_are_chosen_and_trained(spark):
@@ -83,24 +86,24 @@ def test_tokens_too_many_for_a_matrix_are_chosen_and_trained(spark):
     scores = rng.normal(size=(4, 4500))[np.arange(4), tokens].sum(axis=1)
     y = (0.2 * number + scores + rng.logistic(size=4500) > 1).tolist()
     columns = zip(number.tolist(), *tokens.astype(str).T.tolist(), y, strict=True)
-    rows = spark.createDataFrame(list(columns), ["x", *"abcd", "label"])
+    rows = SparkTable(spark.createDataFrame(list(columns), ["x", *"abcd", "label"]))
     plan = {"spline": ["x"], "tokens": [*"abcd"], "auto": False, "numKnots": 3, "unit": False}
-    recipe = FeatureRecipe(dimension=2**15, **plan)
-    model = MethodChooser(recipe, added=[]).fit(rows)
+    recipe = RecipeEstimator(dimension=2**15, **plan)
+    model = MethodEstimator(recipe, added=[]).fitted(rows)
     additive, hinge = model.ranker.summary.selection["methods"]["candidates"]
     assert additive["dimension"] == hinge["dimension"] > 8192
     assert 0.55 < additive["auc"] < 0.8
     assert abs(hinge["auc"] - additive["auc"]) < 0.05
     assert model.ranker.summary.selection["methods"]["chosen"] == 0
-    ranker = MBAClassifier(regParam=additive["regParam"], standardization=False)
-    alone = RankerPipeline([recipe, ranker]).fit(rows)
-    np.testing.assert_array_equal(model.ranker.coefficients, alone.ranker.coefficients)
+    ranker = MBAEstimator(regParam=additive["regParam"], standardization=False)
+    alone = PipelineEstimator([recipe, ranker]).fitted(rows)
+    np.testing.assert_array_equal(model.ranker.scorer.w, alone.ranker.scorer.w)
 
 
-def test_params_that_contradict_the_choice(spark):
+def test_params_that_contradict_the_choice():
     with pytest.raises(ConfigError, match="found regParam for a choice"):
-        MethodChooser(FeatureRecipe(), MBAClassifier(regParam=0.1)).check()
+        MethodEstimator(RecipeEstimator(), MBAEstimator(regParam=0.1)).check()
     with pytest.raises(ConfigError, match="unit = True"):
-        MethodChooser(FeatureRecipe(unit=True)).check()
+        MethodEstimator(RecipeEstimator(unit=True)).check()
     with pytest.raises(ConfigError, match=r"numKnots \[2, 9\]"):
-        MethodChooser(FeatureRecipe(numKnots=[2, 9])).check()
+        MethodEstimator(RecipeEstimator(numKnots=[2, 9])).check()

@@ -25,11 +25,11 @@ from spark_auc.features.recipe_trees import TreeLeaves
 from spark_auc.features.row_groups import row_groups
 from spark_auc.pipeline.estimators import (
     MBASelectingEstimator,
+    MethodEstimator,
     PipelineEstimator,
     RecipeEstimator,
 )
 from spark_auc.spark.data.spark_table import SparkTable
-from spark_auc.spark.method_choice import MethodChooser
 from spark_auc.tables.arrow_table import ArrowTable
 from spark_auc.tables.columns import TrainingColumns
 from spark_auc.tables.raw_features import RawFeatures
@@ -112,7 +112,7 @@ def test_a_recipe_without_its_ranker_is_refused(rows):
     with pytest.raises(ConfigError, match="growShare 1 for a recipe that is fitted before"):
         recipe().fit(rows)
     with pytest.raises(ConfigError, match="growShare 1 for a choice of methods"):
-        MethodChooser(recipe()).fit(rows)
+        MethodEstimator(RecipeEstimator(**settings())).fitted(SparkTable(rows))
 
 
 def test_a_dataframe_and_arrays_train_the_same_weights(spark):

@@ -8,11 +8,12 @@ import pytest
 from pyspark.sql import functions as F
 from sklearn.metrics import roc_auc_score
 
-from spark_auc import FeatureRecipe, MBAClassifier
 from spark_auc.core.batch import Batch
 from spark_auc.core.sampling.folds import Folds, GroupCounts
 from spark_auc.features.row_groups import row_groups
-from spark_auc.spark.method_choice import MethodChooser
+from spark_auc.pipeline.drift import drift_of
+from spark_auc.pipeline.estimators import MBAEstimator, MethodEstimator, RecipeEstimator
+from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.spark.pipeline_model import RankerPipelineModel
 from spark_auc.training.tree_candidates import measured, tree_candidates
 from tests.training.test_tree_candidates import TYPES, raw
@@ -43,12 +44,16 @@ def df(spark, drawn):
 
 @pytest.fixture(scope="module")
 def ranker():
-    return MBAClassifier(positiveLabel="yes", weightCol="u", seed=2)
+    return MBAEstimator(positiveLabel="yes", weightCol="u", seed=2)
 
 
 @pytest.fixture(scope="module")
 def model(df, ranker):
-    return MethodChooser(FeatureRecipe(**RECIPE), ranker, ["trees"]).fit(df)
+    return MethodEstimator(RecipeEstimator(**RECIPE), ranker, ["trees"]).fitted(SparkTable(df))
+
+
+def scored(model, df):
+    return model.scored(SparkTable(df)).frame
 
 
 def test_trees_win_where_columns_interact(model, df, drawn):
@@ -61,22 +66,22 @@ def test_trees_win_where_columns_interact(model, df, drawn):
         "no": int((~drawn[1].y).sum()),
         "yes": int(drawn[1].y.sum()),
     }
-    own = model.transform(df).toPandas()
+    own = scored(model, df).toPandas()
     others, labels = raw(1, 3000)[0], raw(1, 3000)[1].y
     new = df.sparkSession.createDataFrame(
         [(*x, "no", 1.0) for x in others.tolist()], [*"abcd", "label", "u"]
     )
-    scores = np.array([row[0] for row in model.transform(new).select("rawPrediction").collect()])
+    scores = np.array([row[0] for row in scored(model, new).select("rawPrediction").collect()])
     assert roc_auc_score(labels, scores) == pytest.approx(chosen["auc"], abs=0.03)
     assert set(own["prediction"]) == {"yes", "no"}
 
 
 def test_the_drift_of_the_chosen_model_counts_its_columns(model, df):
     assert model.recipe.trees is not None
-    measured_now = model.stages[0].drift_of(df)
-    assert measured_now.excesses(model.stages[0].drift) == ()
+    before = model.fitted_recipe.drift
+    assert drift_of(SparkTable(df), model.recipe).excesses(before) == ()
     gone = df.withColumn("a", F.lit(None).cast("double"))
-    found = model.stages[0].drift_of(gone).excesses(model.stages[0].drift)
+    found = drift_of(SparkTable(gone), model.recipe).excesses(before)
     assert {excess.column for excess in found} == {"a"}
 
 
@@ -94,7 +99,7 @@ def test_held_out_aucs_are_those_of_arrays(model, drawn):
 
 
 def test_a_stored_model_scores_without_lightgbm(model, df, tmp_path, monkeypatch):
-    model.write().overwrite().save(str(tmp_path / "model"))
+    model.save(str(tmp_path / "model"))
     found = builtins.__import__
 
     def blocked(name, *others, **named):
@@ -104,16 +109,18 @@ def test_a_stored_model_scores_without_lightgbm(model, df, tmp_path, monkeypatch
     monkeypatch.setattr(builtins, "__import__", blocked)
     monkeypatch.delitem(sys.modules, "lightgbm", raising=False)
     loaded = RankerPipelineModel.load(str(tmp_path / "model"))
-    both = (each.transform(df).select("rawPrediction").collect() for each in (model, loaded))
+    both = (
+        rows.select("rawPrediction").collect() for rows in (scored(model, df), loaded.transform(df))
+    )
     assert next(both) == next(both)
 
 
 def test_without_trees(df, ranker, monkeypatch):
-    recipe = FeatureRecipe(**RECIPE)
+    recipe = RecipeEstimator(**RECIPE)
     names = ["additive", "additive, hinge"]
 
     def candidates(*added):
-        made = MethodChooser(recipe, ranker, added).fit(df)
+        made = MethodEstimator(recipe, ranker, added).fitted(SparkTable(df))
         return made.ranker.summary.selection["methods"]["candidates"]
 
     assert [c["name"] for c in candidates()] == names
@@ -136,8 +143,8 @@ def test_equal_rows_and_keys_are_in_one_fold(spark, ranker):
         for _ in range(4)
     ]
     df = spark.createDataFrame(rows, [*"abcd", "label", "u", "key"])
-    keyed = ranker.copy({ranker.keyCol: "key"})
-    told = MethodChooser(FeatureRecipe(**RECIPE), keyed).fit(df)
+    keyed = ranker.with_values(keyCol="key")
+    told = MethodEstimator(RecipeEstimator(**RECIPE), keyed).fitted(SparkTable(df))
     candidates = told.ranker.summary.selection["methods"]["candidates"]
     measured_ones = [candidate for candidate in candidates if candidate["auc"]]
     assert len(measured_ones) >= 6
