@@ -56,10 +56,7 @@ class RankerEstimator(
 
 
 class FoldsEstimator(FoldsFit, RankerEstimator):
-    """An estimator that can choose a penalty on held-out folds.
-
-    Its settings extend `FoldSettings`, and have a keyCol and a seed.
-    """
+    """See `FoldsFit`."""
 
 
 class PairMomentsEstimator(PairMomentsFit, FoldsEstimator):

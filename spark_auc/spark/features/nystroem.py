@@ -75,11 +75,7 @@ class NystroemEmbedding(
 ):
     """Features whose inner products approximate a kernel, by `spark_auc.features.NystroemMap`.
 
-    The embedded rows are dense vectors. By default the kernel takes columns in the scale of
-    `spark_auc.features.robust_scale.RobustScale`: raw columns need no preparation, and values may
-    be missing.
-
-    With `RankSVMClassifier` behind it this is NBAUC, with
+    The embedded rows are dense vectors. With `RankSVMClassifier` behind it this is NBAUC, with
     `NSAUCClassifier` NSAUC (Khalid et al.); `MBAClassifier` needs one pass and no step size.
 
     Raises

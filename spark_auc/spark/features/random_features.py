@@ -40,9 +40,7 @@ class RandomFourierFeatures(
 ):
     """Random Fourier features of the Gaussian kernel, by `spark_auc.features.FourierMap`.
 
-    The embedded rows are dense vectors. By default the kernel takes columns in the scale of
-    `spark_auc.features.robust_scale.RobustScale`: raw columns need no preparation, and values may
-    be missing.
+    The embedded rows are dense vectors.
 
     Raises
     ------
