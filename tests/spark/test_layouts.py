@@ -16,9 +16,8 @@ from spark_auc.errors import DataError
 from spark_auc.features.token_names import TokenCounts
 from spark_auc.pipeline import token_sample
 from spark_auc.pipeline.token_sample import token_names
-from spark_auc.spark.data.arrow_files import Location, layout_rows, plan_of
+from spark_auc.spark.data.arrow_files import Location, layout_rows, plan_of, scan_of
 from spark_auc.spark.data.failures import translated
-from spark_auc.spark.data.readers import rows_for_tasks
 from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.tables import text_ranges
 from spark_auc.tables.files import text_rows
@@ -92,7 +91,7 @@ def test_tasks_read_files_only_where_all_rows_are_wanted(spark, tmp_path, caplog
     for name, (changed, whole) in changes(df).items():
         caplog.clear()
         with caplog.at_level(logging.INFO):
-            rows_for_tasks(changed, ["y", "x"], changed.select("y", "x"))
+            scan_of(changed, ["y", "x"])
         assert ("reader: tasks, which read" in caplog.text) == whole, name
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from spark_auc.core.moments.operator import labelled_pair_moments
 from spark_auc.errors import DataError
-from spark_auc.spark.data.readers import rows_for_tasks
+from spark_auc.spark.data.arrow_files import scan_of
 from spark_auc.spark.data.spark_table import SparkTable
 from spark_auc.tables.columns import TrainingColumns
 from spark_auc.tables.features import PreparedFeatures
@@ -54,7 +54,7 @@ def columns_of(df, features="vector", label="label", positive=None, weight=None,
 
 def is_direct(df, **given):
     columns = columns_of(df, **given)
-    return rows_for_tasks(df, columns.names, df.select(columns.names))[1] is not iter
+    return scan_of(df, columns.names) is not None
 
 
 def moments(df, **given):
@@ -138,8 +138,8 @@ def test_timestamps_are_left_to_spark(spark, tmp_path):
     times = pa.array([0, None, 10**15], pa.timestamp("us", "UTC"))
     pq.write_table(pa.table({"time": times, "x": [1.0, 2.0, 3.0]}), tmp_path / "x.parquet")
     df = spark.read.parquet(str(tmp_path / "x.parquet"))
-    assert rows_for_tasks(df, ["x", "time"], df.select("x", "time"))[1] is iter
-    assert rows_for_tasks(df, ["x"], df.select("x"))[1] is not iter
+    assert scan_of(df, ["x", "time"]) is None
+    assert scan_of(df, ["x"]) is not None
 
 
 def test_partitioned_directories_are_left_to_spark(spark, stored, tmp_path):
@@ -178,8 +178,7 @@ def test_a_file_that_changes_or_breaks_meanwhile(spark, stored, tmp_path):
     shutil.copytree(stored, tmp_path / "copy")
     df = spark.read.parquet(str(tmp_path / "copy"))
     columns = columns_of(df)
-    _, read, _ = rows_for_tasks(df, columns.names, df.select(columns.names))
-    scan = read.__self__
+    scan = scan_of(df, columns.names)
     numbers = [pa.RecordBatch.from_pydict({"id": [0]})]
     assert sum(batch.num_rows for batch in scan.read(iter(numbers))) == scan.parts[0].rows
     table = pq.read_table(scan.parts[0].file.path)

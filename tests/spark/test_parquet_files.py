@@ -15,7 +15,7 @@ import pytest
 from pyarrow.parquet import encryption
 
 from spark_auc.errors import DataError
-from spark_auc.spark.data.readers import rows_for_tasks
+from spark_auc.spark.data.arrow_files import scan_of
 
 N = 50
 
@@ -26,14 +26,14 @@ def table(start=0, n=N, **others):
     return pa.table({"id": id, "a": rng.normal(size=n)} | {k: v(rng) for k, v in others.items()})
 
 
-def read_directly(df, names, selected=None):
+def read_directly(df, names):
     """What tasks read, sorted by id and without the row group's number; None where Spark does."""
-    selected = df.select(*names) if selected is None else selected
-    frame, read, _ = rows_for_tasks(df, names, selected)
-    if frame is selected:
+    scan = scan_of(df, names)
+    if scan is None:
         return None
-    numbers = pa.RecordBatch.from_pydict({"id": range(len(read.__self__.parts))})
-    return pa.Table.from_batches(list(read(iter([numbers])))).drop(["place"]).sort_by(names[0])
+    numbers = pa.RecordBatch.from_pydict({"id": range(len(scan.parts))})
+    found = pa.Table.from_batches(list(scan.read(iter([numbers]))))
+    return found.drop(["place"]).sort_by(names[0])
 
 
 def assert_same_rows(found, expected):
@@ -45,7 +45,7 @@ def assert_same_rows(found, expected):
 
 
 def check(df, names, direct, selected=None):
-    found = read_directly(df, names, selected)
+    found = read_directly(df, names)
     assert (found is not None) is direct
     if direct:
         expected = (df.select(*names) if selected is None else selected).toArrow()
@@ -308,7 +308,7 @@ def test_files_changed_between_plan_and_task(spark, tmp_path):
     first = table()
     pq.write_table(first, path, compression="none", use_dictionary=False)
     df = spark.read.parquet(str(path))
-    _, read, _ = rows_for_tasks(df, ["id", "a"], df)
+    read = scan_of(df, ["id", "a"]).read
     numbers = [pa.RecordBatch.from_pydict({"id": [0]})]
     assert next(read(iter(numbers))).num_rows == N
     whole = path.read_bytes()
@@ -322,7 +322,7 @@ def test_files_changed_between_plan_and_task(spark, tmp_path):
         list(read(iter(numbers)))
     # The same time of change, but another footer.
     pq.write_table(first, path, compression="none", use_dictionary=False)
-    _, read, _ = rows_for_tasks(df, ["id", "a"], df)
+    read = scan_of(df, ["id", "a"]).read
     a[0] = 99.0
     pq.write_table(first.set_column(1, "a", [a]), tmp_path / "y", compression="none")
     overwritten(path, (tmp_path / "y").read_bytes())
@@ -330,7 +330,7 @@ def test_files_changed_between_plan_and_task(spark, tmp_path):
         list(read(iter(numbers)))
     # While it is read.
     pq.write_table(first, path, compression="none", use_dictionary=False)
-    _, read, _ = rows_for_tasks(df, ["id", "a"], df)
+    read = scan_of(df, ["id", "a"]).read
     reading = read(iter(numbers))
     next(reading)
     path.write_bytes(whole)
@@ -347,7 +347,7 @@ def test_a_damaged_page_is_no_row(spark, tmp_path):
     values.write.option("compression", "none").parquet(str(tmp_path / "x"))
     (path,) = (tmp_path / "x").glob("*.parquet")
     df = spark.read.parquet(str(tmp_path / "x"))
-    _, read, _ = rows_for_tasks(df, ["id", "a"], df)
+    read = scan_of(df, ["id", "a"]).read
     content = bytearray(path.read_bytes())
     at = content.find(table()["a"].to_numpy()[N // 2].tobytes())
     content[at + 6] ^= 1
@@ -358,13 +358,13 @@ def test_a_damaged_page_is_no_row(spark, tmp_path):
 
 QUIET = """
 import sys
-from spark_auc.spark.data.readers import rows_for_tasks
+from spark_auc.spark.data.arrow_files import scan_of
 from spark_auc.spark.data.session import session
 conf = {"spark.master": "local[1]", "spark.ui.enabled": "false", "spark.driver.memory": "512m"}
 with session("quiet", conf) as spark:
     df = spark.read.parquet(sys.argv[1])
     print("STARTED", file=sys.stderr, flush=True)
-    assert rows_for_tasks(df, ["id", "a"], df)[1] is not iter
+    assert scan_of(df, ["id", "a"]) is not None
     print("ENDED", file=sys.stderr, flush=True)
 """
 

@@ -25,12 +25,12 @@ from spark_auc.core.types import Bool
 from spark_auc.errors import SparkAUCError
 from spark_auc.features.time_zones import DEFAULT, zone_name
 from spark_auc.spark.data.aggregate import aggregate, source_count, task_number
+from spark_auc.spark.data.arrow_files import scan_of
 from spark_auc.spark.data.arrow_tasks import mapped_batches
 from spark_auc.spark.data.failures import translated
 from spark_auc.spark.data.names import is_case_sensitive, known_column, quoted
 from spark_auc.spark.data.part_files import write_parquet
 from spark_auc.spark.data.positions import ROW_ID, before
-from spark_auc.spark.data.readers import TaskRows, rows_for_tasks
 from spark_auc.spark.data.resources import SessionMemory
 from spark_auc.tables.gathered import EXCEEDED, RowsPart, packed, unpacked
 from spark_auc.tables.names import folded
@@ -142,13 +142,16 @@ class SparkTable:
         used = [*names, *(name for of in conditions for name in of[0])]
         columns = [*columns_of(df, used), *places]
         made = [column.alias(f"c{k}") for k, column in enumerate(columns)]
-        rows = TaskRows(df.select(*made), iter, df.storageLevel.useMemory)
-        if self.files and made:
-            rows = rows_for_tasks(df, used, rows.frame)
+        frame, cheap = df.select(*made), df.storageLevel.useMemory
+        source: Callable[[Batches], Batches] = iter
+        if self.files and made and (scan := scan_of(df, used)):
+            parts = len(scan.parts)
+            frame = df.sparkSession.range(0, parts, 1, parts)
+            source, cheap = scan.read, scan.cheap
         width = len(used)
         fields = [self.schema.field(known_column(df, name).name) for name in names]
         schema = pa.schema([*fields, *([pa.field(_PLACE, pa.int64())] if placed else [])])
-        source, labels = rows.read, schema.names
+        labels = schema.names
 
         def read(batches: Batches) -> Batches:
             for batch in source(batches):
@@ -163,8 +166,8 @@ class SparkTable:
                     if made.num_rows:
                         yield made
 
-        cheap = rows.cheap and not conditions
-        return replace(self, frame=rows.frame, read=read, known=schema, cheap=cheap, conditions=())
+        cheap = cheap and not conditions
+        return replace(self, frame=frame, read=read, known=schema, cheap=cheap, conditions=())
 
     def where(self, names: Sequence[str], keep: Callable[[Sequence[pa.Array]], Bool]) -> SparkTable:
         """See `Table.where`."""
