@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, pairwise
+from itertools import accumulate, chain, islice, pairwise
+from threading import Lock
 from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import numpy as np
@@ -179,30 +180,31 @@ class ArrayRows:
         Rows of many entries are folded in up to 4 parts, in as many threads as there are
         processors. The parts do not depend on the processors, and so neither does the result.
         """
+        counts = {0.0: 0, 1.0: 0}
 
-        def run(part: Iterable[Batch]) -> tuple[dict[str, State], LabelCounts]:
-            counts = {0.0: 0, 1.0: 0}
-
-            def count_labels() -> Iterator[Batch]:
-                for batch in part:
-                    positive = int(np.count_nonzero(batch.y))
+        def counted(part: Iterable[Batch]) -> Iterator[Batch]:
+            for batch in part:
+                positive = int(np.count_nonzero(batch.y))
+                with lock:
                     counts[1.0] += positive
                     counts[0.0] += batch.y.size - positive
-                    yield batch
+                yield batch
 
-            states = dict(fold(count_labels()))
-            return states, LabelCounts({label: n for label, n in counts.items() if n})
+        def begun(part: Iterable[Batch]) -> Iterable[tuple[str, State]]:
+            # The first state is of all rows of the part; a fold may make the others one by one.
+            states = iter(fold(counted(part)))
+            return chain([*islice(states, 1)], states)
 
-        parts, at_once = self._parts(state_bytes), free_cpus()
-        states, labels = dict[str, State](), LabelCounts()
+        parts, at_once, lock = self._parts(state_bytes), free_cpus(), Lock()
+        merged = dict[str, State]()
         with blas_of(self.dimension, len(parts)):
             # The states of all parts need not fit in memory together.
             for first in range(0, len(parts), at_once):
-                for more, own in mapped(run, parts[first : first + at_once]):
-                    for k, state in more.items():
-                        states[k] = states[k].merge(state) if k in states else state
-                    labels = labels.merge(own)
-        return FoldResult(states, self.labels or labels)
+                for states in mapped(begun, parts[first : first + at_once]):
+                    for k, state in states:
+                        merged[k] = merged[k].merge(state) if k in merged else state
+        labels = LabelCounts({label: n for label, n in counts.items() if n})
+        return FoldResult(merged, self.labels or labels)
 
     def _parts(self, state_bytes: int) -> list[Sequence[Batch]]:
         """The batches in parts, each with more entries than numbers in its state."""

@@ -208,3 +208,21 @@ def test_the_states_of_all_parts_are_not_in_memory_together(monkeypatch):
     assert found.labels.rows == {0.0: 16 * 2039, 1.0: 16 * 9}
     # The merged one, one of a part, and what their merge makes.
     assert Rows.most == 3
+
+
+def test_states_that_a_part_makes_one_by_one_are_merged_one_by_one(monkeypatch):
+    monkeypatch.setattr(row_source, "free_cpus", lambda: 1)
+    X = np.broadcast_to(0.0, (1 << 11, 1 << 11))
+    rows = row_source.ArrayRows((Batch(X, np.arange(1 << 11) < 9),) * 16, 1 << 11)
+    Rows.most = 0
+
+    def fold(batches):
+        count = sum(batch.y.size for batch in batches)
+        for k in range(8):
+            yield str(k), Rows(count + k)
+
+    found = rows.fold(fold, (Rows,), state_bytes=8, what="rows")
+    assert [found[str(k)].count for k in range(8)] == [(16 << 11) + 4 * k for k in range(8)]
+    assert found.labels.rows == {0.0: 16 * 2039, 1.0: 16 * 9}
+    # The merged ones, and a few of a part; all of a part would be 8 more.
+    assert Rows.most <= 11
