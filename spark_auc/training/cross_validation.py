@@ -16,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 
 from spark_auc.core.labels import LabelCounts
-from spark_auc.core.memory import FOLDS_AT_ONCE
+from spark_auc.core.memory import FOLDS_AT_ONCE, give_back
 from spark_auc.core.moments.column_moments import ColumnMoments
 from spark_auc.core.moments.objective import Quadratic
 from spark_auc.core.moments.pair_moments import PairMoments
@@ -112,6 +112,7 @@ class CrossValidation:
         auc = np.full((len(candidates), self.folds), np.nan)
         nonzeros = np.full(len(candidates), np.nan)
         weights = [np.ascontiguousarray(W[:, solved]) for W in weights]
+        give_back()
         auc[solved], uncertainty = held_out(weights)
         nonzeros[solved] = np.mean([np.count_nonzero(W, axis=0) for W in weights], axis=0)
         chosen = choice(candidates, auc, one_standard_error=self.one_standard_error)
@@ -202,6 +203,7 @@ class CrossValidation:
                 return replace(self, held_out=held_out).by_moments(rows)
             fold_moments += parts
             labels = counts
+            give_back()
         for k, moments in enumerate(fold_moments[: self.folds]):
             if not (moments.positive.rows and moments.negative.rows):
                 raise single_class(k, self.held_out)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Protocol, cast
 
 import numpy as np
@@ -74,16 +73,14 @@ class FoldsInMemory:
     def complement(self, number: int) -> PairMoments:
         """See `FoldMoments.complement`."""
         others = [part for k, part in enumerate(self.parts) if k != number]
-        return reduce(
-            PairMoments.merge, [*others, *([self.never_held_out] if self.never_held_out else [])]
-        )
+        return PairMoments.total([*others, *self._never()])
 
     def total(self) -> PairMoments:
         """See `FoldMoments.total`."""
-        return reduce(
-            PairMoments.merge,
-            [*self.parts, *([self.never_held_out] if self.never_held_out else [])],
-        )
+        return PairMoments.total([*self.parts, *self._never()])
+
+    def _never(self) -> list[PairMoments]:
+        return [self.never_held_out] if self.never_held_out else []
 
     def rows(self, fold: int) -> tuple[int, int]:
         """See `FoldMoments.rows`."""

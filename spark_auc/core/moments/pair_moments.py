@@ -7,8 +7,9 @@ Pairs are never formed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import ClassVar
 
 import numpy as np
@@ -124,6 +125,15 @@ class PairMoments(SchemaState):
             ClassMoments(dimension, tuple(tiles[:half])),
             ClassMoments(dimension, tuple(tiles[half:])),
         )
+
+    @classmethod
+    def total(cls, parts: Sequence[PairMoments]) -> PairMoments:
+        """The moments of the rows of one or more parts, merged in their order, tile by tile."""
+        named = zip(*(part.parts() for part in parts), strict=True)
+        tiles = {
+            tiles[0][0]: reduce(MomentsTile.merge, (tile for _, tile in tiles)) for tiles in named
+        }
+        return cls.of_parts(tiles, parts[0].dimension)
 
     @staticmethod
     def complements(own: list[PairMoments]) -> list[PairMoments]:
