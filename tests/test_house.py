@@ -119,7 +119,7 @@ ORDER = {
         ["evaluation", "hinge"],
         ["moments"],
         ["row_source"],
-        ["sampling", "noise"],
+        ["sampling", "noise", "stored_batches"],
         ["batch", "labels", "segments"],
         ["lockstep"],
         [
@@ -129,6 +129,7 @@ ORDER = {
             "strict_exp",
             "validation",
             "memory",
+            "spill",
             "parallel",
             "html",
             "progress",

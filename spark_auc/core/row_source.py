@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, chain, islice, pairwise
+from math import inf
 from threading import Lock
 from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
@@ -17,6 +18,7 @@ from spark_auc.core.memory import MemoryBudget, ProcessMemory
 from spark_auc.core.parallel import blas_of, free_cpus, mapped
 from spark_auc.core.sampling.draws import Draws
 from spark_auc.core.sampling.pair_batches import PairBatches
+from spark_auc.core.stored_batches import StoredBatches
 from spark_auc.core.types import Float
 
 S = TypeVar("S", bound="State")
@@ -133,11 +135,11 @@ class RowSource(Folding, Protocol):
         """All rows, in this process's memory."""
         ...
 
-    def gathered_within(self, limit: float) -> ArrayRows | None:
-        """All rows, in this process's memory; None if they take more than ``limit`` bytes.
+    def gathered_within(self, limit: float, in_memory: float = inf) -> ArrayRows | None:
+        """All rows, for this process; None if they take more than ``limit`` bytes.
 
         The rows are read once. Tasks have equal shares of the limit: one that exceeds its share
-        also gives None.
+        also gives None. Of more than ``in_memory`` bytes, the features are in a temporary file.
         """
         ...
 
@@ -148,7 +150,7 @@ class RowSource(Folding, Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ArrayRows:
-    """Rows in this process's memory.
+    """Rows of this process, in memory or in a temporary file.
 
     Parameters
     ----------
@@ -208,16 +210,21 @@ class ArrayRows:
 
     def _parts(self, state_bytes: int) -> list[Sequence[Batch]]:
         """The batches in parts, each with more entries than numbers in its state."""
-        if not isinstance(self.batches, tuple):
+        if isinstance(self.batches, StoredBatches):
+            entries = self.batches.entries
+        elif isinstance(self.batches, tuple):
+            entries = sum(batch.X.size for batch in self.batches)
+        else:
             return [self.batches]
         least = max(_PART_ENTRIES, state_bytes // 8)
-        count = min(sum(batch.X.size for batch in self.batches) // least, 4, len(self.batches))
+        count = min(entries // least, 4, len(self.batches))
         bounds = np.linspace(0, len(self.batches), max(count, 1) + 1).astype(int)
         return [self.batches[a:b] for a, b in pairwise(bounds)]
 
     def changed(self, change: Change, dimension: int | None = None) -> ArrayRows:
         """See `Folding.changed`; the change is applied immediately."""
-        batches = tuple(change(iter(self.batches)))
+        changed, own = change(iter(self.batches)), self.batches
+        batches = own.again(changed) if isinstance(own, StoredBatches) else tuple(changed)
         return replace(self, batches=batches, dimension=dimension or self.dimension, labels=None)
 
     def paired(self, draws: Draws, bounds: tuple[Float, Float]) -> ArrayRows:
@@ -226,9 +233,10 @@ class ArrayRows:
 
     def gathered(self) -> ArrayRows:
         """See `RowSource.gathered`."""
-        return self
+        is_stored = isinstance(self.batches, StoredBatches)
+        return replace(self, batches=tuple(self.batches)) if is_stored else self
 
-    def gathered_within(self, limit: float) -> ArrayRows:
+    def gathered_within(self, limit: float, in_memory: float = inf) -> ArrayRows:
         """See `RowSource.gathered_within`; these rows are in memory for any limit."""
         return self
 

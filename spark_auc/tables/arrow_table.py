@@ -366,16 +366,29 @@ class ArrowTable:
 
     def gathered(self, limit: float | None = None) -> pa.Table | None:
         """See `Table.gathered`."""
-        left = float("inf") if limit is None else limit
-        found = list[pa.RecordBatch]()
-        for batches in self._in_turn(lambda k: [*self._batches(k)], range(self.parts)):
-            for batch in batches:
-                own = [flat(column) for column in batch.columns]
-                found.append(pa.RecordBatch.from_arrays(own, batch.schema.names))
-                left -= found[-1].nbytes
+
+        def own(batch: pa.RecordBatch) -> pa.RecordBatch:
+            arrays = [flat(column) for column in batch.columns]
+            return pa.RecordBatch.from_arrays(arrays, batch.schema.names)
+
+        found = self.received(own, float("inf") if limit is None else limit)
+        if found is None:
+            return None
+        return pa.Table.from_batches(found) if found else self.schema.empty_table()
+
+    def received(self, receive: Callable[[pa.RecordBatch], R], limit: float) -> list[R] | None:
+        """See `Table.received`."""
+        left, found = limit, list[R]()
+        for results in self._in_turn(
+            lambda k: [(receive(batch), batch.nbytes) for batch in self._batches(k)],
+            range(self.parts),
+        ):
+            for result, size in results:
+                found.append(result)
+                left -= size
             if left < 0:
                 return None
-        return pa.Table.from_batches(found) if found else self.schema.empty_table()
+        return found
 
     def head(self, names: Sequence[str], rows: int) -> pa.Table:
         """See `Table.head`."""
@@ -391,6 +404,8 @@ class ArrowTable:
         give_back()
         for first in range(0, len(items), self.memory.slots):
             yield from mapped(function, items[first : first + self.memory.slots])
+        # The pool of Arrow keeps its memory too, which other arrays then do not find.
+        pa.default_memory_pool().release_unused()
         give_back()
 
     def _batches(self, part: int) -> Batches:

@@ -6,6 +6,9 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from itertools import chain
+from math import inf
 from typing import Protocol, cast
 
 import numpy as np
@@ -18,6 +21,7 @@ from spark_auc.core.parallel import cpus
 from spark_auc.core.row_source import ArrayRows, Fold, FoldResult, State
 from spark_auc.core.sampling.draws import Draws
 from spark_auc.core.state.codec import kind_of
+from spark_auc.core.stored_batches import BatchStore, Stored
 from spark_auc.core.types import Float
 from spark_auc.tables.columns import BatchReader, TrainingColumns
 from spark_auc.tables.drawn_pairs import PairReader, drawn_rows
@@ -159,7 +163,7 @@ class TableRows:
         assert table is not None
         return ArrayRows(tuple(_PackedReader().read(iter(table.to_batches()))), self.dimension)
 
-    def gathered_within(self, limit: float) -> ArrayRows | None:
+    def gathered_within(self, limit: float, in_memory: float = inf) -> ArrayRows | None:
         """See `RowSource.gathered_within`; the rows have the order of their parts.
 
         A share below the size of a large state is not tried.
@@ -171,17 +175,21 @@ class TableRows:
         """
         if limit // self.memory.slots <= _LEAST_SHARE:
             return None
-        table = self._packed().gathered(limit)
-        if table is None:
+        store = BatchStore(in_memory)
+
+        def receive(packed: pa.RecordBatch) -> tuple[list[Stored], LabelCounts]:
+            reader = _PackedReader()
+            return [store.put(batch) for batch in reader.read(iter([packed]))], reader.labels()
+
+        received = self._packed().received(receive, limit)
+        if received is None:
             _log.info("the rows exceed this limit: the tasks compute the moments")
             return None
         _log.info("the rows take less memory than their moments: using the rows")
-        reader, packed = _PackedReader(), table.to_batches()[::-1]
-        del table
-        batches = list(reader.read(_taken(packed)))
-        self.check(reader.labels())
-        memory = ProcessMemory(cpus())
-        return ArrayRows(batches, self.dimension, memory, reader.labels())
+        labels = reduce(LabelCounts.merge, (counts for _, counts in received), LabelCounts())
+        self.check(labels)
+        batches = store.batches(chain.from_iterable(stored for stored, _ in received))
+        return ArrayRows(batches, self.dimension, ProcessMemory(cpus()), labels)
 
     def _packed(self) -> Table:
         """The decoded rows, and the labels of each part, as bytes."""
@@ -208,13 +216,6 @@ def counted(table: Table, name: str) -> int:
     rows = table.select([name])
     states = rows.fold(fold, (LabelCounts,), state_bytes=64, what="number of rows")
     return sum(cast(LabelCounts, states.get(_LABELS, LabelCounts())).rows.values())
-
-
-def _taken(packed: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Take batches from the end of a list, and return the memory of each after its turn."""
-    while packed:
-        yield packed.pop()
-        pa.default_memory_pool().release_unused()
 
 
 def _row(state: Batch | LabelCounts) -> pa.RecordBatch:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -17,6 +17,7 @@ from spark_auc.tables.names import by_name
 if TYPE_CHECKING:
     from spark_auc.publication.directory import Directory
 
+R = TypeVar("R")
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 # Maps the batches of a part of the rows to states by key. Keys of a part are distinct. Each part
 # yields the same keys, or none.
@@ -253,6 +254,18 @@ class Table(Protocol):
         ----------
         limit
             Most bytes, of which tasks have equal shares. Above them there is no table (None).
+        """
+        ...
+
+    def received(self, receive: Callable[[pa.RecordBatch], R], limit: float) -> list[R] | None:
+        """Results of a function of each batch, in the order of the parts.
+
+        Parameters
+        ----------
+        receive
+            Called in this process, by several threads.
+        limit
+            See `gathered`.
         """
         ...
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial, reduce
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from spark_auc.core.moments.operator import fold_quadratics
 from spark_auc.core.moments.pair_moments import PairMoments
 from spark_auc.core.moments.pair_products import Vectors
 from spark_auc.core.row_source import ArrayRows, Folding, RowSource
+from spark_auc.core.spill import IN_MEMORY
 from spark_auc.core.types import Float, Int
 from spark_auc.errors import ConvergenceError
 from spark_auc.solvers.candidates import Candidate, Selection
@@ -87,7 +88,9 @@ def choose_penalty(
         The validation scores do not fit in memory.
     """
     timer = PhaseTimer()
-    rows, features = _occurring(in_memory(rows, sampling, settings.folds.parts), settings)
+    # Their passes take longer than reading a file.
+    stored = in_memory(rows, sampling, settings.folds.parts, kept=IN_MEMORY)
+    rows, features = _occurring(stored, settings)
     give_back()
     selected = select_rows(rows, sampling, settings.work())
     sample = PenaltySample.of(selected, settings)
@@ -147,7 +150,7 @@ def _choice(
         what = f"moments of {rows.dimension} features in {parts} folds"
         rows.memory.check_folds(PairMoments.nbytes(rows.dimension), parts, what)
         cross_validation, fold_moments, labels = cross_validation.by_moments(selected.rows)
-        problem = selected.problem(reduce(PairMoments.merge, fold_moments), labels)
+        problem = selected.problem(PairMoments.total(fold_moments), labels)
     else:
         problem = selected.problem()
     timer.end("moments")
@@ -203,13 +206,18 @@ def _weaker_left_out(selection: Selection, candidate: Candidate) -> int:
     return len(weaker) if all(weaker) else 0
 
 
-def in_memory(rows: RowSource, sampling: Sampling, parts: int, most: float = np.inf) -> RowSource:
-    """The rows in memory if they take less than ``most`` and than the moments of all tasks."""
+def in_memory(
+    rows: RowSource, sampling: Sampling, parts: int, most: float = np.inf, kept: float = np.inf
+) -> RowSource:
+    """The rows in memory if they take less than ``most`` and than the moments of all tasks.
+
+    Features of more than ``kept`` bytes are in a temporary file.
+    """
     if sampling.estimator != "exact":
         return rows
     memory = rows.memory
     moments = memory.slots * parts * PairMoments.nbytes(rows.dimension)
-    return rows.gathered_within(min(memory.rows_limit, moments, most)) or rows
+    return rows.gathered_within(min(memory.rows_limit, moments, most), kept) or rows
 
 
 def _occurring(rows: RowSource, settings: TrainingSettings) -> tuple[RowSource, Int | None]:
@@ -240,6 +248,8 @@ def _from_moments(
         columns = problem.columns if problem.survey.arrivals else part.columns()
         scale = settings.scale(columns)
         yield part.quadratic(scale), scale
+        del part
+        give_back()
 
 
 def _from_rows(

@@ -277,6 +277,7 @@ def select_rows(rows: RowSource, sampling: Sampling, work: Work | None) -> Train
             steps = steps_on_rows(rows.batches, rows.dimension, work)
             if steps is not None:
                 _log.info("training on the rows: %d steps take as long as the matrix", steps)
+                rows = rows.gathered()
                 return TrainingRows(rows, False, survey(rows, sampling), steps)
         return TrainingRows(rows, has_matrix, None)
     surveyed = survey(rows, sampling)

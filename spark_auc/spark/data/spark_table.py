@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +40,7 @@ from spark_auc.tables.types import FOREIGN, METADATA, is_time, is_vector
 if TYPE_CHECKING:
     from spark_auc.publication.directory import Directory
 
+R = TypeVar("R")
 # Names of columns of tasks, none of which rows have.
 _PLACE, _MADE, _KEPT = "place", "spark_auc_made", "spark_auc_kept"
 # Names of columns, and what keeps a row by them.
@@ -345,6 +346,15 @@ class SparkTable:
             return None
         return unpacked((cast(RowsPart, states[name]) for name in sorted(states)), self.schema)
 
+    def received(self, receive: Callable[[pa.RecordBatch], R], limit: float) -> list[R] | None:
+        """See `Table.received`."""
+        found = self.gathered(limit)
+        if found is None:
+            return None
+        batches = found.to_batches()[::-1]
+        del found
+        return [*map(receive, _taken(batches))]
+
     def head(self, names: Sequence[str], rows: int) -> pa.Table:
         """See `Table.head`."""
         frame = self.filtered() if self.read is None else self.rows()
@@ -455,3 +465,10 @@ def _arrow_field(column: StructField) -> pa.Field:
         noted[FOREIGN] = column.dataType.simpleString().encode()
         made = pa.null()
     return pa.field(column.name, made, metadata=noted or None)
+
+
+def _taken(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Take batches from the end of a list, and return the memory of each after its turn."""
+    while batches:
+        yield batches.pop()
+        pa.default_memory_pool().release_unused()
