@@ -24,9 +24,11 @@ def counting(table, reads):
 
 
 @pytest.mark.parametrize("budget", [None, 0, 2_000, 1 << 30])
+@pytest.mark.parametrize("in_memory", [0, 500, 1 << 20])
 @pytest.mark.parametrize("seed", range(5))
-def test_columns_are_those_of_the_table(monkeypatch, budget, seed):
+def test_columns_are_those_of_the_table(monkeypatch, budget, in_memory, seed):
     monkeypatch.setattr(module, "available_memory", lambda: budget)
+    monkeypatch.setattr(module, "IN_MEMORY", in_memory)
     plain, reads = ArrowTable.of(ROWS, 30), []
     kept = remembered(counting(plain, reads))
     order = np.random.default_rng(seed).permutation(len(ORDERS))
