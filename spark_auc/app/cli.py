@@ -16,10 +16,10 @@ from spark_auc.app.known import COMMANDS, JOBS, doc_of, for_a_person, module_of,
 from spark_auc.errors import ConfigError
 
 _EPILOG = """\
-Arguments after the options override keys of the file, as dotted.key=value with values in YAML:
+Arguments beside the options override keys of the file, as dotted.key=value with values in YAML:
   train.training.regParam=0.01 spark.conf.spark.driver.memory=4g
 
-Put them before --leave-out, which takes all names after it.
+They may stand anywhere but after --leave-out, which takes all names up to the next option.
 
 Standard output ends with the result: a few lines at a terminal, and else, or by --json, one JSON
 object on the last line.
@@ -31,6 +31,14 @@ Exit codes: 0 success, 2 configuration error, 3 data error, 4 not converged, 5 s
 class _Parser(argparse.ArgumentParser):
     # The job whose keys the help lists.
     job: str | None = None
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        found, rest = super().parse_known_args(args, namespace)
+        if hasattr(found, "overrides"):
+            # argparse takes adjacent ones alone.
+            found.overrides += [word for word in rest if not word.startswith("-")]
+            rest = [word for word in rest if word.startswith("-")]
+        return found, rest
 
     def format_help(self) -> str:
         text = super().format_help()

@@ -112,6 +112,25 @@ def test_as_a_module():
     assert json.loads(done.stdout)["error"] == "ConfigError"
 
 
+@pytest.mark.parametrize("place", [0, 2, 4, 6])
+def test_overrides_stand_anywhere_among_options(place, capsys):
+    arguments = ["--data", "none.csv", "--label", "y", "--output", "model"]
+    arguments[place:place] = ["train.training.tol=small"]
+    arguments += ["train.training.regparm=1"]
+    with pytest.raises(SystemExit) as done:
+        main(["train", *arguments])
+    message = json.loads(capsys.readouterr().out)["message"]
+    assert done.value.code == 2
+    assert "did you mean 'regParam'" in message
+    assert "found 'small' at 'train.training.tol'" in message
+
+
+def test_unknown_options_are_no_overrides(capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "--data", "none.csv", "--regparm", "1"])
+    assert "unrecognized arguments: --regparm" in capsys.readouterr().err
+
+
 def test_a_reader_that_has_enough_is_no_error():
     arguments = ["train", "--data", "none.csv", "--label", "y", "--output", "model"]
     code = "from spark_auc.app.cli import main; main()"

@@ -49,6 +49,7 @@ def changed(location, value):
     [
         (changed(("train", "training", "regparam"), 1), "did you mean 'regParam'"),
         (changed(("train", "outptu"), 1), "'train.outptu'; did you mean 'output'"),
+        (changed(("train", "regparm"), 1), "did you mean 'train.training.regParam'"),
         (changed(("trian",), {}), "did you mean 'train'"),
         (changed(("train", "output", "pth"), "x"), "'train.output.pth'; did you mean 'path'"),
         (changed(("train", "training", "zzz"), 1), "expected one of batchSize, covariance"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from os import fspath
 from pathlib import Path
 from typing import Any, get_args
@@ -157,8 +157,11 @@ def _explained(error: Mapping[str, Any]) -> str:
     location = _SHORT.repr(".".join(str(part) for part in error["loc"]))
     if error["type"] == "extra_forbidden":
         *parents, key = error["loc"]
-        keys = _known_keys(parents)
+        keys = _known_keys(_sections(parents))
         near = difflib.get_close_matches(str(key), keys, 1)
+        if parents and not near:
+            deeper = {path.rpartition(".")[2]: path for path in _paths(_sections(parents), parents)}
+            near = [deeper[name] for name in difflib.get_close_matches(str(key), deeper, 1)]
         remedy = f"did you mean {near[0]!r}?" if near else f"expected one of {', '.join(keys)}"
         return f"found the unknown key {location}; {remedy}"
     if error["type"] == "missing":
@@ -179,8 +182,22 @@ def _shown(value: Any) -> str:
     return _SHORT.repr(redacted({"options": value})["options"])
 
 
-def _known_keys(location: Sequence[str | int]) -> list[str]:
-    """The keys of the section at a location; a section of a union is named by its layout."""
+def _known_keys(sections: Sequence[type[Section]]) -> list[str]:
+    """The keys of any of some sections."""
+    return sorted({f.alias or key for s in sections for key, f in s.model_fields.items()})
+
+
+def _paths(sections: Sequence[type[Section]], location: Sequence[str | int]) -> Iterator[str]:
+    """The keys of the sections of a location, and of all sections within them, as paths."""
+    for section in sections:
+        for name, field in section.model_fields.items():
+            path = [*location, field.alias or name]
+            yield ".".join(map(str, path))
+            yield from _paths(sections_of(field.annotation), path)
+
+
+def _sections(location: Sequence[str | int]) -> list[type[Section]]:
+    """The sections that may be at a location; that of a union is named by its layout."""
     sections: list[type[Section]] = [Configuration]
     for part in location:
         fields = [section.model_fields for section in sections]
@@ -190,4 +207,4 @@ def _known_keys(location: Sequence[str | int]) -> list[str]:
             if "layout" in section.model_fields
             and part in get_args(section.model_fields["layout"].annotation)
         ] or [s for keys in fields if part in keys for s in sections_of(keys[str(part)].annotation)]
-    return sorted({f.alias or key for s in sections for key, f in s.model_fields.items()})
+    return sections
