@@ -39,7 +39,6 @@ _HEXADECIMAL = r"^[ \t]*[+-]?0[xX]"
 _SEPARATORS = ",;\t|"
 # A field in quotes, whatever the separator.
 _ENCLOSED = re.compile(r'(?m)(^|(?<=[,;\t|])) *"([^"]|"")*("|\Z)')
-_BLANKS = " \t"
 _QUOTE, _MARK = b'"', b"\xef\xbb\xbf"
 # A first line by which spreadsheets know the separator; and lines that tell it without such a line.
 _STATED, _SAMPLED = re.compile(rb"(?i)(?:\xef\xbb\xbf)?sep=([,;\t|])\r?\n"), 20
@@ -150,7 +149,7 @@ class DelimitedFiles(TextFiles):
                 raise pa.ArrowInvalid("a hexadecimal integer")
         for batch in rows.to_batches(BATCH_ROWS):
             if has_blanks:
-                columns = [pc.utf8_trim(column, _BLANKS) for column in batch.columns]
+                columns = [pc.utf8_trim(column, self.dialect.blanks) for column in batch.columns]
                 yield pa.RecordBatch.from_arrays(columns, batch.schema.names)
             else:
                 yield batch
@@ -243,7 +242,7 @@ def _is_of(text: str, kind: pa.DataType) -> bool:
     if pa.types.is_integer(kind) and _is_hexadecimal(pa.array([text])):
         return False
     try:
-        pa.array([text.strip(_BLANKS) if text else None], pa.string()).cast(kind)
+        pa.array([text.strip(" \t") if text else None], pa.string()).cast(kind)
     except pa.ArrowInvalid:
         return False
     return True
@@ -293,7 +292,7 @@ def _header(path: str, separator: str | None, trimmed: bool) -> tuple[tuple[str,
             f"found a malformed header in {path!r} ({error}), expected names and line feeds; "
             "correct or convert the file"
         ) from None
-    given = [name.strip(_BLANKS) for name in given] if trimmed else given
+    given = [name.strip(Dialect(separator, trimmed).blanks) for name in given]
     if given[0] and 2 * given.count("") > len(given):
         raise DataError(
             f"found {text[:SHOWN]!r} as the header of {path!r}, which names "

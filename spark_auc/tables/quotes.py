@@ -36,6 +36,11 @@ class Dialect(NamedTuple):
     trimmed: bool = False
     quotes: bool = True
 
+    @property
+    def blanks(self) -> str:
+        """The blanks that are no part of fields, in quotes neither; never the separator."""
+        return " \t".replace(self.separator, "") if self.trimmed else ""
+
 
 class Lines(NamedTuple):
     """What quotes make of whole lines.

@@ -208,7 +208,8 @@ def test_what_is_read_was_written(places, made, dialect):
         read = rows.column(k).to_pylist()
         is_empty = not any(value is not None for value in expected)
         if form in ("words", "codes") or is_ambiguous(form, expected) or is_empty:
-            assert [(v or "").strip(" \t") for v in read] == [t.strip(" \t") for t in written_as]
+            blanks = " \t".replace(dialect.separator, "")
+            assert [v or "" for v in read] == [t.strip(blanks) for t in written_as]
         else:
             assert [*map(plain, read)] == [*map(plain, expected)], form
 

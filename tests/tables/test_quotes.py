@@ -97,6 +97,17 @@ def test_blanks_around_fields_are_no_part_of_them(tmp_path, monkeypatch, seed, s
     assert files.names == ("a", "b", "c")
 
 
+@pytest.mark.parametrize("more", ["", " "])
+def test_a_separator_in_quotes_is_no_blank(tmp_path, monkeypatch, more):
+    """Also where blanks of other fields are trimmed."""
+    path = tmp_path / "rows.tsv"
+    path.write_text('a\t"b\t"\tc\n' + f'x{more}\t"\ty \t"\t"\t"\n')
+    for size in (1, 10_000):
+        found = read(path, size, monkeypatch, separator="\t", trimmed=True)
+        assert found == [("x", "\ty \t", "\t")]
+    assert DelimitedFiles.of([str(path)], "\t", trimmed=True).names == ("a", "b\t", "c")
+
+
 def test_blanks_are_part_of_fields_unless_they_are_trimmed(tmp_path, monkeypatch):
     path = tmp_path / "rows.csv"
     path.write_text(HEADER + ' x,y ," z"\n')
