@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -10,6 +11,8 @@ from numpy.typing import NDArray
 
 from spark_auc.core.types import Bool
 from spark_auc.errors import DataError
+
+_log = logging.getLogger(__name__)
 
 _ALL_VALID = np.empty(0, np.bool_)
 A = TypeVar("A", bound=np.generic)
@@ -141,13 +144,20 @@ def integers(name: str, values: NDArray[Any]) -> NDArray[np.int64]:
     return values.astype(np.int64, copy=False)
 
 
-def whole(column: Column) -> Column:
-    """Floats that are whole numbers as integers; other columns as they are."""
+def whole(name: str, column: Column) -> Column:
+    """Floats that are whole numbers, missing or infinite as integers; other columns as they are.
+
+    Infinite values count as missing, which the log says.
+    """
     if not isinstance(column, Numbers) or column.values.dtype.kind != "f":
         return column
     values = column.values.astype(float)
-    valid = ~np.isnan(values) if column.validity is None else column.validity & ~np.isnan(values)
+    present = np.ones(values.size, np.bool_) if column.validity is None else column.validity
+    valid = present & np.isfinite(values)
     inside = np.where(valid, values, 0.0)
     if (np.abs(inside) >= 2**53).any() or (inside % 1).any():
         return column
+    if count := np.count_nonzero(present & np.isinf(values)):
+        told = "column %r: %d of %d values are infinite and count as missing"
+        _log.warning(told, name, count, values.size)
     return Numbers(inside.astype(np.int64), valid)

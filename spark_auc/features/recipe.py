@@ -145,6 +145,15 @@ class Recipe:
         """The columns with features of their own: all but those of trees."""
         return (*self.numeric, *self.hashed)
 
+    @cached_property
+    def whole(self) -> frozenset[str]:
+        """Names of columns of integers, which missing values make floats in pandas and its files.
+
+        Infinite values among them count as missing.
+        """
+        taken = (c for c in self.columns if c.accepts("integer") and not c.accepts("float"))
+        return frozenset(column.name for column in taken)
+
     @property
     def joint(self) -> tuple[Pair | TreeLeaves, ...]:
         """Entries whose features depend on several columns: pairs, then trees."""

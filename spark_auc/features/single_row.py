@@ -7,6 +7,7 @@ order, so that its bits are the same.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -25,7 +26,15 @@ from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_numbers import Spline, Standard
 from spark_auc.features.recipe_rows import Entries, fill_numbers, join
 from spark_auc.features.recipe_tokens import Log
-from spark_auc.features.single_values import column_of, days, integer, is_missing, number, word
+from spark_auc.features.single_values import (
+    column_of,
+    days,
+    integer,
+    is_missing,
+    number,
+    whole_number,
+    word,
+)
 from spark_auc.features.splines import hat
 from spark_auc.features.tokens import DIGITS, index_of
 
@@ -184,6 +193,9 @@ class SingleRow:
 
     def _value(self, row: Mapping[str, Any], name: str) -> Any:
         value = row[name]
+        is_float = isinstance(value, float | np.floating)
+        if is_float and math.isinf(value) and name in self.recipe.whole:
+            return None
         return present_word(value, self.recipe.absent) if isinstance(value, str) else value
 
     @cached_property
@@ -208,7 +220,10 @@ def _numbers(recipe: Recipe) -> tuple[tuple[tuple[str, Any], ...], _NumberPlan]:
     names = list(dict.fromkeys(column.name for column in recipe.numeric))
     types = {column.name: column.type for column in recipe.numeric}
     time = partial(days, zone=recipe.zone)
-    read = {name: time if kind == "time" else number for name, kind in types.items()}
+    read = {
+        name: time if kind == "time" else whole_number if name in recipe.whole else number
+        for name, kind in types.items()
+    }
     slots = np.cumsum([0, *(column.slots for column in recipe.numeric)])[:-1]
     knots = [c.knots if isinstance(c, Spline) else () for c in recipe.numeric]
     ends = np.cumsum([0, *map(len, knots)])

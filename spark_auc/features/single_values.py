@@ -46,6 +46,12 @@ def number(name: str, value: Any) -> float:
     raise _other(name, value, "a number or a boolean")
 
 
+def whole_number(name: str, value: Any) -> float:
+    """A number as `number` has it, NaN if it is infinite."""
+    found = number(name, value)
+    return _NAN if math.isinf(found) else found
+
+
 def days(name: str, value: Any, zone: str) -> float:
     """A time as days since 1970-01-01, NaN if it is missing; `DataError` for others."""
     if is_missing(value):

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from spark_auc.core.types import Float, Rows
 from spark_auc.errors import ConfigError, DataError, some_of
-from spark_auc.features.raw_columns import Column, Columns, Numbers, type_of, whole
+from spark_auc.features.raw_columns import Column, Columns, Numbers, whole
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.single_values import number
 from spark_auc.serving.nested import column_at
@@ -104,16 +104,12 @@ def columns_of(table: pa.Table, recipe: Recipe) -> Columns:
         A column has another type.
     """
     found, table = dict[str, Column](), with_values(table, recipe)
-    for name in dict.fromkeys(column.name for column in recipe.columns):
-        entries = [column for column in recipe.columns if column.name == name]
+    for name, entry in {column.name: column for column in recipe.columns}.items():
         array = joined(table[name])
         if array.null_count == len(array):
-            array = pa.nulls(len(array), _EMPTY[entries[0].type])
+            array = pa.nulls(len(array), _EMPTY[entry.type])
         column = raw_column(name, array, recipe.zone, recipe.absent)
-        kind = type_of(name, column)
-        if any(entry.accepts("integer") and not entry.accepts(kind) for entry in entries):
-            column = whole(column)
-        found[name] = column
+        found[name] = whole(name, column) if name in recipe.whole else column
     return found
 
 

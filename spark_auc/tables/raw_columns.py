@@ -60,4 +60,4 @@ class RawColumns:
         """The columns of some rows; `DataError` for a column of another type."""
         named = zip(self.names, arrays, strict=True)
         found = {name: raw_column(name, array, self.zone, self.absent) for name, array in named}
-        return found | {name: whole(found[name]) for name in self.whole}
+        return found | {name: whole(name, found[name]) for name in self.whole}

@@ -59,14 +59,11 @@ class RawFeatures:
         DataError
             A column has a type that gives other features than the type in the fit.
         """
-        whole = set[str]()
         known_fields = fields_named(table, [column.name for column in recipe.columns])
         for column, known in zip(recipe.columns, known_fields, strict=True):
             found = raw_type(known.type)
-            if found == "float" and column.accepts("integer") and not column.accepts(found):
-                # Missing values make floats of integers, in pandas and its files.
-                whole.add(column.name)
-            elif found is None or not column.accepts(found):
+            is_whole = found == "float" and column.name in recipe.whole
+            if not is_whole and (found is None or not column.accepts(found)):
                 raise DataError(
                     f"found column {column.name!r} of type {found or shown_type(known)}, "
                     f"expected {column.type} as in the rows that the recipe was fitted to; "
@@ -74,7 +71,7 @@ class RawFeatures:
                 )
         names = dict.fromkeys(column.name for column in recipe.columns)
         raw = RawColumns.of(table, list(names), recipe.zone, recipe.absent)
-        return cls(recipe, replace(raw, whole=frozenset(whole)))
+        return cls(recipe, replace(raw, whole=recipe.whole))
 
     def for_training(self, *, of_fit: bool, by_values: bool = False) -> RawFeatures:
         """The features without the rows that grew trees of the recipe.

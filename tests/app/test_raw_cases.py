@@ -335,6 +335,21 @@ def test_dates_that_could_be_either_are_left_to_the_user(capsys, caplog):
     assert code == 0
 
 
+def test_infinite_whole_numbers_are_told(capsys, caplog):
+    Path("rows.csv").write_text(text(columns()))
+    assert trained(capsys, "rows.csv")[0] == 0
+    ranker, frame = spark_auc.load("model"), pd.read_csv("rows.csv").astype({"age": float})
+    caplog.clear()
+    frame.loc[3:5, "age"] = [np.inf, -np.inf, np.nan]
+    found = ranker.score(frame)
+    assert "column 'age': 2 of 200 values are infinite and count as missing" in caplog.text
+    frame.loc[3:5, "age"] = np.nan
+    np.testing.assert_array_equal(found, ranker.score(frame))
+    frame.loc[0, "age"] = 36.5
+    with pytest.raises(DataError, match="of type float, expected type integer"):
+        ranker.score(frame)
+
+
 def test_odd_cells_are_told_and_kept_as_words(capsys, caplog):
     found = columns()
     ages = ["unknown", "unknown", "unknown", *found["age"][3:]]
