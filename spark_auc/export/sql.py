@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
@@ -109,6 +110,12 @@ def to_sql(ranker: ServedRanker, dialect: Literal["spark", "ansi"] = "spark") ->
             "features without names", _FORMAT, "columns", "train with names in featuresCol"
         )
     check_columns(ranker, _FORMAT)
+    cases = Counter(name.casefold() for name in ranker.columns or ())
+    if alike := [name for name in ranker.columns or () if cases[name.casefold()] > 1]:
+        raise refused(
+            f"columns {', '.join(map(repr, alike))}, whose names differ in case alone",
+            *(_FORMAT, "names that differ otherwise", "rename columns and train again"),
+        )
     positive, negative = (said.label(v) for v in (ranker.scorer.positive, ranker.scorer.negative))
     above = f"score >= {number(ranker.threshold)}"
     return SQLRanker(

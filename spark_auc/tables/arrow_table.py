@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
@@ -27,6 +27,7 @@ from spark_auc.core.types import Bool
 from spark_auc.features.time_zones import DEFAULT
 from spark_auc.tables.arrow_columns import flat
 from spark_auc.tables.hashes import xxhash64
+from spark_auc.tables.names import differ_in_case
 from spark_auc.tables.part_files import PartWriter, settle
 from spark_auc.tables.table import Batches, Fold, field_of, fields_named, first_rows
 
@@ -71,7 +72,7 @@ class ArrowTable:
         See `Read`. The parts and their rows never change.
     cheap
         See `Table.cheap`.
-    zone, exact_names, memory
+    zone, memory
         See `Table`.
     """
 
@@ -80,7 +81,6 @@ class ArrowTable:
     read: Read
     cheap: bool = False
     zone: str = DEFAULT
-    exact_names: bool = False
     memory: ProcessMemory = field(default_factory=process_memory)
 
     @classmethod
@@ -97,6 +97,11 @@ class ArrowTable:
         size = part_rows or max(rows.num_rows, 1)
         ends = np.append(np.arange(0, rows.num_rows, size), rows.num_rows).tolist()
         return cls(rows.schema, len(ends) - 1, _slices(rows, ends), cheap=True)
+
+    @cached_property
+    def exact_names(self) -> bool:
+        """See `Table.exact_names`: where nothing else tells two columns apart."""
+        return differ_in_case(self.schema.names)
 
     def select(self, names: Sequence[str], *, placed: bool = False) -> ArrowTable:
         """See `Table.select`."""

@@ -18,7 +18,6 @@ import pyarrow.csv as pv
 
 from spark_auc.errors import DataError
 from spark_auc.tables.layouts import Layout
-from spark_auc.tables.names import folded
 from spark_auc.tables.partitions import NO_PARTITIONS
 from spark_auc.tables.quotes import Dialect, lines_of, without_blanks
 from spark_auc.tables.table import Batches
@@ -304,11 +303,11 @@ def _header(path: str, separator: str | None, trimmed: bool) -> tuple[tuple[str,
 
 def _distinct(given: Sequence[str]) -> tuple[str, ...]:
     """Distinct names: a second column ``a`` is ``a.1``, as in pandas, wherever it is."""
-    others, names, taken = {folded(name) for name in given}, list[str](), set[str]()
+    others, names, taken = {*given}, list[str](), set[str]()
     for k, name in enumerate(given):
         own = name or f"_c{k}"
         further = (f"{own}.{number}" for number in count(1))
-        free = (form for form in further if folded(form) not in others | taken)
-        names.append(next(free) if folded(own) in taken else own)
-        taken.add(folded(names[-1]))
+        free = (form for form in further if form not in others | taken)
+        names.append(next(free) if own in taken else own)
+        taken.add(names[-1])
     return tuple(names)

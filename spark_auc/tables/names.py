@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Protocol, TypeVar
 
@@ -32,10 +32,20 @@ def by_name(fields: Iterable[N], *, exact: bool) -> Callable[[str], list[N]]:
     exact
         Whether names of different case differ.
     """
-    fold, found = str if exact else folded, dict[str, list[N]]()
+    fold, found = folding(exact=exact), dict[str, list[N]]()
     for field in fields:
         found.setdefault(fold(field.name), []).append(field)
     return lambda name: found.get(fold(name), [])
+
+
+def folding(*, exact: bool) -> Callable[[str], str]:
+    """Maps names that stand for one column to one; see `by_name`."""
+    return str if exact else folded
+
+
+def differ_in_case(names: Collection[str]) -> bool:
+    """Whether some of the names differ in case alone."""
+    return len({*map(folded, names)}) < len({*names})
 
 
 def check_names_free(
@@ -57,7 +67,7 @@ def check_names_free(
     ConfigError
         A new name is among those of the columns, or two of the new names are equal.
     """
-    fold = str if exact else folded
+    fold = folding(exact=exact)
     taken = {fold(column): column for column in columns}
     new = dict[str, tuple[str, str]]()
     for setting, name in names.items():

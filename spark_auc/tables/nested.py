@@ -10,7 +10,7 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_auc.tables.names import by_name, folded
+from spark_auc.tables.names import by_name, folding
 from spark_auc.tables.table import Table
 from spark_auc.tables.types import is_vector
 
@@ -58,7 +58,7 @@ def fields_at(
     exact
         Whether names of different case differ.
     """
-    columns, fold = list(schema), str if exact else folded
+    columns, fold = list(schema), folding(exact=exact)
     if names is None:
         names = [path for column in columns for path in paths_of(column)]
     paths = sorted({name for name in names if "." in name})

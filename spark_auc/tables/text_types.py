@@ -27,8 +27,8 @@ from spark_auc.errors import DataError
 from spark_auc.features.readings import FORMATS as TYPE_OF
 from spark_auc.features.readings import PLAIN, Reading
 from spark_auc.tables.missing import MISSING, present
-from spark_auc.tables.names import folded
-from spark_auc.tables.table import Batches, Table, fields_named
+from spark_auc.tables.names import folding
+from spark_auc.tables.table import Batches, Table, fields_by_name, fields_named
 from spark_auc.tables.tally import Tally, as_text
 from spark_auc.tables.text_formats import FORMATS, INFERRED, TIMES_OF_DIGITS, WIDER
 from spark_auc.tables.types import METADATA, is_text
@@ -199,7 +199,8 @@ def inferred(
     """
     texts = (pa.types.is_integer, is_text) if set(formats) <= {*TIMES_OF_DIGITS} else (is_text,)
     names = [field.name for field in table.schema if any(of(field.type) for of in texts)]
-    labels = {name for name in names if folded(name) in set(map(folded, exact))}
+    lookup = fields_by_name(table)
+    labels = {field.name for name in exact for field in lookup(name)}
     possible = [
         [form for form in formats if name not in labels or form in _OF_LABELS] for name in names
     ]
@@ -248,16 +249,17 @@ def inferred_as(
     DataError
         More than half of the values of a column do not fit.
     """
-    own = {folded(reading.name): reading for reading in readings}
-    kinds_of = {folded(name): kind for name, kind in types.items() if kind in PLAIN}
+    fold = folding(exact=table.exact_names)
+    own = {fold(reading.name): reading for reading in readings}
+    kinds_of = {fold(name): kind for name, kind in types.items() if kind in PLAIN}
     wanted = {name: own.get(name, Reading(name, PLAIN[kind][0])) for name, kind in kinds_of.items()}
     known = [
-        replace(wanted[folded(field.name)], name=field.name)
+        replace(wanted[fold(field.name)], name=field.name)
         for field in table.schema
-        if folded(field.name) in wanted and _is_read(field, wanted[folded(field.name)])
+        if fold(field.name) in wanted and _is_read(field, wanted[fold(field.name)])
     ]
     possible = [
-        [*dict.fromkeys((reading.format, *PLAIN[kinds_of[folded(reading.name)]]))]
+        [*dict.fromkeys((reading.format, *PLAIN[kinds_of[fold(reading.name)]]))]
         for reading in known
     ]
     kinds, found = _kinds(table, known, possible), dict[str, Found]()
@@ -270,7 +272,7 @@ def inferred_as(
         if one.odd > _ONE * one.values:
             raise DataError(
                 f"found {next(iter(one.words))!r} in column {name!r}, where {one.odd:,} of "
-                f"{one.values:,} values are no {_NOUNS[kinds_of[folded(name)]]}, expected values "
+                f"{one.values:,} values are no {_NOUNS[kinds_of[fold(name)]]}, expected values "
                 "as in the rows of the training; correct them, or train with such rows"
             )
         if one.odd:

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as F
 
@@ -17,6 +19,7 @@ from spark_auc import (
     train,
     with_contributions,
 )
+from spark_auc.app.config.sources import Source
 from spark_auc.errors import ConfigError
 from spark_auc.spark.data.names import check_new, known_column
 from spark_auc.spark.data.spark_table import SparkTable
@@ -183,6 +186,20 @@ def test_twins_are_one_sentence(rows):
     assert "caseSensitive" not in str(raised.value)
     with pytest.raises(ConfigError, match=said):
         MBAClassifier(featuresCol=["x"], regParam=0.1).fit(joined)
+
+
+def test_files_of_twins_are_told_apart_while_they_are_read(spark, tmp_path):
+    place = str(tmp_path / "rows.parquet")
+    pq.write_table(pa.table({"x": [1, 2], "X": ["a", "b"], "y": [0, 1]}), place)
+    with Source(path=place, where="X = 'b'").read(spark) as rows:
+        assert [*map(tuple, rows.collect())] == [(2, "b", 1)]
+        assert known_column(rows, "X").dataType.simpleString() == "string"
+        with pytest.raises(ConfigError, match="no column 'Y'"):
+            known_column(rows, "Y")
+    assert spark.conf.get(CASE) == "false"
+    pq.write_table(pa.table({"x": [1, 2], "y": [0, 1]}), place)
+    with Source(path=place).read(spark) as rows:
+        assert known_column(rows, "Y").name == "y"
 
 
 def test_fields_of_structs_beside_columns_of_one_name(rows):

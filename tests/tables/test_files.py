@@ -139,7 +139,7 @@ def test_malformed_files_are_one_sentence(tmp_path, content, words):
 
 def test_columns_without_a_name_or_of_one_name(tmp_path):
     (tmp_path / "rows.csv").write_text(",a,A,b\n1,2,3,4\n")
-    found = {"_c0": [1], "a": [2], "A.1": [3], "b": [4]}
+    found = {"_c0": [1], "a": [2], "A": [3], "b": [4]}
     assert read(tmp_path / "rows.csv").to_pydict() == found
     (tmp_path / "rows.csv").write_text("a,a,b,a.1,a\n1,2,3,4,5\n")
     assert read(tmp_path / "rows.csv").column_names == ["a", "a.2", "b", "a.1", "a.3"]

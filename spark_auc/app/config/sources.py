@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
 from pydantic import AfterValidator, Field, model_validator
@@ -23,6 +23,7 @@ from spark_auc.storage.file_systems import is_local, is_pattern
 from spark_auc.tables.layouts import Layout as TextLayout
 from spark_auc.tables.layouts import layout_of
 from spark_auc.tables.missing import complete
+from spark_auc.tables.names import differ_in_case
 from spark_auc.tables.table import Table, fields_by_name
 from spark_auc.tables.text_types import inferred, typed
 
@@ -185,15 +186,22 @@ class Source(Section):
         DataError
             An action inside the block reads a corrupt file.
         """
-        with self._rows(spark) as rows:
+        from spark_auc.spark.data.names import told_apart
+
+        with self._rows(spark) as rows, ExitStack() as stack:
+            if differ_in_case(rows.columns):
+                stack.enter_context(told_apart(spark))
             yield self._selected(rows, names)
 
     @contextmanager
     def _rows(self, spark: SparkSession) -> Iterator[DataFrame]:
         """All rows and columns."""
+        from pyspark.errors import AnalysisException
+
         from spark_auc.spark.data.arrow_files import arrow_rows, layout_rows
         from spark_auc.spark.data.failures import translated
         from spark_auc.spark.data.libsvm import libsvm
+        from spark_auc.spark.data.names import told_apart
         from spark_auc.spark.data.paths import reader_of
         from spark_auc.spark.data.strict import whole_rows
 
@@ -230,7 +238,18 @@ class Source(Section):
                     return
             reader = reader_of(spark, path) if path else spark.read
             strict = whole_rows(self.format, options)
-            yield reader.format(self.format).options(**strict).load(path)
+            reader = reader.format(self.format).options(**strict)
+            try:
+                rows = reader.load(path)
+                # Spark Connect analyses a plan when its schema is read.
+                _ = rows.schema
+            except AnalysisException as failure:
+                if failure.getCondition() != "COLUMN_ALREADY_EXISTS":
+                    raise
+                with told_apart(spark):
+                    rows = reader.load(path)
+                    _ = rows.schema
+            yield rows
 
     def _selected(self, rows: DataFrame, paths: Collection[str] | None) -> DataFrame:
         """The rows and columns that ``where`` and ``select`` name, and fields, with their types."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spark_auc.pipeline.models import FittedRecipe
-from spark_auc.tables.names import folded
+from spark_auc.tables.names import folding
 from spark_auc.tables.table import Table
 from spark_auc.tables.text_types import format_of
 from spark_auc.tables.types import raw_type, shown_type
@@ -44,16 +44,16 @@ def column_facts(
         features, number of ``missing`` values (None if it is unknown), the ``words`` of all rows
         that count as missing beside those of every column, with their numbers, and a ``note``.
     """
-    kinds = dict[str, list[str]]()
+    fold, kinds = folding(exact=table.exact_names), dict[str, list[str]]()
     for column in fitted.recipe.columns:
-        kinds.setdefault(folded(column.name), []).append(type(column).__name__.lower())
+        kinds.setdefault(fold(column.name), []).append(type(column).__name__.lower())
     missing = fitted.drift.missing() if fitted.drift else {}
-    counts = {folded(name): count for name, (_, count) in missing.items()}
-    role_of = {folded(name): role for role, name in roles.items() if name}
-    notes = {folded(decision.column): decision.sentence for decision in fitted.decisions}
+    counts = {fold(name): count for name, (_, count) in missing.items()}
+    role_of = {fold(name): role for role, name in roles.items() if name}
+    notes = {fold(decision.column): decision.sentence for decision in fitted.decisions}
     found = []
     for field in table.schema:
-        name, reading = folded(field.name), format_of(field)
+        name, reading = fold(field.name), format_of(field)
         no_features = "" if name in kinds else "no features"
         found.append(
             {

@@ -23,7 +23,7 @@ from spark_auc.pipeline.models import PipelineModel
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.versions import current
 from spark_auc.serving.stored_stage import StoredStage
-from spark_auc.tables.names import folded
+from spark_auc.tables.names import folding
 from spark_auc.tables.table import Table, fields_named
 from spark_auc.tables.text_types import inferred, inferred_as, typed
 
@@ -116,9 +116,10 @@ def rows_for(
     with engine.read(plain, [*model.names(), *names]) as table:
         types = {column.name: column.type for column in recipe.columns}
         found = inferred_as(table, types, recipe.readings)
-        own = {folded(column.name) for column in recipe.columns}
+        fold = folding(exact=table.exact_names)
+        own = {fold(column.name) for column in recipe.columns}
         label, weight = values["labelCol"], values["weightCol"]
-        others = [name for name in (label, weight) if name and folded(name) not in own]
+        others = [name for name in (label, weight) if name and fold(name) not in own]
         if labelled and source.format in ("csv", "json"):
             names = [field.name for field in fields_named(table, others)]
             found |= inferred(table.select(names), [label])

@@ -22,8 +22,7 @@ from spark_auc.app.jobs.raw_labels import check_labels, start_of_last
 from spark_auc.app.jobs.train import estimator_of, names_of
 from spark_auc.features.readings import FORMATS
 from spark_auc.pipeline.pipeline_fit import KNOTS
-from spark_auc.tables.names import folded
-from spark_auc.tables.table import Table, field_of, fields_named
+from spark_auc.tables.table import Table, field_of, fields_by_name, fields_named
 from spark_auc.tables.tally import tallied
 from spark_auc.tables.text_formats import TIMES_OF_DIGITS
 from spark_auc.tables.text_types import Found, inferred, typed
@@ -97,8 +96,9 @@ def _typed(
     if data.select is not None:
         return table, data
     readings = data.readings()
-    given = {folded(reading.name) for reading in readings}
-    rest = [name for name in table.schema.names if folded(name) not in given]
+    lookup = fields_by_name(table)
+    given = {field.name for reading in readings for field in lookup(reading.name)}
+    rest = [name for name in table.schema.names if name not in given]
     found = dict[str, Found]()
     if data.format in ("csv", "json") and rest:
         found = inferred(table.select(rest), exact)

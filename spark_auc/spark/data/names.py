@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from spark_auc.errors import ConfigError, unknown_column
 from spark_auc.tables.names import by_name, check_names_free
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructField
 
 _CASE_SENSITIVE = "spark.sql.caseSensitive"
@@ -50,6 +51,17 @@ def check_new(df: DataFrame, names: Mapping[str, str | None]) -> None:
     See `spark_auc.tables.names.check_names_free`, also for the errors.
     """
     check_names_free(df.schema.names, names, exact=is_case_sensitive(df))
+
+
+@contextmanager
+def told_apart(spark: SparkSession) -> Iterator[None]:
+    """Names that differ in case alone are those of different columns inside the block."""
+    before = spark.conf.get(_CASE_SENSITIVE)
+    spark.conf.set(_CASE_SENSITIVE, "true")
+    try:
+        yield
+    finally:
+        spark.conf.set(_CASE_SENSITIVE, str(before))
 
 
 def is_case_sensitive(df: DataFrame) -> bool:
