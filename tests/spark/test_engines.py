@@ -196,6 +196,9 @@ def test_rows_by_conditions_extended_and_cast(table_of):
     short = kept.cast({"u": (pa.field("u", pa.int8()), lambda array: array.cast(pa.int8()))})
     assert short.schema.field("u").type == pa.int8()
     assert short.gathered()["u"].to_pylist() == wanted["u"].tolist()
+    # A condition is that of the column before.
+    turned = kept.cast({"x": (pa.field("x", pa.float64()), pc.negate)})
+    np.testing.assert_array_equal(turned.gathered()["x"], -wanted["x"])
 
 
 def test_a_function_of_kept_rows_never_sees_others(table_of):

@@ -228,7 +228,8 @@ class SparkTable:
                 [columns[f.name][0] if f.name in columns else f for f in self.schema]
             )
             return self.map(_changed(columns, schema), schema)
-        frame = self.frame
+        # Conditions are those of the columns before.
+        frame = self.filtered()
         made = {
             name: computed(frame, [name], _of_first(function), from_arrow_type(new.type)).alias(
                 name, metadata=json.loads((new.metadata or {}).get(METADATA, b"{}"))
@@ -237,10 +238,10 @@ class SparkTable:
         }
         names = frame.columns
         if len({*map(folded, names)}) < len(names):
-            return replace(self, frame=frame.withColumns(made))
+            return replace(self, frame=frame.withColumns(made), conditions=())
         # Spark Connect loses metadata in withColumns, which takes columns of one name.
         cast_columns = [made[n] if n in made else F.col(quoted(n)) for n in names]
-        return replace(self, frame=frame.select(*cast_columns))
+        return replace(self, frame=frame.select(*cast_columns), conditions=())
 
     def extended(
         self,
