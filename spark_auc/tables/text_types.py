@@ -11,7 +11,7 @@ import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple, TypeVar, cast
+from typing import ClassVar, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +34,8 @@ from spark_auc.tables.text_formats import FORMATS, INFERRED, TIMES_OF_DIGITS, WI
 from spark_auc.tables.types import METADATA, is_text
 
 T = TypeVar("T", bound=Table)
+# What becomes of cells that do not fit their column.
+Invalid: TypeAlias = Literal["error", "skip", "keep"]
 
 _log = logging.getLogger(__name__)
 
@@ -56,6 +58,8 @@ MOST_ODD, _ONE, _SEVERAL = 8, 0.5, 0.02
 _UNDECIDED = "monthFirst", "dayFirst"
 # Bytes of the state of a column: counts, and odd words.
 _BYTES = 1_000
+# Most bytes of a column in which the row of an odd word is looked for.
+_GATHERED = 2**30
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,13 +172,13 @@ class Found(NamedTuple):
     odd: int = 0
     words: Mapping[str, int] = {}
 
-    def sentence(self) -> str:
-        """What was odd, for the log."""
+    def sentence(self, others: str = "others count as missing") -> str:
+        """What was odd, and what becomes of it, for the log."""
         words = ", ".join(f"{word!r} ({rows:,})" for word, rows in [*self.words.items()][:5])
         noun, name = _NOUNS[TYPE_OF[self.reading.format]], self.reading.name
         return (
             f"column {name!r}: {self.values - self.odd:,} of {self.values:,} values are {noun}; "
-            f"others count as missing: {words}"
+            f"{others}: {words}"
         )
 
 
@@ -231,7 +235,10 @@ def inferred(
 
 
 def inferred_as(
-    table: Table, types: Mapping[str, str], readings: Sequence[Reading] = ()
+    table: Table,
+    types: Mapping[str, str],
+    readings: Sequence[Reading] = (),
+    invalid: Invalid = "keep",
 ) -> dict[str, Found]:
     """How columns of text are read for a recipe.
 
@@ -243,11 +250,14 @@ def inferred_as(
         Types of columns in the recipe, such as "integer", by name; other columns have no entry.
     readings
         The readings of the recipe; other columns are read in the formats of their types.
+    invalid
+        What becomes of values that do not fit: "keep", they are missing; "skip", the caller leaves
+        their rows out, see `fitting`.
 
     Raises
     ------
     DataError
-        More than half of the values of a column do not fit.
+        More than half of the values of a column do not fit, or, with "error", any.
     """
     fold = folding(exact=table.exact_names)
     own = {fold(reading.name): reading for reading in readings}
@@ -275,9 +285,39 @@ def inferred_as(
                 f"{one.values:,} values are no {_NOUNS[kinds_of[fold(name)]]}, expected values "
                 "as in the rows of the training; correct them, or train with such rows"
             )
+        if one.odd and invalid == "error":
+            raise _first_odd(table, one)
         if one.odd:
-            _log.warning("%s", one.sentence())
+            is_skipped = invalid == "skip"
+            _log.warning("%s", one.sentence(*["rows of others are left out"] * is_skipped))
     return found
+
+
+def _first_odd(table: Table, found: Found) -> DataError:
+    """The error of the first cell of a column that does not fit; of many rows, of any cell."""
+    reading, word, place = found.reading, next(iter(found.words)), ""
+    rows = table.select([reading.name]).gathered(_GATHERED)
+    if rows is not None:
+        column = rows.column(0)
+        fits = np.concatenate([Converter(reading).fits(chunk) for chunk in column.chunks])
+        row = int(np.argmin(fits))
+        word, place = column[row].as_py(), f" of row {row + 1}"
+    return DataError(
+        f"found {word!r} in column {reading.name!r}{place}, expected "
+        f"{_NOUNS[TYPE_OF[reading.format]]} as in the rows of the training; correct it, or set "
+        "handleInvalid to keep, which takes it as missing, or to skip, which leaves the row out"
+    )
+
+
+def fitting(table: T, readings: Sequence[Reading]) -> T:
+    """The rows in which the text of some columns fits their readings, or is missing."""
+    converters = [Converter(reading) for reading in readings]
+
+    def keep(arrays: Sequence[pa.Array]) -> Bool:
+        fits = [one.fits(array) for one, array in zip(converters, arrays, strict=True)]
+        return np.asarray(np.logical_and.reduce(fits), np.bool_)
+
+    return table.where([reading.name for reading in readings], keep) if readings else table
 
 
 def odd_words(table: Table, readings: Sequence[Reading]) -> dict[str, Mapping[str, int]]:
@@ -355,6 +395,14 @@ class Converter:
     reading: Reading
     strict: bool = False
 
+    def fits(self, values: pa.Array) -> Bool:
+        """Whether each value fits, or is missing."""
+        fits = pc.or_(self(values).is_valid(), self._present(as_text(values)).is_null())
+        return np.asarray(fits.to_numpy(zero_copy_only=False), np.bool_)
+
+    def _present(self, values: pa.Array) -> pa.Array:
+        return present(values, (*_MISSING, *self.reading.absent))
+
     def __call__(self, values: pa.Array) -> pa.Array:
         """The values; missing where they are odd words, or do not fit."""
         form = FORMATS[self.reading.format]
@@ -367,7 +415,7 @@ class Converter:
                 return found
         if self.reading.format == "code":
             return values
-        values = present(values, (*_MISSING, *self.reading.absent))
+        values = self._present(values)
         matches = pc.match_substring_regex(values, form.pattern)
         found = form.convert(pc.if_else(matches, values, None))
         if self.strict and found.null_count > values.null_count:

@@ -361,6 +361,50 @@ def test_new_rows_score_as_those_without_traps(name, capsys):
     np.testing.assert_array_equal([*map(ranker.score, frame.to_dict("records"))], found)
 
 
+@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.slow)])
+def test_cells_that_do_not_fit_are_refused_left_out_or_missing(engine, capsys, request):
+    if engine == "spark":
+        request.getfixturevalue("spark")
+    # Odd cells in two rows of a column, in one of them beside one of another column.
+    odd = {"age": {4: "lost", 90: "7 lots"}, "channel": {90: "odd", 91: ""}}
+    content = PLAIN | {
+        name: [cells.get(k, value) for k, value in enumerate(PLAIN[name])]
+        for name, cells in odd.items()
+    }
+    blank = PLAIN | {
+        name: ["" if k in cells else value for k, value in enumerate(PLAIN[name])]
+        for name, cells in odd.items()
+    }
+    assert trained(capsys, Case(text(PLAIN), {}), "local")[0] == 0
+    Path("new.csv").write_text(text(content))
+    Path("blank.csv").write_text(text(blank))
+
+    def told(invalid, data="new.csv"):
+        place = f"scores {invalid} {data}"
+        options = {"model": "local", "data": data, "engine": engine, "output": place}
+        code, result = job(capsys, "score", f"score.handleInvalid={invalid}", **options)
+        files = sorted(Path(place).rglob("part-*.parquet"))
+        scores = pq.read_table(files)["rawPrediction"].to_numpy() if files else None
+        return code, result, scores
+
+    expected = scored(capsys, "blank.csv", "local")
+    for invalid in ("null", "keep"):
+        code, result, found = told(invalid)
+        assert (code, result["skipped"]) == (0, 0)
+        np.testing.assert_array_equal(found, expected)
+    code, result, found = told("skip")
+    assert (code, result["rows"], result["skipped"]) == (0, ROWS - 2, 2)
+    np.testing.assert_array_equal(found, np.delete(expected, [4, 90]))
+    code, result, found = told("error")
+    assert (code, found) == (3, None)
+    assert SENTENCE.fullmatch(result["message"])
+    assert "found 'lost' in column 'age' of row 5, expected whole" in result["message"]
+    for invalid in ("error", "skip"):
+        code, result, found = told(invalid, "blank.csv")
+        assert (code, result["skipped"]) == (0, 0)
+        np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NEW)
 def test_both_engines_score_new_rows_alike(name, capsys, spark):

@@ -33,10 +33,12 @@ class Score(Section):
         description="directory of the job evaluate, for the threshold of a criterion; default: the "
         "held-out rows of the model",
     )
-    handleInvalid: Literal["error", "skip", "keep"] = Field(
-        "error",
-        description="what happens to rows that cannot be scored: 'error' fails the job, 'skip' "
-        "leaves them out, 'keep' gives them null",
+    handleInvalid: Literal["error", "skip", "keep"] | None = Field(
+        None,
+        description="what happens to rows that cannot be scored, and to those with cells of text "
+        "that do not fit their columns: 'error' fails the job, 'skip' leaves them out, 'keep' "
+        "gives the former null and takes the cells as missing; default: 'error' for the former, "
+        "'keep' for the cells",
     )
     drift: bool = Field(True, description=DRIFT)
     output: ScoreOutput

@@ -50,7 +50,7 @@ def run(engine: Engine, config: Evaluate) -> dict[str, Any]:
     model = read_model(config.model)
     names = [config.measures.groupCol] if config.measures.groupCol else []
     with (
-        rows_for(engine, config.data, model, names, labelled=True) as table,
+        rows_for(engine, config.data, model, names, labelled=True) as (table, _),
         publication(config.output.path, config.output.replace, "evaluation") as version,
     ):
         data = config.data.model_dump(mode="json", exclude_none=True)

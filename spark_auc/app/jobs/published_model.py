@@ -25,7 +25,8 @@ from spark_auc.publication.versions import current
 from spark_auc.serving.stored_stage import StoredStage
 from spark_auc.tables.names import folding
 from spark_auc.tables.table import Table, fields_named
-from spark_auc.tables.text_types import inferred, inferred_as, typed
+from spark_auc.tables.tally import row_count
+from spark_auc.tables.text_types import Invalid, fitting, inferred, inferred_as, typed
 
 if TYPE_CHECKING:
     from spark_auc.spark.pipeline_model import RankerPipelineModel
@@ -84,9 +85,15 @@ def model_of(version: Directory, name: str = "model") -> PipelineModel:
 
 @contextmanager
 def rows_for(
-    engine: Engine, source: Source, model: PipelineModel, names: Sequence[str], *, labelled: bool
-) -> Iterator[Table]:
-    """The rows of a source for a model, for use inside the block.
+    engine: Engine,
+    source: Source,
+    model: PipelineModel,
+    names: Sequence[str],
+    *,
+    labelled: bool,
+    invalid: Invalid | None = None,
+) -> Iterator[tuple[Table, int]]:
+    """The rows of a source for a model, and how many others are left out, inside the block.
 
     Columns of text have the types of the recipe's columns, unless the source says theirs.
 
@@ -100,6 +107,8 @@ def rows_for(
         Names of further columns, which may be paths of fields.
     labelled
         Whether rows have labels and weights, whose text gets types too.
+    invalid
+        What becomes of cells that do not fit; see `inferred_as`.
 
     Raises
     ------
@@ -110,12 +119,15 @@ def rows_for(
     is_set = isinstance(source.types, dict) or source.select is not None
     if recipe is None or is_set:
         with engine.read(source, [*model.names(), *names]) as table:
-            yield table
+            yield table, 0
         return
     plain = source.model_copy(update={"types": None})
     with engine.read(plain, [*model.names(), *names]) as table:
         types = {column.name: column.type for column in recipe.columns}
-        found = inferred_as(table, types, recipe.readings)
+        found = inferred_as(table, types, recipe.readings, invalid or "keep")
+        fit = table
+        if invalid == "skip":
+            fit = fitting(table, [one.reading for one in found.values() if one.odd])
         fold = folding(exact=table.exact_names)
         own = {fold(column.name) for column in recipe.columns}
         label, weight = values["labelCol"], values["weightCol"]
@@ -123,7 +135,8 @@ def rows_for(
         if labelled and source.format in ("csv", "json"):
             names = [field.name for field in fields_named(table, others)]
             found |= inferred(table.select(names), [label])
-        yield typed(table, [one.reading for one in found.values()], strict=False)
+        left_out = 0 if fit is table else row_count(table) - row_count(fit)
+        yield typed(fit, [one.reading for one in found.values()], strict=False), left_out
 
 
 def save_model(

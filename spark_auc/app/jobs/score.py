@@ -79,14 +79,16 @@ def run(engine: Engine, config: Score) -> dict[str, Any]:
     target = None if output.format == "parquet" else opened(output)
     published = current(config.model, KIND)
     model, name = _model(config, published), published.path.rpartition("/")[-1]
-    ranker = model.ranker.with_values(handleInvalid=config.handleInvalid)
+    ranker = model.ranker.with_values(handleInvalid=config.handleInvalid or "error")
     if (threshold := threshold_of(config)) is not None:
         ranker = ranker.with_values(threshold=threshold)
     model = model.with_ranker(ranker)
     constants = (output.modelVersionCol, name), (output.runIdCol, run_id)
     new = {name: text for name, text in constants if name}
     with (
-        rows_for(engine, config.data, model, config.keep or (), labelled=False) as table,
+        rows_for(
+            engine, config.data, model, config.keep, labelled=False, invalid=config.handleInvalid
+        ) as (table, left_out),
         publication(output.place, output.replace, "scores")
         if target is None
         else nullcontext() as version,
@@ -104,7 +106,7 @@ def run(engine: Engine, config: Score) -> dict[str, Any]:
             scores = version / "scores"
             place, rows = scores.uri, scored.write(scores, columns, output.partitionBy)
             _log.info("wrote the scores of %d rows", rows)
-        skipped = row_count(table) - rows if config.handleInvalid == "skip" else 0
+        skipped = left_out + (row_count(table) - rows if config.handleInvalid == "skip" else 0)
     ids = {"modelVersion": name, "runId": run_id} if target or output.runIdCol else {}
     return {"scores": place, "rows": rows, "skipped": skipped, "columns": columns} | ids | drift
 
