@@ -21,12 +21,12 @@ import numpy as np
 
 from benchmarks.measuring import seconds
 from spark_auc.features.crosses import Crosses
+from spark_auc.features.kinds.tokens import Tokens
 from spark_auc.features.murmur import prefix_of
 from spark_auc.features.raw_columns import Columns, Numbers, Text, read_only, validity_of
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_auto import AutoPlan
 from spark_auc.features.recipe_fit import Planned, RecipePlan
-from spark_auc.features.recipe_tokens import Tokens
 from spark_auc.features.seen import Seen
 from spark_auc.features.tokens import Slots, hash_text
 from spark_auc.features.watched import Watched

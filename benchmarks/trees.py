@@ -24,9 +24,9 @@ import numpy as np
 from scipy import sparse
 
 from spark_auc.core.moments.accumulator import PairAccumulator
+from spark_auc.features.kinds.leaves import TreeLeaves
 from spark_auc.features.raw_columns import Numbers
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_trees import TreeLeaves
 from spark_auc.trees.leaves import Plan, find, leaves
 from spark_auc.trees.lightgbm_models import from_lightgbm
 

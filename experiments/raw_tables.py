@@ -93,11 +93,13 @@ from spark_auc.core.moments.operator import column_moments
 from spark_auc.core.row_source import ArrayRows
 from spark_auc.core.types import Bool, Float, Int
 from spark_auc.errors import ResourceError
+from spark_auc.features.kinds.hashed import Hashed
+from spark_auc.features.kinds.log import Log
+from spark_auc.features.kinds.tokens import Tokens
 from spark_auc.features.pair_choice import PairCandidates
 from spark_auc.features.raw_columns import Column, Numbers, Text, type_of
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_fit import Planned, RecipePlan
-from spark_auc.features.recipe_tokens import Hashed, Log, Tokens
 from spark_auc.features.splines import Splines
 from spark_auc.local import RankSVMClassifier
 from spark_auc.local.ranker import LinearRanker

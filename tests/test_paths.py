@@ -14,8 +14,8 @@ import pytest
 
 import spark_auc
 from spark_auc.export.to_file import KINDS, to_file
+from spark_auc.features.kinds.spline import Spline
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_numbers import Spline
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.publish import check_free, publication
 from spark_auc.publication.versions import current, files_of, kept, resolve

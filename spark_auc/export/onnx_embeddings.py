@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from spark_auc.export.onnx_features import hats, interpolated
 from spark_auc.export.onnx_graph import Graph
 from spark_auc.export.refusals import refused
 from spark_auc.features.composition import Composition
@@ -36,7 +35,7 @@ def _splines(graph: Graph, X: str, splines: Splines) -> str:
     parts = list[str]()
     for j in range(splines.input_dimension):
         x, knots = graph.taken(X, [j]), splines.knots[splines.starts[j] : splines.starts[j + 1]]
-        parts += [hats(graph, x, knots)] if knots.size else []
+        parts += [graph.hats(x, knots)] if knots.size else []
         parts.append(graph.doubles(graph.add("IsNaN", x)))
     return graph.joined(parts)
 
@@ -48,7 +47,7 @@ def _robust(graph: Graph, X: str, scale: RobustScale) -> str:
         x, zero = graph.taken(X, [j]), graph.constant(0.0)
         value = zero
         if own.start < own.stop:
-            value = interpolated(graph, x, scale.knots[own], scale.heights[own])
+            value = graph.interpolated(x, scale.knots[own], scale.heights[own])
         parts.append(graph.add("Where", graph.add("IsNaN", x), zero, value))
     return graph.joined(parts)
 

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from spark_auc.core.types import Float, Int
+from spark_auc.core.types import Int
 from spark_auc.export.onnx_graph import Graph
 from spark_auc.export.onnx_trees import tree_leaves
 from spark_auc.export.refusals import read_columns
 from spark_auc.export.token_places import TokenPlaces, token_places
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_numbers import Standard
 
 _UNITS = {"boolean": "0 or 1", "time": "days since 1970-01-01 on the clocks of {zone}"}
 
@@ -31,15 +30,13 @@ def recipe_features(graph: Graph, recipe: Recipe) -> tuple[str, Int]:
     parts = list[str]()
     for entry, indicator in zip(recipe.numeric, recipe.indicators, strict=True):
         x = columns[entry.name]
-        if isinstance(entry, Standard):
-            parts.append(_standard(graph, x, entry))
-        elif entry.knots:
-            parts.append(hats(graph, x, np.array(entry.knots)))
+        if made := entry.onnx(x, graph):
+            parts.append(made)
         if indicator:
             parts.append(graph.doubles(graph.add("IsNaN", x)))
     for pair in recipe.pairs:
         first, second = (
-            hats(graph, columns[column.name], np.array(column.knots)) for column in pair.columns
+            graph.hats(columns[column.name], np.array(column.knots)) for column in pair.columns
         )
         parts.append(_products(graph, first, second, pair.size))
     if recipe.trees:
@@ -50,46 +47,6 @@ def recipe_features(graph: Graph, recipe: Recipe) -> tuple[str, Int]:
         parts, indices = [*parts, found], np.append(indices, places)
     features = graph.joined(parts)
     return (_unit(graph, features) if recipe.unit else features), indices
-
-
-def ramps(graph: Graph, x: str, knots: Float) -> str:
-    """The share ``(n, k - 1)`` of each interval of knots that lies below ``x`` ``(n, 1)``."""
-    low, high = knots[:-1], knots[1:]
-    with np.errstate(over="ignore"):
-        # Steps of more than the largest double are divided in halves.
-        factor = np.where(np.isinf(high - low), 0.5, 1.0)
-    if (factor < 1).any():
-        x = graph.add("Mul", x, graph.constant(factor))
-    above = graph.add("Sub", x, graph.constant(low * factor))
-    share = graph.add("Div", above, graph.constant(high * factor - low * factor))
-    return graph.add("Clip", share, graph.constant(0.0), graph.constant(1.0))
-
-
-def interpolated(graph: Graph, x: str, knots: Float, heights: Float) -> str:
-    """The function ``(n, 1)`` of ``x`` that is linear between knots and constant beyond them."""
-    if knots.size == 1:
-        knots, heights = np.append(knots, np.nextafter(knots, np.inf)), np.repeat(heights, 2)
-    rises = graph.add("MatMul", ramps(graph, x, knots), graph.constant(np.diff(heights)[:, None]))
-    return graph.add("Add", rises, graph.constant([[heights[0]]]))
-
-
-def hats(graph: Graph, x: str, knots: Float) -> str:
-    """The hats ``(n, k)`` of numbers ``(n, 1)``; all are 0 where the number is NaN."""
-    missing = graph.add("IsNaN", x)
-    present = graph.doubles(graph.add("Not", missing))
-    if knots.size == 1:
-        return present
-    # Where the number is missing, the first knot stands for it, at which all shares are 0.
-    filled = graph.add("Where", missing, graph.constant(knots[0]), x)
-    shares = ramps(graph, filled, knots)
-    after = graph.add("Pad", shares, graph.constant([0, 0, 0, 1], np.int64))
-    return graph.add("Sub", graph.joined([present, shares]), after)
-
-
-def _standard(graph: Graph, x: str, column: Standard) -> str:
-    scaled = graph.add("Sub", x, graph.constant(column.mean))
-    scaled = graph.add("Div", scaled, graph.constant(column.deviation))
-    return graph.add("Where", graph.add("IsNaN", x), graph.constant(0.0), scaled)
 
 
 def _products(graph: Graph, first: str, second: str, size: int) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 import spark_auc
+from spark_auc.core.types import Float
 
 # The oldest operators that have all types used here, and the format of files of their time.
 _OPERATORS, _FILES = 19, 9
@@ -95,6 +96,37 @@ class Graph:
         columns[places] = np.arange(places.size)
         padded = self.add("Pad", x, self.constant([0, 0, 0, 1], np.int64))
         return self.taken(padded, columns)
+
+    def ramps(self, x: str, knots: Float) -> str:
+        """The share ``(n, k - 1)`` of each interval of knots that lies below ``x`` ``(n, 1)``."""
+        low, high = knots[:-1], knots[1:]
+        with np.errstate(over="ignore"):
+            # Steps of more than the largest double are divided in halves.
+            factor = np.where(np.isinf(high - low), 0.5, 1.0)
+        if (factor < 1).any():
+            x = self.add("Mul", x, self.constant(factor))
+        above = self.add("Sub", x, self.constant(low * factor))
+        share = self.add("Div", above, self.constant(high * factor - low * factor))
+        return self.add("Clip", share, self.constant(0.0), self.constant(1.0))
+
+    def interpolated(self, x: str, knots: Float, heights: Float) -> str:
+        """The function ``(n, 1)`` of ``x``: linear between knots, constant beyond them."""
+        if knots.size == 1:
+            knots, heights = np.append(knots, np.nextafter(knots, np.inf)), np.repeat(heights, 2)
+        rises = self.add("MatMul", self.ramps(x, knots), self.constant(np.diff(heights)[:, None]))
+        return self.add("Add", rises, self.constant([[heights[0]]]))
+
+    def hats(self, x: str, knots: Float) -> str:
+        """The hats ``(n, k)`` of numbers ``(n, 1)``; all are 0 where the number is NaN."""
+        missing = self.add("IsNaN", x)
+        present = self.doubles(self.add("Not", missing))
+        if knots.size == 1:
+            return present
+        # Where the number is missing, the first knot stands for it, at which all shares are 0.
+        filled = self.add("Where", missing, self.constant(knots[0]), x)
+        shares = self.ramps(filled, knots)
+        after = self.add("Pad", shares, self.constant([0, 0, 0, 1], np.int64))
+        return self.add("Sub", self.joined([present, shares]), after)
 
     def model(self, outputs: Mapping[str, str], said: str, facts: Mapping[str, str]) -> bytes:
         """The bytes of the model.

@@ -9,7 +9,7 @@ import numpy as np
 from spark_auc.core.types import AnyPath
 from spark_auc.errors import ConfigError, require
 from spark_auc.export.onnx_embeddings import mapped
-from spark_auc.export.onnx_features import interpolated, recipe_features
+from spark_auc.export.onnx_features import recipe_features
 from spark_auc.export.onnx_graph import Graph
 from spark_auc.export.refusals import check_columns, check_segments
 from spark_auc.export.whole import write_new
@@ -101,4 +101,4 @@ def _probability(graph: Graph, score: str, curve: Curve) -> str:
             f"found the boundaries {curve.boundaries.tolist()} of the curve, expected increasing "
             "ones; calibrate again"
         )
-    return interpolated(graph, score, curve.boundaries, curve.probabilities)
+    return graph.interpolated(score, curve.boundaries, curve.probabilities)

@@ -10,7 +10,7 @@ from spark_auc.core.types import Int
 from spark_auc.export.onnx_graph import Graph
 from spark_auc.export.refusals import split_columns
 from spark_auc.export.tree_words import goes_left, words_of
-from spark_auc.features.recipe_trees import Categories, TreeLeaves
+from spark_auc.features.kinds.leaves import Categories, TreeLeaves
 from spark_auc.trees.forest import NAN_LEFT, ZERO, ZERO_MISSING, Forest
 
 

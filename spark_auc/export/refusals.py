@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from spark_auc.errors import ConfigError
-from spark_auc.export.token_places import has_places
+from spark_auc.features.kinds.leaves import Categories, TreeLeaves
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_trees import Categories, TreeLeaves
 from spark_auc.serving.ranker import ServedRanker
 from spark_auc.trees.forest import CATEGORICAL
 
@@ -44,7 +43,7 @@ def check_columns(ranker: ServedRanker, format: str) -> None:
 
 def _check_recipe(recipe: Recipe, format: str) -> None:
     remedy = f"leave it out of the recipe, or {_IN_PYTHON}"
-    if hashed := dict.fromkeys(c.name for c in recipe.hashed if not has_places(c)):
+    if hashed := dict.fromkeys(c.name for c in recipe.hashed if c.numbers is None):
         raise refused(
             f"hashed tokens of column {', '.join(map(repr, hashed))}",
             *(format, "numbers, booleans, and integers whose values the recipe lists"),

@@ -11,7 +11,7 @@ import numpy as np
 from spark_auc.errors import ConfigError
 from spark_auc.export.refusals import check_columns, check_segments, read_columns, refused
 from spark_auc.export.sql_dialect import Dialect, dialect_of, number
-from spark_auc.export.sql_terms import Term, curve, terms
+from spark_auc.export.sql_terms import Term, terms
 from spark_auc.serving.ranker import ServedRanker
 from spark_auc.serving.score_curves import Curve, Sigmoid
 
@@ -121,7 +121,7 @@ def to_sql(ranker: ServedRanker, dialect: Literal["spark", "ansi"] = "spark") ->
     return SQLRanker(
         _score(ranker, said),
         f"CASE WHEN {above} THEN {positive} ELSE {negative} END",
-        _probability(ranker.curve) if ranker.curve else None,
+        _probability(ranker.curve, said) if ranker.curve else None,
     )
 
 
@@ -144,14 +144,14 @@ def _score(ranker: ServedRanker, dialect: Dialect) -> str:
     return f"{dialect.grouped(score)} / SQRT({squares})"
 
 
-def _probability(curve_of_scores: Curve) -> str:
-    if isinstance(curve_of_scores, Sigmoid):
-        slope, intercept = number(curve_of_scores.slope), number(curve_of_scores.intercept)
+def _probability(curve: Curve, dialect: Dialect) -> str:
+    if isinstance(curve, Sigmoid):
+        slope, intercept = number(curve.slope), number(curve.intercept)
         return f"1E0 / (1E0 + EXP(-({slope} * score + {intercept})))"
-    boundaries = curve_of_scores.boundaries
+    boundaries = curve.boundaries
     if not (np.diff(boundaries) > 0).all():
         raise ConfigError(
             f"found the boundaries {boundaries.tolist()} of the curve, expected increasing ones; "
             "calibrate again"
         )
-    return curve("score", boundaries.tolist(), curve_of_scores.probabilities.tolist())
+    return dialect.curve("score", boundaries.tolist(), curve.probabilities.tolist())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+import numpy as np
 
 from spark_auc.core.labels import Label
 from spark_auc.errors import ConfigError
@@ -76,6 +78,52 @@ class Dialect:
             label = label.replace("\\", "\\\\").replace("'", "\\'")
         return "'" + label.replace("'", "''" if not self.backslash else "'") + "'"
 
+    @staticmethod
+    def number(value: float) -> str:
+        """A literal of type double; see `number`."""
+        return number(value)
+
+    def curve(self, x: str, knots: Sequence[float], heights: Sequence[float]) -> str:
+        """The function of ``x`` that is linear between knots and constant beyond them."""
+
+        def between(k: int, share: str) -> str:
+            rise = heights[k + 1] - heights[k]
+            return (
+                f"{number(heights[k])} + {number(rise)} * {share}" if rise else number(heights[k])
+            )
+
+        return self.pieces(x, knots, lambda k: number(heights[k]), between)
+
+    def squared_hats(self, x: str, knots: Sequence[float]) -> str:
+        """The sum of the squared hats of ``x``: those of ``s`` and ``1 - s``."""
+        return self.pieces(
+            x,
+            knots,
+            lambda _: number(1.0),
+            lambda _, share: f"0.5E0 + 2E0 * POWER({share} - 0.5E0, 2E0)",
+        )
+
+    def pieces(
+        self,
+        x: str,
+        knots: Sequence[float],
+        at: Callable[[int], str],
+        between: Callable[[int, str], str],
+    ) -> str:
+        """A function in pieces: its values at the outer knots, and in each interval of knots.
+
+        ``between`` takes the number of the interval and the share of it that lies below ``x``.
+        """
+        last = len(knots) - 1
+        if last < 1:
+            return at(0)
+        # A value at a knot belongs to the interval above it.
+        whens = [f"WHEN {x} <= {number(knots[0])} THEN {at(0)}"]
+        for k in range(last):
+            piece = between(k, _share(x, knots[k], knots[k + 1]))
+            whens.append(f"WHEN {x} < {number(knots[k + 1])} THEN {piece}")
+        return f"CASE {' '.join(whens)} ELSE {at(last)} END"
+
 
 _DIALECTS = {
     # Spark's parser reads to the end of a bare parenthesis before it knows what begins there, and
@@ -100,3 +148,10 @@ def number(value: float) -> str:
     text = text if "e" in text else f"{text}E0"
     # Two minus signs begin a comment.
     return f"({text})" if text.startswith("-") else text
+
+
+def _share(x: str, low: float, high: float) -> str:
+    step = high - low
+    if np.isinf(step):
+        step, low, x = high / 2 - low / 2, low / 2, f"{x} / 2E0"
+    return f"(({x} - {number(low)}) / {number(step)})"

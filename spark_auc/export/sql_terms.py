@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,11 +12,11 @@ from spark_auc.core.types import Float
 from spark_auc.export.sql_dialect import Dialect, number
 from spark_auc.export.token_places import TokenPlaces, token_places
 from spark_auc.export.tree_words import goes_left, words_of
+from spark_auc.features.kinds.leaves import Categories, TreeLeaves
+from spark_auc.features.kinds.named import Named
+from spark_auc.features.kinds.numeric import Numeric
+from spark_auc.features.kinds.pair import Pair
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_columns import Named
-from spark_auc.features.recipe_numbers import Spline, Standard
-from spark_auc.features.recipe_pairs import Pair
-from spark_auc.features.recipe_trees import Categories, TreeLeaves
 from spark_auc.trees.forest import NAN_LEFT, ZERO, ZERO_MISSING, Forest
 
 
@@ -48,7 +48,7 @@ class Part(NamedTuple):
         Weight of the indicator of missing values; None if there is no indicator.
     """
 
-    column: Spline | Standard
+    column: Numeric
     weights: Float
     missing: float | None
 
@@ -60,7 +60,8 @@ def terms(recipe: Recipe, w: Float, dialect: Dialect) -> Iterator[Term]:
         first, size = next(starts), len(column.names())
         missing = float(w[first + size]) if indicator else None
         part = Part(column, w[first : first + size], missing)
-        yield (_spline if isinstance(column, Spline) else _standard)(part, dialect)
+        said = column.sql(_value(column, dialect), part.weights, dialect)
+        yield _unless_missing(part, *said, dialect)
     for pair in recipe.pairs:
         first = next(starts)
         shape = len(pair.first.knots), len(pair.second.knots)
@@ -82,54 +83,6 @@ def terms(recipe: Recipe, w: Float, dialect: Dialect) -> Iterator[Term]:
         before.append(places)
 
 
-def curve(x: str, knots: Sequence[float], heights: Sequence[float]) -> str:
-    """The function of ``x`` that is linear between knots and constant beyond the outer ones."""
-
-    def between(k: int, share: str) -> str:
-        rise = heights[k + 1] - heights[k]
-        return f"{number(heights[k])} + {number(rise)} * {share}" if rise else number(heights[k])
-
-    return _pieces(x, knots, lambda k: number(heights[k]), between)
-
-
-def _pieces(
-    x: str,
-    knots: Sequence[float],
-    at: Callable[[int], str],
-    between: Callable[[int, str], str],
-) -> str:
-    """A function in pieces: its values at the outer knots, and in each interval of knots.
-
-    ``between`` takes the number of the interval and the share of it that lies below ``x``.
-    """
-    last = len(knots) - 1
-    if last < 1:
-        return at(0)
-    # A value at a knot belongs to the interval above it.
-    whens = [f"WHEN {x} <= {number(knots[0])} THEN {at(0)}"]
-    for k in range(last):
-        piece = between(k, _share(x, knots[k], knots[k + 1]))
-        whens.append(f"WHEN {x} < {number(knots[k + 1])} THEN {piece}")
-    return f"CASE {' '.join(whens)} ELSE {at(last)} END"
-
-
-def _share(x: str, low: float, high: float) -> str:
-    step = high - low
-    if np.isinf(step):
-        step, low, x = high / 2 - low / 2, low / 2, f"{x} / 2E0"
-    return f"(({x} - {number(low)}) / {number(step)})"
-
-
-def _square(x: str, knots: Sequence[float]) -> str:
-    """The sum of the squared hats of ``x``: those of ``s`` and ``1 - s``."""
-    return _pieces(
-        x,
-        knots,
-        lambda _: number(1.0),
-        lambda _, share: f"0.5E0 + 2E0 * POWER({share} - 0.5E0, 2E0)",
-    )
-
-
 def _value(column: Named, dialect: Dialect) -> str:
     name = dialect.name(column.name)
     # Not all systems compare booleans with numbers.
@@ -147,38 +100,21 @@ def _unless_missing(part: Part, score: str, square: str, dialect: Dialect) -> Te
     )
 
 
-def _spline(part: Part, dialect: Dialect) -> Term:
-    assert isinstance(part.column, Spline), "a spline"
-    x, knots = _value(part.column, dialect), part.column.knots
-    if not knots:
-        return _unless_missing(part, number(0.0), number(0.0), dialect)
-    score = curve(x, knots, part.weights.tolist())
-    return _unless_missing(part, score, _square(x, knots), dialect)
-
-
-def _standard(part: Part, dialect: Dialect) -> Term:
-    column = part.column
-    assert isinstance(column, Standard), "a standardised column"
-    scaled = f"(({_value(column, dialect)} - {number(column.mean)}) / {number(column.deviation)})"
-    score = f"{number(part.weights[0])} * {scaled}"
-    return _unless_missing(part, score, f"POWER({scaled}, 2E0)", dialect)
-
-
 def _pair(pair: Pair, heights: Float, dialect: Dialect) -> Term:
     """The term of a pair with a height ``(k, m)`` at each pair of knots."""
     (x, y), (knots, others) = zip(
         *((_value(c, dialect), c.knots) for c in pair.columns), strict=True
     )
-    score = _pieces(
+    score = dialect.pieces(
         x,
         knots,
-        lambda k: curve(y, others, heights[k].tolist()),
+        lambda k: dialect.curve(y, others, heights[k].tolist()),
         lambda k, share: (
-            f"{curve(y, others, heights[k].tolist())} + "
-            f"{share} * {curve(y, others, (heights[k + 1] - heights[k]).tolist())}"
+            f"{dialect.curve(y, others, heights[k].tolist())} + "
+            f"{share} * {dialect.curve(y, others, (heights[k + 1] - heights[k]).tolist())}"
         ),
     )
-    square = f"{_square(x, knots)} * {_square(y, others)}"
+    square = f"{dialect.squared_hats(x, knots)} * {dialect.squared_hats(y, others)}"
     missing = " OR ".join(dialect.missing(column.name, column.type) for column in pair.columns)
     case = f"CASE WHEN {missing} THEN 0E0 ELSE"
     return Term(f"{case} {score} END", f"{case} {square} END")

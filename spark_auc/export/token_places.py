@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from spark_auc.features.kinds.hashed import Hashed
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_tokens import Tokens
 
 
 class TokenPlaces(NamedTuple):
@@ -25,7 +25,7 @@ class TokenPlaces(NamedTuple):
         The feature of missing values; None if they have none.
     """
 
-    column: Tokens
+    column: Hashed
     values: dict[int, int]
     other: int | None
     missing: int | None
@@ -35,23 +35,17 @@ class TokenPlaces(NamedTuple):
         return [*self.values.values(), *(j for j in (self.other, self.missing) if j is not None)]
 
 
-def has_places(column: object) -> bool:
-    """Whether a column of a recipe is one of tokens whose values are known."""
-    return isinstance(column, Tokens) and column.words is not None
-
-
 def token_places(recipe: Recipe) -> list[TokenPlaces]:
     """The features of the tokens of a recipe, of which the values of all columns are known."""
-    return [_of(recipe, column) for column in recipe.hashed if isinstance(column, Tokens)]
+    return [_of(recipe, column, column.numbers or ()) for column in recipe.hashed]
 
 
-def _of(recipe: Recipe, column: Tokens) -> TokenPlaces:
+def _of(recipe: Recipe, column: Hashed, numbers: tuple[int, ...]) -> TokenPlaces:
     hashes = column.word_hashes.view(np.int32).astype(np.int64)
     *places, missing = (recipe.starts[-3] + hashes % recipe.dimension).tolist()
-    values = range(2) if column.values is None else map(int, column.values)
     return TokenPlaces(
         column,
-        dict(zip(values, places, strict=False)),
-        None if column.values is None else places[-1],
+        dict(zip(numbers, places, strict=False)),
+        places[-1] if len(places) > len(numbers) else None,
         missing if recipe.missing == "indicator" else None,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from spark_auc.core.types import Bool
-from spark_auc.features.recipe_trees import Categories
+from spark_auc.features.kinds.leaves import Categories
 from spark_auc.trees.forest import Forest, Tree
 from spark_auc.trees.leaves import leaves
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from spark_auc.features.column_auc import ColumnCounts
+from spark_auc.features.kinds.registry import HASHED_KINDS
 from spark_auc.features.recipe_fit import Planned
-from spark_auc.features.recipe_json import HASHED_KINDS
 
 AUTO = "auto"
 # The kinds of a column of each type.

@@ -12,13 +12,13 @@ import numpy as np
 from spark_auc.core.batch import Batch
 from spark_auc.core.types import Bool, Float
 from spark_auc.errors import ConfigError, DataError, some_of
+from spark_auc.features.kinds.pair import Pair
+from spark_auc.features.kinds.spline import Spline
 from spark_auc.features.pair_gains import PairGain, best_pairs
 from spark_auc.features.pair_histograms import HATS, PairHistograms
 from spark_auc.features.raw_columns import Columns, Numbers
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_fit import RecipeState, doubles_of
-from spark_auc.features.recipe_numbers import Spline
-from spark_auc.features.recipe_pairs import Pair
 from spark_auc.features.splines import Splines
 
 # The largest number of columns of which all pairs are compared: their sums take 0.3 GB.

@@ -17,14 +17,14 @@ from spark_auc.core.validation import check_whole
 from spark_auc.errors import ConfigError, DataError, ResourceError, some_of
 from spark_auc.features.absent_text import ABSENT
 from spark_auc.features.crosses import Crosses, salt_of
+from spark_auc.features.kinds.hashed import Hashed
+from spark_auc.features.kinds.leaves import Categories, TreeLeaves, Trees
+from spark_auc.features.kinds.named import check_entries
+from spark_auc.features.kinds.numeric import Numeric
+from spark_auc.features.kinds.pair import Pair, check_pairs
 from spark_auc.features.raw_columns import Columns, rows_of
 from spark_auc.features.readings import Reading
-from spark_auc.features.recipe_columns import check_entries
-from spark_auc.features.recipe_numbers import Numeric
-from spark_auc.features.recipe_pairs import Pair, check_pairs
 from spark_auc.features.recipe_rows import Entries, Layout, fill_numbers, fill_tokens, join
-from spark_auc.features.recipe_tokens import Hashed
-from spark_auc.features.recipe_trees import Categories, TreeLeaves, Trees
 from spark_auc.features.time_zones import DEFAULT, zone_of
 
 MISSING = ("indicator", "ignore")

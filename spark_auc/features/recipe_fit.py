@@ -16,13 +16,13 @@ from spark_auc.core.validation import check_whole
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.features.column_summary import ColumnSummary
 from spark_auc.features.crosses import Crosses
+from spark_auc.features.kinds.hashed import Hashed
+from spark_auc.features.kinds.leaves import Categories, TreeLeaves, Trees
+from spark_auc.features.kinds.numeric import Numeric
+from spark_auc.features.kinds.registry import HASHED_KINDS, NUMERIC_KINDS
 from spark_auc.features.raw_columns import Columns, Numbers
 from spark_auc.features.readings import Reading
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_json import HASHED_KINDS, NUMERIC_KINDS
-from spark_auc.features.recipe_numbers import Numeric, Spline, Standard
-from spark_auc.features.recipe_tokens import Hashed, Tokens
-from spark_auc.features.recipe_trees import Categories, TreeLeaves, Trees
 from spark_auc.features.time_zones import DEFAULT
 from spark_auc.features.times import doubles
 
@@ -71,7 +71,7 @@ class Planned(NamedTuple):
     kind
         Its features, one of `KINDS`.
     values
-        Of tokens: see `spark_auc.features.recipe_tokens.Tokens`.
+        Of tokens: see `spark_auc.features.kinds.tokens.Tokens`.
     """
 
     name: str
@@ -112,7 +112,7 @@ class RecipePlan:
     def __post_init__(self) -> None:
         check_whole("knots", self.knots, 2)
         for name, _, kind, *_ in self.columns:
-            if kind not in KINDS:
+            if kind not in NUMERIC_KINDS | HASHED_KINDS:
                 raise ConfigError(
                     f"found {kind!r} as the kind of column {name!r}, expected one of "
                     f"{', '.join(KINDS)}; change it"
@@ -183,30 +183,16 @@ class RecipePlan:
         codes = {reading.name for reading in self.readings if reading.format == "code"}
         numeric: list[Numeric] = []
         hashed: list[Hashed] = []
-        for name, kind_of_values, kind, values in self.columns:
-            if kind == "spline":
-                numeric.append(Spline(name, kind_of_values, next(summaries).knots(self.knots)))
-            elif kind == "standard":
-                numeric.append(_standard(name, kind_of_values, next(summaries)))
-            elif kind == "tokens":
-                hashed.append(Tokens(name, kind_of_values, values, name in codes or None))
+        for name, type_, kind, values in self.columns:
+            if kind in NUMERIC_KINDS:
+                made = NUMERIC_KINDS[kind]
+                numeric.append(made.fitted(name, type_, next(summaries), self.knots))
             else:
-                hashed.append(HASHED_KINDS[kind](name, kind_of_values))
+                hashed.append(HASHED_KINDS[kind].fitted(name, type_, values, name in codes))
         settings = self.dimension, self.crosses, self.missing, self.unit, self.trees
         named = {column.name for column in self.columns if column.type != "text"}
         readings = tuple(reading for reading in self.readings if reading.name in named)
         return Recipe(tuple(numeric), tuple(hashed), *settings, zone=self.zone, readings=readings)
-
-
-def _standard(name: str, kind_of_values: str, summary: ColumnSummary) -> Standard:
-    mean, deviation = summary.scale()
-    if summary.infinite or not (np.isfinite(mean) and np.isfinite(deviation)):
-        raise DataError(
-            f"found {summary.infinite} infinite values in column {name!r}, mean {mean:g} and "
-            f"deviation {deviation:g} of the others, expected finite numbers; repair the values, "
-            "or use splines"
-        )
-    return Standard(name, kind_of_values, mean, deviation)
 
 
 def doubles_of(column: Numbers) -> Float:

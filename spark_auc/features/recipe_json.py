@@ -5,41 +5,32 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, fields, replace
-from typing import Any, TypeVar
+from types import UnionType
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.core.state.strict_json import strict_json
 from spark_auc.errors import ConfigError, ModelFormatError
 from spark_auc.features.crosses import Crosses
+from spark_auc.features.kinds.leaves import TreeLeaves
+from spark_auc.features.kinds.pair import Pair
+from spark_auc.features.kinds.registry import HASHED_KINDS, NUMERIC_KINDS, SPLIT_KINDS
+from spark_auc.features.kinds.spline import Spline
 from spark_auc.features.readings import Reading
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_numbers import Numeric, Spline, Standard
-from spark_auc.features.recipe_pairs import Pair
-from spark_auc.features.recipe_tokens import Hashed, Hour, Log, Tokens, Weekday
-from spark_auc.features.recipe_trees import Categories, TreeLeaves, Trees
 from spark_auc.features.time_zones import DEFAULT
 from spark_auc.trees.forest_json import as_dict, of_dict
 
 T = TypeVar("T")
 _FORMAT, _VERSION = "spark_auc recipe", 1
-# The column classes by their names in stored recipes.
-NUMERIC_KINDS: dict[str, type[Numeric]] = {"spline": Spline, "standard": Standard}
-HASHED_KINDS: dict[str, type[Hashed]] = {
-    "log": Log,
-    "tokens": Tokens,
-    "hour": Hour,
-    "weekday": Weekday,
-}
-_SPLIT_KINDS: dict[str, type[Trees | Categories]] = {"trees": Trees, "categories": Categories}
 
 
 def to_json(recipe: Recipe) -> str:
     """The recipe as a JSON object."""
-    names = {kind: name for name, kind in (NUMERIC_KINDS | HASHED_KINDS | _SPLIT_KINDS).items()}
     stored = {"format": _FORMAT, "version": _VERSION} | asdict(recipe)
     for block in ("numeric", "hashed"):
         columns = getattr(recipe, block)
-        stored[block] = [{"as": names[type(column)]} | _given(column) for column in columns]
+        stored[block] = [{"as": column.kind} | _given(column) for column in columns]
     # Recipes without trees, pairs, a zone, words for missing text, readings or a head are stored
     # as by versions that knew none.
     del stored["trees"], stored["pairs"]
@@ -53,7 +44,7 @@ def to_json(recipe: Recipe) -> str:
         del stored["zone"]
     if recipe.trees:
         stored["trees"] = asdict(recipe.trees) | {
-            "columns": [{"as": names[type(c)]} | asdict(c) for c in recipe.trees.columns],
+            "columns": [{"as": c.kind} | asdict(c) for c in recipe.trees.columns],
             "forest": as_dict(recipe.trees.forest),
         }
     if recipe.pairs:
@@ -176,15 +167,20 @@ def _crosses(value: Any, where: str) -> Crosses | None:
     return None if value is None else Crosses(**_taken(value, where, readers))
 
 
-_FIELDS: dict[str, Reader] = {
-    "name": _text,
-    "type": _text,
-    "values": _texts,
-    "codes": _flag,
-    "knots": _numbers,
-    "mean": _number,
-    "deviation": _number,
+# Readers of fields by their types.
+_FIELDS: dict[Any, Reader] = {
+    str: _text,
+    bool: _flag,
+    float: _number,
+    tuple[str, ...]: _texts,
+    tuple[float, ...]: _numbers,
 }
+
+
+def _of_type(hint: Any) -> Reader:
+    """The reader of a field; None stands for a field that is absent."""
+    types = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    return _FIELDS[types[0]]
 
 
 def _columns(kinds: Mapping[str, type[Any]]) -> Reader:
@@ -196,8 +192,9 @@ def _columns(kinds: Mapping[str, type[Any]]) -> Reader:
         if not isinstance(name, str) or name not in kinds:
             raise _invalid(f" the kind of a column in{where}", repr(name)[:60], str(sorted(kinds)))
         kind = kinds[name]
+        hints = get_type_hints(kind)
         readers = {
-            field.name: _FIELDS[field.name]
+            field.name: _of_type(hints[field.name])
             for field in fields(kind)
             if field.default is MISSING or field.name in value
         }
@@ -218,7 +215,7 @@ def _sample(value: Any, where: str) -> KeySample | None:
 
 def _trees(value: Any, where: str) -> TreeLeaves:
     readers: dict[str, Reader] = {
-        "columns": _columns(_SPLIT_KINDS),
+        "columns": _columns(SPLIT_KINDS),
         "forest": lambda stored, _: of_dict(stored),
         "grown": _sample,
     }

@@ -11,8 +11,8 @@ from spark_auc.core.batch import mix
 from spark_auc.core.kernels import compiled
 from spark_auc.core.types import Float, Index, Int
 from spark_auc.features.crosses import sort_by_key
-from spark_auc.features.recipe_numbers import FillNumbers
-from spark_auc.features.recipe_tokens import FillTokens
+from spark_auc.features.kinds.hashed import FillTokens
+from spark_auc.features.kinds.numeric import FillNumbers
 from spark_auc.features.tokens import Slots
 
 # Separates hashes of tokens from indices of numeric features, which are below 2^31.

@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from spark_auc.core.types import Float
 from spark_auc.features.contributions import check_weights
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_numbers import Numeric, Spline
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +75,11 @@ def shapes(recipe: Recipe, w: Float) -> list[Shape]:
     check_weights(recipe, w)
     found = []
     for column, first, end in zip(recipe.numeric, recipe.starts, recipe.starts[1:], strict=False):
-        if not isinstance(column, Spline) or column.knots:
-            found.append(_curve(column, w[first:end]))
+        own = len(column.names())
+        if curve := column.curve(w[first : first + own]):
+            points, values = curve
+            missing = float(w[first + own]) if end > first + own else 0.0
+            found.append(Shape((column.name,), (column.type,), (points,), values, missing))
     for pair, first in zip(recipe.pairs, recipe.starts[len(recipe.numeric) :], strict=False):
         one, other = pair.columns
         found.append(
@@ -91,15 +91,3 @@ def shapes(recipe: Recipe, w: Float) -> list[Shape]:
             )
         )
     return sorted(found, key=lambda shape: -shape.importance)
-
-
-def _curve(column: Numeric, w: Float) -> Shape:
-    """The curve of an entry, from the weights of its features and of its indicator, if any."""
-    own = len(column.names())
-    if isinstance(column, Spline):
-        points, values = column.knots, w[:own]
-    else:
-        points = column.mean - column.deviation, column.mean + column.deviation
-        values = np.array([-w[0], w[0]])
-    missing = float(w[own]) if w.size > own else 0.0
-    return Shape((column.name,), (column.type,), (points,), values, missing)

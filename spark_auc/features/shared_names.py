@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from spark_auc.features.kinds.leaves import TreeLeaves
+from spark_auc.features.kinds.pair import Pair
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_pairs import Pair
-from spark_auc.features.recipe_trees import TreeLeaves
 from spark_auc.features.token_names import FeatureNames
 
 _MARK = " (another map)"

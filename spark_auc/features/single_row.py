@@ -20,20 +20,17 @@ from spark_auc.core.kernels import compiled
 from spark_auc.core.types import Bool, Float, Index, Int
 from spark_auc.errors import DataError, some_of
 from spark_auc.features.absent_text import present_word
+from spark_auc.features.kinds.numeric import FillNumbers, Numeric
 from spark_auc.features.logarithms import logarithm
 from spark_auc.features.murmur import Prefix, after
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_numbers import Spline, Standard
 from spark_auc.features.recipe_rows import Entries, fill_numbers, join
-from spark_auc.features.recipe_tokens import Log
 from spark_auc.features.single_values import (
     column_of,
     days,
-    integer,
     is_missing,
     number,
     whole_number,
-    word,
 )
 from spark_auc.features.splines import hat
 from spark_auc.features.tokens import DIGITS, index_of
@@ -113,14 +110,17 @@ class SingleRow:
         The recipe.
     sources
         Names of the numbers of a row, and how they are read.
+    planned
+        The numeric entries with constants for the kernel.
     numbers
-        The numeric entries.
+        These constants.
     tokens
         The columns of tokens.
     """
 
     recipe: Recipe
     sources: tuple[tuple[str, Callable[[str, Any], float]], ...]
+    planned: tuple[Numeric, ...]
     numbers: _NumberPlan
     tokens: _TokenPlan
 
@@ -157,13 +157,13 @@ class SingleRow:
         entries = recipe.empty_entries(1)
         fault = _fill(values, self.numbers, entries.indices, entries.values)
         if fault >= 0:
-            name = recipe.numeric[fault].name
+            name = self.planned[fault].name
             raise DataError(
                 f"found {row[name]} in column {name!r}, expected a number whose distance from the "
                 "mean of the fit is finite; repair or drop the row, or use splines"
             )
-        if recipe.joint:
-            self._fill_joint(row, entries)
+        if recipe.joint or len(self.planned) < len(recipe.numeric):
+            self._fill_others(row, entries)
         if recipe.hashed:
             _hash(data, ends, integers, valid, plan, entries.indices, entries.hashes)
         most = recipe.slots.size + len(recipe.slot_pairs)
@@ -182,13 +182,13 @@ class SingleRow:
         integers, valid, at = np.zeros(logs, np.int64), np.zeros(logs, np.bool_), 0
         for k, column in enumerate(self.recipe.hashed):
             value = self._value(row, column.name)
-            if isinstance(column, Log):
-                whole = None if is_missing(value) else integer(column, value)
+            if column.bins is not None:
+                whole = None if is_missing(value) else column.integer(value)
                 if whole is not None:
                     integers[at], valid[at] = whole, True
                 at += 1
             elif not is_missing(value):
-                words[k] = word(column, value, self.recipe.zone)
+                words[k] = column.word(value, self.recipe.zone)
         return words, integers, valid
 
     def _value(self, row: Mapping[str, Any], name: str) -> Any:
@@ -199,63 +199,77 @@ class SingleRow:
         return present_word(value, self.recipe.absent) if isinstance(value, str) else value
 
     @cached_property
-    def _joint_types(self) -> dict[str, str]:
-        """Types of the columns of pairs and trees by name."""
-        return {column.name: column.type for entry in self.recipe.joint for column in entry.columns}
+    def _other_types(self) -> dict[str, str]:
+        """Types of the columns of pairs, trees and entries without a plan, by name."""
+        of_several = [column for entry in self.recipe.joint for column in entry.columns]
+        alone = [column for column in self.recipe.numeric if column.constants is None]
+        return {column.name: column.type for column in (*of_several, *alone)}
 
-    def _fill_joint(self, row: Mapping[str, Any], entries: Entries) -> None:
-        """Fill the slots of pairs and trees, as those of a table of one row."""
-        recipe, slot = self.recipe, sum(column.slots for column in self.recipe.numeric)
+    def _fill_others(self, row: Mapping[str, Any], entries: Entries) -> None:
+        """Fill the slots of pairs, trees and entries without a plan, as of a table of one row."""
+        recipe, slot = self.recipe, 0
         columns = {
             name: column_of(name, kind, self._value(row, name), recipe.zone)
-            for name, kind in self._joint_types.items()
+            for name, kind in self._other_types.items()
         }
+        both = zip(recipe.numeric, recipe.starts, recipe.indicators, strict=False)
+        fillers: list[tuple[int, FillNumbers | None]] = []
+        for column, first, indicator in both:
+            fill = None
+            if column.constants is None:
+                fill = column.filler(columns[column.name], first, indicator)
+            fillers.append((column.slots, fill))
         for entry, first in zip(recipe.joint, recipe.starts[len(recipe.numeric) :], strict=False):
-            own = slice(slot, slot + entry.slots)
-            fill_numbers(entry.filler(columns, first), own, 0, 1, entries)
-            slot += entry.slots
+            fillers.append((entry.slots, entry.filler(columns, first)))
+        for slots, fill in fillers:
+            if fill is not None:
+                fill_numbers(fill, slice(slot, slot + slots), 0, 1, entries)
+            slot += slots
 
 
-def _numbers(recipe: Recipe) -> tuple[tuple[tuple[str, Any], ...], _NumberPlan]:
-    names = list(dict.fromkeys(column.name for column in recipe.numeric))
-    types = {column.name: column.type for column in recipe.numeric}
+def _numbers(
+    recipe: Recipe,
+) -> tuple[tuple[tuple[str, Any], ...], tuple[Numeric, ...], _NumberPlan]:
+    slots = np.cumsum([0, *(column.slots for column in recipe.numeric)])[:-1].tolist()
+    entries = zip(recipe.numeric, slots, recipe.starts, recipe.indicators, strict=False)
+    planned = [entry for entry in entries if entry[0].constants is not None]
+    columns = [column for column, *_ in planned]
+    constants = [constants for column in columns if (constants := column.constants)]
+    types = {column.name: column.type for column in columns}
     time = partial(days, zone=recipe.zone)
     read = {
         name: time if kind == "time" else whole_number if name in recipe.whole else number
         for name, kind in types.items()
     }
-    slots = np.cumsum([0, *(column.slots for column in recipe.numeric)])[:-1]
-    knots = [c.knots if isinstance(c, Spline) else () for c in recipe.numeric]
+    names = list(types)
+    knots = [found.knots or () for found in constants]
     ends = np.cumsum([0, *map(len, knots)])
-    standard = [
-        (c.mean, c.deviation) if isinstance(c, Standard) else (0.0, 1.0) for c in recipe.numeric
-    ]
     plan = _NumberPlan(
-        np.array([names.index(column.name) for column in recipe.numeric], np.int64),
-        slots.astype(np.int64),
-        np.array(recipe.starts[: len(recipe.numeric)], np.int64),
-        np.array(recipe.indicators, np.bool_),
+        np.array([names.index(column.name) for column in columns], np.int64),
+        np.array([slot for _, slot, *_ in planned], np.int64),
+        np.array([first for *_, first, _ in planned], np.int64),
+        np.array([indicator for *_, indicator in planned], np.bool_),
         ends[:-1].astype(np.int64),
         ends[1:].astype(np.int64),
-        np.array([isinstance(c, Spline) for c in recipe.numeric], np.bool_),
-        np.array([mean for mean, _ in standard], float),
-        np.array([deviation for _, deviation in standard], float),
+        np.array([found.knots is not None for found in constants], np.bool_),
+        np.array([found.mean for found in constants], float),
+        np.array([found.deviation for found in constants], float),
         np.array([knot for own in knots for knot in own], float),
     )
-    return tuple((name, read[name]) for name in names), plan
+    return tuple(read.items()), tuple(columns), plan
 
 
 def _tokens(recipe: Recipe) -> _TokenPlan:
     prefixes = [column.prefix for column in recipe.hashed]
-    logs = [column for column in recipe.hashed if isinstance(column, Log)]
-    places = iter(range(len(logs)))
-    lines = [next(places) if isinstance(c, Log) else -1 for c in recipe.hashed]
+    bins = [found for column in recipe.hashed if (found := column.bins) is not None]
+    places = iter(range(len(bins)))
+    lines = [-1 if column.bins is None else next(places) for column in recipe.hashed]
     return _TokenPlan(
         np.array([prefix.state for prefix in prefixes], np.uint32),
         np.array([prefix.rest for prefix in prefixes], np.uint64),
         np.array([prefix.shift for prefix in prefixes], np.uint64),
         np.array([prefix.length for prefix in prefixes], np.uint64),
-        np.stack([c.bins for c in logs]) if logs else np.empty((0, 0), np.uint32),
+        np.stack(bins) if bins else np.empty((0, 0), np.uint32),
         np.array(lines, np.int64),
         recipe.slots.size - len(recipe.hashed),
         recipe.starts[-3],

@@ -14,9 +14,8 @@ import numpy as np
 
 from spark_auc.errors import DataError
 from spark_auc.features.raw_columns import Column, Numbers, Text
-from spark_auc.features.recipe_tokens import Hashed, Hour, Log, Tokens, Weekday
 from spark_auc.features.time_zones import on_clocks
-from spark_auc.features.times import MICROSECONDS_OF_DAY, MICROSECONDS_OF_HOUR, THURSDAY
+from spark_auc.features.times import MICROSECONDS_OF_DAY
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NAN = float("nan")
@@ -43,7 +42,7 @@ def number(name: str, value: Any) -> float:
             return float(value)
         except (TypeError, ValueError, OverflowError):
             pass
-    raise _other(name, value, "a number or a boolean")
+    raise other(name, value, "a number or a boolean")
 
 
 def whole_number(name: str, value: Any) -> float:
@@ -56,10 +55,10 @@ def days(name: str, value: Any, zone: str) -> float:
     """A time as days since 1970-01-01, NaN if it is missing; `DataError` for others."""
     if is_missing(value):
         return _NAN
-    return float(_microseconds(name, value, zone)) / float(MICROSECONDS_OF_DAY)
+    return float(microseconds(name, value, zone)) / float(MICROSECONDS_OF_DAY)
 
 
-def _microseconds(name: str, value: Any, zone: str) -> int:
+def microseconds(name: str, value: Any, zone: str) -> int:
     """Microseconds since 1970 on the clocks of a zone; a date is its midnight."""
     if isinstance(value, np.datetime64):
         return int(value.astype("datetime64[us]").astype(np.int64))
@@ -72,54 +71,30 @@ def _microseconds(name: str, value: Any, zone: str) -> int:
         return int(on_clocks(np.array([since]).view("datetime64[us]"), zone).astype(np.int64)[0])
     if isinstance(value, date):
         return (value.toordinal() - _EPOCH.toordinal()) * MICROSECONDS_OF_DAY
-    raise _other(name, value, "a date or a time")
+    raise other(name, value, "a date or a time")
 
 
-def word(column: Tokens | Hour | Weekday, value: Any, zone: str) -> bytes:
-    """The word of a value that is not missing."""
-    if isinstance(column, Hour | Weekday):
-        since = _microseconds(column.name, value, zone)
-        if isinstance(column, Hour):
-            return str(since // MICROSECONDS_OF_HOUR % 24).encode()
-        return str((since // MICROSECONDS_OF_DAY + THURSDAY) % 7 + 1).encode()
-    if column.type == "boolean":
-        if isinstance(value, bool | np.bool_):
-            return b"true" if value else b"false"
-        raise _other(column.name, value, "a boolean")
-    if isinstance(value, str):
-        try:
-            return column.known(value).encode()
-        except UnicodeEncodeError:
-            raise _other(column.name, value, "text that UTF-8 can hold") from None
-    if column.codes:
-        raise _other(column.name, value, "text, as numbers lose the zeros of codes such as 007,")
-    return column.known(str(_whole(column, value))).encode()
+def whole(name: str, kind: str, value: Any) -> int:
+    """An integer; pandas makes floats of integers among which some are missing.
 
-
-def _whole(column: Hashed, value: Any) -> int:
-    """An integer; pandas makes floats of integers among which some are missing."""
-    if isinstance(value, float | np.floating) and column.type == "integer":
+    Parameters
+    ----------
+    name, kind
+        Name and type of its column.
+    value
+        The value; `DataError` for others.
+    """
+    if isinstance(value, float | np.floating) and kind == "integer":
         known, limit = value % 1 == 0, 2**53
     else:
         known, limit = isinstance(value, int | np.integer) and not isinstance(value, bool), 2**63
     if known and -limit <= value < limit:
         return int(value)
-    raise _other(column.name, value, "text or an integer of 64 bits")
+    raise other(name, value, "text or an integer of 64 bits")
 
 
-def integer(column: Log, value: Any) -> int | None:
-    """An integer, possibly as text; None for empty text, and `DataError` for others."""
-    if not isinstance(value, str):
-        return _whole(column, value)
-    digits = value[1:] if value[:1] in ("-", "+") else value
-    if not value:
-        return None
-    if not (digits.isascii() and digits.isdigit() and len(digits) <= 18):
-        raise _other(column.name, value, "an integer of at most 18 digits")
-    return int(value)
-
-
-def _other(name: str, value: Any, expected: str) -> DataError:
+def other(name: str, value: Any, expected: str) -> DataError:
+    """The error for a value of another class than expected."""
     return DataError(
         f"found {str(value)[:100]!r} of class {type(value).__name__} in column {name!r}, expected "
         f"{expected} as in the rows of the fit; convert it"
@@ -131,12 +106,12 @@ def column_of(name: str, kind: str, value: Any, zone: str) -> Column:
     if kind == "text":
         known = not is_missing(value)
         if known and not isinstance(value, str):
-            raise _other(name, value, "text")
+            raise other(name, value, "text")
         data = np.frombuffer(value.encode() if known else b"", np.uint8)
         ends = np.array([data.size], np.int64)
         return Text(np.zeros(1, np.int64), ends, data, np.array([known]))
     if kind == "time":
         missing = is_missing(value)
-        since = 0 if missing else _microseconds(name, value, zone)
+        since = 0 if missing else microseconds(name, value, zone)
         return Numbers(np.array([since]).view("datetime64[us]"), np.array([not missing]))
     return Numbers(np.array([number(name, value)]))

@@ -15,8 +15,8 @@ import numpy as np
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.core.types import Bool, Float, Keys
 from spark_auc.errors import ConfigError, some_of
+from spark_auc.features.kinds.leaves import Categories, TreeLeaves, Trees
 from spark_auc.features.raw_columns import Columns, Text, taken
-from spark_auc.features.recipe_trees import Categories, TreeLeaves, Trees
 from spark_auc.features.row_groups import row_groups
 from spark_auc.features.text_keys import most_frequent
 from spark_auc.trees.grow import grow

@@ -19,7 +19,6 @@ from spark_auc.features.raw_columns import Column, Columns, Text, read_only, row
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_fit import RecipeState
 from spark_auc.features.recipe_rows import Entries
-from spark_auc.features.recipe_tokens import Tokens
 from spark_auc.features.seen import Seen
 
 # Numbers of rows and of missing values of columns, by name.
@@ -81,8 +80,8 @@ class Watched:
         # Missing values have one token, whose feature occurred in the fit or did not.
         tokens[:, 5] = unseen - tokens[:, 1] * self._is_missing_unseen
         for count, hashed in zip(tokens, recipe.hashed, strict=True):
-            if isinstance(hashed, Tokens) and hashed.values is not None:
-                count[5] = hashed.unknown(columns[hashed.name])
+            if (unknown := hashed.unknown(columns[hashed.name])) is not None:
+                count[5] = unknown
         return X, replace(drift, counts=counts)
 
     @cached_property

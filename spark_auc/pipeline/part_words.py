@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from spark_auc.core.types import Int
 from spark_auc.features.contributions import TREES, part_columns
+from spark_auc.features.kinds.hashed import Hashed
 from spark_auc.features.raw_columns import Columns, Text
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_tokens import Hashed, Tokens
 from spark_auc.features.token_names import LENGTH, printable
 
 _JOINT = pa.scalar(" x ", pa.large_string())
@@ -81,7 +81,7 @@ def _tokens(hashed: Hashed, columns: Columns, rows: Int) -> pa.Array:
         values = pa.array(column.values[rows])
         if column.validity is not None:
             values = pc.if_else(pa.array(column.validity[rows]), values, None)
-    if not isinstance(hashed, Tokens) or hashed.values:
+    if not hashed.OF_VALUES or hashed.words is not None:
         # Few values, such as bins of logarithms.
         return _by_value(values, lambda at: hashed.token(column, int(rows[at])))
     words = values if isinstance(column, Text) else values.cast(pa.large_string())

@@ -13,11 +13,11 @@ from spark_auc.errors import DataError
 from spark_auc.features.auto_rules import Decision
 from spark_auc.features.auto_state import AutoState
 from spark_auc.features.drift import Drift
+from spark_auc.features.kinds.leaves import TreeLeaves
 from spark_auc.features.raw_columns import Columns
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_auto import AutoPlan
 from spark_auc.features.recipe_fit import RecipePlan, RecipeState
-from spark_auc.features.recipe_trees import TreeLeaves
 from spark_auc.features.watched import Missing, counted, drift_of_fit
 from spark_auc.pipeline.drift import drift_of
 from spark_auc.tables.labels import LabelReader, positive_label

@@ -11,8 +11,8 @@ from typing import Any
 from spark_auc.core.labels import Label
 from spark_auc.core.types import AnyPath
 from spark_auc.errors import ConfigError, ModelFormatError
+from spark_auc.features.kinds.leaves import TreeLeaves
 from spark_auc.features.recipe_fit import RecipePlan
-from spark_auc.features.recipe_trees import TreeLeaves
 from spark_auc.pipeline.recipe_fit import Summary
 from spark_auc.pipeline.tree_growth import TreeGrowth
 from spark_auc.tables.table import Table, fields_named

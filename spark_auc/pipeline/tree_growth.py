@@ -9,8 +9,8 @@ from typing import Any
 from spark_auc.core.labels import Label
 from spark_auc.core.parallel import cpus
 from spark_auc.core.sampling.key_sample import KeySample
+from spark_auc.features.kinds.leaves import TreeLeaves
 from spark_auc.features.recipe_fit import RecipePlan
-from spark_auc.features.recipe_trees import TreeLeaves
 from spark_auc.features.tree_growth import grown
 from spark_auc.pipeline.label_sample import LabelSample, label_sample
 from spark_auc.tables.raw_features import RawFeatures

@@ -15,7 +15,6 @@ from spark_auc.core.types import Bool, Keys, Rows
 from spark_auc.errors import DataError
 from spark_auc.features.embedding import Embedding
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_numbers import Standard
 from spark_auc.features.row_groups import row_groups
 from spark_auc.features.token_names import FeatureNames
 from spark_auc.tables.features import Features
@@ -128,8 +127,7 @@ class RawFeatures:
         columns = self.raw.decode(arrays)
         usable: Bool = np.ones(len(arrays[0]), np.bool_)
         for column in self.recipe.numeric:
-            if isinstance(column, Standard):
-                usable &= column.usable(columns[column.name])
+            usable &= column.usable(columns[column.name])
         return usable
 
     def decode(self, arrays: Sequence[pa.Array], *, missing: bool = False) -> Rows:

@@ -21,7 +21,6 @@ from spark_auc.features.cross_gains import CrossGain, bits_of, cross_gains, pair
 from spark_auc.features.crosses import Crosses
 from spark_auc.features.raw_columns import Columns
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_tokens import Tokens
 from spark_auc.features.row_groups import row_groups, values_of
 from spark_auc.solvers.candidates import simplest
 from spark_auc.solvers.ridge import LARGEST_FACTORISED
@@ -58,7 +57,7 @@ class _Candidate(NamedTuple):
 
 def categorical(recipe: Recipe) -> tuple[str, ...]:
     """Columns of text, booleans and integers whose only features are tokens of their values."""
-    others = {c.name for c in recipe.own_columns if not isinstance(c, Tokens)}
+    others = {c.name for c in recipe.own_columns if not c.OF_VALUES}
     return tuple(c.name for c in recipe.hashed if c.name not in others)
 
 

@@ -25,9 +25,9 @@ from spark_auc.core.row_source import RowSource, batchwise
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.core.types import Float, Int
 from spark_auc.errors import ConvergenceError
+from spark_auc.features.kinds.leaves import TreeLeaves
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_blocks import blocks_of
-from spark_auc.features.recipe_trees import TreeLeaves
 from spark_auc.features.time_zones import DEFAULT
 from spark_auc.features.tree_growth import grown
 from spark_auc.solvers.candidates import Candidate, Selection, choice, ridge_grid

@@ -402,7 +402,7 @@ def test_what_became_of_each_column_is_told(capsys, caplog):
     assert code == 0, result
     (place,) = Path("model").glob("versions/*/columns.json")
     facts = {fact.pop("name"): fact for fact in json.loads(place.read_text())["columns"]}
-    train = sum(result["rows"].values())
+    train = result["refit"]["measuredRows"]
     assert facts["age"] | {"missing": None} == {
         "type": "integer",
         "format": "integer",

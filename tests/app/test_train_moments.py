@@ -17,8 +17,8 @@ from spark_auc.app.jobs.store_facts import facts_of
 from spark_auc.app.running import run
 from spark_auc.core.moments.moments_tile import MomentsTile
 from spark_auc.core.moments.pair_moments import PairMoments
+from spark_auc.features.kinds.standard import Standard
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_numbers import Standard
 from spark_auc.pipeline.models import FittedRecipe
 from spark_auc.publication.versions import current
 from tests.app.arriving import NAMES, assert_same_moments, parts, table

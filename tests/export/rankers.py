@@ -3,11 +3,12 @@
 import numpy as np
 import pyarrow as pa
 
+from spark_auc.features.kinds.leaves import TreeLeaves
+from spark_auc.features.kinds.pair import Pair
+from spark_auc.features.kinds.spline import Spline
+from spark_auc.features.kinds.standard import Standard
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_auto import AutoPlan
-from spark_auc.features.recipe_numbers import Spline, Standard
-from spark_auc.features.recipe_pairs import Pair
-from spark_auc.features.recipe_trees import TreeLeaves
 from spark_auc.serving.linear_scorer import LinearScorer
 from spark_auc.serving.ranker import ServedRanker
 from spark_auc.tables.arrow_columns import raw_column

@@ -15,8 +15,8 @@ from spark_auc.core.segments import SegmentWeights
 from spark_auc.errors import ConfigError
 from spark_auc.export.logistic import to_logistic_regression
 from spark_auc.features.fourier import FourierMap
+from spark_auc.features.kinds.spline import Spline
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_numbers import Spline
 from spark_auc.serving.linear_scorer import LinearScorer, SegmentScorer
 from spark_auc.serving.ranker import ServedRanker
 from spark_auc.serving.score_curves import Isotone, Sigmoid

@@ -15,12 +15,12 @@ from spark_auc.features.composition import Composition
 from spark_auc.features.crosses import CrossMap
 from spark_auc.features.fourier import FourierMap
 from spark_auc.features.kernels import Kernel
+from spark_auc.features.kinds.leaves import TreeLeaves
+from spark_auc.features.kinds.parts_of_times import Hour
+from spark_auc.features.kinds.spline import Spline
 from spark_auc.features.network import NetworkMap
 from spark_auc.features.nystroem import NystroemMap
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_numbers import Spline
-from spark_auc.features.recipe_tokens import Hour
-from spark_auc.features.recipe_trees import TreeLeaves
 from spark_auc.features.robust_scale import RobustScale
 from spark_auc.features.splines import Splines
 from spark_auc.features.thresholds import ThresholdMap

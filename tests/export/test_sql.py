@@ -14,10 +14,10 @@ from spark_auc.export.sql import to_sql
 from spark_auc.export.sql_dialect import dialect_of, number
 from spark_auc.features.crosses import Crosses
 from spark_auc.features.fourier import FourierMap
+from spark_auc.features.kinds.leaves import TreeLeaves
+from spark_auc.features.kinds.spline import Spline
+from spark_auc.features.kinds.tokens import Tokens
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_numbers import Spline
-from spark_auc.features.recipe_tokens import Tokens
-from spark_auc.features.recipe_trees import TreeLeaves
 from spark_auc.serving.linear_scorer import LinearScorer, SegmentScorer
 from spark_auc.serving.ranker import ServedRanker
 from spark_auc.serving.score_curves import Isotone, Sigmoid

@@ -14,10 +14,11 @@ from spark_auc.errors import DataError
 from spark_auc.features import recipe as recipe_module
 from spark_auc.features.contributions import contributions, largest, parts
 from spark_auc.features.crosses import Crosses
+from spark_auc.features.kinds.pair import Pair
+from spark_auc.features.kinds.spline import Spline
+from spark_auc.features.kinds.standard import Standard
+from spark_auc.features.kinds.tokens import Tokens
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_numbers import Spline, Standard
-from spark_auc.features.recipe_pairs import Pair
-from spark_auc.features.recipe_tokens import Tokens
 from spark_auc.features.token_names import printable
 from tests.features.raw_rows import entries, numbers, text
 from tests.features.watched_rows import RECIPE, columns_of, rows_of, table

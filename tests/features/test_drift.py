@@ -14,12 +14,12 @@ from spark_auc.errors import DataError, ModelFormatError
 from spark_auc.features import recipe as recipe_module
 from spark_auc.features import watched
 from spark_auc.features.drift import Drift, Excess
+from spark_auc.features.kinds.leaves import TreeLeaves
+from spark_auc.features.kinds.spline import Spline
+from spark_auc.features.kinds.tokens import Tokens
 from spark_auc.features.raw_columns import Numbers
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_fit import Planned, RecipePlan
-from spark_auc.features.recipe_numbers import Spline
-from spark_auc.features.recipe_tokens import Tokens
-from spark_auc.features.recipe_trees import TreeLeaves
 from spark_auc.features.seen import Seen
 from spark_auc.features.watched import Watched, drift_of_fit, missing_of
 from tests.features.raw_rows import murmur3, numbers, take, text, times, token

@@ -7,10 +7,10 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from spark_auc.errors import ConfigError, DataError
+from spark_auc.features.kinds.pair import Pair
 from spark_auc.features.pair_choice import PairCandidates, named_pairs
 from spark_auc.features.raw_columns import Numbers
 from spark_auc.features.recipe_fit import Planned, RecipePlan, RecipeState
-from spark_auc.features.recipe_pairs import Pair
 from spark_auc.local import MBAClassifier
 from tests.features.raw_rows import take
 

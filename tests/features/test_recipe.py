@@ -11,12 +11,15 @@ import pytest
 
 from spark_auc.errors import ConfigError, DataError, ModelFormatError
 from spark_auc.features.crosses import Crosses, CrossMap
+from spark_auc.features.kinds.log import Log
+from spark_auc.features.kinds.pair import Pair
+from spark_auc.features.kinds.parts_of_times import Hour, Weekday
+from spark_auc.features.kinds.spline import Spline
+from spark_auc.features.kinds.standard import Standard
+from spark_auc.features.kinds.tokens import Tokens
 from spark_auc.features.raw_columns import Numbers, Text
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_json import from_json, map_json, to_json
-from spark_auc.features.recipe_numbers import Spline, Standard
-from spark_auc.features.recipe_pairs import Pair
-from spark_auc.features.recipe_tokens import Hour, Log, Tokens, Weekday
 from tests.features.raw_rows import EPOCH, features, numbers, take, text, times
 
 ROWS = 300

@@ -8,12 +8,12 @@ import pytest
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.errors import ConfigError
 from spark_auc.features.crosses import Crosses
+from spark_auc.features.kinds.pair import Pair
+from spark_auc.features.kinds.spline import Spline
+from spark_auc.features.kinds.tokens import Tokens
 from spark_auc.features.raw_columns import Numbers
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_blocks import blocks_of, of_blocks
-from spark_auc.features.recipe_numbers import Spline
-from spark_auc.features.recipe_pairs import Pair
-from spark_auc.features.recipe_tokens import Tokens
 from spark_auc.features.tree_growth import grown
 from spark_auc.training.blocks import Method, unions
 from tests.features.raw_rows import text

@@ -12,13 +12,16 @@ from spark_auc.errors import ConfigError, DataError
 from spark_auc.features import value_counts
 from spark_auc.features.column_summary import ColumnSummary
 from spark_auc.features.crosses import Crosses
+from spark_auc.features.kinds.log import Log
+from spark_auc.features.kinds.parts_of_times import Hour, Weekday
+from spark_auc.features.kinds.spline import Spline
+from spark_auc.features.kinds.standard import Standard
+from spark_auc.features.kinds.tokens import Tokens
 from spark_auc.features.knots import knots_of, probabilities
 from spark_auc.features.raw_columns import Numbers
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_fit import Planned, RecipePlan, RecipeState
 from spark_auc.features.recipe_json import from_json, to_json
-from spark_auc.features.recipe_numbers import Spline, Standard
-from spark_auc.features.recipe_tokens import Hour, Log, Tokens, Weekday
 from spark_auc.features.value_counts import ValueCounts
 from tests.features.raw_rows import numbers, take, text
 from tests.laws import Case, check_laws

@@ -16,13 +16,13 @@ from spark_auc.errors import ConfigError, DataError, ModelFormatError
 from spark_auc.features.contributions import contributions, parts
 from spark_auc.features.crosses import Crosses
 from spark_auc.features.drift import Drift
+from spark_auc.features.kinds.leaves import TreeLeaves
+from spark_auc.features.kinds.spline import Spline
+from spark_auc.features.kinds.tokens import Tokens
 from spark_auc.features.raw_columns import Numbers
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_fit import Planned, RecipePlan
 from spark_auc.features.recipe_json import from_json, to_json
-from spark_auc.features.recipe_numbers import Spline
-from spark_auc.features.recipe_tokens import Tokens
-from spark_auc.features.recipe_trees import TreeLeaves
 from spark_auc.features.seen import Seen
 from spark_auc.features.token_names import FeatureNames
 from spark_auc.features.watched import Watched, counted, drift_of_fit

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from spark_auc.errors import DataError
+from spark_auc.features.kinds.pair import Pair
+from spark_auc.features.kinds.spline import Spline
+from spark_auc.features.kinds.standard import Standard
 from spark_auc.features.raw_columns import Numbers
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_numbers import Spline, Standard
-from spark_auc.features.recipe_pairs import Pair
 from spark_auc.features.shapes import shapes
 from spark_auc.features.times import datetimes, doubles
 

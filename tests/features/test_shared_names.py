@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 
 from spark_auc.core.sampling.key_sample import KeySample
+from spark_auc.features.kinds.leaves import TreeLeaves
+from spark_auc.features.kinds.pair import Pair
+from spark_auc.features.kinds.spline import Spline
+from spark_auc.features.kinds.standard import Standard
+from spark_auc.features.kinds.tokens import Tokens
 from spark_auc.features.recipe import Crosses, Recipe
-from spark_auc.features.recipe_numbers import Spline, Standard
-from spark_auc.features.recipe_pairs import Pair
-from spark_auc.features.recipe_tokens import Tokens
-from spark_auc.features.recipe_trees import TreeLeaves
 from spark_auc.features.shared_names import names_beside
 from spark_auc.features.token_names import FeatureNames
 from spark_auc.training.prior import Prior

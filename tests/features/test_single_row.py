@@ -9,10 +9,13 @@ import pytest
 
 from spark_auc.errors import DataError
 from spark_auc.features.absent_text import ABSENT, present_text, present_word
+from spark_auc.features.kinds.log import Log
+from spark_auc.features.kinds.parts_of_times import Hour, Weekday
+from spark_auc.features.kinds.spline import Spline
+from spark_auc.features.kinds.standard import Standard
+from spark_auc.features.kinds.tokens import Tokens
 from spark_auc.features.raw_columns import Numbers
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_numbers import Spline, Standard
-from spark_auc.features.recipe_tokens import Hour, Log, Tokens, Weekday
 from spark_auc.features.single_row import SingleRow
 from tests.fuzz.test_recipes import numbers, recipe_of, text, times, value
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from spark_auc.errors import ConfigError, ModelFormatError
+from spark_auc.features.kinds.parts_of_times import Hour, Weekday
+from spark_auc.features.kinds.spline import Spline
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_json import from_json, to_json
-from spark_auc.features.recipe_numbers import Spline
-from spark_auc.features.recipe_tokens import Hour, Weekday
 from spark_auc.features.single_row import SingleRow
 from spark_auc.features.time_zones import on_clocks, zone_name, zone_of
 from spark_auc.serving.tables import columns_of

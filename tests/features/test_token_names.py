@@ -11,8 +11,9 @@ import pytest
 from spark_auc.errors import DataError, ModelFormatError
 from spark_auc.features import recipe as recipe_module
 from spark_auc.features import token_hits
+from spark_auc.features.kinds.log import Log
+from spark_auc.features.kinds.tokens import Tokens
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_tokens import Log, Tokens
 from spark_auc.features.token_names import FeatureNames, TokenCounts, printable
 from spark_auc.features.tokens import Slots
 from tests.features.raw_rows import entries, murmur3, text, token

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from spark_auc.errors import DataError
+from spark_auc.features.kinds.log import Log
+from spark_auc.features.kinds.tokens import Tokens
 from spark_auc.features.murmur import hash_of, prefix_of
 from spark_auc.features.raw_columns import Numbers, Text
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_tokens import Log, Tokens
 from tests.features.raw_rows import murmur3, numbers, take, text, token
 
 SPECIAL = [

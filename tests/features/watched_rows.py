@@ -7,9 +7,12 @@ from datetime import datetime, timedelta
 import numpy as np
 
 from spark_auc.features.crosses import Crosses
+from spark_auc.features.kinds.log import Log
+from spark_auc.features.kinds.parts_of_times import Hour, Weekday
+from spark_auc.features.kinds.spline import Spline
+from spark_auc.features.kinds.standard import Standard
+from spark_auc.features.kinds.tokens import Tokens
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_numbers import Spline, Standard
-from spark_auc.features.recipe_tokens import Hour, Log, Tokens, Weekday
 from tests.features.raw_rows import numbers, text, times
 
 N = 600

@@ -55,6 +55,8 @@ from spark_auc.features.crosses import CrossMap
 from spark_auc.features.drift import Drift
 from spark_auc.features.fourier import FourierMap
 from spark_auc.features.kernels import Kernel
+from spark_auc.features.kinds.spline import Spline
+from spark_auc.features.kinds.tokens import Tokens
 from spark_auc.features.network import NetworkMap
 from spark_auc.features.nystroem import NystroemMap
 from spark_auc.features.pair_gains import best_pairs
@@ -63,8 +65,6 @@ from spark_auc.features.raw_columns import Numbers
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_auto import AutoPlan
 from spark_auc.features.recipe_fit import Planned, RecipePlan, RecipeState
-from spark_auc.features.recipe_numbers import Spline
-from spark_auc.features.recipe_tokens import Tokens
 from spark_auc.features.robust_scale import RobustScale
 from spark_auc.features.seen import Seen
 from spark_auc.features.splines import Splines

@@ -17,12 +17,15 @@ from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.errors import ModelFormatError
 from spark_auc.features.absent_text import ABSENT, present_text
 from spark_auc.features.crosses import Crosses
+from spark_auc.features.kinds.leaves import TreeLeaves
+from spark_auc.features.kinds.log import Log
+from spark_auc.features.kinds.pair import Pair
+from spark_auc.features.kinds.parts_of_times import Hour, Weekday
+from spark_auc.features.kinds.spline import Spline
+from spark_auc.features.kinds.standard import Standard
+from spark_auc.features.kinds.tokens import Tokens
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_json import from_json, to_json
-from spark_auc.features.recipe_numbers import Spline, Standard
-from spark_auc.features.recipe_pairs import Pair
-from spark_auc.features.recipe_tokens import Hour, Log, Tokens, Weekday
-from spark_auc.features.recipe_trees import TreeLeaves
 from spark_auc.features.single_row import SingleRow
 from tests.features.raw_rows import EPOCH, features, numbers, take, text, times
 from tests.fuzz.inputs import inputs

@@ -11,9 +11,10 @@ import pytest
 
 import spark_auc
 from spark_auc.errors import ConfigError
+from spark_auc.features.kinds.parts_of_times import Hour
+from spark_auc.features.kinds.spline import Spline
+from spark_auc.features.kinds.tokens import Tokens
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_numbers import Spline
-from spark_auc.features.recipe_tokens import Hour, Tokens
 from spark_auc.publication.directory import Directory
 from spark_auc.publication.publish import publication
 from spark_auc.serving.linear_scorer import LinearScorer

@@ -12,9 +12,10 @@ from spark_auc.core.products import settled_scores
 from spark_auc.core.segments import SegmentWeights
 from spark_auc.errors import ConfigError, DataError, ModelFormatError
 from spark_auc.features.fourier import FourierMap
+from spark_auc.features.kinds.parts_of_times import Hour
+from spark_auc.features.kinds.spline import Spline
+from spark_auc.features.kinds.tokens import Tokens
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_numbers import Spline
-from spark_auc.features.recipe_tokens import Hour, Tokens
 from spark_auc.serving.linear_scorer import LinearScorer, SegmentScorer
 from spark_auc.serving.ranker import ServedRanker
 from spark_auc.serving.score_curves import Isotone, Sigmoid

@@ -26,11 +26,13 @@ from spark_auc.core.types import Float
 from spark_auc.errors import ConfigError, DataError
 from spark_auc.features.contributions import contributions
 from spark_auc.features.crosses import Crosses
+from spark_auc.features.kinds.leaves import TreeLeaves
+from spark_auc.features.kinds.log import Log
+from spark_auc.features.kinds.parts_of_times import Hour
+from spark_auc.features.kinds.standard import Standard
+from spark_auc.features.kinds.tokens import Tokens
 from spark_auc.features.raw_columns import Columns
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_numbers import Standard
-from spark_auc.features.recipe_tokens import Hour, Log, Tokens
-from spark_auc.features.recipe_trees import TreeLeaves
 from spark_auc.pipeline.contributions import listed
 from spark_auc.pipeline.part_words import recipe_words
 from spark_auc.spark.contributions import with_contributions

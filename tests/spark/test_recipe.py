@@ -16,8 +16,9 @@ from pyspark.sql import functions as F
 from scipy import sparse
 
 from spark_auc.errors import ConfigError, DataError
+from spark_auc.features.kinds.log import Log
+from spark_auc.features.kinds.tokens import Tokens
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_tokens import Log, Tokens
 from spark_auc.spark.data.raw import criteo
 from spark_auc.tables.arrow_columns import raw_column
 from spark_auc.tables.layouts import AVAZU_COLUMNS, CRITEO_INTEGERS, CRITEO_TOKENS

@@ -19,9 +19,9 @@ from spark_auc.core.batch import Batch
 from spark_auc.core.row_source import ArrayRows
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.errors import ConfigError
+from spark_auc.features.kinds.leaves import TreeLeaves
 from spark_auc.features.raw_columns import Numbers
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_trees import TreeLeaves
 from spark_auc.features.row_groups import row_groups
 from spark_auc.pipeline.estimators import (
     MBASelectingEstimator,

@@ -9,11 +9,13 @@ from sklearn.metrics import roc_auc_score
 
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.errors import DataError
+from spark_auc.features.kinds.log import Log
+from spark_auc.features.kinds.parts_of_times import Hour
+from spark_auc.features.kinds.standard import Standard
+from spark_auc.features.kinds.tokens import Tokens
 from spark_auc.features.raw_columns import Numbers
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_json import from_json, to_json
-from spark_auc.features.recipe_numbers import Standard
-from spark_auc.features.recipe_tokens import Hour, Log, Tokens
 from spark_auc.local import MBAClassifier
 from spark_auc.training.crosses import categorical, with_crosses
 from tests.features.raw_rows import take, text

@@ -8,11 +8,11 @@ from sklearn.metrics import roc_auc_score
 
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.errors import ConfigError, DataError
+from spark_auc.features.kinds.spline import Spline
 from spark_auc.features.raw_columns import Numbers
 from spark_auc.features.recipe import Recipe
 from spark_auc.features.recipe_fit import Planned, RecipePlan
 from spark_auc.features.recipe_json import from_json, to_json
-from spark_auc.features.recipe_numbers import Spline
 from spark_auc.features.row_groups import row_groups
 from spark_auc.local import MBAClassifier
 from spark_auc.training.pairs import with_pairs

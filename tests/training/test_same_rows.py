@@ -10,10 +10,10 @@ from spark_auc.core.batch import Batch
 from spark_auc.core.row_source import ArrayRows
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.errors import ConfigError, DataError, ResourceError
+from spark_auc.features.kinds.leaves import TreeLeaves
+from spark_auc.features.kinds.spline import Spline
 from spark_auc.features.raw_columns import Numbers
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_numbers import Spline
-from spark_auc.features.recipe_trees import TreeLeaves
 from spark_auc.training.prior import Prior
 from spark_auc.training.same_rows import GrownRows, train_on_same_rows
 from spark_auc.training.settings import TrainingSettings

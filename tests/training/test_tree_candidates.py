@@ -11,9 +11,9 @@ from spark_auc.core.batch import Batch
 from spark_auc.core.row_source import ArrayRows
 from spark_auc.core.sampling.folds import Folds
 from spark_auc.core.sampling.key_sample import KeySample
+from spark_auc.features.kinds.spline import Spline
 from spark_auc.features.raw_columns import Numbers
 from spark_auc.features.recipe import Recipe
-from spark_auc.features.recipe_numbers import Spline
 from spark_auc.training.method_result import MethodComparison
 from spark_auc.training.prior import Prior
 from spark_auc.training.raw_rows import RawRows

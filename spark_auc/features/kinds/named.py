@@ -26,6 +26,8 @@ class Named:
     TYPES: ClassVar[tuple[str, ...]]
     # Types that give the same features, if not all of the types.
     SAME: ClassVar[tuple[str, ...]] = ()
+    # Whether a token stands for each value.
+    OF_VALUES: ClassVar[bool] = False
 
     name: str
     type: str
@@ -39,9 +41,14 @@ class Named:
             )
         if self.type not in self.TYPES:
             raise ConfigError(
-                f"found column {self.name!r} of type {self.type} as {type(self).__name__.lower()}, "
+                f"found column {self.name!r} of type {self.type} as {self.kind}, "
                 f"expected type {' or '.join(self.TYPES)}; convert the column, or use it otherwise"
             )
+
+    @property
+    def kind(self) -> str:
+        """The name of its kind in recipes and plans."""
+        return type(self).__name__.lower()
 
     def accepts(self, type: str) -> bool:
         """Whether values of a type give the same features as those of the fit."""
@@ -65,7 +72,7 @@ class Named:
 
 def check_entries(columns: Sequence[Named]) -> None:
     """`ConfigError` without columns, or for two entries of a column of one kind or two types."""
-    entries = Counter((column.name, type(column).__name__.lower()) for column in columns)
+    entries = Counter((column.name, column.kind) for column in columns)
     repeated = sorted(entry for entry, count in entries.items() if count > 1)
     if not entries or repeated:
         raise ConfigError(

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from spark_auc.core.kernels import compiled
 from spark_auc.core.types import Bool, Float
 from spark_auc.errors import ConfigError
+from spark_auc.features.kinds.numeric import FillNumbers
+from spark_auc.features.kinds.spline import Spline
 from spark_auc.features.raw_columns import Columns
-from spark_auc.features.recipe_numbers import FillNumbers, Spline
 from spark_auc.features.splines import hat
 
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from spark_auc.core.sampling.key_sample import KeySample
 from spark_auc.core.types import Bool, Float, Int
 from spark_auc.errors import ConfigError
+from spark_auc.features.kinds.named import Named
+from spark_auc.features.kinds.numeric import NUMERIC, FillNumbers, NumberColumn
 from spark_auc.features.raw_columns import Column, Columns, Text
-from spark_auc.features.recipe_columns import Named
-from spark_auc.features.recipe_numbers import NUMERIC, FillNumbers, NumberColumn
 from spark_auc.features.text_keys import keys_of, text_of
 from spark_auc.trees.forest import Forest, Tree
 from spark_auc.trees.leaves import Plan, find
